@@ -1,0 +1,57 @@
+//! Measures Ringfence beside its peers, in one run.
+//!
+//! `cargo xtask bench sandbox` brings the peers, writes a plan, starts this binary and prints the
+//! tables. This binary only measures: plan in on standard input, findings out on standard output,
+//! both JSON. It plays the spawner's part itself, as `ringfence` does.
+
+mod contender;
+mod findings;
+mod latency;
+mod library;
+mod memory;
+mod plan;
+mod processes;
+mod processor;
+mod session;
+mod throughput;
+
+use std::io::{Read, Write};
+
+use anyhow::{Context, Result};
+use ringfence_sandbox::{SPAWNER_ROLE, own_files};
+
+use crate::{findings::Findings, plan::Plan, processor::Meter};
+
+fn main() -> Result<()> {
+    if std::env::args_os().next().is_some_and(|name| name == SPAWNER_ROLE) {
+        ringfence_jail::spawner::serve(&own_files());
+    }
+    let plan = read_plan()?;
+    // Joined before the first thread and before the library looks where its cgroups belong.
+    let meter = Meter::open();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let findings = runtime.block_on(async { tokio::spawn(measure(plan, meter)).await })??;
+    drop(runtime);
+    let text = serde_json::to_vec(&findings)?;
+    std::io::stdout().write_all(&text).context("write the findings")
+}
+
+fn read_plan() -> Result<Plan> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("read the plan")?;
+    serde_json::from_str(&text).context("understand the plan")
+}
+
+async fn measure(plan: Plan, meter: Meter) -> Result<Findings> {
+    let latency = latency::measure(&plan).await;
+    let throughput = throughput::measure(&plan, &meter).await;
+    let memory = memory::measure(plan.idle_members).await;
+    Ok(Findings {
+        latency: latency.rows,
+        failed: latency.failed,
+        throughput,
+        memory: memory.as_ref().ok().cloned(),
+        memory_failed: memory.err().map(|error| format!("{error:#}")),
+        processor_source: meter.source(),
+    })
+}

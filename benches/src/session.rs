@@ -1,0 +1,41 @@
+//! One more program in a session that stands.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use ringfence_sandbox::{
+    Native,
+    session::{ExecRequest, Session, SessionRequest},
+};
+use ringfence_types::Outcome;
+
+use crate::contender::Sample;
+
+/// A session in which `/bin/true` is run again and again.
+#[derive(Debug)]
+pub(crate) struct ExecTrue {
+    session: Session,
+}
+
+impl ExecTrue {
+    /// Makes the session; that is not part of any sample.
+    pub(crate) async fn open(native: &Native) -> Result<Self> {
+        Ok(Self { session: native.session(SessionRequest::default()).await? })
+    }
+
+    pub(crate) async fn sample(&self) -> Result<Sample> {
+        let started = Instant::now();
+        let process = self.session.exec(ExecRequest::new(["/bin/true"])).await?;
+        let has_started = started.elapsed();
+        let end = process.wait().await?;
+        let total = started.elapsed();
+        if end.outcome != (Outcome::Exited { code: 0 }) {
+            bail!("the program ended with {:?}", end.outcome);
+        }
+        Ok(Sample { total, split: Some((has_started, total - has_started)) })
+    }
+
+    pub(crate) async fn close(self) {
+        self.session.stop().await;
+    }
+}

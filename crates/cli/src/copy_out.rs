@@ -1,0 +1,127 @@
+//! Files of a workspace to the user's own place, after the end of the program that made them.
+//!
+//! Everything about them may be hostile, so they come through the workspace's own gate: regular
+//! files only, no link followed. A file is written beside its place and renamed into it; a
+//! directory is unpacked beside its place, and renamed when it is complete.
+//!
+//! Invariant: nothing but the named local path is written, and never half of it.
+
+use std::{
+    fs, io,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use ringfence_sandbox::{
+    archive::{self, Into, Links, PackOptions, Policy, UnpackLimits},
+    files::{BoxPath, FileLimits, Owner, Workspace},
+};
+use serde_json::{Value, json};
+
+use crate::mapping::FileOut;
+
+/// What became of one `--out`.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    inside: String,
+    local: PathBuf,
+    /// Bytes copied, or why nothing was.
+    pub(crate) done: Result<u64, String>,
+}
+
+impl Copied {
+    pub(crate) fn json(&self) -> Value {
+        let (bytes, error) = match &self.done {
+            Ok(bytes) => (Some(*bytes), None),
+            Err(error) => (None, Some(error)),
+        };
+        json!({ "inside": self.inside, "local": self.local, "bytes": bytes, "error": error })
+    }
+
+    /// The refusal in words, if it is one.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let why = self.done.as_ref().err()?;
+        Some(format!("--out `{}`: {why}", self.inside))
+    }
+}
+
+/// Copies everything that was asked for, whatever becomes of the rest.
+pub(crate) fn copy_out(workspace: Option<&Workspace>, wanted: &[FileOut]) -> Vec<Copied> {
+    let copy = |file: &FileOut| match workspace {
+        None => Err("the sandbox ended before its workspace could be had".to_owned()),
+        Some(workspace) if file.is_directory => directory(workspace, file),
+        Some(workspace) => one_file(workspace, file),
+    };
+    wanted
+        .iter()
+        .map(|file| Copied {
+            inside: file.inside.to_string(),
+            local: file.local.clone(),
+            done: copy(file),
+        })
+        .collect()
+}
+
+fn one_file(workspace: &Workspace, file: &FileOut) -> Result<u64, String> {
+    let mut artifact = workspace.get(&file.inside).map_err(|refused| refused.reason.to_string())?;
+    let write = || -> io::Result<u64> {
+        let mut beside = tempfile::NamedTempFile::new_in(parent(&file.local))?;
+        let copied = artifact.copy_to(beside.as_file_mut())?;
+        // Bits that make a program act as its owner stay inside.
+        let mode = fs::Permissions::from_mode(artifact.mode & 0o777);
+        beside.as_file().set_permissions(mode)?;
+        beside.persist(&file.local)?;
+        Ok(copied.bytes)
+    };
+    let mut write = write;
+    write().map_err(|error| cannot_write(&file.local, &error))
+}
+
+fn directory(workspace: &Workspace, file: &FileOut) -> Result<u64, String> {
+    let cannot = |error: io::Error| cannot_write(&file.local, &error);
+    let mut tar = tempfile::tempfile().map_err(cannot)?;
+    let options =
+        PackOptions { links: Links::Refuse, skip_special: false, ..PackOptions::default() };
+    let packed = archive::pack(workspace, &file.inside, &mut tar, options);
+    let packed = packed.map_err(|error| chain(&error))?;
+    io::Seek::rewind(&mut tar).map_err(cannot)?;
+    let beside = tempfile::TempDir::new_in(parent(&file.local)).map_err(cannot)?;
+    let top = beside.path().join("top");
+    fs::create_dir(&top).map_err(cannot)?;
+    unpack(tar, &top).map_err(|error| chain(&error))?;
+    fs::rename(&top, &file.local).map_err(cannot)?;
+    Ok(packed.bytes)
+}
+
+fn unpack(tar: fs::File, top: &Path) -> Result<(), archive::Error> {
+    let dir = OwnedFd::from(fs::File::open(top).map_err(archive::Problem::from)?);
+    let owner = Owner {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    };
+    let place = Workspace::new(dir, owner, FileLimits::default());
+    let mut sink = Into { workspace: &place, at: BoxPath::root() };
+    archive::unpack(tar, &mut sink, Policy::UPLOAD, UnpackLimits::default()).map(drop)
+}
+
+/// A bare name lies in the current directory.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn cannot_write(local: &Path, error: &io::Error) -> String {
+    format!("cannot write `{}`: {error}", local.display())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,169 @@
+//! `ringfence doctor`: what this host offers, proven by one sandbox that really runs.
+
+use std::{fmt::Write, process::ExitCode};
+
+use ringfence_jail::host::{self, Finding, Mode, Report as HostReport, Status};
+use ringfence_sandbox::{Config, Native, Program, Report, Request};
+use ringfence_types::{Layer, LayerState, Layers};
+use serde_json::json;
+
+use crate::{
+    cli::{JsonArgs, Wall},
+    exit,
+    failure::Failure,
+    print,
+    run::runtime,
+};
+
+/// What came of running `true` in a sandbox.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    /// Walls that had to be given up for it.
+    pub(crate) may_miss: Vec<Layer>,
+    /// The walls that stood, or why there was no sandbox.
+    pub(crate) stood: Result<Layers, String>,
+    millis: f64,
+}
+
+pub(crate) fn doctor(args: &JsonArgs) -> Result<ExitCode, Failure> {
+    // The probes of the host fork, so they come before any thread.
+    let host = host::examine();
+    let trial = try_out()?;
+    let can_run = trial.stood.is_ok();
+    match args.json {
+        true => print::line(&as_json(&host, &trial).to_string()),
+        false => print::data(text(&host, &trial).as_bytes()),
+    }
+    Ok(ExitCode::from(if can_run { exit::DONE } else { exit::OURS }))
+}
+
+/// Runs `true` with every wall, and if the host lacks some, without those that may be missing.
+pub(crate) fn try_out() -> Result<Trial, Failure> {
+    let every = || [Wall::Cgroup, Wall::Landlock, Wall::Userns];
+    let may_miss = every().iter().flat_map(|wall| wall.layers()).copied().collect();
+    let runtime = runtime()?;
+    let trial = runtime.block_on(async {
+        let native = Native::open(Config::one_shot());
+        let strict = trial(&native, Vec::new()).await;
+        let trial = match strict.stood {
+            Ok(_) => strict,
+            Err(_) => trial(&native, may_miss).await,
+        };
+        native.close().await;
+        trial
+    });
+    Ok(trial)
+}
+
+async fn trial(native: &Native, may_miss: Vec<Layer>) -> Trial {
+    let request = Request {
+        may_miss: may_miss.clone(),
+        ..Request::new(Program::Command(vec![b"true".to_vec()]))
+    };
+    let report = async { native.run(request).await?.wait().await }.await;
+    match report {
+        Ok(Report { layers, timings, .. }) => {
+            let absent =
+                |layer: &Layer| !matches!(layers.0.get(layer), Some(LayerState::Active(_)));
+            let may_miss = may_miss.into_iter().filter(absent).collect();
+            Trial { may_miss, stood: Ok(layers), millis: timings.total.as_micros() as f64 / 1e3 }
+        }
+        Err(error) => {
+            let mut why = error.to_string();
+            if let Some(cause) = std::error::Error::source(&error) {
+                let _ = write!(why, ": {cause}");
+            }
+            Trial { may_miss, stood: Err(why), millis: 0.0 }
+        }
+    }
+}
+
+fn as_json(host: &HostReport, trial: &Trial) -> serde_json::Value {
+    let (layers, error) = match &trial.stood {
+        Ok(layers) => (Some(layers), None),
+        Err(error) => (None, Some(error)),
+    };
+    json!({
+        "can_run": trial.stood.is_ok(),
+        "host": host,
+        "trial": {
+            "layers": layers,
+            "error": error,
+            "allow_missing": trial.may_miss,
+            "total_secs": trial.millis / 1e3,
+        },
+    })
+}
+
+fn text(host: &HostReport, trial: &Trial) -> String {
+    let layers: Vec<(String, &LayerState)> = match &trial.stood {
+        Ok(layers) => layers.0.iter().map(|(layer, state)| (layer_name(*layer), state)).collect(),
+        Err(_) => Vec::new(),
+    };
+    let names = host.findings.iter().map(|finding| finding.name.len());
+    let width = names.chain(layers.iter().map(|(name, _)| name.len())).max().unwrap_or(0);
+    let mut text = String::from("This host\n");
+    for finding in &host.findings {
+        text.push_str(&finding_lines(finding, width));
+    }
+    text.push_str("\nA sandbox that was really run\n");
+    for (name, state) in layers {
+        let (status, detail) = match state {
+            LayerState::Active(detail) => ("ok", detail),
+            LayerState::Absent(reason) => ("missing", reason),
+        };
+        text.push_str(&row(&name, status, detail, width));
+    }
+    text.push_str(&format!("\n{}\n", verdict(host, trial)));
+    text
+}
+
+fn finding_lines(finding: &Finding, width: usize) -> String {
+    let status = match finding.status {
+        Status::Ok => "ok",
+        Status::Degraded => "degraded",
+        Status::Missing => "missing",
+    };
+    let mut lines = row(finding.name, status, &finding.detail, width);
+    if let Some(fix) = &finding.fix {
+        lines.push_str(&row("", "", &format!("fix: {fix}"), width));
+    }
+    lines
+}
+
+fn row(name: &str, status: &str, detail: &str, width: usize) -> String {
+    let line = format!("  {name:<width$}  {status:<8}  {detail}");
+    format!("{}\n", line.trim_end())
+}
+
+pub(crate) fn layer_name(layer: Layer) -> String {
+    let value = serde_json::to_value(layer).unwrap_or_default();
+    value.as_str().unwrap_or_default().replace('_', "-")
+}
+
+fn verdict(host: &HostReport, trial: &Trial) -> String {
+    let how = match host.mode {
+        Mode::Root => "as root",
+        Mode::Rootless => "rootless",
+        Mode::None => "although the host looks unfit",
+    };
+    match &trial.stood {
+        Err(why) => format!("verdict: sandboxes cannot run here: {why}"),
+        Ok(_) if trial.may_miss.is_empty() => {
+            format!("verdict: sandboxes run here, {how}, with every wall ({:.1} ms)", trial.millis)
+        }
+        Ok(_) => format!(
+            "verdict: sandboxes run here, {how}, but only with{}",
+            allowances(&trial.may_miss)
+        ),
+    }
+}
+
+/// The flags that make a run possible without these layers.
+pub(crate) fn allowances(may_miss: &[Layer]) -> String {
+    [(Wall::Cgroup, "cgroup"), (Wall::Landlock, "landlock"), (Wall::Userns, "userns")]
+        .iter()
+        .filter(|(wall, _)| wall.layers().iter().any(|layer| may_miss.contains(layer)))
+        .map(|(_, name)| format!(" --allow-missing {name}"))
+        .collect()
+}

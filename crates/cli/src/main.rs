@@ -1,0 +1,49 @@
+//! The `ringfence` binary: flags, wiring, exit codes.
+//!
+//! One binary plays several parts. The helper parts need a process with a single thread, so `main`
+//! branches to them before anything else happens.
+//!
+//! Invariant: no thread and no runtime exists before [`role::play`] has returned.
+
+mod base64;
+mod cli;
+mod clock;
+mod completions;
+mod config;
+mod copy_in;
+mod copy_out;
+mod doctor;
+mod exit;
+mod failure;
+mod image;
+mod json;
+mod mapping;
+mod plan;
+mod print;
+mod problems;
+mod role;
+mod run;
+mod selftest;
+mod shell;
+mod signals;
+mod source;
+mod stream;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    if let Some(code) = role::play() {
+        return code;
+    }
+    match cli::Cli::try_parse() {
+        Ok(cli) => cli.command.carry_out().unwrap_or_else(|failure| failure.tell()),
+        Err(error) => {
+            // Help and version come this way too; whoever closed our output asked for silence.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::OURS))
+        }
+    }
+}

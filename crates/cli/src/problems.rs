@@ -1,0 +1,74 @@
+//! Everything that is wrong with a request, so that it can be told at once.
+
+use std::ffi::OsString;
+
+use crate::failure::Failure;
+
+/// All that was found to be wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    found: Vec<String>,
+    hint: Option<&'static str>,
+}
+
+impl Problems {
+    pub(crate) fn add(&mut self, problem: impl Into<String>) {
+        self.found.push(problem.into());
+    }
+
+    /// What to tell the user to try; the last one counts.
+    pub(crate) fn hint(&mut self, hint: &'static str) {
+        self.hint = Some(hint);
+    }
+
+    /// Fails if there are any.
+    pub(crate) fn none(self) -> Result<(), Failure> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        let failure = Failure::misuse(self.found);
+        Err(match self.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        })
+    }
+
+    /// The value, or `None` and one problem more.
+    pub(crate) fn keep<T>(&mut self, result: Result<T, String>) -> Option<T> {
+        result.map_err(|problem| self.add(problem)).ok()
+    }
+
+    /// Those that can be parsed; the others are problems.
+    pub(crate) fn all<T>(
+        &mut self,
+        texts: &[OsString],
+        parse: impl Fn(&OsString) -> Result<T, String>,
+    ) -> Vec<T> {
+        texts.iter().filter_map(|text| self.keep(parse(text))).collect()
+    }
+
+    /// Sets a value from a flag, if it was given.
+    pub(crate) fn set<T, E: std::fmt::Display>(
+        &mut self,
+        value: &mut T,
+        flag: &str,
+        text: &Option<String>,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) {
+        let parsed = text.as_deref().map(|text| parse(text).map_err(|e| format!("{flag}: {e}")));
+        if let Some(given) = parsed.and_then(|parsed| self.keep(parsed)) {
+            *value = given;
+        }
+    }
+
+    /// The same for a value that need not be.
+    pub(crate) fn set_some<T, E: std::fmt::Display>(
+        &mut self,
+        value: &mut Option<T>,
+        flag: &str,
+        text: &Option<String>,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) {
+        self.set(value, flag, text, |text| parse(text).map(Some));
+    }
+}

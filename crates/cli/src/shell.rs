@@ -1,0 +1,168 @@
+//! `ringfence shell`: an interactive sandbox, with a terminal of its own if we have one.
+//!
+//! What is typed goes in as it is, so the keys that interrupt or suspend act inside. The user's
+//! terminal is put back on every way out: the end of the shell, of the sandbox, a signal, a panic.
+
+use std::{io::Cursor, os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
+
+use ringfence_sandbox::{
+    Config, InputFile, Native,
+    session::{Error, ExecRequest, Input, Process, Session, SessionRequest},
+};
+use tokio::{
+    io::AsyncReadExt,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::{
+    cli::ShellArgs,
+    exit,
+    failure::Failure,
+    plan::{Place, duration, place, place_limits},
+    problems::Problems,
+    run::{delivered, runtime},
+    signals::Signals,
+    stream::Both,
+    terminal::{self, Raw},
+};
+
+/// Long enough for a day's work, short enough not to be forgotten.
+const LIFETIME: Duration = Duration::from_secs(8 * 3600);
+
+/// What is tried when no command is given.
+const SHELLS: [&str; 2] = ["bash", "sh"];
+
+pub(crate) fn shell(args: ShellArgs) -> Result<ExitCode, Failure> {
+    let mut problems = Problems::default();
+    let limits = place_limits(&args.place, &mut problems);
+    let mut lifetime = LIFETIME;
+    problems.set(&mut lifetime, "--timeout", &args.timeout, duration);
+    let place = place(&args.place, limits, &mut problems);
+    problems.none()?;
+    let argv = args.command.into_iter().map(OsStringExt::into_vec).collect();
+    let runtime = runtime()?;
+    let code = runtime.block_on(async {
+        let native = Native::open(Config::one_shot());
+        let code = open(&native, place, lifetime, argv).await;
+        native.close().await;
+        code
+    });
+    // A thread is stuck waiting for the next key.
+    runtime.shutdown_background();
+    code.map(ExitCode::from)
+}
+
+async fn open(
+    native: &Native,
+    place: Place,
+    lifetime: Duration,
+    argv: Vec<Vec<u8>>,
+) -> Result<u8, Failure> {
+    let Place { root, limits, env, files, may_miss } = place;
+    let request =
+        SessionRequest { root, limits, env, may_miss, lifetime, ..SessionRequest::default() };
+    let session = native.session(request).await.map_err(failed)?;
+    let code = attend(&session, files, argv).await;
+    session.stop().await;
+    code
+}
+
+async fn attend(
+    session: &Session,
+    files: Vec<InputFile>,
+    argv: Vec<Vec<u8>>,
+) -> Result<u8, Failure> {
+    for file in files {
+        let content = Cursor::new(file.content);
+        session.files().put(&file.path, file.mode, content).await.map_err(failed)?;
+    }
+    let mut signals =
+        Signals::watch().map_err(|error| Failure::because("cannot watch for signals", &error))?;
+    let process = start(session, argv).await.map_err(failed)?;
+    let raw = match terminal::is_interactive() {
+        true => Some(Raw::enter().map_err(|e| Failure::because("cannot use the terminal", &e))?),
+        false => None,
+    };
+    let code = converse(&process, &mut signals).await;
+    drop(raw);
+    code
+}
+
+/// Starts the command, or the first shell that the root has.
+async fn start(session: &Session, argv: Vec<Vec<u8>>) -> Result<Process, Error> {
+    if !argv.is_empty() {
+        return session.exec(request(argv)).await;
+    }
+    let [first, second] = SHELLS.map(|name| request(vec![name.as_bytes().to_vec()]));
+    match session.exec(first).await {
+        Err(Error::NotStarted { .. }) => session.exec(second).await,
+        other => other,
+    }
+}
+
+fn request(argv: Vec<Vec<u8>>) -> ExecRequest {
+    let prompt = ("PS1".to_owned(), "sandbox:\\w\\$ ".to_owned());
+    ExecRequest {
+        stdin: Input::Open,
+        terminal: terminal::is_interactive().then(terminal::size),
+        env: [prompt].into(),
+        ..ExecRequest::new(argv)
+    }
+}
+
+/// Carries keys in and output out until the program ends or we are told to.
+async fn converse(process: &Process, signals: &mut Signals) -> Result<u8, Failure> {
+    let both = Both { stdout: process.stdout().clone(), stderr: process.stderr().clone() };
+    let relaying = both.relay();
+    let typing = type_in(process);
+    let resizing = follow_size(process);
+    tokio::pin!(relaying, typing, resizing);
+    let (mut typed, mut relayed) = (false, false);
+    let end = loop {
+        tokio::select! {
+            end = process.wait() => break end.map_err(failed)?,
+            done = &mut relaying, if !relayed => match delivered(done)? {
+                Some(_) => relayed = true,
+                None => return Ok(exit::DONE),
+            },
+            () = &mut typing, if !typed => typed = true,
+            () = &mut resizing => {}
+            signal = signals.first() => return Ok(exit::of_signal(signal)),
+        }
+    };
+    if !relayed {
+        delivered(relaying.await)?;
+    }
+    Ok(exit::of_outcome(&end.outcome))
+}
+
+/// Passes on what comes from our standard input, until it or the program ends.
+async fn type_in(process: &Process) {
+    let mut keys = tokio::io::stdin();
+    let mut buffer = vec![0; 4096];
+    while let Ok(count @ 1..) = keys.read(&mut buffer).await {
+        if process.write(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+    process.close_stdin().await;
+}
+
+/// Tells the program whenever our window changes. Never returns.
+async fn follow_size(process: &Process) {
+    let Ok(mut changed) = signal(SignalKind::window_change()) else {
+        return std::future::pending().await;
+    };
+    while changed.recv().await.is_some() {
+        // Refused only if there is no terminal or no program, and then nobody needs it.
+        let _ = process.resize(terminal::size());
+    }
+    std::future::pending().await
+}
+
+fn failed(error: Error) -> Failure {
+    match error {
+        Error::Sandbox(error) => error.into(),
+        other => Failure::of(&other),
+    }
+}

@@ -1,0 +1,84 @@
+//! `docs/cli.md` tells the truth: what `--help` knows and what the reference names are the same.
+
+use std::collections::BTreeSet;
+
+use crate::support::ringfence;
+
+const REFERENCE: &str = include_str!("../../../../docs/cli.md");
+
+const COMMANDS: [&[&str]; 9] = [
+    &[],
+    &["run"],
+    &["shell"],
+    &["doctor"],
+    &["selftest"],
+    &["image", "import"],
+    &["image", "list"],
+    &["image", "rm"],
+    &["completions"],
+];
+
+/// Words such as `--open-files`.
+fn flags(text: &str) -> BTreeSet<String> {
+    text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'))
+        .filter(|word| word.starts_with("--") && word.len() > 2)
+        .map(|word| word.trim_end_matches('-').to_owned())
+        .collect()
+}
+
+fn help(command: &[&str]) -> String {
+    let mut args = command.to_vec();
+    args.push("--help");
+    let ran = ringfence(&args);
+    assert_eq!(ran.code, Some(0), "{command:?}");
+    ran.text().to_owned()
+}
+
+#[test]
+fn the_reference_and_the_help_name_the_same_flags() {
+    let known: BTreeSet<String> = COMMANDS
+        .iter()
+        .flat_map(|command| {
+            let text = help(command);
+            let options = text.lines().filter(|line| line.trim_start().starts_with('-'));
+            options
+                .flat_map(|line| flags(line.trim_start().split("  ").next().unwrap_or(line)))
+                .collect::<Vec<_>>()
+        })
+        .filter(|flag| flag != "--help" && flag != "--version")
+        .collect();
+    let told: BTreeSet<String> = REFERENCE
+        .lines()
+        .filter(|line| line.starts_with("| `-"))
+        .flat_map(|line| flags(line.split('|').nth(1).unwrap_or_default()))
+        .collect();
+    assert_eq!(told, known);
+}
+
+#[test]
+fn every_command_is_in_the_reference() {
+    for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
+        let title = format!("## `ringfence {}`", command[0]);
+        assert!(REFERENCE.contains(&title), "{title}");
+        assert!(help(command).contains("Usage:"));
+    }
+}
+
+#[test]
+fn every_field_of_the_object_is_in_the_reference() {
+    let (_, object) = crate::support::json(&["--timeout", "100ms", "--", "sleep", "9"]);
+    let fields = object.as_object().expect("an object");
+    let inner = ["usage", "timings", "limit", "truncated"]
+        .iter()
+        .flat_map(|part| object[*part].as_object().expect("an object").keys());
+    for field in fields.keys().chain(inner) {
+        assert!(REFERENCE.contains(&format!("`{field}`")), "{field}");
+    }
+}
+
+#[test]
+fn cargo_run_at_the_root_of_the_checkout_is_the_product() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let manifest = std::fs::read_to_string(manifest).expect("the workspace's manifest");
+    assert!(manifest.contains("\ndefault-members = [\"crates/cli\"]\n"), "{manifest}");
+}

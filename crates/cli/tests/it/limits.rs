@@ -1,0 +1,95 @@
+//! Every limit has its typed outcome, evidence and hint. As root, with cgroups.
+
+use serde_json::Value;
+
+use crate::support::{json, ringfence};
+
+/// Runs something that must meet the limit, and looks at what is told about it.
+fn check(limit: &str, flag: &str, args: &[&str]) {
+    let (code, object) = json(args);
+    let hit = &object["limit"];
+    assert_eq!(object["outcome"], "over_limit", "{limit}: {object}");
+    assert_eq!(hit["limit"], limit, "{object}");
+    assert_eq!(code, Some(if limit == "wall" { 124 } else { 1 }), "{limit}");
+    let hint = hit["hint"].as_str().expect("a hint");
+    assert!(hint.contains(flag), "{hint}");
+    let evidence = hit["evidence"].as_array().expect("evidence");
+    assert!(!evidence.is_empty(), "{limit} has no evidence");
+    assert!(evidence.iter().all(|item| item["source"].is_string() && item["value"].is_string()));
+}
+
+#[test]
+fn wall() {
+    check("wall", "--timeout", &["--timeout", "300ms", "--", "sleep", "60"]);
+}
+
+#[test]
+fn cpu_time() {
+    let spin = "while True: pass";
+    check("cpu_time", "--cpu-time", &["--cpu-time", "500ms", "-c", spin]);
+}
+
+#[test]
+fn memory() {
+    check("memory", "--memory", &["--memory", "64M", "-c", "x = bytearray(10**9)"]);
+}
+
+#[test]
+fn processes() {
+    let code =
+        "import os\nwhile True:\n    if os.fork() == 0:\n        import time; time.sleep(60)";
+    check("processes", "--pids", &["--pids", "16", "-c", code]);
+}
+
+#[test]
+fn disk() {
+    let code = "open('big', 'wb').write(b'x' * (64 << 20))";
+    check("disk", "--disk", &["--disk", "1M", "-c", code]);
+}
+
+#[test]
+fn inodes() {
+    let code = "for n in range(10_000): open(f'f{n}', 'w')";
+    check("inodes", "--inodes", &["--inodes", "64", "-c", code]);
+}
+
+#[test]
+fn open_files() {
+    let code = "import os\nfds = [os.open('/dev/null', 0) for _ in range(10_000)]";
+    check(
+        "open_files",
+        "--open-files",
+        &["--open-files", "32", "--isolation", "zygote", "-c", code],
+    );
+}
+
+#[test]
+fn output() {
+    check("output", "--output-total", &["--output-total", "1M", "--", "yes"]);
+}
+
+#[test]
+fn a_program_that_stays_within_its_limits_met_none() {
+    let (code, object) = json(&["--memory", "64M", "--pids", "8", "-c", "print(1)"]);
+    assert_eq!((code, &object["limit"]), (Some(0), &Value::Null));
+}
+
+#[test]
+fn a_limit_is_explained_on_standard_error() {
+    let ran = ringfence(&["run", "--memory", "64M", "-c", "x = bytearray(10**9)"]);
+    ran.failed(1, &["error: the program met its memory limit of 64 MiB", "hint: raise --memory"]);
+}
+
+#[test]
+fn the_default_workspace_shrinks_with_the_memory_but_a_given_one_does_not() {
+    ringfence(&["run", "--memory", "64M", "--", "true"]).said(0, "");
+    let ran = ringfence(&["run", "--memory", "64M", "--disk", "64M", "--", "true"]);
+    ran.failed(2, &["--disk must be below memory"]);
+}
+
+#[test]
+fn a_program_sees_its_share_of_processors() {
+    let (_, object) =
+        json(&["--cpu", "0.5", "-c", "import os; print(len(os.sched_getaffinity(0)))"]);
+    assert_eq!(object["stdout"], "1\n");
+}

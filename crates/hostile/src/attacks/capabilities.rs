@@ -1,0 +1,49 @@
+//! Capabilities that are left in any set.
+
+use ringfence_jail::attack::{self, Capabilities, capabilities};
+
+use crate::{
+    Case, Finding, Ground, Group,
+    child::in_child,
+    finding::{broken, escaped, held},
+};
+
+type Set = (&'static str, fn(&Capabilities) -> u64);
+
+const SETS: [Set; 5] = [
+    ("effective", |sets| sets.effective),
+    ("permitted", |sets| sets.permitted),
+    ("inheritable", |sets| sets.inheritable),
+    ("bounding", |sets| sets.bounding),
+    ("ambient", |sets| sets.ambient),
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |(name, set): Set| {
+        let promise = format!("the {name} set holds no capability");
+        let attack = move |ground: &Ground| look(ground, set);
+        Case::new(Group::Kernel, format!("K18.{name}"), promise, attack)
+    };
+    SETS.map(case).into()
+}
+
+/// The control takes every capability it can have into every set first, in a user namespace of its
+/// own if it is not root.
+fn look(ground: &Ground, set: fn(&Capabilities) -> u64) -> Finding {
+    in_child(|| {
+        if ground.is_outside()
+            && let Err(error) = attack::enter_own(0).and_then(|()| attack::fill_capability_sets())
+        {
+            return ground.refused("own capabilities", &error);
+        }
+        report(set)
+    })
+}
+
+fn report(set: fn(&Capabilities) -> u64) -> Finding {
+    match capabilities().map(|sets| set(&sets)) {
+        Ok(0) => held("empty"),
+        Ok(bits) => escaped(format!("{bits:#x}")),
+        Err(error) => broken(format!("capget: {error}")),
+    }
+}

@@ -1,0 +1,136 @@
+//! One attack of the suite.
+
+use std::fmt;
+
+use ringfence_types::{Bytes, Layer, Limit, Limits};
+use serde::Serialize;
+
+use crate::{Finding, Ground};
+
+/// What a case is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// Files, mounts and devices.
+    Filesystem,
+    /// The kernel and other processes.
+    Kernel,
+    /// What may be known of the host.
+    Information,
+    /// What may be used up.
+    Resources,
+    /// What may be reached.
+    Network,
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Group::Filesystem => "filesystem",
+            Group::Kernel => "kernel",
+            Group::Information => "information",
+            Group::Resources => "resources",
+            Group::Network => "network",
+        })
+    }
+}
+
+/// Who decides over the half inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judge {
+    /// The attack's own report; an attack that the filter killed was held.
+    Report,
+    /// The run must have met this limit; a report that says otherwise is an escape.
+    Limit(Limit),
+    /// Either the attack reports a refusal or the run met this limit.
+    ReportOrLimit(Limit),
+    /// No process of the run may be left on the host.
+    NobodyLeft,
+    /// The decoy on the host must be alive, and the report must not say otherwise.
+    DecoyAlive,
+    /// Output beyond the cap was dropped and counted exactly; the number is what was written.
+    Flood(u64),
+}
+
+type Attack = Box<dyn Fn(&Ground) -> Finding + Send + Sync>;
+
+/// One attack: what it tries to break, and how it is judged.
+pub struct Case {
+    /// Stable name, such as `F24` or `K05.bpf`.
+    pub id: String,
+    /// What it is about.
+    pub group: Group,
+    /// What the sandbox promises, in a sentence.
+    pub promise: String,
+    /// What the sandbox is given.
+    pub limits: Limits,
+    /// Bytes fed to the program's input.
+    pub stdin: Bytes,
+    /// Who decides over the half inside.
+    pub judge: Judge,
+    /// The wall that keeps the promise; nobody makes it where the host lacks that.
+    pub needs: Option<Layer>,
+    attack: Attack,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case").field("id", &self.id).field("promise", &self.promise).finish()
+    }
+}
+
+impl Case {
+    /// Carries the attack out in this process.
+    pub(crate) fn attack(&self, ground: &Ground) -> Finding {
+        (self.attack)(ground)
+    }
+
+    pub(crate) fn new(
+        group: Group,
+        id: impl Into<String>,
+        promise: impl Into<String>,
+        attack: impl Fn(&Ground) -> Finding + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            group,
+            promise: promise.into(),
+            limits: default_limits(),
+            stdin: Bytes(0),
+            judge: Judge::Report,
+            needs: None,
+            attack: Box::new(attack),
+        }
+    }
+
+    pub(crate) fn judged(self, judge: Judge) -> Self {
+        Self { judge, ..self }
+    }
+
+    pub(crate) fn needing(self, wall: Layer) -> Self {
+        Self { needs: Some(wall), ..self }
+    }
+
+    pub(crate) fn limited(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self
+    }
+
+    pub(crate) fn fed(self, stdin: Bytes) -> Self {
+        Self { stdin, ..self }
+    }
+}
+
+/// Small, so that attacks on limits end soon; every attack ends by itself well within the wall.
+fn default_limits() -> Limits {
+    Limits {
+        wall: std::time::Duration::from_secs(60),
+        memory: Bytes::mib(128),
+        processes: 32,
+        disk: Bytes::mib(16),
+        inodes: 1024,
+        open_files: 64,
+        output: Bytes::mib(1),
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,142 @@
+//! The directories of this service instance, below which every sandbox has its group.
+
+use super::Error;
+use super::controllers::{Absent, Dirs};
+use super::group::{self, Group, Removal};
+use super::instance::Instance;
+use super::layout::Version;
+use super::limits::GroupLimits;
+use super::sweep::{self, Swept};
+use super::{Host, end, unified};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long removal waits for killed processes to be gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The kernel allows 255; sandbox ids are far shorter.
+const LONGEST_NAME: usize = 128;
+
+/// One directory per hierarchy, named after this process (see [`Instance`]).
+///
+/// Dropping it removes nothing: a crash must be survivable anyway, by [`Base::sweep`].
+#[derive(Debug)]
+pub struct Base {
+    version: Version,
+    instance: Instance,
+    dirs: Dirs,
+    absent: Vec<Absent>,
+}
+
+impl Base {
+    /// Makes the directories; in version 2 also hands the controllers down to them.
+    ///
+    /// That may move this process, or in a container its neighbours too, one level down into the
+    /// group `ringfence-host`, because a version 2 group has either processes or controllers.
+    pub fn create(host: &Host) -> Result<Base, Error> {
+        let instance = Instance::ours()?;
+        let sites = host.sites();
+        let distinct = sites.distinct();
+        if distinct.is_empty() {
+            let error = Error::new(
+                "find a usable control group",
+                Path::new("/sys/fs/cgroup"),
+                io::ErrorKind::NotFound,
+            );
+            return Err(error.with_hint(unified::HINT));
+        }
+        let dirs = sites.below(&instance.to_string());
+        if host.version == Version::V2 {
+            unified::make_base(host, &dirs)?;
+        } else {
+            group::make_all(&dirs.distinct())?;
+        }
+        Ok(Base { version: host.version, instance, dirs, absent: host.absent() })
+    }
+
+    /// Removes what dead instances of our own pid namespace have left, processes included.
+    pub fn sweep(host: &Host) -> Result<Swept, Error> {
+        sweep::sweep(host)
+    }
+
+    /// Makes the group of one sandbox, with its limits.
+    ///
+    /// In version 1 a `freezer` costs one more directory; in version 2 every group can freeze.
+    /// Limits of an absent controller are not set: the caller has read [`Base::absent`].
+    pub fn new_group(
+        &self,
+        name: &str,
+        limits: &GroupLimits,
+        freezer: bool,
+    ) -> Result<Group, Error> {
+        if !is_plain(name) {
+            return Err(Error::new(
+                "use the group name",
+                Path::new(name),
+                io::ErrorKind::InvalidInput,
+            ));
+        }
+        let mut dirs = self.dirs.below(name);
+        if !freezer && self.version != Version::V2 {
+            dirs.freezer = None;
+        }
+        Group::create(self.version, dirs, limits)
+    }
+
+    /// The controllers that this host does not give us, with reasons.
+    pub fn absent(&self) -> &[Absent] {
+        &self.absent
+    }
+
+    /// The name of the directories, also in other instances' eyes.
+    pub fn instance(&self) -> &Instance {
+        &self.instance
+    }
+
+    /// The directories, one per hierarchy.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.dirs.distinct()
+    }
+
+    /// Kills what is still inside and removes everything; [`Removal::Busy`] if something would not
+    /// die within five seconds.
+    pub fn remove(self) -> Result<Removal, Error> {
+        end::remove_trees(&self.dirs.distinct(), PATIENCE)
+    }
+}
+
+/// One path component that cannot be a kernel file: those have dots, except `tasks`.
+fn is_plain(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && name != "tasks"
+        && name.bytes().all(is_allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_plain;
+
+    #[test]
+    fn a_group_name_is_one_plain_component() {
+        for name in ["a", "sandbox-01_x", &"n".repeat(128)] {
+            assert!(is_plain(name), "{name}");
+        }
+        for name in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "../x",
+            "cgroup.procs",
+            "tasks",
+            "a b",
+            "é",
+            "a\0",
+            &"n".repeat(129),
+        ] {
+            assert!(!is_plain(name), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The control group of one sandbox.
+
+use super::Error;
+use super::controllers::Dirs;
+use super::layout::Version;
+use super::limits::{self, GroupLimits, Swap};
+use super::stats::{self, Stats};
+use super::{end, file, freeze};
+use rustix::fd::OwnedFd;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A group with its limits set, one directory per hierarchy.
+///
+/// Dropping it leaves the directories in place: they can only be removed when the last process is
+/// gone, and only the owner knows when that is. What stays is removed with the base.
+#[derive(Debug)]
+pub struct Group {
+    version: Version,
+    dirs: Dirs,
+    /// Every directory of `dirs` once.
+    distinct: Vec<PathBuf>,
+    swap: Swap,
+}
+
+/// What became of the directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Removal {
+    /// All are gone.
+    Gone,
+    /// A process is still inside, often one that is just exiting: try again.
+    Busy,
+}
+
+impl Removal {
+    pub(super) fn and(self, other: Removal) -> Removal {
+        if self == Removal::Gone { other } else { self }
+    }
+}
+
+impl Group {
+    /// Makes the directories and writes the limits; leaves nothing behind on failure.
+    pub(super) fn create(
+        version: Version,
+        dirs: Dirs,
+        limits: &GroupLimits,
+    ) -> Result<Group, Error> {
+        let distinct = dirs.distinct();
+        make_all(&distinct)?;
+        match limits::write(version, &dirs, limits) {
+            Ok(swap) => Ok(Group { version, dirs, distinct, swap }),
+            Err(error) => {
+                undo(&distinct);
+                Err(error)
+            }
+        }
+    }
+
+    /// Version 1: one descriptor per hierarchy; a child joins by writing `0` to each, and needs
+    /// neither a path nor privileges for it. Empty in version 2: see [`Group::dir_fd`].
+    pub fn join_fds(&self) -> Result<Vec<OwnedFd>, Error> {
+        match self.version {
+            Version::V2 => Ok(Vec::new()),
+            _ => self.distinct.iter().map(|dir| file::open_for_join(dir)).collect(),
+        }
+    }
+
+    /// Version 2: the descriptor for `CLONE_INTO_CGROUP`, with which a child is never outside.
+    pub fn dir_fd(&self) -> Result<Option<OwnedFd>, Error> {
+        match (self.version, self.distinct.first()) {
+            (Version::V2, Some(dir)) => file::open_for_clone(dir).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Moves a running process, with all its threads, into the group.
+    pub fn attach(&self, pid: u32) -> Result<(), Error> {
+        let pid = pid.to_string();
+        self.distinct.iter().try_for_each(|dir| file::write(dir, "cgroup.procs", &pid))
+    }
+
+    /// Kills every process and waits up to `patience` for the group to be empty; `true` if it is.
+    ///
+    /// With [`Duration::ZERO`] the signals are sent and nothing is awaited. The group is finished
+    /// afterwards: where `cgroup.kill` is missing, its process limit has been set to zero so that a
+    /// fork bomb cannot outrun us. A frozen group is thawed, because the frozen cannot die.
+    pub fn kill(&self, patience: Duration) -> Result<bool, Error> {
+        end::kill_trees(&self.distinct, patience)
+    }
+
+    /// Stops every process and returns when all have stopped; after `patience` the group runs on
+    /// and the error is [`io::ErrorKind::TimedOut`].
+    pub fn freeze(&self, patience: Duration) -> Result<(), Error> {
+        freeze::freeze(self.version, self.freezer_dir()?, patience)
+    }
+
+    /// Lets the group run again.
+    pub fn thaw(&self) -> Result<(), Error> {
+        freeze::thaw(self.version, self.freezer_dir()?)
+    }
+
+    /// Reads what was used and leaves out what was refused: half the files, for a program that
+    /// ended well and needs no explanation.
+    pub fn usage(&self) -> Result<Stats, Error> {
+        stats::read_usage(self.version, &self.dirs)
+    }
+
+    /// Reads all counters.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        stats::read(self.version, &self.dirs)
+    }
+
+    /// Changes the memory limit of the running group.
+    ///
+    /// Below the present use, version 1 refuses with `EBUSY` if it cannot reclaim enough; version 2
+    /// takes it and kills.
+    pub fn set_memory(&self, bytes: u64) -> Result<(), Error> {
+        match &self.dirs.memory {
+            Some(dir) => limits::write_memory(self.version, dir, bytes).map(drop),
+            None => Err(self.without("memory")),
+        }
+    }
+
+    /// Changes all limits of the running group.
+    pub fn set_limits(&self, limits: &GroupLimits) -> Result<(), Error> {
+        limits::write(self.version, &self.dirs, limits).map(drop)
+    }
+
+    /// How swap is kept away, for the receipt.
+    pub fn swap(&self) -> Swap {
+        self.swap
+    }
+
+    /// The directories, one per hierarchy, for evidence and tests.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.distinct
+    }
+
+    /// Removes the directories; killing is the caller's decision.
+    pub fn remove(&self) -> Result<Removal, Error> {
+        end::remove_all(&self.distinct)
+    }
+
+    fn freezer_dir(&self) -> Result<&Path, Error> {
+        self.dirs.freezer.as_deref().ok_or_else(|| self.without("freezer"))
+    }
+
+    fn without(&self, controller: &'static str) -> Error {
+        let any = self.distinct.first().map_or(Path::new(""), PathBuf::as_path);
+        Error::new(
+            "use a controller this group was made without",
+            &any.join(controller),
+            io::ErrorKind::Unsupported,
+        )
+    }
+}
+
+/// Makes each directory; on failure removes those already made.
+pub(super) fn make_all(dirs: &[PathBuf]) -> Result<(), Error> {
+    for (made, dir) in dirs.iter().enumerate() {
+        if let Err(error) = file::make_dir(dir) {
+            undo(&dirs[..made]);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Best effort: the failure that led here is the one worth reporting.
+fn undo(dirs: &[PathBuf]) {
+    for dir in dirs {
+        let _ = rustix::fs::rmdir(dir);
+    }
+}

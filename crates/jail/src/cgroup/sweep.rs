@@ -1,0 +1,77 @@
+//! Removing what an instance left behind that was killed before it could tidy up.
+//!
+//! The whole visible tree is searched, not only our own group: after a crash the service may well be
+//! started from another session, and the leftovers lie in the old one's group.
+
+use super::Error;
+use super::group::Removal;
+use super::instance::{Instance, own_pid_namespace};
+use super::{Host, end};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long one dead instance may take: its processes have to exit.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A bound on the work, far above the number of groups of a busy host.
+const MOST_DIRECTORIES: usize = 50_000;
+
+/// What a sweep did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Names of dead instances that are now gone.
+    pub removed: Vec<String>,
+    /// Names of dead instances with something inside that would not die in time.
+    pub busy: Vec<String>,
+}
+
+pub(super) fn sweep(host: &Host) -> Result<Swept, Error> {
+    let namespace = own_pid_namespace()?;
+    let mut swept = Swept::default();
+    for (name, dirs) in find(host, namespace) {
+        match end::remove_trees(&dirs, PATIENCE)? {
+            Removal::Gone => swept.removed.push(name),
+            Removal::Busy => swept.busy.push(name),
+        }
+    }
+    Ok(swept)
+}
+
+/// The directories of each dead instance, over all hierarchies: its processes are killed together,
+/// since one that is frozen in one hierarchy keeps its directory in the others busy.
+fn find(host: &Host, namespace: u64) -> BTreeMap<String, Vec<PathBuf>> {
+    let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut left = host.tops().to_vec();
+    let mut visited = 0;
+    while let Some(dir) = left.pop() {
+        visited += 1;
+        if visited > MOST_DIRECTORIES {
+            break;
+        }
+        // A group that we may not list, or that vanished meanwhile, has nothing for us.
+        for child in end::children(&dir).unwrap_or_default() {
+            match instance_of(&child) {
+                Some(instance) if is_ours_and_dead(&instance, namespace, &child) => {
+                    found.entry(instance.to_string()).or_default().push(child);
+                }
+                Some(_) => {}
+                None => left.push(child),
+            }
+        }
+    }
+    found
+}
+
+fn instance_of(dir: &Path) -> Option<Instance> {
+    dir.file_name()?.to_str()?.parse().ok()
+}
+
+/// Only directories of our own user: anybody with a delegated group can choose a name like ours, and
+/// could otherwise make us kill what they moved into it.
+fn is_ours_and_dead(instance: &Instance, namespace: u64, dir: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    instance.pid_namespace == namespace
+        && std::fs::symlink_metadata(dir).is_ok_and(|metadata| metadata.uid() == user)
+        && instance.is_dead()
+}

@@ -1,0 +1,246 @@
+//! Locking a fresh process in: from new namespaces to the system call filter, in one order.
+//!
+//! The order matters. Mounts come first, while the builder's rights reach them; the inner user
+//! namespace comes late, so those mounts belong to the outer one and no capability gained inside
+//! touches them; capabilities go before Landlock and seccomp, which close the door. Nothing sent by
+//! a user is read before [`lock_in`] returned `Ok`, and on any error the process ends.
+
+use std::{
+    ffi::{CStr, CString},
+    os::fd::{AsFd, OwnedFd},
+};
+
+use rustix::{
+    fs::{CWD, Mode as FileMode, OFlags},
+    io::Errno,
+};
+
+use crate::{
+    SetupError, Stage, landlock,
+    seccomp::Filter,
+    stage::At,
+    sys::{self, Caps, attr},
+    wire::{Confine, Mode, Standing},
+};
+
+/// The only uid and gid there are inside.
+pub const INSIDE_ID: u32 = 1000;
+
+/// What a finished sandbox hands to the service.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    pub(crate) standing: Standing,
+    /// The workspace as a mount of its own that follows no symlink and runs nothing.
+    pub(crate) workspace: OwnedFd,
+    /// Where the calls wait that the service answers.
+    pub(crate) questions: OwnedFd,
+}
+
+/// Locks this process in. It is in fresh mount, pid, network, ipc and uts namespaces and, if it
+/// has one, in its cgroup.
+pub(crate) fn lock_in(
+    confine: &Confine,
+    mode: Mode,
+    filter: &Filter,
+) -> Result<Locked, SetupError> {
+    sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at(Stage::Clone)?;
+    sys::unshare(libc::CLONE_NEWCGROUP).at(Stage::CgroupNamespace)?;
+    let owner = if mode == Mode::Root { confine.uid } else { 0 };
+    let workspace = mount_workspace(confine, owner).at(Stage::Workspace)?;
+    let proc_subset = mount_proc().at(Stage::Proc)?;
+    mount_terminals().at(Stage::Terminals)?;
+    sys::sethostname(confine.hostname.as_bytes()).at(Stage::Hostname)?;
+    set_affinity(&confine.cpus).at(Stage::Affinity)?;
+    set_rlimits(confine).at(Stage::Rlimits)?;
+    let rules = prepare_landlock(confine)?;
+    let user_namespace = enter_user(confine, mode, owner)?;
+    drop_capabilities().at(Stage::Capabilities)?;
+    sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).at(Stage::NoNewPrivs)?;
+    if let Some(rules) = &rules {
+        rules.enforce().at(Stage::Landlock)?;
+    }
+    // Changing ids cleared the wish to die with the parent; it is made again, now for good.
+    sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at(Stage::Verify)?;
+    sys::prctl(libc::PR_SET_DUMPABLE, 0, 0).at(Stage::Verify)?;
+    verify_powerless().at(Stage::Verify)?;
+    let questions = filter.install_listening().at(Stage::Seccomp)?;
+    let standing = Standing {
+        landlock_abi: rules.as_ref().map_or(0, |rules| rules.abi),
+        user_namespace,
+        proc_subset,
+    };
+    Ok(Locked { standing, workspace, questions })
+}
+
+/// One tmpfs under four names, so that one quota holds for all that can be written.
+fn mount_workspace(confine: &Confine, owner: u32) -> sys::Result<OwnedFd> {
+    let fs = sys::fsopen(c"tmpfs")?;
+    let text = |value: String| CString::new(value).map_err(|_| Errno::INVAL);
+    sys::fsconfig(&fs, c"source", Some(c"workspace"))?;
+    sys::fsconfig(&fs, c"size", Some(&text(confine.disk.to_string())?))?;
+    // Five directories of ours live there as well.
+    sys::fsconfig(&fs, c"nr_inodes", Some(&text((confine.inodes + 5).to_string())?))?;
+    sys::fsconfig(&fs, c"mode", Some(c"755"))?;
+    sys::fsconfig(&fs, c"uid", Some(&text(owner.to_string())?))?;
+    sys::fsconfig(&fs, c"gid", Some(&text(owner.to_string())?))?;
+    let mount = sys::fsmount(&fs, attr::NOSUID | attr::NODEV)?;
+    sys::move_mount(&mount, c"/box")?;
+    for (dir, name, mode) in [
+        (c"/box/work", c"/workspace", 0o755),
+        (c"/box/tmp", c"/tmp", 0o1777),
+        (c"/box/shm", c"/dev/shm", 0o1777),
+    ] {
+        make_owned_dir(dir, owner, mode)?;
+        sys::mount(dir, name, libc::MS_BIND)?;
+    }
+    let outside = sys::open_tree(CWD, c"/workspace", false)?;
+    let closed = attr::NOSUID | attr::NODEV | attr::NOEXEC | attr::NOSYMFOLLOW;
+    sys::mount_setattr(&outside, closed, false)?;
+    Ok(outside)
+}
+
+fn make_owned_dir(path: &CStr, owner: u32, mode: u32) -> sys::Result<()> {
+    rustix::fs::mkdirat(CWD, path, FileMode::from_raw_mode(0o700))?;
+    let id = (rustix::fs::Uid::from_raw(owner), rustix::fs::Gid::from_raw(owner));
+    rustix::fs::chownat(CWD, path, Some(id.0), Some(id.1), rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+    rustix::fs::chmodat(CWD, path, FileMode::from_raw_mode(mode), rustix::fs::AtFlags::empty())
+}
+
+/// A `/proc` of our own pid namespace in place of the template's. The kernel lets a user namespace
+/// mount a new one only while a complete one is still in sight, hence make, unmount, move.
+/// Returns whether it shows processes only; kernels before 5.8 cannot.
+fn mount_proc() -> sys::Result<bool> {
+    let fs = sys::fsopen(c"proc")?;
+    let subset = sys::fsconfig(&fs, c"subset", Some(c"pid")).is_ok();
+    sys::fsconfig(&fs, c"hidepid", Some(c"2"))?;
+    let mount = sys::fsmount(&fs, attr::NOSUID | attr::NODEV | attr::NOEXEC)?;
+    sys::umount_detach(c"/proc")?;
+    sys::move_mount(&mount, c"/proc")?;
+    if subset { Ok(true) } else { Err(Errno::NOSYS) }
+}
+
+/// Terminals that no other sandbox can name. The number is bounded: each holds kernel memory.
+fn mount_terminals() -> sys::Result<()> {
+    let fs = sys::fsopen(c"devpts")?;
+    sys::fsconfig(&fs, c"ptmxmode", Some(c"666"))?;
+    sys::fsconfig(&fs, c"mode", Some(c"600"))?;
+    sys::fsconfig(&fs, c"max", Some(c"64"))?;
+    let mount = sys::fsmount(&fs, attr::NOSUID | attr::NOEXEC)?;
+    sys::move_mount(&mount, c"/dev/pts")
+}
+
+fn set_affinity(cpus: &[u32]) -> sys::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    for cpu in cpus {
+        set.set(*cpu as usize);
+    }
+    rustix::thread::sched_setaffinity(None, &set)
+}
+
+fn set_rlimits(confine: &Confine) -> sys::Result<()> {
+    let limits = [
+        (libc::RLIMIT_NOFILE, Some(confine.open_files)),
+        (libc::RLIMIT_MEMLOCK, Some(64 << 10)),
+        (libc::RLIMIT_MSGQUEUE, Some(819_200)),
+        (libc::RLIMIT_SIGPENDING, Some(1024)),
+        (libc::RLIMIT_RTPRIO, Some(0)),
+        (libc::RLIMIT_NICE, Some(0)),
+        (libc::RLIMIT_FSIZE, Some(confine.disk)),
+        (libc::RLIMIT_CPU, confine.cpu_secs),
+        (libc::RLIMIT_DATA, confine.data),
+        (libc::RLIMIT_NPROC, confine.processes),
+    ];
+    no_core_dumps()?;
+    for (resource, value) in limits {
+        if let Some(value) = value {
+            sys::setrlimit(resource, value.min(sys::hard_limit(resource)?))?;
+        }
+    }
+    Ok(())
+}
+
+/// With a limit of 0 a crash would still be handed to a piped `core_pattern` of the host; with 1
+/// the kernel never does that. A host that gives us 0 to start with may not let us raise it.
+pub(crate) fn no_core_dumps() -> sys::Result<()> {
+    sys::setrlimit(libc::RLIMIT_CORE, 1).or_else(|_| sys::setrlimit(libc::RLIMIT_CORE, 0))
+}
+
+fn prepare_landlock(confine: &Confine) -> Result<Option<landlock::Ruleset>, SetupError> {
+    match landlock::abi() {
+        Ok(abi) => landlock::prepare(abi).map(Some).at(Stage::LandlockRules),
+        Err(_) if confine.may_miss.landlock => Ok(None),
+        Err(errno) => Err(errno).at(Stage::LandlockRules),
+    }
+}
+
+/// Gives up the builder's ids, then enters a user namespace in which only [`INSIDE_ID`] exists.
+/// As root the capabilities are kept across the change of ids for one purpose: hosts that forbid
+/// unprivileged user namespaces still let us make this one.
+fn enter_user(confine: &Confine, mode: Mode, owner: u32) -> Result<bool, SetupError> {
+    if mode == Mode::Root {
+        sys::prctl(libc::PR_SET_KEEPCAPS, 1, 0).at(Stage::Ids)?;
+        sys::become_user(confine.uid, confine.uid).at(Stage::Ids)?;
+        let kept = sys::capget().at(Stage::Ids)?.permitted;
+        sys::capset(Caps { effective: kept, permitted: kept, inheritable: 0 }).at(Stage::Ids)?;
+    }
+    if let Err(errno) = sys::unshare(libc::CLONE_NEWUSER) {
+        let absent = mode == Mode::Root && confine.may_miss.user_namespace;
+        return if absent { Ok(false) } else { Err(errno).at(Stage::UserNamespace) };
+    }
+    // The kernel made us undumpable, and with that our own id maps unwritable to us.
+    sys::prctl(libc::PR_SET_DUMPABLE, 1, 0).at(Stage::IdMaps)?;
+    write_id_maps(INSIDE_ID, owner).at(Stage::IdMaps)?;
+    Ok(true)
+}
+
+/// Maps one id of the namespace we came from to `inside`, for users and groups.
+pub(crate) fn write_id_maps(inside: u32, outside: u32) -> sys::Result<()> {
+    let map = format!("{inside} {outside} 1");
+    write_file(c"/proc/self/uid_map", map.as_bytes())?;
+    write_file(c"/proc/self/setgroups", b"deny")?;
+    write_file(c"/proc/self/gid_map", map.as_bytes())
+}
+
+pub(crate) fn write_file(path: &CStr, bytes: &[u8]) -> sys::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(CWD, path, flags, FileMode::empty())?;
+    let written = rustix::io::write(file.as_fd(), bytes)?;
+    if written == bytes.len() { Ok(()) } else { Err(Errno::IO) }
+}
+
+/// NOROOT, NO_SETUID_FIXUP, KEEP_CAPS off and NO_CAP_AMBIENT_RAISE, each locked.
+const SECUREBITS: u64 = 0b1110_1111;
+
+/// Empties the bounding and ambient sets, locks securebits, then lets go of everything held.
+fn drop_capabilities() -> sys::Result<()> {
+    sys::prctl(libc::PR_SET_SECUREBITS, SECUREBITS, 0)?;
+    for capability in 0..64 {
+        match sys::prctl(libc::PR_CAPBSET_DROP, capability, 0) {
+            Ok(_) => {}
+            Err(Errno::INVAL) => break, // Past the last capability this kernel knows.
+            Err(errno) => return Err(errno),
+        }
+    }
+    sys::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as u64, 0)?;
+    sys::capset(Caps::default())
+}
+
+/// Trusts none of the above: reads every set back and refuses to go on with anything left.
+fn verify_powerless() -> sys::Result<()> {
+    let bounding_empty = (0..64)
+        .map(|capability| sys::prctl(libc::PR_CAPBSET_READ, capability, 0))
+        .take_while(|answer| !matches!(answer, Err(Errno::INVAL)))
+        .all(|answer| answer == Ok(0));
+    let ambient_empty = (0..41).all(|capability| {
+        sys::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_IS_SET as u64, capability) != Ok(1)
+    });
+    let holds = sys::capget()? == Caps::default()
+        && bounding_empty
+        && ambient_empty
+        && sys::prctl(libc::PR_GET_SECUREBITS, 0, 0)? as u64 == SECUREBITS
+        && sys::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0)? == 1;
+    if holds { Ok(()) } else { Err(Errno::PERM) }
+}

@@ -1,0 +1,165 @@
+//! What this host offers, as data: the answer behind `ringfence doctor`.
+//!
+//! One file per topic; each returns [`Finding`]s and prints nothing. Where a file in `/proc` could
+//! promise what the kernel then refuses (a security module, an outer container), the ability is
+//! really tried, in a child that exits at once.
+
+mod capabilities;
+mod control_groups;
+mod crashes;
+mod filters;
+mod kernel;
+mod machine;
+mod namespaces;
+mod probe;
+mod runtimes;
+mod user_namespace;
+
+#[cfg(test)]
+mod tests;
+
+use crate::cgroup::{self, Version};
+use crate::landlock;
+use rustix::io::Errno;
+use serde::Serialize;
+
+/// Everything we found out, ready to be shown or serialised.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The kernel's release string.
+    pub kernel: String,
+    /// The user we are.
+    pub user: u32,
+    /// The capabilities in force, by name.
+    pub capabilities: Vec<&'static str>,
+    /// Which generation of control groups is mounted.
+    pub control_groups: Version,
+    /// The newest Landlock ABI of this kernel; zero without Landlock.
+    pub landlock_abi: u32,
+    /// How sandboxes would be built here.
+    pub mode: Mode,
+    /// Does every layer exist without which we build no sandbox?
+    pub can_run: bool,
+    /// Topic by topic, in the order of presentation.
+    pub findings: Vec<Finding>,
+}
+
+/// With which privileges sandboxes can be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// As root, with the right to administer the system.
+    Root,
+    /// As an ordinary user, inside user namespaces.
+    Rootless,
+    /// Not at all.
+    None,
+}
+
+/// One ability of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// A stable name: `namespace-net`, `cgroup-memory`.
+    pub name: &'static str,
+    /// Is it there?
+    pub status: Status,
+    /// What exactly we saw.
+    pub detail: String,
+    /// The exact command or setting that would improve it.
+    pub fix: Option<String>,
+}
+
+/// How good a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// As it should be.
+    Ok,
+    /// There, but weaker than it could be.
+    Degraded,
+    /// Not there.
+    Missing,
+}
+
+/// Names of findings without which no sandbox is built.
+const REQUIRED: [&str; 7] = [
+    "namespace-mount",
+    "namespace-pid",
+    "namespace-net",
+    "namespace-ipc",
+    "namespace-uts",
+    "private-proc",
+    "seccomp",
+];
+
+/// Looks at everything; takes some milliseconds and leaves no trace.
+pub fn examine() -> Report {
+    let user = rustix::process::geteuid().as_raw();
+    let capabilities = capabilities::effective();
+    let control_groups = cgroup::Host::detect();
+    let landlock_abi = landlock::abi();
+    let findings = findings(user, &capabilities, &control_groups, landlock_abi);
+    let mode = mode(user, &capabilities, &findings);
+    Report {
+        kernel: kernel::release(),
+        user,
+        mode,
+        can_run: mode != Mode::None && REQUIRED.iter().all(|name| is_usable(&findings, name)),
+        capabilities,
+        control_groups: control_groups.version,
+        landlock_abi: landlock_abi.unwrap_or(0),
+        findings,
+    }
+}
+
+impl Report {
+    /// Whatever is not as it should be.
+    pub fn problems(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.status != Status::Ok)
+    }
+}
+
+impl Finding {
+    fn ok(name: &'static str, detail: impl Into<String>) -> Finding {
+        Finding { name, status: Status::Ok, detail: detail.into(), fix: None }
+    }
+
+    fn degraded(name: &'static str, detail: impl Into<String>, fix: Option<String>) -> Finding {
+        Finding { name, status: Status::Degraded, detail: detail.into(), fix }
+    }
+
+    fn missing(name: &'static str, detail: impl Into<String>, fix: Option<String>) -> Finding {
+        Finding { name, status: Status::Missing, detail: detail.into(), fix }
+    }
+}
+
+fn findings(
+    user: u32,
+    capabilities: &[&'static str],
+    control_groups: &cgroup::Host,
+    landlock_abi: Result<u32, Errno>,
+) -> Vec<Finding> {
+    let is_privileged = capabilities.contains(&capabilities::ADMIN);
+    let mut findings = vec![kernel::finding(), capabilities::finding(user, capabilities)];
+    findings.extend(user_namespace::findings(user, is_privileged));
+    findings.extend(namespaces::findings(is_privileged));
+    findings.extend(control_groups::findings(control_groups));
+    findings.extend([filters::seccomp(), filters::landlock(landlock_abi)]);
+    findings.extend([machine::overlay(), machine::kvm(), machine::threads(), crashes::finding()]);
+    findings.extend(runtimes::findings());
+    findings
+}
+
+/// Root without the right capabilities (a plain container) is an ordinary user to the kernel.
+fn mode(user: u32, capabilities: &[&'static str], findings: &[Finding]) -> Mode {
+    let is_root = user == 0 && capabilities::missing(capabilities).is_empty();
+    match (is_root, is_usable(findings, "user-namespaces")) {
+        (true, _) => Mode::Root,
+        (false, true) => Mode::Rootless,
+        (false, false) => Mode::None,
+    }
+}
+
+fn is_usable(findings: &[Finding], name: &str) -> bool {
+    findings.iter().any(|finding| finding.name == name && finding.status != Status::Missing)
+}

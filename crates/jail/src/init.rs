@@ -1,0 +1,318 @@
+//! PID 1 of a sandbox: starts programs, reaps what they leave, reports how they end.
+//!
+//! It runs behind the same walls as the programs and holds one descriptor, its control socket.
+//! Without a reader on the other side it ends, and with it everything in its pid namespace.
+
+use std::{
+    ffi::CString,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{CWD, Mode, OFlags},
+    io::Errno,
+};
+
+use crate::{
+    SetupError, Stage,
+    confine::Locked,
+    descendants,
+    socket::{self, Received},
+    stage::At,
+    sys::{self, Reaped},
+    wire::{Ended, Exec, FromInit, Spent, ToInit, Whom},
+};
+
+/// Serves the control socket until its other end closes. `worker` is a program that was started
+/// before, if there is one.
+pub(crate) fn serve(control: &OwnedFd, worker: Option<(u32, i32)>) -> ! {
+    let mut init = Init { control, running: worker.into_iter().collect(), reaped: 0 };
+    let _ = init.run();
+    sys::exit_now(0)
+}
+
+/// Tells the service that all walls stand, handing over the workspace and the questions.
+pub(crate) fn announce(control: &OwnedFd, locked: &Locked) -> Result<(), SetupError> {
+    let message = FromInit::Ready(locked.standing);
+    let fds = [locked.workspace.as_fd(), locked.questions.as_fd()];
+    socket::send(control.as_fd(), &message, &fds).map_err(|_| Errno::PIPE).at(Stage::HandOver)
+}
+
+/// Tells the service why there is no sandbox, and ends.
+pub(crate) fn give_up(control: &OwnedFd, error: SetupError) -> ! {
+    let _ = socket::send(control.as_fd(), &FromInit::Failed(error), &[]);
+    sys::exit_now(1)
+}
+
+struct Init<'a> {
+    control: &'a OwnedFd,
+    /// Number and pid of each program that has not ended.
+    running: Vec<(u32, i32)>,
+    reaped: u32,
+}
+
+impl Init<'_> {
+    fn run(&mut self) -> Result<(), socket::Error> {
+        let children = sys::child_signals()?;
+        // A program started before we blocked the signal may be gone already.
+        self.reap_all()?;
+        loop {
+            let mut watched =
+                [PollFd::new(self.control, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+            match poll(&mut watched, None) {
+                Err(Errno::INTR) => continue,
+                other => other?,
+            };
+            let [control, child] = watched.map(|fd| !fd.revents().is_empty());
+            if child {
+                let mut drained = [0; 256];
+                let _ = rustix::io::read(&children, &mut drained);
+                self.reap_all()?;
+            }
+            if control {
+                let Received { message, fds, .. } = socket::receive(self.control.as_fd())?;
+                self.obey(message, fds)?;
+            }
+        }
+    }
+
+    fn obey(&mut self, message: ToInit, fds: Vec<OwnedFd>) -> Result<(), socket::Error> {
+        match message {
+            ToInit::Go => Ok(()),
+            ToInit::Exec(exec) => self.exec(&exec, fds),
+            ToInit::Signal { id, signal, whom } => {
+                self.signal(id, signal, whom);
+                socket::send(self.control.as_fd(), &FromInit::Signalled { id }, &[])
+            }
+        }
+    }
+
+    fn exec(&mut self, exec: &Exec, fds: Vec<OwnedFd>) -> Result<(), socket::Error> {
+        let id = exec.id;
+        match start(self.control, exec, fds) {
+            Ok(Started { pid, terminal }) => {
+                self.running.push((id, pid));
+                let fds: Vec<BorrowedFd<'_>> = terminal.iter().map(AsFd::as_fd).collect();
+                socket::send(self.control.as_fd(), &FromInit::Started { id, pid }, &fds)
+            }
+            Err(error) => {
+                socket::send(self.control.as_fd(), &FromInit::NotStarted { id, error }, &[])
+            }
+        }
+    }
+
+    fn signal(&self, id: u32, signal: i32, whom: Whom) {
+        let pid = self.running.iter().find(|(known, _)| *known == id).map(|(_, pid)| *pid);
+        if let Some(pid) = pid
+            && (1..=64).contains(&signal)
+        {
+            descendants::signal(pid, signal, whom);
+        }
+    }
+
+    fn reap_all(&mut self) -> Result<(), socket::Error> {
+        while let Some(reaped) = sys::reap() {
+            self.reaped += 1;
+            if let Some(at) = self.running.iter().position(|(_, pid)| *pid == reaped.pid) {
+                let (id, _) = self.running.swap_remove(at);
+                let ended = ended(id, &reaped, self.reaped);
+                socket::send(self.control.as_fd(), &FromInit::Ended(ended), &[])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ended(id: u32, reaped: &Reaped, processes: u32) -> Ended {
+    let all = spent(&sys::children_usage());
+    let status = reaped.status;
+    Ended {
+        id,
+        code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+        signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+        user_us: all.user_us,
+        system_us: all.system_us,
+        max_rss: all.max_rss,
+        io_read: all.io_read,
+        io_written: all.io_written,
+        processes,
+        own: spent(&reaped.usage),
+    }
+}
+
+fn spent(usage: &libc::rusage) -> Spent {
+    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    Spent {
+        user_us: micros(usage.ru_utime),
+        system_us: micros(usage.ru_stime),
+        max_rss: usage.ru_maxrss as u64 * 1024,
+        io_read: usage.ru_inblock as u64 * 512,
+        io_written: usage.ru_oublock as u64 * 512,
+    }
+}
+
+struct Started {
+    pid: i32,
+    terminal: Option<OwnedFd>,
+}
+
+fn start(control: &OwnedFd, exec: &Exec, fds: Vec<OwnedFd>) -> Result<Started, SetupError> {
+    let program = Program::parse(exec).at(Stage::Request)?;
+    for (name, content) in &exec.files {
+        write_box_file(name, content).at(Stage::Workspace)?;
+    }
+    let terminal = exec.terminal.map(open_terminal).transpose().at(Stage::Terminals)?;
+    let (master, slave) = terminal.unzip();
+    // Above every number that the program's descriptors will take: a failed start is told on it.
+    let above = fds.len() as i32 + 3;
+    let answer = rustix::io::fcntl_dupfd_cloexec(control, above).at(Stage::Descriptors)?;
+    // The service thus hears of a failed start before it hears that there is a process.
+    match sys::fork_until_exec().at(Stage::Fork)? {
+        Some(pid) => Ok(Started { pid, terminal: master }),
+        None => {
+            let error = become_program(&program, fds, slave);
+            let id = exec.id;
+            let _ = socket::send(answer.as_fd(), &FromInit::NotStarted { id, error }, &[]);
+            sys::exit_now(127)
+        }
+    }
+}
+
+/// A program with its strings as the kernel wants them.
+struct Program {
+    argv: Vec<CString>,
+    env: Vec<CString>,
+    cwd: CString,
+}
+
+impl Program {
+    fn parse(exec: &Exec) -> sys::Result<Self> {
+        let strings = |list: &[Vec<u8>]| -> sys::Result<Vec<CString>> {
+            list.iter().map(|s| CString::new(s.clone()).map_err(|_| Errno::INVAL)).collect()
+        };
+        let argv = strings(&exec.argv)?;
+        if argv.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        let cwd = CString::new(exec.cwd.clone()).map_err(|_| Errno::INVAL)?;
+        Ok(Self { argv, env: strings(&exec.env)?, cwd })
+    }
+}
+
+fn write_box_file(name: &str, content: &[u8]) -> sys::Result<()> {
+    if name.contains('/') || name.is_empty() || name == ".." {
+        return Err(Errno::INVAL);
+    }
+    let flags = OFlags::WRONLY
+        | OFlags::CREATE
+        | OFlags::TRUNC
+        | OFlags::CLOEXEC
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK; // A program may have put a FIFO there, which must not hold us.
+    let file = rustix::fs::openat(CWD, format!("/box/{name}"), flags, Mode::from_raw_mode(0o644))?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&file, rest)?..];
+    }
+    Ok(())
+}
+
+/// Both ends of a new terminal in the sandbox's own devpts.
+fn open_terminal((rows, columns): (u16, u16)) -> sys::Result<(OwnedFd, OwnedFd)> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let master = rustix::fs::openat(CWD, c"/dev/pts/ptmx", flags, Mode::empty())?;
+    rustix::pty::unlockpt(&master)?;
+    let name = rustix::pty::ptsname(&master, Vec::new())?;
+    let slave = rustix::fs::openat(CWD, &name, flags, Mode::empty())?;
+    let size =
+        rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&master, size)?;
+    Ok((master, slave))
+}
+
+/// Turns the forked child into the program; returns only if that failed.
+fn become_program(program: &Program, fds: Vec<OwnedFd>, terminal: Option<OwnedFd>) -> SetupError {
+    let attempt = || -> Result<(), SetupError> {
+        sys::reset_signals();
+        rustix::process::setsid().at(Stage::Fork)?;
+        let has_terminal = terminal.is_some();
+        let mut all: Vec<OwnedFd> = Vec::new();
+        if let Some(slave) = terminal {
+            for _ in 0..3 {
+                all.push(rustix::io::dup(&slave).at(Stage::Descriptors)?);
+            }
+        }
+        all.extend(fds);
+        arrange(all).at(Stage::Descriptors)?;
+        if has_terminal {
+            sys::take_terminal().at(Stage::Terminals)?;
+        }
+        rustix::process::chdir(&program.cwd).at(Stage::WorkingDirectory)
+    };
+    if let Err(error) = attempt() {
+        return error;
+    }
+    let errno = sys::exec(&program.argv, &program.env);
+    SetupError { stage: Stage::Exec, errno: errno.raw_os_error() }
+}
+
+/// Puts the descriptors at 0, 1, 2, … and marks all others to be closed by `exec`. They are moved
+/// out of the way first, so that none is overwritten before its turn.
+pub(crate) fn arrange(fds: Vec<OwnedFd>) -> sys::Result<()> {
+    let count = fds.len() as i32;
+    let mut moved = Vec::new();
+    for fd in fds {
+        moved.push(rustix::io::fcntl_dupfd_cloexec(&fd, count)?);
+    }
+    for (target, fd) in moved.iter().enumerate() {
+        // SAFETY: dup2 onto a small number; whatever was there belonged to a process image that
+        // is about to be replaced, and no owner of it is used again.
+        if unsafe { libc::dup2(fd.as_raw_fd(), target as i32) } < 0 {
+            return Err(Errno::MFILE);
+        }
+    }
+    sys::cloexec_from(count as u32)
+}
+
+/// First descriptor after standard input, output and error.
+const FIRST_KEPT: i32 = 3;
+
+/// Keeps standard input, output and error and, moved to 3, 4, …, the given descriptors; everything
+/// else that came over from the process we were forked from is closed. Fetch them with [`kept`].
+pub(crate) fn keep_only(fds: Vec<BorrowedFd<'_>>) -> sys::Result<()> {
+    let mut moved = Vec::new();
+    for fd in &fds {
+        moved.push(rustix::io::fcntl_dupfd_cloexec(fd, FIRST_KEPT + fds.len() as i32)?);
+    }
+    for (index, fd) in moved.iter().enumerate() {
+        let target = FIRST_KEPT + index as i32;
+        // SAFETY: whatever was at `target` is a leftover of the process we were forked from; its
+        // owner lives in memory that this process never returns to.
+        if unsafe { libc::dup3(fd.as_raw_fd(), target, libc::O_CLOEXEC) } < 0 {
+            return Err(Errno::MFILE);
+        }
+    }
+    std::mem::forget(moved); // Closed with all others in the next step.
+    sys::close_from((FIRST_KEPT + fds.len() as i32) as u32)
+}
+
+/// The `index`th descriptor that [`keep_only`] kept.
+pub(crate) fn kept(index: i32) -> OwnedFd {
+    // SAFETY: `keep_only` put it there, and each is fetched once.
+    unsafe { OwnedFd::from_raw_fd(FIRST_KEPT + index) }
+}
+
+/// Points standard input, output and error at `/dev/null`, so that nothing of the service's is
+/// inherited by what is forked from here.
+pub(crate) fn silence() -> sys::Result<()> {
+    let null =
+        rustix::fs::openat(CWD, c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    for target in 0..3 {
+        // SAFETY: the three standard descriptors have no owner in this process.
+        if unsafe { libc::dup2(null.as_raw_fd(), target) } < 0 {
+            return Err(Errno::MFILE);
+        }
+    }
+    Ok(())
+}

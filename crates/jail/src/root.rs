@@ -1,0 +1,320 @@
+//! The mount tree all sandboxes of one root start from.
+//!
+//! A small tmpfs holds the root directory itself; what the sandbox may read is mounted into it,
+//! read-only. When [`build`] returns, the process has pivoted into that tree and the host's is
+//! unreachable: a sandbox is cloned from here, so there is nothing to hide from it any more.
+
+use std::{
+    ffi::{CStr, CString},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+
+use crate::{
+    SetupError, Stage,
+    confine::INSIDE_ID,
+    stage::At,
+    sys::{self, attr},
+    wire::{RootSource, RootSpec},
+};
+
+/// A file of ours that every sandbox finds in `/.ringfence`.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnFile {
+    /// Its name.
+    pub name: &'static str,
+    /// Its content.
+    pub content: &'static [u8],
+}
+
+/// Where the new root is put together: a directory every host has. Only this process sees it.
+const STAGING: &CStr = c"/tmp";
+
+/// Directories of a root that are ours to provide, whatever the source has there.
+const OURS: [&str; 9] =
+    ["proc", "sys", "dev", "tmp", "box", "workspace", "run", "root", ".ringfence"];
+
+/// What the host view shows. Nothing below these is secret on a sane host; `/etc` is not here.
+const HOST_TREES: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// Parts of the host's `/etc` that programs need and that hold no secrets.
+const HOST_ETC: [&str; 21] = [
+    "alternatives", // What `/usr/bin/cc`, `java` and others point to.
+    "ca-certificates.conf",
+    "fonts",
+    "gai.conf",
+    "host.conf",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "ld.so.cache", // Without it every program searches for its libraries.
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "locale.alias",
+    "localtime",
+    "magic",
+    "mime.types",
+    "perl",
+    "protocols",
+    "python3",
+    "python3.11",
+    "services",
+    "ssl/certs", // Public certificates; `ssl/private` stays outside.
+    "ssl/openssl.cnf",
+];
+
+/// Files of `/etc` that we write ourselves, so that they say nothing of the host.
+const WRITTEN_ETC: [(&str, &str); 5] = [
+    (
+        "passwd",
+        "root:x:0:0:root:/root:/bin/sh\nsandbox:x:1000:1000:sandbox:/workspace:/bin/bash\n\
+         nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+    ),
+    ("group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"),
+    ("hosts", "127.0.0.1 localhost\n::1 localhost\n"),
+    ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+    ("resolv.conf", "# There is no network here.\n"),
+];
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+const DEVICE_LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// Builds the tree and moves this process into it. The process must be in a mount namespace of
+/// its own, and be the first of a pid namespace of its own.
+pub(crate) fn build(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
+    sys::mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE).at(Stage::TemplateMounts)?;
+    let source = open_source(&spec.source).at(Stage::OpenRoot)?;
+    let parts = take_parts(&spec.source, source.as_fd()).at(Stage::OpenRoot)?;
+    let devices = take_devices().at(Stage::TemplateMounts)?;
+    let attack = spec.with_attack.then(take_self).transpose().at(Stage::TemplateMounts)?;
+    let root = new_tmpfs(attr::NOSUID | attr::NODEV).at(Stage::TemplateMounts)?;
+    let proc = new_proc().at(Stage::Proc)?;
+    sys::move_mount(&root, STAGING).at(Stage::TemplateMounts)?;
+    let tree = Tree(root.as_fd());
+    tree.fill(parts, spec).at(Stage::TemplateMounts)?;
+    tree.fill_devices(devices).at(Stage::TemplateMounts)?;
+    tree.fill_own(own, attack).at(Stage::TemplateMounts)?;
+    tree.attach(&proc, "proc").at(Stage::Proc)?;
+    sys::mount_setattr(&root, attr::RDONLY, false).at(Stage::TemplateMounts)?;
+    pivot().at(Stage::PivotRoot)
+}
+
+fn pivot() -> sys::Result<()> {
+    rustix::process::chdir(STAGING)?;
+    // Stacks the new root on the old one; the second step takes the old one away underneath.
+    sys::pivot_root(c".", c".")?;
+    sys::umount_detach(c".")?;
+    rustix::process::chdir(c"/")
+}
+
+/// Opened once, following no symlink, and used by descriptor from here on: what was checked is
+/// what gets mounted.
+fn open_source(source: &RootSource) -> sys::Result<OwnedFd> {
+    let path = match source {
+        RootSource::HostView => Path::new("/"),
+        RootSource::Directory(path) => path,
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+/// One entry of the root to be.
+enum Part {
+    Tree { name: String, mount: OwnedFd, is_dir: bool },
+    Link { name: String, target: CString },
+}
+
+fn take_parts(source: &RootSource, root: BorrowedFd<'_>) -> sys::Result<Vec<Part>> {
+    let names = match source {
+        RootSource::HostView => HOST_TREES.map(str::to_owned).to_vec(),
+        RootSource::Directory(_) => top_level(root)?,
+    };
+    let mut parts = Vec::new();
+    for name in names {
+        parts.extend(take(root, &name)?);
+    }
+    if matches!(source, RootSource::HostView) {
+        for name in HOST_ETC {
+            parts.extend(take(root, &format!("etc/{name}"))?);
+        }
+    }
+    Ok(parts)
+}
+
+fn top_level(root: BorrowedFd<'_>) -> sys::Result<Vec<String>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listing = rustix::fs::openat(root, c".", flags, Mode::empty())?;
+    let mut names = Vec::new();
+    for entry in Dir::read_from(&listing)? {
+        let Ok(name) = entry?.file_name().to_str().map(str::to_owned) else { continue };
+        if name != "." && name != ".." && !OURS.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// A detached read-only copy of one entry; nothing if the source does not have it.
+fn take(root: BorrowedFd<'_>, name: &str) -> sys::Result<Option<Part>> {
+    let path = CString::new(name).map_err(|_| Errno::INVAL)?;
+    let stat = match rustix::fs::statat(root, &path, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(None),
+        other => other?,
+    };
+    let name = name.to_owned();
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(root, &path, Vec::new())?;
+            Ok(Some(Part::Link { name, target }))
+        }
+        kind @ (FileType::Directory | FileType::RegularFile) => {
+            let mount = sys::open_tree(root, &path, true)?;
+            let is_dir = kind == FileType::Directory;
+            sys::mount_setattr(&mount, attr::RDONLY | attr::NOSUID | attr::NODEV, true)?;
+            Ok(Some(Part::Tree { name, mount, is_dir }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn take_devices() -> sys::Result<Vec<(&'static str, OwnedFd)>> {
+    let take = |name: &'static str| {
+        let path = CString::new(format!("/dev/{name}")).map_err(|_| Errno::INVAL)?;
+        let mount = sys::open_tree(CWD, &path, false)?;
+        sys::mount_setattr(&mount, attr::NOSUID | attr::NOEXEC, false)?;
+        Ok((name, mount))
+    };
+    DEVICES.into_iter().map(take).collect()
+}
+
+fn take_self() -> sys::Result<OwnedFd> {
+    let path = rustix::fs::readlinkat(CWD, c"/proc/self/exe", Vec::new())?;
+    let mount = sys::open_tree(CWD, &path, false)?;
+    sys::mount_setattr(&mount, attr::RDONLY | attr::NOSUID | attr::NODEV, false)?;
+    Ok(mount)
+}
+
+fn new_tmpfs(attributes: u64) -> sys::Result<OwnedFd> {
+    let fs = sys::fsopen(c"tmpfs")?;
+    sys::fsconfig(&fs, c"source", Some(c"root"))?;
+    sys::fsconfig(&fs, c"mode", Some(c"755"))?;
+    sys::fsconfig(&fs, c"size", Some(c"64m"))?;
+    sys::fsmount(&fs, attributes)
+}
+
+/// A complete `/proc` of the template's own pid namespace. Every sandbox replaces it by its own;
+/// the kernel asks for one in sight before it lets a user namespace make another.
+fn new_proc() -> sys::Result<OwnedFd> {
+    let fs = sys::fsopen(c"proc")?;
+    sys::fsmount(&fs, attr::NOSUID | attr::NODEV | attr::NOEXEC)
+}
+
+/// The new root while it is filled.
+struct Tree<'a>(BorrowedFd<'a>);
+
+impl Tree<'_> {
+    fn fill(&self, parts: Vec<Part>, spec: &RootSpec) -> sys::Result<()> {
+        for dir in OURS.into_iter().filter(|dir| *dir != "sys") {
+            self.dir(dir)?;
+        }
+        if spec.source == RootSource::HostView {
+            self.dir("etc")?;
+            self.dir("etc/ssl")?;
+            for (name, content) in WRITTEN_ETC {
+                self.file(&format!("etc/{name}"), content.as_bytes(), 0o644)?;
+            }
+        }
+        for part in parts {
+            match part {
+                Part::Link { name, target } => rustix::fs::symlinkat(&target, self.0, &name)?,
+                Part::Tree { name, mount, is_dir: true } => {
+                    self.dir(&name)?;
+                    self.attach(&mount, &name)?;
+                }
+                Part::Tree { name, mount, .. } => {
+                    self.file(&name, b"", 0o644)?;
+                    self.attach(&mount, &name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_devices(&self, devices: Vec<(&'static str, OwnedFd)>) -> sys::Result<()> {
+        self.dir("dev/pts")?;
+        self.dir("dev/shm")?;
+        for (name, mount) in devices {
+            self.file(&format!("dev/{name}"), b"", 0o666)?;
+            self.attach(&mount, &format!("dev/{name}"))?;
+        }
+        for (name, target) in DEVICE_LINKS {
+            rustix::fs::symlinkat(target, self.0, format!("dev/{name}"))?;
+        }
+        Ok(())
+    }
+
+    fn fill_own(&self, own: &[OwnFile], attack: Option<OwnedFd>) -> sys::Result<()> {
+        for file in own {
+            self.file(&format!(".ringfence/{}", file.name), file.content, 0o755)?;
+        }
+        if let Some(mount) = attack {
+            self.file(".ringfence/attack", b"", 0o755)?;
+            self.attach(&mount, ".ringfence/attack")?;
+        }
+        Ok(())
+    }
+
+    fn dir(&self, name: &str) -> sys::Result<()> {
+        match rustix::fs::mkdirat(self.0, name, Mode::from_raw_mode(0o755)) {
+            Err(Errno::EXIST) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn file(&self, name: &str, content: &[u8], mode: u32) -> sys::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(self.0, name, flags, Mode::from_raw_mode(mode))?;
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+        let mut rest = content;
+        while !rest.is_empty() {
+            rest = &rest[rustix::io::write(&file, rest)?..];
+        }
+        Ok(())
+    }
+
+    fn attach(&self, mount: &OwnedFd, name: &str) -> sys::Result<()> {
+        let staging = Path::new(std::ffi::OsStr::from_bytes(STAGING.to_bytes()));
+        let target = CString::new(staging.join(name).as_os_str().as_bytes().to_vec())
+            .map_err(|_| Errno::INVAL)?;
+        sys::move_mount(mount, &target)
+    }
+}
+
+/// The environment every program starts from. Nothing of ours is in it.
+pub fn base_environment() -> Vec<(&'static str, &'static str)> {
+    debug_assert_eq!(INSIDE_ID, 1000, "passwd above names the same id");
+    vec![
+        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("HOME", "/workspace"),
+        ("USER", "sandbox"),
+        ("LOGNAME", "sandbox"),
+        ("LANG", "C.UTF-8"),
+        ("TMPDIR", "/tmp"),
+        ("SHELL", "/bin/bash"),
+    ]
+}

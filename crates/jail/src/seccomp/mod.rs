@@ -1,0 +1,119 @@
+//! The system call filter: which kernel entry points a confined process may use at all.
+//!
+//! The policy is a reviewed table keyed by call *name*: every call known to the kernel has an
+//! action and a reason, and [`table`] prints it. [`Filter::compile`] turns the table into a
+//! classic-BPF program once, ahead of time; [`Filter::install`] is then a single system call, so
+//! it fits between `clone` and `exec`.
+//!
+//! Invariants:
+//! - A call that is not in the table is answered as not implemented, so a kernel newer than the
+//!   table opens no door, and libc falls back to what it used before.
+//! - A call by a foreign interface (32-bit, x32) kills the process: its numbers mean other calls.
+//! - Filters only ever narrow. A `Program` filter on top of a `Zygote` one is as strict as alone.
+//! - Pointers are never followed: what a rule needs must be in a register. This is why `clone3`,
+//!   whose flags are in memory, is not implemented for programs.
+
+mod arch;
+mod assemble;
+mod compile;
+mod install;
+mod policy;
+#[cfg(test)]
+mod tests;
+
+use rustix::io::Errno;
+
+/// Who is going to live under the filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Code we were given: nothing that makes a namespace, a mount or another filter.
+    Program,
+    /// Our own interpreter process that forks sandboxes: a program that may also build them.
+    ///
+    /// It never runs code we were given; each child stacks [`Profile::Program`] on top first.
+    Zygote,
+}
+
+/// What the kernel does with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// The call proceeds.
+    Allow,
+    /// The call proceeds if its arguments meet every requirement, in order.
+    Check(&'static [Requirement]),
+    /// The service answers in the kernel's place; see [`crate::clerk`].
+    Ask,
+    /// The call returns this error and does nothing.
+    Errno(Errno),
+    /// The whole process dies with `SIGSYS`.
+    KillProcess,
+}
+
+/// One condition on one argument of a call.
+///
+/// Only the low 32 bits of a value are looked at, because every one named in the policy is an `int`
+/// or narrower in the kernel, which drops the rest as well; of a pointer, all 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requirement {
+    /// Position of the argument, from 0.
+    pub argument: u8,
+    /// The bits that matter; the others may be anything.
+    pub mask: u32,
+    /// What those bits may be.
+    pub one_of: &'static [u32],
+    /// A pointer argument that makes up for any value by being null.
+    pub or_null: Option<u8>,
+    /// What the caller gets otherwise.
+    pub otherwise: Errno,
+}
+
+/// One line of the reviewed table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Name of the call.
+    pub name: &'static str,
+    /// Its number on this architecture.
+    pub number: u32,
+    /// What happens to it.
+    pub action: Action,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// The answer to a number the table does not have.
+pub const UNKNOWN: Action = Action::Errno(Errno::NOSYS);
+
+/// The policy of `profile` for this architecture, ascending by number.
+pub fn table(profile: Profile) -> Vec<Entry> {
+    let rules = policy::rules(profile);
+    let entry = |&(name, number): &(&'static str, u32)| {
+        let rule = rules.iter().find(|rule| rule.name == name)?;
+        Some(Entry { name, number, action: rule.action, reason: rule.reason })
+    };
+    arch::NUMBERS.iter().filter_map(entry).collect()
+}
+
+/// A compiled filter, ready to install any number of times.
+#[derive(Clone)]
+pub struct Filter {
+    /// A valid program: never empty, every path ends in a return, shorter than the kernel's limit.
+    instructions: Vec<libc::sock_filter>,
+}
+
+impl Filter {
+    /// Compiles the table of `profile`. Pure, and too slow to do for every run.
+    pub fn compile(profile: Profile) -> Filter {
+        Filter { instructions: compile::program(&table(profile)) }
+    }
+
+    /// The program as the kernel gets it.
+    pub fn instructions(&self) -> &[libc::sock_filter] {
+        &self.instructions
+    }
+}
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Filter({} instructions)", self.instructions.len())
+    }
+}

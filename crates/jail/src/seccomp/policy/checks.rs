@@ -1,0 +1,209 @@
+//! Calls that are allowed for some arguments only.
+
+use super::super::{Action, Requirement};
+use super::Rule;
+use libc as c;
+use rustix::io::Errno;
+
+pub(super) const RULES: &[Rule] = &[
+    check("clone", CLONE, "starts processes and threads, but no namespaces and no siblings"),
+    check("ioctl", IOCTL, "terminals, readiness and file clones; every driver has its own ioctls"),
+    check("socket", SOCKET, "local and internet stream and datagram sockets, which libc needs"),
+    check("socketpair", SOCKETPAIR, "pairs of local sockets; other families have none"),
+    check("prctl", PRCTL, "names, death signals and queries of the caller's own process"),
+    check("personality", PERSONALITY, "query, and return to the default; no executable heaps"),
+    check("setrlimit", SETRLIMIT, "may lower limits, but not the one of core dumps"),
+    check("prlimit64", PRLIMIT, "may read and lower limits, but not the one of core dumps"),
+    ask("sysinfo", "answered with the sandbox's own memory; libc and Java size themselves by it"),
+    check("mknod", MKNOD, "named pipes, local sockets and plain files; never a device"),
+    check("mknodat", MKNODAT, "named pipes, local sockets and plain files; never a device"),
+];
+
+/// The zygote also raises the loopback interface of a child's network namespace.
+pub(super) const ZYGOTE_IOCTL: Rule = check(
+    "ioctl",
+    &[requirement(1, u32::MAX, &ZYGOTE_IOCTLS, Errno::NOTTY)],
+    "what a program may, and raising the loopback interface of a child's network",
+);
+
+/// `CLONE_NEWTIME` is absent: in `clone` its bit belongs to the exit signal and makes no namespace.
+///
+/// `CLONE_PARENT` would hand a child to the caller's parent, which may be outside the sandbox and
+/// takes its children for processes it started.
+const CLONE: &[Requirement] =
+    &[requirement(0, bits(NAMESPACES | c::CLONE_PARENT), &[0], Errno::PERM)];
+
+const NAMESPACES: i32 = c::CLONE_NEWNS
+    | c::CLONE_NEWCGROUP
+    | c::CLONE_NEWUTS
+    | c::CLONE_NEWIPC
+    | c::CLONE_NEWUSER
+    | c::CLONE_NEWPID
+    | c::CLONE_NEWNET;
+
+/// The protocol is checked as well, because the kernel loads a module of the *host* for a protocol
+/// it does not have yet: SCTP, DCCP, SMC and their history of bugs. 1 is `PF_UNIX` for local
+/// sockets; for internet ones it is ICMP, which the empty `ping_group_range` refuses.
+const SOCKET: &[Requirement] = &[
+    requirement(0, u32::MAX, &FAMILIES, Errno::AFNOSUPPORT),
+    requirement(1, !bits(c::SOCK_CLOEXEC | c::SOCK_NONBLOCK), &SOCKET_TYPES, Errno::PERM),
+    requirement(2, u32::MAX, &PROTOCOLS, Errno::PROTONOSUPPORT),
+];
+const FAMILIES: [u32; 3] = [bits(c::AF_UNIX), bits(c::AF_INET), bits(c::AF_INET6)];
+const SOCKET_TYPES: [u32; 2] = [bits(c::SOCK_STREAM), bits(c::SOCK_DGRAM)];
+const PROTOCOLS: [u32; 4] = [0, bits(c::PF_UNIX), bits(c::IPPROTO_TCP), bits(c::IPPROTO_UDP)];
+
+const SOCKETPAIR: &[Requirement] =
+    &[requirement(0, u32::MAX, &[bits(c::AF_UNIX)], Errno::AFNOSUPPORT)];
+
+/// Both special values of `personality`: the default, and "only tell me".
+const PERSONALITY: &[Requirement] = &[requirement(0, u32::MAX, &[0, u32::MAX], Errno::PERM)];
+
+/// A core limit of 1 is the only one with which the kernel never starts the host's own handler of
+/// a piped `core_pattern`; a program that could lower it to 0 would have its crash handed there.
+const SETRLIMIT: &[Requirement] = &[requirement(0, u32::MAX, &RLIMITS, Errno::PERM)];
+/// Without a new limit it only reads, which libraries take for granted.
+const PRLIMIT: &[Requirement] =
+    &[Requirement { or_null: Some(2), ..requirement(1, u32::MAX, &RLIMITS, Errno::PERM) }];
+/// All but `RLIMIT_CORE`, which is 4.
+const RLIMITS: [u32; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+const MKNOD: &[Requirement] = &[requirement(1, c::S_IFMT, &NODES, Errno::PERM)];
+const MKNODAT: &[Requirement] = &[requirement(2, c::S_IFMT, &NODES, Errno::PERM)];
+/// A type of 0 means a plain file.
+const NODES: [u32; 4] = [0, c::S_IFREG, c::S_IFIFO, c::S_IFSOCK];
+
+/// `PR_SET_SECCOMP`, `PR_SET_MM` and everything about other processes are deliberately absent.
+const PRCTL: &[Requirement] = &[requirement(0, u32::MAX, &PRCTLS, Errno::INVAL)];
+const PRCTLS: [u32; 20] = [
+    bits(c::PR_SET_NAME),
+    bits(c::PR_GET_NAME),
+    bits(c::PR_SET_PDEATHSIG),
+    bits(c::PR_GET_PDEATHSIG),
+    bits(c::PR_SET_DUMPABLE),
+    bits(c::PR_GET_DUMPABLE),
+    bits(c::PR_SET_NO_NEW_PRIVS),
+    bits(c::PR_GET_NO_NEW_PRIVS),
+    bits(c::PR_GET_SECCOMP),
+    bits(c::PR_CAPBSET_READ),
+    bits(c::PR_GET_KEEPCAPS),
+    bits(c::PR_GET_SECUREBITS),
+    bits(c::PR_SET_TIMERSLACK),
+    bits(c::PR_GET_TIMERSLACK),
+    bits(c::PR_SET_CHILD_SUBREAPER),
+    bits(c::PR_GET_CHILD_SUBREAPER),
+    bits(c::PR_SET_VMA),
+    bits(c::PR_GET_TID_ADDRESS),
+    bits(c::PR_SET_THP_DISABLE),
+    bits(c::PR_GET_THP_DISABLE),
+];
+
+/// The error is what a file that is no terminal answers, so probing programs carry on.
+const IOCTL: &[Requirement] = &[requirement(1, u32::MAX, &IOCTLS, Errno::NOTTY)];
+
+const ZYGOTE_IOCTLS: [u32; IOCTLS.len() + 1] = {
+    let mut all = [low(c::SIOCSIFFLAGS); IOCTLS.len() + 1];
+    let mut index = 0;
+    while index < IOCTLS.len() {
+        all[index] = IOCTLS[index];
+        index += 1;
+    }
+    all
+};
+
+/// Absent on purpose: `TIOCSTI` and `TIOCLINUX` type into somebody's terminal, `TIOCCONS` takes
+/// the console, `TIOCSETD` loads line disciplines, `FS_IOC_SETFLAGS` makes undeletable files,
+/// `FIBMAP` and `FS_IOC_FIEMAP` show the host's disk layout, `NS_GET_*` open namespaces.
+const IOCTLS: [u32; 57] = [
+    // Terminal settings.
+    low(c::TCGETS),
+    low(c::TCSETS),
+    low(c::TCSETSW),
+    low(c::TCSETSF),
+    low(c::TCGETA),
+    low(c::TCSETA),
+    low(c::TCSETAW),
+    low(c::TCSETAF),
+    low(c::TCGETS2),
+    low(c::TCSETS2),
+    low(c::TCSETSW2),
+    low(c::TCSETSF2),
+    low(c::TIOCGWINSZ),
+    low(c::TIOCSWINSZ),
+    low(c::TIOCEXCL),
+    low(c::TIOCNXCL),
+    low(c::TIOCGEXCL),
+    // Terminal queues and breaks.
+    low(c::TCSBRK),
+    low(c::TCSBRKP),
+    low(c::TCXONC),
+    low(c::TCFLSH),
+    low(c::TIOCSBRK),
+    low(c::TIOCCBRK),
+    low(c::TIOCOUTQ),
+    // Job control.
+    low(c::TIOCGPGRP),
+    low(c::TIOCSPGRP),
+    low(c::TIOCGSID),
+    low(c::TIOCSCTTY),
+    low(c::TIOCNOTTY),
+    // Pseudo terminals: expect, script, tmux and Python's `pty` make their own.
+    low(c::TIOCGPTN),
+    low(c::TIOCSPTLCK),
+    low(c::TIOCGPTLCK),
+    low(c::TIOCGPTPEER),
+    low(c::TIOCPKT),
+    low(c::TIOCGPKT),
+    // Any descriptor: readiness, close on exec, signals on input.
+    low(c::FIONREAD),
+    low(c::FIONBIO),
+    low(c::FIOASYNC),
+    low(c::FIOCLEX),
+    low(c::FIONCLEX),
+    low(c::FIOQSIZE),
+    0x8901, // FIOSETOWN
+    0x8903, // FIOGETOWN
+    0x8902, // SIOCSPGRP
+    0x8904, // SIOCGPGRP
+    0x8905, // SIOCATMARK
+    // Files: cheap copies, block size, attributes.
+    low(c::FICLONE),
+    low(c::FICLONERANGE),
+    low(c::FS_IOC_GETFLAGS),
+    2, // FIGETBSZ
+    // The interfaces of the sandbox's own network namespace, to read.
+    low(c::SIOCGIFCONF),
+    low(c::SIOCGIFNAME),
+    low(c::SIOCGIFINDEX),
+    low(c::SIOCGIFFLAGS),
+    low(c::SIOCGIFADDR),
+    low(c::SIOCGIFNETMASK),
+    low(c::SIOCGIFMTU),
+];
+
+const fn ask(name: &'static str, reason: &'static str) -> Rule {
+    Rule { name, action: Action::Ask, reason }
+}
+
+const fn check(name: &'static str, rules: &'static [Requirement], reason: &'static str) -> Rule {
+    Rule { name, action: Action::Check(rules), reason }
+}
+
+const fn requirement(
+    argument: u8,
+    mask: u32,
+    one_of: &'static [u32],
+    otherwise: Errno,
+) -> Requirement {
+    Requirement { argument, mask, one_of, or_null: None, otherwise }
+}
+
+/// C constants are `int`; the filter sees the same bits without a sign.
+const fn bits(constant: i32) -> u32 {
+    constant.cast_unsigned()
+}
+
+/// Requests are `unsigned long` in libc and `unsigned int` in the kernel.
+const fn low(request: c::Ioctl) -> u32 {
+    request as u32
+}

@@ -1,0 +1,179 @@
+//! What is refused, by the reason for it.
+//!
+//! `EPERM` tells a person that the sandbox said no. `ENOSYS` is for calls that libraries probe for:
+//! they take the kernel for an older one and use what they used before.
+
+use super::super::Action;
+use super::Rule;
+use rustix::io::Errno;
+
+struct Group {
+    reason: &'static str,
+    errno: Errno,
+    names: &'static [&'static str],
+}
+
+pub(super) fn rules() -> impl Iterator<Item = Rule> {
+    GROUPS.iter().flat_map(|group| {
+        let action = Action::Errno(group.errno);
+        group.names.iter().map(move |name| Rule { name, action, reason: group.reason })
+    })
+}
+
+const fn refused(reason: &'static str, names: &'static [&'static str]) -> Group {
+    Group { reason, errno: Errno::PERM, names }
+}
+
+const fn missing(reason: &'static str, names: &'static [&'static str]) -> Group {
+    Group { reason, errno: Errno::NOSYS, names }
+}
+
+const GROUPS: &[Group] = &[
+    refused(
+        "namespaces are made before the program starts; a new user namespace would hand out \
+         capabilities and with them most of the kernel's attack surface",
+        &["unshare", "setns", "sethostname", "setdomainname"],
+    ),
+    refused(
+        "the tree is built before the program starts and stays as it is",
+        &[
+            "mount",
+            "umount2",
+            "pivot_root",
+            "chroot",
+            "fsopen",
+            "fsconfig",
+            "fsmount",
+            "fspick",
+            "move_mount",
+            "open_tree",
+            "open_tree_attr",
+            "mount_setattr",
+        ],
+    ),
+    refused(
+        "a filter of the program's own could answer calls in the kernel's place, or listen to them",
+        &["seccomp"],
+    ),
+    refused("there is no capability to change and none to gain", &["capset"]),
+    refused(
+        "reads, writes or steers other processes, and has been a way around filters",
+        &[
+            "ptrace",
+            "process_vm_readv",
+            "process_vm_writev",
+            "process_madvise",
+            "process_mrelease",
+            "pidfd_getfd",
+            "kcmp",
+        ],
+    ),
+    refused(
+        "large kernel interfaces that programs do not need and exploits do",
+        &["bpf", "perf_event_open", "userfaultfd", "modify_ldt", "memfd_secret"],
+    ),
+    refused(
+        "keyrings are shared by user id across sandboxes",
+        &["add_key", "request_key", "keyctl"],
+    ),
+    refused(
+        "handles name files by inode, past every mount and directory permission",
+        &["open_by_handle_at", "name_to_handle_at"],
+    ),
+    refused("watches whole file systems of the host", &["fanotify_init", "fanotify_mark"]),
+    refused(
+        "loads code into the host's kernel",
+        &[
+            "init_module",
+            "finit_module",
+            "delete_module",
+            "create_module",
+            "get_kernel_syms",
+            "query_module",
+            "kexec_load",
+            "kexec_file_load",
+        ],
+    ),
+    refused(
+        "administers the host",
+        &[
+            "reboot",
+            "swapon",
+            "swapoff",
+            "acct",
+            "syslog",
+            "vhangup",
+            "quotactl",
+            "quotactl_fd",
+            "nfsservctl",
+            "lookup_dcookie",
+            "lsm_get_self_attr",
+            "lsm_set_self_attr",
+            "lsm_list_modules",
+        ],
+    ),
+    refused("talks to hardware", &["iopl", "ioperm"]),
+    refused(
+        "the host's clock is not the sandbox's to set",
+        &["clock_settime", "settimeofday", "adjtimex", "clock_adjtime"],
+    ),
+    refused(
+        "flushes file systems for everybody on the host; sync has no result in C, so its callers \
+         do not notice, and fsync does what a program needs",
+        &["sync", "syncfs"],
+    ),
+    refused(
+        "moves pages between memory nodes, also those of others",
+        &["migrate_pages", "move_pages"],
+    ),
+    refused(
+        "immutable flags and project ids would survive into the hands of whoever cleans up",
+        &["file_setattr"],
+    ),
+    missing(
+        "its flags are in memory, where a filter cannot see them; libc falls back to clone",
+        &["clone3"],
+    ),
+    missing(
+        "performs calls that no filter sees; libuv and others probe it and fall back to epoll",
+        &["io_uring_setup", "io_uring_enter", "io_uring_register"],
+    ),
+    missing(
+        "contexts count against one limit of the whole host, which a single sandbox could use up; \
+         databases fall back to threads",
+        &["io_setup", "io_destroy", "io_submit", "io_cancel", "io_getevents", "io_pgetevents"],
+    ),
+    missing(
+        "placement is the operator's matter; libnuma and OpenBLAS then take the machine for one \
+         without memory nodes and stay silent, where EPERM makes them complain",
+        &["mbind", "set_mempolicy", "get_mempolicy", "set_mempolicy_home_node"],
+    ),
+    missing(
+        "newer ways to read the mount table; libmount falls back to mountinfo",
+        &["statmount", "listmount"],
+    ),
+    missing(
+        "entered by the kernel's own trampolines, which pass the filter without being asked",
+        &["uretprobe", "uprobe"],
+    ),
+    missing(
+        "obsolete: the kernel has removed it, never had it, or keeps it for programs of the last \
+         century",
+        &[
+            "uselib",
+            "ustat",
+            "sysfs",
+            "_sysctl",
+            "getpmsg",
+            "putpmsg",
+            "afs_syscall",
+            "tuxcall",
+            "security",
+            "vserver",
+            "epoll_ctl_old",
+            "epoll_wait_old",
+            "set_thread_area",
+            "get_thread_area",
+        ],
+    ),
+];

@@ -1,0 +1,25 @@
+//! The caller's own memory. How much of it there may be is the cgroup's and rlimits' business.
+
+pub(super) const ALLOWED: &[super::Allowed] = &[
+    ("brk", "the heap"),
+    ("mmap", "memory and mapped files; compilers at run time need executable pages"),
+    ("munmap", "gives memory back"),
+    ("mremap", "grows or moves a mapping"),
+    ("mprotect", "every dynamic loader and run-time compiler"),
+    ("pkey_mprotect", "mprotect with a protection key"),
+    ("pkey_alloc", "protection keys; V8 guards its code with them"),
+    ("pkey_free", "protection keys; V8 guards its code with them"),
+    ("madvise", "hints for allocators and garbage collectors"),
+    ("msync", "writes a mapped file back"),
+    ("mincore", "residency; the kernel answers only for files the caller may write"),
+    ("mlock", "bounded by RLIMIT_MEMLOCK; cryptographic libraries"),
+    ("mlock2", "bounded by RLIMIT_MEMLOCK; cryptographic libraries"),
+    ("munlock", "undoes mlock"),
+    ("mlockall", "bounded by RLIMIT_MEMLOCK"),
+    ("munlockall", "undoes mlockall"),
+    ("mseal", "makes a mapping unchangeable; newer dynamic loaders"),
+    ("map_shadow_stack", "control-flow protection of the caller's own stack"),
+    ("remap_file_pages", "emulated by mmap since Linux 4.0"),
+    ("memfd_create", "a file in memory, charged to the cgroup; exec of it gains nothing"),
+    ("membarrier", "memory ordering between the caller's threads"),
+];

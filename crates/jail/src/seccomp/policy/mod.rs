@@ -1,0 +1,53 @@
+//! The policy itself, by name and with the reason beside each decision.
+//!
+//! The files are grouped as a reviewer would read them: what is allowed, by subject; what is
+//! allowed with conditions ([`checks`]); what is refused, and why ([`denied`]); and what the
+//! zygote gets instead ([`zygote`]).
+
+mod checks;
+mod communication;
+mod denied;
+mod files;
+mod memory;
+mod process;
+mod time;
+mod zygote;
+
+use super::{Action, Profile};
+
+/// The decision about one call, before it has a number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    pub(super) action: Action,
+    pub(super) reason: &'static str,
+}
+
+/// A call that is allowed, and why that is safe or needed.
+type Allowed = (&'static str, &'static str);
+
+/// The rules of `profile`, one for each name, in no particular order.
+pub(super) fn rules(profile: Profile) -> Vec<Rule> {
+    match profile {
+        Profile::Program => program(),
+        Profile::Zygote => over(program(), zygote::rules()),
+    }
+}
+
+fn program() -> Vec<Rule> {
+    let groups =
+        [files::ALLOWED, memory::ALLOWED, process::ALLOWED, communication::ALLOWED, time::ALLOWED];
+    let allowed = groups.into_iter().flatten().copied().map(allow);
+    allowed.chain(checks::RULES.iter().copied()).chain(denied::rules()).collect()
+}
+
+fn allow((name, reason): Allowed) -> Rule {
+    Rule { name, action: Action::Allow, reason }
+}
+
+/// `base` where `replacements` has nothing to say about a name.
+fn over(mut base: Vec<Rule>, replacements: Vec<Rule>) -> Vec<Rule> {
+    base.retain(|rule| replacements.iter().all(|other| other.name != rule.name));
+    base.extend(replacements);
+    base
+}

@@ -1,0 +1,246 @@
+//! The compiled program says exactly what the table says (K21).
+
+use super::super::{Action, Entry, Filter, Profile, Requirement, UNKNOWN, arch, table};
+use super::interpreter::{Call, Interpreter};
+use rustix::io::Errno;
+
+const PROFILES: [Profile; 2] = [Profile::Program, Profile::Zygote];
+const I386: u32 = 0x4000_0003;
+const AARCH64: u32 = 0xc000_00b7;
+const HIGH: u64 = 0xdead_beef_0000_0000;
+
+#[test]
+fn the_program_equals_the_table_and_every_step_of_it_is_used() {
+    for profile in PROFILES {
+        let filter = Filter::compile(profile);
+        let entries = table(profile);
+        let mut interpreter = Interpreter::new(filter.instructions());
+        for call in all_calls(&entries) {
+            let expected = code(decide(&entries, &call));
+            assert_eq!(interpreter.evaluate(call), expected, "{profile:?}: {call:x?}");
+        }
+        assert_eq!(interpreter.untaken(), [], "{profile:?}: steps no call takes");
+    }
+}
+
+/// Depth is what a start costs: see `compile`.
+#[test]
+fn the_filter_is_short_and_shallow() {
+    for profile in PROFILES {
+        let filter = Filter::compile(profile);
+        let mut interpreter = Interpreter::new(filter.instructions());
+        for entry in table(profile).iter().filter(|entry| entry.action == Action::Allow) {
+            interpreter.evaluate(Call::native(entry.number, [0; 6]));
+        }
+        let (length, deepest) = (filter.instructions().len(), interpreter.deepest);
+        assert!(length <= 256, "{profile:?}: {length} instructions");
+        assert!(deepest <= 14, "{profile:?}: {deepest} steps");
+    }
+}
+
+#[test]
+fn foreign_interfaces_kill() {
+    for profile in PROFILES {
+        let filter = Filter::compile(profile);
+        let mut interpreter = Interpreter::new(filter.instructions());
+        for arch in [I386, AARCH64, 0, u32::MAX, arch::AUDIT ^ 1] {
+            for number in [0, 1, 20, 56, 600] {
+                let call = Call { arch, number, arguments: [0; 6] };
+                assert_eq!(interpreter.evaluate(call), libc::SECCOMP_RET_KILL_PROCESS, "{call:x?}");
+            }
+        }
+        for number in [0x4000_0000, 0x4000_0001, 0x4000_0208, 0x8000_0000, u32::MAX] {
+            let call = Call::native(number, [0; 6]);
+            assert_eq!(interpreter.evaluate(call), libc::SECCOMP_RET_KILL_PROCESS, "{call:x?}");
+        }
+    }
+}
+
+#[test]
+fn arguments_decide_as_the_policy_promises() {
+    let clone = |flags: i32| ("clone", [flags as u64, 0, 0, 0, 0, 0]);
+    let socket = |family: i32, kind: i32, protocol: i32| {
+        ("socket", [family as u64, kind as u64, protocol as u64, 0, 0, 0])
+    };
+    let first = |name: &'static str, value: u64| (name, [value, 0, 0, 0, 0, 0]);
+    let second = |name: &'static str, value: u64| (name, [0, value, 0, 0, 0, 0]);
+    let third = |name: &'static str, value: u64| (name, [0, 0, value, 0, 0, 0]);
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let thread = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND;
+    let ok = None;
+    for (call, expected) in [
+        (clone(libc::SIGCHLD), ok),
+        (clone(thread | libc::CLONE_THREAD | libc::CLONE_SETTLS), ok),
+        (clone(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD), ok),
+        (clone(0x80 | libc::SIGCHLD), ok),
+        (clone(libc::CLONE_NEWUSER | libc::SIGCHLD), Some(Errno::PERM)),
+        (clone(libc::CLONE_NEWNS), Some(Errno::PERM)),
+        (clone(libc::CLONE_NEWPID), Some(Errno::PERM)),
+        (clone(libc::CLONE_NEWNET), Some(Errno::PERM)),
+        (clone(libc::CLONE_NEWIPC), Some(Errno::PERM)),
+        (clone(libc::CLONE_NEWUTS), Some(Errno::PERM)),
+        (clone(libc::CLONE_NEWCGROUP), Some(Errno::PERM)),
+        (clone(libc::CLONE_PARENT | libc::SIGCHLD), Some(Errno::PERM)),
+        (socket(libc::AF_UNIX, libc::SOCK_STREAM, 0), ok),
+        (socket(libc::AF_UNIX, libc::SOCK_DGRAM | flags, 0), ok),
+        (socket(libc::AF_INET, libc::SOCK_STREAM | flags, libc::IPPROTO_TCP), ok),
+        (socket(libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP), ok),
+        (socket(libc::AF_INET, libc::SOCK_RAW, 0), Some(Errno::PERM)),
+        (socket(libc::AF_INET, libc::SOCK_RAW | flags, libc::IPPROTO_TCP), Some(Errno::PERM)),
+        (socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0), Some(Errno::PERM)),
+        (socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP), Some(Errno::PROTONOSUPPORT)),
+        (socket(libc::AF_NETLINK, libc::SOCK_RAW, 0), Some(Errno::AFNOSUPPORT)),
+        (socket(libc::AF_PACKET, libc::SOCK_RAW, 0), Some(Errno::AFNOSUPPORT)),
+        (socket(libc::AF_VSOCK, libc::SOCK_STREAM, 0), Some(Errno::AFNOSUPPORT)),
+        (socket(libc::AF_ALG, libc::SOCK_SEQPACKET, 0), Some(Errno::AFNOSUPPORT)),
+        (socket(libc::AF_XDP, libc::SOCK_RAW, 0), Some(Errno::AFNOSUPPORT)),
+        (socket(libc::AF_BLUETOOTH, libc::SOCK_RAW, 0), Some(Errno::AFNOSUPPORT)),
+        (socket(libc::AF_KEY, libc::SOCK_RAW, 0), Some(Errno::AFNOSUPPORT)),
+        (first("socketpair", libc::AF_UNIX as u64), ok),
+        (first("socketpair", libc::AF_TIPC as u64), Some(Errno::AFNOSUPPORT)),
+        (second("ioctl", libc::TCGETS), ok),
+        (second("ioctl", libc::FIONREAD), ok),
+        (second("ioctl", HIGH | libc::TCGETS), ok),
+        (second("ioctl", libc::TIOCSTI), Some(Errno::NOTTY)),
+        (second("ioctl", HIGH | libc::TIOCSTI), Some(Errno::NOTTY)),
+        (second("ioctl", libc::TIOCLINUX), Some(Errno::NOTTY)),
+        (second("ioctl", libc::TIOCCONS), Some(Errno::NOTTY)),
+        (second("ioctl", libc::TIOCSETD), Some(Errno::NOTTY)),
+        (second("ioctl", libc::SIOCSIFFLAGS), Some(Errno::NOTTY)),
+        (first("prctl", libc::PR_SET_NAME as u64), ok),
+        (first("prctl", libc::PR_SET_VMA as u64), ok),
+        (first("prctl", libc::PR_SET_SECCOMP as u64), Some(Errno::INVAL)),
+        (first("prctl", HIGH | libc::PR_SET_SECCOMP as u64), Some(Errno::INVAL)),
+        (first("prctl", libc::PR_SET_MM as u64), Some(Errno::INVAL)),
+        (first("personality", 0), ok),
+        (first("personality", 0xffff_ffff), ok),
+        (first("personality", libc::ADDR_NO_RANDOMIZE as u64), Some(Errno::PERM)),
+        (second("mknod", u64::from(libc::S_IFIFO | 0o644)), ok),
+        (second("mknod", u64::from(libc::S_IFCHR | 0o644)), Some(Errno::PERM)),
+        (third("mknodat", u64::from(libc::S_IFSOCK | 0o777)), ok),
+        (third("mknodat", 0o644), ok),
+        (third("mknodat", u64::from(libc::S_IFBLK | 0o644)), Some(Errno::PERM)),
+    ] {
+        let answer = answer(Profile::Program, call);
+        let expected = expected.map_or(Action::Allow, Action::Errno);
+        assert_eq!(answer, code(expected), "{call:x?}: expected {expected:?}, came {answer:#x}");
+    }
+}
+
+#[test]
+fn the_zygote_may_do_what_the_program_may_not() {
+    let flags = (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_PARENT) as u64;
+    let seccomp = libc::PR_SET_SECCOMP as u64;
+    for call in [
+        ("clone", [flags, 0, 0, 0, 0, 0]),
+        ("clone3", [0; 6]),
+        ("unshare", [flags, 0, 0, 0, 0, 0]),
+        ("mount", [0; 6]),
+        ("seccomp", [1, 0, 0, 0, 0, 0]),
+        ("prctl", [seccomp, 2, 0, 0, 0, 0]),
+        ("ioctl", [0, libc::SIOCSIFFLAGS, 0, 0, 0, 0]),
+    ] {
+        assert_eq!(answer(Profile::Zygote, call), libc::SECCOMP_RET_ALLOW, "{call:x?}");
+        assert_ne!(answer(Profile::Program, call), libc::SECCOMP_RET_ALLOW, "{call:x?}");
+    }
+}
+
+#[test]
+fn the_program_may_nothing_that_the_zygote_may_not() {
+    let (program, zygote) = (table(Profile::Program), table(Profile::Zygote));
+    for call in all_calls(&zygote).chain(all_calls(&program)) {
+        if decide(&program, &call) == Action::Allow {
+            assert_eq!(decide(&zygote, &call), Action::Allow, "{call:x?}");
+        }
+    }
+}
+
+fn answer(profile: Profile, (name, arguments): (&str, [u64; 6])) -> u32 {
+    let entry = table(profile).into_iter().find(|entry| entry.name == name).expect("a known call");
+    let filter = Filter::compile(profile);
+    Interpreter::new(filter.instructions()).evaluate(Call::native(entry.number, arguments))
+}
+
+/// Every number there is and some more, by every interface, and every argument rule at its edges.
+fn all_calls(entries: &[Entry]) -> impl Iterator<Item = Call> {
+    let numbers = (0..=600).chain([1023, 65_536, 0x3fff_ffff, 0x4000_0000, 0x4000_003b, u32::MAX]);
+    let arguments = [[0; 6], [u64::MAX; 6]];
+    let by_number = numbers.flat_map(move |number| {
+        [arch::AUDIT, I386, AARCH64, 0].into_iter().flat_map(move |arch| {
+            arguments.into_iter().map(move |arguments| Call { arch, number, arguments })
+        })
+    });
+    let by_argument = entries.iter().flat_map(|entry| match entry.action {
+        Action::Check(requirements) => edges(entry.number, requirements),
+        _ => Vec::new(),
+    });
+    by_number.chain(by_argument.collect::<Vec<_>>())
+}
+
+/// Calls that pass all requirements but one, which they meet or miss by one or by one bit.
+fn edges(number: u32, requirements: &'static [Requirement]) -> Vec<Call> {
+    let passing = requirements.iter().fold([0; 6], |mut arguments, requirement| {
+        arguments[usize::from(requirement.argument)] = u64::from(requirement.one_of[0]);
+        arguments
+    });
+    let mut calls = Vec::new();
+    for requirement in requirements {
+        for value in interesting(requirement) {
+            let mut arguments = passing;
+            arguments[usize::from(requirement.argument)] = value;
+            calls.push(Call::native(number, arguments));
+            for pointer in requirement.or_null.into_iter().flat_map(|at| POINTERS.map(|p| (at, p)))
+            {
+                arguments[usize::from(pointer.0)] = pointer.1;
+                calls.push(Call::native(number, arguments));
+            }
+        }
+    }
+    calls
+}
+
+/// Null, and pointers of which one half is.
+const POINTERS: [u64; 4] = [0, 0x7fff_0000_1000, 0x1_0000_0000, 0x1000];
+
+fn interesting(requirement: &Requirement) -> Vec<u64> {
+    // The next value that differs under the mask.
+    let step = 1 << requirement.mask.trailing_zeros();
+    let near = requirement
+        .one_of
+        .iter()
+        .flat_map(|&value| [value.wrapping_sub(step), value, value.wrapping_add(step), !value]);
+    let single_bits = (0..32).map(|bit| 1 << bit);
+    let low = near.chain(single_bits).chain([0, u32::MAX, requirement.mask, !requirement.mask]);
+    low.flat_map(|low| [u64::from(low), HIGH | u64::from(low)]).collect()
+}
+
+/// The policy, read naively: what the table says about this call.
+fn decide(entries: &[Entry], call: &Call) -> Action {
+    if call.arch != arch::AUDIT || call.number >= 0x4000_0000 {
+        return Action::KillProcess;
+    }
+    match entries.iter().find(|entry| entry.number == call.number).map(|entry| entry.action) {
+        None => UNKNOWN,
+        Some(Action::Check(requirements)) => {
+            let failed = requirements.iter().find(|requirement| !holds(requirement, call));
+            failed.map_or(Action::Allow, |requirement| Action::Errno(requirement.otherwise))
+        }
+        Some(action) => action,
+    }
+}
+
+fn holds(requirement: &Requirement, call: &Call) -> bool {
+    let value = call.arguments[usize::from(requirement.argument)] as u32 & requirement.mask;
+    let is_null = requirement.or_null.is_some_and(|at| call.arguments[usize::from(at)] == 0);
+    requirement.one_of.contains(&value) || is_null
+}
+
+fn code(action: Action) -> u32 {
+    match action {
+        Action::Allow => 0x7fff_0000,
+        Action::Ask => 0x7fc0_0000,
+        Action::Errno(errno) => 0x0005_0000 | errno.raw_os_error() as u32,
+        Action::KillProcess => 0x8000_0000,
+        Action::Check(_) => unreachable!("a decided call has no check left"),
+    }
+}

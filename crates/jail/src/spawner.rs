@@ -1,0 +1,137 @@
+//! The helper that makes templates: small, one thread, no runtime.
+//!
+//! It is a role of the same binary, started once by the service with a socket as standard input.
+//! When the service is gone, that socket says so, and the spawner ends everything it made: no
+//! process, mount or cgroup outlives its service.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    process::{Signal, pidfd_send_signal},
+};
+
+use crate::{
+    SetupError, Stage, cgroup, confine, init,
+    root::OwnFile,
+    socket::{self, Received},
+    stage::At,
+    sys::{self, Forked},
+    template,
+    wire::{FromTemplate, Mode, RootSpec, ToSpawner},
+};
+
+/// Serves the socket at descriptor 0 until its other end closes, then cleans up and ends.
+///
+/// Must be called before the process has a second thread.
+pub fn serve(own: &[OwnFile]) -> ! {
+    let mode = find_mode();
+    let mut spawner = Spawner { mode, templates: Vec::new(), cgroups: Vec::new() };
+    // A terminal's interrupt is for the service to handle; we end when it ends.
+    let _ = rustix::process::setsid();
+    let _ = spawner.run(own);
+    spawner.clean_up();
+    sys::exit_now(0)
+}
+
+/// With whose rights this process can build sandboxes: root's if it really has them, else those of
+/// a user namespace, which it enters here.
+fn find_mode() -> Result<Mode, SetupError> {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let powerful = sys::capget().is_ok_and(|caps| caps.effective & CAP_SYS_ADMIN != 0);
+    if rustix::process::geteuid().is_root() && powerful {
+        return Ok(Mode::Root);
+    }
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    sys::unshare(libc::CLONE_NEWUSER).at(Stage::OuterUserNamespace)?;
+    let map = |inside: u32, outside: u32| format!("{inside} {outside} 1");
+    confine::write_file(c"/proc/self/uid_map", map(0, uid.as_raw()).as_bytes())
+        .and_then(|()| confine::write_file(c"/proc/self/setgroups", b"deny"))
+        .and_then(|()| confine::write_file(c"/proc/self/gid_map", map(0, gid.as_raw()).as_bytes()))
+        .at(Stage::OuterUserNamespace)?;
+    Ok(Mode::Rootless)
+}
+
+struct Spawner {
+    mode: Result<Mode, SetupError>,
+    templates: Vec<OwnedFd>,
+    cgroups: Vec<PathBuf>,
+}
+
+impl Spawner {
+    fn run(&mut self, own: &[OwnFile]) -> Result<(), socket::Error> {
+        let children = sys::child_signals()?;
+        let stdin = rustix::stdio::stdin();
+        loop {
+            let mut watched =
+                [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+            match poll(&mut watched, None) {
+                Err(Errno::INTR) => continue,
+                other => other?,
+            };
+            let [request, child] = watched.map(|fd| !fd.revents().is_empty());
+            if child {
+                let mut drained = [0; 256];
+                let _ = rustix::io::read(&children, &mut drained);
+                while sys::reap().is_some() {}
+            }
+            if request {
+                let Received { message, fds, .. } = socket::receive(stdin)?;
+                self.obey(message, fds, own);
+            }
+        }
+    }
+
+    fn obey(&mut self, message: ToSpawner, fds: Vec<OwnedFd>, own: &[OwnFile]) {
+        match (message, fds.into_iter().next()) {
+            (ToSpawner::Own(cgroups), _) => self.cgroups.extend(cgroups),
+            (ToSpawner::Template(spec), Some(socket)) => {
+                if let Err(error) = self.template(&spec, &socket, own) {
+                    let _ = socket::send(socket.as_fd(), &FromTemplate::Failed(error), &[]);
+                }
+            }
+            (ToSpawner::Template(_), None) => {}
+        }
+    }
+
+    fn template(
+        &mut self,
+        spec: &RootSpec,
+        socket: &OwnedFd,
+        own: &[OwnFile],
+    ) -> Result<(), SetupError> {
+        let mode = self.mode?;
+        let flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID;
+        match sys::clone3(flags, None).at(Stage::Clone)? {
+            Forked::Parent { pidfd, .. } => {
+                self.templates.push(pidfd);
+                Ok(())
+            }
+            Forked::Child => {
+                if init::keep_only(vec![socket.as_fd()]).is_err() {
+                    sys::exit_now(1);
+                }
+                template::serve(init::kept(0), spec, own, mode)
+            }
+        }
+    }
+
+    /// Killing a template, the first of its pid namespace, kills all its sandboxes with it, but a
+    /// frozen one would not die; so the cgroups are thawed and killed as well.
+    fn clean_up(&mut self) {
+        for template in &self.templates {
+            let _ = pidfd_send_signal(template, Signal::KILL);
+        }
+        let _ = cgroup::kill_trees(&self.cgroups, PATIENCE);
+        while rustix::process::wait(rustix::process::WaitOptions::empty()).is_ok() {}
+        let _ = cgroup::remove_trees(&self.cgroups, PATIENCE);
+    }
+}
+
+/// Nothing that was killed takes longer than this to be gone.
+const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,0 +1,168 @@
+//! The process that makes sandboxes of one root.
+//!
+//! It is the first process of a pid namespace, in a mount namespace without the host's tree. Its
+//! death is the death of all it made. It has one thread, keeps no state of sandboxes, and prepares
+//! the next network namespace while nobody waits.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
+
+use crate::{
+    SetupError, Stage, confine, init,
+    root::{self, OwnFile},
+    seccomp::{Filter, Profile},
+    socket::{self, Received},
+    stage::At,
+    sys::{self, Forked},
+    wire::{Confine, FromTemplate, Join, Mode, RootSpec, ToTemplate},
+    zygote,
+};
+
+/// Builds the template in this process and serves `socket` until its other end closes.
+pub(crate) fn serve(socket: OwnedFd, spec: &RootSpec, own: &[OwnFile], mode: Mode) -> ! {
+    let answer = match prepare(spec, own) {
+        Ok(()) => FromTemplate::Ready { mode },
+        Err(error) => FromTemplate::Failed(error),
+    };
+    let stands = matches!(answer, FromTemplate::Ready { .. });
+    if socket::send(socket.as_fd(), &answer, &[]).is_ok() && stands {
+        let mut template = Template {
+            socket,
+            mode,
+            program: Filter::compile(Profile::Program),
+            zygote: Filter::compile(Profile::Zygote),
+        };
+        let _ = template.run();
+    }
+    sys::exit_now(0)
+}
+
+fn prepare(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
+    sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at(Stage::Clone)?;
+    root::build(spec, own)?;
+    init::silence().at(Stage::Descriptors)?;
+    // Here, where we may still raise it; everything made from here inherits it.
+    confine::no_core_dumps().at(Stage::Rlimits)?;
+    fresh_network()
+}
+
+/// A network namespace with loopback up, for the next sandbox to be born into.
+pub(crate) fn fresh_network() -> Result<(), SetupError> {
+    sys::unshare(libc::CLONE_NEWNET).at(Stage::NetworkNamespace)?;
+    sys::loopback_up().at(Stage::Loopback)
+}
+
+struct Template {
+    socket: OwnedFd,
+    mode: Mode,
+    program: Filter,
+    zygote: Filter,
+}
+
+impl Template {
+    fn run(&mut self) -> Result<(), socket::Error> {
+        let children = sys::child_signals()?;
+        loop {
+            let mut watched =
+                [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+            match poll(&mut watched, None) {
+                Err(Errno::INTR) => continue,
+                other => other?,
+            };
+            let [request, child] = watched.map(|fd| !fd.revents().is_empty());
+            if request {
+                let Received { message, fds, .. } = socket::receive(self.socket.as_fd())?;
+                self.obey(message, fds)?;
+            }
+            if child {
+                let mut drained = [0; 256];
+                let _ = rustix::io::read(&children, &mut drained);
+                while sys::reap().is_some() {}
+            }
+        }
+    }
+
+    fn obey(&mut self, message: ToTemplate, fds: Vec<OwnedFd>) -> Result<(), socket::Error> {
+        let (id, made) = match message {
+            ToTemplate::Spawn { id, confine, join } => (id, self.spawn(&confine, join, fds)),
+            ToTemplate::Zygote { id, uid, argv, env, join } => {
+                let start = zygote::Start { uid, argv, env };
+                (id, zygote::spawn(start, join, fds, self.mode, &self.zygote))
+            }
+        };
+        match made {
+            Ok(pidfd) => {
+                let answer = FromTemplate::Spawned { id };
+                socket::send(self.socket.as_fd(), &answer, &[pidfd.as_fd()])?;
+                // The one we were in belongs to the new sandbox now.
+                fresh_network().map_err(|error| socket::Error::Io(error.errno()))
+            }
+            Err(error) => {
+                socket::send(self.socket.as_fd(), &FromTemplate::Refused { id, error }, &[])
+            }
+        }
+    }
+
+    fn spawn(
+        &self,
+        confine: &Confine,
+        join: Join,
+        mut fds: Vec<OwnedFd>,
+    ) -> Result<OwnedFd, SetupError> {
+        if fds.is_empty() {
+            return Err(Errno::INVAL).at(Stage::Request);
+        }
+        let control = fds.remove(0);
+        let (born_into, procs) = joining(join, fds).at(Stage::Request)?;
+        let cgroup = born_into.as_ref().map(AsFd::as_fd);
+        match sys::clone3(sys::BIRTH_NAMESPACES, cgroup).at(Stage::Clone)? {
+            Forked::Parent { pidfd, .. } => Ok(pidfd),
+            Forked::Child => self.become_init(confine, control, &procs),
+        }
+    }
+
+    /// In the child: joins the cgroup, locks itself in, then serves as PID 1.
+    fn become_init(&self, confine: &Confine, control: OwnedFd, procs: &[OwnedFd]) -> ! {
+        let moved = join_all(procs)
+            .at(Stage::Cgroup)
+            .and_then(|()| init::keep_only(vec![control.as_fd()]).at(Stage::Descriptors));
+        if let Err(error) = moved {
+            init::give_up(&control, error);
+        }
+        // Its number means something else by now; it is never dropped, for we never return.
+        let control = init::kept(0);
+        match confine::lock_in(confine, self.mode, &self.program) {
+            Ok(locked) => {
+                if init::announce(&control, &locked).is_err() {
+                    sys::exit_now(1);
+                }
+                drop(locked);
+                init::serve(&control, None)
+            }
+            Err(error) => init::give_up(&control, error),
+        }
+    }
+}
+
+/// The cgroup to be born into, or the files to join by. There must be just the right descriptors:
+/// a sandbox that nobody limits must have been asked for.
+pub(crate) fn joining(
+    join: Join,
+    mut fds: Vec<OwnedFd>,
+) -> sys::Result<(Option<OwnedFd>, Vec<OwnedFd>)> {
+    match join {
+        Join::None if fds.is_empty() => Ok((None, fds)),
+        Join::Files(count) if count > 0 && fds.len() == count as usize => Ok((None, fds)),
+        Join::Born if fds.len() == 1 => Ok((fds.pop(), fds)),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Writes our own pid, which is `0` in the language of these files.
+pub(crate) fn join_all(procs: &[OwnedFd]) -> sys::Result<()> {
+    procs.iter().try_for_each(|file| rustix::io::write(file, b"0").map(drop))
+}

@@ -1,0 +1,285 @@
+//! What the processes of the sandbox say to each other.
+//!
+//! Service → spawner: make a template. Service → template: make a sandbox or a zygote. Service ⇄
+//! init: what happens inside. Each pair has its own socket, so a sandbox can only speak as itself.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::SetupError;
+
+/// To the spawner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToSpawner {
+    /// Directories to sweep when the service is gone: the cgroups of this instance.
+    Own(Vec<PathBuf>),
+    /// Make a template; its socket comes along and answers [`FromTemplate::Ready`].
+    Template(RootSpec),
+}
+
+/// What the inside of a sandbox sees as its root.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RootSpec {
+    /// Where it comes from.
+    pub source: RootSource,
+    /// Bind our own executable at `/.ringfence/attack`, for the attack suite.
+    pub with_attack: bool,
+}
+
+/// Where a root comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RootSource {
+    /// `/usr`, `/bin`, `/lib*` of the host and a curated `/etc`.
+    HostView,
+    /// A directory holding a root filesystem.
+    Directory(PathBuf),
+}
+
+/// To a template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToTemplate {
+    /// Make a sandbox. Descriptors: the init's control socket, then what [`Join`] asks for.
+    Spawn {
+        /// The number to answer with.
+        id: u64,
+        /// How it is confined.
+        confine: Confine,
+        /// How it gets into its cgroup.
+        join: Join,
+    },
+    /// Start an interpreter to fork from. Descriptors: its control socket, its standard error,
+    /// then what [`Join`] asks for.
+    Zygote {
+        /// The number to answer with.
+        id: u64,
+        /// The uid it has outside.
+        uid: u32,
+        /// The program and its arguments.
+        argv: Vec<Vec<u8>>,
+        /// Its environment.
+        env: Vec<Vec<u8>>,
+        /// How it gets into its cgroup.
+        join: Join,
+    },
+}
+
+/// How a sandbox gets into its cgroup before it does anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Join {
+    /// No cgroup at all: policy allowed that.
+    None,
+    /// Version 1: that many `cgroup.procs` follow, to be written by the child.
+    Files(u32),
+    /// Version 2: the cgroup's directory follows, to be born into.
+    Born,
+    /// The init says hello and waits until the service has put it into its cgroup.
+    Service,
+}
+
+/// From a template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromTemplate {
+    /// It stands, and the host's tree is out of reach.
+    Ready {
+        /// Whether we build with the host's root rights or those of a user namespace.
+        mode: Mode,
+    },
+    /// It does not stand.
+    Failed(SetupError),
+    /// A process was made; its pidfd comes along.
+    Spawned {
+        /// The number of the request.
+        id: u64,
+    },
+    /// No process was made.
+    Refused {
+        /// The number of the request.
+        id: u64,
+        /// Why.
+        error: SetupError,
+    },
+}
+
+/// With whose rights sandboxes are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// As root: mounts belong to the host's user namespace, every sandbox has its own uid.
+    Root,
+    /// In a user namespace of an unprivileged user.
+    Rootless,
+}
+
+/// How one sandbox is confined, apart from its cgroup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confine {
+    /// Uid and gid outside when built as root; ignored otherwise.
+    pub uid: u32,
+    /// Host name inside.
+    pub hostname: String,
+    /// Bytes of the workspace.
+    pub disk: u64,
+    /// Files of the workspace.
+    pub inodes: u64,
+    /// Open files per process.
+    pub open_files: u64,
+    /// Memory per process where no cgroup bounds it.
+    pub data: Option<u64>,
+    /// Processes per user where no cgroup bounds it.
+    pub processes: Option<u64>,
+    /// CPU seconds per process.
+    pub cpu_secs: Option<u64>,
+    /// Processors to be seen; empty leaves them all.
+    pub cpus: Vec<u32>,
+    /// Walls that may be missing.
+    pub may_miss: MayMiss,
+}
+
+/// Walls that policy lets a sandbox do without when the kernel lacks them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MayMiss {
+    /// Landlock.
+    pub landlock: bool,
+    /// The inner user namespace.
+    pub user_namespace: bool,
+}
+
+/// Which walls stand, as observed by the child after locking itself in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Landlock ABI in force; 0 for none.
+    pub landlock_abi: u32,
+    /// Inner user namespace.
+    pub user_namespace: bool,
+    /// `/proc` shows processes only (`subset=pid`).
+    pub proc_subset: bool,
+}
+
+/// To an init.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToInit {
+    /// It is in its cgroup now.
+    Go,
+    /// Run a program. Descriptors: standard input, output, error and further ones from 3 on;
+    /// with a terminal none of the first three.
+    Exec(Exec),
+    /// Send a signal to a running program.
+    Signal {
+        /// The program.
+        id: u32,
+        /// The signal.
+        signal: i32,
+        /// How much of it.
+        whom: Whom,
+    },
+}
+
+/// How much of a program a signal is for. Every program leads a session and a process group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Whom {
+    /// The process that was started, alone.
+    Process,
+    /// Its process group: what a terminal would signal.
+    Group,
+    /// Its session: every process it started, in whichever group, that did not leave with `setsid`.
+    Session,
+}
+
+/// A program to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exec {
+    /// The number to answer with.
+    pub id: u32,
+    /// Program and arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// The whole environment, `KEY=value`.
+    pub env: Vec<Vec<u8>>,
+    /// Working directory.
+    pub cwd: Vec<u8>,
+    /// Content of `/box/<name>` to be written before the program starts.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Give it a terminal of this many rows and columns.
+    pub terminal: Option<(u16, u16)>,
+}
+
+/// From an init.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromInit {
+    /// Alive, not yet confined: please put me into my cgroup.
+    Hello,
+    /// Confined. The workspace's directory comes along, and the descriptor on which calls wait
+    /// that the service answers.
+    Ready(Standing),
+    /// Not confined, and nothing was run.
+    Failed(SetupError),
+    /// The program runs; with a terminal, its other end comes along.
+    Started {
+        /// The program.
+        id: u32,
+        /// Its pid inside.
+        pid: i32,
+    },
+    /// The program could not be started.
+    NotStarted {
+        /// The program.
+        id: u32,
+        /// Why.
+        error: SetupError,
+    },
+    /// The program ended.
+    Ended(Ended),
+    /// The signal was sent, if the program was still there.
+    Signalled {
+        /// The program.
+        id: u32,
+    },
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The program.
+    pub id: u32,
+    /// Exit code, unless a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// User CPU time in microseconds, of it and all ended children of the sandbox.
+    pub user_us: u64,
+    /// System CPU time in microseconds.
+    pub system_us: u64,
+    /// Largest resident set of one process, in bytes.
+    pub max_rss: u64,
+    /// Bytes read from storage.
+    pub io_read: u64,
+    /// Bytes written to storage.
+    pub io_written: u64,
+    /// Processes that ended so far.
+    pub processes: u32,
+    /// The part of this program and the children it waited for.
+    pub own: Spent,
+}
+
+/// What one program used, as told by `wait4`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// User CPU time in microseconds.
+    pub user_us: u64,
+    /// System CPU time in microseconds.
+    pub system_us: u64,
+    /// Largest resident set of one process, in bytes.
+    pub max_rss: u64,
+    /// Bytes read from storage.
+    pub io_read: u64,
+    /// Bytes written to storage.
+    pub io_written: u64,
+}
+
+/// To a zygote: make a child. Descriptors: the init's control socket, standard input, output,
+/// error, result channel, job channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkRequest {
+    /// How the child is confined.
+    pub confine: Confine,
+}

@@ -1,0 +1,257 @@
+//! One live sandbox: its init, its cgroup, its workspace. Dropping it is its end.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use ringfence_jail::{
+    cgroup::Group,
+    wire::{Confine, FromInit, Join, MayMiss, Mode, Standing, ToInit, ToTemplate},
+};
+use ringfence_types::{Isolation, Layer, Limits};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Signal, pidfd_send_signal},
+};
+
+use crate::{
+    Error,
+    groups::{Groups, Place, Plot},
+    link::Link,
+    template::Template,
+    zygote::Zygote,
+};
+
+/// First of the ids that sandboxes have outside when built as root; far from any account's.
+const FIRST_UID: u32 = 0x6000_0000;
+const UIDS: u32 = 0x1_0000;
+
+/// What a sandbox has to be like, whatever runs in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    pub(crate) limits: Limits,
+    pub(crate) may_miss: Vec<Layer>,
+    /// It will be paused some day.
+    pub(crate) freezer: bool,
+}
+
+/// A sandbox that is locked in, or about to be.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) control: Link<ToInit, FromInit>,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) group: Option<Group>,
+    pub(crate) workspace: Option<OwnedFd>,
+    pub(crate) standing: Option<Standing>,
+    pub(crate) isolation: Isolation,
+    /// Who owns the workspace's files outside.
+    pub(crate) uid: u32,
+    pub(crate) mode: Mode,
+    /// The memory it is told it has.
+    pub(crate) memory: Arc<AtomicU64>,
+    /// The zygote it was forked from, whose end would be its own.
+    pub(crate) parent: Option<Arc<Zygote>>,
+    groups: Arc<Groups>,
+    place: Option<Place>,
+}
+
+/// The parts of a sandbox that a zygote made.
+#[derive(Debug)]
+pub(crate) struct Adopted {
+    pub(crate) control: Link<ToInit, FromInit>,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) group: Option<Group>,
+    pub(crate) uid: u32,
+    pub(crate) mode: Mode,
+    pub(crate) memory: u64,
+    pub(crate) place: Option<Place>,
+}
+
+impl Cell {
+    /// Has the template make one. The init locks itself in meanwhile: see [`Cell::ready`].
+    pub(crate) async fn spawn(
+        template: &Template,
+        groups: &Arc<Groups>,
+        shape: &Shape,
+    ) -> Result<Self, Error> {
+        demand_cgroup(groups, &shape.may_miss)?;
+        let plot = Plot::open(groups, &shape.limits, shape.freezer).await?;
+        let uid = next_uid(template.mode);
+        let (control, theirs) = Link::pair().map_err(Error::io("make a control socket"))?;
+        let pidfd = request(template, shape, groups, plot.group.as_ref(), uid, &theirs).await?;
+        let (place, group) = plot.hand_over();
+        let (mode, memory) = (template.mode, shape.limits.memory.0);
+        let made = Adopted { control, pidfd, group, uid, mode, memory, place };
+        Ok(Self::adopt(made, groups, Isolation::Cold))
+    }
+
+    /// Takes over a sandbox that a zygote made.
+    pub(crate) fn adopt(made: Adopted, groups: &Arc<Groups>, isolation: Isolation) -> Self {
+        Self {
+            control: made.control,
+            pidfd: made.pidfd,
+            group: made.group,
+            workspace: None,
+            standing: None,
+            isolation,
+            uid: made.uid,
+            mode: made.mode,
+            memory: Arc::new(AtomicU64::new(made.memory)),
+            parent: None,
+            groups: groups.clone(),
+            place: made.place,
+        }
+    }
+
+    /// Waits until all walls stand.
+    pub(crate) async fn ready(&mut self) -> Result<(), Error> {
+        let received = self.control.receive().await?;
+        self.note_ready(received.message, received.fds)
+    }
+
+    /// Takes the init's word that it is ready.
+    pub(crate) fn note_ready(&mut self, message: FromInit, fds: Vec<OwnedFd>) -> Result<(), Error> {
+        match message {
+            FromInit::Ready(standing) => {
+                self.standing = Some(standing);
+                let mut fds = fds.into_iter();
+                self.workspace = fds.next();
+                if let Some(questions) = fds.next() {
+                    self.groups.clerk.serve(questions, self.memory.clone());
+                }
+                Ok(())
+            }
+            FromInit::Failed(error) => Err(error.into()),
+            _ => Err(Error::Gone("sandbox")),
+        }
+    }
+
+    /// Ends everything inside, at once.
+    pub(crate) fn kill(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Whether its init, and so everything inside, is gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        has_ended(&self.pidfd)
+    }
+
+    /// The cgroups it belongs to.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        self.kill();
+        let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
+        if let Some(place) = self.place.take() {
+            self.groups.bury(place, pidfd, self.group.take());
+        }
+    }
+}
+
+/// Whether the process is gone; does not wait.
+pub(crate) fn has_ended(pidfd: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// A sandbox's uid outside; rootless ones have their user's.
+pub(crate) fn next_uid(mode: Mode) -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    match mode {
+        Mode::Root => FIRST_UID + NEXT.fetch_add(1, Ordering::Relaxed) % UIDS,
+        Mode::Rootless => rustix::process::geteuid().as_raw(),
+    }
+}
+
+/// Without the memory, cpu or pids controller a sandbox is refused unless the request allows it.
+pub(crate) fn demand_cgroup(groups: &Groups, may_miss: &[Layer]) -> Result<(), Error> {
+    let walls = [
+        ("memory", Layer::CgroupMemory, "a memory limit"),
+        ("cpu", Layer::CgroupCpu, "a cpu limit"),
+        ("pids", Layer::CgroupPids, "a process limit"),
+    ];
+    for (controller, layer, words) in walls {
+        if let Some(reason) = groups.missing(controller)
+            && !may_miss.contains(&layer)
+        {
+            return Err(Error::Missing {
+                layer: words,
+                reason: reason.to_owned(),
+                hint: "run as root or with a delegated cgroup (`systemd-run --user --scope -p \
+                       Delegate=yes ringfence …`), or pass `--allow-missing cgroup` to go on with \
+                       per-process limits only"
+                    .to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// How the inside is confined for this shape.
+pub(crate) fn confine(shape: &Shape, uid: u32, groups: &Groups) -> Confine {
+    let limits = &shape.limits;
+    let bounded = |controller: &str| groups.missing(controller).is_none();
+    Confine {
+        uid,
+        hostname: "sandbox".to_owned(),
+        disk: limits.disk.0,
+        inodes: limits.inodes,
+        open_files: limits.open_files,
+        data: (!bounded("memory")).then_some(limits.memory.0),
+        processes: (!bounded("pids")).then(|| u64::from(limits.processes) + 1),
+        // A whole second above the sandbox's own limit, which is watched from outside.
+        cpu_secs: limits.cpu_time.map(|time| time.as_secs() + 2),
+        cpus: choose_cpus(limits.cpus.whole()),
+        may_miss: MayMiss {
+            landlock: shape.may_miss.contains(&Layer::Landlock),
+            user_namespace: shape.may_miss.contains(&Layer::UserNamespace),
+        },
+    }
+}
+
+async fn request(
+    template: &Template,
+    shape: &Shape,
+    groups: &Groups,
+    group: Option<&Group>,
+    uid: u32,
+    control: &OwnedFd,
+) -> Result<OwnedFd, Error> {
+    let (join, cgroup_fds) = joining(group)?;
+    let mut fds = vec![control.as_fd()];
+    fds.extend(cgroup_fds.iter().map(AsFd::as_fd));
+    let confine = confine(shape, uid, groups);
+    template.request(|id| ToTemplate::Spawn { id, confine, join }, &fds).await
+}
+
+pub(crate) fn joining(group: Option<&Group>) -> Result<(Join, Vec<OwnedFd>), Error> {
+    let Some(group) = group else { return Ok((Join::None, Vec::new())) };
+    if let Some(dir) = group.dir_fd()? {
+        return Ok((Join::Born, vec![dir]));
+    }
+    let files = group.join_fds()?;
+    Ok((Join::Files(files.len() as u32), files))
+}
+
+/// The processors a sandbox sees: as many as its share rounds up to, taken in turn from those the
+/// service may use. Empty when it may see them all.
+fn choose_cpus(count: u32) -> Vec<u32> {
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    let allowed: Vec<u32> = (0..rustix::thread::CpuSet::MAX_CPU as u32)
+        .filter(|cpu| allowed.is_set(*cpu as usize))
+        .collect();
+    if count as usize >= allowed.len() {
+        return Vec::new();
+    }
+    let first = TURN.fetch_add(count, Ordering::Relaxed) as usize;
+    (0..count as usize).map(|step| allowed[(first + step) % allowed.len()]).collect()
+}

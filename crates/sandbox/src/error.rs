@@ -1,0 +1,95 @@
+//! Why a sandbox could not be had. A program that ran and failed is never here.
+
+use ringfence_jail::{SetupError, cgroup, socket};
+
+/// We failed. The caller's program did not run, or was ended because we could not watch over it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request cannot be honoured as it stands.
+    #[error("{0}")]
+    Invalid(String),
+    /// A step of building the sandbox failed.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// A wall that the request demands is missing on this host.
+    #[error("this host cannot give the sandbox {layer}: {reason}")]
+    Missing {
+        /// The wall, in words.
+        layer: &'static str,
+        /// Why it is missing.
+        reason: String,
+        /// What the user can do about it.
+        hint: String,
+    },
+    /// The cgroup could not be made.
+    #[error("cgroup")]
+    Cgroup(#[from] cgroup::Error),
+    /// This root's interpreter cannot be a zygote.
+    #[error("this root's python cannot be forked from: {0}")]
+    Unforkable(String),
+    /// A helper process is gone; the next attempt starts a new one.
+    #[error("the {0} is gone")]
+    Gone(&'static str),
+    /// A helper process or the kernel answered with something else than expected.
+    #[error("{doing}")]
+    Io {
+        /// What we were about to do.
+        doing: &'static str,
+        /// What happened.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The program could not be started at all.
+    #[error("cannot start `{program}`: {reason}")]
+    NotStarted {
+        /// Its name.
+        program: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// A file could not be put into or taken out of the sandbox.
+    #[error("file `{path}`")]
+    File {
+        /// The path inside.
+        path: String,
+        /// Why.
+        #[source]
+        source: crate::files::Refused,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+
+    /// The exact next thing a user can try, if we know one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Missing { hint, .. } => Some(hint.clone()),
+            Self::Setup(error) => Some(format!(
+                "`ringfence doctor` shows what this host offers and how to mend `{}`",
+                error.stage
+            )),
+            Self::NotStarted { .. } => {
+                Some("the program must exist inside the sandbox's root; see `--root`".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<socket::Error> for Error {
+    fn from(error: socket::Error) -> Self {
+        match error {
+            socket::Error::Closed => Self::Gone("helper process"),
+            socket::Error::Io(errno) => {
+                Self::Io { doing: "speak to a helper process", source: errno.into() }
+            }
+            socket::Error::Malformed(_) => Self::Io {
+                doing: "understand a helper process",
+                source: std::io::ErrorKind::InvalidData.into(),
+            },
+        }
+    }
+}

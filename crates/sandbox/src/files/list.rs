@@ -1,0 +1,114 @@
+//! What is in a workspace, without following anything and within bounds.
+
+use rustix::{
+    fs::{Dir, Stat},
+    io::Errno,
+};
+
+use super::{
+    BoxPath, Kind, Refused,
+    tree::{Tree, links, stat_name},
+};
+
+/// How far a listing goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListOptions {
+    /// Whether directories below the first are read too.
+    pub recursive: bool,
+    /// Entries after which the listing stops.
+    pub max_entries: usize,
+    /// Levels below the listed directory that are read.
+    pub max_depth: usize,
+}
+
+/// One name in a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path from the workspace.
+    pub path: BoxPath,
+    /// What it is.
+    pub kind: Kind,
+    /// Its apparent size.
+    pub size: u64,
+    /// Its permission bits.
+    pub mode: u32,
+    /// How many names it has.
+    pub links: u64,
+    /// Seconds since the epoch at which its content last changed.
+    pub modified_secs: i64,
+}
+
+/// Entries in the order of their bytes, so a directory comes before what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// What was found.
+    pub entries: Vec<Entry>,
+    /// Whether nothing was left out by a limit, a permission or an over-long path.
+    pub complete: bool,
+}
+
+impl Entry {
+    pub(crate) fn new(path: BoxPath, stat: &Stat) -> Self {
+        Self {
+            path,
+            kind: Kind::of(stat),
+            size: stat.st_size as u64,
+            mode: stat.st_mode & 0o7777,
+            links: links(stat),
+            modified_secs: stat.st_mtime,
+        }
+    }
+}
+
+/// Lists `path`, which must be a directory itself and not a link to one.
+pub(crate) fn list(tree: &Tree, path: &BoxPath, options: ListOptions) -> Result<Listing, Refused> {
+    let mut listing = Listing { entries: Vec::new(), complete: true };
+    let top = path.depth();
+    read_dir(tree, path, options, &mut listing)?;
+    let mut next = 0;
+    while options.recursive && next < listing.entries.len() {
+        let entry = &listing.entries[next];
+        next += 1;
+        if entry.kind != Kind::Directory {
+            continue;
+        }
+        if entry.path.depth() - top >= options.max_depth {
+            listing.complete = false;
+            continue;
+        }
+        let below = entry.path.clone();
+        // It may have vanished or been closed to us since; that is not an error of the listing.
+        if read_dir(tree, &below, options, &mut listing).is_err() {
+            listing.complete = false;
+        }
+    }
+    listing.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    Ok(listing)
+}
+
+fn read_dir(
+    tree: &Tree,
+    path: &BoxPath,
+    options: ListOptions,
+    listing: &mut Listing,
+) -> Result<(), Refused> {
+    let fail = |errno| Refused::errno(path, errno);
+    let fd = tree.open_dir(path)?;
+    for item in Dir::read_from(&fd).map_err(fail)? {
+        let item = item.map_err(fail)?;
+        let name = item.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        if listing.entries.len() >= options.max_entries {
+            listing.complete = false;
+            return Ok(());
+        }
+        match (path.join(name), stat_name(&fd, name)) {
+            (Ok(path), Ok(stat)) => listing.entries.push(Entry::new(path, &stat)),
+            (Ok(_), Err(Errno::NOENT)) => {}
+            _ => listing.complete = false,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Why an image could not be imported, listed or removed.
+
+use std::{error, fmt, io};
+
+use crate::{archive, files::Refused};
+
+/// An operation on one image failed; the store holds what it held before.
+#[derive(Debug)]
+pub struct Error {
+    /// The image, or the part of its source, that is meant.
+    pub what: String,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl Error {
+    pub(crate) fn new(what: impl Into<String>, problem: impl Into<Problem>) -> Self {
+        Self { what: what.into(), problem: problem.into() }
+    }
+
+    /// A stable name of the problem for clients.
+    pub fn code(&self) -> &'static str {
+        self.problem.code()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "image `{}`: {}", self.what, self.problem)
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        error::Error::source(&self.problem)
+    }
+}
+
+/// What is wrong with an image.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// Not a name.
+    #[error("a name is 1 to 64 of a-z, 0-9, `.`, `_`, `-`, and starts with a letter or digit")]
+    Name,
+    /// The name is taken.
+    #[error("an image of that name exists")]
+    Exists,
+    /// There is no such image.
+    #[error("there is no such image")]
+    NotFound,
+    /// The source is neither a directory nor an archive.
+    #[error("the source is neither a directory nor a regular file")]
+    Source,
+    /// The source directory is empty, the host's own root, or overlaps the store.
+    #[error("the directory {0}")]
+    Directory(&'static str),
+    /// A referenced directory is no longer the one that was imported.
+    #[error("its directory was moved or replaced since the import")]
+    Moved,
+    /// A manifest, index or configuration does not say what it must.
+    #[error("malformed: {0}")]
+    Malformed(&'static str),
+    /// JSON that cannot be read.
+    #[error("malformed JSON")]
+    Json(#[source] serde_json::Error),
+    /// Content is not what its digest promises.
+    #[error("the content has digest sha256:{found}, not sha256:{expected}")]
+    Digest {
+        /// The promise.
+        expected: String,
+        /// The content.
+        found: String,
+    },
+    /// A descriptor's size and its content differ.
+    #[error("the content has {found} bytes, not {expected}")]
+    Size {
+        /// The promise.
+        expected: u64,
+        /// The content.
+        found: u64,
+    },
+    /// No manifest for this host.
+    #[error("it has no linux/{0} variant")]
+    Platform(&'static str),
+    /// Several images in one archive.
+    #[error("the archive holds several images; export one")]
+    Ambiguous,
+    /// An index that leads to itself, or too deep.
+    #[error("the index leads to itself or too deep")]
+    Cycle,
+    /// More than is allowed.
+    #[error("more than {limit} {what}")]
+    Over {
+        /// Of what.
+        what: &'static str,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// A part of the archive was refused.
+    #[error(transparent)]
+    Archive(#[from] archive::Error),
+    /// A file was refused.
+    #[error(transparent)]
+    Files(#[from] Refused),
+    /// The store or the source could not be read or written.
+    #[error("could not be read or written")]
+    Io(#[from] io::Error),
+}
+
+impl Problem {
+    /// A stable name for clients.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Name => "image_name",
+            Self::Exists => "image_exists",
+            Self::NotFound => "image_not_found",
+            Self::Source => "image_source",
+            Self::Directory(_) => "image_directory",
+            Self::Moved => "image_moved",
+            Self::Malformed(_) | Self::Json(_) => "image_malformed",
+            Self::Digest { .. } => "image_digest_mismatch",
+            Self::Size { .. } => "image_size_mismatch",
+            Self::Platform(_) => "image_platform",
+            Self::Ambiguous => "image_ambiguous",
+            Self::Cycle => "image_cycle",
+            Self::Over { .. } => "image_over_limit",
+            Self::Archive(error) => error.code(),
+            Self::Files(refused) => refused.code(),
+            Self::Io(_) => "image_io_failed",
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for Problem {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}

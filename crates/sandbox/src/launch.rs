@@ -1,0 +1,182 @@
+//! From a request to what the init is told: program, environment, files of ours.
+
+use ringfence_jail::{base_environment, wire::Exec};
+use serde_json::json;
+
+use crate::{Error, Language, Program, Request};
+
+/// How a program is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Launch {
+    pub(crate) argv: Vec<Vec<u8>>,
+    /// Name and content of a file in `/box`.
+    pub(crate) files: Vec<(String, Vec<u8>)>,
+    /// The job for a driver, if one runs the program.
+    pub(crate) job: Option<Vec<u8>>,
+}
+
+/// The result channel's and the job channel's numbers inside.
+pub(crate) const RESULT_FD: u32 = 3;
+pub(crate) const JOB_FD: u32 = 4;
+
+/// Starts the program without anything prepared ahead.
+pub(crate) fn cold(request: &Request) -> Result<Launch, Error> {
+    match &request.program {
+        Program::Command(argv) => command(argv),
+        Program::Code { language: Language::Python, code, args } => {
+            Ok(script(&["python3", "-B"], "main.py", code, args))
+        }
+        Program::Code { language: Language::Bash, code, args } => {
+            Ok(script(&["bash"], "main.sh", code, args))
+        }
+        Program::Code { language: Language::Javascript, .. } | Program::Call { .. } => {
+            Ok(Launch { argv: driver(request)?, files: Vec::new(), job: Some(job(request)?) })
+        }
+    }
+}
+
+fn command(argv: &[Vec<u8>]) -> Result<Launch, Error> {
+    if argv.first().is_none_or(Vec::is_empty) {
+        return Err(Error::Invalid("the command is empty".to_owned()));
+    }
+    Ok(Launch { argv: argv.to_vec(), files: Vec::new(), job: None })
+}
+
+fn script(interpreter: &[&str], name: &str, code: &str, args: &[String]) -> Launch {
+    let mut argv: Vec<Vec<u8>> = interpreter.iter().map(|s| s.as_bytes().to_vec()).collect();
+    argv.push(format!("/box/{name}").into_bytes());
+    argv.extend(args.iter().map(|arg| arg.clone().into_bytes()));
+    Launch { argv, files: vec![(name.to_owned(), code.as_bytes().to_vec())], job: None }
+}
+
+/// The driver that runs one job of the request's language.
+fn driver(request: &Request) -> Result<Vec<Vec<u8>>, Error> {
+    let language = language(&request.program);
+    let argv = match language {
+        Some(Language::Python) => python_driver("once", &[]),
+        Some(Language::Javascript) => node_driver("once", request.limits.memory.0),
+        _ => return Err(Error::Invalid("only python and javascript can be called".to_owned())),
+    };
+    Ok(argv)
+}
+
+/// Python's driver, with modules to load before it is ready.
+pub(crate) fn python_driver(kind: &str, imports: &[String]) -> Vec<Vec<u8>> {
+    let mut argv = strings(&["python3", "-I", "-B", "/.ringfence/driver.py", kind]);
+    if !imports.is_empty() {
+        argv.push(imports.join(",").into_bytes());
+    }
+    argv
+}
+
+/// Node sizes its heap by the machine's memory, which it cannot see here: three quarters of the
+/// sandbox's is for the heap, the rest for buffers and the program itself.
+pub(crate) fn node_driver(kind: &str, memory: u64) -> Vec<Vec<u8>> {
+    let heap = format!("--max-old-space-size={}", ((memory >> 20) * 3 / 4).max(16));
+    strings(&["node", &heap, "/.ringfence/driver.js", kind])
+}
+
+fn strings(list: &[&str]) -> Vec<Vec<u8>> {
+    list.iter().map(|s| s.as_bytes().to_vec()).collect()
+}
+
+/// The language of a program, if it has one.
+pub(crate) fn language(program: &Program) -> Option<Language> {
+    match program {
+        Program::Code { language, .. } | Program::Call { language, .. } => Some(*language),
+        Program::Command(_) => None,
+    }
+}
+
+/// The driver's job: one frame, its length in front.
+pub(crate) fn job(request: &Request) -> Result<Vec<u8>, Error> {
+    let env = environment(request);
+    let body = match &request.program {
+        Program::Code { language, code, args } => json!({
+            "op": "run",
+            "code": code,
+            "filename": file_name(*language),
+            "argv": args,
+            "env": env,
+            "cwd": request.cwd,
+        }),
+        Program::Call { language, code, function, args } => json!({
+            "op": "call",
+            "code": code,
+            "filename": file_name(*language),
+            "function": function,
+            "args": args,
+            "env": env,
+            "cwd": request.cwd,
+        }),
+        Program::Command(_) => return Err(Error::Invalid("a command has no driver".to_owned())),
+    };
+    frame(&body)
+}
+
+fn file_name(language: Language) -> &'static str {
+    match language {
+        Language::Python => "/box/main.py",
+        Language::Javascript => "/workspace/main.js",
+        Language::Bash => "/box/main.sh",
+    }
+}
+
+/// One frame of a job channel.
+pub(crate) fn frame(body: &serde_json::Value) -> Result<Vec<u8>, Error> {
+    let body = body.to_string().into_bytes();
+    if body.len() > MOST_FRAME {
+        return Err(Error::Invalid(format!("code and arguments are over {MOST_FRAME} bytes")));
+    }
+    let mut frame = (body.len() as u32).to_le_bytes().to_vec();
+    frame.extend(body);
+    Ok(frame)
+}
+
+/// Largest frame in either direction.
+pub(crate) const MOST_FRAME: usize = 64 << 20;
+
+/// The program's whole environment.
+pub(crate) fn environment(request: &Request) -> std::collections::BTreeMap<String, String> {
+    let mut env: std::collections::BTreeMap<_, _> = base_environment()
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    env.insert("RINGFENCE_RESULT_FD".to_owned(), RESULT_FD.to_string());
+    // Programs cannot see their cgroup; whoever sizes caches or pools by memory can look here.
+    env.insert("RINGFENCE_MEMORY_BYTES".to_owned(), request.limits.memory.0.to_string());
+    env.insert("RINGFENCE_CPUS".to_owned(), request.limits.cpus.to_string());
+    env.insert("NODE_OPTIONS".to_owned(), "--require=/.ringfence/limits.js".to_owned());
+    match language(&request.program) {
+        Some(Language::Python) => {
+            env.insert("PYTHONPATH".to_owned(), "/workspace".to_owned());
+            env.insert("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned());
+            env.insert("MPLBACKEND".to_owned(), "Agg".to_owned());
+        }
+        Some(Language::Javascript) => {
+            env.insert("NODE_PATH".to_owned(), "/workspace/node_modules".to_owned());
+        }
+        _ => {}
+    }
+    env.extend(request.env.clone());
+    env
+}
+
+/// What the init is told.
+pub(crate) fn exec(request: &Request, launch: Launch, id: u32) -> Exec {
+    let mut env: Vec<Vec<u8>> = environment(request)
+        .into_iter()
+        .map(|(key, value)| format!("{key}={value}").into_bytes())
+        .collect();
+    if launch.job.is_some() {
+        env.push(format!("RINGFENCE_JOB_FD={JOB_FD}").into_bytes());
+    }
+    Exec {
+        id,
+        argv: launch.argv,
+        env,
+        cwd: request.cwd.clone().into_bytes(),
+        files: launch.files,
+        terminal: None,
+    }
+}

@@ -1,0 +1,67 @@
+//! The walls that stood around one sandbox, as data for its report.
+
+use ringfence_jail::wire::{Mode, Standing};
+use ringfence_types::{Layer, LayerState, Layers};
+
+use crate::{cell::Cell, groups::Groups};
+
+/// What the init observed after locking itself in, plus what was done for it from outside.
+pub(crate) fn layers(cell: &Cell) -> Layers {
+    let Some(standing) = cell.standing else { return Layers::default() };
+    let mut layers = Layers::default();
+    let mut put = |layer, state| {
+        layers.0.insert(layer, state);
+    };
+    for layer in [
+        Layer::MountNamespace,
+        Layer::PidNamespace,
+        Layer::NetworkNamespace,
+        Layer::IpcNamespace,
+        Layer::UtsNamespace,
+        Layer::CgroupNamespace,
+        Layer::NoCapabilities,
+        Layer::Rlimits,
+    ] {
+        put(layer, LayerState::Active(String::new()));
+    }
+    put(Layer::Seccomp, LayerState::Active("default deny".to_owned()));
+    put(Layer::PrivateProc, LayerState::Active("subset=pid, hidepid=2".to_owned()));
+    put(Layer::UserNamespace, user_namespace(cell.mode, standing));
+    put(Layer::OwnUid, own_uid(cell.mode));
+    put(Layer::Landlock, landlock(standing));
+    for (layer, controller) in
+        [(Layer::CgroupMemory, "memory"), (Layer::CgroupCpu, "cpu"), (Layer::CgroupPids, "pids")]
+    {
+        put(layer, controller_state(cell.groups(), controller));
+    }
+    layers
+}
+
+fn user_namespace(mode: Mode, standing: Standing) -> LayerState {
+    match (standing.user_namespace, mode) {
+        (true, Mode::Root) => LayerState::Active("late, below root's mounts".to_owned()),
+        (true, Mode::Rootless) => LayerState::Active("nested, rootless".to_owned()),
+        (false, _) => LayerState::Absent("the kernel refused one".to_owned()),
+    }
+}
+
+fn own_uid(mode: Mode) -> LayerState {
+    match mode {
+        Mode::Root => LayerState::Active("unprivileged, from a range of its own".to_owned()),
+        Mode::Rootless => LayerState::Absent("rootless: the uid of the user outside".to_owned()),
+    }
+}
+
+fn landlock(standing: Standing) -> LayerState {
+    match standing.landlock_abi {
+        0 => LayerState::Absent("the kernel has none".to_owned()),
+        abi => LayerState::Active(format!("abi {abi}")),
+    }
+}
+
+fn controller_state(groups: &Groups, controller: &str) -> LayerState {
+    match groups.missing(controller) {
+        Some(reason) => LayerState::Absent(reason.to_owned()),
+        None => LayerState::Active(groups.version.to_owned()),
+    }
+}

@@ -1,0 +1,42 @@
+//! Runs programs in sandboxes: one fresh, locked place per call, or one that is kept as a session.
+//!
+//! This crate is the host's side. It speaks to the spawner and to the init of each sandbox, keeps
+//! pools of prepared interpreters, streams output, moves files, and judges how a program ended.
+//! What happens inside, and every raw system call, is in `jail`.
+//!
+//! Invariant: a sandbox that ran one program never sees another, except in a session, which is
+//! its one program.
+
+pub mod archive;
+mod cell;
+mod clerk;
+mod error;
+pub mod files;
+mod groups;
+pub mod image;
+mod job;
+mod launch;
+mod layers;
+mod link;
+mod live;
+mod native;
+mod output;
+mod own;
+mod pool;
+mod prepared;
+mod request;
+pub mod session;
+mod spawner;
+mod streams;
+mod template;
+mod verdict;
+mod zygote;
+
+pub use error::Error;
+pub use native::{Config, Native, Running};
+pub use output::{Chunk, Output};
+pub use own::own_files;
+pub use pool::{PoolConfig, PoolKey, PoolStatus};
+pub use request::{InputFile, Language, Program, Report, Request, Root, Stdin, Timings};
+pub use spawner::ROLE as SPAWNER_ROLE;
+pub use zygote::FailedImport;

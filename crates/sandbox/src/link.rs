@@ -1,0 +1,81 @@
+//! One end of a SEQPACKET socket, in async clothes.
+
+use std::{
+    io,
+    marker::PhantomData,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use ringfence_jail::socket::{self, Received};
+use rustix::io::Errno;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::{io::Interest, net::UnixDatagram};
+
+/// Sends `Out`, receives `In`.
+pub(crate) struct Link<Out, In> {
+    // A SEQPACKET socket in the runtime's nearest type: only readiness is asked of it.
+    socket: UnixDatagram,
+    kinds: PhantomData<fn(Out) -> In>,
+}
+
+impl<Out, In> std::fmt::Debug for Link<Out, In> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
+}
+
+impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
+    /// A link and the descriptor of its other end, which blocks as the helper processes expect.
+    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = socket::pair()?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let socket = UnixDatagram::from_std(ours.into())?;
+        Ok((Self { socket, kinds: PhantomData }, theirs))
+    }
+
+    /// From now on every message tells its sender's pid.
+    pub(crate) fn ask_for_pid(&self) -> io::Result<()> {
+        Ok(rustix::net::sockopt::set_socket_passcred(&self.socket, true)?)
+    }
+
+    pub(crate) async fn send(
+        &self,
+        message: &Out,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), socket::Error> {
+        self.when(Interest::WRITABLE, || socket::send(self.socket.as_fd(), message, fds)).await
+    }
+
+    /// Cancel safe: a message is either returned or still there.
+    pub(crate) async fn receive(&self) -> Result<Received<In>, socket::Error> {
+        self.when(Interest::READABLE, || socket::receive(self.socket.as_fd())).await
+    }
+
+    /// One packet that is no message of ours.
+    pub(crate) async fn receive_bytes(&self) -> Result<Vec<u8>, socket::Error> {
+        let mut packet = vec![0; 64 << 10];
+        match self.socket.recv(&mut packet).await {
+            Ok(0) | Err(_) => Err(socket::Error::Closed),
+            Ok(length) => {
+                packet.truncate(length);
+                Ok(packet)
+            }
+        }
+    }
+
+    /// Tries at once, and again whenever the socket becomes ready, until it does not say "later".
+    async fn when<T>(
+        &self,
+        interest: Interest,
+        attempt: impl Fn() -> Result<T, socket::Error>,
+    ) -> Result<T, socket::Error> {
+        let once = || match attempt() {
+            Err(socket::Error::Io(Errno::AGAIN)) => Err(io::ErrorKind::WouldBlock.into()),
+            other => Ok(other),
+        };
+        match self.socket.async_io(interest, once).await {
+            Ok(done) => done,
+            Err(_) => Err(socket::Error::Closed),
+        }
+    }
+}

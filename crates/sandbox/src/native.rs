@@ -1,0 +1,486 @@
+//! The kernel's own isolation as a backend: templates, tiers and the way from request to report.
+
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, BorrowedFd},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ringfence_jail::{
+    cgroup::Stats,
+    wire::{RootSource, RootSpec, ToInit},
+};
+use ringfence_types::{Isolation, Limits};
+use tokio::{
+    io::AsyncWriteExt,
+    sync::{Mutex, oneshot},
+    task::{AbortHandle, JoinHandle},
+};
+
+use crate::{
+    Error, FailedImport, Language, PoolConfig, PoolKey, PoolStatus, Program, Report, Request, Root,
+    Stdin,
+    cell::{Cell, Shape},
+    files::{FileLimits, Workspace},
+    groups::Groups,
+    job::Job,
+    launch::{self, Launch},
+    live::{Live, owner},
+    output::Output,
+    pool::Pool,
+    prepared::Prepared,
+    spawner::Spawner,
+    streams::{Streams, job_channel},
+    template::Template,
+};
+
+/// How the backend is set up.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Our own binary, to be started as the spawner.
+    pub exe: PathBuf,
+    /// Most sandboxes at one time, those being torn down included.
+    pub most_sandboxes: usize,
+    /// Interpreters prepared ahead; `None` prepares nothing.
+    pub pools: Option<PoolConfig>,
+}
+
+impl Config {
+    /// For one program: this process's own binary, nothing prepared ahead.
+    pub fn one_shot() -> Self {
+        Self { exe: PathBuf::from("/proc/self/exe"), most_sandboxes: 1024, pools: None }
+    }
+
+    /// For a service: this process's own binary, pools of the usual size.
+    pub fn service() -> Self {
+        Self { pools: Some(PoolConfig::default()), ..Self::one_shot() }
+    }
+}
+
+/// The native backend. Cheap to clone; the last clone's end is the end of every sandbox.
+#[derive(Debug, Clone)]
+pub struct Native {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    config: Config,
+    pub(crate) groups: Arc<Groups>,
+    spawner: Mutex<Option<Spawner>>,
+    templates: Mutex<HashMap<RootSpec, Arc<Template>>>,
+    pools: std::sync::Mutex<HashMap<PoolKey, Arc<Pool>>>,
+    pub(crate) sessions: crate::session::Registry,
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// Its standard output, live.
+    pub stdout: Output,
+    /// Its standard error, live.
+    pub stderr: Output,
+    cancel: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Result<Report, Error>>,
+}
+
+impl Running {
+    /// Asks for the end; the report says `cancelled` unless the program was faster.
+    pub fn cancel(&mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            let _ = cancel.send(());
+        }
+    }
+
+    /// Waits for the end.
+    pub async fn wait(mut self) -> Result<Report, Error> {
+        let report = (&mut self.task).await;
+        report.unwrap_or(Err(Error::Gone("task that watched the sandbox")))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The task owns the sandbox: without it there is none.
+        self.task.abort();
+    }
+}
+
+impl Native {
+    /// Opens the cgroups; helper processes start with the first request.
+    pub fn open(config: Config) -> Self {
+        let groups = Arc::new(Groups::open(config.most_sandboxes));
+        let inner = Inner {
+            config,
+            groups,
+            spawner: Mutex::new(None),
+            templates: Mutex::new(HashMap::new()),
+            pools: std::sync::Mutex::new(HashMap::new()),
+            sessions: crate::session::Registry::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Starts a program in a fresh sandbox.
+    pub async fn run(&self, request: Request) -> Result<Running, Error> {
+        let accepted = Instant::now();
+        check(&request)?;
+        let live = match tier(&request, self.inner.config.pools.is_some())? {
+            Isolation::Cold => self.inner.cold(request, accepted).await?,
+            ahead @ (Isolation::Zygote | Isolation::Warm) => {
+                self.inner.prepared(request, ahead, accepted).await?
+            }
+        };
+        Ok(watch(live))
+    }
+
+    /// Prepares interpreters before anybody asks.
+    pub fn prepare(&self, root: &Root, language: Language) {
+        let isolation = match language {
+            Language::Python => Isolation::Zygote,
+            _ => Isolation::Warm,
+        };
+        self.inner.pool(root, language, isolation);
+    }
+
+    /// What every pool holds and has done.
+    pub fn pools(&self) -> Vec<(PoolKey, PoolStatus)> {
+        let pools = self.inner.all_pools();
+        pools.into_iter().map(|(key, pool)| (key, pool.status())).collect()
+    }
+
+    /// Modules that a pool was to load ahead but could not.
+    pub async fn failed_imports(&self) -> Vec<FailedImport> {
+        let mut failed = Vec::new();
+        for (_, pool) in self.inner.all_pools() {
+            failed.extend(pool.failed_imports().await);
+        }
+        failed
+    }
+
+    /// Ends every sandbox and helper, and waits until nothing of them is left.
+    pub async fn close(self) {
+        self.inner.sessions.close().await;
+        for (_, pool) in self.inner.all_pools() {
+            pool.close().await;
+        }
+        lock(&self.inner.pools).clear();
+        self.inner.templates.lock().await.clear();
+        let spawner = self.inner.spawner.lock().await.take();
+        let groups = self.inner.groups.clone();
+        let ending = tokio::task::spawn_blocking(move || {
+            if let Some(spawner) = spawner {
+                spawner.stop();
+            }
+            groups.close();
+        });
+        let _ = ending.await;
+    }
+}
+
+fn watch(live: Live) -> Running {
+    let (cancel, cancelled) = oneshot::channel();
+    let stdout = live.streams.stdout.output.clone();
+    let stderr = live.streams.stderr.output.clone();
+    let task = tokio::spawn(live.watch(cancelled));
+    Running { stdout, stderr, cancel: Some(cancel), task }
+}
+
+fn check(request: &Request) -> Result<(), Error> {
+    let invalid = |error: &dyn std::fmt::Display| Error::Invalid(error.to_string());
+    request.limits.clone().checked().map_err(|error| invalid(&error))?;
+    let nul = |text: &str| text.contains('\0');
+    if request
+        .env
+        .iter()
+        .any(|(key, value)| key.is_empty() || key.contains('=') || nul(key) || nul(value))
+    {
+        return Err(Error::Invalid("environment: a name is empty or holds `=` or NUL".to_owned()));
+    }
+    let args_hold_nul = match &request.program {
+        Program::Command(argv) => argv.iter().any(|arg| arg.contains(&0)),
+        Program::Code { args, .. } => args.iter().any(|arg| nul(arg)),
+        Program::Call { .. } => false,
+    };
+    check_root(&request.root)?;
+    if args_hold_nul || nul(&request.cwd) {
+        return Err(Error::Invalid("arguments and directories cannot hold NUL".to_owned()));
+    }
+    Ok(())
+}
+
+/// The host's own root would show every file that its users can read.
+pub(crate) fn check_root(root: &Root) -> Result<(), Error> {
+    let Root::Directory(path) = root else { return Ok(()) };
+    if !path.is_absolute() || path.parent().is_none() {
+        let path = path.display();
+        return Err(Error::Invalid(format!("root `{path}` is not a directory below `/`")));
+    }
+    Ok(())
+}
+
+impl Inner {
+    /// The template of a root, made if need be.
+    pub(crate) async fn template(&self, root: &Root) -> Result<Arc<Template>, Error> {
+        let spec = root_spec(root);
+        let mut templates = self.templates.lock().await;
+        if let Some(template) = templates.get(&spec).filter(|template| template.is_alive()) {
+            return Ok(template.clone());
+        }
+        let template = Arc::new(self.make_template(&spec).await?);
+        templates.insert(spec, template.clone());
+        Ok(template)
+    }
+
+    /// A spawner that died is replaced once; nothing of a user's has run yet.
+    async fn make_template(&self, spec: &RootSpec) -> Result<Template, Error> {
+        let mut slot = self.spawner.lock().await;
+        for last_try in [false, true] {
+            if slot.is_none() {
+                *slot = Some(Spawner::start(&self.config.exe, self.groups.paths()).await?);
+            }
+            let Some(spawner) = slot.as_ref() else { break };
+            match spawner.template(spec).await {
+                Err(Error::Gone(_)) if !last_try => *slot = None,
+                other => return other,
+            }
+        }
+        Err(Error::Gone("spawner"))
+    }
+
+    /// Builds a sandbox for this one request.
+    async fn cold(&self, request: Request, accepted: Instant) -> Result<Live, Error> {
+        let shape = Shape {
+            limits: request.limits.clone(),
+            may_miss: request.may_miss.clone(),
+            freezer: false,
+        };
+        let cell = self.cold_cell(&request.root, &shape).await?;
+        start(cell, request, accepted).await
+    }
+
+    /// An empty cold sandbox; one that fell to a dying template is asked for again.
+    pub(crate) async fn cold_cell(&self, root: &Root, shape: &Shape) -> Result<Cell, Error> {
+        let template = self.template(root).await?;
+        match Cell::spawn(&template, &self.groups, shape).await {
+            Err(Error::Gone(_)) => {
+                let template = self.template(root).await?;
+                Cell::spawn(&template, &self.groups, shape).await
+            }
+            other => other,
+        }
+    }
+}
+
+fn root_spec(root: &Root) -> RootSpec {
+    let (source, with_attack) = match root {
+        Root::Host => (RootSource::HostView, false),
+        Root::HostWithAttack => (RootSource::HostView, true),
+        Root::Directory(path) => (RootSource::Directory(path.clone()), false),
+    };
+    RootSpec { source, with_attack }
+}
+
+impl Inner {
+    /// Runs the request in an interpreter that was prepared ahead, or in one prepared for it now.
+    async fn prepared(
+        self: &Arc<Self>,
+        request: Request,
+        isolation: Isolation,
+        accepted: Instant,
+    ) -> Result<Live, Error> {
+        let language = launch::language(&request.program)
+            .ok_or_else(|| Error::Invalid("a command can only run cold".to_owned()))?;
+        let shape = Shape {
+            limits: request.limits.clone(),
+            may_miss: request.may_miss.clone(),
+            freezer: false,
+        };
+        let asked = request.isolation.is_some();
+        let prepared = match self.obtain(&request.root, language, isolation, &shape).await {
+            // Nobody insisted on a zygote, so an interpreter of its own will do.
+            Err(Error::Unforkable(_)) if !asked => {
+                self.obtain(&request.root, language, Isolation::Warm, &shape).await?
+            }
+            other => other?,
+        };
+        prepared.run(request, accepted).await
+    }
+
+    /// A prepared sandbox from the pool, or one made now.
+    async fn obtain(
+        self: &Arc<Self>,
+        root: &Root,
+        language: Language,
+        isolation: Isolation,
+        shape: &Shape,
+    ) -> Result<Prepared, Error> {
+        let pool = self.pool(root, language, isolation);
+        if let Some(reason) = pool.unforkable() {
+            return Err(Error::Unforkable(reason));
+        }
+        match pool.take(shape) {
+            Some(prepared) => Ok(prepared),
+            None => self.prepare_now(&pool, shape).await,
+        }
+    }
+
+    /// A zygote that died is replaced once.
+    async fn prepare_now(&self, pool: &Pool, shape: &Shape) -> Result<Prepared, Error> {
+        match pool.make(self, shape).await {
+            Err(Error::Gone(_)) => {
+                pool.forget_zygote().await;
+                pool.make(self, shape).await
+            }
+            other => other,
+        }
+    }
+
+    fn pool(self: &Arc<Self>, root: &Root, language: Language, isolation: Isolation) -> Arc<Pool> {
+        let nothing_ahead = PoolConfig { least: 0, ..PoolConfig::default() };
+        let config = self.config.pools.as_ref().unwrap_or(&nothing_ahead);
+        let imports = match language {
+            Language::Python => config.imports.clone(),
+            _ => Vec::new(),
+        };
+        let key = PoolKey { root: root.clone(), language, isolation, imports };
+        let shape = Shape { limits: Limits::default(), may_miss: Vec::new(), freezer: false };
+        let mut pools = lock(&self.pools);
+        pools.entry(key.clone()).or_insert_with(|| Pool::open(self, key, shape, config)).clone()
+    }
+
+    fn all_pools(&self) -> Vec<(PoolKey, Arc<Pool>)> {
+        lock(&self.pools).iter().map(|(key, pool)| (key.clone(), pool.clone())).collect()
+    }
+
+    /// An interpreter started in its own sandbox, waiting for its one program.
+    pub(crate) async fn warm(&self, key: &PoolKey, shape: &Shape) -> Result<Prepared, Error> {
+        let mut cell = self.cold_cell(&key.root, shape).await?;
+        cell.isolation = Isolation::Warm;
+        let program =
+            Program::Code { language: key.language, code: String::new(), args: Vec::new() };
+        let nothing = Request { limits: shape.limits.clone(), ..Request::new(program) };
+        let argv = match key.language {
+            Language::Python => launch::python_driver("once", &key.imports),
+            Language::Javascript => launch::node_driver("once", shape.limits.memory.0),
+            Language::Bash => return Err(Error::Invalid("bash has no driver".to_owned())),
+        };
+        let launch = Launch { argv, files: Vec::new(), job: Some(Vec::new()) };
+        let started = hand_over(&mut cell, &nothing, launch).await?;
+        let job = started.job.ok_or(Error::Gone("driver"))?;
+        Prepared::new(cell, started.streams, job, shape, WARM_PATIENCE).await
+    }
+}
+
+/// An interpreter that takes longer than this to start never will.
+const WARM_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How the request's sandbox comes about: as asked, else the fastest there is for it.
+fn tier(request: &Request, pools: bool) -> Result<Isolation, Error> {
+    let language = launch::language(&request.program);
+    let fastest = match language {
+        Some(Language::Python) if pools => Isolation::Zygote,
+        Some(Language::Javascript) if pools => Isolation::Warm,
+        _ => Isolation::Cold,
+    };
+    match (request.isolation.unwrap_or(fastest), language) {
+        (Isolation::Zygote, language) if language != Some(Language::Python) => {
+            Err(Error::Invalid("only python has a zygote; use `cold` or `warm`".to_owned()))
+        }
+        (Isolation::Warm, None | Some(Language::Bash)) => {
+            Err(Error::Invalid("only python and javascript are kept warm; use `cold`".to_owned()))
+        }
+        (isolation, _) => Ok(isolation),
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Puts files into a cold sandbox, then hands the program over.
+async fn start(mut cell: Cell, request: Request, accepted: Instant) -> Result<Live, Error> {
+    let launch = launch::cold(&request)?;
+    let program = String::from_utf8_lossy(&launch.argv[0]).into_owned();
+    if !request.files.is_empty() {
+        cell.ready().await?;
+        put_files(&cell, &request).await?;
+    }
+    let frame = launch.job.clone();
+    let Started { mut streams, mut job } = hand_over(&mut cell, &request, launch).await?;
+    let handed = Instant::now();
+    if let (Some(job), Some(frame)) = (&mut job, frame) {
+        job.send(&frame).await.map_err(Error::io("hand over the job"))?;
+    }
+    let feeder = feed(&mut streams, request.stdin);
+    let limits = request.limits;
+    let spent = Stats::default();
+    Ok(Live { cell, streams, job, limits, program, feeder, spent, accepted, handed })
+}
+
+/// Our ends of a program that the init was told to start.
+struct Started {
+    streams: Streams,
+    job: Option<Job>,
+}
+
+/// Tells the init what to run. It reads that once it is locked in, so nobody need wait for it.
+async fn hand_over(cell: &mut Cell, request: &Request, launch: Launch) -> Result<Started, Error> {
+    let (streams, inside) =
+        Streams::open(request.limits.output.0).map_err(Error::io("make pipes"))?;
+    let channel = match &launch.job {
+        Some(_) => Some(job_channel().map_err(Error::io("make a job channel"))?),
+        None => None,
+    };
+    let (job, job_inside) = channel.unzip();
+    let mut fds: Vec<BorrowedFd<'_>> = inside.iter().map(AsFd::as_fd).collect();
+    fds.extend(job_inside.iter().map(AsFd::as_fd));
+    let exec = launch::exec(request, launch, 1);
+    if let Err(error) = cell.control.send(&ToInit::Exec(exec), &fds).await {
+        // It may have said why before it ended.
+        cell.ready().await?;
+        return Err(error.into());
+    }
+    Ok(Started { streams, job: job.map(Job::new) })
+}
+
+/// Puts the request's files into the workspace, before the program can see it.
+pub(crate) async fn put_files(cell: &Cell, request: &Request) -> Result<(), Error> {
+    let dir = cell.workspace.as_ref().ok_or(Error::Gone("workspace"))?;
+    let dir = rustix::io::fcntl_dupfd_cloexec(dir, 3).map_err(std::io::Error::from);
+    let dir = dir.map_err(Error::io("hold the workspace"))?;
+    let workspace = Workspace::new(dir, owner(cell), FileLimits::default());
+    let files = request.files.clone();
+    let putting = tokio::task::spawn_blocking(move || {
+        for file in files {
+            let mut content: &[u8] = &file.content;
+            workspace
+                .put(&file.path, file.mode, &mut content)
+                .map_err(|source| Error::File { path: file.path.to_string(), source })?;
+        }
+        Ok(())
+    });
+    putting.await.unwrap_or(Err(Error::Gone("task that put files")))
+}
+
+/// Feeds standard input in the background: a program that never reads it holds nobody up.
+pub(crate) fn feed(streams: &mut Streams, stdin: Stdin) -> Option<AbortHandle> {
+    let mut pipe = streams.stdin.take()?;
+    match stdin {
+        Stdin::Empty => None,
+        Stdin::Bytes(bytes) => {
+            let task = tokio::spawn(async move {
+                let _ = pipe.write_all(&bytes).await;
+            });
+            Some(task.abort_handle())
+        }
+        Stdin::Inherit => {
+            let task = tokio::spawn(async move {
+                let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut pipe).await;
+            });
+            Some(task.abort_handle())
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Interpreters prepared ahead, as many as demand has shown to be worth their memory.
+//!
+//! A pool buys latency, never throughput: each member costs what a fork on call would cost, only
+//! earlier. So it grows when a call finds it empty, shrinks when members lie idle, and is never
+//! larger than its share of the memory budget.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use ringfence_types::{Bytes, Isolation};
+use tokio::{
+    sync::{Mutex as AsyncMutex, Notify},
+    task::AbortHandle,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    Error, Language, Root,
+    cell::Shape,
+    native::Inner,
+    prepared::Prepared,
+    zygote::{EARLY_END, FailedImport, Zygote},
+};
+
+/// How often a pool looks whether it is too large.
+const REVIEW: Duration = Duration::from_secs(5);
+/// How long a pool waits after a member could not be made.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// How long a refill waits while there is another member: making one takes a processor and the
+/// kernel's cgroup lock away from the call that caused it, and a short call is over by then.
+const MAKE_WAY: Duration = Duration::from_millis(1);
+
+/// What a pool's members are.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PoolKey {
+    /// What they see as their root.
+    pub root: Root,
+    /// Their interpreter.
+    pub language: Language,
+    /// Whether they are forked from a zygote or each started on its own.
+    pub isolation: Isolation,
+    /// Python modules loaded ahead.
+    pub imports: Vec<String>,
+}
+
+/// How large pools may become.
+#[derive(Debug, Clone)]
+pub struct PoolConfig {
+    /// Memory that all idle members of one pool may take together.
+    pub memory: Bytes,
+    /// Members kept even when nobody asks.
+    pub least: usize,
+    /// Python modules loaded ahead for every program.
+    pub imports: Vec<String>,
+    /// Programs forked from one interpreter before a fresh one takes its place: they all share its
+    /// memory layout and hash seed.
+    pub forks: u64,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        let imports = ["json", "re", "math", "datetime", "collections", "itertools", "functools"];
+        let imports = imports.map(str::to_owned).to_vec();
+        Self { memory: Bytes::mib(256), least: 2, imports, forks: 5000 }
+    }
+}
+
+/// What a pool has done and holds, for people and metrics.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PoolStatus {
+    /// Members ready now.
+    pub ready: usize,
+    /// Members it tries to hold.
+    pub target: usize,
+    /// Calls that were served at once.
+    pub hits: usize,
+    /// Calls that found it empty.
+    pub misses: usize,
+    /// Why its members cannot be forked, if they cannot.
+    pub unforkable: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pool {
+    key: PoolKey,
+    shape: Shape,
+    least: usize,
+    most: usize,
+    /// Forks of one zygote.
+    forks: u64,
+    ready: Mutex<VecDeque<Prepared>>,
+    target: AtomicUsize,
+    hits: AtomicUsize,
+    misses: AtomicUsize,
+    /// Fewest members seen ready since the last review.
+    low: AtomicUsize,
+    wanted: Notify,
+    zygote: AsyncMutex<Option<Arc<Zygote>>>,
+    /// Why this root's interpreter cannot be forked from, once that is known.
+    unforkable: Mutex<Option<String>>,
+    filler: Mutex<Option<AbortHandle>>,
+}
+
+impl Pool {
+    /// A pool and the task that keeps it filled.
+    pub(crate) fn open(
+        inner: &Arc<Inner>,
+        key: PoolKey,
+        shape: Shape,
+        config: &PoolConfig,
+    ) -> Arc<Self> {
+        let each = match (key.isolation, key.language) {
+            (Isolation::Zygote, _) => Bytes::mib(4),
+            (_, Language::Javascript) => Bytes::mib(40),
+            _ => Bytes::mib(16),
+        };
+        let most = ((config.memory.0 / each.0) as usize).max(1);
+        let least = config.least.min(most);
+        let pool = Arc::new(Self {
+            key,
+            shape,
+            least,
+            most,
+            forks: config.forks,
+            ready: Mutex::new(VecDeque::new()),
+            target: AtomicUsize::new(least),
+            hits: AtomicUsize::new(0),
+            misses: AtomicUsize::new(0),
+            low: AtomicUsize::new(0),
+            wanted: Notify::new(),
+            zygote: AsyncMutex::new(None),
+            unforkable: Mutex::new(None),
+            filler: Mutex::new(None),
+        });
+        if least > 0 {
+            let filler = tokio::spawn(fill(Arc::downgrade(&pool), Arc::downgrade(inner)));
+            *lock(&pool.filler) = Some(filler.abort_handle());
+        }
+        pool
+    }
+
+    pub(crate) fn status(&self) -> PoolStatus {
+        PoolStatus {
+            ready: lock(&self.ready).len(),
+            target: self.target.load(Ordering::Relaxed),
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            unforkable: self.unforkable(),
+        }
+    }
+
+    /// A member of this shape, if one is ready.
+    pub(crate) fn take(&self, shape: &Shape) -> Option<Prepared> {
+        let mut ready = lock(&self.ready);
+        let mut next = || {
+            let at = ready.iter().position(|member| member.fits(shape))?;
+            ready.remove(at)
+        };
+        let mut member = next();
+        // Members die with the zygote they were forked from, whoever killed it.
+        while member.as_ref().is_some_and(|member| member.cell.has_ended()) {
+            member = next();
+        }
+        self.low.fetch_min(ready.len(), Ordering::Relaxed);
+        drop(ready);
+        match member {
+            Some(_) => self.hits.fetch_add(1, Ordering::Relaxed),
+            None => {
+                let grown = self.target.load(Ordering::Relaxed) * 2;
+                self.target.store(grown.clamp(self.least, self.most), Ordering::Relaxed);
+                self.misses.fetch_add(1, Ordering::Relaxed)
+            }
+        };
+        self.wanted.notify_one();
+        member
+    }
+
+    /// Makes a member of exactly this shape now.
+    pub(crate) async fn make(&self, inner: &Inner, shape: &Shape) -> Result<Prepared, Error> {
+        match self.key.isolation {
+            Isolation::Zygote => self.zygote(inner).await?.fork(shape).await,
+            _ => inner.warm(&self.key, shape).await,
+        }
+    }
+
+    /// The zygote to fork from; a fresh one when the last is old or gone.
+    pub(crate) async fn zygote(&self, inner: &Inner) -> Result<Arc<Zygote>, Error> {
+        let mut slot = self.zygote.lock().await;
+        if let Some(zygote) = slot.as_ref().filter(|zygote| !zygote.is_old(self.forks)) {
+            return Ok(zygote.clone());
+        }
+        let mut started = self.start_zygote(inner).await;
+        if matches!(started, Err(Error::Gone(EARLY_END))) {
+            started = self.start_zygote(inner).await.map_err(|error| match error {
+                Error::Gone(EARLY_END) => Error::Unforkable("it ends before it is ready".into()),
+                other => other,
+            });
+        }
+        let zygote = started.inspect_err(|error| self.note_unforkable(error))?;
+        Ok(slot.insert(Arc::new(zygote)).clone())
+    }
+
+    async fn start_zygote(&self, inner: &Inner) -> Result<Zygote, Error> {
+        let template = inner.template(&self.key.root).await?;
+        Zygote::start(&template, &inner.groups, &self.key.imports).await
+    }
+
+    /// In words, why members cannot be forked; a warm pool serves in this one's place then.
+    pub(crate) fn unforkable(&self) -> Option<String> {
+        lock(&self.unforkable).clone()
+    }
+
+    fn note_unforkable(&self, error: &Error) {
+        if let Error::Unforkable(reason) = error {
+            *lock(&self.unforkable) = Some(reason.clone());
+        }
+    }
+
+    /// Modules the zygote could not load.
+    pub(crate) async fn failed_imports(&self) -> Vec<FailedImport> {
+        let slot = self.zygote.lock().await;
+        slot.as_ref().map(|zygote| zygote.failed_imports.clone()).unwrap_or_default()
+    }
+
+    /// Forgets a zygote that did not fork; the next call starts another.
+    pub(crate) async fn forget_zygote(&self) {
+        self.zygote.lock().await.take();
+    }
+
+    /// Ends the filler and every idle member.
+    pub(crate) async fn close(&self) {
+        if let Some(filler) = lock(&self.filler).take() {
+            filler.abort();
+        }
+        lock(&self.ready).clear();
+        self.zygote.lock().await.take();
+    }
+
+    /// Lets go of half of what lay idle since the last look.
+    fn review(&self) {
+        let mut ready = lock(&self.ready);
+        let idle = self.low.swap(ready.len(), Ordering::Relaxed);
+        let target = self.target.load(Ordering::Relaxed);
+        let shrunk = target.saturating_sub(idle / 2).max(self.least);
+        self.target.store(shrunk, Ordering::Relaxed);
+        ready.truncate(shrunk);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(filler) = lock(&self.filler).take() {
+            filler.abort();
+        }
+    }
+}
+
+async fn fill(pool: std::sync::Weak<Pool>, inner: std::sync::Weak<Inner>) {
+    let mut review = Instant::now() + REVIEW;
+    while let (Some(pool), Some(inner)) = (pool.upgrade(), inner.upgrade()) {
+        if Instant::now() >= review {
+            pool.review();
+            review = Instant::now() + REVIEW;
+        }
+        if pool.unforkable().is_some() {
+            return;
+        }
+        if lock(&pool.ready).len() < pool.target.load(Ordering::Relaxed) {
+            match pool.make(&inner, &pool.shape).await {
+                Ok(member) => lock(&pool.ready).push_back(member),
+                Err(_) => {
+                    // The call that needs a member makes its own, and reports why it cannot.
+                    pool.forget_zygote().await;
+                    let later = Instant::now() + AFTER_FAILURE;
+                    drop((pool, inner));
+                    sleep_until(later).await;
+                }
+            }
+            continue;
+        }
+        drop(inner);
+        tokio::select! {
+            () = pool.wanted.notified() => make_way(&pool).await,
+            () = sleep_until(review) => {}
+        }
+    }
+}
+
+async fn make_way(pool: &Pool) {
+    let is_urgent = lock(&pool.ready).is_empty();
+    if !is_urgent {
+        sleep_until(Instant::now() + MAKE_WAY).await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,64 @@
+//! Using a session: who looks, who changes, and that both count as use.
+
+use std::{sync::Arc, time::Instant};
+
+use tokio::sync::OwnedRwLockReadGuard;
+
+use super::{
+    Error, State,
+    shared::{Parts, Shared},
+};
+use crate::{cell::Cell, files::Workspace};
+
+/// A use under way. While one is held the session is not idle.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Shared>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if self.0.with_clock(|clock| clock.finish(Instant::now())) {
+            self.0.rescheduled.notify_one();
+        }
+    }
+}
+
+/// A session that lives, in use.
+#[derive(Debug)]
+pub(super) struct Used {
+    pub(super) cell: Arc<Cell>,
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) busy: Busy,
+    /// Keeps the session from being paused meanwhile.
+    _gate: Option<OwnedRwLockReadGuard<()>>,
+}
+
+impl Used {
+    /// Still in use, but no longer in the way of a pause.
+    pub(super) fn into_busy(self) -> Busy {
+        self.busy
+    }
+}
+
+impl Shared {
+    /// Uses the session without changing it.
+    pub(super) fn look(self: &Arc<Self>) -> Result<Used, Error> {
+        let Parts { cell, workspace } = self.parts()?;
+        Ok(Used { cell, workspace, busy: self.busy(), _gate: None })
+    }
+
+    /// Uses the session to change it: not while it is paused, nor while somebody needs it still.
+    pub(super) async fn change(self: &Arc<Self>) -> Result<Used, Error> {
+        let gate = self.gate.clone().read_owned().await;
+        let used = self.look()?;
+        match self.state() {
+            State::Running => Ok(Used { _gate: Some(gate), ..used }),
+            State::Paused => Err(Error::Paused),
+            State::Ended(why) => Err(Error::Ended(why)),
+        }
+    }
+
+    pub(super) fn busy(self: &Arc<Self>) -> Busy {
+        self.with_clock(|clock| clock.begin(Instant::now()));
+        Busy(self.clone())
+    }
+}

@@ -1,0 +1,132 @@
+//! Why something could not be done with a session. A program that failed is never here.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::SnapshotProblem;
+use crate::{archive, files};
+
+/// We could not, or may not. Nothing was changed unless a variant says so.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request cannot be honoured as it stands.
+    #[error("{0}")]
+    Invalid(String),
+    /// The session has ended.
+    #[error("the session has ended: {0}")]
+    Ended(Ending),
+    /// The session is paused, and this would change it.
+    #[error("the session is paused")]
+    Paused,
+    /// This session cannot be paused.
+    #[error("sessions cannot be paused here: {reason}")]
+    PauseUnavailable {
+        /// What the host lacks.
+        reason: String,
+    },
+    /// The kernel did not stop every process in time; the session runs on.
+    #[error("pause the session")]
+    PauseFailed(#[source] ringfence_jail::cgroup::Error),
+    /// The program could not be started at all.
+    #[error("cannot start `{program}`: {reason}")]
+    NotStarted {
+        /// Its name.
+        program: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// A bound of ours is met.
+    #[error("more than {limit} {what}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// The program has ended, or closed what was asked for.
+    #[error("the program has ended")]
+    ProcessEnded,
+    /// Only a program with a terminal can be resized.
+    #[error("the program has no terminal")]
+    NoTerminal,
+    /// The interpreter ended while it was at it; the next execution starts a new one.
+    #[error("the interpreter has ended: {0}")]
+    InterpreterGone(String),
+    /// The interpreter could not do it.
+    #[error("the interpreter refused: {0}")]
+    InterpreterRefused(String),
+    /// A file operation was refused.
+    #[error(transparent)]
+    File(#[from] files::Refused),
+    /// An archive was refused; what came before the refused entry has been unpacked.
+    #[error(transparent)]
+    Archive(#[from] archive::Error),
+    /// A snapshot was refused before anything of it was used.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotProblem),
+    /// The sandbox could not be had.
+    #[error(transparent)]
+    Sandbox(#[from] crate::Error),
+}
+
+impl Error {
+    /// A stable name for clients.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid_request",
+            Self::Ended(_) => "session_ended",
+            Self::Paused => "session_paused",
+            Self::PauseUnavailable { .. } => "pause_unavailable",
+            Self::PauseFailed(_) => "pause_failed",
+            Self::NotStarted { .. } => "not_started",
+            Self::TooMany { .. } => "too_many",
+            Self::ProcessEnded => "process_ended",
+            Self::NoTerminal => "no_terminal",
+            Self::InterpreterGone(_) => "interpreter_gone",
+            Self::InterpreterRefused(_) => "interpreter_refused",
+            Self::File(refused) => refused.code(),
+            Self::Archive(error) => error.code(),
+            Self::Snapshot(problem) => problem.code(),
+            Self::Sandbox(_) => "sandbox_failed",
+        }
+    }
+
+    pub(super) fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Sandbox(crate::Error::Io { doing, source })
+    }
+}
+
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Somebody asked for it.
+    Stopped,
+    /// Nothing used it for its idle time.
+    Idle,
+    /// Its lifetime was over.
+    Lifetime,
+    /// Its programs had used up its cpu time.
+    CpuTime,
+    /// Its init died for want of memory.
+    OutOfMemory,
+    /// Its init died.
+    Crashed,
+    /// The service that kept it closed.
+    Closed,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stopped => "it was stopped",
+            Self::Idle => "it was idle for too long",
+            Self::Lifetime => "its lifetime is over",
+            Self::CpuTime => "its cpu time is used up",
+            Self::OutOfMemory => "its first process died for want of memory",
+            Self::Crashed => "its first process died",
+            Self::Closed => "the service closed",
+        })
+    }
+}

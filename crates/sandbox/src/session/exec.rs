@@ -1,0 +1,177 @@
+//! Starting a program in a session.
+
+use std::{collections::BTreeMap, os::fd::AsFd, sync::Arc, time::Duration};
+
+use ringfence_jail::{base_environment, wire::Exec};
+use ringfence_types::Bytes;
+
+use super::{
+    Error, Process,
+    request::{ENVIRONMENT, is_environment, time_problem},
+    runner::{self, Watched},
+    shared::Shared,
+    start::start,
+    terminal::Terminal,
+};
+use crate::{launch::RESULT_FD, streams::Streams};
+
+/// A program to start.
+#[derive(Debug, Clone)]
+pub struct ExecRequest {
+    /// Program and arguments, passed as they are. A name without a slash is looked up in `PATH`.
+    pub argv: Vec<Vec<u8>>,
+    /// Added to the session's environment, or replacing parts of it.
+    pub env: BTreeMap<String, String>,
+    /// Where it starts; absolute.
+    pub cwd: String,
+    /// What it can read.
+    pub stdin: Input,
+    /// Gives it a terminal of this size as input, output and error.
+    pub terminal: Option<Size>,
+    /// Bytes kept of each output stream; the session's `limits.output` if `None`.
+    pub output: Option<Bytes>,
+    /// After how long it is killed, with every process it started that did not leave its session
+    /// by `setsid(2)`. Those that did, and those hidden from `/proc`, live until the sandbox ends.
+    /// Time during which the sandbox is paused does not count.
+    pub timeout: Option<Duration>,
+}
+
+impl ExecRequest {
+    /// This command, with everything else at its default.
+    pub fn new<A: Into<Vec<u8>>>(argv: impl IntoIterator<Item = A>) -> Self {
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            env: BTreeMap::new(),
+            cwd: "/workspace".to_owned(),
+            stdin: Input::Empty,
+            terminal: None,
+            output: None,
+            timeout: None,
+        }
+    }
+}
+
+/// What a program can read from its standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing. A program with a terminal waits for what is typed all the same.
+    Empty,
+    /// These bytes, then the end; typed into a terminal, where there is no end.
+    Bytes(Vec<u8>),
+    /// Whatever [`Process::write`] sends, until [`Process::close_stdin`].
+    Open,
+}
+
+/// A terminal's size in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+}
+
+/// Most bytes of arguments and environment together; the kernel takes less.
+const MOST_ARGUMENTS: usize = 4 << 20;
+/// Most bytes that can be kept of one stream.
+const MOST_OUTPUT: Bytes = Bytes::gib(1);
+
+/// Starts the program, and the task that watches over it.
+pub(super) async fn exec(shared: &Arc<Shared>, request: ExecRequest) -> Result<Process, Error> {
+    check(&request)?;
+    let used = shared.change().await?;
+    let cap = request.output.unwrap_or(shared.request.limits.output).0;
+    let (mut streams, inside) = Streams::open(cap).map_err(Error::io("make pipes"))?;
+    // With a terminal nobody gets the first three pipes, and ours end at once.
+    let first = if request.terminal.is_some() { 3 } else { 0 };
+    let fds: Vec<_> = inside[first..].iter().map(AsFd::as_fd).collect();
+    let mut begun = start(shared, &used.cell, message(shared, &request), &fds).await?;
+    drop(inside);
+    let terminal = match request.terminal {
+        Some(_) => Some(Terminal::adopt(begun.terminal.take(), &mut streams, cap)?),
+        None => None,
+    };
+    if terminal.is_none() && request.stdin == Input::Empty {
+        streams.stdin = None;
+    }
+    let watched = Watched { begun, streams, terminal, timeout: request.timeout };
+    let process = runner::launch(shared, watched, used.busy, request.stdin);
+    Ok(process)
+}
+
+/// What the init is told.
+fn message(shared: &Shared, request: &ExecRequest) -> Exec {
+    let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let mut env: BTreeMap<_, _> = base_environment().into_iter().map(text).collect();
+    env.insert("RINGFENCE_RESULT_FD".to_owned(), RESULT_FD.to_string());
+    if request.terminal.is_some() {
+        env.insert("TERM".to_owned(), "xterm-256color".to_owned());
+    }
+    env.extend(shared.request.env.clone());
+    env.extend(request.env.clone());
+    Exec {
+        id: 0,
+        argv: request.argv.clone(),
+        env: joined(env),
+        cwd: request.cwd.clone().into_bytes(),
+        files: Vec::new(),
+        terminal: request.terminal.map(|size| (size.rows, size.columns)),
+    }
+}
+
+/// An environment as the kernel wants it.
+pub(super) fn joined(env: BTreeMap<String, String>) -> Vec<Vec<u8>> {
+    env.into_iter().map(|(key, value)| format!("{key}={value}").into_bytes()).collect()
+}
+
+fn check(request: &ExecRequest) -> Result<(), Error> {
+    let size: usize = request.argv.iter().map(Vec::len).sum::<usize>()
+        + request.env.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+    let rules = [
+        (request.argv.first().is_some_and(|name| !name.is_empty()), "the command is empty"),
+        (request.argv.iter().all(|arg| !arg.contains(&0)), "arguments cannot hold NUL"),
+        (is_environment(&request.env), ENVIRONMENT),
+        (is_directory(&request.cwd), DIRECTORY),
+        (size <= MOST_ARGUMENTS, "arguments and environment are over 4M"),
+        (request.output.is_none_or(|most| most <= MOST_OUTPUT), "output must be at most 1G"),
+    ];
+    let broken = rules.into_iter().filter(|(holds, _)| !holds).map(|(_, rule)| rule.to_owned());
+    let mut problems: Vec<_> = broken.collect();
+    problems.extend(request.timeout.and_then(|time| time_problem("timeout", time)));
+    if problems.is_empty() { Ok(()) } else { Err(Error::Invalid(problems.join("; "))) }
+}
+
+pub(super) const DIRECTORY: &str = "the directory must be absolute and cannot hold NUL";
+
+/// Whether a program can be told to start there.
+pub(super) fn is_directory(path: &str) -> bool {
+    path.starts_with('/') && !path.contains('\0') && path.len() < 4096
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(request: &ExecRequest) -> String {
+        check(request).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn every_problem_of_a_command_is_named() {
+        let request = ExecRequest {
+            env: [("".to_owned(), "x".to_owned())].into(),
+            cwd: "relative".to_owned(),
+            output: Some(Bytes::gib(2)),
+            timeout: Some(Duration::ZERO),
+            ..ExecRequest::new(["", "a\0b"])
+        };
+        assert_eq!(
+            problem(&request),
+            "the command is empty; arguments cannot hold NUL; environment: a name is empty or \
+             holds `=` or NUL; the directory must be absolute and cannot hold NUL; output must be \
+             at most 1G; timeout must be above zero and at most a year"
+        );
+        assert_eq!(problem(&ExecRequest::new(Vec::<Vec<u8>>::new())), "the command is empty");
+        assert!(check(&ExecRequest::new(["true"])).is_ok());
+    }
+}

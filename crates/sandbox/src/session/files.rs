@@ -1,0 +1,158 @@
+//! A session's workspace for asynchronous callers.
+//!
+//! All of it is [`Workspace`] and [`archive`] on a blocking thread; what is added is that writing
+//! waits its turn and is refused while the session is paused. Reading is not.
+
+use std::{
+    io::{Read, Seek, Write},
+    sync::Arc,
+};
+
+use super::{Error, Watcher, shared::Shared};
+use crate::{
+    archive::{self, PackOptions, Packed, Policy, UnpackLimits},
+    files::{Artifact, BoxPath, Entry, ListOptions, Listing, Refused, Workspace},
+};
+
+/// The files of one session. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Files {
+    shared: Arc<Shared>,
+}
+
+impl Files {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Writes a file atomically, making its parents. Returns its size.
+    pub async fn put(
+        &self,
+        path: &BoxPath,
+        mode: u32,
+        mut content: impl Read + Send + 'static,
+    ) -> Result<u64, Error> {
+        let path = path.clone();
+        self.write(move |workspace| Ok(workspace.put(&path, mode, &mut content)?)).await
+    }
+
+    /// Opens a regular file for reading.
+    pub async fn get(&self, path: &BoxPath) -> Result<Artifact, Error> {
+        let path = path.clone();
+        self.read(move |workspace| Ok(workspace.get(&path)?)).await
+    }
+
+    /// A whole regular file. Its size is bounded by the workspace's.
+    pub async fn content(&self, path: &BoxPath) -> Result<Vec<u8>, Error> {
+        let path = path.clone();
+        self.read(move |workspace| {
+            let mut content = Vec::new();
+            let copied = workspace.get(&path)?.copy_to(&mut content);
+            copied.map_err(|error| Refused::io(&path, error))?;
+            Ok(content)
+        })
+        .await
+    }
+
+    /// Lists a directory.
+    pub async fn list(&self, path: &BoxPath, options: ListOptions) -> Result<Listing, Error> {
+        let path = path.clone();
+        self.read(move |workspace| Ok(workspace.list(&path, options)?)).await
+    }
+
+    /// Looks at one name; a symbolic link is told as such.
+    pub async fn stat(&self, path: &BoxPath) -> Result<Entry, Error> {
+        let path = path.clone();
+        self.read(move |workspace| Ok(workspace.stat(&path)?)).await
+    }
+
+    /// Makes a directory and its parents; one that exists is fine.
+    pub async fn make_dir(&self, path: &BoxPath) -> Result<(), Error> {
+        let path = path.clone();
+        self.write(move |workspace| Ok(workspace.make_dir(&path)?)).await
+    }
+
+    /// Removes a file, a link, or a directory with all it holds. Returns how many entries went.
+    pub async fn remove(&self, path: &BoxPath) -> Result<usize, Error> {
+        let path = path.clone();
+        self.write(move |workspace| Ok(workspace.remove(&path)?)).await
+    }
+
+    /// Gives a file or directory another name, replacing what has it as `rename(2)` does.
+    pub async fn rename(&self, from: &BoxPath, to: &BoxPath) -> Result<(), Error> {
+        let (from, to) = (from.clone(), to.clone());
+        self.write(move |workspace| Ok(workspace.rename(&from, &to)?)).await
+    }
+
+    /// Watches a directory, and all below it if `recursive`, until the watcher is dropped or the
+    /// session ends.
+    pub async fn watch(&self, path: &BoxPath, recursive: bool) -> Result<Watcher, Error> {
+        let path = path.clone();
+        let watch = self.read(move |workspace| Ok(workspace.watch(&path, recursive)?)).await?;
+        Watcher::new(watch, &self.shared)
+    }
+
+    /// Unpacks an archive that a client uploaded into a directory, which is made if need be. Files
+    /// and directories only. What came before a refused entry stays.
+    pub async fn archive_in(
+        &self,
+        at: &BoxPath,
+        archive: impl Read + Seek + Send + 'static,
+    ) -> Result<archive::Report, Error> {
+        let (at, limits) = (at.clone(), self.unpack_limits());
+        self.write(move |workspace| {
+            let mut sink = archive::Into { workspace, at };
+            Ok(archive::unpack(archive, &mut sink, Policy::UPLOAD, limits)?)
+        })
+        .await
+    }
+
+    /// Writes a directory or file as tar.
+    pub async fn archive_out<W: Write + Send + 'static>(
+        &self,
+        path: &BoxPath,
+        mut writer: W,
+        options: PackOptions,
+    ) -> Result<(Packed, W), Error> {
+        let path = path.clone();
+        self.read(move |workspace| {
+            let packed = archive::pack(workspace, &path, &mut writer, options)?;
+            Ok((packed, writer))
+        })
+        .await
+    }
+
+    /// No archive can be more than the workspace holds.
+    fn unpack_limits(&self) -> UnpackLimits {
+        let limits = &self.shared.request.limits;
+        UnpackLimits { bytes: limits.disk.0, entries: limits.inodes, ..UnpackLimits::default() }
+    }
+
+    async fn read<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Workspace) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        let used = self.shared.look()?;
+        blocking(move || work(&used.workspace)).await
+    }
+
+    async fn write<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Workspace) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        let used = self.shared.change().await?;
+        // Moved as a whole: cancelled or not, the session counts as in use until this is done.
+        blocking(move || {
+            let used = used;
+            work(&used.workspace)
+        })
+        .await
+    }
+}
+
+pub(super) async fn blocking<R: Send + 'static>(
+    work: impl FnOnce() -> Result<R, Error> + Send + 'static,
+) -> Result<R, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(crate::Error::Gone("task that handled files").into()))
+}

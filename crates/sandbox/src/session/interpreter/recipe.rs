@@ -1,0 +1,70 @@
+//! How an interpreter is started, once and again.
+
+use std::{collections::BTreeMap, os::fd::AsFd, sync::Arc};
+
+use ringfence_jail::wire::Exec;
+
+use super::{
+    super::{Error, exec::joined, shared::Shared, start::start},
+    Options,
+    kernel::Kernel,
+};
+use crate::{
+    Language, Program, Request,
+    job::Job,
+    launch::{self, JOB_FD},
+    output::Output,
+    streams::{Streams, job_channel},
+};
+
+/// What is kept of the complaints of a driver that does not start.
+const COMPLAINTS: u64 = 4 << 10;
+
+/// What the init is told.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    language: Language,
+    exec: Exec,
+}
+
+impl Recipe {
+    pub(super) fn new(shared: &Shared, language: Language, options: Options) -> Self {
+        let limits = &shared.request.limits;
+        let argv = match language {
+            Language::Javascript => launch::node_driver("session", limits.memory.0),
+            _ => launch::python_driver("session", &[]),
+        };
+        let mut env = environment(shared, language, options.env);
+        env.push(format!("RINGFENCE_JOB_FD={JOB_FD}").into_bytes());
+        let cwd = options.cwd.into_bytes();
+        let exec = Exec { id: 0, argv, env, cwd, files: Vec::new(), terminal: None };
+        Self { language, exec }
+    }
+
+    /// Starts the process and waits until it is ready for code.
+    pub(super) async fn start(&self, shared: &Arc<Shared>) -> Result<Kernel, Error> {
+        let used = shared.change().await?;
+        let (mut streams, inside) = Streams::open(COMPLAINTS).map_err(Error::io("make pipes"))?;
+        let (ours, theirs) = job_channel().map_err(Error::io("make a job channel"))?;
+        let mut fds: Vec<_> = inside.iter().map(AsFd::as_fd).collect();
+        fds.push(theirs.as_fd());
+        let begun = start(shared, &used.cell, self.exec.clone(), &fds).await?;
+        streams.stdin = None;
+        drop((inside, theirs));
+        // From here on the session may be paused.
+        let _busy = used.into_busy();
+        let mut kernel = Kernel::new(begun, streams, Job::new(ours), self.language);
+        kernel.until_ready().await?;
+        kernel.redirect(Output::new(0), Output::new(0));
+        Ok(kernel)
+    }
+}
+
+/// The environment one-shot programs of the language have.
+fn environment(shared: &Shared, language: Language, own: BTreeMap<String, String>) -> Vec<Vec<u8>> {
+    let program = Program::Code { language, code: String::new(), args: Vec::new() };
+    let mut request = Request::new(program);
+    request.env.extend(shared.request.env.clone());
+    request.env.extend(own);
+    joined(launch::environment(&request))
+}

@@ -1,0 +1,68 @@
+//! What a session uses now and used so far.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ringfence_types::Bytes;
+
+use super::{Error, shared::Shared};
+
+/// Measured from outside; `None` where the host does not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Since its creation, pauses included.
+    pub uptime: Duration,
+    /// Cpu time of all its processes, dead ones included.
+    pub cpu_total: Option<Duration>,
+    /// The part spent in user code.
+    pub cpu_user: Option<Duration>,
+    /// The part spent in the kernel.
+    pub cpu_system: Option<Duration>,
+    /// Memory now, workspace included as far as programs inside wrote it.
+    pub memory_now: Option<Bytes>,
+    /// The most at one time.
+    pub memory_peak: Option<Bytes>,
+    /// Processes the kernel killed for want of memory.
+    pub oom_kills: Option<u64>,
+    /// Processes and threads now, our own first process left out.
+    pub processes_now: Option<u64>,
+    /// The most at one time.
+    pub processes_peak: Option<u64>,
+    /// Bytes in workspace, `/tmp` and `/dev/shm`.
+    pub disk_used: Bytes,
+    /// How many there may be.
+    pub disk_total: Bytes,
+    /// Files in the same place, our own five directories included.
+    pub files_used: u64,
+    /// How many there may be.
+    pub files_total: u64,
+}
+
+pub(super) fn metrics(shared: &Arc<Shared>) -> Result<Metrics, Error> {
+    let used = shared.look()?;
+    let stats = match &used.cell.group {
+        Some(group) => group.stats().map_err(crate::Error::from)?,
+        None => Default::default(),
+    };
+    let disk = used.cell.workspace.as_ref().ok_or(crate::Error::Gone("workspace"))?;
+    let disk = rustix::fs::fstatvfs(disk)
+        .map_err(|errno| Error::io("look at the workspace")(errno.into()))?;
+    let without_init = |count: u64| count.saturating_sub(1);
+    Ok(Metrics {
+        uptime: shared.with_clock(|clock| Instant::now().duration_since(clock.created)),
+        cpu_total: stats.cpu_total,
+        cpu_user: stats.cpu_user,
+        cpu_system: stats.cpu_system,
+        memory_now: stats.memory_now.map(Bytes),
+        memory_peak: stats.memory_peak.map(Bytes),
+        oom_kills: stats.oom_kills,
+        processes_now: stats.pids_now.map(without_init),
+        processes_peak: stats.pids_peak.map(without_init),
+        disk_used: Bytes((disk.f_blocks - disk.f_bfree) * disk.f_frsize),
+        disk_total: Bytes(disk.f_blocks * disk.f_frsize),
+        files_used: disk.f_files - disk.f_ffree,
+        files_total: disk.f_files,
+    })
+}

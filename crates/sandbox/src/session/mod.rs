@@ -1,0 +1,199 @@
+//! Sandboxes that are kept: create, exec many times, files in and out, stateful interpreters,
+//! terminal, pause, resume, snapshot, fork, stop.
+//!
+//! Contract:
+//! - A session is one sandbox with the walls of any other. Its programs share a workspace and can
+//!   see and signal each other; sessions share nothing.
+//! - A [`Session`] is a handle: cloning it is cheap, dropping it ends nothing. The session ends by
+//!   [`Session::stop`], when nothing used it for its idle time, at the end of its lifetime, when
+//!   its init dies, or with the last [`Native`]. Then it is in no list any more, its processes are
+//!   dead, and every call on a handle fails with [`Error::Ended`] and the [`Ending`].
+//! - Use is a program that was started by [`Session::exec`] and runs, an execution in an
+//!   interpreter, or a call on the session. What programs leave in the background is not.
+//! - While paused nothing inside runs and no idle time or timeout passes, but the lifetime does.
+//!   What would change the session is refused with [`Error::Paused`]; reading files is not.
+//! - A program that failed is a result ([`ProcessEnd`]), never an [`Error`].
+//!
+//! One task per session owns the line to the init and gives each program its messages; one task
+//! per program moves its output and decides when it is over. No task waits for a reader.
+
+mod access;
+mod clock;
+mod dispatch;
+mod error;
+mod exec;
+mod files;
+mod id;
+pub mod interpreter;
+mod metrics;
+mod pause;
+mod process;
+mod registry;
+mod request;
+mod runner;
+mod shared;
+mod snapshot;
+mod start;
+mod terminal;
+mod watcher;
+
+use std::{sync::Arc, time::Duration};
+
+use ringfence_jail::wire::Mode;
+
+pub(crate) use self::registry::Registry;
+use self::shared::Shared;
+pub use self::{
+    error::{Ending, Error},
+    exec::{ExecRequest, Input, Size},
+    files::Files,
+    id::{InvalidId, SessionId},
+    interpreter::Interpreter,
+    metrics::Metrics,
+    process::{Process, ProcessEnd, ProcessUsage},
+    registry::SessionInfo,
+    request::SessionRequest,
+    shared::State,
+    snapshot::{Manifest, Snapshot, SnapshotProblem},
+    watcher::Watcher,
+};
+use crate::{Language, Native, cell::Shape};
+
+/// A sandbox that is kept. See the [module](self) for what it promises.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Native {
+    /// Makes a session: a fresh sandbox with an empty workspace and nothing running in it.
+    pub async fn session(&self, request: SessionRequest) -> Result<Session, Error> {
+        request.check()?;
+        let shape = Shape {
+            limits: request.limits.clone(),
+            may_miss: request.may_miss.clone(),
+            freezer: true,
+        };
+        let mut cell = self.inner.cold_cell(&request.root, &shape).await?;
+        cell.ready().await?;
+        let session = Session { shared: Shared::open(cell, request, &self.inner)? };
+        self.inner.sessions.add(session.clone());
+        Ok(session)
+    }
+
+    /// Makes a session whose workspace is that of the snapshot.
+    pub async fn restore(
+        &self,
+        request: SessionRequest,
+        snapshot: &Snapshot,
+    ) -> Result<Session, Error> {
+        let session = self.session(request).await?;
+        match session.unpack_snapshot(snapshot).await {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                session.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// All sessions that have not ended, oldest first.
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        let mut all: Vec<_> = self.inner.sessions.all().iter().map(Session::info).collect();
+        all.sort_by_key(|info| std::cmp::Reverse(info.age));
+        all
+    }
+
+    /// The session with this id, unless it has ended.
+    pub fn session_by_id(&self, id: &SessionId) -> Option<Session> {
+        self.inner.sessions.get(id)
+    }
+}
+
+impl Session {
+    /// Its name for clients; random, so that knowing one tells nothing about another.
+    pub fn id(&self) -> &SessionId {
+        &self.shared.id
+    }
+
+    /// Whether it runs, is paused or has ended, and why.
+    pub fn state(&self) -> State {
+        self.shared.state()
+    }
+
+    /// Everything a list shows of it.
+    pub fn info(&self) -> SessionInfo {
+        SessionInfo::of(&self.shared)
+    }
+
+    /// Whether its uid outside is its own or that of the user who runs us.
+    pub fn is_rootless(&self) -> Result<bool, Error> {
+        Ok(self.shared.look()?.cell.mode == Mode::Rootless)
+    }
+
+    /// Starts a program. Returns when it runs; one that cannot be started is [`Error::NotStarted`].
+    pub async fn exec(&self, request: ExecRequest) -> Result<Process, Error> {
+        exec::exec(&self.shared, request).await
+    }
+
+    /// Programs started by [`Session::exec`] that have not ended.
+    pub fn processes(&self) -> Vec<Process> {
+        self.shared.processes()
+    }
+
+    /// Starts a stateful interpreter, in `/workspace` unless told otherwise.
+    pub async fn interpreter(
+        &self,
+        language: Language,
+        options: interpreter::Options,
+    ) -> Result<Interpreter, Error> {
+        Interpreter::start(&self.shared, language, options).await
+    }
+
+    /// Its workspace.
+    pub fn files(&self) -> Files {
+        Files::new(self.shared.clone())
+    }
+
+    /// Stops every process inside, memory and all, until [`Session::resume`]. Waits for writes
+    /// into the workspace that are under way. Paused already is fine.
+    pub async fn pause(&self) -> Result<(), Error> {
+        pause::pause(&self.shared).await
+    }
+
+    /// Lets it run again. Running already is fine.
+    pub async fn resume(&self) -> Result<(), Error> {
+        pause::resume(&self.shared).await
+    }
+
+    /// What it uses.
+    pub async fn metrics(&self) -> Result<Metrics, Error> {
+        metrics::metrics(&self.shared)
+    }
+
+    /// Changes after how long without use it ends.
+    pub fn set_idle(&self, idle: Duration) -> Result<(), Error> {
+        self.shared.set_times(Some(idle), None)
+    }
+
+    /// Changes its lifetime, counted from its creation.
+    pub fn set_lifetime(&self, lifetime: Duration) -> Result<(), Error> {
+        self.shared.set_times(None, Some(lifetime))
+    }
+
+    /// Marks it as used now, as any call does.
+    pub fn touch(&self) -> Result<(), Error> {
+        self.shared.look().map(drop)
+    }
+
+    /// Ends it and returns when its last process is dead. Ended already is fine.
+    pub async fn stop(&self) {
+        self.shared.end(Ending::Stopped);
+        self.shared.gone().await;
+    }
+
+    /// Waits until it has ended, and tells why.
+    pub async fn ended(&self) -> Ending {
+        self.shared.ended().await
+    }
+}

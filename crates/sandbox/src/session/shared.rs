@@ -1,0 +1,283 @@
+//! The state behind every handle of one session, and its end.
+//!
+//! Invariant: the sandbox's parts are there exactly as long as the state is not `Ended`; both
+//! change under one lock, and only from there to gone.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+use tokio::sync::{Notify, RwLock, Semaphore, watch};
+
+use super::{
+    Ending, Error, Process, SessionId, SessionRequest,
+    clock::Clock,
+    dispatch::{self, Route},
+    request::time_problem,
+};
+use crate::{
+    cell::Cell,
+    files::{FileLimits, Workspace},
+    live::owner,
+    native::Inner,
+};
+
+/// Where a session is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Programs run.
+    Running,
+    /// Nothing inside runs until it is resumed.
+    Paused,
+    /// It is over.
+    Ended(Ending),
+}
+
+/// Programs and interpreters a session may have at one time, those included whose background
+/// children still hold their output: each costs us a handful of descriptors.
+pub(super) const MOST_PROGRAMS: usize = 256;
+/// Interpreters a session may have at one time: each may make us hold a frame of many megabytes.
+pub(super) const MOST_INTERPRETERS: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) id: SessionId,
+    pub(super) request: SessionRequest,
+    /// Held for reading by whatever changes the inside, for writing by whoever needs it still.
+    pub(super) gate: Arc<RwLock<()>>,
+    pub(super) programs: Arc<Semaphore>,
+    pub(super) interpreters: Arc<Semaphore>,
+    /// The clock says something else than before.
+    pub(super) rescheduled: Notify,
+    state: watch::Sender<State>,
+    gone: watch::Sender<bool>,
+    core: Mutex<Core>,
+    native: Weak<Inner>,
+}
+
+#[derive(Debug)]
+struct Core {
+    parts: Option<Parts>,
+    clock: Clock,
+    routes: HashMap<u32, Route>,
+    processes: HashMap<u32, Process>,
+    next_program: u32,
+    refusals: Refusals,
+}
+
+/// What there is only while the session lives.
+#[derive(Debug, Clone)]
+pub(super) struct Parts {
+    pub(super) cell: Arc<Cell>,
+    pub(super) workspace: Arc<Workspace>,
+}
+
+/// Counters of the kernel's refusals when we last looked.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Refusals {
+    pub(super) oom_kills: u64,
+    pub(super) pids_refused: u64,
+}
+
+impl Refusals {
+    pub(super) fn of(cell: &Cell) -> Self {
+        let stats = cell.group.as_ref().and_then(|group| group.stats().ok()).unwrap_or_default();
+        Self {
+            oom_kills: stats.oom_kills.unwrap_or_default(),
+            pids_refused: stats.pids_refused.unwrap_or_default(),
+        }
+    }
+}
+
+impl Shared {
+    /// Takes over a sandbox that is ready and starts the task that listens to its init.
+    pub(super) fn open(
+        cell: Cell,
+        request: SessionRequest,
+        native: &Arc<Inner>,
+    ) -> Result<Arc<Self>, Error> {
+        let id = SessionId::random().map_err(Error::io("make an id"))?;
+        let workspace = Arc::new(workspace(&cell)?);
+        let parts = Parts { cell: Arc::new(cell), workspace };
+        let core = Core {
+            parts: Some(parts.clone()),
+            clock: Clock::new(Instant::now(), request.idle, request.lifetime),
+            routes: HashMap::new(),
+            processes: HashMap::new(),
+            next_program: 1,
+            refusals: Refusals::default(),
+        };
+        let shared = Arc::new(Self {
+            id,
+            request,
+            gate: Arc::new(RwLock::new(())),
+            programs: Arc::new(Semaphore::new(MOST_PROGRAMS)),
+            interpreters: Arc::new(Semaphore::new(MOST_INTERPRETERS)),
+            rescheduled: Notify::new(),
+            state: watch::Sender::new(State::Running),
+            gone: watch::Sender::new(false),
+            core: Mutex::new(core),
+            native: Arc::downgrade(native),
+        });
+        tokio::spawn(dispatch::listen(shared.clone(), parts.cell));
+        Ok(shared)
+    }
+
+    /// Ends the session unless it has ended. Everything inside dies at once; see [`Shared::gone`].
+    pub(super) fn end(&self, why: Ending) {
+        let (parts, routes, _processes) = {
+            let mut core = self.core();
+            let Some(parts) = core.parts.take() else { return };
+            self.state.send_replace(State::Ended(why));
+            (parts, std::mem::take(&mut core.routes), std::mem::take(&mut core.processes))
+        };
+        parts.cell.kill();
+        // Whoever waits for a message learns that none will come; the state says why.
+        drop(routes);
+        // The frozen cannot die.
+        if let Some(group) = &parts.cell.group {
+            let _ = group.thaw();
+        }
+        self.rescheduled.notify_one();
+        if let Some(native) = self.native.upgrade() {
+            native.sessions.forget(&self.id);
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        *self.state.borrow()
+    }
+
+    pub(super) fn watch_state(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    /// Why it ended; only to be asked by who has seen that it did.
+    pub(super) fn ending(&self) -> Ending {
+        match self.state() {
+            State::Ended(why) => why,
+            _ => Ending::Crashed,
+        }
+    }
+
+    pub(super) async fn ended(&self) -> Ending {
+        let mut state = self.state.subscribe();
+        let _ = state.wait_for(|state| matches!(state, State::Ended(_))).await;
+        self.ending()
+    }
+
+    /// Waits until the last process of an ended session is dead.
+    pub(super) async fn gone(&self) {
+        let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
+    }
+
+    pub(super) fn set_gone(&self) {
+        self.gone.send_replace(true);
+    }
+
+    /// The sandbox's parts, while there are any.
+    pub(super) fn parts(&self) -> Result<Parts, Error> {
+        self.core().parts.clone().ok_or_else(|| Error::Ended(self.ending()))
+    }
+
+    /// Notes that it is paused or runs, unless it ended meanwhile.
+    pub(super) fn set_state(&self, state: State) -> Result<(), Error> {
+        let mut core = self.core();
+        if core.parts.is_none() {
+            return Err(Error::Ended(self.ending()));
+        }
+        core.clock.set_paused(state == State::Paused, Instant::now());
+        self.state.send_replace(state);
+        drop(core);
+        self.rescheduled.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn with_clock<R>(&self, change: impl FnOnce(&mut Clock) -> R) -> R {
+        change(&mut self.core().clock)
+    }
+
+    pub(super) fn set_times(
+        self: &Arc<Self>,
+        idle: Option<Duration>,
+        lifetime: Option<Duration>,
+    ) -> Result<(), Error> {
+        let problem = idle.and_then(|time| time_problem("idle", time));
+        let problem = problem.or(lifetime.and_then(|time| time_problem("lifetime", time)));
+        if let Some(problem) = problem {
+            return Err(Error::Invalid(problem));
+        }
+        let _used = self.look()?;
+        self.with_clock(|clock| {
+            clock.idle = idle.unwrap_or(clock.idle);
+            clock.lifetime = lifetime.unwrap_or(clock.lifetime);
+        });
+        self.rescheduled.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn native(&self) -> Result<Arc<Inner>, Error> {
+        self.native.upgrade().ok_or(Error::Ended(Ending::Closed))
+    }
+
+    /// A new program's number, and the way its messages take.
+    pub(super) fn add_route(&self, route: Route) -> Result<u32, Error> {
+        let mut core = self.core();
+        if core.parts.is_none() {
+            return Err(Error::Ended(self.ending()));
+        }
+        let id = core.next_program;
+        core.next_program = id.wrapping_add(1);
+        core.routes.insert(id, route);
+        Ok(id)
+    }
+
+    pub(super) fn route(&self, id: u32) -> Option<Route> {
+        self.core().routes.get(&id).cloned()
+    }
+
+    pub(super) fn remove_route(&self, id: u32) {
+        self.core().routes.remove(&id);
+    }
+
+    pub(super) fn add_process(&self, process: Process) {
+        let mut core = self.core();
+        if core.parts.is_some() {
+            core.processes.insert(process.id(), process);
+        }
+    }
+
+    pub(super) fn remove_process(&self, id: u32) {
+        self.core().processes.remove(&id);
+    }
+
+    pub(super) fn processes(&self) -> Vec<Process> {
+        let mut all: Vec<_> = self.core().processes.values().cloned().collect();
+        all.sort_by_key(Process::id);
+        all
+    }
+
+    /// What the kernel refused since the last time somebody asked.
+    pub(super) fn new_refusals(&self, now: Refusals) -> Refusals {
+        let before = std::mem::replace(&mut self.core().refusals, now);
+        Refusals {
+            oom_kills: now.oom_kills.saturating_sub(before.oom_kills),
+            pids_refused: now.pids_refused.saturating_sub(before.pids_refused),
+        }
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn workspace(cell: &Cell) -> Result<Workspace, Error> {
+    let dir = cell.workspace.as_ref().ok_or(crate::Error::Gone("workspace"))?;
+    let dir = rustix::io::fcntl_dupfd_cloexec(dir, 3).map_err(std::io::Error::from);
+    let dir = dir.map_err(Error::io("hold the workspace"))?;
+    Ok(Workspace::new(dir, owner(cell), FileLimits::default()))
+}

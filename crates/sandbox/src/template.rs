@@ -1,0 +1,106 @@
+//! The service's side of a template: asks for sandboxes, hands each answer to whoever asked.
+
+use std::{
+    collections::HashMap,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use ringfence_jail::{
+    Stage,
+    wire::{FromTemplate, Mode, ToTemplate},
+};
+use tokio::{sync::oneshot, task::AbortHandle};
+
+use crate::{Error, link::Link, spawner::Spawned};
+
+/// A template that stands.
+#[derive(Debug)]
+pub(crate) struct Template {
+    shared: Arc<Shared>,
+    reader: AbortHandle,
+    /// With whose rights it builds.
+    pub(crate) mode: Mode,
+}
+
+#[derive(Debug)]
+struct Shared {
+    link: Link<ToTemplate, FromTemplate>,
+    next: AtomicU64,
+    /// Who waits for which number; `None` once the template is gone.
+    waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Spawned>>>>,
+}
+
+impl Template {
+    pub(crate) fn new(link: Link<ToTemplate, FromTemplate>, mode: Mode) -> Self {
+        let waiting = Mutex::new(Some(HashMap::new()));
+        let shared = Arc::new(Shared { link, next: AtomicU64::new(1), waiting });
+        let reader = tokio::spawn(read(shared.clone())).abort_handle();
+        Self { shared, reader, mode }
+    }
+
+    /// Whether a request has a chance; false once the process was seen to be gone.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Sends a request made with its number, and waits for the pidfd of the new process.
+    pub(crate) async fn request(
+        &self,
+        message: impl FnOnce(u64) -> ToTemplate,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<OwnedFd, Error> {
+        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let answer = self.shared.expect(id)?;
+        if self.shared.link.send(&message(id), fds).await.is_err() {
+            self.shared.give_up();
+            return Err(Error::Gone("template"));
+        }
+        Ok(answer.await.map_err(|_| Error::Gone("template"))??)
+    }
+}
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl Shared {
+    fn expect(&self, id: u64) -> Result<oneshot::Receiver<Spawned>, Error> {
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.as_mut().ok_or(Error::Gone("template"))?.insert(id, sender);
+        Ok(receiver)
+    }
+
+    /// The template is gone: whoever still waits sees its sender dropped, and nobody asks again.
+    fn give_up(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn answer(&self, id: u64, spawned: Spawned) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = waiting.as_mut().and_then(|map| map.remove(&id)) {
+            // An asker that gave up drops the pidfd; the sandbox sees its control socket close.
+            let _ = sender.send(spawned);
+        }
+    }
+}
+
+async fn read(shared: Arc<Shared>) {
+    while let Ok(received) = shared.link.receive().await {
+        match received.message {
+            FromTemplate::Spawned { id } => {
+                let lost = ringfence_jail::SetupError { stage: Stage::Clone, errno: 5 };
+                shared.answer(id, received.fds.into_iter().next().ok_or(lost));
+            }
+            FromTemplate::Refused { id, error } => shared.answer(id, Err(error)),
+            FromTemplate::Ready { .. } | FromTemplate::Failed(_) => break,
+        }
+    }
+    shared.give_up();
+}

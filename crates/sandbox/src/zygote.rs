@@ -1,0 +1,253 @@
+//! The service's side of a zygote: an interpreter with its libraries loaded, forked for each call.
+//!
+//! A zygote is not trusted: it has run library code. It can only hand us sandboxes; each of them
+//! waits for us to put it into its cgroup, locks itself in, and is used once.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use ringfence_jail::{
+    base_environment,
+    cgroup::Group,
+    wire::{ForkRequest, FromInit, Mode, ToInit, ToTemplate},
+};
+use ringfence_types::{Bytes, Cpus, Isolation, Limits};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use crate::{
+    Error,
+    cell::{self, Cell, Shape},
+    groups::{Groups, Place, Plot},
+    job::{Job, Said},
+    launch,
+    link::Link,
+    prepared::Prepared,
+    streams::{Streams, job_channel},
+    template::Template,
+};
+
+/// A child that takes longer than this to be ready never will be.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A zygote importing its libraries may take its time.
+const IMPORT_PATIENCE: Duration = Duration::from_secs(120);
+
+/// All its children share one memory layout and hash seed; so none lives for ever.
+const MOST_AGE: Duration = Duration::from_secs(15 * 60);
+
+/// What it may use itself, imports included.
+fn own_limits() -> Limits {
+    Limits { memory: Bytes::gib(2), cpus: Cpus(2000), processes: 4096, ..Limits::default() }
+}
+
+/// A zygote ends without a word where `ctypes` or our library cannot be loaded, but also when
+/// somebody kills it: only one that does so again and again is hopeless.
+pub(crate) const EARLY_END: &str = "zygote, before it was ready";
+
+/// A running zygote. Its end is the end of all its children, so each of them holds it.
+#[derive(Debug)]
+pub(crate) struct Zygote {
+    link: Link<ForkRequest, ()>,
+    pidfd: OwnedFd,
+    group: Option<Group>,
+    place: Option<Place>,
+    groups: Arc<Groups>,
+    uid: u32,
+    mode: Mode,
+    started: Instant,
+    forks: AtomicU64,
+    /// Modules it could not import, with the reason.
+    pub(crate) failed_imports: Vec<FailedImport>,
+}
+
+/// A module that could not be loaded ahead; programs that import it get the error themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct FailedImport {
+    /// The module.
+    pub name: String,
+    /// Python's words.
+    pub error: String,
+}
+
+/// The zygote's first and only word.
+#[derive(Debug, Deserialize)]
+struct Announcement {
+    #[serde(default)]
+    failed: Vec<FailedImport>,
+    threads: u32,
+}
+
+impl Zygote {
+    /// Starts an interpreter in the template's root and waits for its imports.
+    pub(crate) async fn start(
+        template: &Template,
+        groups: &Arc<Groups>,
+        imports: &[String],
+    ) -> Result<Self, Error> {
+        let plot = Plot::open(groups, &own_limits(), false).await?;
+        let uid = cell::next_uid(template.mode);
+        let (link, theirs) = Link::pair().map_err(Error::io("make a zygote's socket"))?;
+        let pidfd = launch(template, plot.group.as_ref(), uid, imports, theirs).await?;
+        let (place, group) = plot.hand_over();
+        let mut zygote = Self {
+            link,
+            pidfd,
+            group,
+            place,
+            groups: groups.clone(),
+            uid,
+            mode: template.mode,
+            started: Instant::now(),
+            forks: AtomicU64::new(0),
+            failed_imports: Vec::new(),
+        };
+        zygote.failed_imports = zygote.announcement().await?.failed;
+        Ok(zygote)
+    }
+
+    async fn announcement(&self) -> Result<Announcement, Error> {
+        let packet = timeout(IMPORT_PATIENCE, self.link.receive_bytes()).await;
+        let unforkable = |reason: &str| Error::Unforkable(reason.to_owned());
+        let packet = packet.map_err(|_| unforkable("its imports take too long"))?;
+        let packet = packet.map_err(|_| Error::Gone(EARLY_END))?;
+        let body = packet.get(4..).unwrap_or_default();
+        let said: Announcement =
+            serde_json::from_slice(body).map_err(|_| unforkable("it did not start"))?;
+        match said.threads {
+            1 => Ok(said),
+            more => Err(Error::Unforkable(format!(
+                "its imports start {} threads, which a fork would lose",
+                more - 1
+            ))),
+        }
+    }
+
+    /// Whether a fresh one should take its place.
+    pub(crate) fn is_old(&self, most_forks: u64) -> bool {
+        cell::has_ended(&self.pidfd)
+            || self.forks.load(Ordering::Relaxed) >= most_forks
+            || self.started.elapsed() >= MOST_AGE
+    }
+
+    /// Forks a sandbox, locked in, warmed up and waiting for its one job.
+    pub(crate) async fn fork(self: &Arc<Self>, shape: &Shape) -> Result<Prepared, Error> {
+        cell::demand_cgroup(&self.groups, &shape.may_miss)?;
+        self.forks.fetch_add(1, Ordering::Relaxed);
+        let plot = Plot::open(&self.groups, &shape.limits, shape.freezer).await?;
+        let born = timeout(PATIENCE, self.beget(shape, plot.group.as_ref())).await;
+        let (control, pidfd, streams, job) = born.map_err(|_| Error::Gone("zygote"))??;
+        let (place, group) = plot.hand_over();
+        let mut cell = Cell::adopt(
+            cell::Adopted {
+                control,
+                pidfd,
+                group,
+                uid: self.uid,
+                mode: self.mode,
+                memory: shape.limits.memory.0,
+                place,
+            },
+            &self.groups,
+            Isolation::Zygote,
+        );
+        cell.parent = Some(self.clone());
+        Prepared::new(cell, streams, job, shape, PATIENCE).await
+    }
+
+    /// Asks for a child and puts it into its cgroup as soon as it says hello.
+    async fn beget(
+        &self,
+        shape: &Shape,
+        group: Option<&Group>,
+    ) -> Result<(Link<ToInit, FromInit>, OwnedFd, Streams, Job), Error> {
+        let (control, control_inside) =
+            Link::<ToInit, FromInit>::pair().map_err(Error::io("make a control socket"))?;
+        control.ask_for_pid().map_err(Error::io("ask for a pid"))?;
+        let (streams, inside) =
+            Streams::open(shape.limits.output.0).map_err(Error::io("make pipes"))?;
+        let (job, job_inside) = job_channel().map_err(Error::io("make a job channel"))?;
+        let confine = cell::confine(shape, self.uid, &self.groups);
+        let mut fds = vec![control_inside.as_fd()];
+        fds.extend(inside.iter().map(AsFd::as_fd));
+        fds.push(job_inside.as_fd());
+        self.link.send(&ForkRequest { confine }, &fds).await?;
+        drop((control_inside, inside, job_inside));
+        let hello = control.receive().await?;
+        let pid = match (hello.message, hello.pid.and_then(Pid::from_raw)) {
+            (FromInit::Hello, Some(pid)) => pid,
+            (FromInit::Failed(error), _) => return Err(error.into()),
+            _ => return Err(Error::Gone("zygote's child")),
+        };
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(std::io::Error::from);
+        let pidfd = pidfd.map_err(Error::io("hold a zygote's child"))?;
+        if let Some(group) = group
+            && let Err(error) = group.attach(pid.as_raw_nonzero().get() as u32)
+        {
+            let is_gone = cell::has_ended(&pidfd);
+            return Err(if is_gone { Error::Gone("zygote's child") } else { error.into() });
+        }
+        control.send(&ToInit::Go, &[]).await?;
+        Ok((control, pidfd, streams, Job::new(job)))
+    }
+}
+
+impl Drop for Zygote {
+    fn drop(&mut self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
+        if let Some(place) = self.place.take() {
+            self.groups.bury(place, pidfd, self.group.take());
+        }
+    }
+}
+
+async fn launch(
+    template: &Template,
+    group: Option<&Group>,
+    uid: u32,
+    imports: &[String],
+    control: OwnedFd,
+) -> Result<OwnedFd, Error> {
+    let (join, cgroup_fds) = cell::joining(group)?;
+    let stderr = rustix::stdio::stderr();
+    let mut fds = vec![control.as_fd(), stderr];
+    fds.extend(cgroup_fds.iter().map(AsFd::as_fd));
+    let imports = imports.join(",");
+    let argv =
+        ["python3", "-I", "-B", "/.ringfence/zygote.py", "3", "/.ringfence/preload.so", &imports];
+    let argv = argv.map(|arg| arg.as_bytes().to_vec()).to_vec();
+    template
+        .request(|id| ToTemplate::Zygote { id, uid, argv, env: environment(), join }, &fds)
+        .await
+}
+
+/// Libraries that start threads of their own would lose them in the fork, so they are told not to.
+fn environment() -> Vec<Vec<u8>> {
+    let own = [
+        ("OPENBLAS_NUM_THREADS", "1"),
+        ("OMP_NUM_THREADS", "1"),
+        ("MKL_NUM_THREADS", "1"),
+        ("MPLBACKEND", "Agg"),
+    ];
+    let job = ("RINGFENCE_JOB_FD", launch::JOB_FD.to_string());
+    let result = ("RINGFENCE_RESULT_FD", launch::RESULT_FD.to_string());
+    base_environment()
+        .into_iter()
+        .chain(own)
+        .map(|(key, value)| format!("{key}={value}"))
+        .chain([job, result].map(|(key, value)| format!("{key}={value}")))
+        .map(String::into_bytes)
+        .collect()
+}
+
+/// Whether the driver said what a driver says first.
+pub(crate) fn is_ready(said: Option<&Said>) -> bool {
+    said == Some(&Said::Ready)
+}

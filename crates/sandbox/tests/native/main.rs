@@ -1,0 +1,19 @@
+//! The native backend against the real kernel: every tier, every limit, every way to break it.
+//!
+//! Letters with numbers (A06, F22, I08, K19, K20, R20) are those of the project's list of hostile
+//! cases. Nothing here sleeps to be in time: everything waits for a condition, with a deadline.
+
+mod apart;
+mod channels;
+mod confinement;
+mod contract;
+mod faults;
+mod fuzz;
+mod kills;
+mod leaks;
+mod limits;
+mod missing;
+mod order;
+mod streams;
+mod support;
+mod zygotes;

@@ -1,0 +1,42 @@
+//! `cargo xtask bench`: measure in one run, print ratios, say on what machine.
+//!
+//! Absolute times say more about the machine than about us; what a reader can compare is the
+//! ratio of two rows measured in the same run, and that is what the aims are written in.
+
+mod aims;
+mod build;
+mod findings;
+mod fuzz;
+mod machine;
+mod measurement;
+mod options;
+mod peers;
+mod sandbox;
+mod scratch;
+mod tables;
+
+use anyhow::{Result, bail};
+
+/// What can be asked for.
+const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], fuzz [--minutes N]";
+
+/// Runs the benchmark that the words name.
+pub fn run(words: &[&str]) -> Result<()> {
+    match words {
+        ["sandbox", rest @ ..] => sandbox::run(&options::parse(rest)?),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
+        other => bail!("no benchmark `{}`; there are: {NAMES}", other.join(" ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_benchmark_is_refused() {
+        assert!(run(&["no-such-bench"]).is_err());
+        assert!(run(&[]).is_err());
+        assert!(run(&["sandbox", "--no-such-option"]).is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! `bench sandbox`: every tier of ours beside bare interpreters and peers, in one run.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::build::{self, Built};
+use super::findings::{self, Findings};
+use super::machine::{self, Quiet};
+use super::options::{ENOUGH_RUNS, Options};
+use super::peers::{self, Peers};
+use super::scratch::Directory;
+use super::{aims, tables};
+use crate::shell;
+
+/// Rounds over which each row's runs are spread.
+const ROUNDS: usize = 10;
+/// What is called in closed loops.
+const LOOPS: [&str; 4] = ["bare python", "cold true", "cold python", "zygote python"];
+/// Callers at the same time, one measurement for each.
+const CONCURRENCY: [usize; 3] = [1, 4, 8];
+/// Idle zygote children that are weighed: as many as a pool of the usual budget may hold. Shared
+/// pages are divided by the number of those who share them, so fewer would each weigh more.
+const IDLE_MEMBERS: usize = 64;
+/// The distribution's interpreters, which are those that sandboxes of the host's root run.
+const PYTHON: &str = "/usr/bin/python3";
+const NODE: &str = "/usr/bin/node";
+
+/// Builds, brings the peers, measures, prints.
+pub(super) fn run(options: &Options) -> Result<()> {
+    let started = Instant::now();
+    let built = build::release()?;
+    let scratch = Directory::create("bench")?;
+    let peers = peers::gather(&scratch.path, options.docker_runs);
+    let before = Quiet::look();
+    println!("machine: {}", machine::describe());
+    println!("before: {}", before.describe());
+    before.warning().into_iter().for_each(|words| println!("{words}"));
+    if options.runs < ENOUGH_RUNS {
+        println!("{} runs of each: a look, not a measurement", options.runs);
+    }
+    let text = measure(&built.bench, &plan(options, &built, &peers))?;
+    let skipped = peers.skipped.clone();
+    // Peers end before the table: their daemons are part of the load.
+    drop(peers);
+    let mut found = findings::parse(&text)?;
+    found.missing.extend(skipped);
+    print(&found);
+    let after = Quiet::look();
+    println!("after: {}; {}", after.describe(), tables::took(started.elapsed()));
+    write_json(options.json.as_deref(), &text, &before, &after)
+}
+
+fn print(found: &Findings) {
+    println!("\nOne call at a time\n{}", tables::latency(found));
+    println!("Closed loops, refill and teardown included\n{}", tables::throughput(found));
+    println!("(CPU ms/call from: {})\n", found.processor_source);
+    println!("Memory\n{}", tables::memory(found));
+    println!("Aims\n{}", aims::render(found));
+}
+
+fn plan(options: &Options, built: &Built, peers: &Peers) -> Value {
+    let ringfence = built.ringfence.display().to_string();
+    let mut commands = vec![
+        json!({"name": "bare true", "argv": ["/bin/true"]}),
+        json!({"name": "bare python", "argv": [PYTHON, "-c", "pass"]}),
+        json!({"name": "bare node", "argv": [NODE, "-e", "0"]}),
+        json!({"name": "ringfence run true", "argv": [ringfence, "run", "--", "/bin/true"]}),
+        json!({"name": "ringfence run python", "argv": [ringfence, "run", "-c", "pass"]}),
+    ];
+    commands.extend(peers.commands.iter().cloned());
+    json!({
+        "runs": options.runs,
+        "rounds": ROUNDS,
+        "loop_secs": options.loop_millis as f64 / 1000.0,
+        "loops": LOOPS,
+        "concurrency": CONCURRENCY,
+        "idle_members": IDLE_MEMBERS,
+        "bare_python": [PYTHON, "-c", "pass"],
+        "commands": commands,
+    })
+}
+
+/// Starts the measuring binary: plan in, findings out; what it says on the way is shown.
+fn measure(bench: &Path, plan: &Value) -> Result<String> {
+    let mut child = shell::command(bench)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("start `{}`", bench.display()))?;
+    let mut stdin = child.stdin.take().context("a pipe to the measuring binary")?;
+    stdin.write_all(plan.to_string().as_bytes()).context("hand over the plan")?;
+    drop(stdin);
+    let output = child.wait_with_output().context("wait for the findings")?;
+    if !output.status.success() {
+        bail!("the measuring binary ended with {}", output.status);
+    }
+    String::from_utf8(output.stdout).context("the findings are not text")
+}
+
+fn write_json(file: Option<&Path>, text: &str, before: &Quiet, after: &Quiet) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let findings: Value = serde_json::from_str(text)?;
+    let all = json!({
+        "machine": machine::describe(),
+        "before": before.describe(),
+        "after": after.describe(),
+        "findings": findings,
+    });
+    fs::write(file, format!("{all}\n")).with_context(|| format!("write `{}`", file.display()))
+}

@@ -1,0 +1,78 @@
+//! Entry point of `cargo xtask`: picks the chore.
+#![expect(clippy::print_stdout, reason = "telling the developer is what the chores are for")]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use xtask::{bench, services, settings, suite, tidy, vm};
+
+const HELP: &str = "\
+usage: cargo xtask <command>
+
+  test [FILTER]               set up what tests need, run everything, print what ran against what;
+                              FILTER is a test name, or one of: tidy, rootless, vm
+  tidy                        check what the compiler cannot
+  bench sandbox [--quick] [--runs N] [--json FILE]
+                              every tier beside bare interpreters and peers, with ratios
+  bench fuzz [--minutes N]    everything that reads hostile bytes, for minutes
+  services up|down|status     real servers for use by hand
+  vm [--binary PATH] [-- COMMAND…]
+                              boot Debian's packaged kernel in qemu and run COMMAND there
+                              (default: say which kernel and controllers it has)";
+
+/// What `vm` runs when nothing else is asked for.
+const VM_DEFAULT: &str = "uname -a; cat /sys/fs/cgroup/cgroup.controllers; rootless id";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match chore(&words) {
+        Ok(code) => code,
+        Err(problem) => {
+            eprintln!("error: {problem:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn chore(words: &[&str]) -> Result<ExitCode> {
+    match words {
+        ["test"] => suite::run(None),
+        ["test", filter] => suite::run(Some(filter)),
+        ["tidy"] => check_tidy(),
+        ["bench", rest @ ..] => bench::run(rest).map(|()| ExitCode::SUCCESS),
+        ["services", rest @ ..] => services::run(rest.first().copied()).map(|()| ExitCode::SUCCESS),
+        ["vm", rest @ ..] => boot(rest),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        other => bail!("unknown command `{}`\n\n{HELP}", other.join(" ")),
+    }
+}
+
+fn check_tidy() -> Result<ExitCode> {
+    let problems = tidy::check(&tidy::Tree::read(&settings::workspace_root())?);
+    tidy::print(&problems);
+    let errors = problems.iter().filter(|problem| problem.is_error()).count();
+    println!("{} rules, {errors} errors", tidy::RULES.len());
+    Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn boot(words: &[&str]) -> Result<ExitCode> {
+    let (binary, command) = vm_arguments(words)?;
+    let show = &mut |line: &str| println!("{line}");
+    let code = vm::run(binary.as_deref(), &format!("{command}\n"), vm::DEADLINE, show)?;
+    let code = u8::try_from(code).with_context(|| format!("exit code {code} is no exit code"))?;
+    Ok(ExitCode::from(code))
+}
+
+fn vm_arguments(words: &[&str]) -> Result<(Option<PathBuf>, String)> {
+    match words {
+        [] => Ok((None, VM_DEFAULT.to_owned())),
+        ["--", command @ ..] => Ok((None, command.join(" "))),
+        ["--binary", path, rest @ ..] => Ok((Some(PathBuf::from(path)), vm_arguments(rest)?.1)),
+        other => bail!("`vm` does not understand `{}`\n\n{HELP}", other.join(" ")),
+    }
+}

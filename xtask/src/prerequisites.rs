@@ -1,0 +1,150 @@
+//! What the tests need from the host, and how it gets there.
+//!
+//! Each need is probed by its effect (a program that is found, a module that imports), not by the
+//! package database: a hand-built node is as good as a packaged one. Only root installs; anyone
+//! else is told the exact command.
+
+use std::fs;
+use std::io::Write;
+
+use anyhow::{Context, Result};
+
+use crate::{host, settings, shell};
+
+/// One thing the tests need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    /// The Debian package that brings it.
+    pub package: &'static str,
+    probe: Probe,
+    /// Which tests go without it.
+    pub used_by: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    Program(&'static str),
+    File(&'static str),
+    PythonModule(&'static str),
+}
+
+/// Everything, with the reason it is here.
+pub const NEEDS: &[Need] = &[
+    need("python3", Probe::File("/usr/bin/python3"), "Python runs and the zygote"),
+    need("python3-numpy", Probe::PythonModule("numpy"), "real programs under the filter"),
+    need("python3-pandas", Probe::PythonModule("pandas"), "real programs under the filter"),
+    need("nodejs", Probe::Program("node"), "JavaScript runs"),
+    need("git", Probe::Program("git"), "cloning inside a sandbox"),
+    need("gcc", Probe::Program("gcc"), "compiling inside a sandbox"),
+    need("binutils", Probe::Program("strip"), "the machine with the older kernel"),
+    need("libc6-dev", Probe::File("/usr/include/stdio.h"), "compiling inside a sandbox"),
+    need("strace", Probe::Program("strace"), "the order of lock-down, and fault injection"),
+    need("bubblewrap", Probe::Program("bwrap"), "benchmarks beside a peer"),
+    need("util-linux", Probe::Program("setpriv"), "the rootless suites"),
+    need("busybox-static", Probe::Program("busybox"), "the machine with the older kernel"),
+    need(
+        "qemu-system-x86",
+        Probe::Program("qemu-system-x86_64"),
+        "the machine with the older kernel",
+    ),
+];
+
+/// Installs what is missing where that is possible; returns what is missing still.
+pub fn provide() -> Result<Vec<Need>> {
+    let missing = missing();
+    if missing.is_empty() || !can_install() {
+        return Ok(missing);
+    }
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    println!("installing {}", packages.join(" "));
+    // A failure here is not the end: what could not be installed is reported as missing below.
+    if let Err(problem) = install(&packages) {
+        println!("{problem:#}");
+    }
+    Ok(self::missing())
+}
+
+/// What one needs to type to get the missing packages.
+pub fn install_hint(missing: &[Need]) -> String {
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    format!("apt-get update && apt-get install --no-install-recommends {}", packages.join(" "))
+}
+
+/// Records that a test did not run for want of a prerequisite.
+///
+/// # Panics
+///
+/// Unless the run allows skips: a green line must not hide a test that tested nothing.
+pub fn skip(test: &str, reason: &str) {
+    assert!(settings::may_skip(), "{test}: {reason} (set {}=1 to skip)", settings::ALLOW_SKIP);
+    if let Some(path) = settings::skip_log() {
+        let log = fs::OpenOptions::new().append(true).create(true).open(path);
+        writeln!(log.expect("the skip log can be opened"), "{test}: {reason}")
+            .expect("the skip log can be written");
+    }
+}
+
+fn missing() -> Vec<Need> {
+    NEEDS.iter().copied().filter(|need| !is_met(need.probe)).collect()
+}
+
+fn is_met(probe: Probe) -> bool {
+    match probe {
+        Probe::Program(name) => shell::find_program(name).is_some(),
+        Probe::File(path) => fs::exists(path).unwrap_or(false),
+        // The distribution's Python, not the first on PATH: a sandbox sees `/usr` alone.
+        Probe::PythonModule(name) => shell::command("/usr/bin/python3")
+            .args(["-I", "-c", &format!("import {name}")])
+            .output()
+            .is_ok_and(|output| output.status.success()),
+    }
+}
+
+fn can_install() -> bool {
+    host::is_root() && shell::find_program("apt-get").is_some()
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    let apt = || {
+        let mut command = shell::command("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").arg("-q");
+        command
+    };
+    shell::run(apt().arg("update")).context("refresh the package lists")?;
+    shell::run(apt().args(["install", "-y", "--no-install-recommends"]).args(packages))
+        .context("install packages")
+}
+
+const fn need(package: &'static str, probe: Probe, used_by: &'static str) -> Need {
+    Need { package, probe, used_by }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_package_is_listed_once() {
+        let mut names: Vec<&str> = NEEDS.iter().map(|need| need.package).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), NEEDS.len());
+    }
+
+    #[test]
+    fn probes_tell_presence_from_absence() {
+        assert!(is_met(Probe::Program("sh")));
+        assert!(!is_met(Probe::Program("no-such-program")));
+        assert!(is_met(Probe::File("/bin/sh")));
+        assert!(!is_met(Probe::File("/no/such/file")));
+        assert!(!is_met(Probe::PythonModule("no_such_module")));
+    }
+
+    #[test]
+    fn the_hint_is_a_command_one_can_paste() {
+        assert_eq!(
+            install_hint(&NEEDS[..1]),
+            "apt-get update && apt-get install --no-install-recommends python3"
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! What ran against what: the table at the end of `cargo xtask test`.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// How many checks of a suite ended in which way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ran, and found what it should.
+    pub passed: u64,
+    /// Ran and found otherwise, or could not run although it had to.
+    pub failed: u64,
+    /// Did not run, for a reason that was printed.
+    pub skipped: u64,
+}
+
+impl Counts {
+    /// One check that passed or failed.
+    pub fn one(has_passed: bool) -> Self {
+        Self { passed: u64::from(has_passed), failed: u64::from(!has_passed), skipped: 0 }
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Which checks.
+    pub suite: String,
+    /// Which kernel, control groups and identity they met.
+    pub against: String,
+    /// How they ended.
+    pub counts: Counts,
+    /// How long they took.
+    pub took: Duration,
+}
+
+/// The table, and below it the plain closing line.
+pub fn render(rows: &[Row]) -> String {
+    let total = rows.iter().fold(Counts::default(), |sum, row| sum.plus(row.counts));
+    let mut lines =
+        vec![["suite", "against", "passed", "failed", "skipped", "seconds"].map(str::to_owned)];
+    lines.extend(rows.iter().map(cells));
+    format!("{}\n{}\n", align(&lines), closing_line(total))
+}
+
+/// `N passed, M failed, K skipped`.
+pub fn closing_line(total: Counts) -> String {
+    format!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped)
+}
+
+/// Aligned columns without borders: the first two to the left, numbers to the right.
+pub fn align<const N: usize>(lines: &[[String; N]]) -> String {
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let mut text = String::new();
+    for line in lines {
+        let mut rendered = String::new();
+        for (column, cell) in line.iter().enumerate() {
+            let pad = widths[column];
+            let _ = match column {
+                0 => write!(rendered, "{cell:<pad$}"),
+                1 => write!(rendered, "  {cell:<pad$}"),
+                _ => write!(rendered, "  {cell:>pad$}"),
+            };
+        }
+        text.push_str(rendered.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn cells(row: &Row) -> [String; 6] {
+    [
+        row.suite.clone(),
+        row.against.clone(),
+        row.counts.passed.to_string(),
+        row.counts.failed.to_string(),
+        row.counts.skipped.to_string(),
+        format!("{:.1}", row.took.as_secs_f64()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_aligned_and_ends_with_the_plain_line() {
+        let row = |suite: &str, against: &str, passed, failed, skipped, millis| Row {
+            suite: suite.to_owned(),
+            against: against.to_owned(),
+            counts: Counts { passed, failed, skipped },
+            took: Duration::from_millis(millis),
+        };
+        let rows =
+            [row("types", "no kernel", 120, 0, 0, 40), row("vm", "kernel 6.1", 3, 1, 2, 12_340)];
+        let expected = "suite  against     passed  failed  skipped  seconds\n\
+                        types  no kernel      120       0        0      0.0\n\
+                        vm     kernel 6.1       3       1        2     12.3\n\n\
+                        123 passed, 1 failed, 2 skipped\n";
+        assert_eq!(render(&rows), expected);
+    }
+
+    #[test]
+    fn no_rows_still_print_the_closing_line() {
+        assert!(render(&[]).ends_with("0 passed, 0 failed, 0 skipped\n"));
+    }
+}

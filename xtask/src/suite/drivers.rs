@@ -1,0 +1,61 @@
+//! The interpreters' drivers, tested as programs of their own languages.
+
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::this_host;
+use crate::report::{Counts, Row};
+use crate::{settings, shell};
+
+pub(super) fn run() -> Result<Row> {
+    println!("drivers: python's unittest");
+    let started = Instant::now();
+    let mut python = shell::command("/usr/bin/python3");
+    python
+        .args(["-B", "-m", "unittest", "discover", "-s", "crates/sandbox/drivers/tests"])
+        .current_dir(settings::workspace_root())
+        .stdin(Stdio::null());
+    let output = python.output().context("start python's unittest")?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    println!("{said}");
+    let counts = counts(&said, output.status.success());
+    Ok(Row { suite: "drivers".to_owned(), against: this_host(), counts, took: started.elapsed() })
+}
+
+/// `Ran 101 tests in 14.1s`, then `OK` or `FAILED (failures=1, errors=2, skipped=3)`. A run that
+/// does not end in such words is one failure.
+fn counts(said: &str, has_succeeded: bool) -> Counts {
+    let number = |key: &str| -> u64 {
+        let (_, rest) = said.rsplit_once(key).unwrap_or_default();
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or(0)
+    };
+    let (ran, skipped) = (number("Ran "), number("skipped="));
+    let failed = number("failures=") + number("errors=");
+    if ran == 0 || (!has_succeeded && failed == 0) {
+        return Counts::one(false);
+    }
+    Counts { passed: ran.saturating_sub(failed + skipped), failed, skipped }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_s_closing_words_are_counted() {
+        let good = "......\nRan 101 tests in 14.1s\n\nOK\n";
+        assert_eq!(counts(good, true), Counts { passed: 101, failed: 0, skipped: 0 });
+        let bad = "Ran 10 tests in 1s\n\nFAILED (failures=1, errors=2, skipped=3)\n";
+        assert_eq!(counts(bad, false), Counts { passed: 4, failed: 3, skipped: 3 });
+    }
+
+    #[test]
+    fn a_run_without_closing_words_is_a_failure() {
+        assert_eq!(counts("ImportError", false), Counts::one(false));
+        assert_eq!(counts("Ran 0 tests in 0s\n\nOK\n", true), Counts::one(false));
+        assert_eq!(counts("Ran 3 tests in 0s", false), Counts::one(false));
+    }
+}

@@ -1,0 +1,167 @@
+//! The reduced suite inside the machine with the older kernel, as root and as an ordinary user.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::absent;
+use crate::prerequisites::Need;
+use crate::report::{Counts, Row};
+use crate::steps::{self, Observation, STEPS, Step};
+use crate::vm;
+
+/// Emulation is an order of magnitude slower than the host; the attack suite needs most of this.
+const DEADLINE: Duration = Duration::from_secs(1500);
+
+const BEGIN: &str = "RINGFENCE-STEP-BEGIN ";
+const END: &str = "RINGFENCE-STEP-END ";
+
+/// Who runs the steps, with the word that goes before the command.
+const IDENTITIES: &[(&str, &str)] = &[("root", ""), ("uid 65534, delegated", "rootless ")];
+
+pub(super) fn run(binary: &Path, missing: &[Need]) -> Result<Vec<Row>> {
+    let needs = ["qemu-system-x86", "busybox-static", "python3", "util-linux", "binutils"];
+    if let Some(need) = missing.iter().find(|need| needs.contains(&need.package)) {
+        let reason = format!("`{}` is missing", need.package);
+        return Ok(vec![absent("vm", "older kernel in qemu", &reason)]);
+    }
+    let kernel = match vm::kernel::image() {
+        Ok(kernel) => kernel,
+        Err(problem) => {
+            return Ok(vec![absent("vm", "older kernel in qemu", &format!("{problem:#}"))]);
+        }
+    };
+    let mut tracker = Tracker::default();
+    let ended = vm::run(Some(binary), &script(), DEADLINE, &mut |line| tracker.line(line));
+    if let Err(problem) = ended {
+        println!("FAILED vm: {problem:#}");
+    }
+    Ok(tracker.rows(&kernel_name(&kernel)))
+}
+
+/// One shell line per step, framed so that the host can tell the steps apart.
+fn script() -> String {
+    let mut lines = Vec::new();
+    for (number, (step, prefix)) in plan().enumerate() {
+        let words: Vec<String> = step.arguments.iter().map(|word| quote(word)).collect();
+        lines.push(format!("echo '{BEGIN}{number}'"));
+        // The serial line is a terminal, and progress written to one would mix with the result.
+        lines.push(format!("{prefix}ringfence {} 2>/tmp/stderr", words.join(" ")));
+        // A program's last line may lack its newline; the frame must start a line of its own.
+        lines.push(format!("code=$?; echo; cat /tmp/stderr; echo \"{END}{number} $code\""));
+    }
+    lines.push("exit 0\n".to_owned());
+    lines.join("\n")
+}
+
+fn plan() -> impl Iterator<Item = (&'static Step, &'static str)> {
+    IDENTITIES.iter().flat_map(|&(_, prefix)| STEPS.iter().map(move |step| (step, prefix)))
+}
+
+fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn kernel_name(image: &Path) -> String {
+    let name = image.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_start_matches("vmlinuz-").to_owned()
+}
+
+/// Collects what each step printed and how it ended.
+#[derive(Debug, Default)]
+struct Tracker {
+    current: Option<(Instant, Observation)>,
+    finished: Vec<(Duration, Observation)>,
+}
+
+impl Tracker {
+    fn line(&mut self, line: &str) {
+        if line.starts_with(BEGIN) {
+            self.current = Some((Instant::now(), Observation::default()));
+        } else if let Some(rest) = line.strip_prefix(END) {
+            self.end(rest);
+        } else {
+            println!("vm: {line}");
+            if let Some((_, observation)) = &mut self.current {
+                observation.lines.push(line.to_owned());
+            }
+        }
+    }
+
+    fn end(&mut self, rest: &str) {
+        let code = rest.split(' ').nth(1).and_then(|code| code.trim().parse().ok());
+        if let (Some((started, mut observation)), Some(code)) = (self.current.take(), code) {
+            observation.code = code;
+            self.finished.push((started.elapsed(), observation));
+        }
+    }
+
+    /// One row per identity. A step that never ended is a failure.
+    fn rows(&self, kernel: &str) -> Vec<Row> {
+        let mut finished = self.finished.iter();
+        IDENTITIES
+            .iter()
+            .map(|(identity, _)| {
+                let (mut counts, mut took) = (Counts::default(), Duration::ZERO);
+                for step in STEPS {
+                    let (more, time) = verdict(identity, step, finished.next());
+                    counts = counts.plus(more);
+                    took += time;
+                }
+                let against = format!("kernel {kernel}, cgroup v2, {identity}, qemu");
+                Row { suite: "vm".to_owned(), against, counts, took }
+            })
+            .collect()
+    }
+}
+
+fn verdict(
+    identity: &str,
+    step: &Step,
+    seen: Option<&(Duration, Observation)>,
+) -> (Counts, Duration) {
+    let (counts, problem, took) = match seen {
+        Some((took, observation)) => {
+            let (counts, problem) = steps::judge(step, observation);
+            (counts, problem, *took)
+        }
+        None => (Counts::one(false), Some("did not run to its end".to_owned()), Duration::ZERO),
+    };
+    if let Some(problem) = problem {
+        println!("FAILED vm ({identity}): {}: {problem}", step.name);
+    }
+    (counts, took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_the_shell() {
+        let word = "it's $HOME; `x`\n\"y\"";
+        let mut shell = crate::shell::command("/bin/sh");
+        let output = crate::shell::read(shell.args(["-c", &format!("printf %s {}", quote(word))]));
+        assert_eq!(output.expect("printf"), word);
+    }
+
+    #[test]
+    fn the_script_is_valid_shell() {
+        let mut shell = crate::shell::command("/bin/sh");
+        crate::shell::run(shell.args(["-n", "-c", &script()])).expect("it parses");
+    }
+
+    #[test]
+    fn steps_that_never_ended_are_failures() {
+        let mut tracker = Tracker::default();
+        tracker.line(&format!("{BEGIN}0"));
+        tracker.line("{}");
+        tracker.line(&format!("{END}0 0"));
+        tracker.line(&format!("{BEGIN}1"));
+        let rows = tracker.rows("6.1");
+        let total = rows.iter().fold(Counts::default(), |sum, row| sum.plus(row.counts));
+        let failed = (STEPS.len() * IDENTITIES.len() - 1) as u64;
+        assert_eq!(total, Counts { passed: 1, failed, skipped: 0 });
+    }
+}

@@ -1,0 +1,150 @@
+//! `cargo xtask test`: set up, run everything, say what ran against what.
+//!
+//! The suites run one after another: they measure time limits and count processes, and two cores
+//! shared by two suites make both lie. A failing suite does not stop the next one.
+
+mod cargo_tests;
+mod drivers;
+mod machine;
+mod rootless;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::prerequisites::{self, Need};
+use crate::report::{self, Counts, Row};
+use crate::{host, settings, shell, tidy};
+
+/// The suites besides the workspace's own tests; naming one as the filter runs it alone.
+const OTHER_SUITES: &[&str] = &["tidy", "drivers", "rootless", "vm"];
+
+/// Runs the suites that the filter selects and prints the table.
+pub fn run(filter: Option<&str>) -> Result<ExitCode> {
+    let missing = prerequisites::provide()?;
+    let mut rows = missing_rows(&missing);
+    if filter.is_none_or(|filter| filter == "tidy") {
+        rows.push(tidy_row()?);
+    }
+    match Staged::build() {
+        Ok(staged) => rows.extend(built_rows(&staged, filter, &missing)?),
+        Err(problem) => {
+            println!("FAILED build: {problem:#}");
+            let (suite, against) = ("build".to_owned(), "this checkout".to_owned());
+            rows.push(Row { suite, against, counts: Counts::one(false), took: Duration::ZERO });
+        }
+    }
+    println!("\n{}", report::render(&rows));
+    let has_failed = rows.iter().any(|row| row.counts.failed > 0);
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The suites that need the binary.
+fn built_rows(staged: &Staged, filter: Option<&str>, missing: &[Need]) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let selected = |suite: &str| filter.is_none_or(|filter| filter == suite);
+    if !filter.is_some_and(|filter| OTHER_SUITES.contains(&filter)) {
+        rows.extend(cargo_tests::run(staged, filter)?);
+    }
+    if selected("drivers") {
+        rows.push(drivers::run()?);
+    }
+    if selected("rootless") {
+        rows.push(rootless::run(staged)?);
+    }
+    if selected("vm") {
+        rows.extend(machine::run(&staged.binary, missing)?);
+    }
+    Ok(rows)
+}
+
+/// One check that did not run: a failure under CI, a loud counted skip elsewhere.
+fn absent(suite: &str, against: &str, reason: &str) -> Row {
+    let counts = if settings::is_ci() {
+        Counts::one(false)
+    } else {
+        Counts { skipped: 1, ..Counts::default() }
+    };
+    println!("{} {suite}: {reason}", if counts.failed > 0 { "FAILED" } else { "SKIPPED" });
+    Row { suite: suite.to_owned(), against: against.to_owned(), counts, took: Duration::ZERO }
+}
+
+fn missing_rows(missing: &[Need]) -> Vec<Row> {
+    if !missing.is_empty() {
+        println!("missing packages: {}", prerequisites::install_hint(missing));
+    }
+    let row = |need: &Need| {
+        let reason = format!("package is missing; needed for {}", need.used_by);
+        absent(&format!("prerequisite {}", need.package), "this host", &reason)
+    };
+    missing.iter().map(row).collect()
+}
+
+fn tidy_row() -> Result<Row> {
+    let started = Instant::now();
+    let tree = tidy::Tree::read(&settings::workspace_root())?;
+    let mut counts = Counts::default();
+    for rule in tidy::RULES {
+        let problems = rule(&tree);
+        tidy::print(&problems);
+        counts = counts.plus(Counts::one(!problems.iter().any(tidy::Problem::is_error)));
+    }
+    let against = "this checkout".to_owned();
+    Ok(Row { suite: "tidy".to_owned(), against, counts, took: started.elapsed() })
+}
+
+/// A copy of the built binary that every user can reach, in a directory that goes away.
+///
+/// The target directory is often below a home that other users may not enter, and the rootless
+/// suites run as another user.
+#[derive(Debug)]
+struct Staged {
+    directory: PathBuf,
+    binary: PathBuf,
+}
+
+impl Staged {
+    fn build() -> Result<Self> {
+        println!("building the binary");
+        shell::run(shell::command(settings::cargo()).args(["build", "--package", "ringfence"]))?;
+        let built = target_directory()?.join("debug/ringfence");
+        let directory = std::env::temp_dir().join(format!("ringfence-test-{}", std::process::id()));
+        Self::copy(&built, directory)
+    }
+
+    fn copy(built: &Path, directory: PathBuf) -> Result<Self> {
+        let problem = || format!("stage `{}` in `{}`", built.display(), directory.display());
+        fs::create_dir(&directory).with_context(problem)?;
+        let staged = Self { binary: directory.join("ringfence"), directory: directory.clone() };
+        fs::copy(built, &staged.binary).with_context(problem)?;
+        for path in [&staged.directory, &staged.binary] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).with_context(problem)?;
+        }
+        Ok(staged)
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn target_directory() -> Result<PathBuf> {
+    let mut cargo = shell::command(settings::cargo());
+    let text = shell::read(cargo.args(["metadata", "--format-version", "1", "--no-deps"]))?;
+    let metadata: Value = serde_json::from_str(&text).context("parse `cargo metadata`")?;
+    match metadata["target_directory"].as_str() {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => bail!("`cargo metadata` names no target directory"),
+    }
+}
+
+fn this_host() -> String {
+    host::describe(&host::identity())
+}

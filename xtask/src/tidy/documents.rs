@@ -1,0 +1,220 @@
+//! Rules about what people read.
+
+use std::collections::BTreeSet;
+
+use super::{File, Problem, Tree};
+
+const THREAT_MODEL: &str = "docs/threat-model.md";
+const DECISIONS: &str = "docs/decisions/";
+const ATTACKS: &str = "crates/hostile/src/attacks/";
+
+/// Without these a stranger cannot use, judge or change the project.
+const GROUND: &[&str] = &[
+    ".ci/run",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "README.md",
+    "SECURITY.md",
+    "deny.toml",
+    THREAT_MODEL,
+];
+
+/// The documents that every checkout has.
+pub(super) fn ground_documents_exist(tree: &Tree) -> Vec<Problem> {
+    GROUND
+        .iter()
+        .filter(|path| !exists(tree, path))
+        .map(|path| Problem::error(*path, "is missing"))
+        .collect()
+}
+
+/// A relative link leads somewhere.
+pub(super) fn links_resolve(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in tree.with_extension("md") {
+        for (number, line) in prose_lines(&file.text) {
+            for target in link_targets(line) {
+                if !target.is_empty() && !exists(tree, &resolve(&file.path, target)) {
+                    problems.push(Problem::at(
+                        file,
+                        number,
+                        format!("links to `{target}`, which is not there"),
+                    ));
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// The change itself edits the changelog, in its `Unreleased` section.
+pub(super) fn changelog_has_unreleased(tree: &Tree) -> Vec<Problem> {
+    let text = tree.text("CHANGELOG.md").unwrap_or_default();
+    if text.lines().any(|line| line.trim() == "## Unreleased") {
+        return Vec::new();
+    }
+    vec![Problem::error("CHANGELOG.md", "has no `## Unreleased` section")]
+}
+
+/// A decision that nothing links to is not found by those who need it.
+pub(super) fn decisions_are_linked(tree: &Tree) -> Vec<Problem> {
+    let mut linked = BTreeSet::new();
+    for file in tree.with_extension("md") {
+        let lines = prose_lines(&file.text);
+        linked.extend(
+            lines
+                .flat_map(|(_, line)| link_targets(line))
+                .map(|target| resolve(&file.path, target)),
+        );
+    }
+    tree.with_extension("md")
+        .filter(|file| file.path.starts_with(DECISIONS) && !linked.contains(&file.path))
+        .map(|file| Problem::error(&file.path, "no document links to this decision"))
+        .collect()
+}
+
+/// A claim of the threat model names a hostile case, and that case exists in code.
+pub(super) fn claims_have_their_cases(tree: &Tree) -> Vec<Problem> {
+    let tests = || tree.with_extension("rs").map(tests_of);
+    let mut code: BTreeSet<String> = tests().flat_map(case_ids).map(str::to_owned).collect();
+    code.extend(tests().flat_map(named_after));
+    let Some(model) = tree.files.iter().find(|file| file.path == THREAT_MODEL) else {
+        return Vec::new();
+    };
+    let claimed =
+        model.text.lines().enumerate().flat_map(|(n, line)| case_ids(line).map(move |id| (n, id)));
+    claimed
+        .filter(|(_, id)| !code.contains(*id))
+        .map(|(number, id)| Problem::at(model, number, format!("no test carries the case `{id}`")))
+        .collect()
+}
+
+/// The part of a file in which naming a case means testing it: the attacks of the suite, files of
+/// tests, and what follows `#[cfg(test)]`. The rest of `hostile` uses ids as examples only.
+fn tests_of(file: &File) -> &str {
+    let path = file.path.as_str();
+    if path.starts_with(ATTACKS) || (path.starts_with("crates/") && path.contains("/tests")) {
+        return &file.text;
+    }
+    let is_product = path.starts_with("crates/") && !path.starts_with("crates/hostile/");
+    let tests = file.text.find("#[cfg(test)]").filter(|_| is_product);
+    tests.map_or("", |at| &file.text[at..])
+}
+
+/// Lines outside fenced code blocks, with their numbers.
+fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// The relative targets of `[text](target)` on a line, without their anchors.
+fn link_targets(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(target, _)| target.split('#').next().unwrap_or_default())
+        .filter(|target| !target.contains("://") && !target.starts_with("mailto:"))
+}
+
+fn resolve(from: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
+}
+
+fn exists(tree: &Tree, path: &str) -> bool {
+    let directory = format!("{}/", path.trim_end_matches('/'));
+    tree.paths.iter().any(|found| *found == path || *found == directory)
+}
+
+/// Words such as `F01` or `K05`: the letter of a class and two digits.
+fn case_ids(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| {
+        let bytes = word.as_bytes();
+        bytes.len() == 3
+            && b"FKIRNA".contains(&bytes[0])
+            && bytes[1..].iter().all(u8::is_ascii_digit)
+    })
+}
+
+/// Cases that give a test its name: `fn f01_a_link_is_refused` carries F01.
+fn named_after(text: &str) -> impl Iterator<Item = String> {
+    let names = text.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
+    names.filter_map(|name| {
+        let id = name.split_once('_')?.0.to_ascii_uppercase();
+        case_ids(&id).next().map(str::to_owned)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::{sample, samples};
+    use super::*;
+
+    #[test]
+    fn dead_links_are_found_and_living_ones_are_not() {
+        let count = |text: &str| links_resolve(&sample("docs/a.md", text)).len();
+        assert_eq!(count("[x](b.md) and [y](../README.md#top)\n"), 2);
+        assert_eq!(count("[x](a.md) [y](#here) [z](https://example.com/x) [d](../docs)\n"), 0);
+        assert_eq!(count("```\n[x](b.md)\n```\n"), 0);
+    }
+
+    #[test]
+    fn the_changelog_needs_its_section() {
+        assert_eq!(changelog_has_unreleased(&sample("CHANGELOG.md", "# Changes\n")).len(), 1);
+        assert_eq!(changelog_has_unreleased(&sample("CHANGELOG.md", "## Unreleased\n")), []);
+    }
+
+    #[test]
+    fn an_orphaned_decision_is_found() {
+        let decision = ("docs/decisions/0001-x.md", "# X\n");
+        assert_eq!(decisions_are_linked(&samples(&[decision])).len(), 1);
+        let index = ("ARCHITECTURE.md", "[x](docs/decisions/0001-x.md)\n");
+        assert_eq!(decisions_are_linked(&samples(&[decision, index])), []);
+    }
+
+    #[test]
+    fn a_claim_without_its_case_is_found() {
+        let model = (THREAT_MODEL, "Symlinks lead nowhere (F01, F03).\n");
+        let code = ("crates/hostile/src/attacks/x.rs", "const ID: &str = \"F01\";\n");
+        let problems = claims_have_their_cases(&samples(&[model, code]));
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].message, "no test carries the case `F03`");
+    }
+
+    #[test]
+    fn only_tests_carry_cases() {
+        let carries = |path: &str, text: &str| {
+            let model = (THREAT_MODEL, "No way out (F24).\n");
+            claims_have_their_cases(&samples(&[model, (path, text)])).is_empty()
+        };
+        assert!(carries("crates/jail/src/seccomp/tests/equality.rs", "//! F24\n"));
+        assert!(carries("crates/sandbox/src/a.rs", "#[cfg(test)]\nmod tests { /* F24 */ }\n"));
+        assert!(!carries("crates/sandbox/src/a.rs", "// F24\n#[cfg(test)]\nmod tests {}\n"));
+        assert!(!carries("crates/hostile/src/case.rs", "#[cfg(test)]\n// F24\n"));
+        assert!(!carries("xtask/src/tests.rs", "F24"));
+    }
+
+    #[test]
+    fn case_ids_are_whole_words() {
+        assert_eq!(case_ids("F01,K24 x86 A1 F012 f01_a Z01").collect::<Vec<_>>(), ["F01", "K24"]);
+    }
+
+    #[test]
+    fn missing_ground_is_found() {
+        assert_eq!(ground_documents_exist(&Tree::default()).len(), GROUND.len());
+    }
+}

@@ -1,0 +1,147 @@
+//! Who may know whom.
+//!
+//! A crate depends on lower tiers only, and crates of one tier do not know each other: then the
+//! graph has no knots, and the question "where does this belong" has one answer.
+
+use super::{Problem, Tree};
+
+/// The crates, bottom up. A crate gets its line when it gets its first content.
+const TIERS: &[(&str, u8)] = &[
+    ("ringfence-types", 0),
+    ("ringfence-jail", 1),
+    ("ringfence-policy", 1),
+    ("ringfence-store", 1),
+    ("ringfence-bus", 1),
+    ("ringfence-registry", 2),
+    ("ringfence-sandbox", 2),
+    ("ringfence-hostile", 2),
+    // The sandbox embeds what is built from it, but does not depend on it.
+    ("ringfence-preload", 2),
+    ("ringfence-engine", 3),
+    ("ringfence-plans", 4),
+    ("ringfence-conversation", 5),
+    ("ringfence-api", 6),
+    ("ringfence-console", 6),
+    ("ringfence-mcp", 6),
+    ("ringfence", 7),
+];
+
+/// Tools beside the tiers: they may use any crate; the product uses none of them, and tests may
+/// use the first.
+const TOOLS: &[&str] = &["ringfence-testkit", "ringfence-bench", "xtask"];
+
+/// What a room must not know, by package name, with the reason.
+const FORBIDDEN: &[(&str, &[&str], &str)] = &[
+    ("ringfence-types", &["tokio", "rustix", "libc", "sqlx", "axum", "reqwest"], "it does no I/O"),
+    (
+        "ringfence-jail",
+        &["tokio", "axum", "hyper", "reqwest", "sqlx", "clap"],
+        "it runs before any thread or runtime exists, and inside the sandbox",
+    ),
+    ("ringfence-sandbox", &["axum", "sqlx"], "it knows neither HTTP doors nor the store"),
+    ("ringfence-policy", &["axum", "sqlx"], "a decision does not depend on who asks over HTTP"),
+    ("ringfence-store", &["axum"], "it knows no JSON over HTTP"),
+    ("ringfence-registry", &["ringfence-jail", "ringfence-sandbox"], "it runs nothing"),
+    ("ringfence-engine", &["axum", "sqlx", "rustix", "libc"], "it knows no HTTP, SQL or syscalls"),
+];
+
+/// A crate nobody placed could depend on anything.
+pub(super) fn every_crate_has_a_tier(tree: &Tree) -> Vec<Problem> {
+    let is_placed = |name: &str| tier(name).is_some() || TOOLS.contains(&name);
+    tree.crates
+        .iter()
+        .filter(|found| !is_placed(&found.name))
+        .map(|found| Problem::error(&found.name, "has no tier; give it one in xtask's tidy::tiers"))
+        .collect()
+}
+
+/// Dependencies point to lower tiers only.
+pub(super) fn dependencies_point_downwards(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for found in &tree.crates {
+        for (dependency, is_for_tests) in &found.dependencies {
+            if !is_allowed(&found.name, dependency, *is_for_tests) {
+                let message = format!("must not depend on `{dependency}`: it is not a lower tier");
+                problems.push(Problem::error(&found.name, message));
+            }
+        }
+    }
+    problems
+}
+
+/// Some rooms must not know certain libraries, whatever their tier.
+pub(super) fn rooms_do_not_know_what_they_must_not(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (name, forbidden, reason) in FORBIDDEN {
+        let dependencies = tree.crates.iter().filter(|found| found.name == *name);
+        // What only tests use never reaches the product.
+        for (dependency, _) in dependencies.flat_map(|c| &c.dependencies).filter(|(_, t)| !t) {
+            if forbidden.contains(&dependency.as_str()) {
+                let message = format!("must not depend on `{dependency}`: {reason}");
+                problems.push(Problem::error(*name, message));
+            }
+        }
+    }
+    problems
+}
+
+fn is_allowed(from: &str, to: &str, is_for_tests: bool) -> bool {
+    if TOOLS.contains(&from) {
+        return true;
+    }
+    if TOOLS.contains(&to) {
+        return is_for_tests && to == "ringfence-testkit";
+    }
+    match (tier(from), tier(to)) {
+        (Some(from), Some(to)) => to < from,
+        // Not one of ours, or reported by the rule above.
+        _ => true,
+    }
+}
+
+fn tier(name: &str) -> Option<u8> {
+    TIERS.iter().find(|(known, _)| *known == name).map(|(_, tier)| *tier)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Crate;
+    use super::*;
+
+    fn tree(name: &str, dependency: &str, is_for_tests: bool) -> Tree {
+        let dependencies = vec![(dependency.to_owned(), is_for_tests)];
+        let crates = vec![Crate { name: name.to_owned(), dependencies }];
+        Tree { crates, ..Tree::default() }
+    }
+
+    #[test]
+    fn upward_and_sideways_dependencies_are_refused() {
+        let is_refused =
+            |from, to, tests| !dependencies_point_downwards(&tree(from, to, tests)).is_empty();
+        assert!(is_refused("ringfence-types", "ringfence-jail", false));
+        assert!(is_refused("ringfence-sandbox", "ringfence-hostile", false));
+        assert!(is_refused("ringfence-jail", "ringfence-sandbox", true));
+        assert!(is_refused("ringfence", "xtask", false));
+        assert!(is_refused("ringfence-store", "ringfence-testkit", false));
+        assert!(!is_refused("ringfence-store", "ringfence-testkit", true));
+        assert!(!is_refused("ringfence-sandbox", "ringfence-jail", false));
+        assert!(!is_refused("ringfence", "ringfence-hostile", false));
+        assert!(!is_refused("ringfence-types", "serde", false));
+    }
+
+    #[test]
+    fn an_unplaced_crate_is_refused() {
+        assert_eq!(every_crate_has_a_tier(&tree("ringfence-misc", "serde", false)).len(), 1);
+        assert_eq!(every_crate_has_a_tier(&tree("xtask", "serde", false)), []);
+    }
+
+    #[test]
+    fn the_jail_knows_no_runtime() {
+        let problems = |name, dependency, tests| {
+            rooms_do_not_know_what_they_must_not(&tree(name, dependency, tests)).len()
+        };
+        assert_eq!(problems("ringfence-jail", "tokio", false), 1);
+        assert_eq!(problems("ringfence-jail", "tokio", true), 0);
+        assert_eq!(problems("ringfence-sandbox", "tokio", false), 0);
+    }
+}

@@ -1,0 +1,136 @@
+//! The repository as the rules see it: text files and crates.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::{settings, shell};
+
+/// Directories that hold nothing we wrote.
+const LEFT_OUT: &[&str] = &[".git", "target", "node_modules", "__pycache__", "corpus"];
+
+/// The endings of files that people read and write.
+const TEXT: &[&str] = &["rs", "toml", "md", "sh", "py", "js", "html", "css", "yml", "yaml", "sql"];
+
+/// Everything the rules look at.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// Text files, sorted by path.
+    pub files: Vec<File>,
+    /// The crates of the workspace.
+    pub crates: Vec<Crate>,
+    /// Every path there is, text or not, sorted; directories end with a slash.
+    pub paths: Vec<String>,
+}
+
+/// One text file.
+#[derive(Debug, Clone, Default)]
+pub struct File {
+    /// Relative to the root.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// One crate.
+#[derive(Debug, Clone, Default)]
+pub struct Crate {
+    /// The package's name.
+    pub name: String,
+    /// All direct dependencies by package name, and whether each is for tests only.
+    pub dependencies: Vec<(String, bool)>,
+}
+
+impl Tree {
+    /// Reads the tree below `root` and asks cargo for the crates.
+    pub fn read(root: &Path) -> Result<Self> {
+        let mut tree = Self { crates: crates(root)?, ..Self::default() };
+        tree.collect(root, "")?;
+        tree.files.sort_by(|a, b| a.path.cmp(&b.path));
+        tree.paths.sort();
+        Ok(tree)
+    }
+
+    /// The text of the file at that path.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
+    }
+
+    /// The files whose name ends with `.extension`.
+    pub fn with_extension<'a>(&'a self, extension: &str) -> impl Iterator<Item = &'a File> {
+        let ending = format!(".{extension}");
+        self.files.iter().filter(move |file| file.path.ends_with(&ending))
+    }
+
+    fn collect(&mut self, root: &Path, prefix: &str) -> Result<()> {
+        let directory = root.join(prefix);
+        let problem = || format!("read directory `{}`", directory.display());
+        for entry in fs::read_dir(&directory).with_context(problem)? {
+            let entry = entry.with_context(problem)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = format!("{prefix}{name}");
+            let kind = entry.file_type().with_context(problem)?;
+            if kind.is_dir() && !LEFT_OUT.contains(&name.as_str()) {
+                self.paths.push(format!("{path}/"));
+                self.collect(root, &format!("{path}/"))?;
+            } else if kind.is_file() {
+                self.add(root, path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, root: &Path, path: String) -> Result<()> {
+        let is_text =
+            path.rsplit_once('.').is_some_and(|(_, end)| TEXT.contains(&end)) || path == ".ci/run";
+        if is_text {
+            let bytes = fs::read(root.join(&path)).with_context(|| format!("read `{path}`"))?;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            self.files.push(File { path: path.clone(), text });
+        }
+        self.paths.push(path);
+        Ok(())
+    }
+}
+
+fn crates(root: &Path) -> Result<Vec<Crate>> {
+    let mut cargo = shell::command(settings::cargo());
+    cargo.args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root);
+    let metadata: Value =
+        serde_json::from_str(&shell::read(&mut cargo)?).context("parse `cargo metadata`")?;
+    let packages = metadata["packages"].as_array().context("`cargo metadata` has no packages")?;
+    packages.iter().map(|package| read_crate(package).context("read a package")).collect()
+}
+
+fn read_crate(package: &Value) -> Option<Crate> {
+    let dependency = |value: &Value| {
+        let is_for_tests = value["kind"].as_str() == Some("dev");
+        Some((value["name"].as_str()?.to_owned(), is_for_tests))
+    };
+    Some(Crate {
+        name: package["name"].as_str()?.to_owned(),
+        dependencies: package["dependencies"].as_array()?.iter().filter_map(dependency).collect(),
+    })
+}
+
+/// A tree of one file, for the tests of the rules.
+#[cfg(test)]
+pub(super) fn sample(path: &str, text: &str) -> Tree {
+    samples(&[(path, text)])
+}
+
+/// A tree of these files and their directories.
+#[cfg(test)]
+pub(super) fn samples(files: &[(&str, &str)]) -> Tree {
+    let mut tree = Tree::default();
+    for (path, text) in files {
+        tree.files.push(File { path: (*path).to_owned(), text: (*text).to_owned() });
+        tree.paths.push((*path).to_owned());
+        if let Some((directory, _)) = path.rsplit_once('/') {
+            tree.paths.push(format!("{directory}/"));
+        }
+    }
+    tree
+}
