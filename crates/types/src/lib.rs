@@ -2,12 +2,35 @@
 //!
 //! Nothing here does I/O, reads a clock or starts a task; everything above may depend on it.
 
+mod call;
+mod decision;
+mod digest;
+mod event;
+mod ids;
+pub mod json;
 mod limits;
 mod outcome;
+mod principal;
+mod receipt;
 mod size;
+mod time;
+mod tool;
 
+pub use call::{
+    Asked, Call, CallError, Effect, Event, Finished, Idempotency, Illegal, Produced, State,
+    Stopper, Stream,
+};
+pub use decision::{Decision, LimitCaps, Obligations, Reason, Verdict};
+pub use digest::{Digest, InvalidDigest};
+pub use event::Fact;
+pub use ids::{CallId, InvalidId, KeyId, PersonaId, SessionId, TenantId, ToolName};
+pub use json::Json;
 pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem};
 pub use outcome::{
     Absent, Evidence, Hit, Isolation, Layer, LayerState, Layers, Limit, Outcome, Truncated, Usage,
 };
+pub use principal::{InvalidScope, Principal, Scope, Scopes};
+pub use receipt::Receipt;
 pub use size::{Bytes, InvalidQuantity, parse_duration};
+pub use time::{Clock, InvalidTimestamp, Timestamp};
+pub use tool::{Origin, Tool, ToolRef};

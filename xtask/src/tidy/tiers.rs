@@ -8,10 +8,13 @@ use super::{Problem, Tree};
 /// The crates, bottom up. A crate gets its line when it gets its first content.
 const TIERS: &[(&str, u8)] = &[
     ("ringfence-types", 0),
+    // The file that the embedded store and the embedded bus share.
+    ("ringfence-sqlite", 0),
     ("ringfence-jail", 1),
     ("ringfence-policy", 1),
     ("ringfence-store", 1),
     ("ringfence-bus", 1),
+    ("ringfence-egress", 1),
     ("ringfence-registry", 2),
     ("ringfence-sandbox", 2),
     ("ringfence-hostile", 2),

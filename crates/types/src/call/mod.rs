@@ -1,0 +1,71 @@
+//! One request to run one tool, from acceptance to recorded result.
+
+mod finished;
+mod state;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    finished::{CallError, Finished, Produced, Stream},
+    state::{Effect, Event, Illegal, State, Stopper},
+};
+use crate::{
+    CallId, Decision, Digest, Json, KeyId, PersonaId, Scopes, SessionId, TenantId, Timestamp, ToolRef,
+};
+
+/// What was asked. Nothing of it changes after acceptance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The call's name.
+    pub id: CallId,
+    /// Whose call it is.
+    pub tenant: TenantId,
+    /// The key that made it.
+    pub key: KeyId,
+    /// What that key could do then.
+    pub scopes: Scopes,
+    /// On whose behalf.
+    pub persona: Option<PersonaId>,
+    /// What it belongs to.
+    pub session: Option<SessionId>,
+    /// The exact tool.
+    pub tool: ToolRef,
+    /// Whether the tool has no effect outside its sandbox, as known at acceptance.
+    pub pure: bool,
+    /// The arguments, as they came.
+    pub args: Json,
+    /// Of the arguments.
+    pub args_digest: Digest,
+    /// Of the arguments, in the form of the skills API.
+    pub inputs_hash: String,
+    /// Data of the client's; nobody here acts on it.
+    pub metadata: Json,
+    /// The client's key for doing this once.
+    pub idempotency: Option<Idempotency>,
+    /// For finding it in traces: 32 hexadecimal digits.
+    pub trace_id: String,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+}
+
+/// The client's promise that equal keys mean the same request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idempotency {
+    /// The key; its space is the key that made the call.
+    pub key: String,
+    /// Of tool and arguments: the same key with another fingerprint is refused.
+    pub fingerprint: Digest,
+}
+
+/// A call as it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// What was asked.
+    pub asked: Asked,
+    /// What policy said last.
+    pub decision: Option<Decision>,
+    /// What became of it so far.
+    pub state: State,
+    /// When its state last changed.
+    pub changed_at: Timestamp,
+}

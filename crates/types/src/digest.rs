@@ -1,0 +1,119 @@
+//! SHA-256 digests, written `sha256:<hex>`.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{Json, json::canonical};
+
+/// The digest of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+/// Text that is not `sha256:` and 64 lower-case hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a digest: expected `sha256:` and 64 lower-case hexadecimal digits")]
+pub struct InvalidDigest;
+
+impl Digest {
+    /// Of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Of a JSON value: equal values have equal digests, however they were spaced or ordered.
+    pub fn of_json(json: &Json) -> Self {
+        Self::of(canonical::jcs(json).as_bytes())
+    }
+
+    /// From its 32 bytes.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The 64 digits without the algorithm's name.
+    pub fn hex(&self) -> String {
+        self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect()
+    }
+}
+
+fn digit(value: u8) -> char {
+    char::from_digit(u32::from(value), 16).expect("a half byte is one hexadecimal digit")
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = InvalidDigest;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDigest> {
+        let hex = text.strip_prefix("sha256:").ok_or(InvalidDigest)?;
+        let lower = hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if hex.len() != 64 || !lower {
+            return Err(InvalidDigest);
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+            *byte = nibble(pair[0]) << 4 | nibble(pair[1]);
+        }
+        Ok(Self(bytes))
+    }
+}
+
+fn nibble(digit: u8) -> u8 {
+    if digit.is_ascii_digit() { digit - b'0' } else { digit - b'a' + 10 }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = InvalidDigest;
+
+    fn try_from(text: String) -> Result<Self, InvalidDigest> {
+        text.parse()
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_reads_what_it_writes_and_nothing_else() {
+        let digest = Digest::of(b"abc");
+        let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest.to_string(), text);
+        assert_eq!(text.parse(), Ok(digest));
+        for bad in [&text[7..], &text.to_uppercase(), &text[..70], "sha256:", ""] {
+            assert_eq!(bad.parse::<Digest>(), Err(InvalidDigest), "{bad}");
+        }
+    }
+
+    #[test]
+    fn equal_values_have_equal_digests() {
+        let one = Json::parse(br#"{"b": 1.0, "a": "\u0041"}"#).unwrap();
+        let other = Json::parse(br#"{"a":"A","b":1}"#).unwrap();
+        assert_eq!(Digest::of_json(&one), Digest::of_json(&other));
+    }
+}

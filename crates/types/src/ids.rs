@@ -1,0 +1,178 @@
+//! Names of things. Each kind has its own type, so that one can never stand where another belongs.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Text that is not a valid name of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{shown}` is not a valid {kind}: {rule}")]
+pub struct InvalidId {
+    /// Which kind of name was expected.
+    pub kind: &'static str,
+    /// The rule it breaks, as people read it.
+    pub rule: &'static str,
+    /// The beginning of what came.
+    pub shown: String,
+}
+
+/// A name made of a random number that sorts by time of creation.
+macro_rules! uuid_id {
+    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.hyphenated().fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                // Only the one spelling we print: two spellings of one id would be two cache keys.
+                let rule = "36 lower-case characters of a UUID";
+                let invalid = || InvalidId { kind: $kind, rule, shown: beginning(text) };
+                let id = Uuid::try_parse(text).map(Self).map_err(|_| invalid())?;
+                if id.to_string() == text { Ok(id) } else { Err(invalid()) }
+            }
+        }
+    };
+}
+
+/// A name that people choose.
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $most:literal, $rule:literal, $allowed:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(
+            /// Kept by the constructor: 1 to a bounded number of allowed characters.
+            String,
+        );
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                let allowed: fn(char) -> bool = $allowed;
+                let fits = !text.is_empty() && text.len() <= $most && text.chars().all(allowed);
+                if fits {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(InvalidId { kind: $kind, rule: $rule, shown: beginning(text) })
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+    };
+}
+
+uuid_id!(
+    /// One call.
+    CallId,
+    "call id"
+);
+uuid_id!(
+    /// One API key.
+    KeyId,
+    "key id"
+);
+text_id!(
+    /// Who shares what: calls, keys and sessions of one tenant are invisible to any other.
+    TenantId,
+    "tenant",
+    64,
+    "1 to 64 of a-z A-Z 0-9 . _ -",
+    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+);
+text_id!(
+    /// The character on whose behalf an agent acts.
+    PersonaId,
+    "persona id",
+    128,
+    "1 to 128 printable ASCII characters",
+    |c| c.is_ascii_graphic()
+);
+text_id!(
+    /// A conversation or other thread that calls belong to.
+    SessionId,
+    "session id",
+    128,
+    "1 to 128 printable ASCII characters",
+    |c| c.is_ascii_graphic()
+);
+text_id!(
+    /// What a tool is called.
+    ToolName,
+    "tool name",
+    128,
+    "1 to 128 of A-Z a-z 0-9 _ . -",
+    |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+);
+
+/// Enough of a bad name to recognise it, never all of it.
+fn beginning(text: &str) -> String {
+    text.chars().take(40).flat_map(char::escape_default).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_one_spelling() {
+        let text = "019a8b7c-1234-7abc-8def-0123456789ab";
+        assert_eq!(text.parse::<CallId>().unwrap().to_string(), text);
+        for other in [text.to_uppercase(), text.replace('-', ""), format!("{{{text}}}")] {
+            assert!(other.parse::<CallId>().is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_bounded_and_plain() {
+        assert!("acme-1".parse::<TenantId>().is_ok());
+        let long = "x".repeat(65);
+        for bad in ["", "a b", "a/b", "ä", "a\0", long.as_str()] {
+            assert!(bad.parse::<TenantId>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_shows_only_the_beginning_and_no_control_characters() {
+        let refused = format!("\x1b[2J{}", "x".repeat(500)).parse::<ToolName>().unwrap_err();
+        assert!(refused.to_string().len() < 200);
+        assert!(!refused.to_string().contains('\x1b'));
+    }
+}

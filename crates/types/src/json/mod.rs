@@ -1,0 +1,121 @@
+//! JSON that crosses a boundary: checked once, kept exactly.
+//!
+//! Arguments and results are kept as text, not as a tree of floating point numbers: an identifier
+//! of twenty digits must reach a tool, a digest and a person as the same twenty digits.
+//!
+//! Invariant: a [`Json`] is well formed, at most [`DEPTH`] deep, without repeated keys and without
+//! lone surrogates. Parsers disagree about what a repeated key means, so policy could judge one
+//! value while the tool gets another; here it means a refusal.
+
+pub mod canonical;
+mod node;
+mod number;
+mod parse;
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde_json::value::RawValue;
+
+pub use self::parse::{Malformed, Problem};
+
+/// The deepest nesting accepted.
+pub const DEPTH: usize = 64;
+
+/// One JSON value as compact text.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Json(Arc<str>);
+
+impl Json {
+    /// Checks and compacts text from outside.
+    pub fn parse(text: &[u8]) -> Result<Self, Malformed> {
+        let node = parse::parse(text)?;
+        let mut out = String::with_capacity(text.len());
+        node.write_compact(&mut out);
+        Ok(Self(out.into()))
+    }
+
+    /// The value of something of ours.
+    pub fn of<T: Serialize>(value: &T) -> Result<Self, serde_json::Error> {
+        let text = serde_json::to_string(value)?;
+        Self::parse(text.as_bytes()).map_err(ser::Error::custom)
+    }
+
+    /// `{}`.
+    pub fn empty_object() -> Self {
+        Self("{}".into())
+    }
+
+    /// `null`.
+    pub fn null() -> Self {
+        Self("null".into())
+    }
+
+    /// The text, without insignificant whitespace.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is an object.
+    pub fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    /// As a tree. Integers beyond 64 bits become floating point there.
+    pub fn to_value(&self) -> serde_json::Value {
+        serde_json::from_str(&self.0).expect("checked when it was made")
+    }
+
+    /// As a value of ours.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::parse(raw.get().as_bytes()).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_kept_digit_by_digit() {
+        let text = r#"{"id":123456789012345678901234567890,"x":1.10}"#;
+        let json = Json::parse(text.as_bytes()).unwrap();
+        assert_eq!(json.as_str(), text);
+        let within = serde_json::to_string(&vec![json.clone()]).unwrap();
+        assert_eq!(within, format!("[{text}]"));
+        let back: Vec<Json> = serde_json::from_str(&within).unwrap();
+        assert_eq!(back, [json]);
+    }
+
+    #[test]
+    fn whitespace_goes_and_strings_stay() {
+        let json = Json::parse(b" { \"a b\" : [ 1 , \"\\u00e9 \\n\" , null ] } ").unwrap();
+        assert_eq!(json.as_str(), "{\"a b\":[1,\"é \\n\",null]}");
+    }
+}

@@ -1,0 +1,114 @@
+//! Who is asking.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{KeyId, PersonaId, TenantId};
+
+/// The identity that a key stands for. Made by whoever checked the key, and by nobody else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Principal {
+    /// The key.
+    pub key: KeyId,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// The only persona it may act for; any if there is none.
+    pub persona: Option<PersonaId>,
+    /// What it may do.
+    pub scopes: Scopes,
+}
+
+/// One thing that a key may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Make and cancel calls, use sandboxes.
+    Call,
+    /// See calls, outputs, events and receipts of the tenant.
+    Read,
+    /// Decide about held calls.
+    Approve,
+    /// Manage keys and tools, and everything else.
+    Admin,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Scope; 4] = [Scope::Call, Scope::Read, Scope::Approve, Scope::Admin];
+
+    /// Its name on every wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scope::Call => "call",
+            Scope::Read => "read",
+            Scope::Approve => "approve",
+            Scope::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Not the name of a scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a scope: one of call, read, approve, admin")]
+pub struct InvalidScope;
+
+impl FromStr for Scope {
+    type Err = InvalidScope;
+
+    fn from_str(text: &str) -> Result<Self, InvalidScope> {
+        Self::ALL.into_iter().find(|scope| scope.name() == text).ok_or(InvalidScope)
+    }
+}
+
+/// What a key may do: a sorted list without repetition.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Scope>", into = "Vec<Scope>")]
+pub struct Scopes(Vec<Scope>);
+
+impl Scopes {
+    /// Whether `scope` is among them. `admin` includes `call` and `read` but not `approve`: who
+    /// administers keys does not thereby decide about calls.
+    pub fn allow(&self, scope: Scope) -> bool {
+        let by_admin = matches!(scope, Scope::Call | Scope::Read);
+        self.0.contains(&scope) || (by_admin && self.0.contains(&Scope::Admin))
+    }
+
+    /// In order.
+    pub fn iter(&self) -> impl Iterator<Item = Scope> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl From<Vec<Scope>> for Scopes {
+    fn from(mut scopes: Vec<Scope>) -> Self {
+        scopes.sort();
+        scopes.dedup();
+        Self(scopes)
+    }
+}
+
+impl From<Scopes> for Vec<Scope> {
+    fn from(scopes: Scopes) -> Self {
+        scopes.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_admin_may_call_and_read_but_not_approve() {
+        let admin = Scopes::from(vec![Scope::Admin]);
+        let may: Vec<_> = Scope::ALL.into_iter().filter(|scope| admin.allow(*scope)).collect();
+        assert_eq!(may, [Scope::Call, Scope::Read, Scope::Admin]);
+        assert!(!Scopes::default().allow(Scope::Read));
+    }
+}

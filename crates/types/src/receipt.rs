@@ -1,0 +1,116 @@
+//! The record of a call: what was asked, decided, run, produced.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Call, CallId, Decision, Digest, Isolation, Json, KeyId, Layers, Outcome, PersonaId, Produced,
+    SessionId, State, Stream, TenantId, Timestamp, ToolRef, Usage,
+};
+
+/// Everything about a call that somebody may ask for proof of, as digests where it is data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The call.
+    pub call: CallId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// The key that made it.
+    pub key: KeyId,
+    /// On whose behalf.
+    pub persona: Option<PersonaId>,
+    /// What it belongs to.
+    pub session: Option<SessionId>,
+    /// The exact tool.
+    pub tool: ToolRef,
+    /// Of the arguments.
+    pub args: Digest,
+    /// What policy said.
+    pub decision: Option<Decision>,
+    /// How it ended: the name of a final state.
+    pub state: String,
+    /// Of the result, if there is one.
+    pub result: Option<Digest>,
+    /// The stable code of the error, if there is one.
+    pub error: Option<String>,
+    /// How its program ended.
+    pub outcome: Option<Outcome>,
+    /// What it printed.
+    pub stdout: Stream,
+    /// What it complained.
+    pub stderr: Stream,
+    /// What it used.
+    pub usage: Option<Usage>,
+    /// How its sandbox came about.
+    pub isolation: Option<Isolation>,
+    /// The walls that stood and those that were absent.
+    pub layers: Option<Layers>,
+    /// In the form of the skills API.
+    pub inputs_hash: String,
+    /// In the form of the skills API; empty without a result.
+    pub outputs_hash: String,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// When it began to run.
+    pub started_at: Option<Timestamp>,
+    /// When it came to its final state.
+    pub ended_at: Timestamp,
+    /// How long it ran.
+    pub duration: Option<Duration>,
+    /// For finding it in traces.
+    pub trace_id: String,
+}
+
+impl Receipt {
+    /// The receipt of a call that has come to its end; none before.
+    pub fn of(call: &Call) -> Option<Self> {
+        if !call.state.is_final() {
+            return None;
+        }
+        let finished = match &call.state {
+            State::Finished(finished) => Some(finished.as_ref()),
+            _ => None,
+        };
+        let asked = &call.asked;
+        let produced = finished.map(|finished| &finished.produced);
+        Some(Self {
+            call: asked.id,
+            tenant: asked.tenant.clone(),
+            key: asked.key,
+            persona: asked.persona.clone(),
+            session: asked.session.clone(),
+            tool: asked.tool.clone(),
+            args: asked.args_digest,
+            decision: call.decision.clone(),
+            state: call.state.name().to_owned(),
+            result: match produced {
+                Some(Produced::Result(result)) => Some(Digest::of_json(result)),
+                _ => None,
+            },
+            error: match produced {
+                Some(Produced::Error(error)) => Some(error.code.clone()),
+                _ => None,
+            },
+            outcome: finished.and_then(|finished| finished.outcome.clone()),
+            stdout: finished.map(|finished| finished.stdout.clone()).unwrap_or_default(),
+            stderr: finished.map(|finished| finished.stderr.clone()).unwrap_or_default(),
+            usage: finished.and_then(|finished| finished.usage),
+            isolation: finished.and_then(|finished| finished.isolation),
+            layers: finished.and_then(|finished| finished.layers.clone()),
+            inputs_hash: asked.inputs_hash.clone(),
+            outputs_hash: finished.map(|f| f.outputs_hash.clone()).unwrap_or_default(),
+            accepted_at: asked.accepted_at,
+            started_at: finished.map(|finished| finished.started_at),
+            ended_at: call.changed_at,
+            duration: finished.map(|finished| finished.duration),
+            trace_id: asked.trace_id.clone(),
+        })
+    }
+
+    /// Of its canonical form.
+    pub fn digest(&self) -> Digest {
+        let json = Json::of(self).expect("a receipt is plain data of bounded depth");
+        Digest::of_json(&json)
+    }
+}
