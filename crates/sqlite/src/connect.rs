@@ -1,0 +1,79 @@
+//! Connections and their settings.
+
+use std::{path::Path, time::Duration};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::Error;
+
+/// Marks the file as ours: `RngF` in ASCII.
+const APPLICATION: i32 = 0x526e_6746;
+
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Statements kept prepared per connection; more than all that exist.
+const STATEMENTS: usize = 128;
+
+/// How long to wait for a lock that only another thread of ours can hold, and only for moments.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The connection of the writer.
+pub(crate) fn writer(path: &Path, cache_kib: u32) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    // Only a file that is still empty takes it.
+    connection.pragma_update(None, "page_size", PAGE.cast_signed())?;
+    claim(&connection, path)?;
+    common(&connection, cache_kib)?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         -- Every commit waits until the log is on disk: what was acknowledged survives.
+         PRAGMA synchronous = FULL;
+         -- The writer checkpoints between transactions, so that no commit pays for it.
+         PRAGMA wal_autocheckpoint = 0;",
+    )?;
+    Ok(connection)
+}
+
+/// A connection that cannot write, whatever it is asked.
+pub(crate) fn reader(path: &Path, cache_kib: u32) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    common(&connection, cache_kib)?;
+    connection.execute_batch("PRAGMA query_only = ON;")?;
+    Ok(connection)
+}
+
+fn common(connection: &Connection, cache_kib: u32) -> Result<(), Error> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // No mmap: an I/O error there is a signal that ends the process, here it is an error.
+    connection.execute_batch(&format!(
+        "PRAGMA cache_size = -{cache_kib};
+         PRAGMA mmap_size = 0;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA foreign_keys = ON;
+         PRAGMA trusted_schema = OFF;"
+    ))?;
+    Ok(())
+}
+
+/// Refuses a database of something else before anything in it is changed.
+fn claim(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let foreign = || Error::Foreign(path.to_owned());
+    let read = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i32>(0));
+    let application =
+        read("PRAGMA application_id").map_err(|error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase) => foreign(),
+            _ => error.into(),
+        })?;
+    if application == APPLICATION {
+        return Ok(());
+    }
+    if application != 0 || read("SELECT count(*) FROM sqlite_schema")? > 0 {
+        return Err(foreign());
+    }
+    connection.pragma_update(None, "application_id", APPLICATION)?;
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! The handle that everybody shares.
+
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use rusqlite::Connection;
+
+use crate::{
+    Answer, Error, connect,
+    job::{Job, Task},
+    lock::{self, Lock},
+    migrate::migrate,
+    queue::Queue,
+    reader,
+    writer::Writer,
+};
+
+/// How much of everything.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Most pieces of work that wait to be written, and to be read; beyond it [`Error::Busy`].
+    pub queue: usize,
+    /// Most pieces of work in one transaction.
+    pub batch: usize,
+    /// Threads that read.
+    pub readers: usize,
+    /// Memory for pages, of the writer.
+    pub writer_cache_kib: u32,
+    /// Memory for pages, of each reader.
+    pub reader_cache_kib: u32,
+    /// Size of the write-ahead log at which it is brought into the database.
+    pub log_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            queue: 4096,
+            batch: 1024,
+            readers: 2,
+            writer_cache_kib: 8 << 10,
+            reader_cache_kib: 2 << 10,
+            log_bytes: 16 << 20,
+        }
+    }
+}
+
+/// An open database. Clones share it; it is closed with the last one, or by [`Db::close`].
+#[derive(Clone)]
+pub struct Db(Arc<Inner>);
+
+struct Inner {
+    writes: Arc<Queue<Box<dyn Job>>>,
+    reads: Arc<Queue<Box<dyn Job>>>,
+    /// Taken by whoever closes the database.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Db {
+    /// Opens the file, or makes it. Blocks for as long as SQLite needs to recover its log.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        let lock = lock::prepare(path)?;
+        let connection = connect::writer(path, options.writer_cache_kib)?;
+        let log_pages = i64::try_from(options.log_bytes / connect::PAGE).unwrap_or(i64::MAX);
+        let writer = Writer { connection, batch: options.batch, log_pages };
+        let readers = (0..options.readers.max(1))
+            .map(|_| connect::reader(path, options.reader_cache_kib))
+            .collect::<Result<Vec<_>, _>>()?;
+        let db = Db(Arc::new(Inner {
+            writes: Arc::new(Queue::new(options.queue)),
+            reads: Arc::new(Queue::new(options.queue)),
+            threads: Mutex::default(),
+        }));
+        db.start(writer, readers, lock).map_err(Error::files("start threads for", path))?;
+        Ok(db)
+    }
+
+    fn start(&self, writer: Writer, readers: Vec<Connection>, lock: Lock) -> std::io::Result<()> {
+        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for connection in readers {
+            let queue = Arc::clone(&self.0.reads);
+            let thread = thread::Builder::new().name("db-read".into());
+            threads.push(thread.spawn(move || {
+                let queue = Attended(queue);
+                reader::run(&connection, &queue.0);
+            })?);
+        }
+        let queue = Arc::clone(&self.0.writes);
+        let thread = thread::Builder::new().name("db-write".into());
+        threads.push(thread.spawn(move || {
+            let queue = Attended(queue);
+            writer.run(&queue.0);
+            // Only now may another process come.
+            drop(lock);
+        })?);
+        Ok(())
+    }
+
+    /// Queues work for the next transaction and answers after its commit.
+    ///
+    /// The work may run more than once; what it did before is then rolled back. If it fails, all
+    /// that it changed is undone, and only that. Work that changes the schema without changing a
+    /// row must hold its own savepoint.
+    pub fn write<T, E, W>(&self, work: W) -> Answer<T, E>
+    where
+        W: FnMut(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        self.write_then(work, |_| {})
+    }
+
+    /// Like [`Db::write`]; `then` runs after the commit and before the answer, on the writer's
+    /// thread, whether or not anybody waits for the answer. In the order of the commits.
+    pub fn write_then<T, E, W, N>(&self, work: W, then: N) -> Answer<T, E>
+    where
+        W: FnMut(&Connection) -> Result<T, E> + Send + 'static,
+        N: FnOnce(&T) + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (task, answer) = Task::new(work, then);
+        match self.0.writes.push(Box::new(task)) {
+            Ok(()) => answer,
+            Err(error) => Answer::refused(error),
+        }
+    }
+
+    /// Queues work that reads one moment of the database: all that was acknowledged before, and
+    /// nothing of a transaction that is under way.
+    pub fn read<T, E, W>(&self, work: W) -> Answer<T, E>
+    where
+        W: FnMut(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (task, answer) = Task::new(work, |_: &T| {});
+        match self.0.reads.push(Box::new(task)) {
+            Ok(()) => answer,
+            Err(error) => Answer::refused(error),
+        }
+    }
+
+    /// Brings the tables of a component up to date. Scripts are in the order of history; one that
+    /// was ever released is never changed, only followed by another.
+    pub async fn migrate(
+        &self,
+        component: &'static str,
+        scripts: &'static [&'static str],
+    ) -> Result<(), Error> {
+        self.write(move |connection| migrate(connection, component, scripts)).await
+    }
+
+    /// Takes nothing more in, does what waits, empties the log and lets go of the file. Blocks;
+    /// returns when all of it has happened.
+    pub fn close(&self) {
+        self.0.close();
+    }
+}
+
+/// A queue with somebody who takes from it. If work panics, its thread ends, and then nobody may
+/// wait for that thread for ever.
+struct Attended(Arc<Queue<Box<dyn Job>>>);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        self.writes.close();
+        self.reads.close();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // The last handle may be dropped by work on one of these threads.
+            if thread.thread().id() != thread::current().id() {
+                // A thread that panicked has said so, and its work was answered with `Closed`.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").finish_non_exhaustive()
+    }
+}

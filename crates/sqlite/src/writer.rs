@@ -1,0 +1,140 @@
+//! The one thread that writes.
+//!
+//! All that waits goes into one transaction. In the usual case no work fails and nothing is spent
+//! on the possibility. Work that fails before it changed anything (a version that was stale) has
+//! left nothing to undo. Only work that fails half-way makes the thread roll back and do the batch
+//! again, then with a savepoint around each piece; so a batch is done twice at most. Savepoints
+//! from the start would cost little more (`crates/store/examples/records.rs` shows both), but they
+//! would cost it always.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use crate::{Error, job::Job, queue::Queue};
+
+type Jobs = Vec<Box<dyn Job>>;
+
+/// The thread's own.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) connection: Connection,
+    /// Most pieces of work in one transaction.
+    pub(crate) batch: usize,
+    /// Pages in the write-ahead log at which they are brought into the database.
+    pub(crate) log_pages: i64,
+}
+
+impl Writer {
+    pub(crate) fn run(self, queue: &Arc<Queue<Box<dyn Job>>>) {
+        let mut jobs = Vec::new();
+        while queue.take(self.batch, &mut jobs) {
+            commit(&self.connection, &mut jobs);
+            self.checkpoint_if_large();
+        }
+        self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
+    }
+
+    /// The file keeps its size and is written anew from its beginning: to grow it again at every
+    /// commit would make each `fsync` wait for the file system's own journal.
+    fn checkpoint_if_large(&self) {
+        if self.checkpoint("PRAGMA wal_checkpoint(NOOP)") >= self.log_pages {
+            self.checkpoint("PRAGMA wal_checkpoint(RESTART)");
+        }
+    }
+
+    /// Says how many pages are in the log. Waits for readers, which are short. A failure is not
+    /// one of any work: all of it is in the log already, and the next commit tries again.
+    fn checkpoint(&self, sql: &str) -> i64 {
+        let checkpoint = || -> rusqlite::Result<(bool, i64)> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        };
+        match checkpoint() {
+            Ok((false, pages)) => pages,
+            Ok((true, pages)) => {
+                tracing::warn!(pages, "readers kept the write-ahead log from being emptied");
+                pages
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the write-ahead log could not be emptied");
+                0
+            }
+        }
+    }
+}
+
+/// Does all of the work in one transaction and answers it.
+fn commit(connection: &Connection, jobs: &mut Jobs) {
+    let done = match plain(connection, jobs) {
+        Ok(()) => execute(connection, "COMMIT"),
+        Err(Stopped::Failed(error)) => Err(error),
+        Err(Stopped::Spoiled(index)) => {
+            rollback(connection);
+            // Its own error is its answer; the others begin anew.
+            jobs.remove(index).answer();
+            guarded(connection, jobs).and_then(|()| execute(connection, "COMMIT"))
+        }
+    };
+    match done {
+        Ok(()) => jobs.drain(..).for_each(Job::answer),
+        Err(error) => {
+            rollback(connection);
+            jobs.drain(..).for_each(|job| job.refuse(error.clone()));
+        }
+    }
+}
+
+/// Why a transaction stopped before its commit.
+enum Stopped {
+    /// The work of this index failed after it had changed something.
+    Spoiled(usize),
+    /// SQLite failed.
+    Failed(Error),
+}
+
+fn plain(connection: &Connection, jobs: &mut Jobs) -> Result<(), Stopped> {
+    execute(connection, "BEGIN IMMEDIATE").map_err(Stopped::Failed)?;
+    for (index, job) in jobs.iter_mut().enumerate() {
+        let before = connection.total_changes();
+        let done = job.run(connection);
+        // Some errors, a full disk among them, end the whole transaction behind our back.
+        if done && connection.is_autocommit() {
+            return Err(Stopped::Failed(Error::Abandoned));
+        }
+        if !done && (connection.is_autocommit() || connection.total_changes() != before) {
+            return Err(Stopped::Spoiled(index));
+        }
+    }
+    Ok(())
+}
+
+fn guarded(connection: &Connection, jobs: &mut Jobs) -> Result<(), Error> {
+    execute(connection, "BEGIN IMMEDIATE")?;
+    for job in jobs.iter_mut() {
+        execute(connection, "SAVEPOINT work")?;
+        let done = job.run(connection);
+        if connection.is_autocommit() {
+            return Err(Error::Abandoned);
+        }
+        if !done {
+            execute(connection, "ROLLBACK TO work")?;
+        }
+        execute(connection, "RELEASE work")?;
+    }
+    Ok(())
+}
+
+/// Ends what is left of a transaction, so that the connection stays usable.
+fn rollback(connection: &Connection) {
+    if !connection.is_autocommit()
+        && let Err(error) = execute(connection, "ROLLBACK")
+    {
+        tracing::error!(%error, "a transaction could not be rolled back");
+    }
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), Error> {
+    let run = || connection.prepare_cached(sql)?.execute([]);
+    run().map(drop).map_err(|error| Error::Commit(Arc::new(error)))
+}

@@ -1,0 +1,8 @@
+//! The shared database: group commit, isolation of failures, opening, closing.
+
+#[cfg(test)]
+mod commits;
+#[cfg(test)]
+mod opening;
+#[cfg(test)]
+mod support;

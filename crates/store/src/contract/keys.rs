@@ -1,0 +1,62 @@
+//! Keys.
+
+use std::{sync::Arc, time::Duration};
+
+use ringfence_types::{Digest, KeyId, Timestamp};
+use uuid::Uuid;
+
+use super::samples::{AT, key, tenant};
+use crate::{Error, Store};
+
+/// A key reads back as it was added, by its tenant and by its secret; never twice.
+pub async fn a_key_reads_back_whole(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let (first, mut second) = (key(&tenant, "first"), key(&tenant, "second"));
+    second.created_at = first.created_at.after(Duration::from_secs(1));
+    (second.persona, second.created_by, second.expires_at) = (None, None, None);
+    for key in [&second, &first] {
+        store.add_key(key.clone()).await.expect("a key");
+    }
+    let listed = store.keys(Some(&tenant)).await.expect("keys");
+    assert_eq!(listed, [first.clone(), second.clone()], "oldest first");
+    let everybodys = store.keys(None).await.expect("keys");
+    assert!(everybodys.contains(&first) && everybodys.contains(&second));
+    let found = store.key_by_secret(second.secret).await.expect("an answer");
+    assert_eq!(found, Some(second));
+    assert_eq!(store.key_by_secret(Digest::of(b"none")).await.expect("an answer"), None);
+    let again = store.add_key(first).await;
+    assert!(matches!(again, Err(Error::Stale)), "expected stale, got {again:?}");
+}
+
+/// The first revocation stays on record; a key of another tenant is none.
+pub async fn the_first_revocation_stays(store: &Arc<dyn Store>) {
+    let (mine, theirs) = (tenant(), tenant());
+    let key = key(&mine, "revoked");
+    store.add_key(key.clone()).await.expect("a key");
+    let at = |seconds| Timestamp::from_micros(AT + seconds);
+    let revoke = async |tenant, seconds| {
+        store.revoke_key(tenant, key.id, at(seconds)).await.expect("an answer")
+    };
+    assert!(!revoke(Some(&theirs), 1).await);
+    assert_eq!(store.keys(Some(&mine)).await.expect("keys")[0].revoked_at, None);
+    assert!(revoke(Some(&mine), 2).await);
+    assert!(revoke(None, 3).await);
+    let found = store.key_by_secret(key.secret).await.expect("an answer").expect("the key");
+    assert_eq!(found.revoked_at, Some(at(2)));
+    let unknown = KeyId(Uuid::now_v7());
+    assert!(!store.revoke_key(None, unknown, at(1)).await.expect("an answer"));
+}
+
+/// The last use of a key never moves back, and unknown keys are ignored.
+pub async fn a_key_is_touched_forwards(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let key = key(&tenant, "touched");
+    store.add_key(key.clone()).await.expect("a key");
+    for (touch, expected) in [(5, 5), (3, 5), (8, 8)] {
+        let at = Timestamp::from_micros(AT + touch);
+        let used = vec![(KeyId(Uuid::now_v7()), at), (key.id, at)];
+        store.touch_keys(used).await.expect("a touch");
+        let found = store.keys(Some(&tenant)).await.expect("keys")[0].last_used_at;
+        assert_eq!(found, Some(Timestamp::from_micros(AT + expected)));
+    }
+}

@@ -1,0 +1,162 @@
+//! Lists of calls, their bounds and their walls.
+
+use std::sync::Arc;
+
+use ringfence_types::{Call, CallId, State, TenantId};
+
+use super::{
+    calls::put,
+    samples::{accepted, finished, in_state, record, tenant, tool},
+};
+use crate::{CallQuery, FactQuery, PAGE, Store};
+
+fn all_of(tenant: &TenantId) -> CallQuery {
+    let tenant = tenant.clone();
+    CallQuery { tenant, state: None, tool: None, session: None, before: None, limit: 99 }
+}
+
+async fn ids(store: &Arc<dyn Store>, query: CallQuery) -> Vec<CallId> {
+    let found = store.calls(query).await.expect("calls");
+    found.into_iter().map(|stored| stored.call.asked.id).collect()
+}
+
+async fn several(store: &Arc<dyn Store>, tenant: &TenantId, count: usize) -> Vec<CallId> {
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        let call = accepted(tenant);
+        put(store, &call, None).await;
+        ids.push(call.asked.id);
+    }
+    ids.sort_unstable();
+    ids
+}
+
+/// Calls come newest first, and `before` continues where a page ended.
+pub async fn calls_are_listed_newest_first_page_by_page(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let mut expected = several(store, &tenant, 7).await;
+    expected.reverse();
+    assert_eq!(ids(store, all_of(&tenant)).await, expected);
+    let mut found = Vec::new();
+    loop {
+        let before = found.last().copied();
+        let page = ids(store, CallQuery { before, limit: 3, ..all_of(&tenant) }).await;
+        if page.is_empty() {
+            break;
+        }
+        found.extend(page);
+    }
+    assert_eq!(found, expected);
+}
+
+/// Filters by state, tool and session find exactly what they say, alone and together.
+pub async fn filters_find_what_they_say(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let states = [
+        State::Accepted,
+        State::Held { reasons: Vec::new() },
+        finished(),
+        State::Denied { reasons: Vec::new() },
+        State::OutcomeUnknown,
+    ];
+    let mut calls: Vec<Call> = Vec::new();
+    for (index, state) in states.iter().cycle().take(20).enumerate() {
+        let mut call = accepted(&tenant);
+        call.asked.tool = tool(["a", "b"][index % 2]);
+        call.asked.session = (index % 3 == 0).then(|| "talk".parse().expect("a session"));
+        put(store, &call, None).await;
+        if !matches!(state, State::Accepted) {
+            call = in_state(&call, state.clone());
+            put(store, &call, Some(1)).await;
+        }
+        calls.push(call);
+    }
+    calls.sort_by_key(|call| std::cmp::Reverse(call.asked.id));
+    for state in states.iter().map(|state| Some(state.name())).chain([None, Some("no such")]) {
+        for tool in [None, Some("a"), Some("c")] {
+            for session in [None, Some("talk"), Some("none")] {
+                let expected: Vec<_> = calls
+                    .iter()
+                    .filter(|call| state.is_none_or(|state| call.state.name() == state))
+                    .filter(|call| tool.is_none_or(|tool| call.asked.tool.name.as_str() == tool))
+                    .filter(|call| {
+                        let of = call.asked.session.as_ref().map(|session| session.as_str());
+                        session.is_none() || of == session
+                    })
+                    .map(|call| call.asked.id)
+                    .collect();
+                let query = CallQuery {
+                    state: state.map(str::to_owned),
+                    tool: tool.map(str::to_owned),
+                    session: session.map(|session| session.parse().expect("a session")),
+                    ..all_of(&tenant)
+                };
+                let shown = format!("{query:?}");
+                assert_eq!(ids(store, query).await, expected, "{shown}");
+            }
+        }
+    }
+}
+
+/// Calls that are not final are found across tenants, oldest first, and no others.
+pub async fn unfinished_calls_are_oldest_first(store: &Arc<dyn Store>) {
+    let (one, other) = (tenant(), tenant());
+    let mut expected = several(store, &one, 3).await;
+    expected.extend(several(store, &other, 3).await);
+    expected.sort_unstable();
+    let done = accepted(&one);
+    put(store, &done, None).await;
+    put(store, &in_state(&done, finished()), Some(1)).await;
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.unfinished(after, 2).await.expect("calls");
+        assert!(page.len() <= 2);
+        let Some(last) = page.last() else { break };
+        after = Some(last.call.asked.id);
+        let ours = page.into_iter().filter(|s| [&one, &other].contains(&&s.call.asked.tenant));
+        found.extend(ours.map(|stored| stored.call.asked.id));
+    }
+    assert_eq!(found, expected);
+}
+
+/// What belongs to one tenant looks to another as if it did not exist.
+pub async fn tenants_are_walls(store: &Arc<dyn Store>) {
+    let (mine, theirs) = (tenant(), tenant());
+    let call = accepted(&theirs);
+    put(store, &call, None).await;
+    put(store, &in_state(&call, finished()), Some(1)).await;
+    let id = call.asked.id;
+    assert_eq!(store.call(&mine, id).await.expect("an answer"), None);
+    assert_eq!(store.receipt(&mine, id).await.expect("an answer"), None);
+    assert_eq!(ids(store, all_of(&mine)).await, []);
+    for call in [None, Some(id)] {
+        let query = FactQuery { tenant: Some(mine.clone()), call, after: 0, limit: 99 };
+        assert_eq!(store.facts(query).await.expect("facts"), []);
+    }
+    // The control: its owner finds all of it.
+    assert!(store.call(&theirs, id).await.expect("an answer").is_some());
+    assert!(store.receipt(&theirs, id).await.expect("an answer").is_some());
+    assert_eq!(ids(store, all_of(&theirs)).await, [id]);
+}
+
+/// No answer holds more than it was asked for, and at most a page.
+pub async fn no_answer_is_longer_than_a_page(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let calls: Vec<_> = (0..PAGE + 20).map(|_| accepted(&tenant)).collect();
+    for chunk in calls.chunks(200) {
+        let steps = chunk.iter().map(|call| {
+            let (store, step) = (Arc::clone(store), record(call, None));
+            tokio::spawn(async move { store.record(step).await })
+        });
+        for step in steps.collect::<Vec<_>>() {
+            step.await.expect("no panic").expect("a step");
+        }
+    }
+    let endless = CallQuery { limit: usize::MAX, ..all_of(&tenant) };
+    assert_eq!(ids(store, endless).await.len(), PAGE);
+    assert_eq!(ids(store, CallQuery { limit: 0, ..all_of(&tenant) }).await, []);
+    assert_eq!(store.unfinished(None, usize::MAX).await.expect("calls").len(), PAGE);
+    let query = FactQuery { tenant: Some(tenant.clone()), call: None, after: 0, limit: usize::MAX };
+    assert_eq!(store.facts(query).await.expect("facts").len(), PAGE);
+}

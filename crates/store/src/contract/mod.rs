@@ -1,0 +1,67 @@
+//! The contract of [`Store`](crate::Store), executable: one function per sentence.
+//!
+//! Each works on tenants and ids of its own, so all may run on one store, one after the other and
+//! repeatedly.
+//! Surviving a crash is not here: it takes a process to kill, so each backend has its own test.
+
+mod blobs;
+mod calls;
+mod facts;
+mod keys;
+mod lists;
+mod once;
+pub mod samples;
+mod sessions;
+
+use std::sync::Arc;
+
+pub use self::{
+    blobs::{bytes_are_found_by_digest_in_parts, what_is_refused_leaves_no_bytes},
+    calls::{
+        a_call_reads_back_whole, a_final_call_never_changes, an_id_that_exists_is_stale,
+        of_many_who_race_one_wins, stale_changes_nothing,
+    },
+    facts::{
+        a_commit_is_never_split, a_cursor_never_moves_back, facts_of_a_call_are_in_order,
+        the_newest_position_changes_with_each_commit, who_follows_the_facts_misses_none,
+    },
+    keys::{a_key_is_touched_forwards, a_key_reads_back_whole, the_first_revocation_stays},
+    lists::{
+        calls_are_listed_newest_first_page_by_page, filters_find_what_they_say,
+        no_answer_is_longer_than_a_page, tenants_are_walls, unfinished_calls_are_oldest_first,
+    },
+    once::{
+        a_day_later_the_key_is_free, an_idempotency_key_makes_one_call, of_equal_requests_one_wins,
+    },
+    sessions::{session_events_are_in_order, session_events_of_a_record_share_its_commit},
+};
+use crate::Store;
+
+/// All of it. Panics, with what was expected, where the store breaks its promise.
+pub async fn run(store: Arc<dyn Store>) {
+    a_call_reads_back_whole(&store).await;
+    stale_changes_nothing(&store).await;
+    an_id_that_exists_is_stale(&store).await;
+    a_final_call_never_changes(&store).await;
+    of_many_who_race_one_wins(&store).await;
+    an_idempotency_key_makes_one_call(&store).await;
+    a_day_later_the_key_is_free(&store).await;
+    of_equal_requests_one_wins(&store).await;
+    facts_of_a_call_are_in_order(&store).await;
+    who_follows_the_facts_misses_none(&store).await;
+    a_commit_is_never_split(&store).await;
+    the_newest_position_changes_with_each_commit(&store).await;
+    a_cursor_never_moves_back(&store).await;
+    calls_are_listed_newest_first_page_by_page(&store).await;
+    filters_find_what_they_say(&store).await;
+    unfinished_calls_are_oldest_first(&store).await;
+    tenants_are_walls(&store).await;
+    no_answer_is_longer_than_a_page(&store).await;
+    bytes_are_found_by_digest_in_parts(&store).await;
+    what_is_refused_leaves_no_bytes(&store).await;
+    a_key_reads_back_whole(&store).await;
+    the_first_revocation_stays(&store).await;
+    a_key_is_touched_forwards(&store).await;
+    session_events_are_in_order(&store).await;
+    session_events_of_a_record_share_its_commit(&store).await;
+}

@@ -1,0 +1,148 @@
+//! Calls and keys to put into a store, for its contract and for measuring it.
+
+use std::time::Duration;
+
+use ringfence_types::{
+    Asked, Bytes, Call, CallId, Decision, Digest, Fact, Finished, Idempotency, Isolation, Json,
+    KeyId, Layer, LayerState, Layers, Outcome, Produced, Reason, Receipt, Scope, Scopes, State,
+    Stream, TenantId, Timestamp, ToolRef, Truncated, Usage, Verdict,
+};
+use uuid::Uuid;
+
+use crate::{Key, Record, Version};
+
+/// 2026-01-01T00:00:00Z, when every sample happens.
+pub const AT: i64 = 1_767_225_600_000_000;
+
+/// A tenant that nobody else has.
+pub fn tenant() -> TenantId {
+    Uuid::now_v7().to_string().parse().expect("a UUID is a valid tenant")
+}
+
+/// A call that was just accepted.
+pub fn accepted(tenant: &TenantId) -> Call {
+    let args =
+        Json::parse(br#"{"text": "What is kept must be found.", "most": 20000000000000001}"#)
+            .expect("valid JSON");
+    Call {
+        asked: Asked {
+            id: CallId(Uuid::now_v7()),
+            tenant: tenant.clone(),
+            key: KeyId(Uuid::now_v7()),
+            scopes: Scopes::from(vec![Scope::Call]),
+            persona: Some("reader".parse().expect("a valid persona")),
+            session: None,
+            tool: tool("text.count"),
+            pure: true,
+            args_digest: Digest::of_json(&args),
+            inputs_hash: Digest::of(b"inputs").hex(),
+            args,
+            metadata: Json::empty_object(),
+            idempotency: None,
+            trace_id: "0123456789abcdef0123456789abcdef".to_owned(),
+            accepted_at: Timestamp::from_micros(AT),
+        },
+        decision: None,
+        state: State::Accepted,
+        changed_at: Timestamp::from_micros(AT),
+    }
+}
+
+/// The same call, some steps on.
+#[must_use]
+pub fn in_state(call: &Call, state: State) -> Call {
+    let decision = Some(decision());
+    let changed_at = call.changed_at.after(Duration::from_millis(3));
+    Call { asked: call.asked.clone(), decision, state, changed_at }
+}
+
+/// The same call with an idempotency key.
+#[must_use]
+pub fn once(mut call: Call, key: KeyId, idempotency_key: &str) -> Call {
+    call.asked.key = key;
+    let fingerprint = call.asked.args_digest;
+    call.asked.idempotency = Some(Idempotency { key: idempotency_key.to_owned(), fingerprint });
+    call
+}
+
+/// A tool of this name.
+pub fn tool(name: &str) -> ToolRef {
+    ToolRef {
+        name: name.parse().expect("a valid tool name"),
+        version: "1.2.3".to_owned(),
+        digest: Digest::of(name.as_bytes()),
+    }
+}
+
+fn decision() -> Decision {
+    Decision {
+        verdict: Verdict::Allow,
+        reasons: vec![Reason { rule: "tools.allow".into(), message: "harmless".into() }],
+        obligations: ringfence_types::Obligations::default(),
+        engine: "rego".into(),
+        policy: Digest::of(b"policy"),
+        input: Digest::of(b"input"),
+    }
+}
+
+/// The end of a call that ran, with a result.
+pub fn finished() -> State {
+    let layers = [Layer::UserNamespace, Layer::PidNamespace, Layer::Seccomp, Layer::Landlock]
+        .map(|layer| (layer, LayerState::Active("yes".into())));
+    State::Finished(Box::new(Finished {
+        produced: Produced::Result(
+            Json::parse(br#"{"words":6,"exact":123456789012345678901234567890}"#)
+                .expect("valid JSON"),
+        ),
+        outputs_hash: Digest::of(b"outputs").hex(),
+        outcome: Some(Outcome::Exited { code: 0 }),
+        stdout: Stream {
+            length: 3000,
+            digest: Some(Digest::of(b"stdout")),
+            truncated: Some(Truncated { at: 1000, dropped: 1000 }),
+        },
+        stderr: Stream::default(),
+        usage: Some(Usage { memory_peak: Some(Bytes::mib(9)), ..Usage::default() }),
+        isolation: Some(Isolation::Zygote),
+        layers: Some(Layers(layers.into())),
+        started_at: Timestamp::from_micros(AT),
+        duration: Duration::from_micros(1234),
+    }))
+}
+
+/// A step that says one thing about the call, with a receipt if it is the last.
+pub fn record(call: &Call, seen: Option<Version>) -> Record {
+    let facts = vec![fact(call, call.state.name())];
+    Record {
+        call: call.clone(),
+        seen,
+        facts,
+        receipt: Receipt::of(call),
+        blobs: Vec::new(),
+        session_events: Vec::new(),
+    }
+}
+
+/// A fact about a call.
+pub fn fact(call: &Call, kind: &str) -> Fact {
+    let data = Json::parse(br#"{"n":1}"#).expect("valid JSON");
+    Fact { kind: format!("call.{kind}"), call: call.asked.id, at: call.changed_at, data }
+}
+
+/// A key of a tenant.
+pub fn key(tenant: &TenantId, secret: &str) -> Key {
+    Key {
+        id: KeyId(Uuid::now_v7()),
+        tenant: tenant.clone(),
+        persona: Some("writer".parse().expect("a valid persona")),
+        label: "for the contract".to_owned(),
+        prefix: "rf_abc".to_owned(),
+        secret: Digest::of(format!("{tenant} {secret}").as_bytes()),
+        scopes: Scopes::from(vec![Scope::Read, Scope::Call]),
+        created_at: Timestamp::from_micros(AT),
+        created_by: Some(KeyId(Uuid::now_v7())),
+        expires_at: Some(Timestamp::from_micros(AT + 1)),
+        revoked_at: None,
+        last_used_at: None,
+    }
+}

@@ -1,0 +1,141 @@
+//! What goes in and out of the store.
+
+use ringfence_types::{
+    Call, CallId, Digest, Fact, Json, KeyId, PersonaId, Receipt, Scopes, SessionId, TenantId,
+    Timestamp,
+};
+
+/// Counts the records of a call, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u64);
+
+/// One step of a call.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// The call as it is from now on.
+    pub call: Call,
+    /// The version this step was made from; `None` for a call that is new.
+    pub seen: Option<Version>,
+    /// What became true.
+    pub facts: Vec<Fact>,
+    /// The receipt, if this is the last step.
+    pub receipt: Option<Receipt>,
+    /// Bytes that the call refers to by digest. One that is already there is left alone.
+    pub blobs: Vec<Vec<u8>>,
+    /// Appended to sessions in the same commit, so that a call's effect on its session happens
+    /// exactly once.
+    pub session_events: Vec<SessionEvent>,
+}
+
+/// A call and how often it was recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// The call.
+    pub call: Call,
+    /// Its version.
+    pub version: Version,
+}
+
+/// Which calls.
+#[derive(Debug, Clone)]
+pub struct CallQuery {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Only in the state of this name.
+    pub state: Option<String>,
+    /// Only of the tool of this name.
+    pub tool: Option<String>,
+    /// Only of this session.
+    pub session: Option<SessionId>,
+    /// Only older ones than this (ids sort by time).
+    pub before: Option<CallId>,
+    /// Most calls in the answer.
+    pub limit: usize,
+}
+
+/// Which facts.
+#[derive(Debug, Clone)]
+pub struct FactQuery {
+    /// Whose; `None` is every tenant, for readers inside the server.
+    pub tenant: Option<TenantId>,
+    /// Only about this call.
+    pub call: Option<CallId>,
+    /// Only after this position.
+    pub after: u64,
+    /// About how many.
+    pub limit: usize,
+}
+
+/// A fact and where it stands among all facts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logged {
+    /// Of its commit.
+    pub position: u64,
+    /// Among the facts of its commit, from 0.
+    pub index: u32,
+    /// Whose.
+    pub tenant: TenantId,
+    /// The fact.
+    pub fact: Fact,
+}
+
+/// A key as it is kept: what it may do, and a digest of its secret, never the secret.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    /// Its name.
+    pub id: KeyId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// The only persona it may act for.
+    pub persona: Option<PersonaId>,
+    /// What people call it.
+    pub label: String,
+    /// The first characters of the secret, to recognise it.
+    pub prefix: String,
+    /// Of the secret.
+    pub secret: Digest,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// By which key; none for the first.
+    pub created_by: Option<KeyId>,
+    /// When it ends by itself.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+    /// When it was last used, about.
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// Something that happened in a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionEvent {
+    /// Whose.
+    pub tenant: TenantId,
+    /// The session.
+    pub session: SessionId,
+    /// When.
+    pub at: Timestamp,
+    /// What, for example `canvas`.
+    pub kind: String,
+    /// Its content.
+    pub payload: Json,
+}
+
+/// Which session events.
+#[derive(Debug, Clone)]
+pub struct SessionQuery {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which session.
+    pub session: SessionId,
+    /// Only of this kind.
+    pub kind: Option<String>,
+    /// Only after this position.
+    pub after: u64,
+    /// The newest instead of the oldest, still in order.
+    pub last: bool,
+    /// At most so many.
+    pub limit: usize,
+}

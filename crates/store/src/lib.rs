@@ -1,0 +1,114 @@
+//! Durable state: calls, facts, receipts, keys, session events, and the bytes they refer to.
+//!
+//! The trait is small and knows what a call is, never why it changes. Backends pass one contract
+//! suite (`contract`), which is the trait's documentation made executable.
+
+pub mod contract;
+mod data;
+mod error;
+mod sqlite;
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use ringfence_types::{CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
+use tokio::sync::watch;
+
+pub use self::{
+    data::{
+        CallQuery, FactQuery, Key, Logged, Record, SessionEvent, SessionQuery, Stored, Version,
+    },
+    error::Error,
+    sqlite::SqliteStore,
+};
+
+/// Durable state.
+///
+/// Contract (checked by `contract` for every backend):
+/// - **Durable.** What [`Store::record`] acknowledged survives `kill -9` and a power cut.
+/// - **One commit.** Call, facts, receipt, blobs, session events and the idempotency key of a
+///   [`Record`] become visible together or not at all.
+/// - **Compare and set.** A record whose `seen` is not the current version fails with
+///   [`Error::Stale`] and changes nothing; so does an insert of an id that exists.
+/// - **Final is final.** A call in a final state never changes again: [`Error::Stale`].
+/// - **Once.** A second call with the same key and idempotency key within [`IDEMPOTENCY_SECS`]
+///   fails with [`Error::Repeated`] and changes nothing.
+/// - **Facts are ordered.** Positions grow with every commit; a reader that has seen position `n`
+///   never later finds a smaller one that is new to it. Facts of one call are in the order of its
+///   records.
+/// - **Tenants are walls.** A read names its tenant and finds nothing of any other.
+/// - **Bounded.** No answer holds more than it was asked for, and at most [`PAGE`] items.
+#[async_trait]
+pub trait Store: Debug + Send + Sync + 'static {
+    /// Writes one step of a call.
+    async fn record(&self, record: Record) -> Result<Version, Error>;
+
+    /// One call.
+    async fn call(&self, tenant: &TenantId, id: CallId) -> Result<Option<Stored>, Error>;
+
+    /// Calls of a tenant, newest first.
+    async fn calls(&self, query: CallQuery) -> Result<Vec<Stored>, Error>;
+
+    /// Calls of every tenant that are not final, oldest first, after the given id.
+    async fn unfinished(&self, after: Option<CallId>, limit: usize) -> Result<Vec<Stored>, Error>;
+
+    /// The call that used an idempotency key within [`IDEMPOTENCY_SECS`] before `now`.
+    async fn idempotent(
+        &self,
+        key: KeyId,
+        idempotency_key: &str,
+        now: Timestamp,
+    ) -> Result<Option<Stored>, Error>;
+
+    /// The receipt of a call that came to its end.
+    async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error>;
+
+    /// Facts after a position, oldest first. A commit's facts are never split between answers, so
+    /// an answer may hold a few more than `limit`.
+    async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error>;
+
+    /// The position of the newest commit; changes with each one.
+    fn newest(&self) -> watch::Receiver<u64>;
+
+    /// Bytes of a blob, from `offset`, at most `limit`; `None` if there is no such blob.
+    async fn blob(&self, digest: Digest, offset: u64, limit: u64)
+    -> Result<Option<Vec<u8>>, Error>;
+
+    /// How far a named reader of the facts has come; 0 at first.
+    async fn cursor(&self, name: &str) -> Result<u64, Error>;
+
+    /// Remembers how far it has come; never moves back.
+    async fn set_cursor(&self, name: &str, position: u64) -> Result<(), Error>;
+
+    /// Adds a key.
+    async fn add_key(&self, key: Key) -> Result<(), Error>;
+
+    /// Keys of a tenant, or of all, oldest first.
+    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error>;
+
+    /// The key whose secret has this digest, revoked and expired ones included.
+    async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error>;
+
+    /// Revokes a key; `false` if the tenant has no such key. The first revocation stays on record.
+    async fn revoke_key(
+        &self,
+        tenant: Option<&TenantId>,
+        id: KeyId,
+        at: Timestamp,
+    ) -> Result<bool, Error>;
+
+    /// Remembers when keys were last used; never moves back, unknown keys are ignored.
+    async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error>;
+
+    /// Appends to a session's events and says at which position.
+    async fn append_session_event(&self, event: SessionEvent) -> Result<u64, Error>;
+
+    /// Events of a session after a position, oldest first; with `last`, the newest ones instead.
+    async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error>;
+}
+
+/// Most items in one answer.
+pub const PAGE: usize = 1_000;
+
+/// How long an idempotency key is remembered: one day.
+pub const IDEMPOTENCY_SECS: u64 = 86_400;

@@ -1,0 +1,112 @@
+//! Keys. There are few, so nothing here is hurried.
+
+use ringfence_sqlite::Db;
+use ringfence_types::{Digest, KeyId, TenantId, Timestamp};
+use rusqlite::{OptionalExtension as _, Row, params};
+
+use super::rows;
+use crate::{Error, Key};
+
+const COLUMNS: &str = "SELECT id, tenant, persona, label, prefix, secret, scopes, created_at, \
+                       created_by, expires_at, revoked_at, last_used_at FROM keys";
+
+/// A second key with the same id or the same secret is [`Error::Stale`].
+pub(super) async fn add(db: &Db, key: Key) -> Result<(), Error> {
+    let scopes = rows::json(&key.scopes)?;
+    db.write(move |connection| {
+        let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
+        let added = connection.execute(
+            "INSERT INTO keys (id, tenant, persona, label, prefix, secret, scopes, created_at,
+                               created_by, expires_at, revoked_at, last_used_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING",
+            params![
+                key.id.0.as_bytes(),
+                key.tenant.as_str(),
+                key.persona.as_ref().map(|persona| persona.as_str()),
+                key.label,
+                key.prefix,
+                key.secret.as_bytes(),
+                scopes,
+                key.created_at.as_micros(),
+                key.created_by.as_ref().map(|by| by.0.as_bytes()),
+                micros(key.expires_at),
+                micros(key.revoked_at),
+                micros(key.last_used_at),
+            ],
+        )?;
+        if added == 1 { Ok(()) } else { Err(Error::Stale) }
+    })
+    .await
+}
+
+pub(super) async fn list(db: &Db, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
+    let tenant = tenant.cloned();
+    db.read(move |connection| {
+        let sql = format!("{COLUMNS} WHERE ?1 IS NULL OR tenant = ?1 ORDER BY created_at, id");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let tenant = tenant.as_ref().map(TenantId::as_str);
+        let keys = statement.query_map([tenant], key)?.collect::<Result<_, _>>()?;
+        Ok(keys)
+    })
+    .await
+}
+
+pub(super) async fn by_secret(db: &Db, secret: Digest) -> Result<Option<Key>, Error> {
+    db.read(move |connection| {
+        let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE secret = ?1"))?;
+        Ok(statement.query_row([secret.as_bytes()], key).optional()?)
+    })
+    .await
+}
+
+pub(super) async fn revoke(
+    db: &Db,
+    tenant: Option<&TenantId>,
+    id: KeyId,
+    at: Timestamp,
+) -> Result<bool, Error> {
+    let tenant = tenant.cloned();
+    db.write(move |connection| {
+        let revoked = connection.execute(
+            "UPDATE keys SET revoked_at = coalesce(revoked_at, ?1)
+             WHERE id = ?2 AND (?3 IS NULL OR tenant = ?3)",
+            params![at.as_micros(), id.0.as_bytes(), tenant.as_ref().map(TenantId::as_str)],
+        )?;
+        Ok(revoked > 0)
+    })
+    .await
+}
+
+pub(super) async fn touch(db: &Db, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
+    db.write(move |connection| {
+        let mut statement = connection.prepare_cached(
+            "UPDATE keys SET last_used_at = ?1
+             WHERE id = ?2 AND (last_used_at IS NULL OR last_used_at < ?1)",
+        )?;
+        for (id, at) in &used {
+            statement.execute(params![at.as_micros(), id.0.as_bytes()])?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
+    let has =
+        |index: usize| row.get_ref(index).map(|value| value != rusqlite::types::ValueRef::Null);
+    let timestamp = |index: usize| has(index)?.then(|| rows::timestamp(row, index)).transpose();
+    Ok(Key {
+        id: KeyId(rows::uuid(row, 0)?),
+        tenant: rows::name(row, 1)?,
+        persona: has(2)?.then(|| rows::name(row, 2)).transpose()?,
+        label: row.get(3)?,
+        prefix: row.get(4)?,
+        secret: rows::digest(row, 5)?,
+        scopes: rows::parsed(row, 6)?,
+        created_at: rows::timestamp(row, 7)?,
+        created_by: has(8)?.then(|| rows::uuid(row, 8)).transpose()?.map(KeyId),
+        expires_at: timestamp(9)?,
+        revoked_at: timestamp(10)?,
+        last_used_at: timestamp(11)?,
+    })
+}

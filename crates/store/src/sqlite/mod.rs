@@ -1,0 +1,138 @@
+//! The store in one SQLite file, with large blobs in a folder beside it.
+//!
+//! Values are turned into rows before the work is queued, on the caller's thread; the one writer
+//! only binds and steps.
+
+mod blobs;
+mod calls;
+mod facts;
+mod files;
+mod keys;
+mod record;
+mod rows;
+mod sessions;
+
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use ringfence_sqlite::Db;
+use ringfence_types::{CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
+use tokio::sync::watch;
+
+use self::files::Files;
+use crate::{
+    CallQuery, Error, FactQuery, Key, Logged, Record, SessionEvent, SessionQuery, Store, Stored,
+    Version,
+};
+
+/// Its history; see [`Db::migrate`].
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+
+/// The store in one SQLite file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    db: Db,
+    files: Arc<Files>,
+    newest: Arc<watch::Sender<u64>>,
+}
+
+impl SqliteStore {
+    /// Brings the tables up to date and removes what a crash left in the folder of blobs.
+    pub async fn open(db: Db, blobs: &Path) -> Result<Self, Error> {
+        db.migrate("store", MIGRATIONS).await?;
+        let files = Arc::new(Files::open(blobs).map_err(Error::backend("open the blobs"))?);
+        blobs::sweep(&db, &files).await?;
+        let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
+        Ok(Self { db, files, newest })
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn record(&self, record: Record) -> Result<Version, Error> {
+        record::record(self, record).await
+    }
+
+    async fn call(&self, tenant: &TenantId, id: CallId) -> Result<Option<Stored>, Error> {
+        calls::one(&self.db, tenant, id).await
+    }
+
+    async fn calls(&self, query: CallQuery) -> Result<Vec<Stored>, Error> {
+        calls::list(&self.db, query).await
+    }
+
+    async fn unfinished(&self, after: Option<CallId>, limit: usize) -> Result<Vec<Stored>, Error> {
+        calls::unfinished(&self.db, after, limit).await
+    }
+
+    async fn idempotent(
+        &self,
+        key: KeyId,
+        idempotency_key: &str,
+        now: Timestamp,
+    ) -> Result<Option<Stored>, Error> {
+        calls::idempotent(&self.db, key, idempotency_key, now).await
+    }
+
+    async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error> {
+        calls::receipt(&self.db, tenant, id).await
+    }
+
+    async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error> {
+        facts::list(&self.db, query).await
+    }
+
+    fn newest(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    async fn blob(
+        &self,
+        digest: Digest,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        blobs::read(&self.db, &self.files, digest, offset, limit).await
+    }
+
+    async fn cursor(&self, name: &str) -> Result<u64, Error> {
+        facts::cursor(&self.db, name).await
+    }
+
+    async fn set_cursor(&self, name: &str, position: u64) -> Result<(), Error> {
+        facts::set_cursor(&self.db, name, position).await
+    }
+
+    async fn add_key(&self, key: Key) -> Result<(), Error> {
+        keys::add(&self.db, key).await
+    }
+
+    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
+        keys::list(&self.db, tenant).await
+    }
+
+    async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error> {
+        keys::by_secret(&self.db, secret).await
+    }
+
+    async fn revoke_key(
+        &self,
+        tenant: Option<&TenantId>,
+        id: KeyId,
+        at: Timestamp,
+    ) -> Result<bool, Error> {
+        keys::revoke(&self.db, tenant, id, at).await
+    }
+
+    async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
+        keys::touch(&self.db, used).await
+    }
+
+    async fn append_session_event(&self, event: SessionEvent) -> Result<u64, Error> {
+        sessions::append(&self.db, event).await
+    }
+
+    async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error> {
+        sessions::list(&self.db, query).await
+    }
+}

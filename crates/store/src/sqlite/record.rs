@@ -1,0 +1,245 @@
+//! One step of a call, as rows.
+
+use std::sync::Arc;
+
+use ringfence_sqlite::Connection;
+use ringfence_types::{CallId, Digest};
+use rusqlite::{OptionalExtension as _, params};
+use uuid::Uuid;
+
+use super::{SqliteStore, blobs, files::Held, rows, sessions};
+use crate::{Error, IDEMPOTENCY_SECS, Record, SessionEvent, Version};
+
+/// Expired idempotency keys that a new one sweeps away. More than one, so that they run out.
+const FORGET: i64 = 2;
+
+/// A step, ready to be bound.
+struct Step {
+    id: Uuid,
+    tenant: String,
+    tool: String,
+    session: Option<String>,
+    state: &'static str,
+    open: bool,
+    seen: Option<i64>,
+    /// Only for a new call.
+    asked: Option<String>,
+    now: String,
+    idempotency: Option<Once>,
+    facts: String,
+    receipt: Option<String>,
+    blobs: Vec<Blob>,
+    session_events: Vec<SessionEvent>,
+}
+
+/// The client's key for doing this once.
+struct Once {
+    key: Uuid,
+    idempotency_key: String,
+    at: i64,
+}
+
+struct Blob {
+    digest: Digest,
+    size: i64,
+    /// None if they are in a file.
+    bytes: Option<Vec<u8>>,
+}
+
+/// What a commit leaves behind.
+struct Done {
+    version: Version,
+    position: u64,
+}
+
+pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Version, Error> {
+    let (blobs, held) = place(store, std::mem::take(&mut record.blobs)).await?;
+    let session_events = std::mem::take(&mut record.session_events);
+    let step = Step { blobs, session_events, ..step(&record)? };
+    drop(record);
+    let newest = Arc::clone(&store.newest);
+    let done = store.db.write_then(
+        move |connection| step.write(connection),
+        move |done: &Done| {
+            // Whatever else becomes of the step drops this unkept, and the files go.
+            if let Some(held) = held {
+                held.keep();
+            }
+            newest.send_replace(done.position);
+        },
+    );
+    done.await.map(|done| done.version)
+}
+
+/// Large blobs go to files before the transaction, which then only names them.
+async fn place(
+    store: &SqliteStore,
+    blobs: Vec<Vec<u8>>,
+) -> Result<(Vec<Blob>, Option<Held>), Error> {
+    let digested: Vec<_> = blobs.into_iter().map(|bytes| (Digest::of(&bytes), bytes)).collect();
+    let (small, large): (Vec<_>, Vec<_>) =
+        digested.into_iter().partition(|(_, bytes)| bytes.len() <= blobs::INLINE);
+    let mut rows: Vec<_> = small
+        .into_iter()
+        .map(|(digest, bytes)| Blob { digest, size: bytes.len() as i64, bytes: Some(bytes) })
+        .collect();
+    if large.is_empty() {
+        return Ok((rows, None));
+    }
+    rows.extend(large.iter().map(|(digest, bytes)| Blob {
+        digest: *digest,
+        size: bytes.len() as i64,
+        bytes: None,
+    }));
+    let held = blobs::hold(&store.files, large).await?;
+    Ok((rows, Some(held)))
+}
+
+fn step(record: &Record) -> Result<Step, Error> {
+    let asked = &record.call.asked;
+    let once = asked.idempotency.as_ref().map(|idempotency| Once {
+        key: asked.key.0,
+        idempotency_key: idempotency.key.clone(),
+        at: asked.accepted_at.as_micros(),
+    });
+    Ok(Step {
+        id: asked.id.0,
+        tenant: asked.tenant.to_string(),
+        tool: asked.tool.name.to_string(),
+        session: asked.session.as_ref().map(ToString::to_string),
+        state: record.call.state.name(),
+        open: !record.call.state.is_final(),
+        seen: record.seen.map(|version| rows::position(version.0)),
+        asked: record.seen.is_none().then(|| rows::json(asked)).transpose()?,
+        now: rows::now(&record.call)?,
+        idempotency: once,
+        facts: rows::json(&record.facts)?,
+        receipt: record.receipt.as_ref().map(rows::json).transpose()?,
+        blobs: Vec::new(),
+        session_events: Vec::new(),
+    })
+}
+
+impl Step {
+    /// Checks come first, so that a refusal has changed nothing and costs the batch nothing.
+    fn write(&self, connection: &Connection) -> Result<Done, Error> {
+        let (seq, version) = match (self.seen, &self.asked) {
+            (Some(seen), _) => self.update(connection, seen)?,
+            (None, Some(asked)) => self.insert(connection, asked)?,
+            (None, None) => return Err(Error::Stale),
+        };
+        if let Some(receipt) = &self.receipt {
+            connection
+                .prepare_cached("INSERT INTO receipts (seq, receipt) VALUES (?1, ?2)")?
+                .execute(params![seq, receipt])?;
+        }
+        self.blobs.iter().try_for_each(|blob| blob.insert(connection))?;
+        for event in &self.session_events {
+            sessions::insert(connection, event)?;
+        }
+        let position = connection
+            .prepare_cached("INSERT INTO facts (call, tenant, facts) VALUES (?1, ?2, ?3)")?
+            .insert(params![seq, self.tenant, self.facts])?;
+        Ok(Done { version: Version(version.cast_unsigned()), position: position.cast_unsigned() })
+    }
+
+    fn update(&self, connection: &Connection, seen: i64) -> Result<(i64, i64), Error> {
+        connection
+            .prepare_cached(
+                "UPDATE calls SET state = ?1, open = ?2, version = version + 1, now = ?3
+                 WHERE id = ?4 AND tenant = ?5 AND version = ?6 AND open = 1
+                 RETURNING seq, version",
+            )?
+            .query_row(
+                params![self.state, self.open, self.now, self.id.as_bytes(), self.tenant, seen],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()?
+            .ok_or(Error::Stale)
+    }
+
+    fn insert(&self, connection: &Connection, asked: &str) -> Result<(i64, i64), Error> {
+        if let Some(once) = &self.idempotency {
+            once.check(connection)?;
+        }
+        let inserted = connection
+            .prepare_cached(
+                "INSERT INTO calls (id, tenant, tool, session, state, open, version, now)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7) ON CONFLICT (id) DO NOTHING",
+            )?
+            .execute(params![
+                self.id.as_bytes(),
+                self.tenant,
+                self.tool,
+                self.session,
+                self.state,
+                self.open,
+                self.now
+            ])?;
+        if inserted == 0 {
+            return Err(Error::Stale);
+        }
+        let seq = connection.last_insert_rowid();
+        connection
+            .prepare_cached("INSERT INTO asked (seq, asked) VALUES (?1, ?2)")?
+            .execute(params![seq, asked])?;
+        if let Some(once) = &self.idempotency {
+            once.insert(connection, seq)?;
+        }
+        Ok((seq, 1))
+    }
+}
+
+impl Once {
+    /// The latest moment that is too long ago to count.
+    fn horizon(&self) -> i64 {
+        horizon(self.at)
+    }
+
+    fn check(&self, connection: &Connection) -> Result<(), Error> {
+        let used = connection
+            .prepare_cached(
+                "SELECT calls.id FROM idempotency JOIN calls ON calls.seq = idempotency.seq
+                 WHERE key = ?1 AND idempotency_key = ?2 AND at > ?3",
+            )?
+            .query_row(params![self.key.as_bytes(), self.idempotency_key, self.horizon()], |row| {
+                rows::uuid(row, 0)
+            })
+            .optional()?;
+        used.map_or(Ok(()), |id| Err(Error::Repeated(CallId(id))))
+    }
+
+    fn insert(&self, connection: &Connection, seq: i64) -> Result<(), Error> {
+        connection
+            .prepare_cached(
+                "DELETE FROM idempotency WHERE seq IN
+                 (SELECT seq FROM idempotency ORDER BY seq LIMIT ?1) AND at <= ?2",
+            )?
+            .execute(params![FORGET, self.horizon()])?;
+        // One that has expired and was not swept yet gives way.
+        connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO idempotency (seq, key, idempotency_key, at)
+                 VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![seq, self.key.as_bytes(), self.idempotency_key, self.at])?;
+        Ok(())
+    }
+}
+
+/// Of an idempotency key that is used at `now`.
+pub(super) const fn horizon(now: i64) -> i64 {
+    now.saturating_sub(IDEMPOTENCY_SECS as i64 * 1_000_000)
+}
+
+impl Blob {
+    fn insert(&self, connection: &Connection) -> Result<(), Error> {
+        connection
+            .prepare_cached(
+                "INSERT INTO blobs (digest, size, bytes) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (digest) DO NOTHING",
+            )?
+            .execute(params![self.digest.as_bytes(), self.size, self.bytes])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! Between values and columns.
+
+use ringfence_types::{Asked, Call, Decision, Digest, State, Timestamp};
+use rusqlite::{Row, types::Type};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use uuid::Uuid;
+
+use crate::{Error, PAGE, Stored, Version};
+
+/// The part of a call that changes.
+#[derive(Serialize)]
+struct Now<'a> {
+    decision: &'a Option<Decision>,
+    state: &'a State,
+    changed_at: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct OwnedNow {
+    decision: Option<Decision>,
+    state: State,
+    changed_at: Timestamp,
+}
+
+/// The text of the part that changes.
+pub(super) fn now(call: &Call) -> Result<String, Error> {
+    let Call { decision, state, changed_at, .. } = call;
+    json(&Now { decision, state, changed_at: *changed_at })
+}
+
+/// The text of a value of ours.
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(Error::backend("write a value as JSON"))
+}
+
+/// Columns of every query for calls, in the order that [`stored`] reads.
+pub(super) const STORED: &str =
+    "SELECT asked.asked, calls.now, calls.version FROM calls JOIN asked ON asked.seq = calls.seq";
+
+/// A call from the columns of [`STORED`].
+pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    let asked: Asked = parsed(row, 0)?;
+    let OwnedNow { decision, state, changed_at } = parsed(row, 1)?;
+    let version = Version(row.get::<_, i64>(2)?.cast_unsigned());
+    Ok(Stored { call: Call { asked, decision, state, changed_at }, version })
+}
+
+/// A column of JSON as a value of ours.
+pub(super) fn parsed<T: DeserializeOwned>(row: &Row<'_>, index: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(index)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| unreadable(index, error))
+}
+
+/// A column of text as a name.
+pub(super) fn name<T>(row: &Row<'_>, index: usize) -> rusqlite::Result<T>
+where
+    T: std::str::FromStr,
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    row.get_ref(index)?.as_str()?.parse().map_err(|error| unreadable(index, error))
+}
+
+/// A column of 32 bytes.
+pub(super) fn digest(row: &Row<'_>, index: usize) -> rusqlite::Result<Digest> {
+    row.get::<_, [u8; 32]>(index).map(Digest::from_bytes)
+}
+
+/// A column of 16 bytes.
+pub(super) fn uuid(row: &Row<'_>, index: usize) -> rusqlite::Result<Uuid> {
+    row.get::<_, [u8; 16]>(index).map(Uuid::from_bytes)
+}
+
+/// A column of microseconds.
+pub(super) fn timestamp(row: &Row<'_>, index: usize) -> rusqlite::Result<Timestamp> {
+    row.get(index).map(Timestamp::from_micros)
+}
+
+fn unreadable(
+    index: usize,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(error))
+}
+
+/// A limit as SQL takes it, never above [`PAGE`].
+pub(super) fn page(limit: usize) -> i64 {
+    limit.min(PAGE) as i64
+}
+
+/// A position as SQL keeps it. One beyond what can exist finds nothing, as it should.
+pub(super) fn position(position: u64) -> i64 {
+    i64::try_from(position).unwrap_or(i64::MAX)
+}
+
+impl Error {
+    /// For `map_err` on a failure of the backend.
+    pub(crate) fn backend<E>(doing: &'static str) -> impl Fn(E) -> Self
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        move |source| Error::Backend { doing, source: Box::new(source) }
+    }
+}
+
+impl From<ringfence_sqlite::Error> for Error {
+    fn from(error: ringfence_sqlite::Error) -> Self {
+        match error {
+            ringfence_sqlite::Error::Busy => Error::Busy,
+            other => Error::Backend { doing: "use the database", source: Box::new(other) },
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        Error::Backend { doing: "query the database", source: Box::new(error) }
+    }
+}

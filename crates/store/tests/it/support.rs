@@ -1,0 +1,17 @@
+//! A store in a folder of its own.
+
+use std::{path::Path, sync::Arc};
+
+use ringfence_sqlite::{Db, Options};
+use ringfence_store::{SqliteStore, Store};
+
+/// Opens the store of a folder, or makes it.
+pub(crate) async fn open(folder: &Path) -> (Db, Arc<dyn Store>) {
+    open_with(folder, &Options::default()).await
+}
+
+pub(crate) async fn open_with(folder: &Path, options: &Options) -> (Db, Arc<dyn Store>) {
+    let db = Db::open(&folder.join("data.db"), options).unwrap();
+    let store = SqliteStore::open(db.clone(), &folder.join("blobs")).await.unwrap();
+    (db, Arc::new(store))
+}
