@@ -1,0 +1,138 @@
+//! From an answer to a decision, and to the proof that it was made.
+
+use std::error::Error;
+
+use ringfence_types::{CallId, Decision, Digest, Obligations, Reason, Verdict};
+
+use crate::{Answer, Engine, Input, Unavailable};
+
+/// The rule that a decision names when there was no answer.
+pub const POLICY_UNAVAILABLE: &str = "policy_unavailable";
+
+/// Proof that policy allowed one call of one tool with these arguments.
+///
+/// Only [`decide`] makes one, it is used up by whoever runs the call, and it cannot be copied:
+///
+/// ```compile_fail,E0451
+/// fn forge(call: ringfence_types::CallId, any: ringfence_types::Digest) -> ringfence_policy::Permit {
+///     ringfence_policy::Permit { call, tool: any, args: any, obligations: Default::default() }
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// fn twice(permit: ringfence_policy::Permit) -> [ringfence_policy::Permit; 2] {
+///     [permit.clone(), permit]
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// fn from_the_wire(text: &str) -> ringfence_policy::Permit {
+///     serde_json::from_str(text).unwrap()
+/// }
+/// ```
+///
+/// Reading one is for everybody:
+///
+/// ```
+/// fn is_for(permit: &ringfence_policy::Permit, call: ringfence_types::CallId) -> bool {
+///     permit.call() == call
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use = "an allowed call is run, or its permit is dropped on purpose"]
+pub struct Permit {
+    call: CallId,
+    tool: Digest,
+    args: Digest,
+    obligations: Obligations,
+}
+
+impl Permit {
+    /// The one call.
+    pub const fn call(&self) -> CallId {
+        self.call
+    }
+
+    /// Of the tool that was judged.
+    pub const fn tool(&self) -> Digest {
+        self.tool
+    }
+
+    /// Of the arguments that were judged, in canonical form.
+    pub const fn args(&self) -> Digest {
+        self.args
+    }
+
+    /// What the run must keep to.
+    pub const fn obligations(&self) -> &Obligations {
+        &self.obligations
+    }
+}
+
+/// What was decided about a call.
+#[derive(Debug)]
+pub enum Decided {
+    /// It may run.
+    Allow(Permit, Decision),
+    /// It waits.
+    Hold(Decision),
+    /// It may not run.
+    Deny(Decision),
+}
+
+impl Decided {
+    /// What is kept of it.
+    pub const fn decision(&self) -> &Decision {
+        match self {
+            Decided::Allow(_, decision) | Decided::Hold(decision) | Decided::Deny(decision) => {
+                decision
+            }
+        }
+    }
+}
+
+/// Asks `engine` about `input`. Without an answer the call is held: fail closed, but visible.
+pub async fn decide(engine: &dyn Engine, input: &Input) -> Decided {
+    let answer = match engine.evaluate(input).await {
+        Ok(answer) => answer,
+        Err(unavailable) => parked(engine, &unavailable),
+    };
+    let decision = Decision {
+        verdict: answer.verdict,
+        reasons: answer.reasons,
+        obligations: answer.obligations,
+        engine: engine.name().to_owned(),
+        policy: answer.policy,
+        input: input.digest(),
+    };
+    match decision.verdict {
+        Verdict::Allow => Decided::Allow(permit(input, &decision), decision),
+        Verdict::Hold => Decided::Hold(decision),
+        Verdict::Deny => Decided::Deny(decision),
+    }
+}
+
+fn permit(input: &Input, decision: &Decision) -> Permit {
+    Permit {
+        call: input.call_id,
+        tool: input.tool.digest,
+        args: Digest::of_json(&input.args),
+        obligations: decision.obligations.clone(),
+    }
+}
+
+fn parked(engine: &dyn Engine, unavailable: &Unavailable) -> Answer {
+    tracing::warn!(
+        engine = engine.name(),
+        error = %unavailable,
+        cause = unavailable.source().map(tracing::field::display),
+        "no answer from policy: the call is held"
+    );
+    let message = format!("{unavailable}; the call waits until the policy answers");
+    Answer {
+        verdict: Verdict::Hold,
+        reasons: vec![Reason { rule: POLICY_UNAVAILABLE.to_owned(), message }],
+        obligations: Obligations::default(),
+        policy: engine.revision(),
+    }
+}

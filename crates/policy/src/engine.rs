@@ -1,0 +1,88 @@
+//! The seam: whatever knows the rules.
+
+use std::{error, fmt};
+
+use async_trait::async_trait;
+use ringfence_types::{Digest, Obligations, Reason, Verdict};
+
+use crate::Input;
+
+/// Something that judges documents.
+///
+/// Contract (checked by [`contract::run`](crate::contract::run) for every engine):
+/// - *pure*: under the same rules, the same document has the same answer;
+/// - *closed*: what the rules leave undefined, or what is not understood, is [`Unavailable`] or a
+///   deny, never an allow;
+/// - *bounded*: it answers or gives up within [`contract::PATIENCE`](crate::contract::PATIENCE),
+///   whatever the document holds and whatever the rules do, and blocks no other task meanwhile;
+/// - *named*: an answer carries the digest of the rules that gave it.
+#[async_trait]
+pub trait Engine: fmt::Debug + Send + Sync + 'static {
+    /// What it is called in decisions.
+    fn name(&self) -> &str;
+
+    /// Of the rules in force, as far as known: what a decision names when there is no answer.
+    fn revision(&self) -> Digest;
+
+    /// What the rules say about this document.
+    async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable>;
+}
+
+/// What the rules said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Why.
+    pub reasons: Vec<Reason>,
+    /// What an allowed call must keep to.
+    pub obligations: Obligations,
+    /// Of the rules that said so.
+    pub policy: Digest,
+}
+
+/// There is no answer. The call is parked, not denied: nobody decided about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{trouble}")]
+pub struct Unavailable {
+    /// What is wrong, as anyone may know it.
+    pub trouble: Trouble,
+    /// The cause, for operators: it may quote rules.
+    #[source]
+    pub cause: Option<Box<dyn error::Error + Send + Sync>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Trouble {
+    /// Evaluation was cut off.
+    #[error("the policy took too long")]
+    Slow,
+    /// More calls wait for an answer than may wait.
+    #[error("too many calls wait for the policy")]
+    Busy,
+    /// The rules say nothing.
+    #[error("the policy has no decision for this call")]
+    Undefined,
+    /// The rules say something that is not a decision.
+    #[error("the policy gave an answer that is not a decision")]
+    Malformed,
+    /// Evaluation failed.
+    #[error("the policy failed")]
+    Failed,
+}
+
+impl Unavailable {
+    /// Without more to say.
+    pub const fn new(trouble: Trouble) -> Self {
+        Self { trouble, cause: None }
+    }
+
+    /// Because of something.
+    pub fn because(
+        trouble: Trouble,
+        cause: impl Into<Box<dyn error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { trouble, cause: Some(cause.into()) }
+    }
+}

@@ -1,0 +1,144 @@
+//! The document that is judged.
+//!
+//! Invariant: it is written with sorted keys and canonical arguments, so its text is its RFC 8785
+//! form, and the digest in a decision is the digest of exactly what the rules saw.
+
+use ringfence_types::{
+    Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, Scopes, SessionId, TenantId, Timestamp,
+    Tool, ToolName, json::canonical,
+};
+use serde::{Deserialize, Serialize, Serializer, ser};
+use serde_json::value::RawValue;
+
+// The fields of each struct stay in alphabetical order: that is what makes the text canonical.
+
+/// Everything that rules may look at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// What is about to happen.
+    pub action: Action,
+    /// What a person said about this call, if one was asked.
+    pub approval: Option<Approval>,
+    /// The real arguments.
+    #[serde(serialize_with = "canonically")]
+    pub args: Json,
+    /// The call.
+    pub call_id: CallId,
+    /// Data of the client's. Nobody checked it, so rules must not trust it.
+    #[serde(serialize_with = "canonically")]
+    pub metadata: Json,
+    /// On whose behalf.
+    pub persona_id: Option<PersonaId>,
+    /// Who is asking.
+    pub principal: Subject,
+    /// What the call belongs to.
+    pub session_id: Option<SessionId>,
+    /// Whose call it is.
+    pub tenant: TenantId,
+    /// When it is judged. Rules have no other clock.
+    pub time: Timestamp,
+    /// What would run.
+    pub tool: ToolFacts,
+}
+
+/// What is about to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// A tool runs.
+    #[serde(rename = "tool.execute")]
+    ToolExecute,
+}
+
+/// A person's yes to exactly what they were shown. A no ends the call and is never judged again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approval {
+    /// The key of the person.
+    pub by: KeyId,
+    /// When they said so.
+    pub decided_at: Timestamp,
+    /// Of what they were shown.
+    pub shown: Digest,
+}
+
+/// Who is asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subject {
+    /// The key.
+    pub key: KeyId,
+    /// What it may do.
+    pub scopes: Scopes,
+}
+
+/// What rules may know of a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolFacts {
+    /// Of everything that makes it what it is.
+    pub digest: Digest,
+    /// Its name.
+    pub name: ToolName,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Whether it has no effect outside its sandbox.
+    pub pure: bool,
+    /// Whether its author wants a person to decide about every call.
+    pub requires_approval: bool,
+    /// What it may do.
+    pub safety_flags: Vec<String>,
+    /// For finding it.
+    pub tags: Vec<String>,
+    /// Three numbers with dots.
+    pub version: String,
+}
+
+impl Input {
+    /// The document about an accepted call of `tool`, without an approval.
+    pub fn tool_execute(asked: &Asked, tool: &Tool, scopes: &Scopes, time: Timestamp) -> Self {
+        Self {
+            action: Action::ToolExecute,
+            approval: None,
+            args: asked.args.clone(),
+            call_id: asked.id,
+            metadata: asked.metadata.clone(),
+            persona_id: asked.persona.clone(),
+            principal: Subject { key: asked.key, scopes: scopes.clone() },
+            session_id: asked.session.clone(),
+            tenant: asked.tenant.clone(),
+            time,
+            tool: ToolFacts::from(tool),
+        }
+    }
+
+    /// Its canonical text.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("plain data with text keys can be written")
+    }
+
+    /// Of its canonical text.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.text().as_bytes())
+    }
+}
+
+impl From<&Tool> for ToolFacts {
+    fn from(tool: &Tool) -> Self {
+        Self {
+            digest: tool.digest,
+            name: tool.name.clone(),
+            origin: tool.origin,
+            pure: tool.is_pure(),
+            requires_approval: tool.requires_approval,
+            safety_flags: tool.safety_flags.clone(),
+            tags: tool.tags.clone(),
+            version: tool.version.clone(),
+        }
+    }
+}
+
+fn canonically<S: Serializer>(json: &Json, serializer: S) -> Result<S::Ok, S::Error> {
+    let raw = RawValue::from_string(canonical::jcs(json)).map_err(ser::Error::custom)?;
+    raw.serialize(serializer)
+}

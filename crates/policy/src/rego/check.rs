@@ -1,0 +1,201 @@
+//! What rules may not do, found before they are in force.
+//!
+//! Evaluation is cut off by a clock that ticks between steps. What that clock cannot stop is
+//! refused here: functions that call themselves, and built-in functions that make much out of
+//! little. What would make the same document judged differently twice is refused as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regorus::unstable::{BUILTINS, Expr, Import, Module, Ref, Rule, RuleHead, Span};
+
+use super::{
+    problem::Problem,
+    syntax::{self, Found, Path},
+};
+
+/// Most rules. Each may need the one before it, and each level takes stack.
+pub(super) const RULES: usize = 1000;
+/// The widest padding in a `sprintf` format, in digits.
+const WIDTH_DIGITS: usize = 3;
+
+/// Built-in functions that are not available, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("http.send", "rules cannot reach the network"),
+    ("net.lookup_ip_addr", "rules cannot reach the network"),
+    ("opa.runtime", "rules see the document and nothing else"),
+    ("rand.intn", "the same document must have the same decision"),
+    ("time.now_ns", "the same document must have the same decision: use input.time"),
+    ("uuid.rfc4122", "the same document must have the same decision"),
+    ("bits.lsh", "a small number can make a huge one"),
+    ("net.cidr_expand", "a short text can make a huge list: use net.cidr_contains"),
+    ("numbers.range", "two small numbers can make a huge list"),
+    ("numbers.range_step", "three small numbers can make a huge list"),
+    ("test.sleep", "rules do not wait"),
+    ("units.parse", "it can make numbers that are not finite"),
+    ("units.parse_bytes", "it can make numbers that are not finite"),
+];
+
+/// Everything that is wrong with these modules taken together.
+pub(super) fn problems(modules: &[Ref<Module>]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let functions = Functions::of(modules);
+    for module in modules {
+        syntax::module(module, &mut |found, span| {
+            if let Some(message) = refusal(&found, module, &functions) {
+                problems.push(at(span, message));
+            }
+        });
+    }
+    problems.extend(functions.recursive());
+    if modules.iter().map(|module| module.policy.len()).sum::<usize>() > RULES {
+        problems.push(Problem::in_file(".", format!("more than {RULES} rules")));
+    }
+    problems
+}
+
+fn at(span: &Span, message: impl Into<String>) -> Problem {
+    Problem::at(span.source.file(), span.line, message)
+}
+
+fn refusal(found: &Found<'_>, module: &Module, functions: &Functions) -> Option<String> {
+    match found {
+        Found::Name(path) => refused_name(path, &module.imports),
+        Found::Call { function: None, .. } => Some("a function must be called by name".to_owned()),
+        Found::Call { function: Some(path), arguments } => {
+            if !path.whole {
+                return Some("a function must be called by name".to_owned());
+            }
+            let name = path.names.join(".");
+            if name == "sprintf" {
+                return format_refusal(arguments).map(str::to_owned);
+            }
+            let known = functions.resolve(path, module).next().is_some()
+                || BUILTINS.contains_key(name.as_str())
+                || name == "print";
+            (!known).then(|| format!("no function `{name}`"))
+        }
+        Found::With(target) => {
+            let of_input = target.as_ref().is_some_and(|path| path.names[0] == "input");
+            (!of_input).then(|| "outside of tests, `with` can only replace `input`".to_owned())
+        }
+        Found::TooDeep => Some(format!("nested more than {} deep", syntax::DEPTH)),
+    }
+}
+
+/// By its own name or by one that an import stands for.
+fn refused_name(path: &Path, imports: &[Import]) -> Option<String> {
+    let begins = |names: &[String], name: &str| {
+        let parts: Vec<_> = name.split('.').collect();
+        names.len() >= parts.len() && names.iter().zip(&parts).all(|(one, other)| one == other)
+    };
+    let imported: Vec<_> = imported(path, imports).collect();
+    let (name, why) = REFUSED.iter().find(|(name, _)| {
+        begins(&path.names, name) || imported.iter().any(|names| begins(names, name))
+    })?;
+    Some(format!("`{name}` is not available: {why}"))
+}
+
+/// `sprintf("%999999999d", …)` would make a gigabyte.
+fn format_refusal(arguments: &[Ref<Expr>]) -> Option<&'static str> {
+    let Some(format) = arguments.first().and_then(|first| syntax::literal(first)) else {
+        return Some("the format of `sprintf` must be written in the rule");
+    };
+    let digits = |text: &str| {
+        text.chars().take_while(|c| !c.is_alphabetic()).filter(char::is_ascii_digit).count()
+    };
+    let wide = format.split('%').skip(1).any(|verb| digits(verb) > WIDTH_DIGITS);
+    wide.then_some("the format of `sprintf` has a width of more than three digits")
+}
+
+/// The functions of a bundle and what they call.
+struct Functions {
+    defined: BTreeMap<Vec<String>, (Span, BTreeSet<Vec<String>>)>,
+}
+
+impl Functions {
+    fn of(modules: &[Ref<Module>]) -> Self {
+        let mut functions = Self { defined: BTreeMap::new() };
+        for module in modules {
+            for (name, rule) in defined(module) {
+                let place = rule.span().clone();
+                functions.defined.entry(name).or_insert((place, BTreeSet::new()));
+            }
+        }
+        for module in modules {
+            for (name, rule) in defined(module) {
+                let calls = functions.calls(module, rule);
+                if let Some((_, known)) = functions.defined.get_mut(&name) {
+                    known.extend(calls);
+                }
+            }
+        }
+        functions
+    }
+
+    fn calls(&self, module: &Module, rule: &Rule) -> BTreeSet<Vec<String>> {
+        let mut calls = BTreeSet::new();
+        syntax::rule(rule, &mut |found, _| {
+            if let Found::Call { function: Some(path), .. } = found {
+                calls.extend(self.resolve(&path, module));
+            }
+        });
+        calls
+    }
+
+    /// The functions of ours that a name can mean in a module.
+    fn resolve(&self, path: &Path, module: &Module) -> impl Iterator<Item = Vec<String>> {
+        let own = [package(module), path.names.clone()].concat();
+        let imported = imported(path, &module.imports);
+        let meant: Vec<_> = [path.names.clone(), own].into_iter().chain(imported).collect();
+        meant.into_iter().filter(|name| self.defined.contains_key(name))
+    }
+
+    /// Functions that call themselves, directly or through others.
+    fn recursive(&self) -> Vec<Problem> {
+        let again = |name: &Vec<String>| self.reachable(name).contains(name);
+        let recursive = self.defined.iter().filter(|(name, _)| again(name));
+        let problem = |name: &[String], span| {
+            at(span, format!("function `{}` calls itself: Rego has no recursion", name.join(".")))
+        };
+        recursive.map(|(name, (span, _))| problem(name, span)).collect()
+    }
+
+    fn reachable(&self, from: &[String]) -> BTreeSet<Vec<String>> {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![from.to_vec()];
+        while let Some(name) = open.pop() {
+            let calls = self.defined.get(&name).map(|(_, calls)| calls).into_iter().flatten();
+            open.extend(calls.filter(|call| reached.insert((*call).clone())).cloned());
+        }
+        reached
+    }
+}
+
+/// The functions that a module defines, by full name.
+fn defined(module: &Module) -> impl Iterator<Item = (Vec<String>, &Rule)> {
+    module.policy.iter().filter_map(|rule| {
+        let refr = match rule.as_ref() {
+            Rule::Spec { head: RuleHead::Func { refr, .. }, .. } => refr,
+            Rule::Default { refr, args, .. } if !args.is_empty() => refr,
+            Rule::Spec { .. } | Rule::Default { .. } => return None,
+        };
+        let name = syntax::path(refr)?;
+        Some(([package(module), name.names].concat(), rule.as_ref()))
+    })
+}
+
+/// `data` and the names of the package.
+pub(super) fn package(module: &Module) -> Vec<String> {
+    let names = syntax::path(&module.package.refr).map(|path| path.names).unwrap_or_default();
+    [vec!["data".to_owned()], names].concat()
+}
+
+/// What a name stands for by an import.
+fn imported(path: &Path, imports: &[Import]) -> impl Iterator<Item = Vec<String>> {
+    imports.iter().filter_map(|import| {
+        let target = syntax::path(&import.refr)?.names;
+        let alias = import.r#as.as_ref().map(|span| span.text().to_owned());
+        let alias = alias.or_else(|| target.last().cloned())?;
+        (path.names[0] == alias).then(|| [target, path.names[1..].to_vec()].concat())
+    })
+}

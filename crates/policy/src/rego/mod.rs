@@ -1,0 +1,153 @@
+//! Rules in Rego, evaluated in this process.
+//!
+//! A [`Bundle`] is loaded once, with all of its problems named, and never changes afterwards: new
+//! rules are a new [`Rego`]. The rule [`DECISION`] answers. Answers are remembered by the parts of
+//! the document that the rules can see (see `reads`).
+
+mod answer;
+mod bundle;
+mod cache;
+mod check;
+mod folder;
+mod nesting;
+mod problem;
+mod reads;
+mod syntax;
+mod workers;
+
+use std::{num::NonZeroU32, sync::mpsc, thread, time::Duration};
+
+use async_trait::async_trait;
+use regorus::utils::limits::ExecutionTimerConfig;
+use ringfence_types::Digest;
+
+pub use self::{
+    bundle::Bundle,
+    problem::{InvalidBundle, Problem},
+};
+use self::{cache::Cache, reads::Reads, workers::Workers};
+use crate::{Answer, Engine, Input, Unavailable};
+
+/// The rule that decides.
+const DECISION: &str = "data.ringfence.decision";
+/// How long loading may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Rules that are ready to answer.
+#[derive(Debug)]
+pub struct Rego {
+    revision: Digest,
+    reads: Reads,
+    cache: Cache,
+    workers: Workers,
+}
+
+impl Rego {
+    /// Loads a bundle, or says everything that is wrong with it. Takes a few milliseconds.
+    pub fn load(bundle: &Bundle) -> Result<Self, InvalidBundle> {
+        let (engine, reads) = compile_apart(bundle)?;
+        let revision = bundle.digest();
+        let workers = Workers::start(&engine, revision).map_err(|error| {
+            InvalidBundle(vec![Problem::in_file(".", format!("no thread for it: {error}"))])
+        })?;
+        Ok(Self { revision, reads, cache: Cache::default(), workers })
+    }
+
+    /// The parts of the document that the rules look at, such as `tool.safety_flags`.
+    pub fn reads(&self) -> Vec<String> {
+        self.reads.names()
+    }
+
+    /// What the rules say, without looking at what they said before.
+    async fn ask(&self, input: &Input) -> Result<Answer, Unavailable> {
+        self.workers.ask(input.text()).await
+    }
+}
+
+#[async_trait]
+impl Engine for Rego {
+    fn name(&self) -> &str {
+        "rego"
+    }
+
+    fn revision(&self) -> Digest {
+        self.revision
+    }
+
+    async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
+        let Some(key) = self.reads.key(input) else {
+            return self.ask(input).await;
+        };
+        if let Some(answer) = self.cache.get(&key) {
+            return Ok(answer);
+        }
+        // A failure is not kept: time may have run out by bad luck.
+        let answer = self.ask(input).await?;
+        self.cache.put(key, &answer);
+        Ok(answer)
+    }
+}
+
+/// Parsing and dropping a long chain of operators recurses as deep as the file is long, and some
+/// files take the parser very long, so it happens on a thread that we need not wait for.
+fn compile_apart(bundle: &Bundle) -> Result<(regorus::Engine, Reads), InvalidBundle> {
+    let failed = |text: String| InvalidBundle(vec![Problem::in_file(".", text)]);
+    let (done, compiled) = mpsc::channel();
+    let bundle = bundle.clone();
+    thread::Builder::new()
+        .name("policy-load".to_owned())
+        .stack_size(workers::STACK)
+        .spawn(move || {
+            // If nobody waits any more, there is nobody to tell.
+            let _ = done.send(compile(&bundle));
+        })
+        .map_err(|error| failed(format!("no thread for it: {error}")))?;
+    compiled.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        Err(failed(format!("not loaded within {} seconds", PATIENCE.as_secs())))
+    })
+}
+
+fn compile(bundle: &Bundle) -> Result<(regorus::Engine, Reads), InvalidBundle> {
+    let mut engine = regorus::Engine::new();
+    engine.set_gather_prints(true);
+    let mut problems = Vec::new();
+    for (name, text) in bundle.rules() {
+        if let Some(line) = nesting::too_deep(text) {
+            let message = format!("brackets nest more than {} deep", nesting::DEPTH);
+            problems.push(Problem::at(name, line, message));
+        } else if let Err(error) = engine.add_policy(name.to_owned(), text.to_owned()) {
+            problems.push(Problem::from_rego(name, &error));
+        }
+    }
+    problems.extend(check::problems(engine.get_modules()));
+    if let Err(error) = engine.add_data_json(bundle.data().unwrap_or("{}")) {
+        problems.push(Problem::from_rego(bundle::DATA, &error));
+    }
+    InvalidBundle::unless_none(problems)?;
+    prepare(&mut engine).map_err(|problem| InvalidBundle(vec![problem]))?;
+    let reads = Reads::of(engine.get_modules());
+    Ok((engine, reads))
+}
+
+fn prepare(engine: &mut regorus::Engine) -> Result<(), Problem> {
+    let decides =
+        |module: &regorus::unstable::Module| check::package(module) == ["data", "ringfence"];
+    if !engine.get_modules().iter().any(|module| decides(module)) {
+        return Err(Problem::in_file(".", "no file has `package ringfence`"));
+    }
+    engine.compile_with_entrypoint(&DECISION.into()).map_err(|error| {
+        if error.to_string() == "not a valid rule path" {
+            return Problem::in_file(".", "package `ringfence` has no rule `decision`");
+        }
+        Problem::from_rego(".", &error)
+    })?;
+    engine.set_execution_timer_config(ExecutionTimerConfig {
+        limit: workers::LIMIT,
+        // Reading the clock costs about as much as a step: every sixteenth is often enough.
+        check_interval: NonZeroU32::new(16).unwrap_or(NonZeroU32::MIN),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! The policy seam with real rules.
+
+mod broken;
+mod built_in;
+mod folder;
+mod hostile;
+
+use ringfence_policy::{Bundle, Decided, InvalidBundle, Rego, contract::document, decide};
+use ringfence_types::Decision;
+
+/// Loads one file of rules.
+fn load(rules: &str) -> Result<Rego, InvalidBundle> {
+    Rego::load(&Bundle::from_files([("rules.rego", rules)])?)
+}
+
+/// What is decided by these rules, and whether there is a permit.
+async fn decided(rules: &str, args: &str) -> (bool, Decision) {
+    let rego = load(rules).expect("rules that load");
+    match decide(&rego, &document(&["none"], args)).await {
+        Decided::Allow(_, decision) => (true, decision),
+        Decided::Hold(decision) | Decided::Deny(decision) => (false, decision),
+    }
+}

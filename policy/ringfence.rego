@@ -1,0 +1,100 @@
+# The rules of Ringfence when nobody says otherwise.
+#
+# A tool says by safety flags what it may do. Each flag has one rule below, with a sentence that
+# says what would change it. With several flags the strictest wins, and the reasons of all are
+# listed. A tool without flags is like one with `none`.
+package ringfence
+
+# Nothing is allowed that no rule allows.
+default decision := {
+	"decision": "deny",
+	"reasons": [{"rule": "default", "message": "no rule allows this call"}],
+}
+
+decision := {"decision": "deny", "reasons": reasons} if {
+	count(denials) > 0
+} else := {"decision": "hold", "reasons": reasons} if {
+	count(holds) > 0
+} else := {"decision": "allow", "reasons": reasons} if {
+	count(allowances) > 0
+}
+
+reasons := (denials | holds) | allowances
+
+flags := input.tool.safety_flags
+
+# Allowed.
+
+allowances contains {
+	"rule": "no_flags",
+	"message": "the tool names nothing that it does outside its sandbox",
+} if {
+	count(flags) == 0
+}
+
+allowances contains {
+	"rule": "none",
+	"message": "the tool has no effect outside its sandbox",
+} if {
+	"none" in flags
+}
+
+allowances contains {
+	"rule": "pii_risk",
+	"message": "the tool may see personal data, which stays in its sandbox and its result",
+} if {
+	"pii_risk" in flags
+}
+
+allowances contains {
+	"rule": "file_system",
+	"message": "the tool uses files, and only the workspace of its own sandbox is reachable",
+} if {
+	"file_system" in flags
+}
+
+# Held until a person approves.
+
+holds contains {
+	"rule": "side_effect",
+	"message": "the tool changes something outside its sandbox: a person must approve the call",
+} if {
+	"side_effect" in flags
+}
+
+holds contains {
+	"rule": "external_call",
+	"message": "the tool calls another service: a person must approve the call",
+} if {
+	"external_call" in flags
+}
+
+holds contains {
+	"rule": "network_access",
+	"message": "the tool uses the network: a person must approve the call",
+} if {
+	"network_access" in flags
+}
+
+holds contains {
+	"rule": "requires_approval",
+	"message": "the tool asks for a person to approve every call of it",
+} if {
+	input.tool.requires_approval
+}
+
+# Denied.
+
+known := {
+	"none", "pii_risk", "file_system",
+	"side_effect", "external_call", "network_access",
+}
+
+# Flags come from whoever wrote the tool: long ones are cut and many are not all named.
+unknown := [substring(flag, 0, 40) | some flag in flags; not flag in known]
+
+denials contains {"rule": "unknown_flag", "message": message} if {
+	count(unknown) > 0
+	names := concat("`, `", array.slice(unknown, 0, 4))
+	message := sprintf("no rule knows the safety flag `%s`: write one, or remove the flag", [names])
+}

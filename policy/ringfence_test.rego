@@ -1,0 +1,61 @@
+package ringfence_test
+
+import data.ringfence
+
+decided(flags) := decision if {
+	tool := {"safety_flags": flags, "requires_approval": false}
+	decision := ringfence.decision with input as {"tool": tool}
+}
+
+rules(decision) := {reason.rule | some reason in decision.reasons}
+
+test_harmless_flags_are_allowed if {
+	every flag in ["none", "pii_risk", "file_system"] {
+		decided([flag]).decision == "allow"
+		rules(decided([flag])) == {flag}
+	}
+}
+
+test_no_flags_are_allowed if {
+	decided([]).decision == "allow"
+	rules(decided([])) == {"no_flags"}
+}
+
+test_what_reaches_out_is_held if {
+	every flag in ["side_effect", "external_call", "network_access"] {
+		decided([flag]).decision == "hold"
+		rules(decided([flag])) == {flag}
+	}
+}
+
+test_an_unknown_flag_is_denied_by_name if {
+	decided(["telepathy"]).decision == "deny"
+	some reason in decided(["telepathy"]).reasons
+	contains(reason.message, "`telepathy`")
+}
+
+test_a_flag_is_known_only_as_it_is_written if {
+	every flag in ["None", "none ", "", "NONE"] {
+		decided([flag]).decision == "deny"
+	}
+}
+
+test_the_strictest_wins_and_all_reasons_are_listed if {
+	decided(["none", "side_effect"]).decision == "hold"
+	rules(decided(["none", "side_effect"])) == {"none", "side_effect"}
+	decided(["network_access", "telepathy", "none"]).decision == "deny"
+	rules(decided(["network_access", "telepathy", "none"])) == {"network_access", "unknown_flag", "none"}
+}
+
+test_a_tool_that_asks_for_approval_is_held if {
+	tool := {"safety_flags": ["none"], "requires_approval": true}
+	decision := ringfence.decision with input as {"tool": tool}
+	decision.decision == "hold"
+	rules(decision) == {"none", "requires_approval"}
+}
+
+test_a_document_without_a_tool_is_denied if {
+	decision := ringfence.decision with input as {}
+	decision.decision == "deny"
+	rules(decision) == {"default"}
+}
