@@ -1,0 +1,85 @@
+//! One HTTP client for one hop: it knows one name and the vetted addresses of it, nothing else.
+//!
+//! A client per hop costs a few milliseconds and buys the invariant: there is no pool that could
+//! hand out a connection vetted for somebody else, and no resolver behind the addresses.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use reqwest::{
+    Client, ClientBuilder,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect::Policy,
+    retry,
+};
+
+use crate::{
+    error::SetupError,
+    headers::MOST_HEADERS,
+    roots::Roots,
+    target::{Scheme, Target},
+};
+
+const USER_AGENT: &str = concat!("ringfence/", env!("CARGO_PKG_VERSION"));
+
+/// A client that can reach `addresses` under the name of `target` and no other place.
+pub(crate) fn build(
+    roots: &Roots,
+    target: &Target,
+    addresses: Vec<SocketAddr>,
+) -> Result<Client, SetupError> {
+    let pinned = Pinned { host: target.host().to_string(), addresses };
+    let builder = plain().dns_resolver(Arc::new(pinned));
+    match target.scheme() {
+        Scheme::Https => verifying(roots, builder.https_only(true)),
+        // Nothing to verify: reading the CA store would be wasted, so this client trusts nobody.
+        Scheme::Http => builder
+            .tls_certs_only([])
+            .build()
+            .map_err(|error| SetupError::Client { source: error.into() }),
+    }
+}
+
+/// Whether a client that verifies certificates can be built at all.
+pub(crate) fn check(roots: &Roots) -> Result<(), SetupError> {
+    verifying(roots, plain()).map(drop)
+}
+
+/// The CA store is the one thing here that can be missing.
+fn verifying(roots: &Roots, builder: ClientBuilder) -> Result<Client, SetupError> {
+    roots.apply(builder).build().map_err(|error| SetupError::Roots { source: error.into() })
+}
+
+/// Everything switched off that would act on its own. Features of the library that this crate does
+/// not enable are named too: another crate of the same build may enable them for everyone.
+fn plain() -> ClientBuilder {
+    Client::builder()
+        .user_agent(USER_AGENT)
+        .no_proxy()
+        .redirect(Policy::none())
+        .retry(retry::never())
+        .referer(false)
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        .http1_only()
+        .http1_max_headers(MOST_HEADERS)
+        .pool_max_idle_per_host(0)
+}
+
+/// Answers for one name with what was vetted for it.
+#[derive(Debug)]
+struct Pinned {
+    host: String,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Resolve for Pinned {
+    fn resolve(&self, name: Name) -> Resolving {
+        let answer = match name.as_str() == self.host {
+            true => Ok(Box::new(self.addresses.clone().into_iter()) as Addrs),
+            false => Err("a name was asked for that was not vetted".into()),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}

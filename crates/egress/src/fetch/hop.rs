@@ -1,0 +1,108 @@
+//! One exchange with one server.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
+
+use http::header::{ACCEPT, ACCEPT_ENCODING};
+use tokio::task::spawn_blocking;
+
+use super::{Fetcher, Hop};
+use crate::{
+    classify::classify,
+    client,
+    error::{Error, SetupError},
+    headers,
+    host::Host,
+    hosts::Hosts,
+    target::Target,
+    vet::vet_with,
+};
+
+/// How many addresses of one name are dialled, in turn, before it counts as unreachable.
+const MOST_ADDRESSES: usize = 8;
+
+/// A response whose headers are acceptable, and who sent it.
+pub(super) struct Answer {
+    pub(super) response: reqwest::Response,
+    peer: SocketAddr,
+}
+
+impl Answer {
+    pub(super) fn hop(&self, url: &Target) -> Hop {
+        Hop { url: url.clone(), status: self.response.status().as_u16(), peer: self.peer }
+    }
+}
+
+impl Fetcher {
+    pub(super) async fn exchange(&self, url: &Target, hosts: &Hosts) -> Result<Answer, Error> {
+        if !hosts.permits(url.host()) {
+            return Err(Error::HostRefused { host: url.host().clone() });
+        }
+        let addresses = self.vetted(url).await?;
+        let client = self.client(url, addresses.clone()).await?;
+        let asked = client.get(url.url().clone()).header(ACCEPT, "*/*");
+        let sent = asked.header(ACCEPT_ENCODING, "identity").send().await;
+        let response = sent.map_err(|error| classify(error, url.host()))?;
+        headers::check(response.headers())?;
+        let peer = peer(&response, &addresses, url.host())?;
+        Ok(Answer { response, peer })
+    }
+
+    /// The addresses that may be dialled for `url`: all of the host's, or none.
+    ///
+    /// One refused address refuses the name. Dialling only those that pass would let an attacker
+    /// mix a public and an internal address and learn by timing and retries what lies inside; and
+    /// no honest public name has an internal address.
+    async fn vetted(&self, url: &Target) -> Result<Vec<SocketAddr>, Error> {
+        let mut found = Vec::new();
+        for address in self.addresses(url.host()).await? {
+            let address = url.at(address);
+            vet_with(&self.options.allow_private, address)
+                .map_err(|why| Error::AddressRefused { host: url.host().clone(), why })?;
+            found.push(address);
+        }
+        found.truncate(MOST_ADDRESSES);
+        Ok(found)
+    }
+
+    async fn addresses(&self, host: &Host) -> Result<Vec<IpAddr>, Error> {
+        let name = match host {
+            Host::Address(address) => return Ok(vec![*address]),
+            Host::Name(name) => name,
+        };
+        let failed = |source| Error::DnsFailed { name: name.clone(), source };
+        let found = self.resolver.resolve(name).await.map_err(failed)?;
+        match found.is_empty() {
+            true => Err(failed(io::Error::new(io::ErrorKind::NotFound, "no addresses"))),
+            false => Ok(found),
+        }
+    }
+
+    /// On a thread of its own, because it reads the CA store from disk.
+    async fn client(
+        &self,
+        url: &Target,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<reqwest::Client, Error> {
+        let (options, url) = (self.options.clone(), url.clone());
+        let building = spawn_blocking(move || client::build(&options.roots, &url, addresses));
+        let built = building.await.map_err(|error| SetupError::Client { source: error.into() })?;
+        Ok(built?)
+    }
+}
+
+/// Checks after the fact that the HTTP client dialled what it was given. It has no reason not to;
+/// should a later version of it find one, no byte of the answer reaches the caller.
+fn peer(
+    response: &reqwest::Response,
+    vetted: &[SocketAddr],
+    host: &Host,
+) -> Result<SocketAddr, Error> {
+    let peer = response.remote_addr().filter(|peer| vetted.contains(peer));
+    peer.ok_or_else(|| Error::ConnectFailed {
+        host: host.clone(),
+        source: "the peer is not an address that was vetted".into(),
+    })
+}

@@ -1,0 +1,47 @@
+//! Fetches from the network without reaching what it must not.
+//!
+//! A URL becomes a [`Target`] once; its host is resolved once per hop; every address is vetted; a
+//! vetted address is dialled and no other. Redirects are hops: each is parsed, resolved and vetted
+//! again. Headers, body and time are bounded over the whole fetch.
+//!
+//! Invariant: between the vetting of an address and its dialling there is no second lookup.
+//!
+//! Deliberately absent: proxies from the environment, cookies, referrers, decompression, methods
+//! other than GET, and any way to switch off the verification of certificates.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), ringfence_egress::Error> {
+//! use ringfence_egress::{Fetcher, Options, Request, Target};
+//!
+//! let fetcher = Fetcher::system(Options::default())?;
+//! let page = fetcher.fetch(Request::get(Target::parse("https://example.com/")?)).await?;
+//! assert_eq!(page.text().contains("Example"), page.status == 200);
+//! # Ok(())
+//! # }
+//! ```
+
+mod body;
+mod classify;
+mod client;
+mod error;
+mod fetch;
+mod headers;
+mod host;
+mod hosts;
+mod network;
+mod redirect;
+mod resolve;
+mod roots;
+mod target;
+mod vet;
+
+pub use error::{Cause, Error, Part, RedirectProblem, SetupError};
+pub use fetch::{Fetcher, Hop, Options, Overflow, Request, Response};
+pub use host::{Host, InvalidName, Name};
+pub use hosts::{Hosts, InvalidPattern, Pattern};
+pub use http::HeaderMap;
+pub use network::{Exemption, InvalidExemption, Network};
+pub use resolve::{Resolver, System};
+pub use roots::Roots;
+pub use target::{Scheme, Target, UrlProblem};
+pub use vet::{Refused, vet, vet_with};

@@ -1,0 +1,13 @@
+//! Fetches against real servers on loopback, most of them hostile.
+//!
+//! Each refusal has a control: the same path, permitted, brings the document back.
+
+mod addresses;
+mod bodies;
+mod environment;
+mod headers;
+mod rebinding;
+mod redirects;
+mod support;
+mod times;
+mod tls;
