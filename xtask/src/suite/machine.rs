@@ -1,15 +1,16 @@
 //! The reduced suite inside the machine with the older kernel, as root and as an ordinary user.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
 use super::absent;
 use crate::prerequisites::Need;
 use crate::report::{Counts, Row};
-use crate::steps::{self, Observation, STEPS, Step};
-use crate::vm;
+use crate::steps::{self, Observation, Program, STEPS, Step};
+use crate::{settings, shell, vm};
 
 /// Emulation is an order of magnitude slower than the host; the attack suite needs most of this.
 const DEADLINE: Duration = Duration::from_secs(1500);
@@ -33,11 +34,39 @@ pub(super) fn run(binary: &Path, missing: &[Need]) -> Result<Vec<Row>> {
         }
     };
     let mut tracker = Tracker::default();
-    let ended = vm::run(Some(binary), &script(), DEADLINE, &mut |line| tracker.line(line));
+    let tests = session_tests()?;
+    let programs = [("ringfence", binary), (TESTS, tests.as_path())];
+    let ended = vm::run_with(&programs, &script(), DEADLINE, &mut |line| tracker.line(line));
     if let Err(problem) = ended {
         println!("FAILED vm: {problem:#}");
     }
     Ok(tracker.rows(&kernel_name(&kernel)))
+}
+
+/// The name of the session tests in the machine.
+const TESTS: &str = "ringfence-session-tests";
+
+/// Builds the sandbox's tests of sessions and finds the program.
+fn session_tests() -> Result<PathBuf> {
+    let mut cargo = shell::command(settings::cargo());
+    cargo.args(["test", "--package", "ringfence-sandbox", "--test", "session", "--no-run"]);
+    let messages = shell::read(cargo.args(["--message-format", "json"]))?;
+    executable(&messages).context("cargo names no program for the session tests")
+}
+
+/// The last program in what cargo tells; dependencies have none.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut found = messages.filter_map(|message| Some(message["executable"].as_str()?.into()));
+    found.next_back()
+}
+
+/// The words that call a step's program.
+fn call(program: Program) -> String {
+    match program {
+        Program::Ringfence => "ringfence".to_owned(),
+        Program::SessionTests => format!("env RINGFENCE_BIN=/usr/bin/ringfence {TESTS}"),
+    }
 }
 
 /// One shell line per step, framed so that the host can tell the steps apart.
@@ -47,7 +76,8 @@ fn script() -> String {
         let words: Vec<String> = step.arguments.iter().map(|word| quote(word)).collect();
         lines.push(format!("echo '{BEGIN}{number}'"));
         // The serial line is a terminal, and progress written to one would mix with the result.
-        lines.push(format!("{prefix}ringfence {} 2>/tmp/stderr", words.join(" ")));
+        let (program, words) = (call(step.program), words.join(" "));
+        lines.push(format!("{prefix}{program} {words} 2>/tmp/stderr"));
         // A program's last line may lack its newline; the frame must start a line of its own.
         lines.push(format!("code=$?; echo; cat /tmp/stderr; echo \"{END}{number} $code\""));
     }
@@ -150,6 +180,15 @@ mod tests {
     fn the_script_is_valid_shell() {
         let mut shell = crate::shell::command("/bin/sh");
         crate::shell::run(shell.args(["-n", "-c", &script()])).expect("it parses");
+    }
+
+    #[test]
+    fn the_program_of_a_test_is_the_one_that_cargo_names() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\nnoise\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/session-1\"}\n\
+                        {\"reason\":\"build-finished\"}\n";
+        assert_eq!(executable(messages), Some(PathBuf::from("/t/session-1")));
+        assert_eq!(executable("{}\n"), None);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! shared by two suites make both lie. A failing suite does not stop the next one.
 
 mod cargo_tests;
-mod drivers;
 mod machine;
+mod python;
 mod rootless;
 
 use std::fs;
@@ -22,7 +22,7 @@ use crate::report::{self, Counts, Row};
 use crate::{host, settings, shell, tidy};
 
 /// The suites besides the workspace's own tests; naming one as the filter runs it alone.
-const OTHER_SUITES: &[&str] = &["tidy", "drivers", "rootless", "vm"];
+const OTHER_SUITES: &[&str] = &["tidy", "drivers", "skills", "rootless", "vm"];
 
 /// Runs the suites that the filter selects and prints the table.
 pub fn run(filter: Option<&str>) -> Result<ExitCode> {
@@ -51,8 +51,8 @@ fn built_rows(staged: &Staged, filter: Option<&str>, missing: &[Need]) -> Result
     if !filter.is_some_and(|filter| OTHER_SUITES.contains(&filter)) {
         rows.extend(cargo_tests::run(staged, filter)?);
     }
-    if selected("drivers") {
-        rows.push(drivers::run()?);
+    for suite in ["drivers", "skills"].into_iter().filter(|suite| selected(suite)) {
+        rows.push(python::run(suite)?);
     }
     if selected("rootless") {
         rows.push(rootless::run(staged)?);

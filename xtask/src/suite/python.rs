@@ -1,4 +1,4 @@
-//! The interpreters' drivers, tested as programs of their own languages.
+//! What is written in Python, tested by Python's own means: the drivers and the shipped skills.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -9,19 +9,25 @@ use super::this_host;
 use crate::report::{Counts, Row};
 use crate::{settings, shell};
 
-pub(super) fn run() -> Result<Row> {
-    println!("drivers: python's unittest");
+/// Suites and the folders of their tests.
+const FOLDERS: &[(&str, &str)] =
+    &[("drivers", "crates/sandbox/drivers/tests"), ("skills", "skills/tests")];
+
+pub(super) fn run(suite: &str) -> Result<Row> {
+    let folder = FOLDERS.iter().find(|(name, _)| *name == suite).map(|(_, folder)| *folder);
+    let folder = folder.context("no such suite")?;
+    println!("{suite}: python's unittest");
     let started = Instant::now();
     let mut python = shell::command("/usr/bin/python3");
     python
-        .args(["-B", "-m", "unittest", "discover", "-s", "crates/sandbox/drivers/tests"])
+        .args(["-B", "-m", "unittest", "discover", "-s", folder])
         .current_dir(settings::workspace_root())
         .stdin(Stdio::null());
     let output = python.output().context("start python's unittest")?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     println!("{said}");
     let counts = counts(&said, output.status.success());
-    Ok(Row { suite: "drivers".to_owned(), against: this_host(), counts, took: started.elapsed() })
+    Ok(Row { suite: suite.to_owned(), against: this_host(), counts, took: started.elapsed() })
 }
 
 /// `Ran 101 tests in 14.1s`, then `OK` or `FAILED (failures=1, errors=2, skipped=3)`. A run that

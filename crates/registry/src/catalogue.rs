@@ -1,0 +1,80 @@
+//! All tools at one moment.
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+use ringfence_types::Digest;
+
+use crate::entry::Entry;
+
+/// All tools at one moment. It never changes: hold it for as long as one answer needs it.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    /// Sorted by name, then version; no two share both.
+    entries: Vec<Arc<Entry>>,
+    by_digest: HashMap<Digest, usize>,
+    broken: Vec<Broken>,
+}
+
+/// Something that looks like a skill and cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The folder's name.
+    pub name: String,
+    /// Where it is, unless it is part of the binary.
+    pub folder: Option<PathBuf>,
+    /// Everything that is wrong with it.
+    pub problems: Vec<String>,
+}
+
+impl Catalogue {
+    pub(crate) fn new(mut entries: Vec<Arc<Entry>>, mut broken: Vec<Broken>) -> Self {
+        entries.sort_by(|one, other| {
+            (&one.tool.name, one.version()).cmp(&(&other.tool.name, other.version()))
+        });
+        broken.sort_by(|one, other| (&one.name, &one.folder).cmp(&(&other.name, &other.folder)));
+        let digests = entries.iter().enumerate();
+        let by_digest = digests.map(|(index, entry)| (entry.tool.digest, index)).collect();
+        Self { entries, by_digest, broken }
+    }
+
+    /// The tool of this name: exactly this version of it, or without one the newest.
+    pub fn get(&self, name: &str, version: Option<&str>) -> Option<&Arc<Entry>> {
+        let versions = self.versions(name);
+        match version {
+            Some(version) => versions.iter().find(|entry| entry.tool.version == version),
+            None => versions.last(),
+        }
+    }
+
+    /// All versions of one tool, the oldest first.
+    pub fn versions(&self, name: &str) -> &[Arc<Entry>] {
+        let start = self.entries.partition_point(|entry| entry.tool.name.as_str() < name);
+        let rest = &self.entries[start..];
+        &rest[..rest.partition_point(|entry| entry.tool.name.as_str() == name)]
+    }
+
+    /// The tool with exactly this definition.
+    pub fn by_digest(&self, digest: Digest) -> Option<&Arc<Entry>> {
+        self.by_digest.get(&digest).map(|index| &self.entries[*index])
+    }
+
+    /// All tools, sorted by name, then version.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// All skills that cannot be used, sorted by name.
+    pub fn broken(&self) -> &[Broken] {
+        &self.broken
+    }
+
+    /// Whether both say the same of every tool.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Arc<Entry>, &Arc<Entry>)| {
+            one.tool == other.tool && one.folder == other.folder
+        };
+        self.broken == other.broken
+            && self.entries.len() == other.entries.len()
+            && self.entries.iter().zip(&other.entries).all(same)
+    }
+}

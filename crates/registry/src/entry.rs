@@ -1,0 +1,109 @@
+//! One tool that can be called.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use ringfence_types::{Json, Origin, Timestamp, Tool};
+
+use crate::{
+    schema::{Schema, Violation},
+    skill::Skill,
+    version::Version,
+};
+
+/// One version of one tool, ready to be called: its schemas are compiled.
+#[derive(Debug)]
+pub struct Entry {
+    /// What it is.
+    pub tool: Tool,
+    /// How it runs.
+    pub runs: Runs,
+    /// The folder it was read from, if it is a folder beside the server.
+    pub folder: Option<PathBuf>,
+    /// Always `tool.version`, in numbers.
+    version: Version,
+    input: Schema,
+    output: Schema,
+}
+
+/// How a tool runs.
+#[derive(Clone)]
+pub enum Runs {
+    /// The binary knows.
+    Builtin,
+    /// A function in Python, called with the arguments as keywords.
+    Python {
+        /// The text of the file that has the function.
+        code: Arc<str>,
+        /// The name of that file without `.py`.
+        module: String,
+        /// The function to call.
+        function: String,
+        /// Every other file of the folder by path, to be placed beside it.
+        files: Vec<(String, Arc<[u8]>)>,
+    },
+}
+
+/// Without the contents of files: they are long, and others wrote them.
+impl fmt::Debug for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Runs::Builtin => f.write_str("Builtin"),
+            Runs::Python { module, function, files, .. } => {
+                write!(f, "Python({module}.{function}, {} other files)", files.len())
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Names everything about the arguments that the input schema does not allow.
+    pub fn check_input(&self, args: &Json) -> Result<(), Vec<Violation>> {
+        self.input.check(args)
+    }
+
+    /// Names everything about the result that the output schema does not allow.
+    pub fn check_output(&self, output: &Json) -> Result<(), Vec<Violation>> {
+        self.output.check(output)
+    }
+
+    pub(crate) fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// A tool of the binary; its schemas are of draft 2020-12 unless they say otherwise.
+    pub(crate) fn builtin(tool: Tool) -> Result<Self, Vec<String>> {
+        let version = tool.version.parse().map_err(|error| vec![format!("version: {error}")]);
+        let input = Schema::compile_modern("input", &tool.input_schema);
+        let output = Schema::compile_modern("output", &tool.output_schema);
+        match (version, input, output) {
+            (Ok(version), Ok(input), Ok(output)) => {
+                Ok(Self { tool, runs: Runs::Builtin, folder: None, version, input, output })
+            }
+            (version, input, output) => {
+                let problems = [version.err(), input.err(), output.err()];
+                Err(problems.into_iter().flatten().flatten().collect())
+            }
+        }
+    }
+
+    pub(crate) fn skill(skill: Skill, origin: Origin, at: Timestamp) -> Self {
+        let Skill { manifest, digest, input, output, code, files } = skill;
+        let tool = Tool {
+            name: manifest.name,
+            version: manifest.version.as_str().to_owned(),
+            description: manifest.description,
+            origin,
+            digest,
+            input_schema: input.source().clone(),
+            output_schema: output.source().clone(),
+            safety_flags: manifest.safety_flags,
+            requires_approval: manifest.requires_approval,
+            tags: manifest.tags,
+            limits: manifest.limits,
+            created_at: at,
+        };
+        let (module, function) = (manifest.module, manifest.function);
+        let runs = Runs::Python { code, module, function, files };
+        Self { tool, runs, folder: None, version: manifest.version, input, output }
+    }
+}

@@ -1,0 +1,36 @@
+//! What tools exist: skill folders, uploads and built-ins, their schemas, digests and health.
+//!
+//! Nothing here runs a tool or evaluates its code. A skill is a handful of files; this crate reads
+//! them once, names everything that is wrong with them, and hands out snapshots.
+//!
+//! Invariants:
+//! - a [`Catalogue`] never changes; a change is a new catalogue;
+//! - what is in [`Runs`] is what the digest was made of, byte for byte;
+//! - a skill that cannot be used is listed with its reasons and stops nothing else;
+//! - whatever a skill contains, reading it ends soon and within fixed memory.
+
+mod archive;
+mod catalogue;
+mod config;
+mod entry;
+mod files;
+mod folder;
+mod registry;
+mod scan;
+mod schema;
+mod skill;
+mod text;
+mod upload;
+mod version;
+mod watch;
+
+pub use self::{
+    archive::Refused,
+    catalogue::{Broken, Catalogue},
+    config::{Config, EmbeddedSkill, Error},
+    entry::{Entry, Runs},
+    files::Problem,
+    registry::Registry,
+    schema::Violation,
+    upload::{RegisterError, Upload},
+};

@@ -1,0 +1,112 @@
+//! The registry itself: one current catalogue, replaced as a whole.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use ringfence_types::{Clock, Tool};
+use tokio::sync::{Semaphore, watch};
+
+use crate::{
+    catalogue::Catalogue,
+    config::{Config, Error},
+    entry::Entry,
+    scan::{self, Sources},
+    upload,
+};
+
+/// What tools exist. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) sources: Sources,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Held for as long as it takes to clone an `Arc`.
+    current: RwLock<Arc<Catalogue>>,
+    /// Held by whoever reads sources or changes uploads, so that no scan sees half of a change and
+    /// no older scan replaces a newer one.
+    pub(crate) writer: Mutex<()>,
+    changes: watch::Sender<u64>,
+    /// Uploads unpacked at the same time; each may need some tens of megabytes.
+    pub(crate) unpacking: Arc<Semaphore>,
+}
+
+impl Registry {
+    /// Reads all tools. Broken skills never fail it; they are listed.
+    pub fn open(config: Config) -> Result<Self, Error> {
+        let builtins = builtins(config.builtins)?;
+        upload::prepare(&config.uploads)
+            .map_err(|error| Error::Uploads { path: config.uploads.clone(), error })?;
+        let sources = Sources {
+            builtins,
+            folders: config.folders,
+            embedded: config.embedded,
+            uploads: config.uploads,
+        };
+        let inner = Inner {
+            sources,
+            clock: config.clock,
+            current: RwLock::default(),
+            writer: Mutex::default(),
+            changes: watch::Sender::new(0),
+            unpacking: Arc::new(Semaphore::new(2)),
+        };
+        let registry = Self { inner: Arc::new(inner) };
+        registry.rescan();
+        Ok(registry)
+    }
+
+    /// All tools as of now.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        Arc::clone(&self.inner.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts changes of the catalogue, for waiting on the next one.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
+    /// Reads everything again, at once. Blocks on files.
+    pub fn rescan(&self) {
+        let _alone = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.rescan();
+    }
+}
+
+impl Inner {
+    /// The caller holds `writer`.
+    pub(crate) fn rescan(&self) {
+        let previous = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
+        let next = scan::scan(&self.sources, &previous, self.clock.now());
+        if next.is_same(&previous) {
+            return;
+        }
+        note(&next);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.changes.send_modify(|count| *count += 1);
+    }
+}
+
+/// Broken skills are also in the log: nobody lists tools before they miss one.
+fn note(catalogue: &Catalogue) {
+    let (tools, broken) = (catalogue.entries().len(), catalogue.broken().len());
+    tracing::info!(tools, broken, "the tools have changed");
+    for skill in catalogue.broken() {
+        tracing::warn!(skill = skill.name, problems = skill.problems.join("; "), "broken skill");
+    }
+}
+
+fn builtins(tools: Vec<Tool>) -> Result<Vec<Arc<Entry>>, Error> {
+    let mut entries: Vec<Arc<Entry>> = Vec::new();
+    for tool in tools {
+        let name = tool.name.to_string();
+        if entries.iter().any(|known| known.tool.reference() == tool.reference()) {
+            return Err(Error::Builtin { name, problems: vec!["there are two of it".to_owned()] });
+        }
+        let entry = Entry::builtin(tool).map_err(|problems| Error::Builtin { name, problems })?;
+        entries.push(Arc::new(entry));
+    }
+    Ok(entries)
+}

@@ -1,0 +1,62 @@
+//! `limits` of a manifest, as limits of a sandbox.
+
+use std::time::Duration;
+
+use ringfence_types::{Bytes, Cpus, Limits};
+
+use super::yaml::Yaml;
+use crate::text::shown;
+
+/// One limit a skill may set: its key, and the least and most it may ask for.
+const TIMEOUT_SECONDS: (&str, f64, f64) = ("timeout_seconds", 0.001, 3_600.0);
+const MAX_MEMORY_MB: (&str, f64, f64) = ("max_memory_mb", 8.0, 16_384.0);
+/// 100 is one processor.
+const MAX_CPU_PERCENT: (&str, f64, f64) = ("max_cpu_percent", 1.0, 6_400.0);
+
+/// Reads the limits, or names everything that is wrong with them. A key nobody knows is a problem
+/// here: a limit that is not kept is worse than none.
+pub(super) fn read(map: &[(String, Yaml)]) -> Result<Limits, Vec<String>> {
+    let mut limits = Limits::default();
+    let mut problems = Vec::new();
+    for (key, value) in map {
+        if let Err(problem) = one(&mut limits, key, value) {
+            problems.push(problem);
+        }
+    }
+    if problems.is_empty() { fitting(limits) } else { Err(problems) }
+}
+
+fn one(limits: &mut Limits, key: &str, value: &Yaml) -> Result<(), String> {
+    match key {
+        _ if *value == Yaml::Null => {}
+        "timeout_seconds" => {
+            limits.wall = Duration::from_secs_f64(number(TIMEOUT_SECONDS, value)?);
+        }
+        // A whole number of bytes whatever the fraction was.
+        "max_memory_mb" => {
+            let megabytes = number(MAX_MEMORY_MB, value)?;
+            limits.memory = Bytes((megabytes * f64::from(1 << 20)) as u64);
+        }
+        "max_cpu_percent" => {
+            limits.cpus = Cpus((number(MAX_CPU_PERCENT, value)? * 10.0).round() as u32);
+        }
+        _ => return Err(format!("{}: is not a limit", shown(key))),
+    }
+    Ok(())
+}
+
+fn number((key, least, most): (&str, f64, f64), value: &Yaml) -> Result<f64, String> {
+    match value {
+        Yaml::Number(number) if (least..=most).contains(number) => Ok(*number),
+        Yaml::Number(_) => Err(format!("{key}: must be from {least} to {most}")),
+        other => Err(format!("{key}: must be a number, found {}", other.kind())),
+    }
+}
+
+/// The workspace lives in memory, so little memory means a small workspace.
+fn fitting(mut limits: Limits) -> Result<Limits, Vec<String>> {
+    limits.disk = limits.disk.min(Bytes(limits.memory.0 / 2));
+    limits.checked().map_err(|error| {
+        error.problems.iter().map(|problem| format!("{} {}", problem.field, problem.rule)).collect()
+    })
+}

@@ -1,0 +1,198 @@
+//! `skill.yaml`: what a skill says of itself.
+
+use ringfence_types::{Limits, ToolName};
+
+use super::{
+    limits,
+    yaml::{self, Yaml},
+};
+use crate::{text::shown, version::Version};
+
+/// What a skill may do, in the words of policy.
+const SAFETY_FLAGS: [&str; 6] =
+    ["none", "pii_risk", "external_call", "side_effect", "file_system", "network_access"];
+
+/// The longest description in characters: agents read all of them.
+const DESCRIPTION: usize = 4_000;
+/// The most tags, and the longest.
+const TAGS: (usize, usize) = (64, 100);
+
+/// A manifest without fault.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Manifest {
+    pub(crate) name: ToolName,
+    pub(crate) version: Version,
+    pub(crate) description: String,
+    /// The file that has the function, without `.py`.
+    pub(crate) module: String,
+    pub(crate) function: String,
+    pub(crate) safety_flags: Vec<String>,
+    pub(crate) requires_approval: bool,
+    pub(crate) tags: Vec<String>,
+    pub(crate) limits: Limits,
+}
+
+impl Manifest {
+    pub(crate) fn handler_path(&self) -> String {
+        format!("{}.py", self.module)
+    }
+}
+
+/// Reads a manifest, or names everything that is wrong with it. Keys nobody knows are ignored: the
+/// folders of others have many.
+pub(super) fn parse(bytes: &[u8]) -> Result<Manifest, Vec<String>> {
+    let problem = |problem: String| vec![format!("skill.yaml: {problem}")];
+    let map = match yaml::parse(bytes).map_err(problem)? {
+        Yaml::Map(map) => map,
+        other => return Err(problem(format!("must be a mapping, found {}", other.kind()))),
+    };
+    let mut fields = Fields { map, problems: Vec::new() };
+    let manifest = manifest(&mut fields);
+    match (manifest, fields.problems) {
+        (Some(manifest), problems) if problems.is_empty() => Ok(manifest),
+        (_, problems) => Err(problems.iter().map(|text| format!("skill.yaml: {text}")).collect()),
+    }
+}
+
+/// Reads every field before it gives up, so that all problems are named.
+fn manifest(fields: &mut Fields) -> Option<Manifest> {
+    let name = fields.read("name", |text| text.parse().map_err(|e| format!("{e}")));
+    let version = fields.read("version", |text| text.parse().map_err(|e| format!("{e}")));
+    let description = fields.read("description", description);
+    let handler = fields.read("handler", handler);
+    let safety_flags = fields.list("safety_flags", safety_flag);
+    let tags = fields.list("tags", tag);
+    let requires_approval = fields.truth("requires_approval");
+    let limits = fields.limits();
+    let (module, function) = handler?;
+    Some(Manifest {
+        name: name?,
+        version: version?,
+        description: description?,
+        module,
+        function,
+        safety_flags: safety_flags?,
+        requires_approval: requires_approval?,
+        tags: tags?,
+        limits: limits?,
+    })
+}
+
+fn description(text: &str) -> Result<String, String> {
+    match text.trim().chars().count() {
+        0 => Err("must not be empty".to_owned()),
+        1..=DESCRIPTION => Ok(text.trim().to_owned()),
+        _ => Err(format!("must be at most {DESCRIPTION} characters")),
+    }
+}
+
+/// `handler.summarize`: the last part is the function, what is before it names the file.
+fn handler(text: &str) -> Result<(String, String), String> {
+    let rule = || format!("`{}` is not `file.function`, such as handler.run", shown(text));
+    let (module, function) = text.rsplit_once('.').ok_or_else(rule)?;
+    let both = is_identifier(module) && is_identifier(function);
+    if both { Ok((module.to_owned(), function.to_owned())) } else { Err(rule()) }
+}
+
+fn is_identifier(text: &str) -> bool {
+    let start = text.bytes().next().is_some_and(|b| b == b'_' || b.is_ascii_alphabetic());
+    let rest = text.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
+    start && rest && text.len() <= 100
+}
+
+fn safety_flag(text: &str) -> Result<String, String> {
+    if SAFETY_FLAGS.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("`{}` is not one of {}", shown(text), SAFETY_FLAGS.join(", ")))
+}
+
+fn tag(text: &str) -> Result<String, String> {
+    let fits = (1..=TAGS.1).contains(&text.chars().count()) && !text.contains(char::is_control);
+    if fits { Ok(text.to_owned()) } else { Err(format!("a tag has 1 to {} characters", TAGS.1)) }
+}
+
+/// The fields of a manifest and what was found wrong with them so far.
+struct Fields {
+    map: Vec<(String, Yaml)>,
+    problems: Vec<String>,
+}
+
+impl Fields {
+    /// What was written, if anything was.
+    fn take(&mut self, key: &str) -> Option<Yaml> {
+        let at = self.map.iter().position(|(found, _)| found == key)?;
+        Some(self.map.swap_remove(at).1).filter(|value| *value != Yaml::Null)
+    }
+
+    fn note<T>(&mut self, key: &str, read: Result<T, String>) -> Option<T> {
+        read.map_err(|problem| self.problems.push(format!("{key}: {problem}"))).ok()
+    }
+
+    /// A text that must be there.
+    fn read<T>(&mut self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let value = match self.take(key) {
+            Some(Yaml::Text(text)) => read(&text),
+            Some(other) => Err(format!("must be text, found {}", other.kind())),
+            None => Err("is missing".to_owned()),
+        };
+        self.note(key, value)
+    }
+
+    /// A list of texts; nothing is the empty one.
+    fn list(
+        &mut self,
+        key: &str,
+        read: impl Fn(&str) -> Result<String, String>,
+    ) -> Option<Vec<String>> {
+        let value = match self.take(key) {
+            None => Ok(Vec::new()),
+            Some(Yaml::List(items)) if items.len() > TAGS.0 => {
+                Err(format!("must have at most {} items", TAGS.0))
+            }
+            Some(Yaml::List(items)) => items.iter().map(|item| item_text(item, &read)).collect(),
+            Some(other) => Err(format!("must be a list, found {}", other.kind())),
+        };
+        self.note(key, value)
+    }
+
+    /// True or false; nothing is false. YAML 1.1 reads `yes` as true, and so did the loaders these
+    /// folders were written for.
+    fn truth(&mut self, key: &str) -> Option<bool> {
+        let value = match self.take(key) {
+            None => Ok(false),
+            Some(Yaml::Bool(value)) => Ok(value),
+            Some(Yaml::Text(text)) => match text.to_ascii_lowercase().as_str() {
+                "yes" | "on" | "true" => Ok(true),
+                "no" | "off" | "false" => Ok(false),
+                _ => Err("must be true or false, found text".to_owned()),
+            },
+            Some(other) => Err(format!("must be true or false, found {}", other.kind())),
+        };
+        self.note(key, value)
+    }
+
+    fn limits(&mut self) -> Option<Limits> {
+        match self.take("limits") {
+            None => Some(Limits::default()),
+            Some(Yaml::Map(map)) => limits::read(&map)
+                .map_err(|problems| {
+                    self.problems.extend(problems.into_iter().map(|p| format!("limits.{p}")));
+                })
+                .ok(),
+            Some(other) => {
+                self.note("limits", Err(format!("must be a mapping, found {}", other.kind())))
+            }
+        }
+    }
+}
+
+fn item_text(
+    item: &Yaml,
+    read: &impl Fn(&str) -> Result<String, String>,
+) -> Result<String, String> {
+    match item {
+        Yaml::Text(text) => read(text),
+        other => Err(format!("must be a list of texts, found {}", other.kind())),
+    }
+}

@@ -1,0 +1,125 @@
+//! One skill from its files: `skill.yaml`, `schema.json` and the handler.
+//!
+//! Loading reads and checks; it never evaluates the handler's code.
+
+mod limits;
+mod manifest;
+mod yaml;
+
+use std::sync::Arc;
+
+use ringfence_types::{Digest, Json};
+
+use self::manifest::Manifest;
+use crate::{files::Files, schema::Schema, text::message};
+
+/// The files that make a folder look like a skill.
+pub(crate) const MARKERS: [&str; 4] = ["skill.yaml", "schema.json", "handler.py", "SKILL.md"];
+
+/// The most problems named of one skill: enough to repair it, too few to flood a list.
+const PROBLEMS: usize = 50;
+
+/// A skill without fault.
+#[derive(Debug)]
+pub(crate) struct Skill {
+    pub(crate) manifest: Manifest,
+    pub(crate) digest: Digest,
+    pub(crate) input: Schema,
+    pub(crate) output: Schema,
+    pub(crate) code: Arc<str>,
+    pub(crate) files: Vec<(String, Arc<[u8]>)>,
+}
+
+/// Reads a skill, or names everything that is wrong with it.
+pub(crate) fn load(files: &Files) -> Result<Skill, Vec<String>> {
+    load_all(files).map_err(|problems| {
+        problems.into_iter().take(PROBLEMS).map(|problem| message(&problem)).collect()
+    })
+}
+
+fn load_all(files: &Files) -> Result<Skill, Vec<String>> {
+    if files.get("skill.yaml").is_none() && files.get("SKILL.md").is_some() {
+        let problem = "only SKILL.md: there is no skill.yaml, so there is nothing to call";
+        return Err(vec![problem.to_owned()]);
+    }
+    let manifest = required(files, "skill.yaml").and_then(manifest::parse);
+    let schemas = required(files, "schema.json").and_then(schemas);
+    let code = match &manifest {
+        Ok(manifest) => code(files, manifest),
+        // Which file it is stands in the manifest; the usual one can be missed without it.
+        Err(_) => required(files, "handler.py").map(|_| Arc::from("")),
+    };
+    match (manifest, schemas, code) {
+        (Ok(manifest), Ok((input, output)), Ok(code)) => {
+            let (digest, files) = (files.digest(), others(files, &manifest));
+            Ok(Skill { manifest, digest, input, output, code, files })
+        }
+        (manifest, schemas, code) => {
+            let problems = [manifest.err(), schemas.err(), code.err()];
+            Err(problems.into_iter().flatten().flatten().collect())
+        }
+    }
+}
+
+fn required<'a>(files: &'a Files, path: &str) -> Result<&'a [u8], Vec<String>> {
+    let missing = || vec![format!("{path} is missing")];
+    files.get(path).map(|content| &**content).ok_or_else(missing)
+}
+
+fn others(files: &Files, manifest: &Manifest) -> Vec<(String, Arc<[u8]>)> {
+    let handler = manifest.handler_path();
+    let others = files.iter().filter(|(path, _)| *path != handler);
+    others.map(|(path, content)| (path.to_owned(), Arc::clone(content))).collect()
+}
+
+/// The handler's text. Whether it defines the function is known when it runs; that it never even
+/// names it is known now.
+fn code(files: &Files, manifest: &Manifest) -> Result<Arc<str>, Vec<String>> {
+    let path = manifest.handler_path();
+    let bytes = required(files, &path)?;
+    let code = std::str::from_utf8(bytes).map_err(|_| vec![format!("{path} is not UTF-8")])?;
+    let function = &manifest.function;
+    let is_word = |c: char| c == '_' || c.is_alphanumeric();
+    let named = code.split(|c| !is_word(c)).any(|word| word == function);
+    if named || code.contains("import *") {
+        Ok(code.into())
+    } else {
+        Err(vec![format!("{path} does not define `{function}`, which skill.yaml calls")])
+    }
+}
+
+/// `schema.json`: the schemas of input and output.
+fn schemas(bytes: &[u8]) -> Result<(Schema, Schema), Vec<String>> {
+    if bytes.len() > SCHEMA_BYTES {
+        return Err(vec![format!("schema.json is larger than {} KiB", SCHEMA_BYTES >> 10)]);
+    }
+    let json = Json::parse(bytes).map_err(|error| vec![format!("schema.json: {error}")])?;
+    let parts: Parts =
+        json.read().map_err(|_| vec!["schema.json: must be an object".to_owned()])?;
+    let default = parts.schema.as_deref();
+    let compile = |name: &str, part: Option<Json>| match part {
+        Some(schema) => Schema::compile(name, &schema, default),
+        None => Err(vec![format!("schema.json: `{name}` is missing")]),
+    };
+    match (compile("input", parts.input), compile("output", parts.output)) {
+        (Ok(input), Ok(output)) => Ok((input, output)),
+        (input, output) => {
+            Err([input.err(), output.err()].into_iter().flatten().flatten().collect())
+        }
+    }
+}
+
+/// The largest `schema.json`.
+const SCHEMA_BYTES: usize = 256 << 10;
+
+#[derive(serde::Deserialize)]
+struct Parts {
+    /// The draft of both, where they do not say it themselves.
+    #[serde(rename = "$schema")]
+    schema: Option<String>,
+    input: Option<Json>,
+    output: Option<Json>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Skills that somebody sends: checked as a whole, kept by digest.
+//!
+//! In the folder for uploads each skill has a folder named by its digest, with the files under
+//! `skill` and the instant of registration in `registered`. It appears by one rename after
+//! everything in it is on disk, so a crash leaves either all of it or a hidden folder that the next
+//! start removes.
+
+mod store;
+
+use std::sync::{Arc, PoisonError};
+
+use ringfence_types::{Digest, Origin};
+
+pub(crate) use self::store::{prepare, stored};
+use crate::{
+    archive::{self, Refused},
+    catalogue::Catalogue,
+    entry::Entry,
+    files::Files,
+    registry::{Inner, Registry},
+    scan::holder,
+    skill,
+};
+
+/// The most skills kept.
+const UPLOADS: usize = 1_000;
+
+/// A skill folder as it was sent.
+#[derive(Debug, Clone)]
+pub enum Upload {
+    /// Path and content of every file.
+    Files(Vec<(String, Vec<u8>)>),
+    /// A tar, tar.gz or zip archive, told by its first bytes.
+    Archive(Vec<u8>),
+}
+
+/// Why an upload was not registered.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// The archive or a file in it is malformed or hostile.
+    #[error("the upload was refused: {0}")]
+    Refused(#[from] Refused),
+    /// It is a skill with faults.
+    #[error("the skill is broken: {}", problems.join("; "))]
+    Broken {
+        /// All of them.
+        problems: Vec<String>,
+    },
+    /// The name belongs to a tool that uploads cannot replace, or the version to another upload.
+    #[error("`{name}` {version} is already taken by {holder}")]
+    Taken {
+        /// The name asked for.
+        name: String,
+        /// The version asked for.
+        version: String,
+        /// Who has it.
+        holder: String,
+    },
+    /// There are as many uploads as are kept.
+    #[error("there are already {UPLOADS} registered skills")]
+    Full,
+    /// We could not keep it.
+    #[error("keep the uploaded skill")]
+    Keep(#[source] std::io::Error),
+}
+
+impl Registry {
+    /// Checks a skill and keeps it; when this returns, the catalogue has it. The same files again
+    /// are the same skill.
+    pub async fn register(&self, upload: Upload) -> Result<Arc<Entry>, RegisterError> {
+        // The turn is given back when the work is done, even if nobody waits for it any more.
+        let turn = Arc::clone(&self.inner.unpacking).acquire_owned().await;
+        let registry = self.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            registry.register_now(upload)
+        });
+        work.await.unwrap_or_else(|error| Err(RegisterError::Keep(std::io::Error::other(error))))
+    }
+
+    fn register_now(&self, upload: Upload) -> Result<Arc<Entry>, RegisterError> {
+        let files = archive::unpack(upload)?;
+        let skill = skill::load(&files).map_err(|problems| RegisterError::Broken { problems })?;
+        let (name, version) = (skill.manifest.name.as_str(), skill.manifest.version.as_str());
+        let _alone = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let catalogue = self.catalogue();
+        if let Some(known) = check(&catalogue, name, version, skill.digest)? {
+            return Ok(known);
+        }
+        keep(&self.inner, skill.digest, &files)?;
+        self.catalogue().by_digest(skill.digest).cloned().ok_or_else(|| lost(name, version))
+    }
+}
+
+/// The skill if it is already there, or why it cannot be.
+fn check(
+    catalogue: &Catalogue,
+    name: &str,
+    version: &str,
+    digest: Digest,
+) -> Result<Option<Arc<Entry>>, RegisterError> {
+    let versions = catalogue.versions(name);
+    if let Some(known) = versions.iter().find(|entry| entry.tool.digest == digest) {
+        return Ok(Some(Arc::clone(known)));
+    }
+    let taken =
+        |other: &&Arc<Entry>| other.tool.origin != Origin::Upload || other.tool.version == version;
+    if let Some(other) = versions.iter().find(taken) {
+        let (name, version) = (name.to_owned(), version.to_owned());
+        return Err(RegisterError::Taken { name, version, holder: holder(other) });
+    }
+    let uploads = catalogue.entries().iter().filter(|entry| entry.tool.origin == Origin::Upload);
+    if uploads.count() >= UPLOADS { Err(RegisterError::Full) } else { Ok(None) }
+}
+
+fn keep(inner: &Inner, digest: Digest, files: &Files) -> Result<(), RegisterError> {
+    store::keep(&inner.sources.uploads, digest, files, inner.clock.now())
+        .map_err(RegisterError::Keep)?;
+    inner.rescan();
+    Ok(())
+}
+
+/// A folder took the name in the same moment.
+fn lost(name: &str, version: &str) -> RegisterError {
+    let (name, version) = (name.to_owned(), version.to_owned());
+    RegisterError::Taken { name, version, holder: "a folder that has just appeared".to_owned() }
+}
