@@ -70,14 +70,15 @@ impl Drop for Meter {
 }
 
 /// What we started is dying, but a group is busy until the last of it is gone.
-fn remove_when_empty(group: &Path) {
+pub(crate) fn remove_when_empty(group: &Path) {
     let deadline = Instant::now() + Duration::from_secs(5);
     while fs::remove_dir(group).is_err() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-fn accounting_group() -> Option<PathBuf> {
+/// Where we are in the hierarchy that counts processor time.
+pub(crate) fn accounting_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let memberships = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = membership(&memberships, "cpuacct")?.trim_start_matches('/').to_owned();
@@ -103,7 +104,7 @@ fn mount_point<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
 }
 
 /// Time the processors were not idle: user, nice, system, interrupts, stolen is none of it.
-fn busy(stat: &str) -> Duration {
+pub(crate) fn busy(stat: &str) -> Duration {
     let line = stat.lines().next().unwrap_or_default();
     let ticks: Vec<u64> =
         line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();

@@ -50,6 +50,8 @@ fn build(manifest: &Path, target: &Path) {
         .arg(manifest.join("../../Cargo.toml"))
         .arg("--target-dir")
         .arg(target);
+    // Every template holds a copy of it in memory, so nothing is in it that nobody reads.
+    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     // Settings of the outer build (clippy's wrapper, coverage flags) are not for this one.
     for name in ["RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"]
     {

@@ -31,6 +31,7 @@ enum Probe {
 /// Everything, with the reason it is here.
 pub const NEEDS: &[Need] = &[
     need("python3", Probe::File("/usr/bin/python3"), "Python runs and the zygote"),
+    need("python3-venv", Probe::PythonModule("ensurepip"), "tools of others, from their registry"),
     need("python3-numpy", Probe::PythonModule("numpy"), "real programs under the filter"),
     need("python3-pandas", Probe::PythonModule("pandas"), "real programs under the filter"),
     need("nodejs", Probe::Program("node"), "JavaScript runs"),

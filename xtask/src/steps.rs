@@ -2,23 +2,35 @@
 //!
 //! [`STEPS`] is the one list. The emulated machine runs all of it as root and as an ordinary user;
 //! this host runs the part that needs no delegated control group as an ordinary user (the
-//! workspace tests cover it as root, more deeply).
+//! workspace tests cover it as root, more deeply). What the command line cannot ask for is asked by
+//! a test program of the workspace.
 
 use serde_json::Value;
 
 use crate::report::Counts;
 
-/// One call of the binary and what must come of it.
+/// One call of a program and what must come of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// How the step is called in messages.
     pub name: &'static str,
-    /// The arguments of `ringfence`.
+    /// What is called.
+    pub program: Program,
+    /// Its arguments.
     pub arguments: &'static [&'static str],
     /// What must follow.
     pub expect: Expect,
     /// Whether an ordinary user needs a delegated control group for it.
     pub needs_cgroup: bool,
+}
+
+/// What a step calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// The binary.
+    Ringfence,
+    /// The sandbox's tests of sessions, which find the binary by `RINGFENCE_BIN`.
+    SessionTests,
 }
 
 /// What a step must show.
@@ -56,6 +68,20 @@ pub const STEPS: &[Step] = &[
         &["run", "--pids", "32", "--timeout", "20s", "-c", FORK_BOMB],
         Expect::Exit(0, "stopped"),
     ),
+    Step {
+        program: Program::SessionTests,
+        // Those of the freezer that hold however slow the machine is.
+        ..limited(
+            "a session is paused and resumed",
+            &[
+                "--exact",
+                "--test-threads=1",
+                "pauses::while_paused_nothing_runs_and_only_looking_is_allowed",
+                "pauses::a_paused_session_can_be_stopped_and_closed",
+            ],
+            Expect::Exit(0, "test result: ok. 2 passed"),
+        )
+    },
 ];
 
 /// Forks until the kernel refuses, then says so; the parent must survive to say it. Bounded, so
@@ -119,11 +145,11 @@ fn counts(line: &str) -> Option<Counts> {
 }
 
 const fn step(name: &'static str, arguments: &'static [&'static str], expect: Expect) -> Step {
-    Step { name, arguments, expect, needs_cgroup: false }
+    Step { name, program: Program::Ringfence, arguments, expect, needs_cgroup: false }
 }
 
 const fn limited(name: &'static str, arguments: &'static [&'static str], expect: Expect) -> Step {
-    Step { name, arguments, expect, needs_cgroup: true }
+    Step { needs_cgroup: true, ..step(name, arguments, expect) }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The words we understand. Values are taken as they are and parsed later, all problems at once.
 
+mod service;
+
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -7,7 +9,14 @@ use clap_complete::Shell;
 use ringfence_sandbox::Language;
 use ringfence_types::{Isolation, Layer};
 
-use crate::{completions, doctor, failure::Failure, image, run, selftest, shell};
+pub(crate) use self::service::{
+    CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand, EventsArgs, KeyCommand, LogsArgs,
+    ServeArgs, SettingsArgs, ToolsArgs,
+};
+use crate::{
+    call, calls, cancel, completions, doctor, events, failure::Failure, image, key, logs, run,
+    selftest, serve, settings, shell, tools,
+};
 
 /// Runs code you do not trust in a fresh, locked Linux sandbox, and tells exactly what happened.
 #[derive(Debug, Parser)]
@@ -22,6 +31,8 @@ Examples:
   ringfence run -c 'print(6*7)'
   ringfence run --timeout 5s --memory 256M script.py
   ringfence run --json -- /usr/bin/gcc --version
+  ringfence serve
+  ringfence call echo text=hello
   ringfence doctor
   ringfence selftest --hostile";
 
@@ -31,6 +42,26 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Open an interactive sandbox with a terminal
     Shell(Box<ShellArgs>),
+    /// Serve tools to agents over HTTP, behind policy, each call in a sandbox
+    Serve(Box<ServeArgs>),
+    /// Call a tool of a server and print its result
+    Call(Box<CallArgs>),
+    /// List the tools of a server, or show one
+    Tools(ToolsArgs),
+    /// List calls, newest first
+    Calls(CallsArgs),
+    /// Print what a call's program wrote
+    Logs(LogsArgs),
+    /// End a call
+    Cancel(CancelArgs),
+    /// Follow what happens to all calls
+    Events(EventsArgs),
+    /// Make, list and revoke keys of a server
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Show the settings of `serve`
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Tell what this host offers, what is missing, and how to mend it
     Doctor(JsonArgs),
     /// Attack this host's sandboxes and tell whether they held
@@ -50,6 +81,15 @@ impl Command {
         match self {
             Self::Run(args) => run::run(*args),
             Self::Shell(args) => shell::shell(*args),
+            Self::Serve(args) => serve::serve(&args),
+            Self::Call(args) => call::call(*args),
+            Self::Tools(args) => tools::tools(&args),
+            Self::Calls(args) => calls::calls(&args),
+            Self::Logs(args) => logs::logs(&args),
+            Self::Cancel(args) => cancel::cancel(&args),
+            Self::Events(args) => events::events(&args),
+            Self::Key(command) => key::key(&command),
+            Self::Config(command) => settings::config(&command),
             Self::Doctor(args) => doctor::doctor(&args),
             Self::Selftest(args) => selftest::selftest(&args),
             Self::Image(command) => image::image(command),
@@ -93,7 +133,8 @@ pub(crate) struct RunArgs {
     /// Wall-clock time, such as 500ms or 5s [default: 60s]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
-    /// Bytes kept of each output stream, its head and its tail [default: 256M; with --json 8M]
+    /// Bytes by which the program may be ahead of our reader on each output stream; with --json,
+    /// bytes kept of each, its head and its tail [default: 8M]
     #[arg(long, value_name = "SIZE")]
     pub(crate) output: Option<String>,
     /// Bytes of output after which the program is stopped [default: none]
@@ -149,8 +190,8 @@ pub(crate) struct PlaceArgs {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DataArgs {
-    /// Where images live [default: $RINGFENCE_DATA, or ~/.local/share/ringfence; as root
-    /// /var/lib/ringfence]
+    /// Where images and a server's state live [default: $RINGFENCE_DATA, or
+    /// ~/.local/share/ringfence; as root /var/lib/ringfence]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 }
@@ -226,6 +267,9 @@ pub(crate) enum ImageCommand {
         /// Replace an image of the same name
         #[arg(long)]
         replace: bool,
+        /// Print what was imported as one object, what was left out included
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         data: DataArgs,
     },

@@ -1,21 +1,51 @@
 //! What the environment tells us. It is read here, once, and nowhere else.
 
-use std::{env, ffi::OsString, path::PathBuf};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
 
 /// Where images and other lasting things live, from flag, environment or the user's usual place.
 pub(crate) fn data_dir(flag: Option<PathBuf>) -> PathBuf {
-    let home = variable("HOME").map(PathBuf::from);
-    flag.or_else(|| variable("RINGFENCE_DATA").map(PathBuf::from)).unwrap_or_else(|| {
-        let is_root = rustix::process::geteuid().is_root();
-        usual_place(is_root, home)
-    })
+    flag.or_else(|| variable("RINGFENCE_DATA").map(PathBuf::from)).unwrap_or_else(usual_data_dir)
 }
 
-fn usual_place(is_root: bool, home: Option<PathBuf>) -> PathBuf {
-    match home {
-        Some(home) if !is_root => home.join(".local/share/ringfence"),
+/// Where they live if nobody says.
+pub(crate) fn usual_data_dir() -> PathBuf {
+    let is_root = rustix::process::geteuid().is_root();
+    let path = |name| variable(name).map(PathBuf::from);
+    // The specification has relative ones ignored.
+    let shared = path("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    let shared = shared.or_else(|| path("HOME").map(|home| home.join(".local/share")));
+    usual_place(is_root, shared)
+}
+
+fn usual_place(is_root: bool, shared: Option<PathBuf>) -> PathBuf {
+    match shared {
+        Some(shared) if !is_root => shared.join("ringfence"),
         _ => PathBuf::from("/var/lib/ringfence"),
     }
+}
+
+/// The server that clients are to speak to.
+pub(crate) fn server_url() -> Option<OsString> {
+    variable("RINGFENCE_URL")
+}
+
+/// The secret that clients are to show.
+pub(crate) fn server_key() -> Option<OsString> {
+    variable("RINGFENCE_KEY")
+}
+
+/// Every variable that is set to something and may be a setting of the server.
+pub(crate) fn variables() -> Vec<(OsString, OsString)> {
+    const PREFIXES: [&str; 3] = ["RINGFENCE_", "CODE_EXEC_", "TOOL_EXECUTOR_"];
+    let is_ours = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    env::vars_os().filter(|(name, value)| is_ours(name) && !value.is_empty()).collect()
 }
 
 /// An empty variable is an unset one.
@@ -30,9 +60,9 @@ mod tests {
 
     #[test]
     fn root_s_data_is_the_system_s() {
-        let home = Some(PathBuf::from("/users/x"));
-        assert_eq!(usual_place(true, home.clone()), PathBuf::from("/var/lib/ringfence"));
-        assert_eq!(usual_place(false, home), PathBuf::from("/users/x/.local/share/ringfence"));
+        let shared = Some(PathBuf::from("/users/x/.local/share"));
+        assert_eq!(usual_place(true, shared.clone()), PathBuf::from("/var/lib/ringfence"));
+        assert_eq!(usual_place(false, shared), PathBuf::from("/users/x/.local/share/ringfence"));
         assert_eq!(usual_place(false, None), PathBuf::from("/var/lib/ringfence"));
     }
 }

@@ -46,6 +46,9 @@ impl Gathered {
     }
 
     fn add_directory(&mut self, top: &Path, directory: &Path, inside: &BoxPath) {
+        if !inside.is_root() {
+            self.files.push(InputFile::directory(inside.clone(), mode_of(directory)));
+        }
         let entries = match fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) => return self.refuse(directory, &error.to_string()),
@@ -94,6 +97,11 @@ impl Gathered {
     fn refuse(&mut self, local: &Path, why: &str) {
         self.problems.push(format!("--file `{}`: {why}", local.display()));
     }
+}
+
+/// Permission bits; what cannot be looked at is refused when it is read.
+fn mode_of(directory: &Path) -> u32 {
+    fs::metadata(directory).map_or(0o755, |found| found.permissions().mode() & 0o777)
 }
 
 fn read(path: &Path, room: u64) -> Result<(Vec<u8>, u32), String> {

@@ -8,6 +8,10 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const FAILED: u8 = 1;
 /// We failed, or were misused.
 pub(crate) const OURS: u8 = 2;
+/// Policy denied the call.
+pub(crate) const DENIED: u8 = 3;
+/// The call is held for approval.
+pub(crate) const HELD: u8 = 4;
 /// The program ran out of wall-clock time.
 pub(crate) const TIMED_OUT: u8 = 124;
 /// Added to the number of a signal, as shells do.

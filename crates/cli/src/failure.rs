@@ -1,4 +1,5 @@
-//! How we tell that we failed: `error:`, its causes, and a hint. Exit code 2.
+//! How we tell that we failed: `error:`, its causes, and a hint. Exit code 2, unless a signal ended
+//! what we did.
 
 use std::{error::Error, fmt::Write, process::ExitCode};
 
@@ -17,12 +18,15 @@ pub(crate) struct Failure {
     hint: Option<String>,
     /// Whether `--json` was asked for.
     is_json: bool,
+    /// The exit code.
+    code: u8,
 }
 
 impl Failure {
     /// A failure of which the message is all that is known.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), causes: Vec::new(), hint: None, is_json: false }
+        let (message, causes, hint) = (message.into(), Vec::new(), None);
+        Self { message, causes, hint, is_json: false, code: exit::OURS }
     }
 
     /// A failure that is an error, with its causes.
@@ -50,6 +54,11 @@ impl Failure {
         }
     }
 
+    /// A failure with everything that is to be said about it.
+    pub(crate) fn listing(message: impl Into<String>, causes: Vec<String>) -> Self {
+        Self { causes, ..Self::new(message) }
+    }
+
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
@@ -59,13 +68,18 @@ impl Failure {
         Self { is_json, ..self }
     }
 
+    /// It ends with another code than that of our failures.
+    pub(crate) fn code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
     /// Tells it and gives the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
         if self.is_json {
             print::line(&self.json().to_string());
         }
         print::note(&self.text());
-        ExitCode::from(exit::OURS)
+        ExitCode::from(self.code)
     }
 
     pub(crate) fn text(&self) -> String {

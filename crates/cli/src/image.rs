@@ -1,6 +1,6 @@
 //! `ringfence image`: root file systems for `--root`.
 
-use std::{fmt::Write, path::PathBuf, process::ExitCode};
+use std::{fmt::Write, process::ExitCode};
 
 use ringfence_sandbox::image::{ImageInfo, ImageSource, ImageStore, Import, LIMITS, Progress};
 use ringfence_types::Bytes;
@@ -14,8 +14,11 @@ use crate::{
 
 pub(crate) fn image(command: ImageCommand) -> Result<ExitCode, Failure> {
     match command {
-        ImageCommand::Import { name, source, copy, replace, data } => {
-            import(&name, source, copy, replace, data)?;
+        ImageCommand::Import { name, source, copy, replace, json, data } => {
+            let name = name.parse()?;
+            let created_at = clock::now();
+            let wanted = Import { name, source, copy, replace, created_at, limits: LIMITS };
+            import(&wanted, json, data).map_err(|failure| failure.in_json(json))?;
         }
         ImageCommand::List { json, data } => list(json, data)?,
         ImageCommand::Rm { name, data } => store(data)?.remove(&name.parse()?)?,
@@ -27,19 +30,18 @@ fn store(data: DataArgs) -> Result<ImageStore, Failure> {
     Ok(ImageStore::open(&config::data_dir(data.data).join("images"))?)
 }
 
-fn import(
-    name: &str,
-    source: PathBuf,
-    copy: bool,
-    replace: bool,
-    data: DataArgs,
-) -> Result<(), Failure> {
-    let name = name.parse()?;
-    let import = Import { name, source, copy, replace, created_at: clock::now(), limits: LIMITS };
+fn import(import: &Import, json: bool, data: DataArgs) -> Result<(), Failure> {
     let line = print::Progress::new();
-    let imported = store(data)?.import(&import, &mut |progress| line.show(&doing(&progress)));
+    let imported = store(data)?.import(import, &mut |progress| line.show(&doing(&progress)));
     drop(line);
-    let info = imported.map_err(|error| explain(error, &import))?;
+    let info = imported.map_err(|error| explain(error, import))?;
+    if json {
+        print::line(&serde_json::to_string(&info).unwrap_or_default());
+        return Ok(());
+    }
+    for note in &info.notes {
+        print::note(&format!("note: {note}\n"));
+    }
     print::note(&format!("imported `{}`: {}\n", info.name, contents(&info)));
     Ok(())
 }

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use ringfence_sandbox::{Output, Report, Timings};
+use ringfence_sandbox::{Hint, Output, Report, Timings};
 use ringfence_types::{Bytes, Hit, Isolation, Layers, Outcome, Truncated, Usage};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{base64, copy_out::Copied, stream::Both};
+use crate::{base64, copy_out::Copied};
 
 /// The one object.
 #[derive(Debug, Default, Serialize)]
@@ -20,6 +20,7 @@ struct Object<'a> {
     exit_code: Option<i32>,
     signal: Option<i32>,
     limit: Option<&'a Hit>,
+    hints: &'a [Hint],
     stdout: String,
     /// Optional: only if `stdout` is not what was written, because that is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +75,7 @@ pub(crate) fn report(report: &Report, out: &[Copied]) -> String {
             Outcome::OverLimit(hit) => Some(hit),
             _ => None,
         },
+        hints: &report.hints,
         result: result(&report.result),
         usage: Some(usage(&report.usage)),
         layers: Some(&report.layers),
@@ -89,12 +91,9 @@ pub(crate) fn report(report: &Report, out: &[Copied]) -> String {
     })
 }
 
-/// The object for a program that we were told to end: what it wrote is all we have.
-pub(crate) fn cancelled(both: &Both) -> String {
-    let gaps =
-        Gaps { stdout: both.stdout.truncated(), stderr: both.stderr.truncated(), result: None };
-    let outcome = outcome(&Outcome::Cancelled);
-    line(&Object { outcome, truncated: gaps, ..streams(&both.stdout, &both.stderr) })
+/// The object if we were told to end before there was a program.
+pub(crate) fn never_ran() -> String {
+    line(&Object { outcome: outcome(&Outcome::Cancelled), ..Object::default() })
 }
 
 /// Numbers, texts and maps with text keys: nothing here can fail to be written.

@@ -6,17 +6,24 @@
 //! Invariant: no thread and no runtime exists before [`role::play`] has returned.
 
 mod base64;
+mod call;
+mod calls;
+mod cancel;
 mod cli;
+mod client;
 mod clock;
 mod completions;
 mod config;
 mod copy_in;
 mod copy_out;
 mod doctor;
+mod events;
 mod exit;
 mod failure;
 mod image;
 mod json;
+mod key;
+mod logs;
 mod mapping;
 mod plan;
 mod print;
@@ -24,11 +31,16 @@ mod problems;
 mod role;
 mod run;
 mod selftest;
+mod serve;
+mod settings;
 mod shell;
 mod signals;
 mod source;
 mod stream;
+mod table;
 mod terminal;
+mod tools;
+mod words;
 
 use std::process::ExitCode;
 

@@ -28,33 +28,35 @@ use crate::{
 pub(crate) struct Plan {
     pub(crate) request: Request,
     pub(crate) out: Vec<FileOut>,
+    /// How far the program may be ahead of a reader to whom its output is passed on.
+    pub(crate) ahead: u64,
 }
 
-/// What is kept of a stream that is passed on while it comes: so much that a reader must be very
-/// slow, or the output very large, before a byte is lost. Taken only as far as it is used.
-const BACKLOG: Bytes = Bytes::mib(256);
+/// What is kept of a stream that is passed on while it comes: enough to look for hints in.
+const KEPT: Bytes = Bytes::kib(64);
 
 /// Checks everything and reads code and files.
 pub(crate) fn plan(args: &RunArgs) -> Result<Plan, Failure> {
     let mut problems = Problems::default();
     let mut limits = place_limits(&args.place, &mut problems);
-    if !args.json {
-        limits.output = BACKLOG;
-    }
     problems.set(&mut limits.wall, "--timeout", &args.timeout, duration);
     problems.set(&mut limits.output, "--output", &args.output, str::parse::<Bytes>);
     problems.set_some(&mut limits.output_total, "--output-total", &args.output_total, str::parse);
     let program = program(args, &mut problems);
     let out = problems.all(&args.out, |text| mapping::parse_out(text));
     let place = place(&args.place, limits, &mut problems);
+    let ahead = place.limits.output.0;
     let from_stdin = args.file.as_deref() == Some("-".as_ref());
     problems.none()?;
-    let request = Request {
+    let mut request = Request {
         stdin: if from_stdin { Stdin::Empty } else { Stdin::Inherit },
         isolation: Some(args.isolation.into()),
         ..place.request(program)
     };
-    Ok(Plan { request, out })
+    if !args.json {
+        request.limits.output = KEPT;
+    }
+    Ok(Plan { request, out, ahead })
 }
 
 /// What a sandbox is given, checked.

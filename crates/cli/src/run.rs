@@ -1,9 +1,9 @@
 //! `ringfence run`: one program, one sandbox, its output live and its exit code ours.
 
-use std::{io, process::ExitCode};
+use std::{cell::Cell, io, process::ExitCode};
 
-use ringfence_sandbox::{Config, Native, Report};
-use ringfence_types::Outcome;
+use ringfence_sandbox::{Config, Native, Report, Running};
+use ringfence_types::{Limit, Outcome};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -12,10 +12,12 @@ use crate::{
     exit,
     failure::Failure,
     json,
+    mapping::FileOut,
     plan::{Plan, plan},
     print,
     signals::Signals,
-    stream::{Both, Lost},
+    stream::{self, Both},
+    words,
 };
 
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
@@ -36,15 +38,6 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::because("cannot start the runtime", &error))
 }
 
-/// How watching a program ended.
-enum Watched {
-    Reported(Box<Report>, Lost),
-    /// Nobody reads our output any more.
-    Unread,
-    /// We were told to end.
-    Interrupted(i32),
-}
-
 async fn carry_out(plan: Plan, is_json: bool) -> Result<u8, Failure> {
     let native = Native::open(Config::one_shot());
     let told = tell(&native, plan, is_json).await;
@@ -60,102 +53,168 @@ async fn tell(native: &Native, plan: Plan, is_json: bool) -> Result<u8, Failure>
         Signals::watch().map_err(|error| Failure::because("cannot watch for signals", &error))?;
     let started = tokio::select! {
         started = native.run(plan.request) => started?,
-        signal = signals.first() => return Ok(exit::of_signal(signal)),
-    };
-    let both = Both::of(&started);
-    let waiting = started.wait();
-    let watched = match is_json {
-        true => watch(waiting, both.clone().keep(), &mut signals).await?,
-        false => watch(waiting, both.clone().relay(), &mut signals).await?,
-    };
-    match watched {
-        Watched::Unread => Ok(exit::DONE),
-        Watched::Interrupted(signal) => {
+        signal = signals.first() => {
             if is_json {
-                print::line(&json::cancelled(&both));
+                print::line(&json::never_ran());
             }
+            return Ok(exit::of_signal(signal));
+        }
+    };
+    match is_json {
+        true => report_on(started, &plan.out, &mut signals).await,
+        false => pass_on(started, plan.ahead, &plan.out, &mut signals).await,
+    }
+}
+
+/// Waits for the end and tells all of it as one object. A signal to us ends the program, which has
+/// its report all the same; a second one is somebody in a hurry.
+async fn report_on(
+    started: Running,
+    out: &[FileOut],
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let canceller = started.canceller();
+    let waiting = started.wait();
+    tokio::pin!(waiting);
+    let mut told_to_end = None;
+    let report = loop {
+        tokio::select! {
+            report = &mut waiting => break report?,
+            signal = signals.first() => match told_to_end.replace(signal) {
+                None => canceller.cancel(),
+                Some(_) => return Ok(exit::of_signal(signal)),
+            },
+        }
+    };
+    match told_to_end {
+        // Half a result must not replace a whole one: nothing is copied out.
+        Some(signal) if report.outcome == Outcome::Cancelled => {
+            print::line(&json::report(&report, &[]));
             Ok(exit::of_signal(signal))
         }
-        Watched::Reported(report, lost) => {
-            let copied = copy_out::copy_out(report.workspace.as_deref(), &plan.out);
-            Ok(conclude(&report, &copied, lost, is_json))
+        _ => {
+            let copied = copy_out::copy_out(report.workspace.as_deref(), out);
+            print::line(&json::report(&report, &copied));
+            let refused = refusals(&copied);
+            print::note(refused.as_deref().unwrap_or_default());
+            Ok(code(&report, refused.is_some()))
         }
     }
 }
 
-/// Waits for the end of the program and of its output, or for a reason not to. Dropping `waiting`
-/// ends the program.
+/// Passes the output on while it comes, then says what the program itself could not.
+async fn pass_on(
+    started: Running,
+    ahead: u64,
+    out: &[FileOut],
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let delivered = Cell::new(0);
+    let both = Both::follow(&started.stdout, &started.stderr, ahead)
+        .ok_or_else(|| Failure::new("somebody else follows the program's output"))?;
+    match watch(started, both, &delivered, signals).await? {
+        Watched::Unread => Ok(exit::DONE),
+        Watched::Interrupted(signal) => Ok(exit::of_signal(signal)),
+        Watched::Reported(report, is_stalled) => {
+            let copied = copy_out::copy_out(report.workspace.as_deref(), out);
+            let written = report.stdout.total() + report.stderr.total();
+            let undelivered = written.saturating_sub(delivered.get());
+            let refused = refusals(&copied);
+            let words = words::of(&report, undelivered) + refused.as_deref().unwrap_or_default();
+            say(words, is_stalled).await;
+            Ok(code(&report, refused.is_some()))
+        }
+    }
+}
+
+/// How watching a program ended.
+enum Watched {
+    /// With its report, and whether our reader takes nothing any more.
+    Reported(Box<Report>, bool),
+    /// Nobody reads our output any more.
+    Unread,
+    /// We were told to end.
+    Interrupted(i32),
+}
+
+/// Waits for the end of the program and of its output, or for a reason not to. Leaving early drops
+/// the program and so ends it.
 async fn watch(
-    waiting: impl Future<Output = Result<Report, ringfence_sandbox::Error>>,
-    relaying: impl Future<Output = io::Result<Lost>>,
+    started: Running,
+    both: Both,
+    delivered: &Cell<u64>,
     signals: &mut Signals,
 ) -> Result<Watched, Failure> {
+    let (waiting, relaying) = (started.wait(), both.relay(delivered));
     tokio::pin!(waiting, relaying);
-    let mut relayed = None;
+    let mut is_relayed = false;
     let report = loop {
         tokio::select! {
             report = &mut waiting => break Box::new(report?),
-            done = &mut relaying, if relayed.is_none() => match delivered(done)? {
-                Some(lost) => relayed = Some(lost),
-                None => return Ok(Watched::Unread),
+            done = &mut relaying, if !is_relayed => match is_read(done)? {
+                true => is_relayed = true,
+                false => return Ok(Watched::Unread),
             },
             signal = signals.first() => return Ok(Watched::Interrupted(signal)),
         }
     };
-    // The streams are closed by now, so what is left to write is bounded.
-    if relayed.is_none() {
-        tokio::select! {
-            done = &mut relaying => relayed = delivered(done)?,
-            signal = signals.first() => return Ok(Watched::Interrupted(signal)),
-        }
+    if is_relayed {
+        return Ok(Watched::Reported(report, false));
     }
-    Ok(Watched::Reported(report, relayed.unwrap_or_default()))
+    // The streams are closed by now, so what is left to write is bounded.
+    tokio::select! {
+        done = the_rest(relaying, delivered, &report) => match done {
+            Some(done) => is_read(done).map(|_| Watched::Reported(report, false)),
+            None => Ok(Watched::Reported(report, true)),
+        },
+        signal = signals.first() => Ok(Watched::Interrupted(signal)),
+    }
 }
 
-/// `None` if our reader is gone, which is not an error.
-pub(crate) fn delivered(done: io::Result<Lost>) -> Result<Option<Lost>, Failure> {
+/// A limit on time is a promise that we end, so a reader that stalls is not waited for after it.
+/// For a program that ended by itself we wait as long as any writer to a pipe would.
+async fn the_rest<T>(
+    relaying: impl Future<Output = T> + Unpin,
+    delivered: &Cell<u64>,
+    report: &Report,
+) -> Option<T> {
+    match &report.outcome {
+        Outcome::OverLimit(hit) if hit.limit == Limit::Wall => {
+            stream::unless_stalled(relaying, delivered, stream::PATIENCE).await
+        }
+        _ => Some(relaying.await),
+    }
+}
+
+/// `false` if our reader is gone, which is not an error.
+pub(crate) fn is_read(done: io::Result<()>) -> Result<bool, Failure> {
     match done {
-        Ok(lost) => Ok(Some(lost)),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::because("cannot write the program's output", &error)),
     }
 }
 
-/// Says what there is to say, and finds the exit code.
-fn conclude(report: &Report, copied: &[Copied], lost: Lost, is_json: bool) -> u8 {
-    if is_json {
-        print::line(&json::report(report, copied));
-    } else {
-        explain(report, lost);
+/// Our words on standard error. If a reader stalls it may be the one of that, too: then they are
+/// written beside us and our end does not wait for them.
+async fn say(text: String, is_stalled: bool) {
+    if !is_stalled {
+        return print::note(&text);
     }
-    let problems: Vec<String> = copied.iter().filter_map(Copied::problem).collect();
-    let code = exit::of_outcome(&report.outcome);
-    if problems.is_empty() {
-        return code;
-    }
-    print::note(&Failure::misuse(problems).text());
-    // A program that failed has told more than we can.
-    if code == exit::DONE { exit::OURS } else { code }
+    let saying = tokio::task::spawn_blocking(move || print::note(&text));
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(1), saying).await;
 }
 
-/// What the program itself could not say: why it was stopped, and what of its output is missing.
-fn explain(report: &Report, lost: Lost) {
-    for (name, bytes) in [("stdout", lost.stdout), ("stderr", lost.stderr)] {
-        if bytes > 0 {
-            print::note(&format!(
-                "warning: {bytes} bytes of {name} were dropped: they were written faster than \
-                 read, beyond --output\n"
-            ));
-        }
-    }
-    if let Outcome::OverLimit(hit) = &report.outcome {
-        let name = serde_json::to_value(hit.limit).unwrap_or_default();
-        let name = name.as_str().unwrap_or_default().replace('_', " ");
-        let mut failure = format!("error: the program met its {name} limit of {}\n", hit.allowed);
-        for evidence in &hit.evidence {
-            failure.push_str(&format!("  {}: {}\n", evidence.source, evidence.value));
-        }
-        failure.push_str(&format!("hint: {}\n", hit.hint));
-        print::note(&failure);
+/// What could not be copied out, if anything.
+fn refusals(copied: &[Copied]) -> Option<String> {
+    let problems: Vec<String> = copied.iter().filter_map(Copied::problem).collect();
+    (!problems.is_empty()).then(|| Failure::misuse(problems).text())
+}
+
+fn code(report: &Report, is_out_refused: bool) -> u8 {
+    match exit::of_outcome(&report.outcome) {
+        exit::DONE if is_out_refused => exit::OURS,
+        // A program that failed has told more than we can.
+        code => code,
     }
 }

@@ -3,7 +3,7 @@
 //! What is typed goes in as it is, so the keys that interrupt or suspend act inside. The user's
 //! terminal is put back on every way out: the end of the shell, of the sandbox, a signal, a panic.
 
-use std::{io::Cursor, os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
+use std::{cell::Cell, io::Cursor, os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
 
 use ringfence_sandbox::{
     Config, InputFile, Native,
@@ -20,7 +20,7 @@ use crate::{
     failure::Failure,
     plan::{Place, duration, place, place_limits},
     problems::Problems,
-    run::{delivered, runtime},
+    run::{is_read, runtime},
     signals::Signals,
     stream::Both,
     terminal::{self, Raw},
@@ -110,10 +110,15 @@ fn request(argv: Vec<Vec<u8>>) -> ExecRequest {
     }
 }
 
+/// How far a program may be ahead of what we could show of its output.
+const AHEAD: u64 = 1 << 20;
+
 /// Carries keys in and output out until the program ends or we are told to.
 async fn converse(process: &Process, signals: &mut Signals) -> Result<u8, Failure> {
-    let both = Both { stdout: process.stdout().clone(), stderr: process.stderr().clone() };
-    let relaying = both.relay();
+    let delivered = Cell::new(0);
+    let both = Both::follow(process.stdout(), process.stderr(), AHEAD)
+        .ok_or_else(|| Failure::new("somebody else follows the program's output"))?;
+    let relaying = both.relay(&delivered);
     let typing = type_in(process);
     let resizing = follow_size(process);
     tokio::pin!(relaying, typing, resizing);
@@ -121,9 +126,9 @@ async fn converse(process: &Process, signals: &mut Signals) -> Result<u8, Failur
     let end = loop {
         tokio::select! {
             end = process.wait() => break end.map_err(failed)?,
-            done = &mut relaying, if !relayed => match delivered(done)? {
-                Some(_) => relayed = true,
-                None => return Ok(exit::DONE),
+            done = &mut relaying, if !relayed => match is_read(done)? {
+                true => relayed = true,
+                false => return Ok(exit::DONE),
             },
             () = &mut typing, if !typed => typed = true,
             () = &mut resizing => {}
@@ -131,7 +136,7 @@ async fn converse(process: &Process, signals: &mut Signals) -> Result<u8, Failur
         }
     };
     if !relayed {
-        delivered(relaying.await)?;
+        is_read(relaying.await)?;
     }
     Ok(exit::of_outcome(&end.outcome))
 }

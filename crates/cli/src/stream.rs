@@ -1,65 +1,71 @@
 //! The program's output on its way to ours: live and byte-exact.
 //!
 //! Our own output may be a pipe that nobody reads. Writing to it happens on a thread for blocking
-//! work, so the clock of the sandbox goes on; what the program writes meanwhile is kept up to
-//! `--output`, and what is dropped beyond that is counted.
+//! work, so the clock of the sandbox goes on. A program that is too far ahead of our reader is held
+//! at its own pipe until the reader caught up: nothing is lost, and what we hold is bounded.
 
-use std::io;
+use std::{cell::Cell, io, time::Duration};
 
-use ringfence_sandbox::{Chunk, Output, Running};
+use ringfence_sandbox::{Chunk, Follower, Output};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// Enough that the way to the writing thread and back does not count.
-const AT_ONCE: usize = 1 << 20;
+/// How long a reader may take nothing at all once the program's time is over.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Bytes that were dropped because our reader was slower than the program.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lost {
-    pub(crate) stdout: u64,
-    pub(crate) stderr: u64,
-}
-
-/// Both streams of a program.
-#[derive(Debug, Clone)]
+/// Both streams of a program, followed.
+#[derive(Debug)]
 pub(crate) struct Both {
-    pub(crate) stdout: Output,
-    pub(crate) stderr: Output,
+    stdout: Follower,
+    stderr: Follower,
 }
 
 impl Both {
-    pub(crate) fn of(running: &Running) -> Self {
-        Self { stdout: running.stdout.clone(), stderr: running.stderr.clone() }
+    /// The program may be `ahead` bytes ahead of our reader, on each stream. `None` if somebody
+    /// else follows one of them.
+    pub(crate) fn follow(stdout: &Output, stderr: &Output, ahead: u64) -> Option<Self> {
+        Some(Self { stdout: stdout.follow(ahead)?, stderr: stderr.follow(ahead)? })
     }
 
-    /// Copies both to ours until they end; stops at the first write that fails.
-    pub(crate) async fn relay(self) -> io::Result<Lost> {
-        let (stdout, stderr) = tokio::try_join!(
-            relay(&self.stdout, tokio::io::stdout()),
-            relay(&self.stderr, tokio::io::stderr()),
-        )?;
-        Ok(Lost { stdout, stderr })
-    }
-
-    /// Nothing is copied: the report will have it all.
-    pub(crate) async fn keep(self) -> io::Result<Lost> {
-        Ok(Lost::default())
+    /// Copies both to ours until they end, and counts; stops at the first write that fails.
+    pub(crate) async fn relay(self, delivered: &Cell<u64>) -> io::Result<()> {
+        let stdout = relay(self.stdout, tokio::io::stdout(), delivered);
+        let stderr = relay(self.stderr, tokio::io::stderr(), delivered);
+        tokio::try_join!(stdout, stderr).map(drop)
     }
 }
 
-async fn relay(output: &Output, mut to: impl AsyncWrite + Unpin) -> io::Result<u64> {
-    let (mut offset, mut lost) = (0, 0);
+async fn relay(
+    mut from: Follower,
+    mut to: impl AsyncWrite + Unpin,
+    delivered: &Cell<u64>,
+) -> io::Result<()> {
     loop {
-        match output.read(offset, AT_ONCE).await {
+        match from.next().await {
             Chunk::Data(bytes) => {
                 to.write_all(&bytes).await?;
                 to.flush().await?;
-                offset += bytes.len() as u64;
+                delivered.set(delivered.get() + bytes.len() as u64);
             }
-            Chunk::Gap { resume } => {
-                lost += resume - offset;
-                offset = resume;
-            }
-            Chunk::End => return Ok(lost),
+            // Only what came before we followed can be missing, and we follow from the start.
+            Chunk::Gap { .. } => {}
+            Chunk::End => return Ok(()),
+        }
+    }
+}
+
+/// Waits for the rest to be delivered, but not for a reader that takes nothing for as long as
+/// `patience`: then `None`.
+pub(crate) async fn unless_stalled<T>(
+    mut relaying: impl Future<Output = T> + Unpin,
+    delivered: &Cell<u64>,
+    patience: Duration,
+) -> Option<T> {
+    loop {
+        let before = delivered.get();
+        match tokio::time::timeout(patience, &mut relaying).await {
+            Ok(done) => return Some(done),
+            Err(_) if delivered.get() == before => return None,
+            Err(_) => {}
         }
     }
 }
@@ -69,12 +75,27 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_dropped_is_counted_and_the_rest_is_exact() {
-        let output = Output::new(8);
+    async fn everything_is_delivered_whatever_is_kept() {
+        let (output, delivered) = (Output::new(8), Cell::new(0));
+        let follower = output.follow(1).expect("the first follower");
         output.append(b"abcdefghijklmnop");
         output.close();
         let mut to = Vec::new();
-        let lost = relay(&output, &mut to).await.expect("a vector takes everything");
-        assert_eq!((to.as_slice(), lost), (&b"abcdefop"[..], 8));
+        relay(follower, &mut to, &delivered).await.expect("a vector takes everything");
+        assert_eq!((to.as_slice(), delivered.get()), (&b"abcdefghijklmnop"[..], 16));
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_is_slow_is_waited_for_and_one_that_stalls_is_not() {
+        let (delivered, patience) = (Cell::new(0), Duration::from_millis(50));
+        let slow = async {
+            for _ in 0..5 {
+                tokio::time::sleep(patience / 2).await;
+                delivered.set(delivered.get() + 1);
+            }
+        };
+        assert_eq!(unless_stalled(Box::pin(slow), &delivered, patience).await, Some(()));
+        let never = std::future::pending::<()>();
+        assert_eq!(unless_stalled(never, &delivered, patience).await, None);
     }
 }

@@ -50,7 +50,6 @@ pub(crate) fn lock_in(
     let proc_subset = mount_proc().at(Stage::Proc)?;
     mount_terminals().at(Stage::Terminals)?;
     sys::sethostname(confine.hostname.as_bytes()).at(Stage::Hostname)?;
-    set_affinity(&confine.cpus).at(Stage::Affinity)?;
     set_rlimits(confine).at(Stage::Rlimits)?;
     let rules = prepare_landlock(confine)?;
     let user_namespace = enter_user(confine, mode, owner)?;
@@ -127,17 +126,6 @@ fn mount_terminals() -> sys::Result<()> {
     sys::fsconfig(&fs, c"max", Some(c"64"))?;
     let mount = sys::fsmount(&fs, attr::NOSUID | attr::NOEXEC)?;
     sys::move_mount(&mount, c"/dev/pts")
-}
-
-fn set_affinity(cpus: &[u32]) -> sys::Result<()> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
-    let mut set = rustix::thread::CpuSet::new();
-    for cpu in cpus {
-        set.set(*cpu as usize);
-    }
-    rustix::thread::sched_setaffinity(None, &set)
 }
 
 fn set_rlimits(confine: &Confine) -> sys::Result<()> {

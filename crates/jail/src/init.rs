@@ -17,17 +17,28 @@ use rustix::{
 use crate::{
     SetupError, Stage,
     confine::Locked,
-    descendants,
-    socket::{self, Received},
+    descendants, processors,
+    socket::{self, MOST_FDS, Received},
     stage::At,
-    sys::{self, Reaped},
+    sys::{self, Image, Reaped},
     wire::{Ended, Exec, FromInit, Spent, ToInit, Whom},
 };
 
-/// Serves the control socket until its other end closes. `worker` is a program that was started
-/// before, if there is one.
-pub(crate) fn serve(control: &OwnedFd, worker: Option<(u32, i32)>) -> ! {
-    let mut init = Init { control, running: worker.into_iter().collect(), reaped: 0 };
+/// What an init was before it became one.
+pub(crate) enum Born {
+    /// A template, in whose children every signal has its default meaning.
+    OfTemplate,
+    /// An interpreter, with a worker already forked.
+    OfZygote { worker: i32 },
+}
+
+/// Serves the control socket until its other end closes. Programs see `cpus` processors.
+pub(crate) fn serve(control: &OwnedFd, born: &Born, cpus: u32) -> ! {
+    let (running, reset): (_, fn()) = match born {
+        Born::OfTemplate => (Vec::new(), sys::unblock_signals),
+        Born::OfZygote { worker } => (vec![(0, *worker)], sys::reset_signals),
+    };
+    let mut init = Init { control, running, reaped: 0, setting: Setting { reset, cpus } };
     let _ = init.run();
     sys::exit_now(0)
 }
@@ -50,6 +61,14 @@ struct Init<'a> {
     /// Number and pid of each program that has not ended.
     running: Vec<(u32, i32)>,
     reaped: u32,
+    setting: Setting,
+}
+
+/// What is the same for every program of a sandbox.
+struct Setting {
+    /// Gives the signals their default meaning.
+    reset: fn(),
+    cpus: u32,
 }
 
 impl Init<'_> {
@@ -90,7 +109,7 @@ impl Init<'_> {
 
     fn exec(&mut self, exec: &Exec, fds: Vec<OwnedFd>) -> Result<(), socket::Error> {
         let id = exec.id;
-        match start(self.control, exec, fds) {
+        match start(self.control, exec, fds, &self.setting) {
             Ok(Started { pid, terminal }) => {
                 self.running.push((id, pid));
                 let fds: Vec<BorrowedFd<'_>> = terminal.iter().map(AsFd::as_fd).collect();
@@ -157,32 +176,36 @@ struct Started {
     terminal: Option<OwnedFd>,
 }
 
-fn start(control: &OwnedFd, exec: &Exec, fds: Vec<OwnedFd>) -> Result<Started, SetupError> {
+fn start(
+    control: &OwnedFd,
+    exec: &Exec,
+    fds: Vec<OwnedFd>,
+    setting: &Setting,
+) -> Result<Started, SetupError> {
     let program = Program::parse(exec).at(Stage::Request)?;
     for (name, content) in &exec.files {
         write_box_file(name, content).at(Stage::Workspace)?;
     }
     let terminal = exec.terminal.map(open_terminal).transpose().at(Stage::Terminals)?;
     let (master, slave) = terminal.unzip();
+    let standard = slave.iter().flat_map(|slave| [slave.as_fd(); 3]);
+    let all: Vec<BorrowedFd<'_>> = standard.chain(fds.iter().map(AsFd::as_fd)).collect();
     // Above every number that the program's descriptors will take: a failed start is told on it.
-    let above = fds.len() as i32 + 3;
-    let answer = rustix::io::fcntl_dupfd_cloexec(control, above).at(Stage::Descriptors)?;
+    let answer = rustix::io::fcntl_dupfd_cloexec(control, all.len() as i32);
+    let answer = answer.at(Stage::Descriptors)?;
     // The service thus hears of a failed start before it hears that there is a process.
-    match sys::fork_until_exec().at(Stage::Fork)? {
-        Some(pid) => Ok(Started { pid, terminal: master }),
-        None => {
-            let error = become_program(&program, fds, slave);
-            let id = exec.id;
-            let _ = socket::send(answer.as_fd(), &FromInit::NotStarted { id, error }, &[]);
-            sys::exit_now(127)
-        }
-    }
+    let pid = sys::run_until_exec(&mut || {
+        let error = become_program(&program, &all, slave.is_some(), setting);
+        let message = FromInit::NotStarted { id: exec.id, error };
+        let _ = socket::send(answer.as_fd(), &message, &[]);
+        127
+    });
+    Ok(Started { pid: pid.at(Stage::Fork)?, terminal: master })
 }
 
 /// A program with its strings as the kernel wants them.
 struct Program {
-    argv: Vec<CString>,
-    env: Vec<CString>,
+    image: Image,
     cwd: CString,
 }
 
@@ -191,12 +214,8 @@ impl Program {
         let strings = |list: &[Vec<u8>]| -> sys::Result<Vec<CString>> {
             list.iter().map(|s| CString::new(s.clone()).map_err(|_| Errno::INVAL)).collect()
         };
-        let argv = strings(&exec.argv)?;
-        if argv.is_empty() {
-            return Err(Errno::INVAL);
-        }
         let cwd = CString::new(exec.cwd.clone()).map_err(|_| Errno::INVAL)?;
-        Ok(Self { argv, env: strings(&exec.env)?, cwd })
+        Ok(Self { image: Image::new(strings(&exec.argv)?, strings(&exec.env)?)?, cwd })
     }
 }
 
@@ -231,48 +250,67 @@ fn open_terminal((rows, columns): (u16, u16)) -> sys::Result<(OwnedFd, OwnedFd)>
     Ok((master, slave))
 }
 
-/// Turns the forked child into the program; returns only if that failed.
-fn become_program(program: &Program, fds: Vec<OwnedFd>, terminal: Option<OwnedFd>) -> SetupError {
+/// Turns the child into the program; returns only if that failed. The child has borrowed its
+/// parent's memory, so nothing here allocates or frees.
+fn become_program(
+    program: &Program,
+    fds: &[BorrowedFd<'_>],
+    has_terminal: bool,
+    setting: &Setting,
+) -> SetupError {
     let attempt = || -> Result<(), SetupError> {
-        sys::reset_signals();
+        (setting.reset)();
         rustix::process::setsid().at(Stage::Fork)?;
-        let has_terminal = terminal.is_some();
-        let mut all: Vec<OwnedFd> = Vec::new();
-        if let Some(slave) = terminal {
-            for _ in 0..3 {
-                all.push(rustix::io::dup(&slave).at(Stage::Descriptors)?);
-            }
-        }
-        all.extend(fds);
-        arrange(all).at(Stage::Descriptors)?;
+        Moved::above(fds).and_then(Moved::settle).at(Stage::Descriptors)?;
         if has_terminal {
             sys::take_terminal().at(Stage::Terminals)?;
         }
+        processors::narrow(setting.cpus).at(Stage::Affinity)?;
         rustix::process::chdir(&program.cwd).at(Stage::WorkingDirectory)
     };
     if let Err(error) = attempt() {
         return error;
     }
-    let errno = sys::exec(&program.argv, &program.env);
-    SetupError { stage: Stage::Exec, errno: errno.raw_os_error() }
+    SetupError { stage: Stage::Exec, errno: program.image.exec().raw_os_error() }
 }
 
-/// Puts the descriptors at 0, 1, 2, … and marks all others to be closed by `exec`. They are moved
-/// out of the way first, so that none is overwritten before its turn.
+/// Puts the descriptors at 0, 1, 2, … and marks all others to be closed by `exec`.
 pub(crate) fn arrange(fds: Vec<OwnedFd>) -> sys::Result<()> {
-    let count = fds.len() as i32;
-    let mut moved = Vec::new();
-    for fd in fds {
-        moved.push(rustix::io::fcntl_dupfd_cloexec(&fd, count)?);
-    }
-    for (target, fd) in moved.iter().enumerate() {
-        // SAFETY: dup2 onto a small number; whatever was there belonged to a process image that
-        // is about to be replaced, and no owner of it is used again.
-        if unsafe { libc::dup2(fd.as_raw_fd(), target as i32) } < 0 {
+    let moved = Moved::above(&fds.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
+    // Closed before others take their numbers.
+    drop(fds);
+    moved.settle()
+}
+
+/// Descriptors on their way to 0, 1, 2, …: copied out of the way first, so that none is overwritten
+/// before its turn.
+struct Moved {
+    fds: [Option<OwnedFd>; MOST_FDS + 3],
+    count: usize,
+}
+
+impl Moved {
+    fn above(fds: &[BorrowedFd<'_>]) -> sys::Result<Self> {
+        let mut moved = Self { fds: [const { None }; MOST_FDS + 3], count: fds.len() };
+        if fds.len() > moved.fds.len() {
             return Err(Errno::MFILE);
         }
+        for (place, fd) in moved.fds.iter_mut().zip(fds) {
+            *place = Some(rustix::io::fcntl_dupfd_cloexec(fd, fds.len() as i32)?);
+        }
+        Ok(moved)
     }
-    sys::cloexec_from(count as u32)
+
+    fn settle(self) -> sys::Result<()> {
+        for (target, fd) in self.fds.iter().flatten().enumerate() {
+            // SAFETY: dup2 onto a small number; whatever was there belonged to a process image that
+            // is about to be replaced, and no owner of it is used again.
+            if unsafe { libc::dup2(fd.as_raw_fd(), target as i32) } < 0 {
+                return Err(Errno::MFILE);
+            }
+        }
+        sys::cloexec_from(self.count as u32)
+    }
 }
 
 /// First descriptor after standard input, output and error.

@@ -14,6 +14,7 @@ mod confine;
 mod descendants;
 mod init;
 pub mod landlock;
+mod processors;
 mod root;
 pub mod socket;
 pub mod spawner;

@@ -6,6 +6,8 @@
 
 use std::{
     ffi::{CStr, CString},
+    fs::File,
+    io::Read,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -33,6 +35,11 @@ pub struct OwnFile {
     pub name: &'static str,
     /// Its content.
     pub content: &'static [u8],
+}
+
+impl OwnFile {
+    /// The name of the library that a zygote loads. It is large, and nobody else needs it.
+    pub const FOR_ZYGOTES: &'static str = "preload.so";
 }
 
 /// Where the new root is put together: a directory every host has. Only this process sees it.
@@ -96,6 +103,14 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 /// Builds the tree and moves this process into it. The process must be in a mount namespace of
 /// its own, and be the first of a pid namespace of its own.
 pub(crate) fn build(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
+    // Files get the modes they are made with, without a second call for each.
+    let before = rustix::process::umask(Mode::empty());
+    let built = put_together(spec, own);
+    rustix::process::umask(before);
+    built
+}
+
+fn put_together(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
     sys::mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE).at(Stage::TemplateMounts)?;
     let source = open_source(&spec.source).at(Stage::OpenRoot)?;
     let parts = take_parts(&spec.source, source.as_fd()).at(Stage::OpenRoot)?;
@@ -107,6 +122,7 @@ pub(crate) fn build(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> 
     let tree = Tree(root.as_fd());
     tree.fill(parts, spec).at(Stage::TemplateMounts)?;
     tree.fill_devices(devices).at(Stage::TemplateMounts)?;
+    let own = own.iter().filter(|file| spec.with_zygote || file.name != OwnFile::FOR_ZYGOTES);
     tree.fill_own(own, attack).at(Stage::TemplateMounts)?;
     tree.attach(&proc, "proc").at(Stage::Proc)?;
     sys::mount_setattr(&root, attr::RDONLY, false).at(Stage::TemplateMounts)?;
@@ -135,6 +151,7 @@ fn open_source(source: &RootSource) -> sys::Result<OwnedFd> {
 /// One entry of the root to be.
 enum Part {
     Tree { name: String, mount: OwnedFd, is_dir: bool },
+    Copy { name: String, content: Vec<u8> },
     Link { name: String, target: CString },
 }
 
@@ -149,7 +166,11 @@ fn take_parts(source: &RootSource, root: BorrowedFd<'_>) -> sys::Result<Vec<Part
     }
     if matches!(source, RootSource::HostView) {
         for name in HOST_ETC {
-            parts.extend(take(root, &format!("etc/{name}"))?);
+            let name = format!("etc/{name}");
+            parts.extend(match copy(root, &name)? {
+                Some(part) => Some(part),
+                None => take(root, &name)?,
+            });
         }
     }
     Ok(parts)
@@ -167,6 +188,29 @@ fn top_level(root: BorrowedFd<'_>) -> sys::Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
+}
+
+/// Files up to this size are copied: every mount of a root is copied for every sandbox.
+const MOST_COPIED: u64 = 128 << 10;
+
+/// The content of a small file that everybody may read; nothing if it is anything else.
+fn copy(root: BorrowedFd<'_>, name: &str) -> sys::Result<Option<Part>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(root, name, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::LOOP | Errno::ACCESS) => return Ok(None),
+        other => other?,
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    let is_public = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o004 != 0;
+    if !is_public || stat.st_size as u64 > MOST_COPIED {
+        return Ok(None);
+    }
+    let mut content = Vec::with_capacity(stat.st_size as usize);
+    File::from(file)
+        .take(MOST_COPIED)
+        .read_to_end(&mut content)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(Some(Part::Copy { name: name.to_owned(), content }))
 }
 
 /// A detached read-only copy of one entry; nothing if the source does not have it.
@@ -242,6 +286,7 @@ impl Tree<'_> {
         for part in parts {
             match part {
                 Part::Link { name, target } => rustix::fs::symlinkat(&target, self.0, &name)?,
+                Part::Copy { name, content } => self.file(&name, &content, 0o644)?,
                 Part::Tree { name, mount, is_dir: true } => {
                     self.dir(&name)?;
                     self.attach(&mount, &name)?;
@@ -268,7 +313,11 @@ impl Tree<'_> {
         Ok(())
     }
 
-    fn fill_own(&self, own: &[OwnFile], attack: Option<OwnedFd>) -> sys::Result<()> {
+    fn fill_own<'a>(
+        &self,
+        own: impl Iterator<Item = &'a OwnFile>,
+        attack: Option<OwnedFd>,
+    ) -> sys::Result<()> {
         for file in own {
             self.file(&format!(".ringfence/{}", file.name), file.content, 0o755)?;
         }
@@ -289,7 +338,6 @@ impl Tree<'_> {
     fn file(&self, name: &str, content: &[u8], mode: u32) -> sys::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::openat(self.0, name, flags, Mode::from_raw_mode(mode))?;
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
         let mut rest = content;
         while !rest.is_empty() {
             rest = &rest[rustix::io::write(&file, rest)?..];

@@ -19,8 +19,9 @@ use rustix::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Largest body that goes into the packet itself.
-const INLINE: usize = 48 * 1024;
+/// Largest body that goes into the packet itself. Every receiver has a buffer of this size, and a
+/// process that was just forked pays for each page of it.
+const INLINE: usize = 8 * 1024;
 /// Largest body at all; argument lists of the kernel end far below.
 const LARGEST: u64 = 16 * 1024 * 1024;
 /// Most descriptors in one message.

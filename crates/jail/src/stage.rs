@@ -37,8 +37,6 @@ pub enum Stage {
     Terminals,
     /// Host name.
     Hostname,
-    /// Processors the program may see.
-    Affinity,
     /// Resource limits.
     Rlimits,
     /// File rules, prepared while paths can still be opened.
@@ -65,6 +63,8 @@ pub enum Stage {
     Fork,
     /// Its descriptors.
     Descriptors,
+    /// The processors it sees.
+    Affinity,
     /// Its working directory.
     WorkingDirectory,
     /// Replacing our code with the program's.

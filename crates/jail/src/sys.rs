@@ -1,7 +1,7 @@
 //! System calls that no library wraps in the shape we need. One function, one call.
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, CString},
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
 
@@ -85,18 +85,34 @@ pub(crate) fn fork() -> Result<Option<i32>> {
     Ok((pid != 0).then_some(pid as i32))
 }
 
-/// Forks and sleeps until the child has become another program or ended. What the child said over
-/// a socket before its end is therefore in front of whatever the parent says next.
+/// The stack of a child that lives until it becomes another program.
+const LENT_STACK: usize = 256 << 10;
+
+/// Runs `work` in a child that borrows our memory, and sleeps until it has become another program
+/// or ended; what `work` returns is then its exit code. Nothing is copied for a child that is about
+/// to be replaced anyway. What it said over a socket before its end is in front of whatever the
+/// parent says next.
 ///
-/// Memory is copied, not shared, so the child may do all that a forked one may. The caller must
-/// have one thread, and both sides must only go on to what needs no fork handlers of a library.
-pub(crate) fn fork_until_exec() -> Result<Option<i32>> {
-    const NONE: c_long = 0;
-    let flags = (libc::CLONE_VFORK | libc::SIGCHLD) as c_long;
-    // SAFETY: without CLONE_VM the child has its own copy of memory and stack, as with fork; the
-    // process has one thread, so the child's copy of every lock is free.
-    let pid = check(unsafe { libc::syscall(libc::SYS_clone, flags, NONE, NONE, NONE, NONE) })?;
-    Ok((pid != 0).then_some(pid as i32))
+/// Descriptors, signals and the working directory are the child's own; memory is not. So `work`
+/// must leave nothing behind in it: what it allocates it frees, and what is ours it only borrows.
+/// The caller must have one thread.
+pub(crate) fn run_until_exec(work: &mut dyn FnMut() -> i32) -> Result<i32> {
+    extern "C" fn enter(work: *mut libc::c_void) -> c_int {
+        // SAFETY: the pointer below is to `work`, whose owner sleeps while we run.
+        let work = unsafe { &mut *work.cast::<&mut dyn FnMut() -> i32>() };
+        work()
+    }
+    let mut work = work;
+    // Pages that the child does not touch are never made.
+    let mut stack = Vec::<u128>::with_capacity(LENT_STACK / size_of::<u128>());
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack is this frame's, is aligned, grows down from its end, and outlives the
+    // child's use of it: CLONE_VFORK keeps us here until then. `work` outlives the call likewise.
+    let pid = check(c_long::from(unsafe {
+        let top = stack.as_mut_ptr().add(stack.capacity());
+        libc::clone(enter, top.cast(), flags, (&raw mut work).cast())
+    }))?;
+    Ok(pid as i32)
 }
 
 pub(crate) fn unshare(flags: c_int) -> Result<()> {
@@ -321,6 +337,25 @@ pub(crate) fn reset_signals() {
     }
 }
 
+/// The same for a process whose parent has done that, and has ignored broken pipes since.
+pub(crate) fn unblock_signals() {
+    // SAFETY: sets a disposition and the mask of this process only.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// A write to somebody who is gone is an error to be handled, not our end.
+pub(crate) fn ignore_broken_pipes() {
+    // SAFETY: sets a disposition of this process only.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+}
+
 /// Ignores children's deaths, so that the kernel reaps them.
 pub(crate) fn ignore_children() {
     // SAFETY: sets a disposition of this process only.
@@ -370,33 +405,58 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Replaces this process by the program; returns only on failure. A name without a slash is
-/// looked up in `PATH` of `env`.
-pub(crate) fn exec(argv: &[std::ffi::CString], env: &[std::ffi::CString]) -> Errno {
-    let pointers = |strings: &[std::ffi::CString]| {
-        let mut list: Vec<_> = strings.iter().map(|s| s.as_ptr()).collect();
-        list.push(std::ptr::null());
-        list
-    };
-    let (Some(name), argv_list, env_list) = (argv.first(), pointers(argv), pointers(env)) else {
-        return Errno::INVAL;
-    };
-    let mut answer = Errno::NOENT;
-    for path in candidates(name, env) {
-        // SAFETY: the lists are null-terminated and their strings outlive the call.
-        unsafe { libc::execve(path.as_ptr(), argv_list.as_ptr(), env_list.as_ptr()) };
-        let errno = last();
-        if !matches!(errno, Errno::NOENT | Errno::NOTDIR) {
-            answer = errno;
-            if errno != Errno::ACCESS {
-                break;
-            }
-        }
-    }
-    answer
+/// A program with everything the kernel wants to know, gathered ahead: replacing a process by it
+/// allocates nothing.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// Where it may be, in the order in which it is looked for.
+    paths: Vec<CString>,
+    argv: Pointers,
+    env: Pointers,
 }
 
-fn candidates(name: &CStr, env: &[std::ffi::CString]) -> Vec<std::ffi::CString> {
+/// Strings and the null-terminated list of pointers to them.
+#[derive(Debug)]
+struct Pointers {
+    list: Vec<*const libc::c_char>,
+    /// Never touched again: the list points into these.
+    _strings: Vec<CString>,
+}
+
+impl Pointers {
+    fn new(strings: Vec<CString>) -> Self {
+        let ends = std::iter::once(std::ptr::null());
+        let list = strings.iter().map(|string| string.as_ptr()).chain(ends).collect();
+        Self { list, _strings: strings }
+    }
+}
+
+impl Image {
+    /// A name without a slash is looked up in `PATH` of `env`.
+    pub(crate) fn new(argv: Vec<CString>, env: Vec<CString>) -> Result<Self> {
+        let paths = candidates(argv.first().ok_or(Errno::INVAL)?, &env);
+        Ok(Self { paths, argv: Pointers::new(argv), env: Pointers::new(env) })
+    }
+
+    /// Replaces this process by the program; returns only on failure.
+    pub(crate) fn exec(&self) -> Errno {
+        let mut answer = Errno::NOENT;
+        for path in &self.paths {
+            // SAFETY: the lists are null-terminated and their strings outlive the call.
+            unsafe { libc::execve(path.as_ptr(), self.argv.list.as_ptr(), self.env.list.as_ptr()) };
+            let errno = last();
+            if !matches!(errno, Errno::NOENT | Errno::NOTDIR) {
+                answer = errno;
+                if errno != Errno::ACCESS {
+                    break;
+                }
+            }
+        }
+        answer
+    }
+}
+
+fn candidates(name: &CStr, env: &[CString]) -> Vec<CString> {
     if name.to_bytes().is_empty() || name.to_bytes().contains(&b'/') {
         return vec![name.to_owned()];
     }
@@ -404,7 +464,7 @@ fn candidates(name: &CStr, env: &[std::ffi::CString]) -> Vec<std::ffi::CString> 
     path.unwrap_or(b"/usr/bin:/bin")
         .split(|byte| *byte == b':')
         .filter(|dir| !dir.is_empty())
-        .filter_map(|dir| std::ffi::CString::new([dir, b"/", name.to_bytes()].concat()).ok())
+        .filter_map(|dir| CString::new([dir, b"/", name.to_bytes()].concat()).ok())
         .collect()
 }
 

@@ -3,11 +3,13 @@
 //! It is the first process of a pid namespace, in a mount namespace without the host's tree. Its
 //! death is the death of all it made. It has one thread, keeps no state of sandboxes, and prepares
 //! the next network namespace while nobody waits.
+//!
+//! Invariant: no sandbox is cloned into a network namespace that another was cloned into before.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
 };
 
@@ -35,6 +37,8 @@ pub(crate) fn serve(socket: OwnedFd, spec: &RootSpec, own: &[OwnFile], mode: Mod
             mode,
             program: Filter::compile(Profile::Program),
             zygote: Filter::compile(Profile::Zygote),
+            network: Network::Wanted,
+            sandboxes: 0,
         };
         let _ = template.run();
     }
@@ -47,7 +51,10 @@ fn prepare(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
     init::silence().at(Stage::Descriptors)?;
     // Here, where we may still raise it; everything made from here inherits it.
     confine::no_core_dumps().at(Stage::Rlimits)?;
-    fresh_network()
+    // Once, here: programs then have two signals to look after instead of all.
+    sys::reset_signals();
+    sys::ignore_broken_pipes();
+    Ok(())
 }
 
 /// A network namespace with loopback up, for the next sandbox to be born into.
@@ -61,16 +68,40 @@ struct Template {
     mode: Mode,
     program: Filter,
     zygote: Filter,
+    network: Network,
+    sandboxes: u64,
 }
+
+/// The network namespace this process is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Network {
+    /// Nobody else was ever in it: for the next sandbox.
+    Fresh,
+    /// It is another's. One for the next sandbox is to be made as soon as there is time.
+    Wanted,
+    /// It is another's, and making one ahead failed: whoever needs it tries again and is told why.
+    Used,
+}
+
+/// A template whose first sandbox is its only one need not make a network for the next.
+const SECOND_THOUGHTS: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 impl Template {
     fn run(&mut self) -> Result<(), socket::Error> {
         let children = sys::child_signals()?;
         loop {
+            if self.network == Network::Wanted && self.sandboxes != 1 {
+                self.prepare_network();
+            }
+            let patience = (self.network == Network::Wanted).then_some(&SECOND_THOUGHTS);
             let mut watched =
                 [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
-            match poll(&mut watched, None) {
+            match poll(&mut watched, patience) {
                 Err(Errno::INTR) => continue,
+                Ok(0) => {
+                    self.prepare_network();
+                    continue;
+                }
                 other => other?,
             };
             let [request, child] = watched.map(|fd| !fd.revents().is_empty());
@@ -97,9 +128,7 @@ impl Template {
         match made {
             Ok(pidfd) => {
                 let answer = FromTemplate::Spawned { id };
-                socket::send(self.socket.as_fd(), &answer, &[pidfd.as_fd()])?;
-                // The one we were in belongs to the new sandbox now.
-                fresh_network().map_err(|error| socket::Error::Io(error.errno()))
+                socket::send(self.socket.as_fd(), &answer, &[pidfd.as_fd()])
             }
             Err(error) => {
                 socket::send(self.socket.as_fd(), &FromTemplate::Refused { id, error }, &[])
@@ -107,8 +136,12 @@ impl Template {
         }
     }
 
+    fn prepare_network(&mut self) {
+        self.network = if fresh_network().is_ok() { Network::Fresh } else { Network::Used };
+    }
+
     fn spawn(
-        &self,
+        &mut self,
         confine: &Confine,
         join: Join,
         mut fds: Vec<OwnedFd>,
@@ -119,6 +152,12 @@ impl Template {
         let control = fds.remove(0);
         let (born_into, procs) = joining(join, fds).at(Stage::Request)?;
         let cgroup = born_into.as_ref().map(AsFd::as_fd);
+        if self.network != Network::Fresh {
+            fresh_network()?;
+        }
+        // The one we are in belongs to the new sandbox from here on.
+        self.network = Network::Wanted;
+        self.sandboxes += 1;
         match sys::clone3(sys::BIRTH_NAMESPACES, cgroup).at(Stage::Clone)? {
             Forked::Parent { pidfd, .. } => Ok(pidfd),
             Forked::Child => self.become_init(confine, control, &procs),
@@ -141,7 +180,7 @@ impl Template {
                     sys::exit_now(1);
                 }
                 drop(locked);
-                init::serve(&control, None)
+                init::serve(&control, &init::Born::OfTemplate, confine.cpus)
             }
             Err(error) => init::give_up(&control, error),
         }

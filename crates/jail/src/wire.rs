@@ -25,6 +25,8 @@ pub struct RootSpec {
     pub source: RootSource,
     /// Bind our own executable at `/.ringfence/attack`, for the attack suite.
     pub with_attack: bool,
+    /// Provide what a zygote loads.
+    pub with_zygote: bool,
 }
 
 /// Where a root comes from.
@@ -69,7 +71,7 @@ pub enum ToTemplate {
 pub enum Join {
     /// No cgroup at all: policy allowed that.
     None,
-    /// Version 1: that many `cgroup.procs` follow, to be written by the child.
+    /// Version 1: that many files follow, to be written by the child while it has one thread.
     Files(u32),
     /// Version 2: the cgroup's directory follows, to be born into.
     Born,
@@ -130,8 +132,8 @@ pub struct Confine {
     pub processes: Option<u64>,
     /// CPU seconds per process.
     pub cpu_secs: Option<u64>,
-    /// Processors to be seen; empty leaves them all.
-    pub cpus: Vec<u32>,
+    /// How many processors its programs see; 0 leaves them all.
+    pub cpus: u32,
     /// Walls that may be missing.
     pub may_miss: MayMiss,
 }
@@ -277,9 +279,12 @@ pub struct Spent {
 }
 
 /// To a zygote: make a child. Descriptors: the init's control socket, standard input, output,
-/// error, result channel, job channel.
+/// error, result channel, job channel, then those by which the child joins its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkRequest {
     /// How the child is confined.
     pub confine: Confine,
+    /// How many descriptors it joins by. Whether it did is the service's to see: a child that did
+    /// not is moved.
+    pub join: u32,
 }

@@ -11,7 +11,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -22,11 +22,11 @@ use rustix::{
 };
 
 use crate::{
-    SetupError, Stage, confine, init,
+    SetupError, Stage, confine, init, processors,
     seccomp::{Filter, Profile},
     socket::{self, Received},
     stage::At,
-    sys::{self, Forked, attr},
+    sys::{self, Forked, Image, attr},
     template,
     wire::{ForkRequest, FromInit, Join, Mode, ToInit},
 };
@@ -91,7 +91,7 @@ fn become_zygote(
     wait: &OwnedFd,
     filter: &Filter,
 ) -> SetupError {
-    let attempt = || -> Result<(Vec<CString>, Vec<CString>), SetupError> {
+    let attempt = || -> Result<Image, SetupError> {
         let mut byte = [0];
         if rustix::io::read(wait, &mut byte) != Ok(1) {
             return Err(Errno::PIPE).at(Stage::IdMaps);
@@ -111,10 +111,10 @@ fn become_zygote(
             let parsed: Result<Vec<_>, _> = list.iter().cloned().map(CString::new).collect();
             parsed.map_err(|_| Errno::INVAL).at(Stage::Request)
         };
-        Ok((strings(&start.argv)?, strings(&start.env)?))
+        Image::new(strings(&start.argv)?, strings(&start.env)?).at(Stage::Request)
     };
     let errno = match attempt() {
-        Ok((argv, env)) => sys::exec(&argv, &env),
+        Ok(image) => image.exec(),
         Err(error) => return error,
     };
     SetupError { stage: Stage::Exec, errno: errno.raw_os_error() }
@@ -175,7 +175,7 @@ pub fn next(control: BorrowedFd<'_>) -> Next {
     let Ok(Received { message, fds, .. }) = socket::receive::<ForkRequest>(control) else {
         return Next::Stop;
     };
-    if fds.len() != 6 {
+    if fds.len() != KEPT + message.join as usize {
         return Next::Stop;
     }
     match sys::clone3(sys::BIRTH_NAMESPACES, None) {
@@ -195,9 +195,14 @@ pub fn next(control: BorrowedFd<'_>) -> Next {
     }
 }
 
+/// Descriptors of a request that the child keeps: control socket, streams and channels.
+const KEPT: usize = 6;
+
 /// In the child: returns in the worker only.
-fn become_child(request: &ForkRequest, fds: Vec<OwnedFd>, filter: &Filter) -> Next {
+fn become_child(request: &ForkRequest, mut fds: Vec<OwnedFd>, filter: &Filter) -> Next {
     sys::reset_child_signal();
+    // The service looks before it lets us go on; where this failed it moves us itself.
+    let _ = template::join_all(&fds.split_off(KEPT));
     if init::keep_only(fds.iter().map(AsFd::as_fd).collect()).is_err() {
         sys::exit_now(1);
     }
@@ -214,13 +219,19 @@ fn become_child(request: &ForkRequest, fds: Vec<OwnedFd>, filter: &Filter) -> Ne
             for index in 1..6 {
                 drop(init::kept(index));
             }
-            init::serve(&control, Some((0, pid)))
+            init::serve(&control, &init::Born::OfZygote { worker: pid }, request.confine.cpus)
         }
-        Ok(None) => become_worker(),
+        Ok(None) => {
+            CPUS.store(request.confine.cpus, Ordering::Relaxed);
+            become_worker()
+        }
     }
 }
 
-/// Says hello and waits until the service has moved us into our cgroup.
+/// How many processors the worker's program is to see; set in the worker.
+static CPUS: AtomicU32 = AtomicU32::new(0);
+
+/// Says hello and waits until the service has seen us in our cgroup.
 fn join(control: &OwnedFd) -> Result<(), SetupError> {
     let said = socket::send(control.as_fd(), &FromInit::Hello, &[]);
     let heard = said.and_then(|()| socket::receive::<ToInit>(control.as_fd()));
@@ -252,4 +263,11 @@ pub extern "C" fn rf_zygote_next(control: i32) -> i32 {
         Next::Worker => 0,
         Next::Stop => -1,
     }
+}
+
+/// For a worker's interpreter once its job has come: from here on it sees as many processors as its
+/// program may. 0 if that was done, else an errno.
+#[unsafe(no_mangle)]
+pub extern "C" fn rf_zygote_narrow() -> i32 {
+    processors::narrow(CPUS.load(Ordering::Relaxed)).map_or_else(Errno::raw_os_error, |()| 0)
 }

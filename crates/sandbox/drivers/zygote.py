@@ -65,6 +65,8 @@ def native_library(path):
     native = ctypes.PyDLL(path)
     native.rf_zygote_next.argtypes = [ctypes.c_int]
     native.rf_zygote_next.restype = ctypes.c_int
+    native.rf_zygote_narrow.argtypes = []
+    native.rf_zygote_narrow.restype = ctypes.c_int
     return native
 
 
@@ -89,17 +91,33 @@ def work(driver, native, control):
         answer = native.rf_zygote_next(control)
         if answer == 0:
             api.PyOS_AfterFork_Child()
-            become_worker(driver)
+            become_worker(driver, native)
         api.PyOS_AfterFork_Parent()
         if answer < 0:
             os._exit(0)
 
 
-def become_worker(driver):
+def become_worker(driver, native):
     """In the locked-down child: own randomness, a short rehearsal, then one job."""
     driver.reseed()
     driver.rehearse()
-    driver.serve_once()
+    channel = driver.load("wire").from_environment()
+    channel.receive = narrowing(native, channel.receive)
+    driver.load("once").serve(channel)
+
+
+def narrowing(native, receive):
+    """`receive`, after which this process sees as many processors as its job may.
+
+    Not earlier: until its job comes it may run wherever there is room.
+    """
+    def receive_and_narrow():
+        job = receive()
+        number = native.rf_zygote_narrow()
+        if number:
+            raise OSError(number, os.strerror(number))
+        return job
+    return receive_and_narrow
 
 
 def open_streams():

@@ -53,15 +53,32 @@ pub(crate) struct Cell {
     pub(crate) mode: Mode,
     /// The memory it is told it has.
     pub(crate) memory: Arc<AtomicU64>,
-    /// The zygote it was forked from, whose end would be its own.
-    pub(crate) parent: Option<Arc<Zygote>>,
+    maker: Maker,
     groups: Arc<Groups>,
     place: Option<Place>,
 }
 
-/// The parts of a sandbox that a zygote made.
+/// Who made a sandbox. Its end is the sandbox's own, so each sandbox holds it.
+#[derive(Debug)]
+pub(crate) enum Maker {
+    Template(Arc<Template>),
+    Zygote(Arc<Zygote>),
+}
+
+impl Maker {
+    /// Its name, if it is gone.
+    fn gone(&self) -> Option<&'static str> {
+        match self {
+            Self::Template(template) => template.is_gone().then_some("template"),
+            Self::Zygote(zygote) => zygote.gone(),
+        }
+    }
+}
+
+/// The parts of a sandbox that was just made.
 #[derive(Debug)]
 pub(crate) struct Adopted {
+    pub(crate) maker: Maker,
     pub(crate) control: Link<ToInit, FromInit>,
     pub(crate) pidfd: OwnedFd,
     pub(crate) group: Option<Group>,
@@ -74,7 +91,7 @@ pub(crate) struct Adopted {
 impl Cell {
     /// Has the template make one. The init locks itself in meanwhile: see [`Cell::ready`].
     pub(crate) async fn spawn(
-        template: &Template,
+        template: &Arc<Template>,
         groups: &Arc<Groups>,
         shape: &Shape,
     ) -> Result<Self, Error> {
@@ -85,11 +102,12 @@ impl Cell {
         let pidfd = request(template, shape, groups, plot.group.as_ref(), uid, &theirs).await?;
         let (place, group) = plot.hand_over();
         let (mode, memory) = (template.mode, shape.limits.memory.0);
-        let made = Adopted { control, pidfd, group, uid, mode, memory, place };
+        let maker = Maker::Template(template.clone());
+        let made = Adopted { maker, control, pidfd, group, uid, mode, memory, place };
         Ok(Self::adopt(made, groups, Isolation::Cold))
     }
 
-    /// Takes over a sandbox that a zygote made.
+    /// Takes over a sandbox that was just made.
     pub(crate) fn adopt(made: Adopted, groups: &Arc<Groups>, isolation: Isolation) -> Self {
         Self {
             control: made.control,
@@ -101,7 +119,7 @@ impl Cell {
             uid: made.uid,
             mode: made.mode,
             memory: Arc::new(AtomicU64::new(made.memory)),
-            parent: None,
+            maker: made.maker,
             groups: groups.clone(),
             place: made.place,
         }
@@ -109,8 +127,17 @@ impl Cell {
 
     /// Waits until all walls stand.
     pub(crate) async fn ready(&mut self) -> Result<(), Error> {
-        let received = self.control.receive().await?;
-        self.note_ready(received.message, received.fds)
+        match self.control.receive().await {
+            Ok(received) => self.note_ready(received.message, received.fds),
+            Err(error) => Err(self.lost_maker().unwrap_or_else(|| error.into())),
+        }
+    }
+
+    /// That whoever made it is gone, which explains its own end better than anything else: the
+    /// kernel kills the sandboxes of a template or zygote after it has closed their maker's sockets,
+    /// so by the time an init is seen to be gone this is known.
+    pub(crate) fn lost_maker(&self) -> Option<Error> {
+        self.maker.gone().map(Error::Gone)
     }
 
     /// Takes the init's word that it is ready.
@@ -209,7 +236,7 @@ pub(crate) fn confine(shape: &Shape, uid: u32, groups: &Groups) -> Confine {
         processes: (!bounded("pids")).then(|| u64::from(limits.processes) + 1),
         // A whole second above the sandbox's own limit, which is watched from outside.
         cpu_secs: limits.cpu_time.map(|time| time.as_secs() + 2),
-        cpus: choose_cpus(limits.cpus.whole()),
+        cpus: limits.cpus.whole(),
         may_miss: MayMiss {
             landlock: shape.may_miss.contains(&Layer::Landlock),
             user_namespace: shape.may_miss.contains(&Layer::UserNamespace),
@@ -239,19 +266,4 @@ pub(crate) fn joining(group: Option<&Group>) -> Result<(Join, Vec<OwnedFd>), Err
     }
     let files = group.join_fds()?;
     Ok((Join::Files(files.len() as u32), files))
-}
-
-/// The processors a sandbox sees: as many as its share rounds up to, taken in turn from those the
-/// service may use. Empty when it may see them all.
-fn choose_cpus(count: u32) -> Vec<u32> {
-    static TURN: AtomicU32 = AtomicU32::new(0);
-    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
-    let allowed: Vec<u32> = (0..rustix::thread::CpuSet::MAX_CPU as u32)
-        .filter(|cpu| allowed.is_set(*cpu as usize))
-        .collect();
-    if count as usize >= allowed.len() {
-        return Vec::new();
-    }
-    let first = TURN.fetch_add(count, Ordering::Relaxed) as usize;
-    (0..count as usize).map(|step| allowed[(first + step) % allowed.len()]).collect()
 }

@@ -8,8 +8,8 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, OnceLock, PoisonError, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -32,6 +32,10 @@ pub(crate) struct Groups {
     pub(crate) version: &'static str,
     next: AtomicU64,
     permits: Arc<Semaphore>,
+    /// How many wait for a permit.
+    waiting: AtomicUsize,
+    idle: OnceLock<Weak<dyn Idle>>,
+    sweeper: Mutex<Option<JoinHandle<()>>>,
     burials: Mutex<Option<mpsc::Sender<Burial>>>,
     reaper: Mutex<Option<JoinHandle<()>>>,
     pub(crate) clerk: Clerk,
@@ -42,12 +46,21 @@ pub(crate) struct Groups {
 struct Burial {
     pidfd: Option<OwnedFd>,
     group: Option<Group>,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
-/// A place among the living and the dying, to be had before a sandbox is made.
+/// A place among the living and the dying, to be had before a sandbox is made. What helps to make
+/// sandboxes is not counted among them: a call must never wait for its own helper's place.
 #[derive(Debug)]
-pub(crate) struct Place(OwnedSemaphorePermit);
+pub(crate) struct Place {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Whoever holds sandboxes that nobody uses yet.
+pub(crate) trait Idle: std::fmt::Debug + Send + Sync {
+    /// Gives one of them up, if there is one.
+    fn give_way(&self) -> bool;
+}
 
 /// A place and a cgroup for a sandbox that is being made. Both go back unless it comes to be, even
 /// when whoever waits for it gives up halfway.
@@ -70,6 +83,13 @@ impl Plot {
         Ok(Self { groups: groups.clone(), place, group })
     }
 
+    /// For a helper, which has no limit in number but its own limits.
+    pub(crate) fn for_helper(groups: &Arc<Groups>, limits: &Limits) -> Result<Self, Error> {
+        let place = Some(Place { _permit: None });
+        let group = groups.make(limits, false)?;
+        Ok(Self { groups: groups.clone(), place, group })
+    }
+
     /// The sandbox is there and takes both over.
     pub(crate) fn hand_over(mut self) -> (Option<Place>, Option<Group>) {
         (self.place.take(), self.group.take())
@@ -85,10 +105,9 @@ impl Drop for Plot {
 }
 
 impl Groups {
-    /// Sweeps what dead instances left, then makes our own base.
+    /// Makes our own base; what dead instances left is swept meanwhile.
     pub(crate) fn open(most: usize) -> Self {
         let host = Host::detect();
-        let _ = Base::sweep(&host);
         let (base, absent) = match Base::create(&host) {
             Ok(base) => {
                 let absent = base.absent().iter().map(|a| (a.controller, a.reason.to_string()));
@@ -102,13 +121,18 @@ impl Groups {
             _ => "v1",
         };
         let (burials, orders) = mpsc::channel();
-        let reaper = std::thread::Builder::new().name("reaper".into()).spawn(move || reap(&orders));
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let reaper = thread("reaper").spawn(move || reap(&orders));
+        let sweeper = thread("sweeper").spawn(move || drop(Base::sweep(&host)));
         Self {
             base,
             absent,
             version,
             next: AtomicU64::new(1),
             permits: Arc::new(Semaphore::new(most)),
+            waiting: AtomicUsize::new(0),
+            idle: OnceLock::new(),
+            sweeper: Mutex::new(sweeper.ok()),
             burials: Mutex::new(Some(burials)),
             reaper: Mutex::new(reaper.ok()),
             clerk: Clerk::start(),
@@ -125,10 +149,34 @@ impl Groups {
         self.absent.iter().find(|(name, _)| *name == controller).map(|(_, why)| why.as_str())
     }
 
-    /// Waits until there is room for one more sandbox.
+    /// From now on `idle` is asked to give way when there is no room.
+    pub(crate) fn ask_when_full(&self, idle: Weak<dyn Idle>) {
+        let _ = self.idle.set(idle);
+    }
+
+    /// Whether a sandbox could be made that nobody has asked for.
+    pub(crate) fn has_room(&self) -> bool {
+        self.permits.available_permits() > 0
+    }
+
+    /// Whether somebody waits for a place.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Waits until there is room for one more sandbox. Whoever has to wait takes the place of one
+    /// that is idle; whatever becomes idle from then on looks whether it is awaited.
     async fn place(&self) -> Result<Place, Error> {
+        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            return Ok(Place { _permit: Some(permit) });
+        }
+        let _waiting = Waiting::new(&self.waiting);
+        if let Some(idle) = self.idle.get().and_then(Weak::upgrade) {
+            idle.give_way();
+        }
         let permit = self.permits.clone().acquire_owned().await;
-        permit.map(Place).map_err(|_| Error::Gone("service"))
+        let permit = permit.map_err(|_| Error::Gone("service"))?;
+        Ok(Place { _permit: Some(permit) })
     }
 
     /// A cgroup with these limits; `None` where the host has none to give.
@@ -140,7 +188,7 @@ impl Groups {
 
     /// Takes over a sandbox that was killed, or one that never came to be.
     pub(crate) fn bury(&self, place: Place, pidfd: Option<OwnedFd>, group: Option<Group>) {
-        let burial = Burial { pidfd, group, _permit: place.0 };
+        let burial = Burial { pidfd, group, _place: place };
         let sender = self.burials.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = sender.as_ref() {
             let _ = sender.send(burial);
@@ -150,12 +198,30 @@ impl Groups {
     /// Waits for the last burial, then removes the base.
     pub(crate) fn close(&self) {
         self.burials.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let reaper = self.reaper.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(reaper) = reaper {
-            let _ = reaper.join();
+        for thread in [&self.reaper, &self.sweeper] {
+            let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(thread) = thread {
+                let _ = thread.join();
+            }
         }
         // The spawner does this too, but there may never have been one.
         let _ = remove_trees(&self.paths(), Duration::from_secs(5));
+    }
+}
+
+/// One who waits for a place, for as long as it does.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -7,7 +7,10 @@ use std::{
 };
 
 use ringfence_jail::socket::{self, Received};
-use rustix::io::Errno;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{io::Interest, net::UnixDatagram};
 
@@ -49,6 +52,14 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
     /// Cancel safe: a message is either returned or still there.
     pub(crate) async fn receive(&self) -> Result<Received<In>, socket::Error> {
         self.when(Interest::READABLE, || socket::receive(self.socket.as_fd())).await
+    }
+
+    /// Whether the other end is closed, by word of the kernel and at this moment.
+    pub(crate) fn is_closed(&self) -> bool {
+        let mut watched = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let now = Timespec::default();
+        poll(&mut watched, Some(&now)).is_ok()
+            && watched[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR)
     }
 
     /// One packet that is no message of ours.

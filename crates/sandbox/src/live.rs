@@ -11,12 +11,13 @@ use ringfence_jail::{
     wire::{Ended, FromInit},
 };
 use ringfence_types::{Bytes, Limits, Usage};
-use tokio::{sync::oneshot, task::AbortHandle, time::sleep_until};
+use tokio::{task::AbortHandle, time::sleep_until};
 
 use crate::{
     Error, Report, Timings,
     cell::Cell,
     files::{FileLimits, Owner, Workspace},
+    hints::hints,
     job::{Job, Said},
     layers::layers,
     streams::Streams,
@@ -54,7 +55,7 @@ enum Turn {
 
 impl Live {
     /// Watches the program to its end. Dropping the future ends the sandbox.
-    pub(crate) async fn watch(mut self, cancel: oneshot::Receiver<()>) -> Result<Report, Error> {
+    pub(crate) async fn watch(mut self, cancel: impl Future<Output = ()>) -> Result<Report, Error> {
         let mut seen = Observed::default();
         let mut ended = None;
         tokio::pin!(cancel);
@@ -69,7 +70,7 @@ impl Live {
                     self.heard_init(message, &mut seen, &mut ended)?
                 }
                 () = &mut deadline => stop(&mut seen, Stopped::Wall),
-                _ = &mut cancel => stop(&mut seen, Stopped::Cancelled),
+                () = &mut cancel => stop(&mut seen, Stopped::Cancelled),
                 () = sleep_until(cpu_check) => {
                     let (turn, next) = self.look_at_cpu(&mut seen);
                     cpu_check = next;
@@ -183,6 +184,7 @@ impl Live {
     /// Everything the program wrote before its end is in the pipes by now. Whoever else still
     /// holds them is ended with the sandbox.
     async fn report(mut self, mut seen: Observed, ended: Option<Ended>) -> Result<Report, Error> {
+        self.streams.let_go();
         self.streams.drain();
         seen.wall = self.handed.elapsed();
         if ended.is_some() {
@@ -194,6 +196,13 @@ impl Live {
         if seen.code.is_none() || !(self.streams.all_ended() || self.job.is_some()) {
             self.cell.kill();
             let _ = tokio::time::timeout(LAST_WORDS, self.last_words()).await;
+        }
+        // Whoever made the sandbox took it along: that says nothing of the program. An end that the
+        // kernel explains (memory) stays the program's own.
+        let explained = seen.stats.oom_kills.is_some_and(|kills| kills > 0);
+        let unexplained = seen.init_died && seen.stopped.is_none() && !explained;
+        if let Some(error) = self.cell.lost_maker().filter(|_| unexplained) {
+            return Err(error);
         }
         if seen.init_died && self.cell.standing.is_none() && seen.stopped.is_none() {
             return Err(Error::Gone("sandbox, before it was ready"));
@@ -223,8 +232,10 @@ impl Live {
         let workspace = self.cell.workspace.take();
         let workspace =
             workspace.map(|dir| Arc::new(Workspace::new(dir, owner, FileLimits::default())));
+        let outcome = outcome(seen, &self.limits);
         Report {
-            outcome: outcome(seen, &self.limits),
+            hints: hints(&outcome, &self.limits, &self.streams.stderr.output),
+            outcome,
             exit_code: seen.code,
             signal: seen.signal,
             stdout: self.streams.stdout.output.clone(),

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
@@ -13,22 +13,17 @@ use ringfence_jail::{
     wire::{RootSource, RootSpec, ToInit},
 };
 use ringfence_types::{Isolation, Limits};
-use tokio::{
-    io::AsyncWriteExt,
-    sync::{Mutex, oneshot},
-    task::{AbortHandle, JoinHandle},
-};
+use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle};
 
 use crate::{
-    Error, FailedImport, Language, PoolConfig, PoolKey, PoolStatus, Program, Report, Request, Root,
-    Stdin,
+    Error, FailedImport, Language, PoolConfig, PoolKey, PoolStatus, Program, Request, Root,
+    Running, Stdin,
     cell::{Cell, Shape},
     files::{FileLimits, Workspace},
-    groups::Groups,
+    groups::{Groups, Idle},
     job::Job,
     launch::{self, Launch},
     live::{Live, owner},
-    output::Output,
     pool::Pool,
     prepared::Prepared,
     spawner::Spawner,
@@ -75,52 +70,25 @@ pub(crate) struct Inner {
     pub(crate) sessions: crate::session::Registry,
 }
 
-/// A program that runs.
-#[derive(Debug)]
-pub struct Running {
-    /// Its standard output, live.
-    pub stdout: Output,
-    /// Its standard error, live.
-    pub stderr: Output,
-    cancel: Option<oneshot::Sender<()>>,
-    task: JoinHandle<Result<Report, Error>>,
-}
-
-impl Running {
-    /// Asks for the end; the report says `cancelled` unless the program was faster.
-    pub fn cancel(&mut self) {
-        if let Some(cancel) = self.cancel.take() {
-            let _ = cancel.send(());
-        }
-    }
-
-    /// Waits for the end.
-    pub async fn wait(mut self) -> Result<Report, Error> {
-        let report = (&mut self.task).await;
-        report.unwrap_or(Err(Error::Gone("task that watched the sandbox")))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The task owns the sandbox: without it there is none.
-        self.task.abort();
-    }
-}
-
 impl Native {
-    /// Opens the cgroups; helper processes start with the first request.
+    /// Opens the cgroups and starts the first helper process; others start with the first request.
     pub fn open(config: Config) -> Self {
+        // It starts while we look at the cgroups. If it cannot, the first request says why.
+        let spawner = Spawner::start(&config.exe).ok();
         let groups = Arc::new(Groups::open(config.most_sandboxes));
+        let spawner = spawner.filter(|spawner| spawner.own(groups.paths()).is_ok());
         let inner = Inner {
             config,
             groups,
-            spawner: Mutex::new(None),
+            spawner: Mutex::new(spawner),
             templates: Mutex::new(HashMap::new()),
             pools: std::sync::Mutex::new(HashMap::new()),
             sessions: crate::session::Registry::default(),
         };
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        let idle: Weak<Inner> = Arc::downgrade(&inner);
+        inner.groups.ask_when_full(idle);
+        Self { inner }
     }
 
     /// Starts a program in a fresh sandbox.
@@ -133,7 +101,7 @@ impl Native {
                 self.inner.prepared(request, ahead, accepted).await?
             }
         };
-        Ok(watch(live))
+        Ok(Running::watch(live))
     }
 
     /// Prepares interpreters before anybody asks.
@@ -180,14 +148,6 @@ impl Native {
     }
 }
 
-fn watch(live: Live) -> Running {
-    let (cancel, cancelled) = oneshot::channel();
-    let stdout = live.streams.stdout.output.clone();
-    let stderr = live.streams.stderr.output.clone();
-    let task = tokio::spawn(live.watch(cancelled));
-    Running { stdout, stderr, cancel: Some(cancel), task }
-}
-
 fn check(request: &Request) -> Result<(), Error> {
     let invalid = |error: &dyn std::fmt::Display| Error::Invalid(error.to_string());
     request.limits.clone().checked().map_err(|error| invalid(&error))?;
@@ -223,8 +183,17 @@ pub(crate) fn check_root(root: &Root) -> Result<(), Error> {
 
 impl Inner {
     /// The template of a root, made if need be.
-    pub(crate) async fn template(&self, root: &Root) -> Result<Arc<Template>, Error> {
-        let spec = root_spec(root);
+    async fn template(&self, root: &Root) -> Result<Arc<Template>, Error> {
+        // One that serves zygotes serves all, but costs more to make than one program is worth.
+        self.template_of(root_spec(root, self.config.pools.is_some())).await
+    }
+
+    /// The template of a root, with what a zygote needs.
+    pub(crate) async fn zygote_template(&self, root: &Root) -> Result<Arc<Template>, Error> {
+        self.template_of(root_spec(root, true)).await
+    }
+
+    async fn template_of(&self, spec: RootSpec) -> Result<Arc<Template>, Error> {
         let mut templates = self.templates.lock().await;
         if let Some(template) = templates.get(&spec).filter(|template| template.is_alive()) {
             return Ok(template.clone());
@@ -239,7 +208,9 @@ impl Inner {
         let mut slot = self.spawner.lock().await;
         for last_try in [false, true] {
             if slot.is_none() {
-                *slot = Some(Spawner::start(&self.config.exe, self.groups.paths()).await?);
+                let spawner = Spawner::start(&self.config.exe)?;
+                spawner.own(self.groups.paths())?;
+                *slot = Some(spawner);
             }
             let Some(spawner) = slot.as_ref() else { break };
             match spawner.template(spec).await {
@@ -274,13 +245,22 @@ impl Inner {
     }
 }
 
-fn root_spec(root: &Root) -> RootSpec {
+impl Idle for Inner {
+    /// The pool with most idle members gives one up.
+    fn give_way(&self) -> bool {
+        let pools = self.all_pools();
+        let largest = pools.iter().max_by_key(|(_, pool)| pool.idle());
+        largest.is_some_and(|(_, pool)| pool.give_way())
+    }
+}
+
+fn root_spec(root: &Root, with_zygote: bool) -> RootSpec {
     let (source, with_attack) = match root {
         Root::Host => (RootSource::HostView, false),
         Root::HostWithAttack => (RootSource::HostView, true),
         Root::Directory(path) => (RootSource::Directory(path.clone()), false),
     };
-    RootSpec { source, with_attack }
+    RootSpec { source, with_attack, with_zygote }
 }
 
 impl Inner {

@@ -2,6 +2,7 @@
 //!
 //! Beyond the cap the head and the tail are kept and the number of bytes dropped between them is
 //! exact. The writer never waits for a reader: one that falls behind the kept part is told the gap.
+//! The one exception is a [`Follower`], which somebody has to ask for.
 
 use std::{
     collections::VecDeque,
@@ -10,6 +11,8 @@ use std::{
 
 use ringfence_types::Truncated;
 use tokio::sync::Notify;
+
+use crate::follow::{Backlog, Follower};
 
 /// One stream's bytes, shared between the pump and any number of readers.
 #[derive(Debug, Clone)]
@@ -21,6 +24,8 @@ pub struct Output {
 struct Shared {
     log: Mutex<Log>,
     changed: Notify,
+    /// The follower took something, or is gone.
+    room: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +39,8 @@ struct Log {
     /// All bytes ever written.
     total: u64,
     closed: bool,
+    /// What the follower has yet to take, if there is one.
+    backlog: Option<Backlog>,
 }
 
 /// What a reader finds at its offset.
@@ -53,9 +60,8 @@ pub enum Chunk {
 impl Output {
     /// Keeps at most `cap` bytes: three quarters of it from the start, the rest from the end.
     pub fn new(cap: u64) -> Self {
-        let output = Self {
-            shared: Arc::new(Shared { log: Mutex::new(Log::default()), changed: Notify::new() }),
-        };
+        let (log, changed, room) = (Mutex::new(Log::default()), Notify::new(), Notify::new());
+        let output = Self { shared: Arc::new(Shared { log, changed, room }) };
         output.set_cap(cap);
         output
     }
@@ -101,6 +107,17 @@ impl Output {
         bytes
     }
 
+    /// At most the last `most` bytes, as far as they are kept in one piece.
+    pub(crate) fn last(&self, most: usize) -> Vec<u8> {
+        let log = self.lock();
+        // Without a gap the tail goes on where the head ends.
+        let head = if log.truncated().is_none() { log.head.as_slice() } else { &[] };
+        let from_head = most.saturating_sub(log.tail.len()).min(head.len());
+        let mut bytes = head[head.len() - from_head..].to_vec();
+        bytes.extend(log.tail.range(log.tail.len().saturating_sub(most)..));
+        bytes
+    }
+
     /// Waits until there is something at `offset`, at most `most` bytes of it.
     pub async fn read(&self, offset: u64, most: usize) -> Chunk {
         loop {
@@ -115,6 +132,53 @@ impl Output {
         }
     }
 
+    /// Every byte for one reader: the program may run `ahead` bytes ahead of it and is then held at
+    /// its pipe. `None` if somebody follows already. A late one begins with what is kept.
+    pub fn follow(&self, ahead: u64) -> Option<Follower> {
+        let mut log = self.lock();
+        if log.backlog.is_some() {
+            return None;
+        }
+        log.backlog = Some(log.kept_as_backlog(ahead));
+        drop(log);
+        Some(Follower::of(self.clone()))
+    }
+
+    pub(crate) fn unfollow(&self) {
+        self.lock().backlog = None;
+        self.shared.room.notify_waiters();
+    }
+
+    pub(crate) async fn next_for_follower(&self) -> Chunk {
+        loop {
+            let changed = self.shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(chunk) = self.lock().next_for_follower() {
+                self.shared.room.notify_waiters();
+                return chunk;
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether the writer may append; it may always unless a follower is behind.
+    pub(crate) fn has_room(&self) -> bool {
+        self.lock().backlog.as_ref().is_none_or(Backlog::has_room)
+    }
+
+    /// Waits until the writer may append.
+    pub(crate) async fn room(&self) {
+        while !self.has_room() {
+            let room = self.shared.room.notified();
+            tokio::pin!(room);
+            room.as_mut().enable();
+            if !self.has_room() {
+                room.await;
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Log> {
         self.shared.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,6 +186,9 @@ impl Output {
 
 impl Log {
     fn append(&mut self, bytes: &[u8]) {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.push(bytes);
+        }
         self.total += bytes.len() as u64;
         let room = self.head_cap - self.head.len();
         let (to_head, rest) = bytes.split_at(room.min(bytes.len()));
@@ -140,6 +207,26 @@ impl Log {
         let at = self.head.len() as u64;
         let dropped = self.tail_start() - at;
         (dropped > 0).then_some(Truncated { at, dropped })
+    }
+
+    fn kept_as_backlog(&self, ahead: u64) -> Backlog {
+        let mut backlog = Backlog::new(ahead);
+        backlog.push(&self.head);
+        if self.truncated().is_some() {
+            backlog.push_gap(self.tail_start());
+        }
+        let (first, second) = self.tail.as_slices();
+        backlog.push(first);
+        backlog.push(second);
+        backlog
+    }
+
+    /// `None` when the follower has to wait.
+    fn next_for_follower(&mut self) -> Option<Chunk> {
+        match &mut self.backlog {
+            Some(backlog) => backlog.pop().or_else(|| self.closed.then_some(Chunk::End)),
+            None => Some(Chunk::End),
+        }
     }
 
     /// `None` when the reader has to wait.
@@ -172,6 +259,16 @@ mod tests {
         output.append(b"abcdefghijklmnop");
         assert_eq!(output.kept(), b"abcdefop");
         assert_eq!(output.truncated(), Some(Truncated { at: 6, dropped: 8 }));
+    }
+
+    #[test]
+    fn the_last_bytes_come_from_tail_and_head_but_never_from_before_the_gap() {
+        let output = Output::new(8);
+        output.append(b"abcdefgh");
+        let last = |most: usize| output.last(most);
+        assert_eq!([last(1), last(4), last(100)], [&b"h"[..], b"efgh", b"abcdefgh"]);
+        output.append(b"i");
+        assert_eq!([last(1), last(100)], [&b"i"[..], b"hi"]);
     }
 
     #[tokio::test]

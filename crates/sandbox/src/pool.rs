@@ -207,7 +207,7 @@ impl Pool {
     }
 
     async fn start_zygote(&self, inner: &Inner) -> Result<Zygote, Error> {
-        let template = inner.template(&self.key.root).await?;
+        let template = inner.zygote_template(&self.key.root).await?;
         Zygote::start(&template, &inner.groups, &self.key.imports).await
     }
 
@@ -242,6 +242,17 @@ impl Pool {
         self.zygote.lock().await.take();
     }
 
+    /// How many members lie idle.
+    pub(crate) fn idle(&self) -> usize {
+        lock(&self.ready).len()
+    }
+
+    /// Gives one idle member up; its place is free as soon as it is torn down.
+    pub(crate) fn give_way(&self) -> bool {
+        let member = lock(&self.ready).pop_back();
+        member.is_some()
+    }
+
     /// Lets go of half of what lay idle since the last look.
     fn review(&self) {
         let mut ready = lock(&self.ready);
@@ -271,9 +282,16 @@ async fn fill(pool: std::sync::Weak<Pool>, inner: std::sync::Weak<Inner>) {
         if pool.unforkable().is_some() {
             return;
         }
-        if lock(&pool.ready).len() < pool.target.load(Ordering::Relaxed) {
+        let is_short = pool.idle() < pool.target.load(Ordering::Relaxed);
+        if is_short && inner.groups.has_room() {
             match pool.make(&inner, &pool.shape).await {
-                Ok(member) => lock(&pool.ready).push_back(member),
+                Ok(member) => {
+                    lock(&pool.ready).push_back(member);
+                    // A call that came meanwhile found nobody to give way.
+                    if inner.groups.is_awaited() {
+                        pool.give_way();
+                    }
+                }
                 Err(_) => {
                     // The call that needs a member makes its own, and reports why it cannot.
                     pool.forget_zygote().await;

@@ -6,7 +6,8 @@ use ringfence_types::{Isolation, Layer, Layers, Limits, Outcome, Truncated, Usag
 use serde::Serialize;
 
 use crate::{
-    files::{BoxPath, Workspace},
+    Hint,
+    files::{BoxPath, Workspace, put::DIRECTORY_TYPE},
     output::Output,
 };
 
@@ -100,15 +101,22 @@ pub enum Language {
     Bash,
 }
 
-/// A file to put into the workspace.
+/// A file to put into the workspace, or an empty directory: see [`InputFile::directory`].
 #[derive(Debug, Clone)]
 pub struct InputFile {
     /// Where.
     pub path: BoxPath,
-    /// Permission bits.
+    /// Permission bits, with those of a directory's type if it is one.
     pub mode: u32,
     /// What.
     pub content: Arc<[u8]>,
+}
+
+impl InputFile {
+    /// A directory, made with its parents; files may be put into it as well.
+    pub fn directory(path: BoxPath, permissions: u32) -> Self {
+        Self { path, mode: DIRECTORY_TYPE | permissions & 0o777, content: [].into() }
+    }
 }
 
 /// What a program can read from its standard input.
@@ -127,6 +135,8 @@ pub enum Stdin {
 pub struct Report {
     /// How it ended.
     pub outcome: Outcome,
+    /// What its own words suggest if it failed and no limit explains it. Guesses, never evidence.
+    pub hints: Vec<Hint>,
     /// The exit code, if it ended by itself.
     pub exit_code: Option<i32>,
     /// The signal that ended it, whoever sent it.

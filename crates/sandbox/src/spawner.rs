@@ -1,7 +1,10 @@
 //! The service's side of the spawner: one helper process, started at most once at a time.
 
 use std::{
-    os::{fd::AsFd, unix::process::CommandExt},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -20,25 +23,37 @@ pub const ROLE: &str = "ringfence-spawner";
 #[derive(Debug)]
 pub(crate) struct Spawner {
     // Dropped before `child` is waited for: the closed socket is the order to end.
-    link: Option<Link<ToSpawner, ()>>,
+    socket: Option<OwnedFd>,
     child: Child,
 }
 
 impl Spawner {
-    /// Starts `exe` in the role. `cgroups` are removed by the spawner should we die.
-    pub(crate) async fn start(exe: &Path, cgroups: Vec<PathBuf>) -> Result<Self, Error> {
-        let (link, theirs) = Link::pair().map_err(Error::io("make a socket for the spawner"))?;
+    /// Starts `exe` in the role.
+    pub(crate) fn start(exe: &Path) -> Result<Self, Error> {
+        let pair = socket::pair().map_err(std::io::Error::from);
+        let (ours, theirs) = pair.map_err(Error::io("make a socket for the spawner"))?;
+        // A spawner that reads nothing any more is as good as gone; nobody waits for it.
+        let unblocked = rustix::io::ioctl_fionbio(&ours, true).map_err(std::io::Error::from);
+        unblocked.map_err(Error::io("make a socket for the spawner"))?;
         let child = launch(exe, theirs).map_err(Error::io("start the spawner"))?;
-        link.send(&ToSpawner::Own(cgroups), &[]).await?;
-        Ok(Self { link: Some(link), child })
+        Ok(Self { socket: Some(ours), child })
+    }
+
+    /// These cgroups are removed by the spawner should we die.
+    pub(crate) fn own(&self, cgroups: Vec<PathBuf>) -> Result<(), Error> {
+        self.tell(&ToSpawner::Own(cgroups), &[])
+    }
+
+    fn tell(&self, message: &ToSpawner, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        let socket = self.socket.as_ref().ok_or(Error::Gone("spawner"))?;
+        socket::send(socket.as_fd(), message, fds).map_err(|_| Error::Gone("spawner"))
     }
 
     /// Has a template made for `root` and waits until it stands.
     pub(crate) async fn template(&self, root: &RootSpec) -> Result<Template, Error> {
         let (link, theirs) = Link::<ToTemplate, FromTemplate>::pair()
             .map_err(Error::io("make a socket for a template"))?;
-        let spawner = self.link.as_ref().ok_or(Error::Gone("spawner"))?;
-        spawner.send(&ToSpawner::Template(root.clone()), &[theirs.as_fd()]).await?;
+        self.tell(&ToSpawner::Template(root.clone()), &[theirs.as_fd()])?;
         drop(theirs);
         let mode = first_word(&link).await?;
         Ok(Template::new(link, mode))
@@ -50,7 +65,7 @@ impl Spawner {
     }
 
     fn end(&mut self) {
-        if self.link.take().is_some() {
+        if self.socket.take().is_some() {
             let _ = self.child.wait();
         }
     }
@@ -76,7 +91,7 @@ async fn first_word(link: &Link<ToTemplate, FromTemplate>) -> Result<Mode, Error
 
 /// The socket travels as standard input, so that no descriptor needs to survive `exec` by number.
 #[expect(clippy::disallowed_methods, reason = "this is the one process the service starts")]
-fn launch(exe: &Path, socket: std::os::fd::OwnedFd) -> std::io::Result<Child> {
+fn launch(exe: &Path, socket: OwnedFd) -> std::io::Result<Child> {
     Command::new(exe)
         .arg0(ROLE)
         .stdin(Stdio::from(socket))
@@ -89,4 +104,4 @@ fn launch(exe: &Path, socket: std::os::fd::OwnedFd) -> std::io::Result<Child> {
 }
 
 /// What a template said about a request.
-pub(crate) type Spawned = Result<std::os::fd::OwnedFd, SetupError>;
+pub(crate) type Spawned = Result<OwnedFd, SetupError>;

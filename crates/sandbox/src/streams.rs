@@ -55,6 +55,13 @@ impl Streams {
         }
     }
 
+    /// What is left in the pipes is bounded: no follower holds it back any longer.
+    pub(crate) fn let_go(&mut self) {
+        for tap in [&mut self.stdout, &mut self.stderr, &mut self.result] {
+            tap.is_held = false;
+        }
+    }
+
     /// Takes everything that can be had without waiting.
     pub(crate) fn drain(&mut self) {
         self.stdout.drain();
@@ -86,6 +93,8 @@ impl Streams {
 pub(crate) struct Tap {
     pipe: Option<pipe::Receiver>,
     pub(crate) output: Output,
+    /// Whether a follower that is behind keeps us from reading.
+    is_held: bool,
 }
 
 /// What one look at a pipe found.
@@ -99,17 +108,21 @@ impl Tap {
     /// Reads the program's side of a terminal. It is no pipe, but read and polled like one; that
     /// nobody holds the other side any more is told by an error instead of an empty read.
     pub(crate) fn terminal(master: OwnedFd, output: Output) -> io::Result<Self> {
-        Ok(Self { pipe: Some(pipe::Receiver::from_owned_fd_unchecked(master)?), output })
+        let pipe = pipe::Receiver::from_owned_fd_unchecked(master)?;
+        Ok(Self { pipe: Some(pipe), output, is_held: true })
     }
 
     fn new(fd: OwnedFd, output: Output) -> io::Result<Self> {
-        Ok(Self { pipe: Some(pipe::Receiver::from_owned_fd(fd)?), output })
+        Ok(Self { pipe: Some(pipe::Receiver::from_owned_fd(fd)?), output, is_held: true })
     }
 
     /// Waits for bytes and takes some. For ever pending once the stream ended; cancel safe.
     pub(crate) async fn pump(&mut self) {
         loop {
             let Some(pipe) = &self.pipe else { return std::future::pending().await };
+            if self.is_held {
+                self.output.room().await;
+            }
             match look(pipe, &self.output) {
                 Look::Bytes => return,
                 Look::Ended => {

@@ -47,6 +47,11 @@ impl Template {
         self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// Whether its process is gone, seen or not.
+    pub(crate) fn is_gone(&self) -> bool {
+        !self.is_alive() || self.shared.link.is_closed()
+    }
+
     /// Sends a request made with its number, and waits for the pidfd of the new process.
     pub(crate) async fn request(
         &self,

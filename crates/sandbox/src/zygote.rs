@@ -14,8 +14,8 @@ use std::{
 
 use ringfence_jail::{
     base_environment,
-    cgroup::Group,
-    wire::{ForkRequest, FromInit, Mode, ToInit, ToTemplate},
+    cgroup::{self, Group},
+    wire::{ForkRequest, FromInit, ToInit, ToTemplate},
 };
 use ringfence_types::{Bytes, Cpus, Isolation, Limits};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 use crate::{
     Error,
-    cell::{self, Cell, Shape},
+    cell::{self, Cell, Maker, Shape},
     groups::{Groups, Place, Plot},
     job::{Job, Said},
     launch,
@@ -60,7 +60,7 @@ pub(crate) struct Zygote {
     place: Option<Place>,
     groups: Arc<Groups>,
     uid: u32,
-    mode: Mode,
+    template: Arc<Template>,
     started: Instant,
     forks: AtomicU64,
     /// Modules it could not import, with the reason.
@@ -87,11 +87,11 @@ struct Announcement {
 impl Zygote {
     /// Starts an interpreter in the template's root and waits for its imports.
     pub(crate) async fn start(
-        template: &Template,
+        template: &Arc<Template>,
         groups: &Arc<Groups>,
         imports: &[String],
     ) -> Result<Self, Error> {
-        let plot = Plot::open(groups, &own_limits(), false).await?;
+        let plot = Plot::for_helper(groups, &own_limits())?;
         let uid = cell::next_uid(template.mode);
         let (link, theirs) = Link::pair().map_err(Error::io("make a zygote's socket"))?;
         let pidfd = launch(template, plot.group.as_ref(), uid, imports, theirs).await?;
@@ -103,7 +103,7 @@ impl Zygote {
             place,
             groups: groups.clone(),
             uid,
-            mode: template.mode,
+            template: template.clone(),
             started: Instant::now(),
             forks: AtomicU64::new(0),
             failed_imports: Vec::new(),
@@ -136,6 +136,14 @@ impl Zygote {
             || self.started.elapsed() >= MOST_AGE
     }
 
+    /// Who is gone, if it or what it stands on is.
+    pub(crate) fn gone(&self) -> Option<&'static str> {
+        if self.template.is_gone() {
+            return Some("template");
+        }
+        (self.link.is_closed() || cell::has_ended(&self.pidfd)).then_some("zygote")
+    }
+
     /// Forks a sandbox, locked in, warmed up and waiting for its one job.
     pub(crate) async fn fork(self: &Arc<Self>, shape: &Shape) -> Result<Prepared, Error> {
         cell::demand_cgroup(&self.groups, &shape.may_miss)?;
@@ -144,20 +152,20 @@ impl Zygote {
         let born = timeout(PATIENCE, self.beget(shape, plot.group.as_ref())).await;
         let (control, pidfd, streams, job) = born.map_err(|_| Error::Gone("zygote"))??;
         let (place, group) = plot.hand_over();
-        let mut cell = Cell::adopt(
+        let cell = Cell::adopt(
             cell::Adopted {
+                maker: Maker::Zygote(self.clone()),
                 control,
                 pidfd,
                 group,
                 uid: self.uid,
-                mode: self.mode,
+                mode: self.template.mode,
                 memory: shape.limits.memory.0,
                 place,
             },
             &self.groups,
             Isolation::Zygote,
         );
-        cell.parent = Some(self.clone());
         Prepared::new(cell, streams, job, shape, PATIENCE).await
     }
 
@@ -177,8 +185,11 @@ impl Zygote {
         let mut fds = vec![control_inside.as_fd()];
         fds.extend(inside.iter().map(AsFd::as_fd));
         fds.push(job_inside.as_fd());
-        self.link.send(&ForkRequest { confine }, &fds).await?;
-        drop((control_inside, inside, job_inside));
+        let join = group.map(Group::join_fds).transpose()?.unwrap_or_default();
+        fds.extend(join.iter().map(AsFd::as_fd));
+        self.link.send(&ForkRequest { confine, join: join.len() as u32 }, &fds).await?;
+        let joins_itself = !join.is_empty();
+        drop((control_inside, inside, job_inside, join));
         let hello = control.receive().await?;
         let pid = match (hello.message, hello.pid.and_then(Pid::from_raw)) {
             (FromInit::Hello, Some(pid)) => pid,
@@ -188,7 +199,7 @@ impl Zygote {
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(std::io::Error::from);
         let pidfd = pidfd.map_err(Error::io("hold a zygote's child"))?;
         if let Some(group) = group
-            && let Err(error) = group.attach(pid.as_raw_nonzero().get() as u32)
+            && let Err(error) = see_to_it(group, pid, joins_itself)
         {
             let is_gone = cell::has_ended(&pidfd);
             return Err(if is_gone { Error::Gone("zygote's child") } else { error.into() });
@@ -205,6 +216,16 @@ impl Drop for Zygote {
         if let Some(place) = self.place.take() {
             self.groups.bury(place, pidfd, self.group.take());
         }
+    }
+}
+
+/// A child joins its cgroup itself where it can, because that stops nobody else; but only what we
+/// see counts, and a child that is not there is moved.
+fn see_to_it(group: &Group, pid: Pid, joins_itself: bool) -> Result<(), cgroup::Error> {
+    let pid = pid.as_raw_nonzero().get().cast_unsigned();
+    match joins_itself && group.holds(pid).unwrap_or(false) {
+        true => Ok(()),
+        false => group.attach(pid),
     }
 }
 

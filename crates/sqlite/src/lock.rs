@@ -5,6 +5,8 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use crate::Error;
@@ -33,12 +35,21 @@ pub(crate) fn prepare(database: &Path) -> Result<Lock, Error> {
     Ok(lock)
 }
 
+/// How long a server that is just ending may keep us waiting. A child that it was starting shares
+/// its lock until that child has become another program.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
+
 fn take(path: &Path) -> Result<Lock, Error> {
     let file = private_file(path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Lock { _file: file }),
-        Err(TryLockError::WouldBlock) => Err(Error::InUse(path.to_owned())),
-        Err(TryLockError::Error(error)) => Err(Error::files("lock", path)(error)),
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => return Err(Error::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(Error::files("lock", path)(error)),
+        }
     }
 }
 

@@ -40,12 +40,14 @@ impl Digest {
 
     /// The 64 digits without the algorithm's name.
     pub fn hex(&self) -> String {
-        self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect()
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = String::with_capacity(64);
+        for byte in self.0 {
+            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            text.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+        text
     }
-}
-
-fn digit(value: u8) -> char {
-    char::from_digit(u32::from(value), 16).expect("a half byte is one hexadecimal digit")
 }
 
 impl fmt::Display for Digest {

@@ -3,12 +3,15 @@
 //! Absolute times say more about the machine than about us; what a reader can compare is the
 //! ratio of two rows measured in the same run, and that is what the aims are written in.
 
+mod aim;
 mod aims;
 mod build;
 mod findings;
 mod fuzz;
+mod load;
 mod machine;
 mod measurement;
+mod measuring;
 mod options;
 mod peers;
 mod sandbox;
@@ -18,12 +21,14 @@ mod tables;
 use anyhow::{Result, bail};
 
 /// What can be asked for.
-const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], fuzz [--minutes N]";
+const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
+                     fuzz [--minutes N]";
 
 /// Runs the benchmark that the words name.
 pub fn run(words: &[&str]) -> Result<()> {
     match words {
         ["sandbox", rest @ ..] => sandbox::run(&options::parse(rest)?),
+        ["load", rest @ ..] => load::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         other => bail!("no benchmark `{}`; there are: {NAMES}", other.join(" ")),
     }
@@ -38,5 +43,6 @@ mod tests {
         assert!(run(&["no-such-bench"]).is_err());
         assert!(run(&[]).is_err());
         assert!(run(&["sandbox", "--no-such-option"]).is_err());
+        assert!(run(&["load", "--no-such-option"]).is_err());
     }
 }

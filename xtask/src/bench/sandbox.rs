@@ -1,12 +1,8 @@
 //! `bench sandbox`: every tier of ours beside bare interpreters and peers, in one run.
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::process::Stdio;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::build::{self, Built};
@@ -15,8 +11,7 @@ use super::machine::{self, Quiet};
 use super::options::{ENOUGH_RUNS, Options};
 use super::peers::{self, Peers};
 use super::scratch::Directory;
-use super::{aims, tables};
-use crate::shell;
+use super::{aim, aims, measuring, tables};
 
 /// Rounds over which each row's runs are spread.
 const ROUNDS: usize = 10;
@@ -44,7 +39,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     if options.runs < ENOUGH_RUNS {
         println!("{} runs of each: a look, not a measurement", options.runs);
     }
-    let text = measure(&built.bench, &plan(options, &built, &peers))?;
+    let text = measuring::measure(&built.bench, &[], &plan(options, &built, &peers))?;
     let skipped = peers.skipped.clone();
     // Peers end before the table: their daemons are part of the load.
     drop(peers);
@@ -53,7 +48,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     print(&found);
     let after = Quiet::look();
     println!("after: {}; {}", after.describe(), tables::took(started.elapsed()));
-    write_json(options.json.as_deref(), &text, &before, &after)
+    measuring::keep(options.json.as_deref(), &text, &before, &after)
 }
 
 fn print(found: &Findings) {
@@ -61,7 +56,7 @@ fn print(found: &Findings) {
     println!("Closed loops, refill and teardown included\n{}", tables::throughput(found));
     println!("(CPU ms/call from: {})\n", found.processor_source);
     println!("Memory\n{}", tables::memory(found));
-    println!("Aims\n{}", aims::render(found));
+    println!("Aims\n{}", aim::render(aims::AIMS, found));
 }
 
 fn plan(options: &Options, built: &Built, peers: &Peers) -> Value {
@@ -84,33 +79,4 @@ fn plan(options: &Options, built: &Built, peers: &Peers) -> Value {
         "bare_python": [PYTHON, "-c", "pass"],
         "commands": commands,
     })
-}
-
-/// Starts the measuring binary: plan in, findings out; what it says on the way is shown.
-fn measure(bench: &Path, plan: &Value) -> Result<String> {
-    let mut child = shell::command(bench)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("start `{}`", bench.display()))?;
-    let mut stdin = child.stdin.take().context("a pipe to the measuring binary")?;
-    stdin.write_all(plan.to_string().as_bytes()).context("hand over the plan")?;
-    drop(stdin);
-    let output = child.wait_with_output().context("wait for the findings")?;
-    if !output.status.success() {
-        bail!("the measuring binary ended with {}", output.status);
-    }
-    String::from_utf8(output.stdout).context("the findings are not text")
-}
-
-fn write_json(file: Option<&Path>, text: &str, before: &Quiet, after: &Quiet) -> Result<()> {
-    let Some(file) = file else { return Ok(()) };
-    let findings: Value = serde_json::from_str(text)?;
-    let all = json!({
-        "machine": machine::describe(),
-        "before": before.describe(),
-        "after": after.describe(),
-        "findings": findings,
-    });
-    fs::write(file, format!("{all}\n")).with_context(|| format!("write `{}`", file.display()))
 }

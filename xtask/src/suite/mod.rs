@@ -7,6 +7,7 @@ mod cargo_tests;
 mod machine;
 mod python;
 mod rootless;
+mod schemathesis;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +23,7 @@ use crate::report::{self, Counts, Row};
 use crate::{host, settings, shell, tidy};
 
 /// The suites besides the workspace's own tests; naming one as the filter runs it alone.
-const OTHER_SUITES: &[&str] = &["tidy", "drivers", "skills", "rootless", "vm"];
+const OTHER_SUITES: &[&str] = &["tidy", "drivers", "skills", "schemathesis", "rootless", "vm"];
 
 /// Runs the suites that the filter selects and prints the table.
 pub fn run(filter: Option<&str>) -> Result<ExitCode> {
@@ -53,6 +54,9 @@ fn built_rows(staged: &Staged, filter: Option<&str>, missing: &[Need]) -> Result
     }
     for suite in ["drivers", "skills"].into_iter().filter(|suite| selected(suite)) {
         rows.push(python::run(suite)?);
+    }
+    if selected("schemathesis") {
+        rows.push(schemathesis::run(staged)?);
     }
     if selected("rootless") {
         rows.push(rootless::run(staged)?);

@@ -36,8 +36,19 @@ pub fn run(
     deadline: Duration,
     on_line: &mut dyn FnMut(&str),
 ) -> Result<i32> {
+    let programs: Vec<(&str, &Path)> = binary.map(|path| ("ringfence", path)).into_iter().collect();
+    run_with(&programs, script, deadline, on_line)
+}
+
+/// Like [`run`], with any number of programs: `/usr/bin/NAME` is a copy of each.
+pub fn run_with(
+    programs: &[(&str, &Path)],
+    script: &str,
+    deadline: Duration,
+    on_line: &mut dyn FnMut(&str),
+) -> Result<i32> {
     let kernel = kernel::image()?;
-    let initramfs = Scratch::create("initramfs", &rootfs::build(binary, script)?)?;
+    let initramfs = Scratch::create("initramfs", &rootfs::build(programs, script)?)?;
     boot(emulator(&kernel, &initramfs.path)?, deadline, on_line)
 }
 

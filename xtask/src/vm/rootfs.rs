@@ -38,8 +38,8 @@ const PYTHON_LEFT_OUT: &[&str] = &[
 /// More than this would not fit beside its unpacked copy in the machine's memory.
 const LARGEST: usize = 120 << 20;
 
-/// Builds the initramfs. `binary` becomes `/usr/bin/ringfence` if given; `script` is what runs.
-pub fn build(binary: Option<&Path>, script: &str) -> Result<Vec<u8>> {
+/// Builds the initramfs. Each of `built` becomes `/usr/bin/NAME`; `script` is what runs.
+pub fn build(built: &[(&str, &Path)], script: &str) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     skeleton(&mut archive, script);
     add_python(&mut archive)?;
@@ -47,8 +47,8 @@ pub fn build(binary: Option<&Path>, script: &str) -> Result<Vec<u8>> {
         let program = shell::find_program(name).with_context(|| format!("find `{name}`"))?;
         add_with_libraries(&mut archive, &program, &format!("usr/bin/{name}"))?;
     }
-    if let Some(binary) = binary {
-        add_binary(&mut archive, binary)?;
+    for (name, binary) in built {
+        add_binary(&mut archive, name, binary)?;
     }
     add_busybox(&mut archive)?;
     let bytes = archive.finish();
@@ -58,9 +58,9 @@ pub fn build(binary: Option<&Path>, script: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The binary under test, without its debugging information: that is most of a debug build, and
+/// What is under test, without its debugging information: that is most of a debug build, and
 /// memory is what the machine has least of.
-fn add_binary(archive: &mut Archive, binary: &Path) -> Result<()> {
+fn add_binary(archive: &mut Archive, name: &str, binary: &Path) -> Result<()> {
     for library in libraries(binary)? {
         add_file(archive, &library, &inside(&library))?;
     }
@@ -69,7 +69,7 @@ fn add_binary(archive: &mut Archive, binary: &Path) -> Result<()> {
         shell::command("strip").args(["--strip-debug", "-o"]).arg(&stripped.path).arg(binary),
     )?;
     let bytes = fs::read(&stripped.path).context("read the stripped binary")?;
-    archive.file("usr/bin/ringfence", 0o755, &bytes);
+    archive.file(&format!("usr/bin/{name}"), 0o755, &bytes);
     Ok(())
 }
 

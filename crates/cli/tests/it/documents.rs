@@ -6,7 +6,7 @@ use crate::support::ringfence;
 
 const REFERENCE: &str = include_str!("../../../../docs/cli.md");
 
-const COMMANDS: [&[&str]; 9] = [
+const COMMANDS: [&[&str]; 20] = [
     &[],
     &["run"],
     &["shell"],
@@ -16,6 +16,17 @@ const COMMANDS: [&[&str]; 9] = [
     &["image", "list"],
     &["image", "rm"],
     &["completions"],
+    &["serve"],
+    &["call"],
+    &["tools"],
+    &["calls"],
+    &["logs"],
+    &["cancel"],
+    &["events"],
+    &["key", "create"],
+    &["key", "list"],
+    &["key", "revoke"],
+    &["config", "show"],
 ];
 
 /// Words such as `--open-files`.

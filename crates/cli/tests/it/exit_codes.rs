@@ -4,7 +4,7 @@ use std::{io::Read, process::Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{BINARY, command, json, ringfence};
+use crate::support::{BINARY, Ran, command, json, processes_with, ringfence, until};
 
 #[test]
 fn the_program_s_own_code_is_ours() {
@@ -111,6 +111,31 @@ fn code_after(signal: Signal) -> (Option<i32>, String) {
 fn being_told_to_end_ends_the_program_and_tells_by_whom() {
     assert_eq!(code_after(Signal::INT), (Some(130), String::new()));
     assert_eq!(code_after(Signal::TERM), (Some(143), String::new()));
+}
+
+#[test]
+fn an_interrupted_program_still_has_its_whole_report() {
+    let mut child = command(BINARY)
+        .args(["run", "--json", "--", "sh", "-c", "echo up; cat; exec sleep 60"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    // The object comes at the end, so what shows that the program runs is its process.
+    let shells = || processes_with("sh\0-c\0echo up; cat; exec sleep 60");
+    until("the program runs, and we", || shells() == 2);
+    drop(child.stdin.take());
+    until("it has echoed and is something else", || shells() == 1);
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it lives");
+    let ran = Ran::from(child.wait_with_output().expect("it ends"));
+    let object = ran.json();
+    assert_eq!((ran.code, &object["outcome"]), (Some(130), &"cancelled".into()), "{object}");
+    assert_eq!(object["stdout"], "up\n");
+    assert!(object["usage"]["wall_secs"].as_f64().is_some_and(|secs| secs > 0.0), "{object}");
+    assert!(object["usage"]["memory_peak_bytes"].as_u64().is_some_and(|most| most > 0), "{object}");
+    assert!(object["timings"]["setup_secs"].as_f64().is_some_and(|secs| secs > 0.0), "{object}");
+    assert!(object["layers"]["seccomp"]["active"].is_string(), "{object}");
+    assert_eq!(object["isolation"], "cold");
 }
 
 #[test]

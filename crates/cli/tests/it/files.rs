@@ -16,6 +16,23 @@ fn a_file_goes_in_and_its_result_comes_out() {
 }
 
 #[test]
+fn empty_directories_and_their_permissions_go_in_too() {
+    let dir = scratch();
+    write(dir.path(), "in/full/a.txt", "a");
+    for (name, mode) in [("in/empty/deeper", 0o750), ("in/full", 0o500)] {
+        let path = dir.path().join(name);
+        fs::create_dir_all(&path).expect("a directory");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+    let seen = "empty d 755\nempty/deeper d 750\nfull d 700\nfull/a.txt f 644\n";
+    for place in ["", "below"] {
+        let file = format!("{}/:{place}", shown(dir.path().join("in")));
+        let script = format!("cd ./{place}; find . -mindepth 1 -printf '%P %y %m\\n' | sort");
+        ringfence(&["run", "--file", &file, "--", "sh", "-c", &script]).said(0, seen);
+    }
+}
+
+#[test]
 fn a_directory_goes_in_and_comes_out_whole() {
     let dir = scratch();
     write(dir.path(), "in/a.txt", "a");

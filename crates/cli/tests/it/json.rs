@@ -27,6 +27,7 @@ fn the_object_has_these_fields() {
     expect![[r#"
         {
           "exit_code": 3,
+          "hints": [],
           "isolation": "cold",
           "layers": {
             "cgroup_cpu": "active",
@@ -85,6 +86,7 @@ fn the_fields_come_in_the_order_of_the_reference() {
         "exit_code",
         "signal",
         "limit",
+        "hints",
         "stdout",
         "stderr",
         "truncated",

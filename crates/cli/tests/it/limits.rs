@@ -64,6 +64,32 @@ fn open_files() {
 }
 
 #[test]
+fn open_files_of_javascript_in_a_cold_sandbox() {
+    let code = "const fs = require('fs'); for (;;) fs.openSync('/dev/null')";
+    let args = ["--open-files", "32", "--lang", "javascript", "-c", code];
+    check("open_files", "--open-files", &args);
+}
+
+/// Nobody counts refused descriptors: without a driver the program's own words are all there is.
+#[test]
+fn open_files_without_a_driver_are_hinted_at_and_never_proven() {
+    let code = "import os\nfds = [os.open('/dev/null', 0) for _ in range(10_000)]";
+    let lie = ["--", "sh", "-c", "echo 'Too many open files' >&2; exit 1"];
+    for args in [&["--open-files", "32", "-c", code][..], &lie] {
+        let (exit, object) = json(args);
+        assert_eq!((exit, &object["outcome"]), (Some(1), &"exited".into()), "{object}");
+        assert_eq!(object["limit"], Value::Null);
+        assert_eq!(object["hints"][0]["limit"], "open_files", "{object}");
+        let hint = object["hints"][0]["hint"].as_str().expect("a hint");
+        assert!(hint.contains("raise --open-files"), "{hint}");
+    }
+    let (_, object) = json(&["--", "sh", "-c", "echo 'Too many open files' >&2"]);
+    assert_eq!(object["hints"], serde_json::json!([]), "it ended well");
+    let ran = ringfence(&["run", "--open-files", "32", "-c", code]);
+    ran.failed(1, &["hint: the program's own words mention `too many open files`"]);
+}
+
+#[test]
 fn output() {
     check("output", "--output-total", &["--output-total", "1M", "--", "yes"]);
 }

@@ -1,6 +1,6 @@
 //! `doctor`, `selftest`, `image`, `completions`.
 
-use crate::support::{Ran, ringfence, scratch, shown, write};
+use crate::support::{Ran, command, ringfence, scratch, shown, write};
 
 #[test]
 fn the_doctor_runs_a_sandbox_and_gives_a_verdict() {
@@ -65,6 +65,25 @@ fn an_image_is_imported_used_listed_and_removed() {
     image(&data, &["rm", "tiny"]).failed(2, &["there is no such image"]);
     let gone = ringfence(&["run", "--data", &data, "--root", "tiny", "--", "true"]);
     gone.failed(2, &["--root: image `tiny`: there is no such image"]);
+}
+
+#[test]
+fn what_an_import_left_out_is_told() {
+    let dir = scratch();
+    let data = shown(dir.path().join("data"));
+    let root = dir.path().join("root");
+    write(&root, "marker", "inside\n");
+    let made = command("mkfifo").arg(root.join("pipe")).status().expect("mkfifo is installed");
+    assert!(made.success());
+    let root = shown(root);
+    let told = ["note: pipe: FIFO left out\n", "imported `noted`"];
+    image(&data, &["import", "noted", &root, "--copy"]).failed(0, &told);
+    let again = ["import", "noted", &root, "--copy", "--replace", "--json"];
+    let object = image(&data, &again).json();
+    assert_eq!((&object["name"], &object["entries"]), (&"noted".into(), &1.into()));
+    assert_eq!(object["notes"], serde_json::json!(["pipe: FIFO left out"]));
+    let taken = image(&data, &["import", "noted", &root, "--json"]);
+    assert_eq!((taken.code, &taken.json()["outcome"]), (Some(2), &"failed".into()));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    process::Stdio,
+    process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
@@ -109,23 +109,84 @@ fn a_reader_that_goes_away_is_not_an_error() {
 
 #[test]
 fn a_reader_that_stalls_does_not_stop_the_clock() {
-    let mut child = command(BINARY)
-        .args(["run", "--timeout", "2s", "--output", "1M"])
-        .args(["--", "sh", "-c", "exec yes stalled-81723"])
+    let mut child = stalled("stalled-81723");
+    until("its time is over", || processes_with("yes\0stalled-81723") == 0);
+    assert!(child.try_wait().expect("a child").is_none(), "we still hold what it wrote");
+    let output = child.wait_with_output().expect("it ends once it is read");
+    assert_eq!(output.status.code(), Some(124));
+    assert!(output.stdout.len() > 1 << 20, "what it was ahead is delivered");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("not delivered"), "{stderr}");
+}
+
+#[test]
+fn a_reader_that_stalls_for_ever_is_left_after_the_time_limit() {
+    let mut child = stalled("stalled-81724");
+    let mut code = None;
+    until("we end although nobody reads", || {
+        code = child.try_wait().expect("a child").map(|status| status.code());
+        code.is_some()
+    });
+    let mut stderr = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("text");
+    assert_eq!(code, Some(Some(124)));
+    assert!(stderr.contains("bytes of output were not delivered"), "{stderr}");
+    assert!(stderr.contains("error: the program met its wall limit of 2s"), "{stderr}");
+}
+
+/// A program that writes without end to a pipe that is full at once and stays unread.
+fn stalled(mark: &str) -> Child {
+    let child = command(BINARY)
+        .args(["run", "--timeout", "2s", "--output", "1M", "--", "sh", "-c"])
+        .arg(format!("exec yes {mark}"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    // The pipe is full at once and stays unread.
-    until("the program runs", || processes_with("yes\0stalled-81723") == 1);
-    until("its time is over", || processes_with("yes\0stalled-81723") == 0);
-    assert!(child.try_wait().expect("a child").is_none(), "we still hold what it wrote");
-    let output = child.wait_with_output().expect("it ends once it is read");
-    assert_eq!(output.status.code(), Some(124));
-    assert!(!output.stdout.is_empty());
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("bytes of stdout were dropped"), "{stderr}");
+    until("the program runs", || processes_with(&format!("yes\0{mark}")) == 1);
+    child
+}
+
+/// More than could be kept, numbered block by block, to a reader that is far behind from the start.
+#[test]
+fn a_slow_reader_gets_every_byte_and_the_program_waits_for_it() {
+    const BLOCK: usize = 64 << 10;
+    const BLOCKS: usize = 300 << 4;
+    let code = format!(
+        "import os\nfor n in range({BLOCKS}): os.write(1, n.to_bytes(8, 'little') * ({BLOCK} // 8))"
+    );
+    // Written at once by a program that nobody holds back, this takes well below a second.
+    let mut child = command(BINARY)
+        .args(["run", "--timeout", "5m", "-c", &code, "--", "slow-55123"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    until("the program runs", || processes_with("slow-55123") == 2);
+    let mut output = child.stdout.take().expect("a pipe");
+    let (mut block, mut peak) = (vec![0; BLOCK], 0);
+    for number in 0..BLOCKS {
+        output.read_exact(&mut block).expect("a whole block");
+        let expected = (number as u64).to_le_bytes().repeat(BLOCK / 8);
+        assert!(block == expected, "block {number} is not what was written");
+        if number % 480 == 0 {
+            // It is at most the 8M of `--output` ahead of us, so it cannot have ended before this.
+            assert_eq!(processes_with("slow-55123"), 2, "block {number}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        peak = peak_memory(child.id()).unwrap_or(peak);
+    }
+    assert_eq!(output.read(&mut block).expect("the end"), 0);
+    assert!(child.wait().expect("it ends").success());
+    assert!(peak > 1 << 20 && peak < 64 << 20, "{peak} bytes of memory");
+}
+
+/// The most memory that a process ever had; `None` if it has ended.
+fn peak_memory(pid: u32) -> Option<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? << 10)
 }
 
 #[test]

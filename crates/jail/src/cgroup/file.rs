@@ -45,9 +45,17 @@ pub(super) fn read_if_present(dir: &Path, name: &str) -> Result<Option<String>, 
     }
 }
 
-/// The descriptor a child writes `0` to, in order to join.
+/// The descriptor a child of one thread writes `0` to, in order to join.
+///
+/// `tasks` moves the calling thread alone, and then the kernel need not stop every fork and exit of
+/// the machine: that lock costs `cgroup.procs` a whole grace period, many milliseconds, whenever it
+/// was not taken for a while. Version 2 has no such file.
 pub(super) fn open_for_join(dir: &Path) -> Result<OwnedFd, Error> {
-    open(&dir.join("cgroup.procs"), OFlags::WRONLY | OFlags::CLOEXEC)
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    match open(&dir.join("tasks"), flags) {
+        Err(error) if error.is(libc::ENOENT) => open(&dir.join("cgroup.procs"), flags),
+        other => other,
+    }
 }
 
 /// The descriptor `clone3` takes for `CLONE_INTO_CGROUP`.

@@ -7,6 +7,7 @@ use super::limits::{self, GroupLimits, Swap};
 use super::stats::{self, Stats};
 use super::{end, file, freeze};
 use rustix::fd::OwnedFd;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -58,8 +59,8 @@ impl Group {
         }
     }
 
-    /// Version 1: one descriptor per hierarchy; a child joins by writing `0` to each, and needs
-    /// neither a path nor privileges for it. Empty in version 2: see [`Group::dir_fd`].
+    /// Version 1: one descriptor per hierarchy; a child of one thread joins by writing `0` to each,
+    /// and needs neither a path nor privileges for it. Empty in version 2: see [`Group::dir_fd`].
     pub fn join_fds(&self) -> Result<Vec<OwnedFd>, Error> {
         match self.version {
             Version::V2 => Ok(Vec::new()),
@@ -73,6 +74,15 @@ impl Group {
             (Version::V2, Some(dir)) => file::open_for_clone(dir).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Whether the process is in the group, in every hierarchy: one file says it for all of them.
+    pub fn holds(&self, pid: u32) -> Result<bool, Error> {
+        let Some(own) = self.distinct.first().and_then(|dir| tail(dir)) else { return Ok(false) };
+        let text = file::read(&Path::new("/proc").join(pid.to_string()), "cgroup")?;
+        let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        let ours = paths.filter(|path| tail(Path::new(path)) == Some(own)).count();
+        Ok(ours == self.distinct.len())
     }
 
     /// Moves a running process, with all its threads, into the group.
@@ -155,6 +165,11 @@ impl Group {
             io::ErrorKind::Unsupported,
         )
     }
+}
+
+/// The instance's name and the group's, which no other group has, in whichever hierarchy.
+fn tail(path: &Path) -> Option<(&OsStr, &OsStr)> {
+    Some((path.parent()?.file_name()?, path.file_name()?))
 }
 
 /// Makes each directory; on failure removes those already made.

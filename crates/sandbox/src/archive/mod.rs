@@ -106,6 +106,8 @@ pub struct Report {
     pub bytes: u64,
     /// What was changed or left out, the first hundred.
     pub notes: Vec<Note>,
+    /// How many more there were.
+    pub more_notes: u64,
 }
 
 /// Something about an entry that was not taken as it is.

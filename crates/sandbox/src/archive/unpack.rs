@@ -187,6 +187,8 @@ impl<'a> Unpacker<'a> {
     fn note(&mut self, name: &[u8], what: &'static str) {
         if self.report.notes.len() < MAX_NOTES {
             self.report.notes.push(Note { entry: shown(name), what });
+        } else {
+            self.report.more_notes += 1;
         }
     }
 }

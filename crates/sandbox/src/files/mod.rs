@@ -20,7 +20,9 @@ use std::{io::Read, os::fd::OwnedFd};
 
 use ringfence_jail::fsid;
 use rustix::{
-    fs::{AtFlags, CWD, Mode, chmod, renameat, symlinkat, unlinkat},
+    fs::{
+        AtFlags, CWD, Mode, Timespec, Timestamps, chmod, renameat, symlinkat, unlinkat, utimensat,
+    },
     io::Errno,
 };
 
@@ -74,7 +76,8 @@ impl Workspace {
         Self { tree: Tree::new(dir), owner, limits }
     }
 
-    /// Writes a file atomically, making its parents. Returns its size.
+    /// Writes a file atomically, making its parents. Returns its size. A mode with the type of a
+    /// directory makes one, as [`crate::InputFile::directory`] asks for.
     pub fn put(&self, path: &BoxPath, mode: u32, content: &mut dyn Read) -> Result<u64, Refused> {
         self.as_owner(path, || put::put(&self.tree, path, mode, content, self.limits.file_bytes))
     }
@@ -162,6 +165,11 @@ impl Workspace {
         self.as_owner(path, || set_dir_mode(&self.tree, path, mode))
     }
 
+    /// Sets when the content of a file, link or directory last changed.
+    pub(crate) fn set_modified(&self, path: &BoxPath, secs: i64) -> Result<(), Refused> {
+        self.as_owner(path, || set_modified(&self.tree, path, secs))
+    }
+
     /// Runs `work` as the sandbox's user.
     fn as_owner<R>(
         &self,
@@ -213,5 +221,13 @@ pub(crate) fn link_node(
 pub(crate) fn set_dir_mode(tree: &Tree, path: &BoxPath, mode: u32) -> Result<(), Refused> {
     let dir = tree.open_dir(path)?;
     chmod(tree::magic_path(&dir), Mode::from_raw_mode(mode))
+        .map_err(|errno| Refused::errno(path, errno))
+}
+
+fn set_modified(tree: &Tree, path: &BoxPath, secs: i64) -> Result<(), Refused> {
+    let (dir, name) = tree.parent(path)?;
+    let at = Timespec { tv_sec: secs, tv_nsec: 0 };
+    let times = Timestamps { last_access: at, last_modification: at };
+    utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|errno| Refused::errno(path, errno))
 }

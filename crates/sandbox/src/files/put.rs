@@ -11,7 +11,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::{BoxPath, Reason, Refused, tree::BENEATH, tree::Tree};
+use super::{BoxPath, Reason, Refused, set_dir_mode, tree::BENEATH, tree::Tree};
+
+/// The type bits of a directory in a mode.
+pub(crate) const DIRECTORY_TYPE: u32 = 0o040_000;
 
 /// Writes `content` to `path`, replacing a file or link of that name and making its parents.
 /// A reader of the path sees the old content or the new one, never a part.
@@ -22,6 +25,9 @@ pub(super) fn put(
     content: &mut dyn Read,
     limit: u64,
 ) -> Result<u64, Refused> {
+    if mode & !0o777 == DIRECTORY_TYPE {
+        return make_directory(tree, path, mode & 0o777).map(|()| 0);
+    }
     if mode & !0o777 != 0 {
         return Err(Refused { path: path.clone(), reason: Reason::PrivilegedMode { mode } });
     }
@@ -38,6 +44,12 @@ pub(super) fn put(
         let _ = unlinkat(&parent, scratch.as_bytes(), AtFlags::empty());
     }
     written
+}
+
+/// The owner keeps access, so that the directory can be filled and removed again.
+fn make_directory(tree: &Tree, path: &BoxPath, mode: u32) -> Result<(), Refused> {
+    tree.make_dirs(path)?;
+    set_dir_mode(tree, path, mode | 0o700)
 }
 
 /// Creates a file that did not exist, readable by its owner alone until it is complete.
@@ -82,5 +94,16 @@ pub(crate) fn copy_bounded(
 pub(crate) fn scratch_name() -> Result<String, Errno> {
     let mut random = [0_u8; 8];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    Ok(format!(".ringfence-{:016x}", u64::from_ne_bytes(random)))
+    Ok(format!("{SCRATCH}{:016x}", u64::from_ne_bytes(random)))
+}
+
+/// How such names begin.
+const SCRATCH: &str = ".ringfence-";
+
+/// Whether this is a name for things of ours that are not finished.
+pub(crate) fn is_scratch(name: &[u8]) -> bool {
+    let digits = name.strip_prefix(SCRATCH.as_bytes());
+    digits.is_some_and(|digits| {
+        digits.len() == 16 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    })
 }

@@ -1,7 +1,10 @@
 //! What happens under a directory of a workspace, as the kernel's inotify tells it.
 //!
 //! Events are told at least once: a file made in a new directory before its watch stood is found by
-//! reading the directory, and inotify may tell of it again. Losing events is told as an event too.
+//! reading the directory, and inotify may tell of it again. Losing events is told as an event too,
+//! and the directories are looked for anew: those made meanwhile would else never be watched.
+//!
+//! Files that are still being put there (`.ringfence-` and 16 digits) are not told.
 
 use std::{
     collections::HashMap,
@@ -19,6 +22,7 @@ use rustix::{
 
 use super::{
     BoxPath, Kind, ListOptions, Owner, Reason, Refused, acting_as, list,
+    put::is_scratch,
     tree::{Tree, magic_path},
 };
 
@@ -145,6 +149,7 @@ impl Watch {
     fn tell(&mut self, raw: Raw, told: &mut Vec<Event>) {
         if raw.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             told.push(Event { kind: EventKind::Overflow, path: self.top.clone(), is_dir: true });
+            self.look_anew(told);
             return;
         }
         if raw.flags.contains(ReadFlags::IGNORED) {
@@ -153,7 +158,11 @@ impl Watch {
         }
         let (Some(dir), Some(name)) = (self.dirs.get(&raw.watch), raw.name) else { return };
         let Ok(path) = dir.join(&name) else { return };
+        // Of a file that we put there only its last step is news: the rename to its own name.
         let is_dir = raw.flags.contains(ReadFlags::ISDIR);
+        if !is_dir && is_scratch(&name) {
+            return;
+        }
         if raw.flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
             told.push(Event { kind: EventKind::Created, path: path.clone(), is_dir });
             if is_dir && self.recursive {
@@ -179,12 +188,31 @@ impl Watch {
         }
     }
 
+    /// Among the lost events may be directories that came, went or moved.
+    fn look_anew(&mut self, told: &mut Vec<Event>) {
+        let before = std::mem::take(&mut self.dirs);
+        let mut found = Vec::new();
+        // The same directory has the same watch as before, under the name it has now.
+        let top = self.top.clone();
+        if self.add(&top).is_ok() && self.recursive {
+            let _ = self.add_below(&top, &mut found);
+        }
+        told.extend(found.into_iter().filter(|event| event.kind == EventKind::Unwatched));
+        for watch in before.into_keys().filter(|watch| !self.dirs.contains_key(watch)) {
+            // One that was removed has lost its watch already.
+            let _ = remove_watch(&self.inotify, watch);
+        }
+    }
+
     fn add_below(&mut self, path: &BoxPath, told: &mut Vec<Event>) -> Result<(), Refused> {
         let options = ListOptions { recursive: true, max_entries: BATCH * 16, max_depth: 256 };
         let listing = list::list(&self.tree, path, options)?;
         let mut unwatched = (!listing.complete).then(|| path.clone());
         for entry in listing.entries {
             let is_dir = entry.kind == Kind::Directory;
+            if !is_dir && entry.path.components().last().is_some_and(is_scratch) {
+                continue;
+            }
             if is_dir && self.add(&entry.path).is_err() && self.dirs.len() >= self.limit {
                 unwatched.get_or_insert(entry.path.clone());
             }

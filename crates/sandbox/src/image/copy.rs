@@ -28,6 +28,9 @@ pub(super) fn copy(
         let problem = Problem::Over { what: "entries", limit: limits.entries };
         return Err(Error::new("directory", problem));
     }
+    if !listing.complete {
+        rootfs.notes.add("directory", "what lies too deep or cannot be read was left out");
+    }
     let mut linked = HashMap::new();
     let mut bytes = 0_u64;
     for entry in &listing.entries {
@@ -49,12 +52,18 @@ fn copy_entry(
     linked: &mut HashMap<(u64, u64), BoxPath>,
 ) -> Result<(), Refused> {
     let path = &entry.path;
+    if entry.mode & 0o6000 != 0 && entry.kind == Kind::File {
+        rootfs.notes.add(&path.to_string(), "set-user-id or set-group-id bit dropped");
+    }
     let meta = Meta { mode: entry.mode & 0o1777, modified_secs: entry.modified_secs };
     match entry.kind {
         Kind::Directory => rootfs.directory(path, meta),
         Kind::Symlink => rootfs.symlink(path, &read_link(source, path)?),
         Kind::File => copy_file(source, rootfs, path, meta, linked),
-        _ => Ok(()),
+        kind => {
+            rootfs.notes.add(&path.to_string(), &format!("{kind} left out"));
+            Ok(())
+        }
     }
 }
 

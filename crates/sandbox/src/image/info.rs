@@ -23,6 +23,10 @@ pub struct ImageInfo {
     pub created_at: String,
     /// How its author meant it to be run.
     pub config: ImageConfig,
+    /// What the import left out or changed: devices, FIFOs, set-user-id bits. A hundred at most, the
+    /// rest counted in one more.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What an image was made from.

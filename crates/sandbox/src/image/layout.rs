@@ -179,6 +179,7 @@ impl Verified {
             let mut layer = Layer::over(rootfs);
             let report = archive::unpack_stream(file, &mut layer, Policy::LAYER, limits)
                 .map_err(|error| Error::new(name, error))?;
+            rootfs.notes.add_all(&report);
             limits.bytes -= report.bytes;
             limits.entries -= report.entries;
         }

@@ -11,6 +11,7 @@ mod info;
 mod layer;
 mod layout;
 mod name;
+mod notes;
 mod oci;
 mod rootfs;
 mod staging;
@@ -189,7 +190,7 @@ impl ImageStore {
         if import.copy {
             let mut rootfs = Rootfs::new(staging.make("rootfs").map_err(here)?, progress);
             copy::copy(&source, &mut rootfs, import.limits)?;
-            return Ok(info(import, &rootfs, ImageSource::Copy, None, ImageConfig::default()));
+            return Ok(info(import, rootfs, ImageSource::Copy, None, ImageConfig::default()));
         }
         let meta = fs::metadata(&path).map_err(here)?;
         let source = ImageSource::Directory { path, device: meta.dev(), inode: meta.ino() };
@@ -201,6 +202,7 @@ impl ImageStore {
             entries: 0,
             created_at: import.created_at.clone(),
             config: ImageConfig::default(),
+            notes: Vec::new(),
         })
     }
 
@@ -230,14 +232,16 @@ fn import_archive(
     // Which kind of archive it is shows when it is unpacked; a second pass over gigabytes would
     // only tell the same earlier.
     let mut rootfs = Rootfs::new(staging.make("rootfs").map_err(here)?, progress);
-    archive::unpack_stream(file, &mut rootfs, Policy::ROOTFS, import.limits).map_err(here)?;
+    let report = archive::unpack_stream(file, &mut rootfs, Policy::ROOTFS, import.limits);
+    let report = report.map_err(here)?;
     let unpacked = (rootfs.entries, rootfs.bytes);
     match Layout::recognise(rootfs.tree) {
         Err(tree) => {
             let mut rootfs = Rootfs::new(tree.dir, progress);
             (rootfs.entries, rootfs.bytes) = unpacked;
+            rootfs.notes.add_all(&report);
             let digest = Some(digest.to_string());
-            Ok(info(import, &rootfs, ImageSource::Tarball, digest, ImageConfig::default()))
+            Ok(info(import, rootfs, ImageSource::Tarball, digest, ImageConfig::default()))
         }
         Ok(layout) => {
             rustix::fs::renameat(&staging.dir, "rootfs", &staging.dir, "layout").map_err(here)?;
@@ -259,12 +263,12 @@ fn import_layout(
     let config = verified.config.clone();
     let mut rootfs = Rootfs::new(staging.make("rootfs").map_err(here)?, progress);
     verified.apply(&mut rootfs, import.limits)?;
-    Ok(info(import, &rootfs, source, Some(digest), config))
+    Ok(info(import, rootfs, source, Some(digest), config))
 }
 
 fn info(
     import: &Import,
-    rootfs: &Rootfs<'_>,
+    rootfs: Rootfs<'_>,
     source: ImageSource,
     digest: Option<String>,
     config: ImageConfig,
@@ -277,6 +281,7 @@ fn info(
         entries: rootfs.entries,
         created_at: import.created_at.clone(),
         config,
+        notes: rootfs.notes.into_list(),
     }
 }
 

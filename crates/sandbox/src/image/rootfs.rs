@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::Progress;
+use super::{Progress, notes::Notes};
 use crate::{
     archive::{Meta, Sink},
     files::{BoxPath, Kind, Reason, Refused, Tree, link_node, put::create, remove, set_dir_mode},
@@ -30,11 +30,13 @@ pub(super) struct Rootfs<'a> {
     pub(super) progress: &'a mut dyn FnMut(Progress),
     pub(super) entries: u64,
     pub(super) bytes: u64,
+    pub(super) notes: Notes,
 }
 
 impl<'a> Rootfs<'a> {
     pub(super) fn new(dir: OwnedFd, progress: &'a mut dyn FnMut(Progress)) -> Self {
-        Self { tree: Tree::new(dir), progress, entries: 0, bytes: 0 }
+        let (tree, notes) = (Tree::new(dir), Notes::default());
+        Self { tree, progress, entries: 0, bytes: 0, notes }
     }
 
     /// Removes whatever has this name; nothing there is fine.

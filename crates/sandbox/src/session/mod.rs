@@ -30,6 +30,7 @@ mod pause;
 mod process;
 mod registry;
 mod request;
+mod restored;
 mod runner;
 mod shared;
 mod snapshot;

@@ -111,6 +111,7 @@ impl Runner {
                 Finish::Ended(self.judge(&shared, ended, seen.stopped))
             }
             None => {
+                self.streams.let_go();
                 let _ = timeout(LAST_WORDS, self.pump_to_the_end()).await;
                 Finish::Lost(shared.ending())
             }

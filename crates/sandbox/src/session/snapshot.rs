@@ -3,6 +3,7 @@
 //! A snapshot is one line that says what it is, one line of JSON (the [`Manifest`]) and a tar.gz.
 //! It names no path, no parent and no host: there is nothing in it to be led astray by. The same
 //! tree makes the same bytes. Only the workspace is in it; `/tmp`, `/dev/shm` and processes are not.
+//! Times of files, links excepted, come back to the second.
 //!
 //! Invariant: the archive of a [`Snapshot`] has the digest and size that its manifest says.
 
@@ -16,6 +17,7 @@ use super::{
     Error, Session, State,
     files::blocking,
     pause::Still,
+    restored::Restored,
     shared::{Parts, Shared},
 };
 use crate::{
@@ -206,9 +208,9 @@ fn unpack_limits(limits: &Limits) -> UnpackLimits {
 const POLICY: Policy = Policy { links: Links::Within, ..Policy::UPLOAD };
 
 fn unpack(workspace: &Workspace, archive: &[u8], limits: UnpackLimits) -> Result<(), Error> {
-    let mut sink = archive::Into { workspace, at: BoxPath::root() };
+    let mut sink = Restored::new(workspace);
     archive::unpack_stream(archive, &mut sink, POLICY, limits)?;
-    Ok(())
+    Ok(sink.finish()?)
 }
 
 #[cfg(test)]

@@ -379,6 +379,21 @@ fn a_directory_is_used_in_place_and_must_stay_the_same() {
 }
 
 #[test]
+fn what_archives_and_layers_lost_is_told() {
+    let device = |name: &str| tar_entry(name.as_bytes(), b'3', b"", 0o666, b"");
+    let skipped = |name: &str| format!("{name}: device or FIFO skipped");
+    let tarball = Store::new().import_bytes(&tar(&[file("f", "x"), device("null")]));
+    assert_eq!(tarball.expect("import").notes, [skipped("null")]);
+    let layers = [tar(&[file("f", "x"), device("lower")]), tar(&[device("upper")])];
+    let layered = Store::new().import_bytes(&oci(&layers));
+    assert_eq!(layered.expect("import").notes, [skipped("lower"), skipped("upper")]);
+    let many: Vec<_> = (0..150).map(|number| device(&format!("d{number}"))).collect();
+    let info = Store::new().import_bytes(&tar(&[vec![file("f", "x")], many].concat()));
+    let notes = info.expect("import").notes;
+    assert_eq!((notes.len(), notes[100].as_str()), (101, "and 50 more"));
+}
+
+#[test]
 fn a_copied_directory_is_independent_of_its_source() {
     let store = Store::new();
     let rootfs = store.dir.path().join("rootfs");
@@ -387,8 +402,14 @@ fn a_copied_directory_is_independent_of_its_source() {
     fs::set_permissions(rootfs.join("usr/f"), fs::Permissions::from_mode(0o4755)).expect("chmod");
     fs::hard_link(rootfs.join("usr/f"), rootfs.join("usr/g")).expect("link");
     std::os::unix::fs::symlink(store.dir.path().join("secret"), rootfs.join("l")).expect("link");
+    let _socket = std::os::unix::net::UnixListener::bind(rootfs.join("s")).expect("a socket");
     let info = store.import(&rootfs, true, false).expect("import");
     assert_eq!((&info.source, info.bytes, info.entries), (&ImageSource::Copy, 6, 4));
+    let dropped = "set-user-id or set-group-id bit dropped";
+    let notes =
+        ["s: socket left out".to_owned(), format!("usr/f: {dropped}"), format!("usr/g: {dropped}")];
+    assert_eq!(info.notes, notes);
+    assert_eq!(store.images.info(&name("demo")).expect("stored"), info);
     fs::write(rootfs.join("usr/f"), "changed").expect("write");
     let copy = fs::metadata(store.path("usr/f")).expect("stat");
     assert_eq!((copy.mode() & 0o7777, copy.nlink()), (0o755, 2));

@@ -10,7 +10,8 @@ use crate::support::{Host, at};
 /// Waits for the descriptor, then reads; until `wanted` came or nothing does for five seconds.
 fn wait_for(watch: &mut Watch, kind: EventKind, path: &str) -> Vec<Event> {
     let mut told = Vec::new();
-    let wanted = |event: &Event| event.kind == kind && event.path == at(path);
+    let path = if path.is_empty() { BoxPath::root() } else { at(path) };
+    let wanted = |event: &Event| event.kind == kind && event.path == path;
     while !told.iter().any(wanted) {
         let timeout = Timespec::try_from(Duration::from_secs(5)).expect("short");
         let ready = poll(&mut [PollFd::new(watch, PollFlags::IN)], Some(&timeout)).expect("poll");
@@ -62,6 +63,40 @@ fn a_directory_beyond_the_limit_is_told_as_unwatched() {
         host.workspace.watch(&BoxPath::root(), true).expect_err("too many already").code(),
         "too_many_entries"
     );
+}
+
+#[test]
+fn a_file_that_we_put_appears_once_and_under_its_own_name() {
+    let host = Host::new();
+    let mut watch = host.workspace.watch(&BoxPath::root(), true).expect("watch");
+    host.put("put", "content");
+    host.workspace.symlink(&at("link"), b"put").expect("link");
+    host.workspace.hard_link(&at("hard"), &at("put")).expect("link");
+    // A name that only looks a little like ours is somebody else's.
+    fs::write(host.inside.join(".ringfence-mine"), "").expect("write");
+    let told = wait_for(&mut watch, EventKind::Created, ".ringfence-mine");
+    let names: Vec<_> = told.iter().map(|event| (event.kind, event.path.to_string())).collect();
+    let created = |name: &str| (EventKind::Created, name.to_owned());
+    assert_eq!(names, ["put", "link", "hard", ".ringfence-mine"].map(created));
+}
+
+#[test]
+fn losing_events_is_told_and_what_was_made_meanwhile_is_watched() {
+    let host = Host::new();
+    let mut watch = host.workspace.watch(&BoxPath::root(), true).expect("watch");
+    let most = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a setting");
+    let most: usize = most.trim().parse().expect("a number");
+    let path = host.inside.join("f");
+    // Making and removing in turn, so that no event is the same as the one before it.
+    for _ in 0..=most / 2 {
+        fs::write(&path, "").expect("create");
+        fs::remove_file(&path).expect("remove");
+    }
+    fs::create_dir_all(host.inside.join("unseen/deep")).expect("mkdir");
+    let told = wait_for(&mut watch, EventKind::Overflow, "");
+    assert!(told.iter().all(|event| event.path != at("unseen")), "its event was lost");
+    fs::write(host.inside.join("unseen/deep/later"), "").expect("write");
+    wait_for(&mut watch, EventKind::Created, "unseen/deep/later");
 }
 
 #[test]

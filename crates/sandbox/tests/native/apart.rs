@@ -48,7 +48,7 @@ async fn processes_of_another_call_cannot_be_seen(tier: Tier) {
         "print('here', flush=True); import time; time.sleep(60)",
         "console.log('here'); setTimeout(() => {}, 60000)",
     );
-    let mut other = service.start(waiting).await.expect("starts");
+    let other = service.start(waiting).await.expect("starts");
     crate::support::within("first output", other.stdout.read(0, 4)).await;
     let look = tier.code(
         "import os; print(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()))",

@@ -21,14 +21,13 @@ use crate::{
 const UNTOUCHED: [&str; 6] = ["exit_group", "execve", "rt_sigreturn", "brk", "wait4", "vfork"];
 
 /// Where a sandbox that is built by root with version 1 cgroups can be refused.
-const STAGES: [&str; 16] = [
+const STAGES: [&str; 15] = [
     "cgroup",
     "descriptors",
     "workspace",
     "proc",
     "terminals",
     "hostname",
-    "affinity",
     "rlimits",
     "landlock rules",
     "ids",

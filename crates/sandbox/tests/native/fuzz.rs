@@ -134,7 +134,7 @@ fn confine() -> Confine {
         data: None,
         processes: None,
         cpu_secs: Some(2),
-        cpus: Vec::new(),
+        cpus: 0,
         may_miss: MayMiss::default(),
     }
 }
@@ -179,7 +179,8 @@ fn to_init() -> Vec<Vec<u8>> {
 }
 
 fn to_spawner() -> Vec<Vec<u8>> {
-    let root = |source| ToSpawner::Template(RootSpec { source, with_attack: false });
+    let root =
+        |source| ToSpawner::Template(RootSpec { source, with_attack: false, with_zygote: true });
     let messages = [
         root(RootSource::HostView),
         root(RootSource::Directory(PathBuf::from("/nonexistent"))),
@@ -212,7 +213,7 @@ impl Spawner {
     fn template(&self) -> Option<OwnedFd> {
         let (ours, theirs) = socket::pair().expect("pair");
         patient(&ours);
-        let spec = RootSpec { source: RootSource::HostView, with_attack: false };
+        let spec = RootSpec { source: RootSource::HostView, with_attack: false, with_zygote: true };
         socket::send(self.socket(), &ToSpawner::Template(spec), &[theirs.as_fd()]).ok()?;
         drop(theirs);
         let word = socket::receive::<FromTemplate>(ours.as_fd()).ok()?.message;
@@ -343,7 +344,7 @@ fn nonsense_to_the_spawner_is_refused_or_its_end() {
 /// A fork request is heard by an interpreter; here only its decoding is tried, on every byte.
 #[test]
 fn no_spoilt_fork_request_is_taken_for_another() {
-    let valid = encoded(&ForkRequest { confine: confine() });
+    let valid = encoded(&ForkRequest { confine: confine(), join: 0 });
     for at in 0..valid.len() {
         let (ours, theirs) = socket::pair().expect("pair");
         rustix::net::send(&ours, &valid[..at], SendFlags::empty()).expect("send");

@@ -147,7 +147,7 @@ async fn init_killed(native: Native, exe: &Path, request: Request) -> String {
 }
 
 async fn cancelled(native: Native, request: Request) -> String {
-    let mut running = match native.run(request).await {
+    let running = match native.run(request).await {
         Ok(running) => running,
         Err(error) => return describe(Err(error)),
     };

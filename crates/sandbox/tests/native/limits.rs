@@ -19,6 +19,7 @@ on_every_tier! {
     open_files
     total_output
     cancelling
+    cancelling_from_elsewhere
 }
 
 fn limited(request: Request, change: impl FnOnce(&mut Limits)) -> Request {
@@ -169,11 +170,35 @@ async fn cancelling(tier: Tier) {
         "print('up', flush=True)\nwhile True: pass",
         "process.stdout.write('up\\n', () => { for (;;) {} })",
     );
-    let mut running = service.start(limited(request, |_| ())).await.expect("starts");
+    let running = service.start(limited(request, |_| ())).await.expect("starts");
     within("first output", running.stdout.read(0, 3)).await;
     running.cancel();
     let report = within("cancelled", running.wait()).await.expect("report");
     assert_eq!((report.outcome.clone(), stdout(&report).as_str()), (Outcome::Cancelled, "up\n"));
+    service.close().await;
+}
+
+/// One task waits while another cancels, and what was observed until then is all in the report.
+async fn cancelling_from_elsewhere(tier: Tier) {
+    let service = tier.service();
+    let request = tier.code(
+        "print('up', flush=True)\nwhile True: pass",
+        "process.stdout.write('up\\n', () => { for (;;) {} })",
+    );
+    let running = service.start(limited(request, |_| ())).await.expect("starts");
+    let (output, canceller) = (running.stdout.clone(), running.canceller());
+    let elsewhere = tokio::spawn(async move {
+        within("first output", output.read(0, 3)).await;
+        canceller.clone().cancel();
+        canceller
+    });
+    let report = within("cancelled", running.wait()).await.expect("report");
+    assert_eq!((report.outcome.clone(), stdout(&report).as_str()), (Outcome::Cancelled, "up\n"));
+    assert!(report.layers.0.len() > 10, "{:?}", report.layers);
+    assert!(report.usage.memory_peak.is_some_and(|peak| peak.0 > 0), "{:?}", report.usage);
+    assert!(!report.usage.wall.is_zero() && !report.timings.setup.is_zero(), "{report:?}");
+    // Asking again, after the end, is nothing.
+    elsewhere.await.expect("it cancelled").cancel();
     service.close().await;
 }
 

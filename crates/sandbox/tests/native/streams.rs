@@ -11,6 +11,7 @@ on_every_tier! {
     output_is_there_while_the_program_still_runs
     a_child_left_behind_does_not_hold_the_report
     a_flood_is_cut_by_the_clock
+    a_program_waits_for_its_follower
 }
 
 async fn output_is_there_while_the_program_still_runs(tier: Tier) {
@@ -20,7 +21,7 @@ async fn output_is_there_while_the_program_still_runs(tier: Tier) {
         "console.log('first'); setTimeout(() => {}, 60000)",
     );
     // Standard input is read after the first line only, and cancelling is what ends it.
-    let mut running = service.start(Request { ..request }).await.expect("starts");
+    let running = service.start(Request { ..request }).await.expect("starts");
     let chunk = within("first line", running.stdout.read(0, 100)).await;
     assert_eq!(chunk, Chunk::Data(b"first\n".to_vec()));
     running.cancel();
@@ -41,6 +42,97 @@ async fn a_child_left_behind_does_not_hold_the_report(tier: Tier) {
     assert_exited(&report, 0);
     assert_eq!(stdout(&report), "parent is done\n");
     assert!(asked.elapsed() < Duration::from_secs(10), "took {:?}", asked.elapsed());
+    service.close().await;
+}
+
+/// How much a program writes that is followed: far more than a follower allows and a pipe holds.
+const LONG: u64 = 8 << 20;
+
+/// How much a follower allows.
+const AHEAD: u64 = 1 << 20;
+
+async fn a_program_waits_for_its_follower(tier: Tier) {
+    let service = tier.service();
+    let request = || {
+        tier.code(
+            "import os, sys\nfor _ in range(128): os.write(1, b'x' * 65536)\n\
+             print('done', file=sys.stderr, flush=True)",
+            "const fs = require('fs'); const x = Buffer.alloc(65536, 'x');\
+             for (let n = 0; n < 128; n++) for (let at = 0; at < x.length;) {\
+             try { at += fs.writeSync(1, x, at) } catch (e) { if (e.code !== 'EAGAIN') throw e } }\
+             fs.writeSync(2, 'done\\n')",
+        )
+    };
+    let running = service.start(request()).await.expect("starts");
+    let mut follower = running.stdout.follow(AHEAD).expect("nobody else follows");
+    assert!(running.stdout.follow(1).is_none(), "one at a time");
+    // Other readers are in nobody's way, and this one sees the program come as far as it may.
+    let (reader, mut seen) = (running.stdout.clone(), 0);
+    while seen < AHEAD {
+        seen += count(within("what may be ahead", reader.read(seen, 1 << 16)).await);
+    }
+    // Control: unfollowed, the same program is held by nobody and ends meanwhile.
+    let report = service.run(request()).await;
+    assert_eq!((report.stdout.total(), report.stderr.kept()), (LONG, b"done\n".to_vec()));
+    let ahead = running.stdout.total();
+    assert!(ahead < AHEAD + (64 << 10), "it is held, not at {ahead}");
+    assert_eq!(running.stderr.total(), 0, "it is not done");
+    let mut taken = 0;
+    loop {
+        match within("the next bytes", follower.next()).await {
+            Chunk::End => break,
+            chunk => taken += count(chunk),
+        }
+    }
+    assert_eq!(taken, LONG);
+    assert_exited(&within("end", running.wait()).await.expect("report"), 0);
+    service.close().await;
+}
+
+fn count(chunk: Chunk) -> u64 {
+    match chunk {
+        Chunk::Data(bytes) => bytes.len() as u64,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Nobody who holds a program can hold its clock, nor keep what it wrote before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_never_comes_back_does_not_stop_the_clock() {
+    let service = Service::cold();
+    let limits = Limits { wall: Duration::from_secs(1), ..Limits::default() };
+    let request = Request { limits, ..shell("exec yes") };
+    let running = service.start(request).await.expect("starts");
+    let mut follower = running.stdout.follow(4096).expect("nobody else follows");
+    // It was free to run ahead until somebody followed.
+    let free = running.stdout.total();
+    let report = within("the end of its time", running.wait()).await.expect("report");
+    assert!(matches!(&report.outcome, Outcome::OverLimit(hit) if hit.limit == Limit::Wall));
+    let mut reached = 0;
+    loop {
+        match within("what was ahead", follower.next()).await {
+            Chunk::End => break,
+            Chunk::Gap { resume } => reached = resume,
+            Chunk::Data(bytes) => reached += bytes.len() as u64,
+        }
+    }
+    assert_eq!(reached, report.stdout.total());
+    let held = reached - free;
+    assert!(held < 1 << 20, "{held} bytes are more than a few pipes hold");
+    service.close().await;
+}
+
+/// A follower that goes away lets the program go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_leaves_holds_nobody() {
+    let service = Service::cold();
+    let running = service.start(shell("head -c 8M /dev/zero")).await.expect("starts");
+    let follower = running.stdout.follow(4096).expect("nobody else follows");
+    within("some output", running.stdout.read(0, 1)).await;
+    drop(follower);
+    let report = within("end", running.wait()).await.expect("report");
+    assert_exited(&report, 0);
+    assert_eq!(report.stdout.total(), LONG);
     service.close().await;
 }
 

@@ -34,6 +34,24 @@ async fn output_error_and_result_are_kept_apart() {
 }
 
 #[tokio::test]
+async fn a_program_waits_for_its_follower_but_not_beyond_its_time() {
+    let host = Host::new().await;
+    let small = |text: &str| ExecRequest { output: Some(Bytes::kib(64)), ..script(text) };
+    let process = exec(&host.session, small("read x; head -c 8M /dev/zero")).await;
+    let mut follower = process.stdout().follow(1 << 20).expect("nobody else follows");
+    let mut taken = 0;
+    while let Chunk::Data(bytes) = within("the next bytes", follower.next()).await {
+        taken += bytes.len();
+    }
+    assert_eq!((taken, wait(&process).await.code), (8 << 20, Some(0)), "more than is kept");
+    let timeout = Some(Duration::from_millis(500));
+    let process = exec(&host.session, ExecRequest { timeout, ..small("exec yes") }).await;
+    let _follower = process.stdout().follow(4096).expect("nobody else follows");
+    assert!(wait(&process).await.timed_out);
+    host.close().await;
+}
+
+#[tokio::test]
 async fn each_program_has_its_own_environment_and_directory() {
     let host = Host::with(SessionRequest {
         env: [("A".to_owned(), "session".to_owned()), ("B".to_owned(), "session".to_owned())]

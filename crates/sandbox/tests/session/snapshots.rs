@@ -38,6 +38,25 @@ async fn a_snapshot_restores_to_the_same_tree() {
 }
 
 #[tokio::test]
+async fn times_come_back_with_a_snapshot_and_with_a_fork() {
+    let host = Host::new().await;
+    let times = "find . -mindepth 1 ! -type l -printf '%P %Ts\\n' | sort";
+    host.sh("mkdir -p a/b; echo x > a/f; echo y > a/b/g; ln -s f a/link").await;
+    host.sh("touch -d @1000000000 a/f; touch -d @-5 a/b/g; touch -d @1234567890 a/b a").await;
+    let before = host.sh(times).await;
+    assert_eq!(before, "a 1234567890\na/b 1234567890\na/b/g -5\na/f 1000000000\n");
+    let fork = within("fork", host.session.fork()).await.expect("a fork");
+    // A tar has no times before 1970.
+    let after = before.replace("-5", "0");
+    assert_eq!(sh(&fork, times).await, after);
+    let snapshot = within("snapshot", fork.snapshot()).await.expect("a snapshot");
+    let restored = host.native.restore(SessionRequest::default(), &snapshot);
+    let restored = within("restore", restored).await.expect("restored");
+    assert_eq!(sh(&restored, times).await, after);
+    host.close().await;
+}
+
+#[tokio::test]
 async fn a_tampered_snapshot_is_refused_before_anything_is_made() {
     let host = Host::new().await;
     host.sh("echo content > file").await;

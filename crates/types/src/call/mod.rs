@@ -10,7 +10,8 @@ pub use self::{
     state::{Effect, Event, Illegal, State, Stopper},
 };
 use crate::{
-    CallId, Decision, Digest, Json, KeyId, PersonaId, Scopes, SessionId, TenantId, Timestamp, ToolRef,
+    CallId, Decision, Digest, Json, KeyId, PersonaId, Scopes, SessionId, TenantId, Timestamp,
+    ToolRef,
 };
 
 /// What was asked. Nothing of it changes after acceptance.

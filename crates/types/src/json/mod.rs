@@ -41,6 +41,11 @@ impl Json {
         Self::parse(text.as_bytes()).map_err(ser::Error::custom)
     }
 
+    /// The text of a tree, or nothing if it is too deep. A tree has no key twice.
+    pub fn from_value(value: &serde_json::Value) -> Option<Self> {
+        fits(value, DEPTH).then(|| Self(value.to_string().into()))
+    }
+
     /// `{}`.
     pub fn empty_object() -> Self {
         Self("{}".into())
@@ -70,6 +75,15 @@ impl Json {
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
+}
+
+fn fits(value: &serde_json::Value, depth: usize) -> bool {
+    depth > 0
+        && match value {
+            serde_json::Value::Array(items) => items.iter().all(|item| fits(item, depth - 1)),
+            serde_json::Value::Object(fields) => fields.values().all(|item| fits(item, depth - 1)),
+            _ => true,
+        }
 }
 
 impl fmt::Display for Json {
@@ -111,6 +125,14 @@ mod tests {
         assert_eq!(within, format!("[{text}]"));
         let back: Vec<Json> = serde_json::from_str(&within).unwrap();
         assert_eq!(back, [json]);
+    }
+
+    #[test]
+    fn trees_that_are_too_deep_have_no_text() {
+        let nested = |depth| (1..depth).fold(serde_json::json!(1), |v, _| serde_json::json!([v]));
+        let deepest = Json::from_value(&nested(DEPTH)).unwrap();
+        assert_eq!(Json::parse(deepest.as_str().as_bytes()), Ok(deepest));
+        assert_eq!(Json::from_value(&nested(DEPTH + 1)), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running engine. Ends when dropped.
 #[derive(Debug)]
-pub(super) struct Engine {
+pub(in super::super) struct Engine {
     child: Child,
     client: PathBuf,
     socket: String,
@@ -28,7 +28,7 @@ pub(super) struct Engine {
 
 impl Engine {
     /// Starts the engine in `scratch` and gives it its image.
-    pub(super) fn start(scratch: &Path) -> Result<Self> {
+    pub(in super::super) fn start(scratch: &Path) -> Result<Self> {
         if !host::is_root() {
             bail!("an engine of our own needs root");
         }
@@ -49,13 +49,18 @@ impl Engine {
     /// The two commands, as a user would type them.
     pub(super) fn commands(&self, runs: usize) -> Vec<Value> {
         let command = |(name, program): (&str, &[&str])| {
-            let client = self.client.display().to_string();
-            let mut argv = vec![client, "-H".to_owned(), self.socket.clone()];
-            argv.extend(["run", "--rm", "--network", "none", IMAGE].map(str::to_owned));
-            argv.extend(program.iter().map(|&word| word.to_owned()));
+            let argv = self.argv(&[], program);
             json!({"name": format!("docker run {name}"), "argv": argv, "runs": runs})
         };
         PROGRAMS.map(command).to_vec()
+    }
+
+    /// `docker run` of a program in our image, with more options.
+    pub(in super::super) fn argv(&self, options: &[&str], program: &[&str]) -> Vec<String> {
+        let client = self.client.display().to_string();
+        let fixed = [&client, "-H", &self.socket, "run", "--rm", "--network", "none"];
+        let words = fixed.iter().chain(options).chain(&[IMAGE]).chain(program);
+        words.map(|&word| word.to_owned()).collect()
     }
 
     fn docker(&self) -> Command {

@@ -1,7 +1,7 @@
 //! The others: brought here, made comparable, and named loudly when they cannot be had.
 
 mod bubblewrap;
-mod docker;
+pub(super) mod docker;
 mod runc;
 mod tree;
 
@@ -58,7 +58,7 @@ impl Peers {
 }
 
 /// Finds a program; installs the package that has it where that is possible.
-fn provide(program: &str, package: &str) -> Result<PathBuf> {
+pub(super) fn provide(program: &str, package: &str) -> Result<PathBuf> {
     if let Some(found) = shell::find_program(program) {
         return Ok(found);
     }

@@ -44,6 +44,8 @@ fn an_attached_process_is_listed_in_every_hierarchy_and_counted() {
     let mut running = Held::shell("echo here; read forever").go_in(&group);
     assert_eq!(running.line(), "here");
     let pid = running.child.id().to_string();
+    assert!(group.holds(running.child.id()).unwrap());
+    assert!(!group.holds(std::process::id()).unwrap());
     for path in group.paths() {
         let listed = std::fs::read_to_string(path.join("cgroup.procs")).unwrap();
         assert!(listed.lines().any(|line| line == pid), "{} lists {listed:?}", path.display());

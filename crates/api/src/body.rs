@@ -1,0 +1,127 @@
+//! Taking a request's body: of the right type, within bounds of size and time.
+
+use std::sync::Arc;
+
+use axum::{body::Body, extract::Request};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use ringfence_types::Json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{
+    kinds,
+    problem::{self, Problem},
+    shared::Shared,
+};
+
+/// Bodies up to this size are not counted: as many as there are connections do no harm.
+const SMALL: usize = 64 << 10;
+
+/// A body that arrived, and its share of the room for large ones.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) bytes: Bytes,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// The JSON of a request.
+pub(crate) async fn json(shared: &Shared, request: Request) -> Result<Json, Problem> {
+    check_type(request.headers(), "application/json")?;
+    let taken = take(shared, request, shared.config.max_body).await?;
+    problem::parse(&taken.bytes)
+}
+
+/// The bytes of a request, at most `most`.
+pub(crate) async fn take(shared: &Shared, request: Request, most: usize) -> Result<Taken, Problem> {
+    check_coding(request.headers())?;
+    if declared(request.headers()).is_some_and(|length| length > most as u64) {
+        return Err(too_large(most));
+    }
+    let taking = collect(&shared.bodies, request.into_body(), most);
+    match tokio::time::timeout(shared.config.request_timeout, taking).await {
+        Ok(taken) => taken,
+        Err(_) => Err(too_slow(shared)),
+    }
+}
+
+/// The body took longer than a body may.
+pub(crate) fn too_slow(shared: &Shared) -> Problem {
+    let secs = shared.config.request_timeout.as_secs_f64();
+    Problem::new(&kinds::BODY_TIMEOUT, format!("the body did not arrive within {secs} s"))
+}
+
+async fn collect(room: &Arc<Semaphore>, mut body: Body, most: usize) -> Result<Taken, Problem> {
+    let mut whole = Bytes::new();
+    let mut grown: Option<BytesMut> = None;
+    let mut held: Option<OwnedSemaphorePermit> = None;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| unreadable())?.into_data() else { continue };
+        let length = grown.as_ref().map_or(whole.len(), BytesMut::len) + data.len();
+        if length > most {
+            return Err(too_large(most));
+        }
+        if length > SMALL {
+            let more = length - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+            let permit =
+                room.clone().try_acquire_many_owned(u32::try_from(more).unwrap_or(u32::MAX));
+            let permit = permit.map_err(|_| no_room())?;
+            match &mut held {
+                Some(held) => held.merge(permit),
+                None => held = Some(permit),
+            }
+        }
+        // Most bodies are one piece, which is taken as it is.
+        if whole.is_empty() && grown.is_none() {
+            whole = data;
+            continue;
+        }
+        let grown = grown.get_or_insert_with(|| BytesMut::from(&whole[..]));
+        grown.extend_from_slice(&data);
+    }
+    Ok(Taken { bytes: grown.map_or(whole, BytesMut::freeze), _room: held })
+}
+
+fn declared(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A body of this media type, whatever its parameters.
+pub(crate) fn check_type(headers: &HeaderMap, expected: &str) -> Result<(), Problem> {
+    let found = media_type(headers);
+    if found.eq_ignore_ascii_case(expected) {
+        return Ok(());
+    }
+    let detail = format!("the `Content-Type` must be `{expected}`");
+    Err(Problem::new(&kinds::MEDIA_TYPE_UNSUPPORTED, detail))
+}
+
+/// The media type without its parameters; empty if there is none.
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    value.unwrap_or("").split(';').next().unwrap_or("").trim()
+}
+
+/// A compressed body could grow a thousandfold here.
+fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
+    let codings = headers.get_all(header::CONTENT_ENCODING);
+    if codings.iter().all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Ok(());
+    }
+    let detail = "bodies are taken without `Content-Encoding`";
+    Err(Problem::new(&kinds::MEDIA_TYPE_UNSUPPORTED, detail))
+}
+
+pub(crate) fn too_large(most: usize) -> Problem {
+    Problem::new(&kinds::BODY_TOO_LARGE, format!("the body may have {most} bytes"))
+        .with("max_bytes", most)
+}
+
+fn unreadable() -> Problem {
+    Problem::new(&kinds::BODY_UNREADABLE, "the body ended early or was framed wrongly")
+}
+
+fn no_room() -> Problem {
+    Problem::new(&kinds::BUSY, "too many large bodies arrive at once")
+        .retry_after(std::time::Duration::from_secs(1))
+}

@@ -1,0 +1,138 @@
+//! What happens to every request before and after its handler.
+//!
+//! Before: trace, name of the server, key, rate. After: problems are written, every answer says
+//! which trace it belongs to, and is counted. All of it in one place and in one order.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{self, Poll},
+    time::Instant,
+};
+
+use axum::{
+    Router,
+    extract::Request,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use ringfence_engine::TraceParent;
+use tower::Service;
+
+use crate::{
+    auth::{self, Context, Known},
+    host, kinds,
+    problem::Problem,
+    shared::Shared,
+};
+
+/// Paths that need no key. Nothing here tells about tools, calls or tenants.
+const OPEN: [&str; 6] = ["/", "/health", "/livez", "/readyz", "/docs", "/openapi.json"];
+
+/// The router with its edge.
+#[derive(Debug, Clone)]
+pub(crate) struct Edge {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) router: Router,
+}
+
+impl Service<Request> for Edge {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let edge = self.clone();
+        Box::pin(async move { Ok(edge.handle(request).await) })
+    }
+}
+
+impl Edge {
+    /// Answers one request.
+    pub(crate) async fn handle(mut self, mut request: Request) -> Response {
+        let began = Instant::now();
+        let (uri, method) = (request.uri().clone(), request.method().clone());
+        let trace = trace(request.headers());
+        let answer = match self.admit(&uri, request.headers()).await {
+            Ok(known) => {
+                let context = Context { trace: trace.clone(), known };
+                request.extensions_mut().insert(Arc::new(context));
+                self.route(request).await
+            }
+            Err(problem) => problem.into_response(),
+        };
+        let answer = finish(answer, &uri, &trace);
+        let (status, took) = (answer.status(), began.elapsed());
+        self.shared.metrics.answered(uri.path(), &method, status, took);
+        tracing::debug!(%method, path = uri.path(), %status, ?took, trace_id = trace.trace_id());
+        answer
+    }
+
+    async fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<Option<Arc<Known>>, Problem> {
+        let Shared { config, is_loopback, .. } = &*self.shared;
+        let is_loopback = is_loopback.load(Ordering::Relaxed);
+        host::check(headers, uri, is_loopback, &config.allowed_hosts)?;
+        let path = uri.path();
+        if OPEN.contains(&path) || (config.open_metrics && path == "/metrics") {
+            return Ok(None);
+        }
+        let known = auth::authenticate(&self.shared, headers).await?;
+        self.check_rate(&known)?;
+        Ok(Some(known))
+    }
+
+    fn check_rate(&self, known: &Known) -> Result<(), Problem> {
+        let Some(rate) = self.shared.config.rate else { return Ok(()) };
+        known.usage.bucket.take(rate, self.shared.ticks()).map_err(|wait| {
+            let (per_second, burst) = (rate.per_second, rate.burst);
+            let secs = wait.as_secs_f64().ceil().max(1.0);
+            let detail = format!("a key may make {per_second} requests per second");
+            Problem::new(&kinds::RATE_LIMITED, detail)
+                .retry_after(wait)
+                .header(RATE_LIMIT_POLICY, text(format!("\"key\";q={burst};w=1")))
+                .header(RATE_LIMIT, text(format!("\"key\";r=0;t={secs}")))
+        })
+    }
+
+    /// No handler takes longer than the longest wait and a body: the rest is a fault of ours.
+    async fn route(&mut self, request: Request) -> Response {
+        let config = &self.shared.config;
+        let most = config.max_wait + config.request_timeout;
+        match tokio::time::timeout(most, self.router.call(request)).await {
+            Ok(Ok(response)) => response,
+            Err(_) => Problem::new(&kinds::TIMEOUT, "the request took too long").into_response(),
+        }
+    }
+}
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const TRACE_RESPONSE: HeaderName = HeaderName::from_static("traceresponse");
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+
+fn text(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("our own header values are printable ASCII")
+}
+
+fn trace(headers: &HeaderMap) -> TraceParent {
+    let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
+    // The specification asks to ignore one that is not valid and to begin a new trace.
+    given.and_then(|text| text.parse().ok()).unwrap_or_else(TraceParent::fresh)
+}
+
+fn finish(mut answer: Response, uri: &Uri, trace: &TraceParent) -> Response {
+    if let Some(problem) = answer.extensions_mut().remove::<Problem>() {
+        let allow = answer.headers_mut().remove(header::ALLOW);
+        answer = problem.write(uri, trace.trace_id());
+        answer.headers_mut().extend(allow.map(|allow| (header::ALLOW, allow)));
+    }
+    let headers = answer.headers_mut();
+    headers.insert(TRACE_RESPONSE, text(trace.to_string()));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+    answer
+}

@@ -1,0 +1,180 @@
+//! Reading an object field by field, naming every fault at once.
+
+use std::collections::BTreeMap;
+
+use ringfence_types::Json;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    kinds,
+    problem::{Fault, Problem, pointer},
+};
+
+/// The fields of an object that have not been read yet, and what was wrong with the others.
+#[derive(Debug)]
+pub(crate) struct Fields<'a> {
+    left: BTreeMap<String, &'a RawValue>,
+    /// Where the object is within the body.
+    base: String,
+    faults: Vec<Fault>,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of a body, which must be an object.
+    pub(crate) fn of(body: &'a Json) -> Result<Self, Problem> {
+        Self::within("", body.as_str()).map_err(|fault| invalid(vec![fault]))
+    }
+
+    fn within(base: &str, text: &'a str) -> Result<Self, Fault> {
+        let object = || Fault { pointer: base.to_owned(), detail: "must be an object".to_owned() };
+        let left = serde_json::from_str(text).map_err(|_| object())?;
+        Ok(Self { left, base: base.to_owned(), faults: Vec::new() })
+    }
+
+    /// A field that must be there. `None` means that a fault was noted.
+    pub(crate) fn required<T: Deserialize<'a>>(&mut self, name: &str) -> Option<T> {
+        if !self.left.contains_key(name) {
+            self.fault(name, "is required");
+        }
+        self.read(name)
+    }
+
+    /// A field that may be missing or null.
+    pub(crate) fn optional<T: Deserialize<'a>>(&mut self, name: &str) -> Option<T> {
+        if self.left.get(name).is_some_and(|raw| raw.get() == "null") {
+            self.left.remove(name);
+        }
+        self.read(name)
+    }
+
+    /// A field that must be there and be an object, kept exactly.
+    pub(crate) fn required_object(&mut self, name: &str) -> Option<Json> {
+        let json = self.required(name)?;
+        self.object(name, json)
+    }
+
+    /// A field that must be an object if it is there.
+    pub(crate) fn optional_object(&mut self, name: &str) -> Option<Json> {
+        let json = self.optional(name)?;
+        self.object(name, json)
+    }
+
+    fn object(&mut self, name: &str, json: Json) -> Option<Json> {
+        if !json.is_object() {
+            self.fault(name, "must be an object");
+            return None;
+        }
+        Some(json)
+    }
+
+    /// An object within, read by `read`.
+    pub(crate) fn inner<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&mut Fields<'a>) -> T,
+    ) -> Option<T> {
+        let raw = self.left.remove(name).filter(|raw| raw.get() != "null")?;
+        match Fields::within(&pointer(&self.base, name), raw.get()) {
+            Ok(mut inner) => {
+                let value = read(&mut inner);
+                inner.refuse_the_rest();
+                self.faults.append(&mut inner.faults);
+                Some(value)
+            }
+            Err(fault) => {
+                self.faults.push(fault);
+                None
+            }
+        }
+    }
+
+    /// Notes that a field is wrong.
+    pub(crate) fn fault(&mut self, name: &str, detail: impl Into<String>) {
+        self.faults.push(Fault { pointer: pointer(&self.base, name), detail: detail.into() });
+    }
+
+    /// Whether a field is there and has not been read.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.left.contains_key(name)
+    }
+
+    /// Takes fields nobody asked for as no fault, for bodies whose clients were always let be.
+    pub(crate) fn ignore_the_rest(&mut self) {
+        self.left.clear();
+    }
+
+    /// What was read, unless something was wrong. Fields nobody asked for are wrong.
+    pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, Problem> {
+        self.refuse_the_rest();
+        match value {
+            Some(value) if self.faults.is_empty() => Ok(value),
+            _ => Err(invalid(self.faults)),
+        }
+    }
+
+    fn read<T: Deserialize<'a>>(&mut self, name: &str) -> Option<T> {
+        let raw = self.left.remove(name)?;
+        match serde_json::from_str(raw.get()) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.fault(name, without_place(&error));
+                None
+            }
+        }
+    }
+
+    fn refuse_the_rest(&mut self) {
+        // A body can hold a great many unknown names; nobody reads more than a few.
+        let unknown: Vec<String> = std::mem::take(&mut self.left).into_keys().take(50).collect();
+        for name in unknown {
+            let name: String = name.chars().take(100).collect();
+            self.fault(&name, "is not known here");
+        }
+    }
+}
+
+/// A body with these faults.
+pub(crate) fn invalid(faults: Vec<Fault>) -> Problem {
+    let detail = match faults.as_slice() {
+        [one] => format!("`{}` {}", one.pointer, one.detail),
+        several => format!("{} fields are not valid", several.len()),
+    };
+    Problem::new(&kinds::BODY_INVALID, detail).faults(faults)
+}
+
+/// The place is the pointer's business; line and column of a value alone would mislead.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    text.chars().take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_types::ToolName;
+
+    use super::*;
+
+    #[test]
+    fn every_fault_is_named_at_once() {
+        let body = Json::parse(br#"{"tool": 5, "args": [], "a/b": 1, "in": {"x": true, "y": 2}}"#)
+            .unwrap();
+        let mut fields = Fields::of(&body).unwrap();
+        let tool: Option<ToolName> = fields.required("tool");
+        let args = fields.required_object("args");
+        let name: Option<String> = fields.required("name");
+        fields.inner("in", |inner| inner.optional::<u32>("x"));
+        let refused = fields.finish(tool.zip(args).zip(name)).unwrap_err();
+        let faults: Vec<_> = refused.all_faults().iter().map(|f| f.pointer.as_str()).collect();
+        assert_eq!(faults, ["/tool", "/args", "/name", "/in/x", "/in/y", "/a~1b"]);
+    }
+
+    #[test]
+    fn a_body_that_is_no_object_is_refused() {
+        for text in ["[]", "1", "null", "\"x\""] {
+            let body = Json::parse(text.as_bytes()).unwrap();
+            assert!(Fields::of(&body).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Making keys. A secret exists in memory once, on its way to whoever asked for it.
+
+use std::fmt;
+
+use ringfence_store::{Key, Store};
+use ringfence_types::{Clock, Digest, KeyId, PersonaId, Scope, Scopes, TenantId, Timestamp};
+use uuid::Uuid;
+
+use crate::base64;
+
+/// Every secret begins like this, so that scanners for leaked secrets can find it.
+pub const SECRET_PREFIX: &str = "rf_";
+
+/// Length of every secret: the prefix and 32 random bytes in base64url.
+pub const SECRET_LENGTH: usize = 46;
+
+/// How much of a secret is kept to recognise it: too little to guess the rest.
+const SHOWN: usize = 9;
+
+/// The tenant of the first key. Its admins alone make keys for other tenants and register skills,
+/// because both reach beyond one tenant.
+pub const OPERATOR_TENANT: &str = "default";
+
+/// A secret. It shows itself only when asked by name.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text to send as `Authorization: Bearer`.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// A key that was just made, with its secret.
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    /// The key as it is kept.
+    pub key: Key,
+    /// Its secret, which is nowhere else.
+    pub secret: Secret,
+}
+
+/// What a new key is to be.
+#[derive(Debug, Clone)]
+pub struct KeyRequest {
+    /// Whose.
+    pub tenant: TenantId,
+    /// The only persona it may act for.
+    pub persona: Option<PersonaId>,
+    /// What people call it.
+    pub label: String,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// When it ends by itself.
+    pub expires_at: Option<Timestamp>,
+    /// The key that makes it.
+    pub created_by: Option<KeyId>,
+}
+
+/// Why there is no new key.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel gave no random bytes.
+    #[error("get random bytes for a secret")]
+    Random(#[source] getrandom::Error),
+    /// The key could not be kept.
+    #[error("keep the key")]
+    Store(#[from] ringfence_store::Error),
+}
+
+/// Makes a key.
+pub async fn create_key(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    request: KeyRequest,
+) -> Result<NewKey, Error> {
+    let secret = secret()?;
+    let key = Key {
+        id: KeyId(Uuid::new_v4()),
+        tenant: request.tenant,
+        persona: request.persona,
+        label: request.label,
+        prefix: secret[..SHOWN].to_owned(),
+        secret: Digest::of(secret.as_bytes()),
+        scopes: request.scopes,
+        created_at: clock.now(),
+        created_by: request.created_by,
+        expires_at: request.expires_at,
+        revoked_at: None,
+        last_used_at: None,
+    };
+    store.add_key(key.clone()).await?;
+    Ok(NewKey { key, secret: Secret(secret) })
+}
+
+/// Makes the first admin key if no key can make others: on the first start, or after all of them
+/// ended.
+pub async fn ensure_admin_key(
+    store: &dyn Store,
+    clock: &dyn Clock,
+) -> Result<Option<NewKey>, Error> {
+    let tenant: TenantId = OPERATOR_TENANT.parse().expect("our own name is valid");
+    let now = clock.now();
+    let keys = store.keys(Some(&tenant)).await?;
+    if keys.iter().any(|key| is_usable_admin(key, now)) {
+        return Ok(None);
+    }
+    let request = KeyRequest {
+        tenant,
+        persona: None,
+        label: "first admin key".to_owned(),
+        scopes: Scopes::from(Scope::ALL.to_vec()),
+        expires_at: None,
+        created_by: None,
+    };
+    create_key(store, clock, request).await.map(Some)
+}
+
+/// Whether the key can make keys for good.
+pub(crate) fn is_usable_admin(key: &Key, now: Timestamp) -> bool {
+    key.revoked_at.is_none()
+        && key.expires_at.is_none_or(|end| end > now)
+        && key.scopes.allow(Scope::Admin)
+        && key.tenant.as_str() == OPERATOR_TENANT
+}
+
+fn secret() -> Result<String, Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(Error::Random)?;
+    Ok(format!("{SECRET_PREFIX}{}", base64::encode_url(&bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_has_256_random_bits_and_hides_itself() {
+        let one = secret().unwrap();
+        assert_eq!(one.len(), SECRET_LENGTH);
+        assert!(one.starts_with(SECRET_PREFIX));
+        assert_ne!(one, secret().unwrap());
+        assert_eq!(format!("{:?}", Secret(one)), "***");
+    }
+}

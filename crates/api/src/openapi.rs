@@ -1,0 +1,129 @@
+//! The OpenAPI document. Paths are described at their handlers; what all of them share is added
+//! here, so that no handler forgets it.
+
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value, json};
+use utoipa::OpenApi;
+
+use crate::{
+    problem::{Fault, ProblemView},
+    routes::{calls, canvas, events, health, keys, sandboxes, skills, tools},
+};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Ringfence",
+        description = "Runs what agents ask for inside real sandboxes, behind policy, and proves what happened.",
+    ),
+    tags(
+        (name = "calls", description = "Running tools and seeing what came of it"),
+        (name = "tools", description = "What can be called"),
+        (name = "events", description = "What happens, as it happens"),
+        (name = "canvas", description = "What was put on a session's canvas"),
+        (name = "keys", description = "Who may do what"),
+        (name = "sandboxes", description = "Sandboxes that are kept: programs and files in them"),
+        (name = "skills", description = "The skills API of the code executor service"),
+        (name = "health", description = "How the server is"),
+    ),
+    paths(
+        calls::create::create, calls::list::list, calls::read::read, calls::read::cancel,
+        calls::events::events, calls::output::output, calls::read::receipt,
+        tools::list, tools::read, events::events,
+        canvas::append, canvas::read,
+        keys::create, keys::list, keys::revoke,
+        sandboxes::create::create, sandboxes::read::list, sandboxes::read::read,
+        sandboxes::read::stop, sandboxes::exec::exec, sandboxes::files::read,
+        sandboxes::files::write, sandboxes::files::remove, sandboxes::change::pause,
+        sandboxes::change::resume, sandboxes::change::snapshot, sandboxes::change::fork,
+        skills::read::list, skills::read::read, skills::read::schema, skills::execute::execute,
+        skills::register::register,
+        health::root, health::health, health::live, health::ready, health::metrics,
+    ),
+    components(schemas(ProblemView<'static>, Fault)),
+)]
+struct Document;
+
+/// The document as text.
+pub(crate) fn text() -> String {
+    document().to_string()
+}
+
+/// The document, complete.
+pub(crate) fn document() -> &'static Value {
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    DOCUMENT.get_or_init(|| {
+        let document = serde_json::to_value(Document::openapi());
+        let mut document = document.expect("a document of strings and maps is JSON");
+        complete(&mut document);
+        document
+    })
+}
+
+/// Paths that need no key.
+const OPEN: [&str; 4] = ["/", "/health", "/livez", "/readyz"];
+
+fn complete(document: &mut Value) {
+    document["info"]["version"] = json!(env!("CARGO_PKG_VERSION"));
+    document["info"]["license"] = json!({"name": "Apache-2.0", "identifier": "Apache-2.0"});
+    document["components"]["securitySchemes"] = json!({
+        "key": {"type": "http", "scheme": "bearer", "description": "A key of ours: `rf_…`"},
+    });
+    document["security"] = json!([{"key": []}]);
+    let Some(paths) = document["paths"].as_object_mut() else { return };
+    for (path, item) in paths {
+        let Some(item) = item.as_object_mut() else { continue };
+        for operation in item.values_mut() {
+            share(path, operation);
+        }
+    }
+}
+
+/// Adds to an operation what every one of its kind can answer.
+fn share(path: &str, operation: &mut Value) {
+    let has_body = operation.get("requestBody").is_some();
+    let is_open = OPEN.contains(&path);
+    if is_open {
+        operation["security"] = json!([]);
+    }
+    let shared = [
+        (true, "400", "The request is malformed"),
+        (!is_open, "401", "No key, or one that is not known, revoked or expired"),
+        (true, "403", "The key may not do this, or the server is not called by this name"),
+        (path.contains('{'), "404", "There is no such thing for this key"),
+        (true, "405", "The path does not know the method"),
+        (has_body, "408", "The body took too long"),
+        (has_body, "413", "The body is too large"),
+        (has_body, "415", "The body is of the wrong type"),
+        (has_body, "422", "Something in the request does not fit"),
+        (!is_open, "429", "The key makes too many requests"),
+        (true, "431", "The header is too large"),
+        (true, "500", "We failed"),
+        (true, "503", "Too much is waiting, the server is stopping or the store does not answer"),
+        (!is_open, "504", "The answer took too long"),
+    ];
+    let Some(responses) = operation["responses"].as_object_mut() else { return };
+    for (applies, status, description) in shared {
+        if applies && !responses.contains_key(status) {
+            responses.insert(status.to_owned(), json!({"description": description}));
+        }
+    }
+    responses.iter_mut().for_each(|(status, response)| write_problem(status, response));
+    sort(responses);
+}
+
+/// Every refusal without a body of its own is a problem.
+fn write_problem(status: &str, response: &mut Value) {
+    if status >= "400" && status != "431" && response.get("content").is_none() {
+        response["content"] = json!({
+            "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
+        });
+    }
+}
+
+fn sort(responses: &mut Map<String, Value>) {
+    let mut all: Vec<_> = std::mem::take(responses).into_iter().collect();
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    responses.extend(all);
+}

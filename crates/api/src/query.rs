@@ -1,0 +1,114 @@
+//! Reading query parameters, naming every fault at once.
+
+use std::{fmt::Display, str::FromStr};
+
+use crate::{
+    kinds,
+    problem::{Fault, Problem},
+};
+
+/// The parameters that have not been read yet, and what was wrong with the others.
+#[derive(Debug)]
+pub(crate) struct Query {
+    left: Vec<(String, String)>,
+    faults: Vec<Fault>,
+}
+
+impl Query {
+    pub(crate) fn of(uri: &http::Uri) -> Self {
+        let text = uri.query().unwrap_or("");
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        let left = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let left = left.map(|(name, value)| (decode(name), decode(value)));
+        Self { left: left.collect(), faults: Vec::new() }
+    }
+
+    /// A parameter that may be missing, and may not be there twice.
+    pub(crate) fn optional<T: FromStr<Err: Display>>(&mut self, name: &str) -> Option<T> {
+        let mut all = self.all(name);
+        if all.len() > 1 {
+            self.fault(name, "is there more than once");
+            return None;
+        }
+        match all.pop()?.parse() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.fault(name, error.to_string());
+                None
+            }
+        }
+    }
+
+    /// A number within bounds.
+    pub(crate) fn number(&mut self, name: &str, least: u64, most: u64) -> Option<u64> {
+        let number: u64 = self.optional(name)?;
+        if !(least..=most).contains(&number) {
+            self.fault(name, format!("must be from {least} to {most}"));
+            return None;
+        }
+        Some(number)
+    }
+
+    /// A parameter that may be there any number of times.
+    pub(crate) fn all(&mut self, name: &str) -> Vec<String> {
+        let (found, left) =
+            std::mem::take(&mut self.left).into_iter().partition(|(n, _)| n == name);
+        self.left = left;
+        let found: Vec<(String, String)> = found;
+        found.into_iter().map(|(_, value)| value).collect()
+    }
+
+    pub(crate) fn fault(&mut self, name: &str, detail: impl Into<String>) {
+        let name: String = name.chars().take(100).collect();
+        self.faults.push(Fault { pointer: format!("?{name}"), detail: detail.into() });
+    }
+
+    /// Fails if something was wrong. Parameters nobody asked for are wrong.
+    pub(crate) fn finish(mut self) -> Result<(), Problem> {
+        for (name, _) in std::mem::take(&mut self.left).into_iter().take(50) {
+            self.fault(&name, "is not known here");
+        }
+        if self.faults.is_empty() {
+            return Ok(());
+        }
+        let detail = format!("`{}` {}", self.faults[0].pointer, self.faults[0].detail);
+        Err(Problem::new(&kinds::QUERY_INVALID, detail).faults(self.faults))
+    }
+}
+
+/// Percent signs and pluses; what is not UTF-8 afterwards shows as replacement characters, which
+/// no value of ours contains.
+fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let hex = |index: usize| bytes.get(index).and_then(|b| char::from(*b).to_digit(16));
+        match (byte, hex(at + 1), hex(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 2;
+            }
+            (b'+', ..) => out.push(b' '),
+            (byte, ..) => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_of_a_query_is_named() {
+        let uri = "/x?limit=0&state=a&state=b&b%6Fld=1&a+b=%zz".parse().unwrap();
+        let mut query = Query::of(&uri);
+        assert_eq!(query.number("limit", 1, 9), None);
+        assert_eq!(query.optional::<String>("state"), None);
+        let problem = query.finish().unwrap_err();
+        let faults: Vec<_> = problem.all_faults().iter().map(|f| f.pointer.as_str()).collect();
+        assert_eq!(faults, ["?limit", "?state", "?bold", "?a b"]);
+    }
+}

@@ -1,0 +1,66 @@
+//! From what the engine and the store refuse to what a client is told.
+
+use std::time::Duration;
+
+use ringfence_engine::Refused;
+use ringfence_store::Error;
+
+use crate::{
+    kinds,
+    problem::{Fault, Problem, pointer},
+};
+
+/// Why a call was not accepted.
+pub(crate) fn call(refused: &Refused) -> Problem {
+    let detail = refused.to_string();
+    match refused {
+        Refused::UnknownTool { .. } => Problem::new(&kinds::TOOL_NOT_FOUND, detail),
+        Refused::UnknownVersion { .. } => Problem::new(&kinds::TOOL_VERSION_NOT_FOUND, detail),
+        Refused::BrokenTool { problems, .. } => {
+            let fault =
+                |problem: &String| Fault { pointer: "/tool".into(), detail: problem.clone() };
+            Problem::new(&kinds::TOOL_BROKEN, detail).faults(problems.iter().map(fault).collect())
+        }
+        Refused::InvalidArguments { violations, .. } => {
+            let base = pointer("", "args");
+            let faults = violations.iter().map(|violation| Fault {
+                pointer: format!("{base}{}", violation.pointer),
+                detail: violation.message.clone(),
+            });
+            Problem::new(&kinds::ARGS_INVALID, detail).faults(faults.collect())
+        }
+        Refused::ForeignPersona(_) => Problem::new(&kinds::PERSONA_FOREIGN, detail),
+        Refused::InvalidIdempotencyKey => Problem::new(&kinds::IDEMPOTENCY_KEY_INVALID, detail),
+        Refused::KeyReused(id) => {
+            Problem::new(&kinds::IDEMPOTENCY_KEY_REUSED, detail).with("call_id", id)
+        }
+        Refused::StillRunning(id) => Problem::new(&kinds::IDEMPOTENCY_KEY_IN_USE, detail)
+            .with("call_id", id)
+            .retry_after(Duration::from_secs(1)),
+        Refused::Busy { retry_after } => {
+            Problem::new(&kinds::BUSY, detail).retry_after(*retry_after)
+        }
+        Refused::Stopping => {
+            Problem::new(&kinds::STOPPING, detail).retry_after(Duration::from_secs(5))
+        }
+        Refused::Store(error) => store(error),
+    }
+}
+
+/// Why the store did not do it. The log has the cause; the client has no use for it.
+pub(crate) fn store(error: &Error) -> Problem {
+    match error {
+        Error::Stale => Problem::new(&kinds::CONFLICT, error.to_string()),
+        Error::Repeated(id) => Problem::new(&kinds::IDEMPOTENCY_KEY_IN_USE, error.to_string())
+            .with("call_id", id)
+            .retry_after(Duration::from_secs(1)),
+        Error::Busy => {
+            Problem::new(&kinds::BUSY, error.to_string()).retry_after(Duration::from_secs(1))
+        }
+        Error::Backend { .. } => {
+            tracing::error!(error = error as &dyn std::error::Error, "the store failed");
+            Problem::new(&kinds::STORE_UNAVAILABLE, "the store does not answer; try again")
+                .retry_after(Duration::from_secs(1))
+        }
+    }
+}

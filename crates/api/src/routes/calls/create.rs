@@ -1,0 +1,221 @@
+//! Making a call.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use ringfence_engine::CallRequest;
+use ringfence_types::{Call, Json, PersonaId, SessionId, ToolName};
+use utoipa::ToSchema;
+
+use crate::{
+    auth::{self, May},
+    body,
+    fields::Fields,
+    kinds,
+    problem::Problem,
+    refused, reply,
+    shared::Shared,
+    views::call::CallView,
+};
+
+/// A call to be made.
+#[derive(ToSchema)]
+#[schema(as = CallRequest)]
+#[expect(dead_code, reason = "it documents what `read` reads field by field")]
+pub(crate) struct CallBody {
+    /// Which tool.
+    tool: String,
+    /// Which version of it; the newest without one.
+    version: Option<String>,
+    /// The arguments.
+    #[schema(value_type = Object)]
+    args: Json,
+    /// How many seconds to wait for the end; 0 answers at once.
+    #[schema(default = 30.0, minimum = 0.0)]
+    wait: Option<f64>,
+    /// What the call belongs to: 1 to 128 printable ASCII characters.
+    session_id: Option<String>,
+    /// On whose behalf: 1 to 128 printable ASCII characters.
+    persona_id: Option<String>,
+    /// Your own data; nobody here acts on it.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Json>,
+}
+
+/// Makes a call and waits for its end.
+///
+/// A call that ended is answered with 200, however it ended: `state` and `error` say. One that is
+/// still under way or held by policy is answered with 202 and its place.
+#[utoipa::path(
+    post, path = "/v1/calls", tag = "calls", request_body = CallBody,
+    params(("Idempotency-Key" = Option<String>, Header,
+        description = "Equal keys mean the same request, done once within a day. A quoted string of 1 to 255 printable ASCII characters; quotes may be left out.")),
+    responses(
+        (status = 200, description = "The call has ended", body = CallView<'static>),
+        (status = 202, description = "The call is under way or held", body = CallView<'static>),
+        (status = 404, description = "There is no such tool or version"),
+        (status = 409, description = "The call with this idempotency key has not ended"),
+        (status = 422, description = "The body, the arguments or the idempotency key do not fit"),
+    )
+)]
+pub(crate) async fn create(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let idempotency_key = idempotency_key(request.headers())?;
+    let body = body::json(&shared, request).await?;
+    let (mut call, wait) = read(&shared, &body)?;
+    call.idempotency_key = idempotency_key;
+    call.trace = Some(caller.trace().clone());
+    let tool = call.tool.clone();
+    let ticket = shared.engine.call(caller.principal(), call).await.map_err(|error| {
+        let problem = refused::call(&error);
+        count(&shared, &tool, &problem);
+        problem
+    })?;
+    let call = ticket.wait(wait).await.ok_or_else(unrecorded)?;
+    Ok(answer(&call, ticket.is_replayed()))
+}
+
+/// Names that no tool has are made up by clients; as labels they would grow without bound.
+fn count(shared: &Shared, tool: &ToolName, problem: &Problem) {
+    let known = shared.engine.registry().catalogue().get(tool.as_str(), None).is_some();
+    let tool = if known { tool.as_str() } else { "unknown" };
+    shared.engine.metrics().refused(tool, problem.kind().code);
+}
+
+/// The call could not be put on record, so it never was.
+pub(crate) fn unrecorded() -> Problem {
+    Problem::new(&kinds::STORE_UNAVAILABLE, "the call could not be recorded; it may have run")
+        .retry_after(Duration::from_secs(1))
+}
+
+fn read(shared: &Shared, body: &Json) -> Result<(CallRequest, Duration), Problem> {
+    let mut fields = Fields::of(body)?;
+    let tool: Option<ToolName> = fields.required("tool");
+    let version: Option<String> = fields.optional("version");
+    if version.as_ref().is_some_and(|version| version.len() > 64) {
+        fields.fault("version", "must be at most 64 characters");
+    }
+    let args = fields.required_object("args");
+    let wait = wait(shared, &mut fields);
+    let session: Option<SessionId> = fields.optional("session_id");
+    let persona: Option<PersonaId> = fields.optional("persona_id");
+    let metadata = fields.optional_object("metadata");
+    fields.finish(tool.zip(args)).map(|(tool, args)| {
+        let detached = wait.is_zero();
+        let metadata = metadata.unwrap_or_else(Json::empty_object);
+        let call = CallRequest::new(tool, args);
+        (CallRequest { version, session, persona, metadata, detached, ..call }, wait)
+    })
+}
+
+fn wait(shared: &Shared, fields: &mut Fields<'_>) -> Duration {
+    let config = &shared.config;
+    let Some(secs) = fields.optional::<f64>("wait") else { return config.default_wait };
+    let most = config.max_wait.as_secs_f64();
+    if !(0.0..=most).contains(&secs) {
+        fields.fault("wait", format!("must be from 0 to {most} seconds"));
+        return Duration::ZERO;
+    }
+    Duration::from_secs_f64(secs)
+}
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const TRUE: HeaderValue = HeaderValue::from_static("true");
+
+/// A string of structured fields (RFC 9651), or the same without its quotes.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut values = headers.get_all(&IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let read = value.to_str().ok().and_then(|text| unquoted(text.trim()));
+    match read {
+        Some(key) if values.next().is_none() => Ok(Some(key)),
+        _ => {
+            let detail = "`Idempotency-Key` must be one string of 1 to 255 printable ASCII \
+                          characters, such as \"8e03978e\"";
+            Err(Problem::new(&kinds::IDEMPOTENCY_KEY_INVALID, detail))
+        }
+    }
+}
+
+fn unquoted(text: &str) -> Option<String> {
+    let key = match text.strip_prefix('"') {
+        None if text.contains(['"', '\\']) => return None,
+        None => text.to_owned(),
+        Some(rest) => unescaped(rest.strip_suffix('"')?)?,
+    };
+    let fits = (1..=255).contains(&key.len()) && key.bytes().all(|b| (b' '..=b'~').contains(&b));
+    fits.then_some(key)
+}
+
+/// A backslash stands before a quote or a backslash and nothing else.
+fn unescaped(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => return None,
+            '\\' => out.push(chars.next().filter(|c| matches!(c, '"' | '\\'))?),
+            c => out.push(c),
+        }
+    }
+    Some(out)
+}
+
+/// 200 for a call at its end, 202 for any other.
+fn answer(call: &Call, is_replayed: bool) -> Response {
+    let is_final = call.state.is_final();
+    let status = if is_final { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let mut response = reply::json(status, &CallView::of(call));
+    let headers = response.headers_mut();
+    if !is_final {
+        headers.extend(pending(call));
+    }
+    if is_replayed {
+        headers.insert(IDEMPOTENCY_REPLAYED, TRUE);
+    }
+    response
+}
+
+/// Where to look for the end of a call, and when.
+fn pending(call: &Call) -> [(HeaderName, HeaderValue); 2] {
+    let place = format!("/v1/calls/{}", call.asked.id);
+    let place = HeaderValue::try_from(place).expect("an id is printable ASCII");
+    // A person decides about a held call, and people take longer.
+    let held = matches!(call.state, ringfence_types::State::Held { .. });
+    let secs: u64 = if held { 30 } else { 1 };
+    [(header::LOCATION, place), (header::RETRY_AFTER, secs.into())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idempotency_key_may_be_quoted_or_not() {
+        let cases = [
+            (r#""abc""#, Some("abc")),
+            ("abc", Some("abc")),
+            (r#""a\"b\\c""#, Some(r#"a"b\c"#)),
+            ("a b", Some("a b")),
+            (r#""""#, None),
+            ("", None),
+            (r#""abc"#, None),
+            (r#"abc""#, None),
+            (r#"a"b"#, None),
+            (r#""a\n""#, None),
+            (r#""a\"#, None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(unquoted(text).as_deref(), expected, "{text}");
+        }
+        assert_eq!(unquoted(&"x".repeat(256)), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! What happens to one call, as it happens.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use http::{HeaderMap, Uri};
+use ringfence_engine::FactId;
+use ringfence_store::FactQuery;
+use ringfence_types::CallId;
+
+use crate::{
+    auth::{self, Caller, May},
+    path::Named,
+    problem::Problem,
+    query::Query,
+    refused, reply,
+    shared::Shared,
+    sse::{self, Place},
+};
+
+/// Streams the events of a call from its beginning, or from after `Last-Event-ID`.
+///
+/// The stream ends after the last event. When there is nothing more to come the answer is 204,
+/// which tells a browser not to connect again.
+#[utoipa::path(
+    get, path = "/v1/calls/{id}/events", tag = "calls",
+    params(
+        ("id" = String, Path, description = "The call"),
+        ("after" = Option<String>, Query, description = "As `Last-Event-ID`"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
+    ),
+    responses(
+        (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "Nothing more will happen"),
+    )
+)]
+pub(crate) async fn events(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<CallId>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(&uri);
+    let after = sse::after(&headers, &mut query);
+    query.finish()?;
+    let after = after?;
+    let call = shared.engine.get(caller.principal(), id).await;
+    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    if call.state.is_final() && is_over(&shared, &caller, id, after).await? {
+        return Ok(reply::nothing());
+    }
+    let place = Place::take(&shared, caller.known())?;
+    let follow = shared.engine.follow(caller.principal(), Some(id), after);
+    Ok(sse::stream(follow, place, true))
+}
+
+/// Whether a client that has seen `after` has seen everything of a call that has ended.
+async fn is_over(
+    shared: &Shared,
+    caller: &Caller,
+    id: CallId,
+    after: Option<FactId>,
+) -> Result<bool, Problem> {
+    let Some(after) = after else { return Ok(false) };
+    let query = FactQuery {
+        tenant: Some(caller.principal().tenant.clone()),
+        call: Some(id),
+        after: after.position.saturating_sub(1),
+        limit: 100,
+    };
+    let facts = shared.engine.store().facts(query).await;
+    let facts = facts.map_err(|error| refused::store(&error))?;
+    let seen = |position, index| FactId { position, index } <= after;
+    Ok(facts.iter().all(|logged| seen(logged.position, logged.index)))
+}

@@ -1,0 +1,84 @@
+//! Looking at one call, and ending it.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use http::{HeaderValue, StatusCode, header};
+use ringfence_types::CallId;
+
+use crate::{
+    auth::{self, May},
+    kinds,
+    path::Named,
+    problem::Problem,
+    refused, reply,
+    shared::Shared,
+    views::call::CallView,
+};
+
+/// Shows a call.
+#[utoipa::path(
+    get, path = "/v1/calls/{id}", tag = "calls",
+    params(("id" = String, Path, description = "The call")),
+    responses((status = 200, description = "The call", body = CallView<'static>))
+)]
+pub(crate) async fn read(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<CallId>,
+) -> Result<Response, Problem> {
+    let call = shared.engine.get(caller.principal(), id).await;
+    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    Ok(reply::ok(&CallView::of(&call)))
+}
+
+/// Asks for the end of a call.
+///
+/// 200 if it has ended, now or before; 202 if its program is being stopped.
+#[utoipa::path(
+    delete, path = "/v1/calls/{id}", tag = "calls",
+    params(("id" = String, Path, description = "The call")),
+    responses(
+        (status = 200, description = "The call has ended", body = CallView<'static>),
+        (status = 202, description = "The call is being stopped", body = CallView<'static>),
+        (status = 409, description = "Something else happened to the call in between"),
+    )
+)]
+pub(crate) async fn cancel(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<CallId>,
+) -> Result<Response, Problem> {
+    let call = shared.engine.cancel(caller.principal(), id).await;
+    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    if call.state.is_final() {
+        return Ok(reply::ok(&CallView::of(&call)));
+    }
+    let mut response = reply::json(StatusCode::ACCEPTED, &CallView::of(&call));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    Ok(response)
+}
+
+/// Shows the receipt of a call that has ended: what was asked, decided, run and produced.
+#[utoipa::path(
+    get, path = "/v1/calls/{id}/receipt", tag = "calls",
+    params(("id" = String, Path, description = "The call")),
+    responses(
+        (status = 200, description = "The receipt", body = Object),
+        (status = 409, description = "The call has not ended"),
+    )
+)]
+pub(crate) async fn receipt(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<CallId>,
+) -> Result<Response, Problem> {
+    let receipt = shared.engine.receipt(caller.principal(), id).await;
+    if let Some(receipt) = receipt.map_err(|error| refused::store(&error))? {
+        return Ok(reply::ok(&receipt));
+    }
+    let call = shared.engine.get(caller.principal(), id).await;
+    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let detail = format!("the call is {}; there is a receipt when it has ended", call.state.name());
+    Err(Problem::new(&kinds::NOT_FINISHED, detail).retry_after(std::time::Duration::from_secs(1)))
+}

@@ -1,0 +1,130 @@
+//! Whether we are well, for machines that ask often and without a key.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{extract::State, response::Response};
+use http::{HeaderValue, StatusCode};
+use ringfence_types::Scope;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    auth::Context, problem::Problem, reply, routes::skills::is_skill, routes::tools::newest,
+    shared::Shared,
+};
+
+/// The service in one glance.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Root)]
+pub(crate) struct RootView {
+    service: &'static str,
+    status: &'static str,
+    skills_loaded: usize,
+}
+
+/// The service in two glances.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Health)]
+pub(crate) struct HealthView {
+    status: &'static str,
+    registry_loaded: bool,
+    executor_ready: bool,
+    skills_count: usize,
+}
+
+/// An answer to a probe.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Probe)]
+pub(crate) struct ProbeView {
+    /// `alive`, `ready`, `stopping` or `store_unavailable`.
+    status: &'static str,
+}
+
+/// Says that the service is there.
+#[utoipa::path(get, path = "/", tag = "health", responses((status = 200, description = "It is", body = RootView)))]
+pub(crate) async fn root(State(shared): State<Arc<Shared>>) -> Response {
+    reply::ok(&RootView {
+        service: "code-executor",
+        status: "healthy",
+        skills_loaded: skills(&shared),
+    })
+}
+
+/// Says how the service is.
+#[utoipa::path(get, path = "/health", tag = "health", responses((status = 200, description = "It is well", body = HealthView)))]
+pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
+    reply::ok(&HealthView {
+        status: "healthy",
+        registry_loaded: true,
+        executor_ready: !shared.stopping.is_cancelled(),
+        skills_count: skills(&shared),
+    })
+}
+
+fn skills(shared: &Shared) -> usize {
+    let catalogue = shared.engine.registry().catalogue();
+    newest(&catalogue).filter(|entry| is_skill(entry)).count()
+}
+
+/// Says that the process answers.
+#[utoipa::path(get, path = "/livez", tag = "health", responses((status = 200, description = "It does", body = ProbeView)))]
+pub(crate) async fn live() -> Response {
+    reply::ok(&ProbeView { status: "alive" })
+}
+
+/// How long a store may take to say that it is there.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Says whether calls can be taken: the store answers and nobody told us to stop.
+#[utoipa::path(
+    get, path = "/readyz", tag = "health",
+    responses(
+        (status = 200, description = "They can", body = ProbeView),
+        (status = 503, description = "They cannot", body = ProbeView),
+    )
+)]
+pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    let status = if shared.stopping.is_cancelled() {
+        "stopping"
+    } else if store_answers(&shared).await {
+        "ready"
+    } else {
+        "store_unavailable"
+    };
+    let is_ready = status == "ready";
+    let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    reply::json(code, &ProbeView { status })
+}
+
+/// Asked at most about once in a second, however many probe.
+async fn store_answers(shared: &Shared) -> bool {
+    if shared.was_ready_lately() {
+        return true;
+    }
+    let asking = shared.engine.store().cursor("readyz");
+    let answers = matches!(tokio::time::timeout(PATIENCE, asking).await, Ok(Ok(_)));
+    if answers {
+        shared.note_ready();
+    }
+    answers
+}
+
+/// Everything that is counted and timed.
+#[utoipa::path(
+    get, path = "/metrics", tag = "health",
+    responses((status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"))
+)]
+pub(crate) async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    context: axum::Extension<Arc<Context>>,
+) -> Result<Response, Problem> {
+    // Without a key only if the operator opened it; the edge has seen to that.
+    let known = context.known.as_ref();
+    if known.is_some_and(|known| !known.principal.scopes.allow(Scope::Read)) {
+        return Err(crate::auth::scope_missing(Scope::Read));
+    }
+    let engine = &shared.engine;
+    let text = shared.metrics.text(&engine.metrics().text(engine.load()));
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(reply::of(StatusCode::OK, HeaderValue::from_static(kind), text.into()))
+}

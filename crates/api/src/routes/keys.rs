@@ -1,0 +1,199 @@
+//! Keys: made, listed, revoked.
+//!
+//! An admin of the operator's tenant manages keys of every tenant; any other admin those of its
+//! own. A key that is bound to a persona makes keys for that persona only.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use http::{StatusCode, Uri};
+use ringfence_types::{Json, KeyId, PersonaId, Principal, Scope, Scopes, TenantId, Timestamp};
+use utoipa::ToSchema;
+
+use crate::{
+    auth::{self, Caller, May},
+    body,
+    fields::Fields,
+    keys::{self, KeyRequest, OPERATOR_TENANT},
+    kinds,
+    path::Named,
+    problem::Problem,
+    query::Query,
+    refused, reply,
+    shared::Shared,
+    views::key::{KeyListView, KeyView},
+};
+
+/// A key to be made.
+#[derive(ToSchema)]
+#[schema(as = KeyRequest)]
+#[expect(dead_code, reason = "it documents what `read` reads field by field")]
+pub(crate) struct KeyBody {
+    /// What people call it: 1 to 200 characters.
+    label: String,
+    /// What it may do: `call`, `read`, `approve`, `admin`.
+    scopes: Vec<String>,
+    /// Whose; your own tenant without one.
+    tenant: Option<String>,
+    /// The only persona it may act for.
+    persona_id: Option<String>,
+    /// When it ends by itself.
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+}
+
+/// Makes a key. Its secret is in this answer and nowhere else.
+#[utoipa::path(
+    post, path = "/v1/keys", tag = "keys", request_body = KeyBody,
+    responses(
+        (status = 201, description = "The key with its secret", body = KeyView<'static>),
+        (status = 422, description = "The body does not fit"),
+    )
+)]
+pub(crate) async fn create(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Admin>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let body = body::json(&shared, request).await?;
+    let request = read(caller.principal(), shared.engine.clock().now(), &body)?;
+    let engine = &shared.engine;
+    let made = keys::create_key(engine.store().as_ref(), engine.clock().as_ref(), request).await;
+    let made = made.map_err(|error| match error {
+        keys::Error::Store(error) => refused::store(&error),
+        keys::Error::Random(error) => {
+            tracing::error!(%error, "no random bytes");
+            Problem::new(&kinds::INTERNAL, "no key could be made")
+        }
+    })?;
+    Ok(reply::json(StatusCode::CREATED, &KeyView::of(&made.key, Some(made.secret.reveal()))))
+}
+
+fn read(who: &Principal, now: Timestamp, body: &Json) -> Result<KeyRequest, Problem> {
+    let mut fields = Fields::of(body)?;
+    let label: Option<String> = fields.required("label");
+    if label.as_ref().is_some_and(|label| !(1..=200).contains(&label.chars().count())) {
+        fields.fault("label", "must be 1 to 200 characters");
+    }
+    let scopes: Option<Vec<Scope>> = fields.required("scopes");
+    if scopes.as_ref().is_some_and(Vec::is_empty) {
+        fields.fault("scopes", "must name at least one scope");
+    }
+    let tenant: Option<TenantId> = fields.optional("tenant");
+    let persona: Option<PersonaId> = fields.optional("persona_id");
+    let expires_at: Option<Timestamp> = fields.optional("expires_at");
+    if expires_at.is_some_and(|end| end <= now) {
+        fields.fault("expires_at", "must be in the future");
+    }
+    let (label, scopes) = fields.finish(label.zip(scopes))?;
+    Ok(KeyRequest {
+        tenant: own_tenant(who, tenant)?,
+        persona: own_persona(who, persona)?,
+        label,
+        scopes: Scopes::from(scopes),
+        expires_at,
+        created_by: Some(who.key),
+    })
+}
+
+fn is_operator(who: &Principal) -> bool {
+    who.tenant.as_str() == OPERATOR_TENANT
+}
+
+fn own_tenant(who: &Principal, asked: Option<TenantId>) -> Result<TenantId, Problem> {
+    match asked {
+        Some(other) if other != who.tenant && !is_operator(who) => Err(operator_required()),
+        Some(tenant) => Ok(tenant),
+        None => Ok(who.tenant.clone()),
+    }
+}
+
+fn own_persona(who: &Principal, asked: Option<PersonaId>) -> Result<Option<PersonaId>, Problem> {
+    match &who.persona {
+        Some(own) if asked.as_ref() != Some(own) => {
+            let detail = format!("this key makes keys for persona `{own}` only");
+            Err(Problem::new(&kinds::PERSONA_FOREIGN, detail))
+        }
+        _ => Ok(asked),
+    }
+}
+
+/// What reaches beyond one tenant is the operator's.
+pub(crate) fn operator_required() -> Problem {
+    let detail = format!("this needs an admin key of tenant `{OPERATOR_TENANT}`");
+    Problem::new(&kinds::OPERATOR_REQUIRED, detail)
+}
+
+/// Refuses admins of other tenants.
+pub(crate) fn check_operator(caller: &Caller) -> Result<(), Problem> {
+    if is_operator(caller.principal()) { Ok(()) } else { Err(operator_required()) }
+}
+
+/// Lists keys, oldest first; never their secrets.
+#[utoipa::path(
+    get, path = "/v1/keys", tag = "keys",
+    params(("tenant" = Option<String>, Query, description = "Only of this tenant")),
+    responses((status = 200, description = "Keys", body = KeyListView<'static>))
+)]
+pub(crate) async fn list(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Admin>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(&uri);
+    let asked = query.optional::<TenantId>("tenant");
+    query.finish()?;
+    let who = caller.principal();
+    let tenant = match asked {
+        None if is_operator(who) => None,
+        asked => Some(own_tenant(who, asked)?),
+    };
+    let found = shared.engine.store().keys(tenant.as_ref()).await;
+    let found = found.map_err(|error| refused::store(&error))?;
+    let keys: Vec<_> = found.iter().map(|key| KeyView::of(key, None)).collect();
+    Ok(reply::ok(&KeyListView { count: keys.len(), keys }))
+}
+
+/// Revokes a key, at once and for good.
+#[utoipa::path(
+    delete, path = "/v1/keys/{id}", tag = "keys",
+    params(("id" = String, Path, description = "The key")),
+    responses(
+        (status = 204, description = "The key is revoked"),
+        (status = 409, description = "It is the last key that can make keys"),
+    )
+)]
+pub(crate) async fn revoke(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Admin>,
+    Named(id): Named<KeyId>,
+) -> Result<Response, Problem> {
+    let who = caller.principal();
+    let tenant = (!is_operator(who)).then_some(&who.tenant);
+    // Only the operator could revoke it, so only the operator learns which one it is.
+    if tenant.is_none() {
+        check_not_last(&shared, id).await?;
+    }
+    let revoked = shared.engine.store().revoke_key(tenant, id, shared.engine.clock().now()).await;
+    let revoked = revoked.map_err(|error| refused::store(&error))?;
+    // After the store and before the answer: who gets the answer cannot use the key any more.
+    shared.keys.forget(id);
+    if revoked { Ok(reply::nothing()) } else { Err(Problem::not_found()) }
+}
+
+/// Without any key that makes keys nobody could come in any more.
+async fn check_not_last(shared: &Shared, id: KeyId) -> Result<(), Problem> {
+    let tenant: TenantId = OPERATOR_TENANT.parse().expect("our own name is valid");
+    let keys = shared.engine.store().keys(Some(&tenant)).await;
+    let keys = keys.map_err(|error| refused::store(&error))?;
+    let now = shared.engine.clock().now();
+    let mut admins = keys.iter().filter(|key| keys::is_usable_admin(key, now)).map(|key| key.id);
+    if admins.next() == Some(id) && admins.next().is_none() {
+        let detail = "make another admin key first";
+        return Err(Problem::new(&kinds::LAST_ADMIN_KEY, detail));
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! What can be asked for, and who answers.
+
+pub(crate) mod calls;
+pub(crate) mod canvas;
+pub(crate) mod events;
+pub(crate) mod health;
+pub(crate) mod keys;
+pub(crate) mod sandboxes;
+pub(crate) mod skills;
+pub(crate) mod tools;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    routing::{delete, get, post},
+};
+
+use crate::{docs, kinds, problem::Problem, shared::Shared};
+
+/// All routes.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    let router = Router::new()
+        .route("/v1/calls", post(calls::create::create).get(calls::list::list))
+        .route("/v1/calls/{id}", get(calls::read::read).delete(calls::read::cancel))
+        .route("/v1/calls/{id}/events", get(calls::events::events))
+        .route("/v1/calls/{id}/output/{stream}", get(calls::output::output))
+        .route("/v1/calls/{id}/receipt", get(calls::read::receipt))
+        .route("/v1/tools", get(tools::list))
+        .route("/v1/tools/{name}", get(tools::read))
+        .route("/v1/keys", post(keys::create).get(keys::list))
+        .route("/v1/keys/{id}", delete(keys::revoke))
+        .route("/v1/events", get(events::events))
+        .route("/v1/canvas/event", post(canvas::append))
+        .route("/v1/canvas/{session_id}", get(canvas::read));
+    let router = router
+        .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
+        .route("/v1/sandboxes/{id}", get(sandboxes::read::read).delete(sandboxes::read::stop))
+        .route("/v1/sandboxes/{id}/exec", post(sandboxes::exec::exec))
+        .route(
+            "/v1/sandboxes/{id}/files",
+            get(sandboxes::files::read)
+                .put(sandboxes::files::write)
+                .delete(sandboxes::files::remove),
+        )
+        .route("/v1/sandboxes/{id}/pause", post(sandboxes::change::pause))
+        .route("/v1/sandboxes/{id}/resume", post(sandboxes::change::resume))
+        .route("/v1/sandboxes/{id}/snapshot", post(sandboxes::change::snapshot))
+        .route("/v1/sandboxes/{id}/fork", post(sandboxes::change::fork))
+        .route("/", get(health::root))
+        .route("/health", get(health::health))
+        .route("/livez", get(health::live))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .route("/skills/list", get(skills::read::list))
+        .route("/skills/{id}", get(skills::read::read))
+        .route("/skills/{id}/schema", get(skills::read::schema))
+        .route("/skills/execute", post(skills::execute::execute))
+        .route("/skills/register", post(skills::register::register))
+        .route("/openapi.json", get(docs::document))
+        .route("/docs", get(docs::page));
+    router.fallback(no_path).method_not_allowed_fallback(no_method).with_state(shared)
+}
+
+async fn no_path() -> Problem {
+    Problem::new(&kinds::NOT_FOUND, "there is no such path; `/docs` lists all of them")
+}
+
+async fn no_method() -> Problem {
+    Problem::new(&kinds::METHOD_NOT_ALLOWED, "the `Allow` header lists the methods of this path")
+}

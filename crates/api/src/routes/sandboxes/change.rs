@@ -1,0 +1,104 @@
+//! Pausing, resuming, packing and copying a sandbox.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use http::{HeaderValue, StatusCode};
+use ringfence_sandbox::session::SessionId;
+use ringfence_types::Json;
+
+use super::{
+    SandboxView,
+    create::{answer, check_room},
+    find, permit, why,
+};
+use crate::{
+    auth::{self, May},
+    path::Named,
+    problem::Problem,
+    reply,
+    shared::Shared,
+};
+
+/// Stops every process in a sandbox, memory and all, until it is resumed.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/pause", tag = "sandboxes",
+    params(("id" = String, Path, description = "The sandbox")),
+    responses(
+        (status = 200, description = "It is paused", body = SandboxView),
+        (status = 409, description = "It cannot be paused"),
+    )
+)]
+pub(crate) async fn pause(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    session.pause().await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&SandboxView::of(session.info())))
+}
+
+/// Lets a sandbox run again.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/resume", tag = "sandboxes",
+    params(("id" = String, Path, description = "The sandbox")),
+    responses(
+        (status = 200, description = "It runs", body = SandboxView),
+        (status = 409, description = "It cannot be resumed"),
+    )
+)]
+pub(crate) async fn resume(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    session.resume().await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&SandboxView::of(session.info())))
+}
+
+/// Packs the workspace of a sandbox while nothing in it moves. A new sandbox can be made of it.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/snapshot", tag = "sandboxes",
+    params(("id" = String, Path, description = "The sandbox")),
+    responses(
+        (status = 200, description = "The snapshot", body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 409, description = "It cannot be packed"),
+    )
+)]
+pub(crate) async fn snapshot(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let _room = shared.packing.acquire().await;
+    let snapshot = session.snapshot().await.map_err(|error| why(&error))?;
+    let kind = HeaderValue::from_static("application/octet-stream");
+    Ok(reply::of(StatusCode::OK, kind, snapshot.to_bytes().into()))
+}
+
+/// Makes a new sandbox with a copy of the workspace and nothing running.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/fork", tag = "sandboxes",
+    params(("id" = String, Path, description = "The sandbox")),
+    responses(
+        (status = 201, description = "The new sandbox", body = SandboxView),
+        (status = 409, description = "It cannot be copied"),
+    )
+)]
+pub(crate) async fn fork(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    // Its limits are those of the first, to which policy agreed.
+    permit::decide(&shared, caller.principal(), Json::empty_object()).await?;
+    let _room = shared.packing.acquire().await;
+    let _turn = shared.making.lock().await;
+    check_room(&shared, caller.principal())?;
+    let fork = session.fork().await.map_err(|error| why(&error))?;
+    Ok(answer(&fork))
+}

@@ -1,0 +1,209 @@
+//! Files of a sandbox: read, listed, written, removed.
+
+use std::{fs::File, io::Read, sync::Arc};
+
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    response::Response,
+};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderValue, StatusCode, Uri, header};
+use ringfence_sandbox::{
+    files::{BoxPath, Entry, Kind, ListOptions},
+    session::{Session, SessionId},
+};
+use ringfence_types::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{find, why};
+use crate::{
+    auth::{self, May},
+    body,
+    path::Named,
+    problem::Problem,
+    query::Query,
+    reply,
+    shared::Shared,
+};
+
+/// One name in a workspace.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FileEntry)]
+pub(crate) struct EntryView {
+    path: String,
+    /// `file`, `directory`, `symlink`, `fifo`, `socket` or `device`.
+    kind: &'static str,
+    size: u64,
+    /// Permission bits.
+    mode: u32,
+    #[schema(value_type = String, format = DateTime)]
+    modified_at: Timestamp,
+}
+
+/// What a directory holds.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FileList)]
+pub(crate) struct ListView {
+    entries: Vec<EntryView>,
+    /// Whether nothing was left out.
+    complete: bool,
+}
+
+/// What was written or removed.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FileChange)]
+pub(crate) struct ChangeView {
+    path: String,
+    /// Bytes written, or names removed.
+    count: u64,
+}
+
+const LISTED: ListOptions = ListOptions { recursive: false, max_entries: 10_000, max_depth: 1 };
+
+fn path(uri: &Uri) -> Result<BoxPath, Problem> {
+    let mut query = Query::of(uri);
+    let text = query.optional::<String>("path");
+    let path = text.map_or_else(|| Ok(BoxPath::root()), BoxPath::parse);
+    if let Err(error) = &path {
+        query.fault("path", error.to_string());
+    }
+    query.finish()?;
+    path.map_err(|_| Problem::not_found())
+}
+
+/// Reads a file, or lists a directory.
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/files", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox"),
+        ("path" = Option<String>, Query, description = "Within the workspace; its top without"),
+    ),
+    responses(
+        (status = 200, description = "Bytes of a file, or names in a directory",
+            content((ListView = "application/json"), (Vec<u8> = "application/octet-stream"))),
+        (status = 409, description = "It is neither file nor directory"),
+    )
+)]
+pub(crate) async fn read(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<SessionId>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let path = path(&uri)?;
+    let is_directory = path.is_root() || is_directory(&session, &path).await?;
+    if is_directory {
+        let listing = session.files().list(&path, LISTED).await.map_err(|error| why(&error))?;
+        let entries = listing.entries.iter().map(entry).collect();
+        return Ok(reply::ok(&ListView { entries, complete: listing.complete }));
+    }
+    let artifact = session.files().get(&path).await.map_err(|error| why(&error))?;
+    Ok(stream_file(artifact.file, artifact.size))
+}
+
+async fn is_directory(session: &Session, path: &BoxPath) -> Result<bool, Problem> {
+    let entry = session.files().stat(path).await.map_err(|error| why(&error))?;
+    Ok(entry.kind == Kind::Directory)
+}
+
+fn entry(entry: &Entry) -> EntryView {
+    EntryView {
+        path: entry.path.to_string(),
+        kind: kind(entry.kind),
+        size: entry.size,
+        mode: entry.mode,
+        modified_at: Timestamp::from_micros(entry.modified_secs.saturating_mul(1_000_000)),
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink => "symlink",
+        Kind::Fifo => "fifo",
+        Kind::Socket => "socket",
+        Kind::Device => "device",
+        Kind::Unknown => "unknown",
+    }
+}
+
+/// Bytes read at a time.
+const PIECE: usize = 256 << 10;
+
+/// A file piece by piece, at the pace of whoever reads it.
+fn stream_file(file: File, size: u64) -> Response {
+    let pieces = stream::unfold(file.take(size), |mut file| async move {
+        let read = tokio::task::spawn_blocking(move || {
+            let mut piece = vec![0; PIECE];
+            let length = file.read(&mut piece);
+            (file, length.map(|length| Bytes::from(piece).slice(..length)))
+        });
+        let (file, piece) = read.await.ok()?;
+        match piece {
+            Ok(piece) if piece.is_empty() => None,
+            piece => Some((piece, file)),
+        }
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Writes a file atomically, making its directories.
+#[utoipa::path(
+    put, path = "/v1/sandboxes/{id}/files", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox"),
+        ("path" = String, Query, description = "Within the workspace"),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 200, description = "It is written", body = ChangeView),
+        (status = 409, description = "It cannot be written"),
+    )
+)]
+pub(crate) async fn write(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+    uri: Uri,
+    request: Request,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let path = path(&uri)?;
+    let taken = body::take(&shared, request, shared.config.max_upload).await?;
+    let content = std::io::Cursor::new(taken.bytes.clone());
+    let count = session.files().put(&path, 0o644, content).await.map_err(|error| why(&error))?;
+    Ok(reply::json(StatusCode::OK, &ChangeView { path: path.to_string(), count }))
+}
+
+/// Removes a file, or a directory with all it holds.
+#[utoipa::path(
+    delete, path = "/v1/sandboxes/{id}/files", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox"),
+        ("path" = String, Query, description = "Within the workspace"),
+    ),
+    responses(
+        (status = 200, description = "It is gone", body = ChangeView),
+        (status = 409, description = "It cannot be removed"),
+    )
+)]
+pub(crate) async fn remove(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let path = path(&uri)?;
+    let removed = session.files().remove(&path).await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&ChangeView { path: path.to_string(), count: removed as u64 }))
+}

@@ -1,0 +1,119 @@
+//! Session sandboxes: made, used, ended. Each belongs to the tenant whose key made it.
+//!
+//! Policy decides about making one: from then on whoever made it may run programs in it, within
+//! its walls and limits.
+
+pub(crate) mod change;
+pub(crate) mod create;
+pub(crate) mod exec;
+pub(crate) mod files;
+mod permit;
+pub(crate) mod read;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ringfence_sandbox::session::{Error, Session, SessionId, SessionInfo, State};
+use ringfence_types::{Layers, Principal};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    fields, kinds,
+    problem::{Fault, Problem},
+    shared::Shared,
+};
+
+/// Whose a sandbox is, among its own metadata; clients' names have the other prefix.
+const TENANT: &str = "tenant";
+const OF_CLIENT: &str = "client.";
+
+/// A sandbox.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Sandbox)]
+pub(crate) struct SandboxView {
+    #[schema(value_type = String)]
+    id: SessionId,
+    /// `running`, `paused` or `ended`.
+    state: &'static str,
+    /// Your own data.
+    metadata: BTreeMap<String, String>,
+    age_secs: f64,
+    /// Until it ends if nobody uses it.
+    left_secs: f64,
+    idle_secs: f64,
+    lifetime_secs: f64,
+    /// Programs that run.
+    programs: usize,
+    memory_bytes: u64,
+    disk_bytes: u64,
+    cpu_millis: u32,
+    processes: u32,
+    /// The walls around it.
+    #[schema(value_type = Object)]
+    layers: Layers,
+}
+
+impl SandboxView {
+    fn of(info: SessionInfo) -> Self {
+        let own = info.metadata.into_iter();
+        let own =
+            own.filter_map(|(name, value)| Some((name.strip_prefix(OF_CLIENT)?.to_owned(), value)));
+        Self {
+            id: info.id,
+            state: match info.state {
+                State::Running => "running",
+                State::Paused => "paused",
+                State::Ended(_) => "ended",
+            },
+            metadata: own.collect(),
+            age_secs: secs(info.age),
+            left_secs: secs(info.left),
+            idle_secs: secs(info.idle),
+            lifetime_secs: secs(info.lifetime),
+            programs: info.programs,
+            memory_bytes: info.limits.memory.0,
+            disk_bytes: info.limits.disk.0,
+            cpu_millis: info.limits.cpus.0,
+            processes: info.limits.processes,
+            layers: info.layers,
+        }
+    }
+}
+
+fn secs(duration: Duration) -> f64 {
+    duration.as_millis() as f64 / 1_000.0
+}
+
+/// The sandbox of this name, if it is the tenant's.
+fn find(shared: &Shared, who: &Principal, id: &SessionId) -> Result<Session, Problem> {
+    let session = shared.engine.sandbox().session_by_id(id);
+    let own = session.filter(|session| is_own(&session.info(), who));
+    own.ok_or_else(Problem::not_found)
+}
+
+fn is_own(info: &SessionInfo, who: &Principal) -> bool {
+    info.metadata.get(TENANT).is_some_and(|tenant| tenant == who.tenant.as_str())
+}
+
+/// Why it could not be done with a sandbox.
+fn why(error: &Error) -> Problem {
+    let detail = error.to_string();
+    let problem = match error {
+        Error::Invalid(_) => fields::invalid(vec![Fault { pointer: String::new(), detail }]),
+        Error::Ended(_) => Problem::not_found(),
+        Error::Paused => Problem::new(&kinds::SANDBOX_PAUSED, detail),
+        Error::File(refused) if refused.code() == "not_found" => {
+            Problem::new(&kinds::NOT_FOUND, detail)
+        }
+        Error::File(_) | Error::Archive(_) | Error::Snapshot(_) | Error::NotStarted { .. } => {
+            Problem::new(&kinds::SANDBOX_REFUSED, detail)
+        }
+        Error::Sandbox(cause) => {
+            tracing::error!(error = cause as &dyn std::error::Error, "a sandbox failed");
+            Problem::new(&kinds::SANDBOX_UNAVAILABLE, "no sandbox could be had")
+                .retry_after(Duration::from_secs(5))
+        }
+        _ => Problem::new(&kinds::SANDBOX_REFUSED, detail),
+    };
+    problem.with("reason", error.code())
+}

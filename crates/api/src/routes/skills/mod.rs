@@ -1,0 +1,64 @@
+//! The skills API of the service that came before this one, field by field.
+//!
+//! Differences, all of them additions: instants end in `Z`, a failed execution also has `error`
+//! with a stable code, versions are told on failures too, and errors of the request itself are
+//! problems of RFC 9457, whose `detail` says what that service's `detail` said.
+
+pub(crate) mod execute;
+pub(crate) mod read;
+pub(crate) mod register;
+
+use ringfence_registry::{Entry, Runs};
+use ringfence_types::{Digest, Json, Timestamp};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Whether it came from a skill folder.
+pub(crate) fn is_skill(entry: &Entry) -> bool {
+    matches!(entry.runs, Runs::Python { .. })
+}
+
+/// A skill.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SkillMetadata)]
+pub(crate) struct SkillView<'a> {
+    name: &'a str,
+    version: &'a str,
+    description: &'a str,
+    safety_flags: &'a [String],
+    requires_approval: bool,
+    #[schema(value_type = Object)]
+    input_schema: &'a Json,
+    #[schema(value_type = Object)]
+    output_schema: &'a Json,
+    /// File and function, as `handler.summarize`.
+    handler_path: String,
+    tags: &'a [String],
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// Of everything that makes it what it is.
+    #[schema(value_type = String)]
+    digest: Digest,
+}
+
+impl<'a> SkillView<'a> {
+    pub(crate) fn of(entry: &'a Entry) -> Self {
+        let tool = &entry.tool;
+        Self {
+            name: tool.name.as_str(),
+            version: &tool.version,
+            description: &tool.description,
+            safety_flags: &tool.safety_flags,
+            requires_approval: tool.requires_approval,
+            input_schema: &tool.input_schema,
+            output_schema: &tool.output_schema,
+            handler_path: match &entry.runs {
+                Runs::Builtin => format!("builtin.{}", tool.name),
+                Runs::Python { module, function, .. } => format!("{module}.{function}"),
+            },
+            tags: &tool.tags,
+            created_at: tool.created_at,
+            digest: tool.digest,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Registering a skill that somebody sends.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::{FromRequest, Multipart, Request, State},
+    response::Response,
+};
+use http::StatusCode;
+use ringfence_registry::{RegisterError, Upload};
+use ringfence_types::Json;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::SkillView;
+use crate::{
+    auth::{self, May},
+    base64, body,
+    fields::{self, Fields},
+    kinds,
+    problem::{self, Fault, Problem, pointer},
+    reply,
+    routes::keys::check_operator,
+    shared::Shared,
+};
+
+/// A skill folder as JSON.
+#[derive(ToSchema)]
+#[schema(as = SkillUpload)]
+#[expect(dead_code, reason = "it documents what `of_json` reads field by field")]
+pub(crate) struct RegisterBody {
+    /// Every file by its path: its text, or `{"base64": "..."}`.
+    #[schema(value_type = Object)]
+    files: Json,
+}
+
+/// Registers a skill: `skill.yaml`, `schema.json`, `handler.py` and what else it needs.
+///
+/// As `multipart/form-data` (each part named by its path, or one part `archive`), as a tar, tar.gz
+/// or zip archive, or as JSON. Tools are shared by all tenants, so this is the operator's.
+#[utoipa::path(
+    post, path = "/skills/register", tag = "skills",
+    request_body(content(
+        (RegisterBody = "application/json"),
+        (Vec<u8> = "multipart/form-data"),
+        (Vec<u8> = "application/octet-stream"),
+    )),
+    responses(
+        (status = 201, description = "The skill can be called", body = SkillView<'static>),
+        (status = 409, description = "Name and version are taken"),
+        (status = 422, description = "The skill has faults"),
+    )
+)]
+pub(crate) async fn register(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Admin>,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_operator(&caller)?;
+    let upload = upload(&shared, request).await?;
+    let entry = shared.engine.registry().register(upload).await.map_err(|error| why(&error))?;
+    Ok(reply::json(StatusCode::CREATED, &SkillView::of(&entry)))
+}
+
+async fn upload(shared: &Shared, request: Request) -> Result<Upload, Problem> {
+    let kind = body::media_type(request.headers()).to_ascii_lowercase();
+    let headers = request.headers().clone();
+    let is_archive = matches!(
+        kind.as_str(),
+        "application/octet-stream" | "application/x-tar" | "application/gzip" | "application/zip"
+    );
+    if !is_archive && kind != "multipart/form-data" && kind != "application/json" {
+        let detail = "send `multipart/form-data`, `application/json` or an archive as \
+                      `application/octet-stream`";
+        return Err(Problem::new(&kinds::MEDIA_TYPE_UNSUPPORTED, detail));
+    }
+    let taken = body::take(shared, request, shared.config.max_upload).await?;
+    match kind.as_str() {
+        "application/json" => of_json(&problem::parse(&taken.bytes)?),
+        "multipart/form-data" => {
+            let mut again = Request::new(Body::from(taken.bytes.clone()));
+            *again.headers_mut() = headers;
+            of_parts(again).await
+        }
+        _ => Ok(Upload::Archive(taken.bytes.to_vec())),
+    }
+}
+
+/// Most parts of a form; the registry has its own bound on files.
+const PARTS: usize = 2_000;
+
+async fn of_parts(request: Request) -> Result<Upload, Problem> {
+    let unreadable = |_| Problem::new(&kinds::BODY_MALFORMED, "the parts cannot be told apart");
+    let mut parts = Multipart::from_request(request, &()).await.map_err(|_| {
+        Problem::new(&kinds::BODY_MALFORMED, "the `Content-Type` has no valid boundary")
+    })?;
+    let mut files = Vec::new();
+    while let Some(part) = parts.next_field().await.map_err(unreadable)? {
+        let name = part.name().unwrap_or("").to_owned();
+        let file = part.file_name().unwrap_or("").to_owned();
+        let content = part.bytes().await.map_err(unreadable)?.to_vec();
+        if name == "archive" {
+            return Ok(Upload::Archive(content));
+        }
+        // A part of a list of files is named by its file; any other says its path itself.
+        let is_of_list = matches!(name.as_str(), "" | "file" | "files" | "files[]");
+        files.push((if is_of_list { file } else { name }, content));
+        if files.len() > PARTS {
+            return Err(Problem::new(&kinds::BODY_TOO_LARGE, format!("more than {PARTS} parts")));
+        }
+    }
+    Ok(Upload::Files(files))
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Coded(Coded),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Coded {
+    base64: String,
+}
+
+fn of_json(body: &Json) -> Result<Upload, Problem> {
+    let mut fields = Fields::of(body)?;
+    if fields.has("handler_path") && !fields.has("files") {
+        let detail = "`handler_path` names code that this server does not have: send the files";
+        let pointer = pointer("", "files");
+        let fault = Fault { pointer, detail: "is required, with the code of the handler".into() };
+        return Err(Problem::new(&kinds::SKILL_INVALID, detail).faults(vec![fault]));
+    }
+    let files: Option<std::collections::BTreeMap<String, Content>> = fields.required("files");
+    let files = fields.finish(files)?;
+    let mut faults = Vec::new();
+    let mut out = Vec::with_capacity(files.len());
+    for (path, content) in files {
+        let bytes = match content {
+            Content::Text(text) => Some(text.into_bytes()),
+            Content::Coded(coded) => base64::decode(&coded.base64),
+        };
+        match bytes {
+            Some(bytes) => out.push((path, bytes)),
+            None => faults.push(Fault {
+                pointer: pointer(&pointer("/files", &path), "base64"),
+                detail: "is not base64".to_owned(),
+            }),
+        }
+    }
+    if faults.is_empty() { Ok(Upload::Files(out)) } else { Err(fields::invalid(faults)) }
+}
+
+fn why(error: &RegisterError) -> Problem {
+    match error {
+        RegisterError::Refused(refused) => {
+            Problem::new(&kinds::SKILL_INVALID, format!("the upload was refused: {refused}"))
+        }
+        RegisterError::Broken { problems } => {
+            let fault =
+                |problem: &String| Fault { pointer: String::new(), detail: problem.clone() };
+            Problem::new(&kinds::SKILL_INVALID, error.to_string())
+                .faults(problems.iter().map(fault).collect())
+        }
+        RegisterError::Taken { .. } => Problem::new(&kinds::TOOL_TAKEN, error.to_string()),
+        RegisterError::Full => Problem::new(&kinds::CONFLICT, error.to_string()),
+        RegisterError::Keep(_) => {
+            tracing::error!(error = error as &dyn std::error::Error, "a skill cannot be kept");
+            Problem::new(&kinds::STORE_UNAVAILABLE, "the skill could not be kept")
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What tools there are.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use http::Uri;
+use ringfence_registry::{Catalogue, Entry};
+use ringfence_types::ToolName;
+
+use crate::{
+    auth::{self, May},
+    kinds,
+    path::Named,
+    problem::Problem,
+    query::Query,
+    reply,
+    shared::Shared,
+    views::tool::{BrokenView, ToolListView, ToolView},
+};
+
+/// Lists all tools, the newest version of each, and the skills that are broken.
+#[utoipa::path(
+    get, path = "/v1/tools", tag = "tools",
+    responses((status = 200, description = "Tools", body = ToolListView<'static>))
+)]
+pub(crate) async fn list(
+    State(shared): State<Arc<Shared>>,
+    _: May<auth::Read>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    Query::of(&uri).finish()?;
+    let catalogue = shared.engine.registry().catalogue();
+    let tools: Vec<_> = newest(&catalogue).map(|entry| view(&catalogue, entry)).collect();
+    let broken = catalogue.broken().iter().map(BrokenView::of).collect();
+    Ok(reply::ok(&ToolListView { count: tools.len(), tools, broken }))
+}
+
+/// Shows a tool, the newest version or the one asked for.
+#[utoipa::path(
+    get, path = "/v1/tools/{name}", tag = "tools",
+    params(
+        ("name" = String, Path, description = "The tool"),
+        ("version" = Option<String>, Query, description = "Which version; the newest without"),
+    ),
+    responses((status = 200, description = "The tool", body = ToolView<'static>))
+)]
+pub(crate) async fn read(
+    State(shared): State<Arc<Shared>>,
+    _: May<auth::Read>,
+    Named(name): Named<ToolName>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(&uri);
+    let version = query.optional::<String>("version");
+    query.finish()?;
+    let catalogue = shared.engine.registry().catalogue();
+    let Some(entry) = catalogue.get(name.as_str(), version.as_deref()) else {
+        return Err(Problem::new(
+            &kinds::TOOL_NOT_FOUND,
+            format!("there is no tool `{name}` here"),
+        ));
+    };
+    Ok(reply::ok(&view(&catalogue, entry)))
+}
+
+/// The newest version of each tool. The catalogue is sorted by name, then version.
+pub(crate) fn newest(catalogue: &Catalogue) -> impl Iterator<Item = &Arc<Entry>> {
+    catalogue
+        .entries()
+        .chunk_by(|one, other| one.tool.name == other.tool.name)
+        .filter_map(<[_]>::last)
+}
+
+fn view<'a>(catalogue: &'a Catalogue, entry: &'a Entry) -> ToolView<'a> {
+    let versions = catalogue.versions(entry.tool.name.as_str()).iter();
+    ToolView::of(entry, versions.map(|entry| entry.tool.version.as_str()).collect())
+}

@@ -1,0 +1,131 @@
+//! The accept loop: a bounded number of connections, each with bounds of its own, and an orderly
+//! end.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use http::Request;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::task::TaskTracker;
+
+use crate::{edge::Edge, shared::Shared, stall::Stalling};
+
+/// Accepts connections until `stop`, then lets requests end.
+pub(crate) async fn run(
+    edge: Edge,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let shared = edge.shared.clone();
+    shared.is_loopback.store(listener.local_addr()?.ip().is_loopback(), Ordering::Relaxed);
+    let tasks = TaskTracker::new();
+    tasks.spawn(tell_uses(shared.clone()));
+    let room = Arc::new(Semaphore::new(shared.config.max_connections));
+    let mut stop = pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &room) => accepted,
+            () = &mut stop => break,
+        };
+        match accepted {
+            Ok((stream, permit)) => {
+                tasks.spawn(connection(edge.clone(), stream, permit));
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: closing connections is what helps.
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot accept");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    shared.stopping.cancel();
+    tasks.close();
+    tasks.wait().await;
+    tell(&shared).await;
+    Ok(())
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _): (_, SocketAddr) = listener.accept().await?;
+    // Answers are written whole; waiting for more to send with them only adds latency.
+    stream.set_nodelay(true)?;
+    Ok((stream, permit))
+}
+
+/// One connection, from its first byte to its end.
+async fn connection(edge: Edge, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    let shared = edge.shared.clone();
+    let stream = TokioIo::new(Stalling::new(stream, shared.config.write_timeout));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let edge = edge.clone();
+        async move {
+            Ok::<_, std::convert::Infallible>(edge.handle(request.map(axum::body::Body::new)).await)
+        }
+    });
+    let mut connection = pin!(builder(&shared).serve_connection(stream, service));
+    shared.metrics.connections.inc();
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = shared.stopping.cancelled() => None,
+    };
+    if ended.is_none() {
+        connection.as_mut().graceful_shutdown();
+        // What is not over by then is cut off.
+        let _ = tokio::time::timeout(shared.config.grace, connection).await;
+    }
+    shared.metrics.connections.dec();
+    drop(permit);
+}
+
+fn builder(shared: &Shared) -> http1::Builder {
+    let config = &shared.config;
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(config.header_timeout)
+        .max_headers(config.max_headers)
+        .max_header_size(config.max_header_bytes)
+        .max_buf_size((config.max_header_bytes * 2).max(16 << 10))
+        .half_close(false)
+        .keep_alive(true);
+    builder
+}
+
+/// How often the store is told which keys were used.
+const TELLING: Duration = Duration::from_secs(10);
+
+async fn tell_uses(shared: Arc<Shared>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(TELLING) => tell(&shared).await,
+            () = shared.stopping.cancelled() => return,
+        }
+    }
+}
+
+/// A use that is not told is lost: it is a hint for people, not a record.
+async fn tell(shared: &Shared) {
+    let used = shared.keys.used();
+    if used.is_empty() {
+        return;
+    }
+    if let Err(error) = shared.engine.store().touch_keys(used).await {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(error, "cannot note when keys were last used");
+    }
+}

@@ -1,0 +1,73 @@
+//! What all requests share.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use ringfence_engine::Engine;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::{ApiConfig, auth::Cache, metrics::Metrics};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) config: ApiConfig,
+    pub(crate) keys: Cache,
+    pub(crate) metrics: Metrics,
+    /// Room for large bodies, in bytes.
+    pub(crate) bodies: Arc<Semaphore>,
+    /// Room for event streams.
+    pub(crate) streams: Arc<Semaphore>,
+    /// Held while a session sandbox is made, so that their number is checked and kept.
+    pub(crate) making: tokio::sync::Mutex<()>,
+    /// Room for whole workspaces in memory: snapshots on their way in or out.
+    pub(crate) packing: Semaphore,
+    /// Ends event streams and everything else that would go on.
+    pub(crate) stopping: CancellationToken,
+    /// Whether only this machine can reach us, so that only its own names may be used.
+    pub(crate) is_loopback: AtomicBool,
+    /// Zero of the clock of rates.
+    began: Instant,
+    /// When the store last said that it is there, in ticks; 0 is never.
+    ready_at: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(engine: Engine, config: ApiConfig) -> Self {
+        Self {
+            engine,
+            keys: Cache::new(config.max_streams_per_key),
+            metrics: Metrics::new(),
+            bodies: Arc::new(Semaphore::new(config.max_bodies_together)),
+            streams: Arc::new(Semaphore::new(config.max_streams)),
+            making: tokio::sync::Mutex::default(),
+            packing: Semaphore::new(2),
+            stopping: CancellationToken::new(),
+            is_loopback: true.into(),
+            began: Instant::now(),
+            ready_at: AtomicU64::new(0),
+            config,
+        }
+    }
+
+    /// Nanoseconds since the beginning; grows whatever the wall clock does.
+    pub(crate) fn ticks(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether the store said within the last second that it is there.
+    pub(crate) fn was_ready_lately(&self) -> bool {
+        let at = self.ready_at.load(Ordering::Relaxed);
+        at > 0 && self.ticks().saturating_sub(at) < 1_000_000_000
+    }
+
+    pub(crate) fn note_ready(&self) {
+        self.ready_at.store(self.ticks().max(1), Ordering::Relaxed);
+    }
+}

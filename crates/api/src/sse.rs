@@ -1,0 +1,143 @@
+//! Server-sent events.
+//!
+//! A stream is read by whoever takes it: nothing is fetched ahead of a slow client, so a client
+//! can slow down itself alone. It ends after its last event, or when the server stops.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use ringfence_engine::{FactId, Follow};
+use ringfence_store::Logged;
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{auth::Known, kinds, problem::Problem, query::Query, shared::Shared};
+
+/// What a client is told to wait before it connects again.
+const HELLO: &[u8] = b"retry: 2000\n: hello\n\n";
+const HEARTBEAT: &[u8] = b": still here\n\n";
+
+/// Room for one stream, given back when it ends.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _of_all: OwnedSemaphorePermit,
+    _of_key: OwnedSemaphorePermit,
+    shared: Arc<Shared>,
+}
+
+impl Place {
+    pub(crate) fn take(shared: &Arc<Shared>, known: &Known) -> Result<Self, Problem> {
+        let most = shared.config.max_streams_per_key;
+        let of_key = known.usage.streams.clone().try_acquire_owned().map_err(|_| {
+            let detail = format!("a key may have {most} event streams at one time");
+            Problem::new(&kinds::TOO_MANY_STREAMS, detail).retry_after(Duration::from_secs(5))
+        })?;
+        let of_all = shared.streams.clone().try_acquire_owned().map_err(|_| {
+            Problem::new(&kinds::BUSY, "there are too many event streams")
+                .retry_after(Duration::from_secs(5))
+        })?;
+        shared.metrics.streams.inc();
+        Ok(Self { _of_all: of_all, _of_key: of_key, shared: shared.clone() })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.metrics.streams.dec();
+    }
+}
+
+/// After which event to begin: `Last-Event-ID`, or the parameter `after` for those who cannot set
+/// headers.
+pub(crate) fn after(headers: &HeaderMap, query: &mut Query) -> Result<Option<FactId>, Problem> {
+    let by_query = query.optional::<FactId>("after");
+    let Some(value) = headers.get("last-event-id") else { return Ok(by_query) };
+    let id = value.to_str().ok().filter(|text| !text.is_empty());
+    let Some(id) = id else { return Ok(by_query) };
+    id.parse().map(Some).map_err(|_| {
+        Problem::new(&kinds::HEADER_INVALID, "`Last-Event-ID` must be an id of ours, such as 17-0")
+    })
+}
+
+/// One event as it is written.
+#[derive(Serialize)]
+struct EventView<'a> {
+    id: String,
+    #[serde(flatten)]
+    fact: &'a ringfence_types::Fact,
+}
+
+struct Reader {
+    follow: Follow,
+    place: Place,
+    is_of_one_call: bool,
+    step: Step,
+}
+
+#[derive(PartialEq)]
+enum Step {
+    Hello,
+    Events,
+    Over,
+}
+
+/// A stream of facts. That of one call ends with the call.
+pub(crate) fn stream(follow: Follow, place: Place, is_of_one_call: bool) -> Response {
+    let reader = Reader { follow, place, is_of_one_call, step: Step::Hello };
+    let pieces = stream::unfold(reader, |mut reader| async move {
+        let piece = reader.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(piece), reader))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    let value = HeaderValue::from_static;
+    headers.insert(header::CONTENT_TYPE, value("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, value("no-cache"));
+    // Without it nginx collects events before it passes them on.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), value("no"));
+    response
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        match self.step {
+            Step::Over => return None,
+            Step::Hello => {
+                self.step = Step::Events;
+                return Some(Bytes::from_static(HELLO));
+            }
+            Step::Events => {}
+        }
+        let shared = &self.place.shared;
+        tokio::select! {
+            biased;
+            () = shared.stopping.cancelled() => None,
+            next = self.follow.next() => match next {
+                Ok((id, logged)) => Some(self.piece(id, &logged)),
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "events cannot be read");
+                    None
+                }
+            },
+            () = tokio::time::sleep(shared.config.heartbeat) => Some(Bytes::from_static(HEARTBEAT)),
+        }
+    }
+
+    fn piece(&mut self, id: FactId, logged: &Logged) -> Bytes {
+        let kind = &logged.fact.kind;
+        if self.is_of_one_call && is_last(kind) {
+            self.step = Step::Over;
+        }
+        let event = EventView { id: id.to_string(), fact: &logged.fact };
+        let data = serde_json::to_string(&event).unwrap_or_default();
+        Bytes::from(format!("id: {id}\nevent: {kind}\ndata: {data}\n\n"))
+    }
+}
+
+/// Whether nothing follows it in the life of its call.
+pub(crate) fn is_last(kind: &str) -> bool {
+    matches!(kind, "call.finished" | "call.denied" | "call.cancelled" | "call.outcome_unknown")
+}

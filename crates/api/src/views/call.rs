@@ -1,0 +1,347 @@
+//! A call as clients see it.
+
+use ringfence_types::{
+    Call, CallError, CallId, Decision, Digest, Finished, Isolation, Json, Layers, Outcome,
+    PersonaId, Produced, Reason, SessionId, State, Stream, Timestamp, Truncated, Usage,
+};
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+/// A call as it stands. What does not exist in its state is left out.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Call)]
+pub(crate) struct CallView<'a> {
+    /// Its name.
+    #[schema(value_type = String)]
+    id: CallId,
+    /// Where it stands: `accepted`, `held`, `dispatched`, `running`, `cancelling`, `finished`,
+    /// `denied`, `cancelled` or `outcome_unknown`.
+    state: &'static str,
+    /// The tool.
+    tool: &'a str,
+    /// Its version.
+    version: &'a str,
+    /// Of exactly this version of the tool.
+    #[schema(value_type = String)]
+    digest: Digest,
+    /// The arguments, as they came.
+    #[schema(value_type = Object)]
+    args: &'a Json,
+    /// What it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    session_id: Option<&'a SessionId>,
+    /// On whose behalf it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    persona_id: Option<&'a PersonaId>,
+    /// The client's own data.
+    #[schema(value_type = Object)]
+    metadata: &'a Json,
+    /// When it was accepted.
+    #[schema(value_type = String, format = DateTime)]
+    accepted_at: Timestamp,
+    /// When its state last changed.
+    #[schema(value_type = String, format = DateTime)]
+    changed_at: Timestamp,
+    /// What policy said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<DecisionView<'a>>,
+    /// Why it is held or denied, by rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    reasons: Option<&'a [Reason]>,
+    /// What a held call waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<HoldView>,
+    /// What the tool gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    result: Option<&'a Json>,
+    /// Why there is no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorView<'a>>,
+    /// How its program ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    outcome: Option<&'a Outcome>,
+    /// What it used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<UsageView>,
+    /// How its sandbox came about: `cold`, `warm` or `zygote`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    isolation: Option<Isolation>,
+    /// The walls that stood around it, and those that were absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    layers: Option<&'a Layers>,
+    /// How long it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<TimingsView>,
+    /// What it printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout: Option<StreamView>,
+    /// What it complained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<StreamView>,
+    /// Of the arguments, in the form of the skills API.
+    inputs_hash: &'a str,
+    /// Of the result, in the form of the skills API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outputs_hash: Option<&'a str>,
+    /// For finding it in traces.
+    trace_id: &'a str,
+    /// Where to go from here.
+    links: LinksView,
+}
+
+/// What policy said.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Decision)]
+struct DecisionView<'a> {
+    /// `allow`, `hold` or `deny`.
+    verdict: &'static str,
+    /// Why, by rule.
+    #[schema(value_type = Vec<Object>)]
+    reasons: &'a [Reason],
+    /// Which engine answered.
+    engine: &'a str,
+    /// Of the rules that were in force.
+    #[schema(value_type = String)]
+    policy: Digest,
+    /// Of the document that was judged.
+    #[schema(value_type = String)]
+    input: Digest,
+}
+
+/// What a held call waits for.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Hold)]
+struct HoldView {
+    waits_for: &'static str,
+    resolve: &'static str,
+}
+
+/// Why a call has no result.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CallError)]
+struct ErrorView<'a> {
+    /// Stable, for programs.
+    code: &'a str,
+    /// For a person.
+    message: &'a str,
+    /// What else is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    details: Option<&'a Json>,
+}
+
+/// What a call used.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Usage)]
+struct UsageView {
+    wall_ms: f64,
+    cpu_user_ms: f64,
+    cpu_system_ms: f64,
+    memory_peak_bytes: Option<u64>,
+    io_read_bytes: u64,
+    io_written_bytes: u64,
+    processes: u32,
+}
+
+/// How long a call took.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Timings)]
+struct TimingsView {
+    /// When it began to run.
+    #[schema(value_type = String, format = DateTime)]
+    started_at: Timestamp,
+    /// How long it ran.
+    duration_ms: f64,
+    /// From acceptance to the end.
+    total_ms: f64,
+}
+
+/// What is kept of an output stream.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OutputStream)]
+struct StreamView {
+    /// Bytes written by the program.
+    length: u64,
+    /// The middle that was not kept: where it begins and how many bytes it had.
+    #[schema(value_type = Option<Object>)]
+    truncated: Option<Truncated>,
+    /// Where the bytes are.
+    #[schema(value_type = String)]
+    href: Href,
+}
+
+/// Where to go from a call.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Links)]
+struct LinksView {
+    #[serde(rename = "self")]
+    #[schema(value_type = String)]
+    own: Href,
+    #[schema(value_type = String)]
+    events: Href,
+    #[schema(value_type = String)]
+    stdout: Href,
+    #[schema(value_type = String)]
+    stderr: Href,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    receipt: Option<Href>,
+}
+
+/// A path below a call's, written without a string in between.
+#[derive(Debug)]
+struct Href(CallId, &'static str);
+
+impl Serialize for Href {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("/v1/calls/{}{}", self.0, self.1))
+    }
+}
+
+impl<'a> CallView<'a> {
+    pub(crate) fn of(call: &'a Call) -> Self {
+        let (asked, id) = (&call.asked, call.asked.id);
+        let finished = finished(call);
+        let stream = |stream: &Stream, path| StreamView {
+            length: stream.length,
+            truncated: stream.truncated,
+            href: Href(id, path),
+        };
+        Self {
+            id,
+            state: call.state.name(),
+            tool: asked.tool.name.as_str(),
+            version: &asked.tool.version,
+            digest: asked.tool.digest,
+            args: &asked.args,
+            session_id: asked.session.as_ref(),
+            persona_id: asked.persona.as_ref(),
+            metadata: &asked.metadata,
+            accepted_at: asked.accepted_at,
+            changed_at: call.changed_at,
+            decision: call.decision.as_ref().map(DecisionView::of),
+            reasons: reasons(&call.state),
+            hold: matches!(call.state, State::Held { .. }).then_some(HOLD),
+            result: finished.and_then(|finished| match &finished.produced {
+                Produced::Result(result) => Some(result),
+                Produced::Error(_) => None,
+            }),
+            error: error(call),
+            outcome: finished.and_then(|finished| finished.outcome.as_ref()),
+            usage: finished.and_then(|finished| finished.usage.as_ref()).map(UsageView::of),
+            isolation: finished.and_then(|finished| finished.isolation),
+            layers: finished.and_then(|finished| finished.layers.as_ref()),
+            timings: finished.map(|finished| TimingsView::of(call, finished)),
+            stdout: finished.map(|finished| stream(&finished.stdout, "/output/stdout")),
+            stderr: finished.map(|finished| stream(&finished.stderr, "/output/stderr")),
+            inputs_hash: &asked.inputs_hash,
+            outputs_hash: finished
+                .map(|finished| finished.outputs_hash.as_str())
+                .filter(|hash| !hash.is_empty()),
+            trace_id: &asked.trace_id,
+            links: LinksView {
+                own: Href(id, ""),
+                events: Href(id, "/events"),
+                stdout: Href(id, "/output/stdout"),
+                stderr: Href(id, "/output/stderr"),
+                receipt: call.state.is_final().then_some(Href(id, "/receipt")),
+            },
+        }
+    }
+}
+
+const HOLD: HoldView = HoldView {
+    waits_for: "a person with scope `approve`, or a policy that allows it",
+    resolve: "the rules under `reasons` say why; `DELETE` on the call withdraws it",
+};
+
+pub(crate) fn finished(call: &Call) -> Option<&Finished> {
+    match &call.state {
+        State::Finished(finished) => Some(finished),
+        _ => None,
+    }
+}
+
+fn reasons(state: &State) -> Option<&[Reason]> {
+    match state {
+        State::Held { reasons } | State::Denied { reasons } => Some(reasons),
+        _ => None,
+    }
+}
+
+/// Why a call that is at its end has no result.
+fn error(call: &Call) -> Option<ErrorView<'_>> {
+    let plain = |code, message| Some(ErrorView { code, message, details: None });
+    match &call.state {
+        State::Finished(finished) => match &finished.produced {
+            Produced::Result(_) => None,
+            Produced::Error(CallError { code, message, details }) => {
+                Some(ErrorView { code, message, details: details.as_ref() })
+            }
+        },
+        State::Denied { .. } => plain("denied", "policy does not allow it"),
+        State::Cancelled { .. } => plain("cancelled", "it was ended on request"),
+        State::OutcomeUnknown => plain(
+            "outcome_unknown",
+            "the server stopped while it ran: it may have had its effect or part of it",
+        ),
+        _ => None,
+    }
+}
+
+impl<'a> DecisionView<'a> {
+    fn of(decision: &'a Decision) -> Self {
+        Self {
+            verdict: decision.verdict.name(),
+            reasons: &decision.reasons,
+            engine: &decision.engine,
+            policy: decision.policy,
+            input: decision.input,
+        }
+    }
+}
+
+impl UsageView {
+    fn of(usage: &Usage) -> Self {
+        Self {
+            wall_ms: millis(usage.wall),
+            cpu_user_ms: millis(usage.cpu_user),
+            cpu_system_ms: millis(usage.cpu_system),
+            memory_peak_bytes: usage.memory_peak.map(|bytes| bytes.0),
+            io_read_bytes: usage.io_read.0,
+            io_written_bytes: usage.io_written.0,
+            processes: usage.processes,
+        }
+    }
+}
+
+impl TimingsView {
+    fn of(call: &Call, finished: &Finished) -> Self {
+        Self {
+            started_at: finished.started_at,
+            duration_ms: millis(finished.duration),
+            total_ms: millis(call.changed_at.since(call.asked.accepted_at)),
+        }
+    }
+}
+
+/// To the microsecond.
+pub(crate) fn millis(duration: std::time::Duration) -> f64 {
+    duration.as_micros() as f64 / 1_000.0
+}
+
+/// Some calls, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CallList)]
+pub(crate) struct CallListView<'a> {
+    pub(crate) calls: Vec<CallView<'a>>,
+    /// Send as `cursor` for older ones; none at the end.
+    pub(crate) next_cursor: Option<String>,
+}

@@ -1,0 +1,107 @@
+//! A tool as clients see it.
+
+use ringfence_registry::{Broken, Entry};
+use ringfence_types::{Digest, Json, Limits, Origin, Timestamp};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A tool. The first three fields are what agents need.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Tool)]
+pub(crate) struct ToolView<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// The schema of its arguments.
+    #[schema(value_type = Object)]
+    parameters: &'a Json,
+    /// The schema of its result.
+    #[schema(value_type = Object)]
+    output_schema: &'a Json,
+    version: &'a str,
+    /// All versions there are, oldest first.
+    versions: Vec<&'a str>,
+    /// Of everything that makes it what it is.
+    #[schema(value_type = String)]
+    digest: Digest,
+    /// `builtin`, `folder` or `upload`.
+    #[schema(value_type = String)]
+    origin: Origin,
+    /// What it may do, in the words of policy.
+    safety_flags: &'a [String],
+    requires_approval: bool,
+    tags: &'a [String],
+    limits: LimitsView,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+/// What one call may use.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ToolLimits)]
+struct LimitsView {
+    wall_ms: u64,
+    cpu_millis: u32,
+    memory_bytes: u64,
+    processes: u32,
+    disk_bytes: u64,
+    output_bytes: u64,
+}
+
+impl<'a> ToolView<'a> {
+    pub(crate) fn of(entry: &'a Entry, versions: Vec<&'a str>) -> Self {
+        let tool = &entry.tool;
+        Self {
+            name: tool.name.as_str(),
+            description: &tool.description,
+            parameters: &tool.input_schema,
+            output_schema: &tool.output_schema,
+            version: &tool.version,
+            versions,
+            digest: tool.digest,
+            origin: tool.origin,
+            safety_flags: &tool.safety_flags,
+            requires_approval: tool.requires_approval,
+            tags: &tool.tags,
+            limits: LimitsView::of(&tool.limits),
+            created_at: tool.created_at,
+        }
+    }
+}
+
+impl LimitsView {
+    fn of(limits: &Limits) -> Self {
+        Self {
+            wall_ms: u64::try_from(limits.wall.as_millis()).unwrap_or(u64::MAX),
+            cpu_millis: limits.cpus.0,
+            memory_bytes: limits.memory.0,
+            processes: limits.processes,
+            disk_bytes: limits.disk.0,
+            output_bytes: limits.output.0,
+        }
+    }
+}
+
+/// All tools, the newest version of each.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ToolList)]
+pub(crate) struct ToolListView<'a> {
+    pub(crate) tools: Vec<ToolView<'a>>,
+    pub(crate) count: usize,
+    /// Skills that cannot be used, and why.
+    pub(crate) broken: Vec<BrokenView<'a>>,
+}
+
+/// A skill that cannot be used.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrokenTool)]
+pub(crate) struct BrokenView<'a> {
+    name: &'a str,
+    problems: &'a [String],
+}
+
+impl<'a> BrokenView<'a> {
+    /// Where it is on the host is nobody's business.
+    pub(crate) fn of(broken: &'a Broken) -> Self {
+        Self { name: &broken.name, problems: &broken.problems }
+    }
+}

@@ -1,0 +1,200 @@
+//! Who may do what: every route with no key, a wrong one, one without the scope, a stranger's.
+
+use ringfence_types::Scope;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Plan, Server, send, with_json};
+
+/// Method, path and the scope it needs. `{call}` is a call of the operator's tenant.
+const ROUTES: &[(&str, &str, Scope)] = &[
+    ("POST", "/v1/calls", Scope::Call),
+    ("GET", "/v1/calls", Scope::Read),
+    ("GET", "/v1/calls/{call}", Scope::Read),
+    ("DELETE", "/v1/calls/{call}", Scope::Call),
+    ("GET", "/v1/calls/{call}/events", Scope::Read),
+    ("GET", "/v1/calls/{call}/output/stdout", Scope::Read),
+    ("GET", "/v1/calls/{call}/receipt", Scope::Read),
+    ("GET", "/v1/tools", Scope::Read),
+    ("GET", "/v1/tools/echo", Scope::Read),
+    ("POST", "/v1/keys", Scope::Admin),
+    ("GET", "/v1/keys", Scope::Admin),
+    ("DELETE", "/v1/keys/{key}", Scope::Admin),
+    ("GET", "/v1/events", Scope::Read),
+    ("POST", "/v1/canvas/event", Scope::Call),
+    ("GET", "/v1/canvas/s", Scope::Read),
+    ("GET", "/skills/list", Scope::Read),
+    ("GET", "/skills/echo", Scope::Read),
+    ("GET", "/skills/echo/schema", Scope::Read),
+    ("POST", "/skills/execute", Scope::Call),
+    ("POST", "/skills/register", Scope::Admin),
+    ("GET", "/metrics", Scope::Read),
+    ("POST", "/v1/sandboxes", Scope::Call),
+    ("GET", "/v1/sandboxes", Scope::Read),
+    ("GET", "/v1/sandboxes/{box}", Scope::Read),
+    ("DELETE", "/v1/sandboxes/{box}", Scope::Call),
+    ("POST", "/v1/sandboxes/{box}/exec", Scope::Call),
+    ("GET", "/v1/sandboxes/{box}/files", Scope::Read),
+    ("PUT", "/v1/sandboxes/{box}/files", Scope::Call),
+    ("DELETE", "/v1/sandboxes/{box}/files", Scope::Call),
+    ("POST", "/v1/sandboxes/{box}/pause", Scope::Call),
+    ("POST", "/v1/sandboxes/{box}/resume", Scope::Call),
+    ("POST", "/v1/sandboxes/{box}/snapshot", Scope::Call),
+    ("POST", "/v1/sandboxes/{box}/fork", Scope::Call),
+];
+
+struct Ids {
+    call: String,
+    key: String,
+}
+
+async fn ids(server: &Server) -> Ids {
+    let call = server.echo("x").await["id"].as_str().unwrap().to_owned();
+    let keys = server.get("/v1/keys").await.json();
+    Ids { call, key: keys["keys"][0]["key_id"].as_str().unwrap().to_owned() }
+}
+
+async fn ask(server: &Server, ids: &Ids, method: &str, path: &str, key: Option<&str>) -> Answer {
+    let path = path.replace("{call}", &ids.call).replace("{key}", &ids.key);
+    let path = path.replace("{box}", &"0".repeat(32));
+    let request = server.bare(method, &path);
+    let request = match key {
+        Some(key) => request.bearer_auth(key),
+        None => request,
+    };
+    let request = if method == "POST" { with_json(request, &json!({})) } else { request };
+    send(request).await
+}
+
+#[tokio::test]
+async fn without_a_known_key_every_route_is_closed() {
+    let server = Server::start().await;
+    let ids = ids(&server).await;
+    let unknown = format!("rf_{}", "A".repeat(43));
+    for (method, path, _) in ROUTES {
+        for (key, code) in [
+            (None, "key_missing"),
+            (Some(unknown.as_str()), "key_invalid"),
+            (Some("x"), "key_invalid"),
+        ] {
+            let answer = ask(&server, &ids, method, path, key).await;
+            assert_eq!((answer.status, answer.problem().as_str()), (401, code), "{method} {path}");
+            assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer"));
+        }
+    }
+    // A path that does not exist tells nothing to strangers.
+    assert_eq!(send(server.bare("GET", "/nope")).await.status, 401);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn without_the_scope_every_route_is_closed() {
+    let server = Server::start().await;
+    let ids = ids(&server).await;
+    for (method, path, needed) in ROUTES {
+        let others: Vec<_> = Scope::ALL
+            .into_iter()
+            .filter(|scope| scope != needed && *scope != Scope::Admin)
+            .collect();
+        let key = server.key("default", &others).await;
+        let answer = ask(&server, &ids, method, path, Some(&key)).await;
+        assert_eq!(
+            (answer.status, answer.problem().as_str()),
+            (403, "scope_missing"),
+            "{method} {path}"
+        );
+        assert_eq!(answer.json()["scope"], needed.name(), "{method} {path}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ids_of_another_tenant_look_like_ids_of_nobody() {
+    let server = Server::start().await;
+    let ids = ids(&server).await;
+    let nobody = Ids {
+        call: "019a8b7c-1234-7abc-8def-0123456789ab".to_owned(),
+        key: "5cdc1b56-8f4e-4a1b-9f5e-0123456789ab".to_owned(),
+    };
+    let stranger = server.key("other", &[Scope::Call, Scope::Read, Scope::Admin]).await;
+    for (method, path, _) in
+        ROUTES.iter().filter(|(_, path, _)| path.contains("{call}") || path.contains("{key}"))
+    {
+        let foreign = ask(&server, &ids, method, path, Some(&stranger)).await;
+        let missing = ask(&server, &nobody, method, path, Some(&stranger)).await;
+        assert_eq!(foreign.status, 404, "{method} {path}: {foreign:?}");
+        assert_eq!(anonymous(&foreign, &ids), anonymous(&missing, &nobody), "{method} {path}");
+        // Control: the owner finds it, except that nobody may revoke the last admin key.
+        let own = ask(&server, &ids, method, path, Some(&server.admin)).await;
+        assert_ne!(own.status, 404, "{method} {path}");
+    }
+    let list = send(server.bare("GET", "/v1/calls").bearer_auth(&stranger)).await;
+    assert_eq!(list.json()["calls"], json!([]));
+    let keys = send(server.bare("GET", "/v1/keys").bearer_auth(&stranger)).await.json();
+    assert_eq!(keys["count"], 1, "{keys}");
+    server.stop().await;
+}
+
+/// A problem without what tells requests apart.
+fn anonymous(answer: &Answer, ids: &Ids) -> (u16, Vec<String>, Value) {
+    let mut problem = answer.json();
+    problem["trace_id"] = Value::Null;
+    let instance = problem["instance"].as_str().unwrap();
+    problem["instance"] = instance.replace(&ids.call, "").replace(&ids.key, "").into();
+    let names = answer.headers.keys().map(ToString::to_string).collect();
+    (answer.status, names, problem)
+}
+
+#[tokio::test]
+async fn open_paths_need_no_key_and_tell_nothing() {
+    let server = Server::start().await;
+    for path in ["/", "/health", "/livez", "/readyz", "/docs", "/openapi.json"] {
+        let answer = send(server.bare("GET", path)).await;
+        assert_eq!(answer.status, 200, "{path}");
+        let text = String::from_utf8(answer.bytes).unwrap();
+        assert!(!text.contains(&server.skills().display().to_string()), "{path}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn metrics_can_be_opened() {
+    let config = ringfence_api::ApiConfig { open_metrics: true, ..Default::default() };
+    let server = Server::of(Plan::with(config)).await;
+    server.echo("x").await;
+    let answer = send(server.bare("GET", "/metrics")).await;
+    assert_eq!(answer.status, 200);
+    let text = String::from_utf8(answer.bytes).unwrap();
+    assert!(
+        text.contains("tool_executor_requests_total{tool=\"echo\",outcome=\"success\"} 1"),
+        "{text}"
+    );
+    assert!(
+        text.contains("http_requests_total{area=\"/v1/calls\",method=\"POST\",status=\"200\"} 1"),
+        "{text}"
+    );
+    assert_eq!(text.matches("# EOF").count(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_may_come_in_either_header() {
+    let server = Server::start().await;
+    let request = server.bare("GET", "/v1/tools").header("x-api-key", &server.admin);
+    assert_eq!(send(request).await.status, 200);
+    let request = server.request("GET", "/v1/tools").header("x-api-key", "rf_other");
+    assert_eq!(send(request).await.status, 401);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_and_a_foreign_name_are_refused() {
+    let server = Server::start().await;
+    let answer = send(server.request("GET", "/v1/tools").header("host", "evil.example")).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (403, "host_foreign"));
+    let answer =
+        send(server.request("GET", "/v1/tools").header("origin", "http://evil.example")).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (403, "origin_foreign"));
+    let own = format!("http://{}", server.address);
+    assert_eq!(send(server.request("GET", "/v1/tools").header("origin", own)).await.status, 200);
+    server.stop().await;
+}

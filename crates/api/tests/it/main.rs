@@ -1,0 +1,18 @@
+//! The HTTP door over real parts: a real server on a port of its own, SQLite on disk, Rego, the
+//! registry, the sandbox of the real binary where a test needs one.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod auth;
+mod calls;
+mod canvas;
+mod documents;
+mod idempotency;
+mod keys;
+mod limits;
+mod malformed;
+mod random;
+mod sandboxes;
+mod skills;
+mod streams;
+mod support;
+mod tools;

@@ -1,0 +1,171 @@
+//! Session sandboxes over HTTP, in real sandboxes.
+
+use ringfence_api::ApiConfig;
+use ringfence_policy::Bundle;
+use ringfence_types::Scope;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Plan, Server, send, with_json};
+
+async fn create(server: &Server, body: &Value) -> String {
+    let answer = server.post("/v1/sandboxes", body).await;
+    assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.bytes));
+    let place = answer.header("location").unwrap().to_owned();
+    assert_eq!(place, format!("/v1/sandboxes/{}", answer.json()["id"].as_str().unwrap()));
+    place
+}
+
+async fn sh(server: &Server, place: &str, script: &str) -> Answer {
+    let body = json!({"argv": ["/bin/sh", "-c", script]});
+    server.post(&format!("{place}/exec"), &body).await
+}
+
+async fn put(server: &Server, place: &str, path: &str, content: &str) -> Answer {
+    let request = server.request("PUT", &format!("{place}/files?path={path}"));
+    send(request.body(content.to_owned())).await
+}
+
+#[tokio::test]
+async fn a_sandbox_is_made_used_and_ended() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let body = json!({"metadata": {"who": "me"}, "env": {"GREETING": "hi"}, "idle_secs": 60});
+    let place = create(&server, &body).await;
+    let shown = server.get(&place).await.json();
+    assert_eq!((&shown["state"], &shown["metadata"]), (&json!("running"), &json!({"who": "me"})));
+    assert_eq!(server.get("/v1/sandboxes").await.json()["count"], 1);
+
+    let ran = sh(&server, &place, "echo $GREETING; echo oops >&2; exit 3").await;
+    assert_eq!(ran.status, 200, "{ran:?}");
+    let ran = ran.json();
+    assert_eq!(
+        (&ran["exit_code"], &ran["stdout"], &ran["stderr"]),
+        (&json!(3), &json!("hi\n"), &json!("oops\n"))
+    );
+    let slow = json!({"argv": ["sleep", "600"], "timeout_secs": 0.2});
+    assert_eq!(server.post(&format!("{place}/exec"), &slow).await.json()["timed_out"], true);
+    let input = json!({"argv": ["cat"], "stdin": "typed"});
+    assert_eq!(server.post(&format!("{place}/exec"), &input).await.json()["stdout"], "typed");
+
+    assert_eq!(put(&server, &place, "dir/a.txt", "content").await.json()["count"], 7);
+    assert_eq!(server.get(&format!("{place}/files?path=dir/a.txt")).await.bytes, b"content");
+    let list = server.get(&format!("{place}/files?path=dir")).await.json();
+    assert_eq!(
+        (&list["entries"][0]["path"], &list["entries"][0]["kind"]),
+        (&json!("dir/a.txt"), &json!("file"))
+    );
+    assert_eq!(sh(&server, &place, "cat dir/a.txt").await.json()["stdout"], "content");
+    assert_eq!(server.delete(&format!("{place}/files?path=dir")).await.json()["count"], 2);
+    assert_eq!(server.get(&format!("{place}/files?path=dir")).await.status, 404);
+
+    assert_eq!(server.delete(&place).await.status, 204);
+    assert_eq!(server.get(&place).await.status, 404);
+    assert_eq!(server.get("/v1/sandboxes").await.json()["count"], 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_can_be_paused_packed_and_copied() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let place = create(&server, &json!({})).await;
+    put(&server, &place, "kept", "first").await;
+    let paused = send(server.request("POST", &format!("{place}/pause"))).await;
+    assert_eq!((paused.status, &paused.json()["state"]), (200, &json!("paused")));
+    let refused = sh(&server, &place, "true").await;
+    assert_eq!((refused.status, refused.problem().as_str()), (409, "sandbox_paused"));
+    let resumed = send(server.request("POST", &format!("{place}/resume"))).await;
+    assert_eq!(resumed.json()["state"], "running");
+
+    let snapshot = send(server.request("POST", &format!("{place}/snapshot"))).await;
+    assert_eq!(snapshot.status, 200, "{snapshot:?}");
+    let fork = send(server.request("POST", &format!("{place}/fork"))).await;
+    assert_eq!(fork.status, 201, "{fork:?}");
+    let fork = fork.header("location").unwrap().to_owned();
+    put(&server, &place, "kept", "second").await;
+    assert_eq!(server.get(&format!("{fork}/files?path=kept")).await.bytes, b"first");
+
+    let request =
+        server.request("POST", "/v1/sandboxes").header("content-type", "application/octet-stream");
+    let restored = send(request.body(snapshot.bytes.clone())).await;
+    assert_eq!(restored.status, 201, "{restored:?}");
+    let restored = restored.header("location").unwrap().to_owned();
+    assert_eq!(sh(&server, &restored, "cat kept").await.json()["stdout"], "first");
+    let mut broken = snapshot.bytes;
+    *broken.last_mut().unwrap() ^= 1;
+    let request =
+        server.request("POST", "/v1/sandboxes").header("content-type", "application/octet-stream");
+    let refused = send(request.body(broken)).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (409, "sandbox_refused"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_of_another_tenant_looks_like_none() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let place = create(&server, &json!({})).await;
+    let stranger = server.key("other", &Scope::ALL).await;
+    let routes = [
+        ("GET", ""),
+        ("DELETE", ""),
+        ("POST", "/exec"),
+        ("GET", "/files"),
+        ("PUT", "/files?path=x"),
+        ("DELETE", "/files?path=x"),
+        ("POST", "/pause"),
+        ("POST", "/resume"),
+        ("POST", "/snapshot"),
+        ("POST", "/fork"),
+    ];
+    for (method, rest) in routes {
+        let ask = |place: String| {
+            let request = server.bare(method, &format!("{place}{rest}")).bearer_auth(&stranger);
+            send(with_json(request, &json!({"argv": ["true"]})))
+        };
+        let foreign = ask(place.clone()).await;
+        let missing = ask(format!("/v1/sandboxes/{}", "0".repeat(32))).await;
+        assert_eq!(
+            (foreign.status, foreign.problem()),
+            (404, missing.problem()),
+            "{method} {rest}"
+        );
+        assert_eq!(foreign.json()["detail"], missing.json()["detail"], "{method} {rest}");
+    }
+    let list = send(server.bare("GET", "/v1/sandboxes").bearer_auth(&stranger)).await.json();
+    assert_eq!(list["count"], 0);
+    assert_eq!(server.get(&place).await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn policy_decides_about_sandboxes() {
+    for (decision, code) in [("deny", "policy_denied"), ("hold", "policy_held")] {
+        let rules = format!(
+            "package ringfence\n\ndecision := {{\"decision\": \"{decision}\", \"reasons\": \
+             [{{\"rule\": \"no_boxes\", \"message\": \"not here\"}}]}} if \
+             input.tool.name == \"sandbox.create\"\n"
+        );
+        let bundle = Bundle::from_files([("rules.rego", rules)]).unwrap();
+        let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
+        let refused = server.post("/v1/sandboxes", &json!({})).await;
+        assert_eq!((refused.status, refused.problem().as_str()), (403, code));
+        assert_eq!(refused.json()["reasons"][0]["rule"], "no_boxes");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn sandboxes_are_bounded_in_number_and_size() {
+    let config = ApiConfig { max_sandboxes_per_tenant: 1, ..Default::default() };
+    let server = Server::of(Plan { config, ..Plan::sandboxed() }).await;
+    create(&server, &json!({"limits": {"memory_bytes": 67_108_864, "disk_bytes": 1_048_576}}))
+        .await;
+    let refused = server.post("/v1/sandboxes", &json!({})).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (429, "too_many_sandboxes"));
+    let body =
+        json!({"limits": {"memory_bytes": u64::MAX, "disk_bytes": 0, "x": 1}, "env": 5, "idle": 1});
+    let refused = server.post("/v1/sandboxes", &body).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (422, "body_invalid"));
+    assert_eq!(refused.pointers(), ["/limits/memory_bytes", "/limits/x", "/env", "/idle"]);
+    let refused = server.post("/v1/sandboxes", &json!({"limits": {"disk_bytes": 0}})).await;
+    assert_eq!(refused.pointers(), ["/limits/disk"]);
+    server.stop().await;
+}

@@ -1,0 +1,48 @@
+//! What tools there are.
+
+use serde_json::json;
+
+use crate::{
+    skills::{BROKEN, GREET},
+    support::{Plan, Server},
+};
+
+#[tokio::test]
+async fn tools_are_listed_as_agents_need_them_and_broken_ones_with_their_reasons() {
+    let plan = Plan {
+        skills: vec![("greet", GREET.to_vec()), ("bad", BROKEN.to_vec())],
+        ..Plan::default()
+    };
+    let server = Server::of(plan).await;
+    let list = server.get("/v1/tools").await.json();
+    let names: Vec<_> = list["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    let expected =
+        ["canvas_append", "code_execute", "echo", "file_read", "greet", "http_fetch", "timestamp"];
+    assert_eq!(names, expected);
+    assert_eq!(list["count"], expected.len());
+    let echo = &list["tools"][2];
+    assert_eq!(echo["parameters"]["required"], json!(["text"]));
+    assert!(echo["description"].is_string());
+    assert_eq!(list["broken"][0]["name"], "bad");
+    assert!(!list["broken"][0]["problems"].as_array().unwrap().is_empty());
+    let text = list.to_string();
+    assert!(!text.contains(&server.skills().display().to_string()), "no path of the host: {text}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_tool_is_shown_whole() {
+    let server = Server::start().await;
+    let echo = server.get("/v1/tools/echo").await.json();
+    assert_eq!((&echo["origin"], &echo["versions"][0]), (&json!("builtin"), &echo["version"]));
+    let missing = server.get("/v1/tools/nope").await;
+    assert_eq!((missing.status, missing.problem().as_str()), (404, "tool_not_found"));
+    let missing = server.get("/v1/tools/echo?version=9.9.9").await;
+    assert_eq!(missing.problem(), "tool_not_found");
+    server.stop().await;
+}

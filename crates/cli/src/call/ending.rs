@@ -1,0 +1,128 @@
+//! How a call ended, as an exit code and in words.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{exit, failure::Failure, table::plain};
+
+/// A call that stands still.
+#[derive(Debug, Deserialize)]
+pub(super) struct Ended {
+    id: String,
+    state: String,
+    tool: String,
+    result: Option<Box<RawValue>>,
+    error: Option<CallError>,
+    #[serde(default)]
+    reasons: Vec<Reason>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CallError {
+    code: String,
+    message: String,
+    details: Option<Details>,
+}
+
+/// What is known beside the message, as far as it is for people.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    traceback: Option<String>,
+    hint: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reason {
+    rule: String,
+    message: String,
+}
+
+/// Whether nothing more happens to it without a person.
+pub(super) fn is_still(state: &str) -> bool {
+    matches!(state, "held" | "finished" | "denied" | "cancelled" | "outcome_unknown")
+}
+
+impl Ended {
+    pub(super) fn read(text: &str) -> Result<Self, Failure> {
+        serde_json::from_str(text)
+            .map_err(|error| Failure::because("the server's answer is not understood", &error))
+    }
+
+    /// What the tool gave.
+    pub(super) fn result(&self) -> Option<&str> {
+        self.result.as_ref().map(|result| result.get())
+    }
+
+    pub(super) fn code(&self) -> u8 {
+        match (self.state.as_str(), &self.error) {
+            ("finished", None) => exit::DONE,
+            ("finished", Some(error)) if error.code == "timeout" => exit::TIMED_OUT,
+            ("finished" | "cancelled", _) => exit::FAILED,
+            ("denied", _) => exit::DENIED,
+            ("held", _) => exit::HELD,
+            _ => exit::OURS,
+        }
+    }
+
+    /// What there is to say beside the result, for people. Its program's own words are part of it
+    /// only if they were not shown already.
+    pub(super) fn words(&self, with_traceback: bool) -> String {
+        let (id, tool) = (plain(&self.id), plain(&self.tool));
+        let mut text = match (self.state.as_str(), &self.error) {
+            ("finished", None) => return String::new(),
+            ("held", _) => format!("held: call {id} of `{tool}` waits for approval\n"),
+            ("denied", _) => format!("denied: call {id} of `{tool}` is not allowed\n"),
+            (_, Some(error)) => {
+                format!("error: {} ({}, call {id})\n", plain(&error.message), plain(&error.code))
+            }
+            (state, None) => format!("error: call {id} is {}\n", plain(state)),
+        };
+        for Reason { rule, message } in &self.reasons {
+            let _ = writeln!(text, "  {}: {}", plain(rule), plain(message));
+        }
+        let details = self.error.as_ref().and_then(|error| error.details.as_ref());
+        if let Some(Details { traceback, hint }) = details {
+            // Line by line, so that it stays readable and cannot move the cursor.
+            let traceback = traceback.iter().filter(|_| with_traceback);
+            for line in traceback.flat_map(|traceback| traceback.lines()) {
+                let _ = writeln!(text, "  {}", plain(line));
+            }
+            if let Some(hint) = hint {
+                let _ = writeln!(text, "hint: {}", plain(hint));
+            }
+        }
+        if self.state == "held" {
+            let _ = writeln!(text, "hint: withdraw it with: ringfence cancel {id}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(state: &str, error: Option<&str>) -> u8 {
+        let error = error.map(|code| serde_json::json!({"code": code, "message": "m"}));
+        let call = serde_json::json!({"id": "i", "state": state, "tool": "t", "error": error});
+        Ended::read(&call.to_string()).unwrap().code()
+    }
+
+    #[test]
+    fn every_end_has_its_code() {
+        for (state, error, wanted) in [
+            ("finished", None, 0),
+            ("finished", Some("handler_failed"), 1),
+            ("finished", Some("timeout"), 124),
+            ("cancelled", Some("cancelled"), 1),
+            ("outcome_unknown", Some("outcome_unknown"), 2),
+            ("denied", Some("denied"), 3),
+            ("held", None, 4),
+        ] {
+            assert_eq!(code(state, error), wanted, "{state} {error:?}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `ringfence calls`: what was called, newest first.
+
+use std::process::ExitCode;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    cli::CallsArgs,
+    client::{Client, escaped, pretty},
+    exit,
+    failure::Failure,
+    print,
+    run::runtime,
+    table::Table,
+};
+
+/// Most calls in one answer of the server.
+const PAGE: u32 = 200;
+
+#[derive(Debug, Deserialize)]
+struct Listed {
+    calls: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
+/// A call, as much of it as is shown.
+#[derive(Debug, Deserialize)]
+struct Call {
+    id: String,
+    state: String,
+    tool: String,
+    accepted_at: String,
+    error: Option<CallError>,
+    timings: Option<Timings>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CallError {
+    code: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Timings {
+    duration_ms: f64,
+}
+
+pub(crate) fn calls(args: &CallsArgs) -> Result<ExitCode, Failure> {
+    let listed = runtime()?.block_on(list(args));
+    let listed = listed.map_err(|failure| failure.in_json(args.client.json))?;
+    if args.client.json {
+        listed.iter().for_each(|call| print::line(&pretty::compact(call.get())));
+    } else if listed.is_empty() {
+        print::note("no calls\n");
+    } else {
+        print::data(table(&listed)?.as_bytes());
+    }
+    Ok(ExitCode::from(exit::DONE))
+}
+
+/// Page by page, as many as asked for.
+async fn list(args: &CallsArgs) -> Result<Vec<Box<RawValue>>, Failure> {
+    let client = Client::find(&args.client)?;
+    let mut calls = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let left = args.limit - u32::try_from(calls.len()).unwrap_or(args.limit).min(args.limit);
+        let parameters = [
+            ("state", args.state.clone()),
+            ("tool", args.tool.clone()),
+            ("cursor", cursor.take()),
+            ("limit", Some(left.min(PAGE).to_string())),
+        ];
+        let listed: Listed = client.get(&format!("/v1/calls?{}", query(&parameters))).await?;
+        calls.extend(listed.calls);
+        cursor = listed.next_cursor;
+        if cursor.is_none() || calls.len() >= args.limit as usize {
+            return Ok(calls);
+        }
+    }
+}
+
+fn query(parameters: &[(&str, Option<String>)]) -> String {
+    let given = parameters.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let pairs: Vec<_> = given.map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    pairs.join("&")
+}
+
+fn table(calls: &[Box<RawValue>]) -> Result<String, Failure> {
+    let mut table = Table::new(["CALL", "STATE", "TOOL", "ACCEPTED", "TOOK"]);
+    for call in calls {
+        let call: Call = serde_json::from_str(call.get())
+            .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
+        let state = match &call.error {
+            Some(error) if error.code != call.state => format!("{} ({})", call.state, error.code),
+            _ => call.state,
+        };
+        let took = call.timings.map_or("-".to_owned(), |t| format!("{:.1} ms", t.duration_ms));
+        table.row([call.id, state, call.tool, call.accepted_at, took]);
+    }
+    Ok(table.text())
+}

@@ -1,0 +1,215 @@
+//! Words of the server and of the commands that speak to one.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::DataArgs;
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  ringfence serve
+  ringfence serve --data ./state --listen 127.0.0.1:0 --skills ./skills
+  ringfence config show
+
+There is no TLS in it: put a proxy that has it in front, or give --insecure-allow-remote to listen
+beyond loopback in the clear. SIGTERM and Ctrl-C end it in good order, a second one at once.";
+
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
+    /// Print one object with the address when it listens, instead of words
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The settings that have a flag; all others are in the environment or the file.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SettingsArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// Address and port; port 0 takes a free one [default: 127.0.0.1:7420]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Folder of skill folders, beside the skills that are part of the binary
+    #[arg(long, value_name = "DIR")]
+    pub(crate) skills: Vec<PathBuf>,
+    /// Folder of Rego rules instead of the built-in ones
+    #[arg(long, value_name = "DIR")]
+    pub(crate) policy: Option<PathBuf>,
+    /// File with settings [default: $RINGFENCE_CONFIG, or ringfence.toml in the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Listen beyond loopback although nothing is encrypted
+    #[arg(long)]
+    pub(crate) insecure_allow_remote: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every setting, its value and where that came from
+    Show {
+        /// Print one object per line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        settings: Box<SettingsArgs>,
+    },
+}
+
+/// Which server, and how to print.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ClientArgs {
+    /// The server [default: $RINGFENCE_URL, or the one that runs on the data directory]
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// Print one object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const CALL_EXAMPLES: &str = "\
+Examples:
+  ringfence call echo text=hello
+  ringfence call text_summarize text=\"$(cat notes.txt)\" max_sentences=2
+  ringfence call code_execute language=python code='print(6*7)'
+  ringfence call extract_entities text='Ask Ada Lovelace' entity_types:='[\"PERSON\"]'
+  ringfence call echo - < arguments.json
+
+The result goes to standard output; what the program prints while it runs goes to standard error.
+Ctrl-C cancels the call.
+
+Exit codes: 0 it gave a result; 1 the tool failed; 2 we failed or were misused; 3 policy denied it;
+4 it is held for approval; 124 its time was over; 130 after Ctrl-C.";
+
+#[derive(Debug, Args)]
+#[command(after_help = CALL_EXAMPLES)]
+pub(crate) struct CallArgs {
+    /// The tool
+    pub(crate) tool: String,
+    /// Arguments: `name=value` typed by the tool's schema, `name:=JSON` as it is; `-` reads all of
+    /// them as one JSON object from standard input
+    #[arg(value_name = "NAME=VALUE")]
+    pub(crate) values: Vec<String>,
+    /// All arguments as one JSON object
+    #[arg(long, value_name = "JSON", conflicts_with = "values")]
+    pub(crate) args: Option<String>,
+    /// Which version of the tool [default: the newest]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) tool_version: Option<String>,
+    /// Print the call's name and do not wait for its end
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// What the call belongs to
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// On whose behalf it is made
+    #[arg(long, value_name = "ID")]
+    pub(crate) persona: Option<String>,
+    /// Equal keys mean the same request, done once
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Do not show what the program prints while it runs
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ToolsArgs {
+    /// Only this tool, with its schemas and limits
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallsArgs {
+    /// Only in this state, such as `held` or `running`
+    #[arg(long, value_name = "STATE")]
+    pub(crate) state: Option<String>,
+    /// Only of this tool
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// At most so many, the newest
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The call
+    #[arg(value_name = "CALL")]
+    pub(crate) id: String,
+    /// Go on until the call ends
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Its standard error instead of its standard output
+    #[arg(long)]
+    pub(crate) stderr: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// The call
+    #[arg(value_name = "CALL")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventsArgs {
+    /// Begin after this event; `0-0` is the beginning [default: what happens from now on]
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) after: Option<String>,
+    /// End after so many
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a key and print its secret, which is shown this once
+    Create {
+        /// What people call it
+        label: String,
+        /// What it may do: call, read, approve or admin
+        #[arg(long, value_name = "SCOPE", value_delimiter = ',', default_values_t = ["call".to_owned(), "read".to_owned()])]
+        scope: Vec<String>,
+        /// Whose it is [default: your own tenant]
+        #[arg(long, value_name = "NAME")]
+        tenant: Option<String>,
+        /// The only persona it may act for
+        #[arg(long, value_name = "ID")]
+        persona: Option<String>,
+        /// When it ends by itself, such as 90d or 2027-01-01T00:00:00Z
+        #[arg(long, value_name = "TIME")]
+        expires: Option<String>,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// List keys, never their secrets
+    List {
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Revoke a key, at once and for good
+    Revoke {
+        /// The key's id, as `list` shows it
+        id: String,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+}

@@ -1,0 +1,112 @@
+//! Speaking to a server: finding it, asking, and telling what went wrong in a way that helps.
+
+mod failed;
+mod find;
+pub(crate) mod pretty;
+pub(crate) mod sse;
+
+use std::{path::PathBuf, time::Duration};
+
+use reqwest::{Method, RequestBuilder, Response};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub(crate) use self::find::address_file;
+use crate::{cli::ClientArgs, failure::Failure};
+
+/// A server to speak to.
+#[derive(Debug)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    /// Without a slash at the end.
+    base: String,
+    key: Option<String>,
+    /// Where a local server keeps its state, for hints.
+    data: PathBuf,
+}
+
+/// A server that takes longer than this to accept a connection is none.
+const CONNECT: Duration = Duration::from_secs(5);
+
+impl Client {
+    /// The server that the arguments, the environment or the data directory name.
+    pub(crate) fn find(args: &ClientArgs) -> Result<Self, Failure> {
+        let found = find::server(args)?;
+        // The client library takes the process's choice of cryptography and has none of its own.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT)
+            // A key goes to the server that was named and nowhere else.
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .map_err(|error| Failure::because("cannot prepare the connection", &error))?;
+        Ok(Self { http, base: found.url, key: found.key, data: found.data })
+    }
+
+    /// Asks and reads the answer as JSON.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let response = self.send(self.request(Method::GET, path)).await?;
+        self.read(response).await
+    }
+
+    /// Sends JSON and reads the answer as JSON.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        let request = self.request(Method::POST, path);
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let response = self.send(request).await?;
+        self.read(response).await
+    }
+
+    /// A request with the key.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
+    }
+
+    /// Sends; an answer that is not a success is a failure.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(self.refused(response).await),
+        }
+    }
+
+    /// The whole answer as text.
+    pub(crate) async fn text(&self, response: Response) -> Result<String, Failure> {
+        response.text().await.map_err(|error| self.broken(&error))
+    }
+
+    async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T, Failure> {
+        let text = self.text(response).await?;
+        serde_json::from_str(&text)
+            .map_err(|error| Failure::because("the server's answer is not understood", &error))
+    }
+}
+
+/// A part of a path or query, with everything but the plainest characters escaped.
+pub(crate) fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| match plain(byte) {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn what_could_change_a_path_is_escaped() {
+        assert_eq!(escaped("a-b_c.d~9"), "a-b_c.d~9");
+        assert_eq!(escaped("../x?y=é"), "..%2Fx%3Fy%3D%C3%A9");
+    }
+}

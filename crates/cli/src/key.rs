@@ -1,0 +1,102 @@
+//! `ringfence key`: who may come in.
+
+use std::process::ExitCode;
+
+use reqwest::Method;
+use ringfence_types::{Timestamp, parse_duration};
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{ClientArgs, KeyCommand},
+    client::{Client, escaped},
+    exit,
+    failure::Failure,
+    print,
+    run::runtime,
+    serve::SystemClock,
+    table::Table,
+};
+
+pub(crate) fn key(command: &KeyCommand) -> Result<ExitCode, Failure> {
+    let (KeyCommand::Create { client, .. }
+    | KeyCommand::List { client }
+    | KeyCommand::Revoke { client, .. }) = command;
+    let told = runtime()?.block_on(carry_out(command, client));
+    told.map_err(|failure| failure.in_json(client.json))?;
+    Ok(ExitCode::from(exit::DONE))
+}
+
+async fn carry_out(command: &KeyCommand, args: &ClientArgs) -> Result<(), Failure> {
+    match command {
+        KeyCommand::Create { label, scope, tenant, persona, expires, .. } => {
+            let expires_at = expires.as_deref().map(expiry).transpose()?;
+            let body = json!({
+                "label": label, "scopes": scope, "tenant": tenant, "persona_id": persona,
+                "expires_at": expires_at,
+            });
+            create(&Client::find(args)?, &body, args.json).await
+        }
+        KeyCommand::List { .. } => list(&Client::find(args)?, args.json).await,
+        KeyCommand::Revoke { id, .. } => {
+            let client = Client::find(args)?;
+            let request = client.request(Method::DELETE, &format!("/v1/keys/{}", escaped(id)));
+            client.send(request).await?;
+            Ok(())
+        }
+    }
+}
+
+/// An instant, or how long from now.
+fn expiry(text: &str) -> Result<Timestamp, Failure> {
+    if let Ok(instant) = text.parse() {
+        return Ok(instant);
+    }
+    let after = parse_duration(text).map_err(|_| {
+        Failure::new(format!("--expires: `{text}` is neither 90d nor 2027-01-01T00:00:00Z"))
+    })?;
+    Ok(ringfence_types::Clock::now(&SystemClock).after(after))
+}
+
+async fn create(client: &Client, body: &Value, is_json: bool) -> Result<(), Failure> {
+    let made = client.post("/v1/keys", body).await?;
+    if is_json {
+        print::line(&made.to_string());
+        return Ok(());
+    }
+    // The secret alone on standard output, so that it can go where it belongs.
+    print::line(made["secret"].as_str().unwrap_or_default());
+    let id = made["key_id"].as_str().unwrap_or_default();
+    print::note(&format!("key {id} was made; this is the only time its secret is shown\n"));
+    Ok(())
+}
+
+async fn list(client: &Client, is_json: bool) -> Result<(), Failure> {
+    let listed: Value = client.get("/v1/keys").await?;
+    let keys = listed["keys"].as_array().cloned().unwrap_or_default();
+    if is_json {
+        keys.iter().for_each(|key| print::line(&key.to_string()));
+        return Ok(());
+    }
+    let mut table = Table::new(["KEY", "LABEL", "TENANT", "SCOPES", "BEGINS", "STATE", "USED"]);
+    for key in &keys {
+        let text = |name: &str| key[name].as_str().unwrap_or("-").to_owned();
+        let scopes = key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let scopes = scopes.collect::<Vec<_>>().join(" ");
+        let state = match (key["revoked"].as_bool(), key["expires_at"].as_str()) {
+            (Some(true), _) => "revoked".to_owned(),
+            (_, Some(end)) => format!("until {end}"),
+            _ => "valid".to_owned(),
+        };
+        table.row([
+            text("key_id"),
+            text("label"),
+            text("tenant"),
+            scopes,
+            text("prefix"),
+            state,
+            text("last_used_at"),
+        ]);
+    }
+    print::data(table.text().as_bytes());
+    Ok(())
+}

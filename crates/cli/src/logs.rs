@@ -1,0 +1,102 @@
+//! `ringfence logs`: what a call's program wrote, byte for byte.
+
+use std::process::ExitCode;
+
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::{
+    cli::LogsArgs,
+    client::{Client, escaped},
+    exit,
+    failure::Failure,
+    print,
+    run::runtime,
+};
+
+/// A piece of an output stream.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) bytes: Vec<u8>,
+    /// Bytes before it that were not kept.
+    pub(crate) skipped: u64,
+    /// Where to go on.
+    pub(crate) next: u64,
+    /// Whether nothing follows.
+    pub(crate) is_end: bool,
+}
+
+/// Seconds to wait for more.
+const PATIENCE: u32 = 25;
+
+pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
+    let told = runtime()?.block_on(follow(args));
+    told.map_err(|failure| failure.in_json(args.client.json))?;
+    Ok(ExitCode::from(exit::DONE))
+}
+
+async fn follow(args: &LogsArgs) -> Result<(), Failure> {
+    let client = Client::find(&args.client)?;
+    let stream = if args.stderr { "stderr" } else { "stdout" };
+    let mut offset = 0;
+    loop {
+        // Before the piece: what is read of a call that has ended is all there is.
+        let is_over = is_over(&client, &args.id).await?;
+        let wait = if is_over || args.follow { PATIENCE } else { 1 };
+        let piece = piece(&client, &args.id, stream, offset, wait).await?;
+        show(&piece, args.client.json);
+        offset = piece.next;
+        match (is_over, args.follow) {
+            (true, _) if piece.is_end => return Ok(()),
+            (false, false) if piece.bytes.is_empty() => return Ok(()),
+            // It has not begun, or is between its end and its record.
+            (false, true) if piece.is_end => pause().await,
+            _ => {}
+        }
+    }
+}
+
+/// Between two looks at a call that nothing can be waited for on.
+pub(crate) async fn pause() {
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+}
+
+async fn is_over(client: &Client, id: &str) -> Result<bool, Failure> {
+    let call: Value = client.get(&format!("/v1/calls/{}", escaped(id))).await?;
+    let state = call["state"].as_str().unwrap_or_default();
+    Ok(matches!(state, "finished" | "denied" | "cancelled" | "outcome_unknown"))
+}
+
+fn show(piece: &Piece, is_json: bool) {
+    if piece.skipped > 0 {
+        print::note(&format!("warning: {} bytes were not kept\n", piece.skipped));
+    }
+    match is_json {
+        false => print::data(&piece.bytes),
+        true if piece.bytes.is_empty() => {}
+        true => {
+            let text = String::from_utf8_lossy(&piece.bytes);
+            print::line(&serde_json::json!({"next": piece.next, "text": text}).to_string());
+        }
+    }
+}
+
+/// Bytes from an offset.
+pub(crate) async fn piece(
+    client: &Client,
+    id: &str,
+    stream: &str,
+    offset: u64,
+    wait: u32,
+) -> Result<Piece, Failure> {
+    let path = format!("/v1/calls/{}/output/{stream}?offset={offset}&wait={wait}", escaped(id));
+    let response = client.send(client.request(Method::GET, &path)).await?;
+    let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
+    let number = |name: &str| header(name)?.parse::<u64>().ok();
+    let began = number("output-offset").unwrap_or(offset);
+    let next = number("output-next-offset");
+    let is_end = header("output-end").as_deref() == Some("true");
+    let bytes = response.bytes().await.map_err(|error| client.broken(&error))?.to_vec();
+    let next = next.unwrap_or(began + bytes.len() as u64);
+    Ok(Piece { bytes, skipped: began.saturating_sub(offset), next, is_end })
+}

@@ -1,0 +1,53 @@
+//! Where the server listens, told in its data directory for as long as it lives.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::data;
+use crate::{client::address_file, failure::Failure};
+
+/// The file with the address. The lock on it lives as long as this value: a file that a crash left
+/// behind is not locked, so no client believes it.
+#[derive(Debug)]
+pub(super) struct Address {
+    path: PathBuf,
+    _locked: File,
+}
+
+impl Address {
+    pub(super) fn tell(data: &Path, url: &str) -> Result<Self, Failure> {
+        let path = address_file(data);
+        let content = json!({"url": url, "pid": std::process::id()});
+        let locked = data::write(&path, &format!("{content}\n")).map_err(|error| {
+            Failure::because(format!("cannot write `{}`", path.display()), &error)
+        })?;
+        Ok(Self { path, _locked: locked })
+    }
+
+    /// Nobody is to come any more.
+    pub(super) fn forget(self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(%error, path = %self.path.display(), "the address could not be removed");
+        }
+    }
+}
+
+/// How clients on this machine reach the listener.
+pub(super) fn url(listener: &TcpListener) -> Result<String, Failure> {
+    let mut address = listener
+        .local_addr()
+        .map_err(|error| Failure::because("cannot tell where we listen", &error))?;
+    if address.ip().is_unspecified() {
+        let loopback = match address {
+            std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        };
+        address.set_ip(loopback);
+    }
+    Ok(format!("http://{address}"))
+}

@@ -1,0 +1,128 @@
+//! `ringfence serve`: everything wired, opened in order, ended in order.
+//!
+//! Order of opening: settings, data directory, log, parts, listener, key, address. Nobody is told
+//! the address before calls can be taken. Order of ending: the door, the engine, the sandboxes, the
+//! database; what is on record is never behind what was answered.
+
+mod address;
+mod admin;
+mod banner;
+mod clock;
+mod data;
+mod embedded;
+mod log;
+mod parts;
+mod stop;
+
+use std::process::ExitCode;
+
+use ringfence_api::Api;
+use tokio::{net::TcpListener, runtime::Runtime};
+
+pub(crate) use self::clock::SystemClock;
+use self::{address::Address, banner::Banner, parts::Opened, stop::Stop};
+use crate::{cli::ServeArgs, exit, failure::Failure, settings::Settings, signals::Signals};
+
+pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let code = start(args).map_err(|failure| failure.in_json(args.json))?;
+    Ok(ExitCode::from(code))
+}
+
+fn start(args: &ServeArgs) -> Result<u8, Failure> {
+    let settings = Settings::load(&args.settings)?;
+    check_reach(&settings)?;
+    data::prepare(&settings.data)?;
+    log::start(&settings.log)?;
+    let runtime = runtime(settings.threads)?;
+    let ended = runtime.block_on(run(&settings, args.json));
+    // What was not over by now is not waited for: a second signal asked for that.
+    runtime.shutdown_background();
+    ended
+}
+
+/// A key that travels in the clear is everybody's.
+fn check_reach(settings: &Settings) -> Result<(), Failure> {
+    if settings.listen.ip().is_loopback() || settings.insecure_allow_remote {
+        return Ok(());
+    }
+    let message = format!("`{}` can be reached from other machines", settings.listen);
+    let cause =
+        "there is no TLS in this server, so keys and data would travel in the clear".to_owned();
+    Err(Failure::listing(message, vec![cause]).hint(
+        "listen on 127.0.0.1 and put a proxy with TLS in front, or accept it with \
+         --insecure-allow-remote",
+    ))
+}
+
+/// As few threads as serve well: each costs memory, and what runs long runs in a sandbox.
+fn runtime(threads: usize) -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .max_blocking_threads(16)
+        .thread_stack_size(1 << 20)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::because("cannot start the runtime", &error))
+}
+
+async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
+    let watched = |error| Failure::because("cannot watch for signals", &error);
+    let mut signals = Signals::watch().map_err(watched)?;
+    let listener = listen(settings).await?;
+    let opened = parts::open(settings).await?;
+    let key = admin::ensure(&opened, &settings.data).await?;
+    let url = address::url(&listener)?;
+    let address = Address::tell(&settings.data, &url)?;
+    Banner { settings, opened: &opened, url: &url, key: key.as_ref() }.show(is_json);
+    let api = Api::new(opened.engine.clone(), settings.api.clone());
+    let ended = until_stopped(api, listener, opened, settings, &mut signals).await;
+    address.forget();
+    ended
+}
+
+async fn listen(settings: &Settings) -> Result<TcpListener, Failure> {
+    TcpListener::bind(settings.listen).await.map_err(|error| {
+        let is_taken = error.kind() == std::io::ErrorKind::AddrInUse;
+        let failure = Failure::because(format!("cannot listen on {}", settings.listen), &error);
+        match is_taken {
+            true => failure.hint("choose another port: ringfence serve --listen 127.0.0.1:0"),
+            false => failure,
+        }
+    })
+}
+
+/// Serves until a signal comes, then ends in good order, or at once after a second one.
+async fn until_stopped(
+    api: Api,
+    listener: TcpListener,
+    opened: Opened,
+    settings: &Settings,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let stop = Stop::default();
+    let serving = api.serve(listener, stop.asked());
+    tokio::pin!(serving);
+    tokio::select! {
+        ended = &mut serving => {
+            ended.map_err(|error| Failure::because("the server cannot go on", &error))?;
+        }
+        signal = signals.first() => tracing::info!(signal, "stopping"),
+    }
+    stop.ask();
+    let ending = async {
+        // Calls that somebody waits for may end while the door still answers.
+        let (served, ()) = tokio::join!(serving, opened.engine.stop(settings.stop_grace));
+        opened.close().await;
+        served
+    };
+    tokio::select! {
+        served = ending => {
+            served.map_err(|error| Failure::because("the server did not end well", &error))?;
+            Ok(exit::DONE)
+        }
+        signal = signals.first() => {
+            tracing::warn!("stopped at once, as asked twice");
+            Ok(exit::of_signal(signal))
+        }
+    }
+}

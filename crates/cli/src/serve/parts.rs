@@ -1,0 +1,134 @@
+//! Picks the backends and puts the engine together.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use ringfence_bus::{Options as BusOptions, SqliteBus};
+use ringfence_egress::Fetcher;
+use ringfence_engine::{Engine, Parts, builtin_tools};
+use ringfence_policy::{Bundle, Rego};
+use ringfence_registry::{Config as RegistryConfig, Registry};
+use ringfence_sandbox::{Config as SandboxConfig, Native, Root};
+use ringfence_sqlite::{Db, Options as DbOptions};
+use ringfence_store::SqliteStore;
+use ringfence_types::{Clock, Digest};
+use tokio::task::JoinHandle;
+
+use super::{SystemClock, embedded::SKILLS, stop::Stop};
+use crate::{failure::Failure, settings::Settings};
+
+/// Everything that is open.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) engine: Engine,
+    /// Of the rules in force.
+    pub(super) policy: Digest,
+    db: Db,
+    bus: SqliteBus,
+    sandbox: Native,
+    /// Looks for changed skills until told to stop.
+    watcher: JoinHandle<()>,
+    watching: Stop,
+}
+
+/// Opens everything. What is slow and needed by nobody yet goes on in the background.
+pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
+    let sandbox = sandbox(settings);
+    let policy = policy(settings.policy.as_deref())?;
+    let fetcher = Fetcher::system(settings.egress.clone());
+    if let Err(error) = &fetcher {
+        // One tool goes without; the rest of the server has no use for certificates.
+        let hint = "install the authorities of your system: apt install ca-certificates";
+        tracing::warn!(%error, hint, "`http_fetch` cannot work");
+    }
+    let registry = registry(settings)?;
+    let db = database(&settings.data)?;
+    let store = SqliteStore::open(db.clone(), &settings.data.join("blobs")).await;
+    let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let bus = SqliteBus::open(db.clone(), BusOptions::default(), clock.clone()).await;
+    let bus = bus.map_err(|error| Failure::because("cannot open the queue", &error))?;
+    let revision = ringfence_policy::Engine::revision(&policy);
+    let parts = Parts {
+        store: Arc::new(store),
+        bus: Arc::new(bus.clone()),
+        policy: Arc::new(policy),
+        registry: registry.clone(),
+        sandbox: sandbox.clone(),
+        fetcher,
+        clock,
+        settings: settings.calls.clone(),
+    };
+    let engine = Engine::start(parts).await;
+    let engine = engine.map_err(|error| Failure::because("cannot start the engine", &error))?;
+    let watching = Stop::default();
+    let asked = watching.asked();
+    let watcher = tokio::spawn(async move { registry.watch(asked).await });
+    Ok(Opened { engine, policy: revision, db, bus, sandbox, watcher, watching })
+}
+
+fn sandbox(settings: &Settings) -> Native {
+    let wanted = &settings.sandbox;
+    let pools = Some(wanted.pools.clone());
+    let config = SandboxConfig { most_sandboxes: wanted.most, pools, ..SandboxConfig::service() };
+    let sandbox = Native::open(config);
+    for language in &wanted.prepare {
+        sandbox.prepare(&Root::Host, *language);
+    }
+    sandbox
+}
+
+fn policy(folder: Option<&Path>) -> Result<Rego, Failure> {
+    let bundle = match folder {
+        Some(folder) => Bundle::from_folder(folder),
+        None => Ok(Bundle::built_in()),
+    };
+    let loaded = bundle.and_then(|bundle| Rego::load(&bundle));
+    loaded.map_err(|invalid| {
+        let problems = invalid.0.iter().map(ToString::to_string).collect();
+        let place = folder.map_or("built-in".to_owned(), |folder| folder.display().to_string());
+        Failure::listing(format!("the policy `{place}` cannot be used"), problems)
+    })
+}
+
+fn registry(settings: &Settings) -> Result<Registry, Failure> {
+    let config = RegistryConfig {
+        builtins: builtin_tools(SystemClock.now()),
+        folders: settings.skills.clone(),
+        embedded: SKILLS.to_vec(),
+        uploads: settings.data.join("skills"),
+        clock: Arc::new(SystemClock),
+    };
+    Registry::open(config).map_err(|error| Failure::of(&error))
+}
+
+fn database(data: &Path) -> Result<Db, Failure> {
+    // Small caches: the kernel's own cache of the file is close behind, and shared.
+    let options =
+        DbOptions { writer_cache_kib: 4 << 10, reader_cache_kib: 1 << 10, ..DbOptions::default() };
+    Db::open(&data.join("ringfence.db"), &options).map_err(|error| {
+        let is_taken = matches!(error, ringfence_sqlite::Error::InUse(_));
+        let failure = Failure::because("cannot open the database", &error);
+        match is_taken {
+            true => failure.hint("end the other server, or choose another directory with --data"),
+            false => failure,
+        }
+    })
+}
+
+/// A watcher looks at folders; one that hangs there is not waited for longer.
+const WATCHER_GRACE: Duration = Duration::from_secs(1);
+
+impl Opened {
+    /// Closes everything that is under the engine, which has stopped.
+    pub(super) async fn close(self) {
+        self.watching.ask();
+        // What it looked for is nobody's concern any more, so neither is how it ended.
+        let _ = tokio::time::timeout(WATCHER_GRACE, self.watcher).await;
+        drop(self.engine);
+        self.sandbox.close().await;
+        self.bus.close();
+        let db = self.db.clone();
+        // Joins the threads of the database.
+        let _ = tokio::task::spawn_blocking(move || db.close()).await;
+    }
+}

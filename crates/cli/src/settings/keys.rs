@@ -1,0 +1,150 @@
+//! Every setting there is: name, meaning, default, and older names of its variable.
+
+/// One setting.
+#[derive(Debug, Clone)]
+pub(super) struct Key {
+    /// In the file; a dot is a table.
+    pub(super) name: &'static str,
+    /// For people.
+    pub(super) about: &'static str,
+    /// When nobody says otherwise.
+    pub(super) default: Vec<String>,
+    /// Takes several values.
+    pub(super) is_list: bool,
+}
+
+impl Key {
+    /// Its variable.
+    pub(super) fn variable(&self) -> String {
+        variable(self.name)
+    }
+}
+
+/// The variable of a setting.
+pub(super) fn variable(name: &str) -> String {
+    format!("RINGFENCE_{}", name.replace('.', "_").to_ascii_uppercase())
+}
+
+/// What defaults depend on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Host {
+    pub(super) processors: usize,
+}
+
+impl Host {
+    pub(super) fn this() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { processors }
+    }
+}
+
+/// Variables of the services that Ringfence replaces, as far as they mean something here. The
+/// host and port of [`HOST`] and [`PORT`] are one setting and handled apart.
+pub(super) const OLDER: &[(&str, &str)] = &[
+    ("CODE_EXEC_SKILLS_DIRECTORY", "skills"),
+    ("CODE_EXEC_LOG_LEVEL", "log.level"),
+    ("CODE_EXEC_MAX_EXECUTION_TIME", "calls.longest"),
+    ("TOOL_EXECUTOR_TIMEOUT", "calls.longest"),
+    ("TOOL_EXECUTOR_MAX_CONCURRENT", "calls.running"),
+];
+
+/// Half of `listen`.
+pub(super) const HOST: &str = "CODE_EXEC_HOST";
+/// The other half.
+pub(super) const PORT: &str = "CODE_EXEC_PORT";
+
+/// Variables of ours that are not settings of the server.
+pub(super) const OTHERS: &[&str] = &["RINGFENCE_CONFIG", "RINGFENCE_KEY", "RINGFENCE_URL"];
+
+/// All settings, in the order in which people read them.
+pub(super) fn all(host: Host) -> Vec<Key> {
+    let calls = ringfence_engine::Settings::for_processors(host.processors, "work".into());
+    let one = |name, about, default: String| {
+        let default = if default.is_empty() { Vec::new() } else { vec![default] };
+        Key { name, about, default, is_list: false }
+    };
+    let many = |name, about, default: &[&str]| Key {
+        name,
+        about,
+        default: default.iter().map(|&text| text.to_owned()).collect(),
+        is_list: true,
+    };
+    vec![
+        one("data", "Where everything that lasts is kept", String::new()),
+        one("listen", "Address and port to listen on", "127.0.0.1:7420".into()),
+        one(
+            "insecure_allow_remote",
+            "Listen beyond loopback although nothing is encrypted",
+            "false".into(),
+        ),
+        many("skills", "Folders of skill folders", &[]),
+        one("policy", "Folder of Rego rules instead of the built-in ones", String::new()),
+        one(
+            "log.level",
+            "A level, or directives such as info,ringfence_engine=debug",
+            "info".into(),
+        ),
+        one("log.format", "text or json", "text".into()),
+        one("threads", "Threads that serve", host.processors.clamp(2, 4).to_string()),
+        one("stop_grace", "How long calls may go on after a request to stop", "10s".into()),
+        one("calls.running", "Calls in sandboxes at one time", calls.running.to_string()),
+        one(
+            "calls.running_per_tenant",
+            "Of these, of one tenant; at most three quarters without it",
+            String::new(),
+        ),
+        one("calls.waiting", "Calls waiting for a sandbox", calls.waiting.to_string()),
+        one(
+            "calls.waiting_per_tenant",
+            "Of these, of one tenant",
+            calls.waiting_per_tenant.to_string(),
+        ),
+        one("calls.longest", "No call runs longer, whatever its tool says", "1h".into()),
+        one("sandbox.most", "Sandboxes at one time, idle ones included", "1024".into()),
+        many("sandbox.prepare", "Languages prepared before anybody asks", &["python"]),
+        one("sandbox.pool_least", "Idle interpreters kept per language", "2".into()),
+        one("sandbox.pool_memory", "Memory of all idle ones of a language", "256M".into()),
+        one("api.max_body", "Largest body of a request", "4M".into()),
+        one("api.max_upload", "Largest skill or file that is sent", "32M".into()),
+        one("api.request_timeout", "How long a client may take to send", "30s".into()),
+        one("api.default_wait", "How long a request waits for its call", "30s".into()),
+        one("api.max_wait", "How long it may wait if it asks to", "5m".into()),
+        one("api.max_connections", "Connections at one time", "2048".into()),
+        one("api.max_streams", "Event streams at one time", "512".into()),
+        one(
+            "api.rate_per_second",
+            "Requests of one key per second; 0 is any number",
+            "20000".into(),
+        ),
+        one("api.rate_burst", "Requests of one key at once", "20000".into()),
+        one("api.open_metrics", "Whether /metrics needs no key", "false".into()),
+        many("api.allowed_hosts", "Names beside loopback ones by which it may be called", &[]),
+        many("egress.allow_private", "Internal services that tools may fetch from", &[]),
+        one("egress.longest_timeout", "No fetch takes longer", "60s".into()),
+        one("egress.largest_body", "No fetched body is larger", "16M".into()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_settings_share_a_name_or_a_variable() {
+        let keys = all(Host { processors: 2 });
+        let mut variables: Vec<_> = keys.iter().map(Key::variable).collect();
+        variables.extend(OTHERS.iter().map(|&name| name.to_owned()));
+        let count = variables.len();
+        variables.sort();
+        variables.dedup();
+        assert_eq!(variables.len(), count);
+    }
+
+    #[test]
+    fn older_names_mean_settings_that_exist() {
+        let keys = all(Host { processors: 2 });
+        for (variable, name) in OLDER {
+            assert!(keys.iter().any(|key| key.name == *name), "{variable}");
+        }
+    }
+}

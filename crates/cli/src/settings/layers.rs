@@ -1,0 +1,107 @@
+//! Values as text, each with the place it came from; a later layer covers an earlier one.
+
+use std::path::{Path, PathBuf};
+
+use super::keys::{self, Host, Key};
+use crate::cli::SettingsArgs;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    Default,
+    File(PathBuf),
+    Variable(String),
+    Flag(&'static str),
+}
+
+impl Source {
+    /// In a few words, for people.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Default => "default".to_owned(),
+            Self::File(path) => path.display().to_string(),
+            Self::Variable(name) => name.clone(),
+            Self::Flag(name) => (*name).to_owned(),
+        }
+    }
+}
+
+/// A value and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Given {
+    /// One, several for a list, or none if there is no default.
+    pub(super) values: Vec<String>,
+    pub(super) source: Source,
+}
+
+/// All settings as they stand.
+#[derive(Debug)]
+pub(super) struct Layers {
+    rows: Vec<(Key, Given)>,
+}
+
+impl Layers {
+    pub(super) fn of_defaults(host: &Host) -> Self {
+        let row = |key: Key| {
+            let given = Given { values: key.default.clone(), source: Source::Default };
+            (key, given)
+        };
+        Self { rows: keys::all(*host).into_iter().map(row).collect() }
+    }
+
+    /// The data directory, which has a flag older than the settings, and its usual place.
+    pub(super) fn data(&mut self, flag: Option<&PathBuf>, usual: PathBuf) {
+        self.lay([("data", given(&usual, Source::Default))]);
+        self.lay(flag.map(|path| ("data", given(path, Source::Flag("--data")))));
+    }
+
+    /// Covers what is there.
+    pub(super) fn lay(&mut self, values: impl IntoIterator<Item = (&'static str, Given)>) {
+        for (name, value) in values {
+            if let Some((_, row)) = self.rows.iter_mut().find(|(key, _)| key.name == name) {
+                *row = value;
+            }
+        }
+    }
+
+    /// Covers everything with what the flags say.
+    pub(super) fn flags(&mut self, args: &SettingsArgs) {
+        let path = |path: &PathBuf, name| given(path, Source::Flag(name));
+        self.lay(args.data.data.as_ref().map(|data| ("data", path(data, "--data"))));
+        self.lay(args.policy.as_ref().map(|policy| ("policy", path(policy, "--policy"))));
+        let source = Source::Flag("--listen");
+        let listen = |text: &String| ("listen", Given { values: vec![text.clone()], source });
+        self.lay(args.listen.as_ref().map(listen));
+        if args.insecure_allow_remote {
+            let source = Source::Flag("--insecure-allow-remote");
+            self.lay([("insecure_allow_remote", Given { values: vec!["true".into()], source })]);
+        }
+        if !args.skills.is_empty() {
+            let values = args.skills.iter().map(|path| text(path)).collect();
+            self.lay([("skills", Given { values, source: Source::Flag("--skills") })]);
+        }
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&Key, &Given)> {
+        self.rows.iter().map(|(key, given)| (key, given))
+    }
+
+    /// The value of a setting; each name in our code is one of the table's.
+    pub(super) fn get(&self, name: &str) -> &Given {
+        let row = self.rows.iter().find(|(key, _)| key.name == name);
+        &row.expect("a name of the table, as a test checks").1
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.get(name).values.first().map(PathBuf::from).unwrap_or_default()
+    }
+}
+
+fn given(path: &Path, source: Source) -> Given {
+    Given { values: vec![text(path)], source }
+}
+
+/// A path that is not UTF-8 keeps what can be shown; opening it then says that it is missing.
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,104 @@
+//! What the operator decides: flags over environment over file over defaults.
+//!
+//! Every setting is declared once, in [`keys`], with its meaning and its default. The layers are
+//! merged as text, then read into types in one go, so that all problems are told at once, each with
+//! the place it came from.
+
+mod environment;
+mod file;
+mod keys;
+mod layers;
+mod nearest;
+mod read;
+mod show;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use ringfence_api::ApiConfig;
+use ringfence_egress as egress;
+use ringfence_engine as engine;
+use ringfence_sandbox::{Language, PoolConfig};
+
+pub(crate) use self::show::config;
+use self::{keys::Host, layers::Layers};
+use crate::{cli::SettingsArgs, config as places, failure::Failure, problems::Problems};
+
+/// Everything a server is made of, complete and checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Where everything that lasts is.
+    pub(crate) data: PathBuf,
+    /// Where to listen.
+    pub(crate) listen: SocketAddr,
+    /// Whether others than this machine may reach a door without encryption.
+    pub(crate) insecure_allow_remote: bool,
+    /// Folders of skill folders.
+    pub(crate) skills: Vec<PathBuf>,
+    /// A folder of rules instead of the built-in ones.
+    pub(crate) policy: Option<PathBuf>,
+    /// What is logged, and how.
+    pub(crate) log: Log,
+    /// Threads that serve.
+    pub(crate) threads: usize,
+    /// How long calls may go on after the server was told to stop.
+    pub(crate) stop_grace: Duration,
+    /// Bounds of the engine.
+    pub(crate) calls: engine::Settings,
+    /// Sandboxes.
+    pub(crate) sandbox: Sandbox,
+    /// Bounds of the door.
+    pub(crate) api: ApiConfig,
+    /// What tools may fetch.
+    pub(crate) egress: egress::Options,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Log {
+    /// A level, or directives such as `info,ringfence_engine=debug`.
+    pub(crate) level: String,
+    /// One object per line instead of text.
+    pub(crate) is_json: bool,
+}
+
+/// Sandboxes of a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Sandbox {
+    /// At one time.
+    pub(crate) most: usize,
+    /// Interpreters prepared ahead.
+    pub(crate) pools: PoolConfig,
+    /// Those prepared before anybody asks.
+    pub(crate) prepare: Vec<Language>,
+}
+
+impl Settings {
+    /// Reads all layers, or says everything that is wrong with them.
+    pub(crate) fn load(args: &SettingsArgs) -> Result<Self, Failure> {
+        let mut problems = Problems::default();
+        let layers = layers(args, &mut problems);
+        let settings = read::settings(&layers, &mut problems);
+        problems.hint("all settings and where each value comes from: ringfence config show");
+        problems.none()?;
+        settings.ok_or_else(|| Failure::new("settings could not be read"))
+    }
+}
+
+/// All layers, merged.
+fn layers(args: &SettingsArgs, problems: &mut Problems) -> Layers {
+    let host = Host::this();
+    let mut layers = Layers::of_defaults(&host);
+    layers.data(args.data.data.as_ref(), places::usual_data_dir());
+    let variables = places::variables();
+    let from_environment = environment::read(&variables, problems);
+    let file = environment::config_file(args.config.as_ref(), &variables, problems);
+    // The data directory may be named by flag or variable only: the file is found through it.
+    let data = from_environment.iter().find(|(name, _)| *name == "data");
+    layers.lay(data.cloned());
+    layers.flags(args);
+    let file = file::find(file, &layers.path("data"));
+    layers.lay(file::read(file.as_ref(), problems));
+    layers.lay(from_environment);
+    layers.flags(args);
+    layers
+}

@@ -1,0 +1,257 @@
+//! From text to types, every problem named with the place its value came from.
+
+use std::{fmt::Display, path::PathBuf, str::FromStr, time::Duration};
+
+use ringfence_api::{ApiConfig, Rate};
+use ringfence_egress as egress;
+use ringfence_engine as engine;
+use ringfence_sandbox::{Language, PoolConfig};
+use ringfence_types::{Bytes, parse_duration};
+
+use super::{Log, Sandbox, Settings, layers::Layers};
+use crate::problems::Problems;
+
+/// All of them; `None` only if a problem was added.
+pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Settings> {
+    let mut read = Reader { layers, problems };
+    let data = std::path::absolute(layers.path("data")).unwrap_or_else(|_| layers.path("data"));
+    let (listen, insecure) = (read.listen(), read.truth("insecure_allow_remote"));
+    let (log, threads) = (read.log(), read.count("threads", 1, 256));
+    let stop_grace = read.time("stop_grace");
+    let calls = read.calls(data.join("work"));
+    let (sandbox, api, egress) = (read.sandbox(), read.api(), read.egress());
+    let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
+    Some(Settings {
+        data,
+        listen: listen?,
+        insecure_allow_remote: insecure?,
+        skills,
+        policy: layers.get("policy").values.first().map(PathBuf::from),
+        log: log?,
+        threads: threads?,
+        stop_grace: stop_grace?,
+        calls: calls?,
+        sandbox: sandbox?,
+        api: ApiConfig { grace: stop_grace?, ..api? },
+        egress: egress?,
+    })
+}
+
+struct Reader<'a> {
+    layers: &'a Layers,
+    problems: &'a mut Problems,
+}
+
+impl Reader<'_> {
+    fn listen(&mut self) -> Option<std::net::SocketAddr> {
+        self.one("listen", |text| {
+            // A name may stand for this machine; any other would need a lookup.
+            let text = text
+                .strip_prefix("localhost")
+                .map(|port| format!("127.0.0.1{port}"))
+                .unwrap_or_else(|| text.to_owned());
+            text.parse().map_err(|_| {
+                format!("`{text}` is not an address and port such as 127.0.0.1:7420 or [::1]:7420")
+            })
+        })
+    }
+
+    fn log(&mut self) -> Option<Log> {
+        let level = self.one("log.level", |text| {
+            let parsed = tracing_subscriber::EnvFilter::try_new(text);
+            parsed.map(|_| text.to_owned()).map_err(|_| {
+                format!("`{text}` is not a level: one of error, warn, info, debug, trace")
+            })
+        });
+        let is_json = self.one("log.format", |text| match text {
+            "text" => Ok(false),
+            "json" => Ok(true),
+            other => Err(format!("`{other}` is neither text nor json")),
+        });
+        Some(Log { level: level?, is_json: is_json? })
+    }
+
+    fn calls(&mut self, work: PathBuf) -> Option<engine::Settings> {
+        let running = self.count("calls.running", 1, 100_000);
+        let per_tenant = match self.layers.get("calls.running_per_tenant").values.is_empty() {
+            true => running.map(|running| (running * 3 / 4).max(1)),
+            false => self.count("calls.running_per_tenant", 1, 100_000),
+        };
+        let waiting = self.count("calls.waiting", 0, 1_000_000);
+        let waiting_per_tenant = self.count("calls.waiting_per_tenant", 0, 1_000_000);
+        let longest = self.time("calls.longest");
+        Some(engine::Settings {
+            running: running?,
+            running_per_tenant: per_tenant?,
+            waiting: waiting?,
+            waiting_per_tenant: waiting_per_tenant?,
+            longest: longest?,
+            work,
+        })
+    }
+
+    fn sandbox(&mut self) -> Option<Sandbox> {
+        let most = self.count("sandbox.most", 1, 100_000);
+        let least = self.count("sandbox.pool_least", 0, 1_000);
+        let memory = self.size("sandbox.pool_memory");
+        let prepare = self.many("sandbox.prepare", |text| match text {
+            "python" => Ok(Language::Python),
+            "javascript" => Ok(Language::Javascript),
+            other => Err(format!("`{other}` is neither python nor javascript")),
+        });
+        let pools = PoolConfig { memory: memory?, least: least?, ..PoolConfig::default() };
+        Some(Sandbox { most: most?, pools, prepare: prepare? })
+    }
+
+    fn api(&mut self) -> Option<ApiConfig> {
+        let largest = u32::MAX as usize;
+        let max_body = self.size("api.max_body").map(as_usize);
+        let max_upload = self.size("api.max_upload").map(as_usize);
+        let (request, wait) = (self.time("api.request_timeout"), self.time("api.default_wait"));
+        let max_wait = self.time("api.max_wait");
+        let connections = self.count("api.max_connections", 1, largest);
+        let streams = self.count("api.max_streams", 1, largest);
+        let (rate, open_metrics) = (self.rate(), self.truth("api.open_metrics"));
+        let allowed_hosts = self.layers.get("api.allowed_hosts").values.clone();
+        Some(ApiConfig {
+            max_body: max_body?,
+            max_upload: max_upload?,
+            request_timeout: request?,
+            default_wait: wait?,
+            max_wait: max_wait?,
+            max_connections: connections?,
+            max_streams: streams?,
+            rate: rate?,
+            open_metrics: open_metrics?,
+            allowed_hosts,
+            ..ApiConfig::default()
+        })
+    }
+
+    fn rate(&mut self) -> Option<Option<Rate>> {
+        let per_second = self.count("api.rate_per_second", 0, 10_000_000);
+        let burst = self.count("api.rate_burst", 1, 10_000_000);
+        let (per_second, burst) = (per_second? as u32, burst? as u32);
+        Some((per_second > 0).then_some(Rate { per_second, burst }))
+    }
+
+    fn egress(&mut self) -> Option<egress::Options> {
+        let allow_private = self.many("egress.allow_private", parsed);
+        let longest_timeout = self.time("egress.longest_timeout");
+        let largest_body = self.size("egress.largest_body");
+        Some(egress::Options {
+            allow_private: allow_private?,
+            longest_timeout: longest_timeout?,
+            largest_body: largest_body?,
+            ..egress::Options::default()
+        })
+    }
+}
+
+/// Bodies are held in memory, so one that needs more than an address can say is no body.
+fn as_usize(bytes: Bytes) -> usize {
+    usize::try_from(bytes.0).unwrap_or(usize::MAX)
+}
+
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+impl Reader<'_> {
+    fn one<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let given = self.layers.get(name);
+        let value = match given.values.as_slice() {
+            [value] => parse(value),
+            _ => Err("one value is wanted".to_owned()),
+        };
+        let source = given.source.words();
+        self.problems.keep(value.map_err(|error| format!("{name} (from {source}): {error}")))
+    }
+
+    fn many<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<Vec<T>> {
+        let given = self.layers.get(name);
+        let source = given.source.words();
+        let values = given.values.iter().map(|text| {
+            let value = parse(text).map_err(|error| format!("{name} (from {source}): {error}"));
+            self.problems.keep(value)
+        });
+        // Collected before it is judged, so that every problem is told.
+        values.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn truth(&mut self, name: &str) -> Option<bool> {
+        self.one(name, |text| match text {
+            "true" | "1" | "yes" => Ok(true),
+            "false" | "0" | "no" => Ok(false),
+            other => Err(format!("`{other}` is neither true nor false")),
+        })
+    }
+
+    fn count(&mut self, name: &str, least: usize, most: usize) -> Option<usize> {
+        self.one(name, |text| {
+            let count = text.parse().ok().filter(|count| (least..=most).contains(count));
+            count.ok_or_else(|| format!("`{text}` is not a number from {least} to {most}"))
+        })
+    }
+
+    fn time(&mut self, name: &str) -> Option<Duration> {
+        self.one(name, |text| parse_duration(text).map_err(|error| error.to_string()))
+    }
+
+    fn size(&mut self, name: &str) -> Option<Bytes> {
+        self.one(name, parsed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{
+        keys::Host,
+        layers::{Given, Source},
+    };
+
+    fn with(values: &[(&'static str, &str)]) -> (Option<Settings>, Option<String>) {
+        let mut layers = Layers::of_defaults(&Host { processors: 2 });
+        layers.data(None, "/data".into());
+        for (name, value) in values {
+            let source = Source::Variable("X".to_owned());
+            layers.lay([(*name, Given { values: vec![(*value).to_owned()], source })]);
+        }
+        let mut problems = Problems::default();
+        let settings = settings(&layers, &mut problems);
+        (settings, problems.none().err().map(|failure| failure.text()))
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_parts() {
+        let (settings, problems) = with(&[]);
+        assert_eq!(problems, None);
+        let settings = settings.unwrap();
+        assert_eq!(format!("{:?}", settings.api), format!("{:?}", ApiConfig::default()));
+        let usual = engine::Settings::for_processors(2, "/data/work".into());
+        assert_eq!(format!("{:?}", settings.calls), format!("{usual:?}"));
+        let (given, usual) = (settings.egress, egress::Options::default());
+        assert_eq!(format!("{given:?}"), format!("{usual:?}"));
+        assert_eq!(format!("{:?}", settings.sandbox.pools), format!("{:?}", PoolConfig::default()));
+    }
+
+    #[test]
+    fn all_wrong_values_are_named_at_once_with_their_place() {
+        let (settings, problems) = with(&[
+            ("listen", "everywhere"),
+            ("threads", "0"),
+            ("log.format", "xml"),
+            ("calls.longest", "5 parsecs"),
+            ("sandbox.prepare", "cobol"),
+        ]);
+        assert!(settings.is_none());
+        let told = "error: 5 problems with the request\n  \
+            listen (from X): `everywhere` is not an address and port such as 127.0.0.1:7420 or [::1]:7420\n  \
+            log.format (from X): `xml` is neither text nor json\n  \
+            threads (from X): `0` is not a number from 1 to 256\n  \
+            calls.longest (from X): `5 parsecs` is not a duration such as 500ms or 5s\n  \
+            sandbox.prepare (from X): `cobol` is neither python nor javascript\n";
+        assert_eq!(problems.as_deref(), Some(told));
+    }
+}

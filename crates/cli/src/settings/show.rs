@@ -1,0 +1,53 @@
+//! `ringfence config show`: every setting, its value, and where that came from.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::{
+    keys::Key,
+    layers as read_layers,
+    layers::{Given, Layers},
+    read,
+};
+use crate::{cli::ConfigCommand, exit, failure::Failure, print, problems::Problems, table::Table};
+
+pub(crate) fn config(command: &ConfigCommand) -> Result<ExitCode, Failure> {
+    let ConfigCommand::Show { json, settings } = command;
+    let mut problems = Problems::default();
+    let layers = read_layers(settings, &mut problems);
+    read::settings(&layers, &mut problems);
+    match json {
+        true => layers.rows().for_each(|(key, given)| print::line(&object(key, given).to_string())),
+        false => print::data(table(&layers).as_bytes()),
+    }
+    // What is wrong is told after what is there: the table is how one finds it.
+    problems.none().map_err(|failure| failure.in_json(*json))?;
+    Ok(ExitCode::from(exit::DONE))
+}
+
+fn object(key: &Key, given: &Given) -> Value {
+    let value = match (key.is_list, given.values.first()) {
+        (true, _) => json!(given.values),
+        (false, value) => json!(value),
+    };
+    json!({
+        "name": key.name,
+        "value": value,
+        "source": given.source.words(),
+        "variable": key.variable(),
+        "about": key.about,
+    })
+}
+
+fn table(layers: &Layers) -> String {
+    let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
+    for (key, given) in layers.rows() {
+        let value = match given.values.is_empty() {
+            true => "-".to_owned(),
+            false => given.values.join(", "),
+        };
+        table.row([key.name.to_owned(), value, given.source.words()]);
+    }
+    table.text()
+}

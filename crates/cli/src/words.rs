@@ -1,0 +1,37 @@
+//! What a program itself could not say: why it was stopped, and what of its output is missing.
+
+use std::fmt::Write;
+
+use ringfence_sandbox::{Hint, Report};
+use ringfence_types::{Hit, Outcome};
+
+/// Everything there is to say beside the output, for people.
+pub(crate) fn of(report: &Report, undelivered: u64) -> String {
+    let mut text = String::new();
+    if undelivered > 0 {
+        let _ = writeln!(
+            text,
+            "warning: up to {undelivered} bytes of output were not delivered: the program's time was \
+             over and nobody read on"
+        );
+    }
+    if let Outcome::OverLimit(hit) = &report.outcome {
+        add_limit(&mut text, hit);
+    }
+    report.hints.iter().for_each(|hint| add_hint(&mut text, hint));
+    text
+}
+
+fn add_limit(text: &mut String, hit: &Hit) {
+    let name = serde_json::to_value(hit.limit).unwrap_or_default();
+    let name = name.as_str().unwrap_or_default().replace('_', " ");
+    let _ = writeln!(text, "error: the program met its {name} limit of {}", hit.allowed);
+    for evidence in &hit.evidence {
+        let _ = writeln!(text, "  {}: {}", evidence.source, evidence.value);
+    }
+    let _ = writeln!(text, "hint: {}", hit.hint);
+}
+
+fn add_hint(text: &mut String, Hint { words, hint, .. }: &Hint) {
+    let _ = writeln!(text, "hint: the program's own words mention `{words}`; {hint}");
+}

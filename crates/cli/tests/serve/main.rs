@@ -1,0 +1,12 @@
+//! A real server on a free port, used as people and programs use it, stopped and killed.
+
+mod calls;
+mod cancels;
+mod keys;
+mod kills;
+mod remains;
+mod settings;
+mod skills;
+mod starts;
+mod support;
+mod wire;

@@ -1,0 +1,79 @@
+//! Settings from flags, environment and file.
+
+use serde_json::Value;
+
+use crate::support::{Place, command, ran, shown};
+
+#[test]
+fn all_problems_of_all_places_are_named_at_once() {
+    let place = Place::new();
+    std::fs::create_dir(place.data()).unwrap();
+    let file = place.data().join("ringfence.toml");
+    std::fs::write(&file, "lisen = \"x\"\n[calls]\nrunning = 0\n").unwrap();
+    let data = shown(&place.data());
+    let mut serve = command(&["serve", "--data", &data, "--listen", "everywhere"]);
+    let told = ran(serve.env("RINGFENCE_LOG_LEVLE", "x").env("RINGFENCE_STOP_GRACE", "soon"));
+    told.failed(
+        2,
+        &[
+            "error: 5 problems",
+            "`lisen` is no setting; did you mean `listen`?",
+            "calls.running (from ",
+            "RINGFENCE_LOG_LEVLE means nothing; did you mean RINGFENCE_LOG_LEVEL?",
+            "stop_grace (from RINGFENCE_STOP_GRACE): `soon`",
+            "listen (from --listen): `everywhere`",
+            "hint: ",
+        ],
+    );
+}
+
+#[test]
+fn a_flag_covers_a_variable_which_covers_the_file_which_covers_the_default() {
+    let place = Place::new();
+    let file = place.path("own.toml");
+    std::fs::write(&file, "listen = \"127.0.0.1:1\"\nthreads = 3\n[log]\nlevel = \"warn\"\n")
+        .unwrap();
+    let (data, file) = (shown(&place.data()), shown(&file));
+    let mut show = command(&["config", "show", "--json", "--data", &data, "--config", &file]);
+    show.args(["--listen", "127.0.0.1:3"]);
+    show.env("RINGFENCE_LISTEN", "127.0.0.1:2").env("RINGFENCE_THREADS", "4");
+    show.env("TOOL_EXECUTOR_TIMEOUT", "60");
+    let shown = ran(&mut show).worked().stdout;
+    let rows: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str| {
+        let row = rows.iter().find(|row| row["name"] == name).expect("it is listed");
+        let text = |field: &str| row[field].as_str().unwrap_or_default().to_owned();
+        (text("value"), text("source"))
+    };
+    let pair = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+    assert_eq!(of("listen"), pair("127.0.0.1:3", "--listen"));
+    assert_eq!(of("threads"), pair("4", "RINGFENCE_THREADS"));
+    assert_eq!(of("log.level"), pair("warn", &file));
+    assert_eq!(of("calls.longest"), pair("60", "TOOL_EXECUTOR_TIMEOUT"));
+    assert_eq!(of("log.format"), pair("text", "default"));
+    assert_eq!(of("data"), pair(&data, "--data"));
+}
+
+#[test]
+fn the_reference_names_every_setting_and_every_older_variable() {
+    let reference = include_str!("../../../../docs/configuration.md");
+    let shown = ran(&mut command(&["config", "show", "--json"])).worked().stdout;
+    for line in shown.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let name = row["name"].as_str().expect("a name");
+        let about = row["about"].as_str().expect("a meaning");
+        let told = format!("| `{name}` | {about} |");
+        assert!(reference.contains(&told), "{told}");
+    }
+    for older in [
+        "CODE_EXEC_HOST",
+        "CODE_EXEC_PORT",
+        "CODE_EXEC_SKILLS_DIRECTORY",
+        "CODE_EXEC_LOG_LEVEL",
+        "CODE_EXEC_MAX_EXECUTION_TIME",
+        "TOOL_EXECUTOR_TIMEOUT",
+        "TOOL_EXECUTOR_MAX_CONCURRENT",
+    ] {
+        assert!(reference.contains(&format!("| `{older}` |")), "{older}");
+    }
+}

@@ -1,0 +1,62 @@
+//! `code_execute`: the caller's own code, in a sandbox of its own.
+
+use std::sync::Arc;
+
+use ringfence_policy::Permit;
+use ringfence_registry::Entry;
+use ringfence_sandbox::{Language, Program, Report, Request};
+use ringfence_types::{Json, Produced, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::text;
+use crate::{
+    dispatch::{Started, failed, sandboxed},
+    journey::Journey,
+    validate,
+};
+
+/// Runs the code as a main program and gives its plain names: a value that is no JSON as its repr.
+const PYTHON: &str = include_str!("code_execute.py");
+
+pub(super) async fn start(
+    journey: &Journey,
+    entry: &Arc<Entry>,
+    permit: Permit,
+    started_at: Timestamp,
+    args: &Value,
+) -> Started {
+    let code = text(args, "code").to_owned();
+    let program = match args.get("language").and_then(Value::as_str) {
+        Some("javascript") => plain(Language::Javascript, code),
+        Some("bash") => plain(Language::Bash, code),
+        _ => Program::Call {
+            language: Language::Python,
+            code: PYTHON.to_owned(),
+            function: Some("execute".to_owned()),
+            args: Map::from_iter([("code".to_owned(), Value::String(code))]),
+        },
+    };
+    let tool = entry.clone();
+    let reading = Box::new(move |report: &Report| match result(report) {
+        Ok(result) => validate::output(&tool, result),
+        Err(error) => Produced::Error(error),
+    });
+    let request = Request { limits: entry.tool.limits.clone(), ..Request::new(program) };
+    sandboxed(journey, permit, request, reading, started_at).await
+}
+
+fn plain(language: Language, code: String) -> Program {
+    Program::Code { language, code, args: Vec::new() }
+}
+
+fn result(report: &Report) -> Result<Json, ringfence_types::CallError> {
+    if report.exit_code != Some(0) {
+        return Err(failed("code_failed", "the code failed", report));
+    }
+    let stdout = String::from_utf8_lossy(&report.stdout.kept()).into_owned();
+    // The result channel belongs to the code, which may have closed it or written nonsense.
+    let locals = Json::parse(&report.result).ok().filter(Json::is_object);
+    let locals = locals.map_or_else(|| json!({}), |locals| locals.to_value());
+    Json::of(&json!({"stdout": stdout, "locals": locals}))
+        .map_err(|problem| super::error("output_invalid", &problem))
+}

@@ -1,0 +1,33 @@
+//! `http_fetch`: one page, through the vetted way out.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ringfence_egress::{Request, Target};
+use serde_json::{Value, json};
+
+use super::{Given, error, text};
+use crate::journey::Journey;
+
+pub(super) async fn run(journey: &Journey, args: &Value) -> Given {
+    let invalid = || error("url_invalid", &"Valid 'url' argument required");
+    let url = Target::parse(text(args, "url")).map_err(|_| invalid())?;
+    let timeout = args.get("timeout").and_then(Value::as_f64).unwrap_or(10.0);
+    // The fetcher has its own upper bound; nobody waits for longer than a day for a number.
+    let timeout = Duration::from_secs_f64(timeout.clamp(0.001, 86_400.0));
+    let request = Request { timeout, ..Request::get(url) };
+    let fetcher = &journey.inner.parts.fetcher;
+    let fetcher = fetcher.as_ref().map_err(|problem| error("fetch_unavailable", problem))?;
+    let response = fetcher.fetch(request).await;
+    let response = response.map_err(|failed| error(failed.code(), &failed))?;
+    let headers: BTreeMap<_, _> = response
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
+        .collect();
+    Ok(json!({
+        "url": response.url.to_string(),
+        "status_code": response.status,
+        "headers": headers,
+        "text": response.text(),
+    }))
+}

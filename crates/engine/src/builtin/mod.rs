@@ -1,0 +1,116 @@
+//! Tools that are part of the binary.
+//!
+//! Those that only look at their arguments run inline: there is nothing to confine. Code runs in a
+//! sandbox like any skill.
+
+mod canvas_append;
+mod catalogue;
+mod code_execute;
+mod echo;
+mod file_read;
+mod http_fetch;
+mod timestamp;
+
+use std::{sync::Arc, time::Duration};
+
+use ringfence_policy::Permit;
+use ringfence_registry::{Entry, Violation};
+use ringfence_types::{CallError, Json, Produced, Timestamp};
+use serde_json::Value;
+
+pub use self::catalogue::tools;
+use crate::{
+    dispatch::{Started, ended, without_program},
+    journey::Journey,
+    record::Ended,
+    validate,
+};
+
+/// What an inline tool gives.
+type Given = Result<Value, CallError>;
+
+/// Starts the built-in tool of the call.
+pub(crate) async fn start(
+    journey: &Journey,
+    entry: &Arc<Entry>,
+    permit: Permit,
+    started_at: Timestamp,
+) -> Started {
+    let end = |given| inline(journey, entry, started_at, given);
+    let args = journey.asked().args.to_value();
+    match journey.asked().tool.name.as_str() {
+        "echo" => end(echo::run(&args)),
+        "timestamp" => end(timestamp::run(&args, started_at)),
+        "file_read" => end(file_read::run(journey, &args).await),
+        "http_fetch" => end(http_fetch::run(journey, &args).await),
+        "canvas_append" => canvas(journey, entry, started_at, &args),
+        "code_execute" => code_execute::start(journey, entry, permit, started_at, &args).await,
+        other => {
+            let message = format!("there is no built-in tool `{other}`");
+            ended(crate::dispatch::failure("unknown_builtin", message, started_at))
+        }
+    }
+}
+
+/// The end of a tool that ran inline.
+fn inline(journey: &Journey, entry: &Entry, started_at: Timestamp, given: Given) -> Started {
+    ended(without_program(produced(entry, given), started_at, took(journey, started_at)))
+}
+
+fn canvas(journey: &Journey, entry: &Entry, started_at: Timestamp, args: &Value) -> Started {
+    let (given, event) = canvas_append::run(journey, args, started_at);
+    let mut end = without_program(produced(entry, given), started_at, took(journey, started_at));
+    if let Ended::Finished { session_events, finished, .. } = &mut end
+        && finished.is_success()
+    {
+        session_events.extend(event);
+    }
+    ended(end)
+}
+
+fn took(journey: &Journey, started_at: Timestamp) -> Duration {
+    journey.inner.parts.clock.now().since(started_at)
+}
+
+fn produced(entry: &Entry, given: Given) -> Produced {
+    let too_deep = || error("output_invalid", &"the result is nested too deep");
+    match given.and_then(|value| Json::from_value(&value).ok_or_else(too_deep)) {
+        Ok(result) => validate::output(entry, result),
+        Err(error) => Produced::Error(error),
+    }
+}
+
+fn error(code: &str, message: &dyn std::fmt::Display) -> CallError {
+    CallError { code: code.to_owned(), message: message.to_string(), details: None }
+}
+
+fn text<'a>(args: &'a Value, name: &str) -> &'a str {
+    args.get(name).and_then(Value::as_str).unwrap_or("")
+}
+
+/// How the tool itself has always complained about a missing or wrong argument.
+pub(crate) fn complaint(tool: &str, violations: &[Violation]) -> Option<&'static str> {
+    let about = |name: &str| {
+        let quoted = [format!("\"{name}\""), format!("'{name}'"), format!("`{name}`")];
+        violations.iter().any(|violation| {
+            let at_it = violation.pointer == format!("/{name}");
+            let missing = violation.keyword == "required"
+                && quoted.iter().any(|quoted| violation.message.contains(quoted));
+            at_it || missing
+        })
+    };
+    let known: &[(&str, &str)] = match tool {
+        "echo" => &[("text", "echo requires a 'text' field")],
+        "code_execute" => &[
+            ("language", "Only Python, JavaScript and Bash code execution is supported"),
+            ("code", "Provide source via 'code'"),
+        ],
+        "file_read" => &[("path", "'path' argument is required")],
+        "http_fetch" => &[("url", "Valid 'url' argument required")],
+        "canvas_append" => {
+            &[("session_id", "'session_id' is required"), ("content", "'content' is required")]
+        }
+        _ => &[],
+    };
+    known.iter().find(|(name, _)| about(name)).map(|(_, words)| *words)
+}

@@ -1,0 +1,31 @@
+//! `timestamp`: the time, in UTC, as `strftime` formats it.
+
+use jiff::{fmt::strtime, tz::TimeZone};
+use ringfence_types::Timestamp;
+use serde_json::{Value, json};
+
+use super::Given;
+
+const USUAL: &str = "%Y-%m-%dT%H:%M:%SZ";
+
+pub(super) fn run(args: &Value, now: Timestamp) -> Given {
+    let format = args.get("format").and_then(Value::as_str).unwrap_or(USUAL);
+    let now = now.to_jiff().to_zoned(TimeZone::UTC);
+    // A format that makes no sense has always been answered with the usual one.
+    let message = strtime::format(format, &now).or_else(|_| strtime::format(USUAL, &now));
+    Ok(json!({"message": message.unwrap_or_default()}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_those_of_strftime_and_nonsense_gives_the_usual_one() {
+        let now = Timestamp::from_micros(1_700_000_000_123_456);
+        let say = |args: Value| run(&args, now).unwrap()["message"].clone();
+        assert_eq!(say(json!({})), "2023-11-14T22:13:20Z");
+        assert_eq!(say(json!({"format": "%d.%m.%y %H Uhr %%"})), "14.11.23 22 Uhr %");
+        assert_eq!(say(json!({"format": "%"})), "2023-11-14T22:13:20Z");
+    }
+}

@@ -1,0 +1,279 @@
+//! From a permit to something that runs. The permit is consumed here: one permit, one run.
+
+use std::{sync::Arc, time::Duration};
+
+use ringfence_policy::{Input, Permit};
+use ringfence_registry::{Entry, Runs};
+use ringfence_sandbox::{
+    Canceller, InputFile, Language, Program, Report, Request, Running, files::BoxPath,
+};
+use ringfence_types::{
+    CallError, Digest, Finished, Json, Limits, Outcome, Produced, Stream, Timestamp,
+};
+
+use crate::{builtin, engine::Inner, journey::Journey, record::Ended};
+
+/// What became of the attempt to start.
+pub(crate) enum Started {
+    /// It is over already.
+    Ended(Box<Ended>),
+    /// It runs.
+    Running(Work),
+}
+
+/// A program in its sandbox, and how its report becomes the call's end.
+pub(crate) struct Work {
+    wait: std::pin::Pin<Box<dyn Future<Output = Ended> + Send>>,
+    canceller: Canceller,
+}
+
+impl Work {
+    /// Waits for the end. Cancelling the wait loses nothing.
+    pub(crate) async fn wait(&mut self) -> Ended {
+        (&mut self.wait).await
+    }
+
+    /// Ends the sandbox.
+    pub(crate) fn stop(&self) {
+        self.canceller.cancel();
+    }
+}
+
+/// Turns the report of a program into what the call produced.
+pub(crate) type Reading = Box<dyn FnOnce(&Report) -> Produced + Send>;
+
+/// The document that policy judges.
+pub(crate) fn policy_input(journey: &Journey, entry: &Entry) -> Input {
+    let asked = journey.asked();
+    let parts = &journey.inner.parts;
+    Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now())
+}
+
+/// Starts what the permit allows.
+pub(crate) async fn start(journey: &Journey, entry: &Arc<Entry>, permit: Permit) -> Started {
+    let started_at = journey.inner.parts.clock.now();
+    if !is_for(&permit, journey) {
+        let message = "the permit is for another tool or other arguments".to_owned();
+        return ended(failure("permit_mismatch", message, started_at));
+    }
+    match &entry.runs {
+        Runs::Builtin => builtin::start(journey, entry, permit, started_at).await,
+        Runs::Python { code, function, files, .. } => {
+            let program = Program::Call {
+                language: Language::Python,
+                code: code.to_string(),
+                function: Some(function.clone()),
+                args: arguments(&journey.asked().args),
+            };
+            let files = files.iter().filter_map(|(path, content)| file(path, content)).collect();
+            let request = Request { files, ..Request::new(program) };
+            let tool = entry.clone();
+            let reading = Box::new(move |report: &Report| handler_result(&tool, report));
+            let request = Request { limits: entry.tool.limits.clone(), ..request };
+            sandboxed(journey, permit, request, reading, started_at).await
+        }
+    }
+}
+
+fn is_for(permit: &Permit, journey: &Journey) -> bool {
+    let asked = journey.asked();
+    permit.call() == asked.id
+        && permit.tool() == asked.tool.digest
+        && permit.args() == asked.args_digest
+}
+
+fn arguments(args: &Json) -> serde_json::Map<String, serde_json::Value> {
+    args.read().unwrap_or_default()
+}
+
+fn file(path: &str, content: &Arc<[u8]>) -> Option<InputFile> {
+    let path = BoxPath::parse(path).ok()?;
+    Some(InputFile { path, mode: 0o644, content: content.clone() })
+}
+
+/// Runs a request in a sandbox, within its limits and the permit's obligations.
+pub(crate) async fn sandboxed(
+    journey: &Journey,
+    permit: Permit,
+    mut request: Request,
+    reading: Reading,
+    started_at: Timestamp,
+) -> Started {
+    let inner = journey.inner.clone();
+    request.limits = limits(&inner, &request.limits, &permit);
+    request.isolation = permit.obligations().isolation.or(request.isolation);
+    match inner.parts.sandbox.run(request).await {
+        Ok(running) => {
+            journey.live().print_to(running.stdout.clone(), running.stderr.clone());
+            let canceller = running.canceller();
+            let wait = Box::pin(report(inner, running, reading, started_at));
+            Started::Running(Work { wait, canceller })
+        }
+        Err(error) => ended(failure("sandbox_failed", chain(&error), started_at)),
+    }
+}
+
+fn limits(inner: &Inner, of_tool: &Limits, permit: &Permit) -> Limits {
+    let mut limits = of_tool.clone();
+    limits.wall = limits.wall.min(inner.parts.settings.longest);
+    match &permit.obligations().limits {
+        Some(caps) => caps.apply(limits),
+        None => limits,
+    }
+}
+
+async fn report(
+    inner: Arc<Inner>,
+    running: Running,
+    reading: Reading,
+    started_at: Timestamp,
+) -> Ended {
+    match running.wait().await {
+        Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped,
+        Ok(report) => {
+            let produced = over_limit(&report).unwrap_or_else(|| reading(&report));
+            let duration = inner.parts.clock.now().since(started_at);
+            finished(&report, produced, started_at, duration)
+        }
+        Err(error) => failure("sandbox_failed", chain(&error), started_at),
+    }
+}
+
+fn finished(
+    report: &Report,
+    produced: Produced,
+    started_at: Timestamp,
+    duration: Duration,
+) -> Ended {
+    let (stdout, out) = kept(&report.stdout);
+    let (stderr, err) = kept(&report.stderr);
+    let finished = Finished {
+        outputs_hash: outputs_hash(&produced),
+        produced,
+        outcome: Some(report.outcome.clone()),
+        stdout,
+        stderr,
+        usage: Some(report.usage),
+        isolation: Some(report.isolation),
+        layers: Some(report.layers.clone()),
+        started_at,
+        duration,
+    };
+    let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
+    Ended::Finished { finished: Box::new(finished), blobs, session_events: Vec::new() }
+}
+
+fn kept(output: &ringfence_sandbox::Output) -> (Stream, Vec<u8>) {
+    let bytes = output.kept();
+    let digest = (!bytes.is_empty()).then(|| Digest::of(&bytes));
+    (Stream { length: output.total(), digest, truncated: output.truncated() }, bytes)
+}
+
+pub(crate) fn outputs_hash(produced: &Produced) -> String {
+    match produced {
+        Produced::Result(result) => ringfence_types::json::canonical::python_hash(result),
+        Produced::Error(_) => String::new(),
+    }
+}
+
+/// The error of a program that met a limit, with the evidence and what to change.
+fn over_limit(report: &Report) -> Option<Produced> {
+    let Outcome::OverLimit(hit) = &report.outcome else { return None };
+    let (code, message) = match hit.limit {
+        ringfence_types::Limit::Wall => {
+            ("timeout".to_owned(), format!("Execution exceeded timeout of {}", hit.allowed))
+        }
+        other => {
+            let name = serde_json::to_value(other).unwrap_or_default();
+            let name = name.as_str().unwrap_or("resource").to_owned();
+            (format!("{name}_limit"), format!("the limit of {} was met: {name}", hit.allowed))
+        }
+    };
+    let details = Json::of(hit).ok();
+    Some(Produced::Error(CallError { code, message, details }))
+}
+
+/// What a skill's handler returned.
+fn handler_result(entry: &Entry, report: &Report) -> Produced {
+    if report.exit_code != Some(0) {
+        return Produced::Error(failed("handler_failed", "Handler execution failed", report));
+    }
+    if let Some(truncated) = report.result_truncated {
+        let message = format!("the result is {} bytes too long", truncated.dropped);
+        return Produced::Error(CallError {
+            code: "output_too_large".to_owned(),
+            message,
+            details: None,
+        });
+    }
+    match Json::parse(&report.result) {
+        Ok(result) => crate::validate::output(entry, result),
+        Err(error) => Produced::Error(CallError {
+            code: "output_invalid".to_owned(),
+            message: format!("Output validation failed for {}: {error}", entry.tool.name),
+            details: None,
+        }),
+    }
+}
+
+/// How much of a traceback goes into an error.
+const TRACEBACK: usize = 16 << 10;
+
+/// The error of a program that failed by itself, with the end of what it complained.
+pub(crate) fn failed(code: &str, what: &str, report: &Report) -> CallError {
+    let stderr = report.stderr.kept();
+    let tail = &stderr[stderr.len().saturating_sub(TRACEBACK)..];
+    let traceback = String::from_utf8_lossy(tail);
+    let last = traceback.lines().rev().find(|line| !line.trim().is_empty());
+    let how = match (last, report.exit_code, report.signal) {
+        (Some(last), ..) => last.trim().chars().take(500).collect(),
+        (None, Some(code), _) => format!("exit code {code}"),
+        (None, None, Some(signal)) => format!("signal {signal}"),
+        (None, None, None) => "no exit status".to_owned(),
+    };
+    let details = serde_json::json!({
+        "traceback": traceback, "exit_code": report.exit_code, "signal": report.signal,
+    });
+    CallError {
+        code: code.to_owned(),
+        message: format!("{what}: {how}"),
+        details: Json::of(&details).ok(),
+    }
+}
+
+/// A call that ended without a program.
+pub(crate) fn without_program(produced: Produced, started_at: Timestamp, took: Duration) -> Ended {
+    let finished = Finished {
+        outputs_hash: outputs_hash(&produced),
+        produced,
+        outcome: None,
+        stdout: Stream::default(),
+        stderr: Stream::default(),
+        usage: None,
+        isolation: None,
+        layers: None,
+        started_at,
+        duration: took,
+    };
+    Ended::Finished { finished: Box::new(finished), blobs: Vec::new(), session_events: Vec::new() }
+}
+
+pub(crate) fn failure(code: &str, message: String, started_at: Timestamp) -> Ended {
+    let error = CallError { code: code.to_owned(), message, details: None };
+    without_program(Produced::Error(error), started_at, Duration::ZERO)
+}
+
+pub(crate) fn ended(ended: Ended) -> Started {
+    Started::Ended(Box::new(ended))
+}
+
+/// An error with its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
+}

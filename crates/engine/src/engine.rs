@@ -1,0 +1,164 @@
+//! The engine as its owner holds it: parts in, doors' handle out, an orderly end.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use ringfence_bus::Bus;
+use ringfence_egress::Fetcher;
+use ringfence_policy as policy;
+use ringfence_registry::Registry;
+use ringfence_sandbox::Native;
+use ringfence_store::Store;
+use ringfence_types::{Clock, Stopper};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    Metrics,
+    ids::Ids,
+    live::Lives,
+    publish,
+    queue::{Bounds, Queue},
+    recover,
+};
+
+/// What the engine is made of. Whoever starts it picks the backends.
+#[derive(Debug)]
+pub struct Parts {
+    /// Durable state.
+    pub store: Arc<dyn Store>,
+    /// Where results are published.
+    pub bus: Arc<dyn Bus>,
+    /// Who decides.
+    pub policy: Arc<dyn policy::Engine>,
+    /// What tools there are.
+    pub registry: Registry,
+    /// Where programs run.
+    pub sandbox: Native,
+    /// How tools reach the network, or why they cannot.
+    pub fetcher: Result<Fetcher, ringfence_egress::SetupError>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// The rest.
+    pub settings: Settings,
+}
+
+/// Bounds and places.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Calls in sandboxes at one time.
+    pub running: usize,
+    /// Of these, of one tenant.
+    pub running_per_tenant: usize,
+    /// Calls waiting for a sandbox.
+    pub waiting: usize,
+    /// Of these, of one tenant.
+    pub waiting_per_tenant: usize,
+    /// No call runs longer, whatever its tool says.
+    pub longest: Duration,
+    /// Holds one directory per tenant, which `file_read` reads.
+    pub work: PathBuf,
+}
+
+impl Settings {
+    /// Usual bounds for a machine with so many processors.
+    pub fn for_processors(processors: usize, work: PathBuf) -> Self {
+        let running = (processors * 8).clamp(8, 512);
+        Self {
+            running,
+            running_per_tenant: (running * 3 / 4).max(1),
+            waiting: 10_000,
+            waiting_per_tenant: 2_000,
+            longest: Duration::from_secs(3_600),
+            work,
+        }
+    }
+}
+
+/// The engine. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) parts: Parts,
+    pub(crate) metrics: Metrics,
+    pub(crate) ids: Ids,
+    pub(crate) lives: Lives,
+    pub(crate) queue: Queue,
+    /// Owns every task of the engine: stopping waits for all of them.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Engine {
+    /// Starts: what an earlier process left unfinished is dealt with first.
+    pub async fn start(parts: Parts) -> Result<Self, ringfence_store::Error> {
+        let bounds = Bounds {
+            running: parts.settings.running,
+            running_per_tenant: parts.settings.running_per_tenant,
+            waiting: parts.settings.waiting,
+            waiting_per_tenant: parts.settings.waiting_per_tenant,
+        };
+        let inner = Inner {
+            parts,
+            metrics: Metrics::new(),
+            ids: Ids::new(),
+            lives: Lives::default(),
+            queue: Queue::new(bounds),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+        };
+        let inner = Arc::new(inner);
+        recover::run(&inner).await?;
+        inner.tasks.spawn(publish::run(inner.clone()));
+        Ok(Self { inner })
+    }
+
+    /// What is counted and timed.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    /// What tools there are.
+    pub fn registry(&self) -> &Registry {
+        &self.inner.parts.registry
+    }
+
+    /// The state that doors keep beside calls: keys and session events.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.parts.store
+    }
+
+    /// Where session sandboxes are made.
+    pub fn sandbox(&self) -> &Native {
+        &self.inner.parts.sandbox
+    }
+
+    /// The rules in force.
+    pub fn policy(&self) -> &Arc<dyn policy::Engine> {
+        &self.inner.parts.policy
+    }
+
+    /// What time it is.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.parts.clock
+    }
+
+    /// How many calls run and how many wait for a place.
+    pub fn load(&self) -> (usize, usize) {
+        self.inner.queue.load()
+    }
+
+    /// Accepts nothing more, lets calls end for `grace`, cancels the rest, publishes what is left.
+    pub async fn stop(&self, grace: Duration) {
+        self.inner.stopping.cancel();
+        self.inner.tasks.close();
+        if tokio::time::timeout(grace, self.inner.tasks.wait()).await.is_err() {
+            for live in self.inner.lives.all() {
+                live.cancel(Stopper::Shutdown);
+            }
+            self.inner.tasks.wait().await;
+        }
+    }
+}

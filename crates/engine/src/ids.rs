@@ -1,0 +1,27 @@
+//! New names for calls: unique, and sorting by the time of the clock that made them.
+
+use std::sync::Mutex;
+
+use ringfence_types::{CallId, Timestamp};
+use uuid::{ContextV7, Uuid};
+
+/// Makes names.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    /// Counts within one millisecond, so that names made in one sort by order of making.
+    context: Mutex<ContextV7>,
+}
+
+impl Ids {
+    pub(crate) fn new() -> Self {
+        Self { context: Mutex::new(ContextV7::new()) }
+    }
+
+    pub(crate) fn call(&self, now: Timestamp) -> CallId {
+        let micros = u64::try_from(now.as_micros()).unwrap_or(0);
+        let nanos = (micros % 1_000_000) as u32 * 1_000;
+        let context = self.context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let at = uuid::Timestamp::from_unix(&*context, micros / 1_000_000, nanos);
+        CallId(Uuid::new_v7(at))
+    }
+}

@@ -1,0 +1,39 @@
+//! One tool call, from request to recorded result.
+//!
+//! The engine owns the *order* of things (accept, decide, dispatch, sandbox, validate, record,
+//! publish) and nothing else: it never touches the OS (see `sandbox`) and never sees SQL (see
+//! `store`). The order is in `path`; each step has a file of its name.
+//!
+//! Invariants:
+//! - Nothing runs without a `Permit`, and only `policy` makes one.
+//! - A call is durable before it can have an effect outside its sandbox, and before anybody is
+//!   told its name.
+//! - Every call that was made durable comes to exactly one final state, with one receipt.
+
+mod accept;
+mod builtin;
+mod dispatch;
+mod engine;
+mod ids;
+mod journey;
+mod live;
+mod metrics;
+mod path;
+mod publish;
+mod queue;
+mod read;
+mod record;
+mod recover;
+mod request;
+mod trace;
+mod validate;
+
+pub use self::{
+    builtin::tools as builtin_tools,
+    engine::{Engine, Parts, Settings},
+    live::Ticket,
+    metrics::Metrics,
+    read::{Bytes, FactId, Follow, OutputStream},
+    request::{CallRequest, Refused},
+    trace::TraceParent,
+};

@@ -1,0 +1,173 @@
+//! Calls that are under way in this process, as others see them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use ringfence_sandbox::Output;
+use ringfence_types::{Call, CallId, KeyId, Stopper};
+use tokio::sync::watch;
+
+/// One call under way.
+#[derive(Debug)]
+pub(crate) struct Live {
+    seen: watch::Sender<Seen>,
+    cancel: watch::Sender<Option<Stopper>>,
+    outputs: OnceLock<(Output, Output)>,
+}
+
+/// A call as it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) call: Arc<Call>,
+    /// It is on record, so its name may be told.
+    pub(crate) durable: bool,
+    /// Nothing more happens in this process: it is at its end, held, or could not be recorded.
+    pub(crate) over: bool,
+}
+
+impl Live {
+    pub(crate) fn new(call: Arc<Call>) -> Self {
+        let seen = Seen { call, durable: false, over: false };
+        Self {
+            seen: watch::Sender::new(seen),
+            cancel: watch::Sender::new(None),
+            outputs: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn show(&self, call: Arc<Call>, durable: bool, over: bool) {
+        self.seen.send_replace(Seen { call, durable, over });
+    }
+
+    /// Says that nothing more happens, whatever was shown last.
+    pub(crate) fn end(&self) {
+        self.seen.send_modify(|seen| seen.over = true);
+    }
+
+    pub(crate) fn now(&self) -> Seen {
+        self.seen.borrow().clone()
+    }
+
+    /// The first to ask is remembered.
+    pub(crate) fn cancel(&self, by: Stopper) {
+        self.cancel.send_if_modified(|asked| {
+            let first = asked.is_none();
+            asked.get_or_insert(by);
+            first
+        });
+    }
+
+    /// Waits until somebody asks for the end.
+    pub(crate) async fn cancelled(&self) -> Stopper {
+        let mut asked = self.cancel.subscribe();
+        loop {
+            if let Some(by) = *asked.borrow_and_update() {
+                return by;
+            }
+            if asked.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    pub(crate) fn print_to(&self, stdout: Output, stderr: Output) {
+        let _ = self.outputs.set((stdout, stderr));
+    }
+
+    pub(crate) fn outputs(&self) -> Option<&(Output, Output)> {
+        self.outputs.get()
+    }
+
+    /// Waits until `is_enough`.
+    pub(crate) async fn until(&self, is_enough: impl Fn(&Seen) -> bool) -> Seen {
+        let mut seen = self.seen.subscribe();
+        match seen.wait_for(is_enough).await {
+            Ok(seen) => seen.clone(),
+            Err(_) => self.now(),
+        }
+    }
+}
+
+/// All calls under way, and the idempotency keys they hold.
+#[derive(Debug, Default)]
+pub(crate) struct Lives {
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    calls: HashMap<CallId, Arc<Live>>,
+    keys: HashMap<(KeyId, String), CallId>,
+}
+
+impl Lives {
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, id: CallId, live: Arc<Live>) {
+        self.lock().calls.insert(id, live);
+    }
+
+    pub(crate) fn get(&self, id: CallId) -> Option<Arc<Live>> {
+        self.lock().calls.get(&id).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Live>> {
+        self.lock().calls.values().cloned().collect()
+    }
+
+    /// Reserves an idempotency key; the call that holds it already, if one does.
+    pub(crate) fn reserve(&self, key: (KeyId, String), id: CallId) -> Option<CallId> {
+        let mut tables = self.lock();
+        if let Some(holder) = tables.keys.get(&key) {
+            return Some(*holder);
+        }
+        tables.keys.insert(key, id);
+        None
+    }
+
+    pub(crate) fn release(&self, key: &(KeyId, String)) {
+        self.lock().keys.remove(key);
+    }
+
+    /// Forgets a call that is over.
+    pub(crate) fn remove(&self, call: &Call) {
+        let mut tables = self.lock();
+        tables.calls.remove(&call.asked.id);
+        if let Some(idempotency) = &call.asked.idempotency {
+            tables.keys.remove(&(call.asked.key, idempotency.key.clone()));
+        }
+    }
+}
+
+/// A call that was accepted: its name, and the way to its end.
+#[derive(Debug)]
+pub struct Ticket {
+    pub(crate) id: CallId,
+    pub(crate) replayed: bool,
+    pub(crate) live: Arc<Live>,
+}
+
+impl Ticket {
+    /// The call's name.
+    pub const fn id(&self) -> CallId {
+        self.id
+    }
+
+    /// Whether this is an earlier call with the same idempotency key.
+    pub const fn is_replayed(&self) -> bool {
+        self.replayed
+    }
+
+    /// The call at its end, or as it stands after `patience`; on record either way. `None` if it
+    /// could not be recorded.
+    pub async fn wait(&self, patience: Duration) -> Option<Arc<Call>> {
+        let _ = tokio::time::timeout(patience, self.live.until(|seen| seen.over)).await;
+        let seen = self.live.until(|seen| seen.durable || seen.over).await;
+        seen.durable.then_some(seen.call)
+    }
+}

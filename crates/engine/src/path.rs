@@ -1,0 +1,138 @@
+//! The path of a call, in order: decide, wait for a place, dispatch, run, record.
+//!
+//! Accepting came before (see `accept`); publishing comes after, from the record (see `publish`).
+
+use std::{sync::Arc, time::Duration};
+
+use ringfence_policy::{self as policy, Decided, Permit};
+use ringfence_registry::Entry;
+use ringfence_store::Error;
+use ringfence_types::{Event, Stopper};
+
+use crate::{
+    dispatch::{self, Started, Work},
+    journey::Journey,
+    queue::{Place, Turn},
+    record::Ended,
+};
+
+/// A pure call that takes longer than this is put on record while it runs. One that is faster
+/// costs a single commit: nobody knows its name yet, and running it again would do no harm.
+const UNRECORDED: Duration = Duration::from_millis(25);
+
+/// Drives one call to where it stands still.
+pub(crate) async fn walk(mut journey: Journey, entry: Arc<Entry>, place: Place) {
+    if let Err(error) = stages(&mut journey, &entry, place).await {
+        let call = journey.asked().id;
+        tracing::error!(%call, error = &error as &dyn std::error::Error, "a call is not recorded");
+        journey.abandon();
+    }
+}
+
+async fn stages(journey: &mut Journey, entry: &Arc<Entry>, place: Place) -> Result<(), Error> {
+    let permit = match decide(journey, entry).await {
+        Some(permit) => permit,
+        None => return journey.commit().await,
+    };
+    let Some(turn) = wait_for_turn(journey, place).await? else {
+        return journey.commit().await;
+    };
+    journey.step(Event::Allow);
+    // The intent is durable before anything can have an effect.
+    if !journey.asked().pure || journey.is_durable() {
+        journey.commit().await?;
+    }
+    let ended = run(journey, entry, permit).await?;
+    drop(turn);
+    journey.end(ended);
+    journey.commit_the_end().await
+}
+
+/// Asks policy. Without a permit the call stands still.
+async fn decide(journey: &mut Journey, entry: &Entry) -> Option<Permit> {
+    let input = dispatch::policy_input(journey, entry);
+    let decided = policy::decide(journey.inner.parts.policy.as_ref(), &input).await;
+    let (permit, decision, event) = match decided {
+        Decided::Allow(permit, decision) => (Some(permit), decision, None),
+        Decided::Hold(decision) => {
+            let event = Event::Hold(decision.reasons.clone());
+            (None, decision, Some(event))
+        }
+        Decided::Deny(decision) => {
+            let event = Event::Deny(decision.reasons.clone());
+            (None, decision, Some(event))
+        }
+    };
+    journey.inner.metrics.decided(journey.asked(), &decision);
+    journey.decided(decision);
+    if let Some(event) = event {
+        journey.inner.metrics.held(i64::from(matches!(event, Event::Hold(_))));
+        journey.step(event);
+    }
+    permit
+}
+
+/// Waits for a place; `None` if somebody cancelled meanwhile.
+async fn wait_for_turn(journey: &mut Journey, place: Place) -> Result<Option<Turn>, Error> {
+    let mut turn = match place {
+        Place::Now(turn) => return Ok(Some(turn)),
+        Place::Later(turn) => turn,
+    };
+    let live = journey.live();
+    let recorded = tokio::time::sleep(UNRECORDED);
+    tokio::pin!(recorded);
+    let mut waiting_on_record = journey.is_durable();
+    loop {
+        tokio::select! {
+            turn = &mut turn => return Ok(turn.ok()),
+            by = live.cancelled() => {
+                journey.step(Event::Cancel(by));
+                return Ok(None);
+            }
+            () = &mut recorded, if !waiting_on_record => {
+                waiting_on_record = true;
+                journey.commit().await?;
+            }
+        }
+    }
+}
+
+/// Runs the call in its sandbox, or inline where there is nothing to confine.
+async fn run(journey: &mut Journey, entry: &Arc<Entry>, permit: Permit) -> Result<Ended, Error> {
+    match dispatch::start(journey, entry, permit).await {
+        Started::Ended(ended) => Ok(*ended),
+        Started::Running(work) => {
+            journey.step(Event::Start);
+            journey.show();
+            follow(journey, work).await
+        }
+    }
+}
+
+/// Waits for the end of what runs, keeping the record true meanwhile.
+async fn follow(journey: &mut Journey, mut work: Work) -> Result<Ended, Error> {
+    let live = journey.live();
+    let recorded = tokio::time::sleep(UNRECORDED);
+    tokio::pin!(recorded);
+    let (mut on_record, mut cancelling) = (false, false);
+    loop {
+        tokio::select! {
+            ended = work.wait() => return Ok(ended),
+            by = live.cancelled(), if !cancelling => {
+                cancelling = true;
+                ask_to_stop(journey, &work, by);
+                journey.commit().await?;
+            }
+            () = &mut recorded, if !on_record => {
+                on_record = true;
+                journey.commit().await?;
+            }
+        }
+    }
+}
+
+fn ask_to_stop(journey: &mut Journey, work: &Work, by: Stopper) {
+    if journey.step(Event::Cancel(by)) == ringfence_types::Effect::Stop {
+        work.stop();
+    }
+}

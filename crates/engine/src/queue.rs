@@ -1,0 +1,253 @@
+//! Who runs next: a bounded number at once, overall and per tenant, and tenants take turns.
+//!
+//! A tenant that floods fills its own line and nobody else's: the next free place goes to the
+//! tenant that has waited longest for one, not to the longest line.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use ringfence_types::TenantId;
+use tokio::sync::oneshot;
+
+/// How many may run and wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) running: usize,
+    pub(crate) running_per_tenant: usize,
+    pub(crate) waiting: usize,
+    pub(crate) waiting_per_tenant: usize,
+}
+
+/// The line in front of the sandboxes.
+#[derive(Debug, Clone)]
+pub(crate) struct Queue {
+    shared: Arc<Shared>,
+}
+
+/// More is waiting than may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// A place among those that run; dropping it gives it to the next.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    shared: Arc<Shared>,
+    tenant: TenantId,
+}
+
+/// A place in the line.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Now(Turn),
+    Later(oneshot::Receiver<Turn>),
+}
+
+#[derive(Debug)]
+struct Shared {
+    bounds: Bounds,
+    lines: Mutex<Lines>,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    running: usize,
+    waiting: usize,
+    tenants: HashMap<TenantId, Line>,
+    /// Tenants with somebody waiting, each once, the next to be served in front.
+    round: VecDeque<TenantId>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    running: usize,
+    waiting: VecDeque<oneshot::Sender<Turn>>,
+}
+
+impl Queue {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self { shared: Arc::new(Shared { bounds, lines: Mutex::default() }) }
+    }
+
+    /// Takes a free place, or joins the tenant's line.
+    pub(crate) fn join(&self, tenant: &TenantId) -> Result<Place, Full> {
+        let bounds = self.shared.bounds;
+        let mut lines = self.shared.lock();
+        let free = lines.running < bounds.running;
+        let line = lines.tenants.entry(tenant.clone()).or_default();
+        if free && line.waiting.is_empty() && line.running < bounds.running_per_tenant {
+            line.running += 1;
+            lines.running += 1;
+            return Ok(Place::Now(Turn { shared: self.shared.clone(), tenant: tenant.clone() }));
+        }
+        let line_is_full = line.waiting.len() >= bounds.waiting_per_tenant;
+        if line_is_full || lines.waiting >= bounds.waiting {
+            lines.forget_if_idle(tenant);
+            return Err(Full);
+        }
+        Ok(Place::Later(lines.wait(tenant)))
+    }
+
+    /// A place for a call that was accepted before: it cannot be refused any more.
+    pub(crate) fn rejoin(&self, tenant: &TenantId) -> Place {
+        self.join(tenant).unwrap_or_else(|Full| Place::Later(self.shared.lock().wait(tenant)))
+    }
+
+    /// How many run and how many wait.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let lines = self.shared.lock();
+        (lines.running, lines.waiting)
+    }
+}
+
+impl Lines {
+    fn wait(&mut self, tenant: &TenantId) -> oneshot::Receiver<Turn> {
+        let (give, take) = oneshot::channel();
+        let line = self.tenants.entry(tenant.clone()).or_default();
+        if line.waiting.is_empty() {
+            self.round.push_back(tenant.clone());
+        }
+        line.waiting.push_back(give);
+        self.waiting += 1;
+        take
+    }
+
+    fn forget_if_idle(&mut self, tenant: &TenantId) {
+        if self.tenants.get(tenant).is_some_and(|l| l.running == 0 && l.waiting.is_empty()) {
+            self.tenants.remove(tenant);
+        }
+    }
+
+    /// The first waiting call of the next tenant that may run one more.
+    fn next(&mut self, bounds: Bounds) -> Option<(TenantId, oneshot::Sender<Turn>)> {
+        if self.running >= bounds.running {
+            return None;
+        }
+        let may_run = |tenant: &TenantId| {
+            self.tenants.get(tenant).is_some_and(|line| line.running < bounds.running_per_tenant)
+        };
+        let position = self.round.iter().position(may_run)?;
+        let tenant = self.round.remove(position)?;
+        let line = self.tenants.get_mut(&tenant)?;
+        let give = line.waiting.pop_front()?;
+        line.running += 1;
+        if !line.waiting.is_empty() {
+            self.round.push_back(tenant.clone());
+        }
+        self.running += 1;
+        self.waiting -= 1;
+        Some((tenant, give))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(self: &Arc<Self>, tenant: &TenantId) {
+        let mut lines = self.lock();
+        lines.running -= 1;
+        if let Some(line) = lines.tenants.get_mut(tenant) {
+            line.running -= 1;
+        }
+        lines.forget_if_idle(tenant);
+        let next = lines.next(self.bounds);
+        drop(lines);
+        if let Some((tenant, give)) = next {
+            // Whoever gave up waiting hands the turn back, and so to the one behind, by dropping it.
+            drop(give.send(Turn { shared: self.clone(), tenant }));
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.shared.leave(&self.tenant);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(name: &str) -> TenantId {
+        name.parse().unwrap()
+    }
+
+    fn queue(running: usize, running_per_tenant: usize, waiting_per_tenant: usize) -> Queue {
+        Queue::new(Bounds { running, running_per_tenant, waiting: 1_000, waiting_per_tenant })
+    }
+
+    fn now(place: Result<Place, Full>) -> Turn {
+        match place {
+            Ok(Place::Now(turn)) => turn,
+            other => panic!("expected a turn, got {other:?}"),
+        }
+    }
+
+    fn later(place: Result<Place, Full>) -> oneshot::Receiver<Turn> {
+        match place {
+            Ok(Place::Later(turn)) => turn,
+            other => panic!("expected a place in the line, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_tenant_that_floods_does_not_starve_another() {
+        let queue = queue(1, 1, 100);
+        let mut turn = now(queue.join(&tenant("flood")));
+        let mut flood: VecDeque<_> = (0..50).map(|_| later(queue.join(&tenant("flood")))).collect();
+        let mut calm = later(queue.join(&tenant("calm")));
+        let mut served = 0;
+        loop {
+            drop(turn);
+            if let Ok(mine) = calm.try_recv() {
+                drop(mine);
+                break;
+            }
+            turn = flood.pop_front().unwrap().try_recv().unwrap();
+            served += 1;
+        }
+        assert!(served <= 1, "{served} of the flood came first");
+    }
+
+    #[test]
+    fn bounds_hold_per_tenant_and_overall() {
+        let queue = queue(3, 2, 1);
+        let _a = [now(queue.join(&tenant("a"))), now(queue.join(&tenant("a")))];
+        let _waits = later(queue.join(&tenant("a")));
+        assert!(matches!(queue.join(&tenant("a")), Err(Full)));
+        let _b = now(queue.join(&tenant("b")));
+        let _c = later(queue.join(&tenant("c")));
+        assert_eq!(queue.load(), (3, 2));
+    }
+
+    #[test]
+    fn whoever_gave_up_is_passed_over_and_nothing_is_lost() {
+        let queue = queue(1, 1, 10);
+        let turn = now(queue.join(&tenant("a")));
+        drop(later(queue.join(&tenant("a"))));
+        drop(later(queue.join(&tenant("b"))));
+        let mut last = later(queue.join(&tenant("c")));
+        drop(turn);
+        let last = last.try_recv().expect("those before it are gone");
+        assert_eq!(queue.load(), (1, 0));
+        drop(last);
+        assert_eq!(queue.load(), (0, 0));
+        assert!(queue.shared.lock().tenants.is_empty());
+    }
+
+    #[test]
+    fn a_tenant_at_its_bound_does_not_block_the_line_behind_it() {
+        let queue = queue(2, 1, 10);
+        let _a = now(queue.join(&tenant("a")));
+        let b = now(queue.join(&tenant("b")));
+        let mut second_a = later(queue.join(&tenant("a")));
+        let mut second_b = later(queue.join(&tenant("b")));
+        drop(b);
+        assert!(second_a.try_recv().is_err());
+        assert!(second_b.try_recv().is_ok());
+    }
+}

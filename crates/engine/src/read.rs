@@ -1,0 +1,272 @@
+//! Reading: calls, outputs, receipts and facts of one tenant. Foreign ids look like missing ones.
+
+use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
+
+use ringfence_sandbox::Chunk;
+use ringfence_store::{CallQuery, Error, FactQuery, Logged, Store};
+use ringfence_types::{Call, CallId, Event, Principal, Receipt, State, Stopper, Stream};
+use tokio::sync::watch;
+
+use crate::{Engine, engine::Inner, journey::Journey};
+
+/// Which of a program's streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// A piece of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bytes {
+    /// Where it begins: not before what was asked for, later if that was not kept.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Where to go on.
+    pub next: u64,
+    /// Whether nothing comes after it.
+    pub is_end: bool,
+}
+
+/// Most bytes in one piece.
+const PIECE: usize = 1 << 20;
+
+impl Engine {
+    /// One call.
+    pub async fn get(&self, who: &Principal, id: CallId) -> Result<Option<Arc<Call>>, Error> {
+        if let Some(live) = self.inner.lives.get(id) {
+            let seen = live.now();
+            let own = seen.call.asked.tenant == who.tenant && seen.durable;
+            return Ok(own.then_some(seen.call));
+        }
+        let stored = self.inner.parts.store.call(&who.tenant, id).await?;
+        Ok(stored.map(|stored| Arc::new(stored.call)))
+    }
+
+    /// Calls, newest first. The tenant of the query is the principal's, whatever it says.
+    pub async fn list(&self, who: &Principal, query: CallQuery) -> Result<Vec<Call>, Error> {
+        let query = CallQuery { tenant: who.tenant.clone(), ..query };
+        let stored = self.inner.parts.store.calls(query).await?;
+        Ok(stored.into_iter().map(|stored| stored.call).collect())
+    }
+
+    /// Asks for the end of a call, and says where it stands then; `None` if there is none.
+    pub async fn cancel(&self, who: &Principal, id: CallId) -> Result<Option<Arc<Call>>, Error> {
+        let by = Stopper::Key(who.key);
+        if let Some(live) = self.inner.lives.get(id) {
+            if live.now().call.asked.tenant != who.tenant {
+                return Ok(None);
+            }
+            live.cancel(by);
+            let seen = live.until(|seen| seen.over || is_cancelling(&seen.call)).await;
+            return Ok(Some(seen.call));
+        }
+        let Some(stored) = self.inner.parts.store.call(&who.tenant, id).await? else {
+            return Ok(None);
+        };
+        if !matches!(stored.call.state, State::Held { .. }) {
+            return Ok(Some(Arc::new(stored.call)));
+        }
+        self.cancel_held(stored, by).await
+    }
+
+    async fn cancel_held(
+        &self,
+        stored: ringfence_store::Stored,
+        by: Stopper,
+    ) -> Result<Option<Arc<Call>>, Error> {
+        let mut journey = Journey::resume(self.inner.clone(), stored);
+        journey.step(Event::Cancel(by));
+        let committed = journey.commit().await;
+        if committed.is_err() {
+            journey.abandon();
+        }
+        committed?;
+        self.inner.metrics.held(-1);
+        Ok(Some(Arc::new(journey.call)))
+    }
+
+    /// The receipt of a call that came to its end.
+    pub async fn receipt(&self, who: &Principal, id: CallId) -> Result<Option<Receipt>, Error> {
+        self.inner.parts.store.receipt(&who.tenant, id).await
+    }
+
+    /// A piece of what a call's program wrote; waits for more while it runs. `None` if there is
+    /// no such call.
+    pub async fn output(
+        &self,
+        who: &Principal,
+        id: CallId,
+        stream: OutputStream,
+        offset: u64,
+    ) -> Result<Option<Bytes>, Error> {
+        if let Some(bytes) = live_output(&self.inner, who, id, stream, offset).await {
+            return Ok(Some(bytes));
+        }
+        let Some(stored) = self.inner.parts.store.call(&who.tenant, id).await? else {
+            return Ok(None);
+        };
+        let kept = match &stored.call.state {
+            State::Finished(finished) => match stream {
+                OutputStream::Stdout => finished.stdout.clone(),
+                OutputStream::Stderr => finished.stderr.clone(),
+            },
+            _ => Stream::default(),
+        };
+        kept_output(self.inner.parts.store.as_ref(), kept, offset).await.map(Some)
+    }
+
+    /// Facts as they become true, from after the given one.
+    pub fn follow(&self, who: &Principal, call: Option<CallId>, after: Option<FactId>) -> Follow {
+        let store = self.inner.parts.store.clone();
+        let newest = store.newest();
+        let after = after.unwrap_or_default();
+        Follow { store, newest, who: who.clone(), call, after, ready: VecDeque::new() }
+    }
+
+    /// The newest fact there is, to begin with what comes.
+    pub fn newest_fact(&self) -> FactId {
+        FactId { position: *self.inner.parts.store.newest().borrow(), index: u32::MAX }
+    }
+}
+
+fn has_started(call: &Call) -> bool {
+    !matches!(call.state, State::Accepted | State::Dispatched)
+}
+
+fn is_cancelling(call: &Call) -> bool {
+    matches!(call.state, State::Cancelling { .. })
+}
+
+async fn live_output(
+    inner: &Inner,
+    who: &Principal,
+    id: CallId,
+    stream: OutputStream,
+    offset: u64,
+) -> Option<Bytes> {
+    let live = inner.lives.get(id)?;
+    if live.now().call.asked.tenant != who.tenant {
+        return None;
+    }
+    // A program that has not started will have something to say.
+    live.until(|seen| seen.over || has_started(&seen.call)).await;
+    let (stdout, stderr) = live.outputs()?;
+    let output = match stream {
+        OutputStream::Stdout => stdout,
+        OutputStream::Stderr => stderr,
+    };
+    Some(match output.read(offset, PIECE).await {
+        Chunk::Data(bytes) => {
+            let next = offset + bytes.len() as u64;
+            Bytes { offset, bytes, next, is_end: false }
+        }
+        Chunk::Gap { resume, .. } => {
+            Bytes { offset: resume, bytes: Vec::new(), next: resume, is_end: false }
+        }
+        Chunk::End => Bytes { offset, bytes: Vec::new(), next: offset, is_end: true },
+    })
+}
+
+/// Offsets count what was written; what is kept has a hole in it.
+async fn kept_output(store: &dyn Store, kept: Stream, offset: u64) -> Result<Bytes, Error> {
+    let end = |at| Bytes { offset: at, bytes: Vec::new(), next: at, is_end: true };
+    let Some(digest) = kept.digest else { return Ok(end(offset)) };
+    if offset >= kept.length {
+        return Ok(end(offset));
+    }
+    let (hole, dropped) = kept.truncated.map_or((u64::MAX, 0), |t| (t.at, t.dropped));
+    let offset = if (hole..hole.saturating_add(dropped)).contains(&offset) {
+        hole + dropped
+    } else {
+        offset
+    };
+    let after_hole = offset >= hole.saturating_add(dropped) && hole != u64::MAX;
+    let at = if after_hole { offset - dropped } else { offset };
+    let most = if after_hole { PIECE as u64 } else { (hole - offset).min(PIECE as u64) };
+    let bytes = store.blob(digest, at, most).await?.unwrap_or_default();
+    let next = offset + bytes.len() as u64;
+    Ok(Bytes { offset, next, is_end: next >= kept.length || bytes.is_empty(), bytes })
+}
+
+/// Names a fact, in the order of facts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FactId {
+    /// Of its commit.
+    pub position: u64,
+    /// Among those of its commit.
+    pub index: u32,
+}
+
+impl fmt::Display for FactId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.position, self.index)
+    }
+}
+
+/// Not the name of a fact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an event id such as 17-0")]
+pub struct InvalidFactId;
+
+impl FromStr for FactId {
+    type Err = InvalidFactId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidFactId> {
+        let (position, index) = text.split_once('-').ok_or(InvalidFactId)?;
+        let position = position.parse().map_err(|_| InvalidFactId)?;
+        let index = index.parse().map_err(|_| InvalidFactId)?;
+        Ok(Self { position, index })
+    }
+}
+
+/// Facts as they become true.
+#[derive(Debug)]
+pub struct Follow {
+    store: Arc<dyn Store>,
+    newest: watch::Receiver<u64>,
+    who: Principal,
+    call: Option<CallId>,
+    after: FactId,
+    ready: VecDeque<Logged>,
+}
+
+/// Facts per read.
+const ROUND: usize = 200;
+
+impl Follow {
+    /// The next fact; waits for it. Cancelling the wait loses nothing.
+    pub async fn next(&mut self) -> Result<(FactId, Logged), Error> {
+        loop {
+            if let Some(logged) = self.ready.pop_front() {
+                let id = FactId { position: logged.position, index: logged.index };
+                self.after = id;
+                return Ok((id, logged));
+            }
+            self.newest.borrow_and_update();
+            self.read().await?;
+            if self.ready.is_empty() && self.newest.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), Error> {
+        let query = FactQuery {
+            tenant: Some(self.who.tenant.clone()),
+            call: self.call,
+            // The rest of a commit whose first facts were seen may be missing.
+            after: self.after.position.saturating_sub(1),
+            limit: ROUND,
+        };
+        let facts = self.store.facts(query).await?;
+        let new = |logged: &Logged| {
+            FactId { position: logged.position, index: logged.index } > self.after
+        };
+        self.ready = facts.into_iter().filter(new).collect();
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! From what happened to what is kept: the last step, its facts, its receipt.
+
+use std::time::Duration;
+
+use ringfence_store::{Error, SessionEvent};
+use ringfence_types::{Call, Event, Finished, Produced, State};
+use serde_json::{Value, json};
+
+use crate::journey::Journey;
+
+/// How a call that was dispatched came to its end.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// It ran, or failed to.
+    Finished {
+        finished: Box<Finished>,
+        /// Bytes that it refers to.
+        blobs: Vec<Vec<u8>>,
+        /// What it adds to its session.
+        session_events: Vec<SessionEvent>,
+    },
+    /// It was stopped on request.
+    Stopped,
+}
+
+/// A record that fails may be a full disk that somebody is clearing; so the end of a call, which
+/// cannot be had a second time, is tried again after each of these.
+const PATIENCE: [Duration; 5] = [
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(15),
+];
+
+impl Journey {
+    /// Takes the last step.
+    pub(crate) fn end(&mut self, ended: Ended) {
+        match ended {
+            Ended::Finished { finished, blobs, session_events } => {
+                self.inner.metrics.finished(&self.call.asked, &finished);
+                self.blobs = blobs;
+                self.session_events = session_events;
+                self.step(Event::Finish(finished));
+            }
+            Ended::Stopped => {
+                self.step(Event::Stopped);
+            }
+        }
+    }
+
+    /// Puts the end on record, with patience.
+    pub(crate) async fn commit_the_end(&mut self) -> Result<(), Error> {
+        for pause in PATIENCE {
+            let kept = self.keep();
+            match self.commit().await {
+                Err(error @ (Error::Backend { .. } | Error::Busy)) => {
+                    let call = self.asked().id;
+                    let error = crate::dispatch::chain(&error);
+                    tracing::warn!(%call, error, "the end of a call is not recorded yet");
+                    self.put_back(kept);
+                    tokio::time::sleep(pause).await;
+                }
+                done => return done,
+            }
+        }
+        self.commit().await
+    }
+}
+
+/// The fact that a step makes true.
+pub(crate) fn fact_of(call: &Call) -> (&'static str, Value) {
+    match &call.state {
+        State::Accepted => ("call.accepted", json!({})),
+        State::Held { reasons } => ("call.held", json!({"reasons": reasons})),
+        State::Dispatched => ("call.dispatched", json!({})),
+        State::Running => ("call.started", json!({})),
+        State::Cancelling { by } => ("call.cancelling", json!({"by": by})),
+        State::Finished(finished) => ("call.finished", summary(finished)),
+        State::Denied { reasons } => ("call.denied", json!({"reasons": reasons})),
+        State::Cancelled { by } => ("call.cancelled", json!({"by": by})),
+        State::OutcomeUnknown => ("call.outcome_unknown", json!({})),
+    }
+}
+
+fn summary(finished: &Finished) -> Value {
+    let millis = finished.duration.as_secs_f64() * 1_000.0;
+    match &finished.produced {
+        Produced::Result(_) => json!({"success": true, "execution_time_ms": millis}),
+        Produced::Error(error) => json!({
+            "success": false, "execution_time_ms": millis,
+            "error": {"code": error.code, "message": error.message},
+        }),
+    }
+}

@@ -1,0 +1,63 @@
+//! What an earlier process left unfinished: run again if that is harmless, else told as unknown.
+
+use std::sync::Arc;
+
+use ringfence_registry::Entry;
+use ringfence_store::{Error, Stored};
+use ringfence_types::{CallError, Effect, Event, Produced};
+
+use crate::{dispatch::without_program, engine::Inner, journey::Journey, path};
+
+/// Calls per read.
+const ROUND: usize = 200;
+
+/// Looks at every call that is not at its end.
+pub(crate) async fn run(inner: &Arc<Inner>) -> Result<(), Error> {
+    let mut after = None;
+    loop {
+        let left = inner.parts.store.unfinished(after, ROUND).await?;
+        let Some(last) = left.last() else { return Ok(()) };
+        after = Some(last.call.asked.id);
+        for stored in left {
+            pick_up(inner, stored).await?;
+        }
+    }
+}
+
+async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
+    if matches!(stored.call.state, ringfence_types::State::Held { .. }) {
+        inner.metrics.held(1);
+        return Ok(());
+    }
+    let (id, pure) = (stored.call.asked.id, stored.call.asked.pure);
+    let entry = same_tool(inner, &stored);
+    let mut journey = Journey::resume(inner.clone(), stored);
+    match (journey.step(Event::Recover { pure }), entry) {
+        (Effect::Decide, Some(entry)) => {
+            tracing::info!(call = %id, "a call of an earlier process is run again");
+            let place = inner.queue.rejoin(&journey.asked().tenant);
+            inner.tasks.spawn(path::walk(journey, entry, place));
+            Ok(())
+        }
+        (Effect::Decide, None) => gone(journey).await,
+        _ => {
+            tracing::warn!(call = %id, state = journey.call.state.name(), "a call was cut off");
+            journey.commit().await
+        }
+    }
+}
+
+/// The tool as it was when the call was accepted; another version is another tool.
+fn same_tool(inner: &Inner, stored: &Stored) -> Option<Arc<Entry>> {
+    inner.parts.registry.catalogue().by_digest(stored.call.asked.tool.digest).cloned()
+}
+
+/// The tool is not there any more, so nobody can run it again.
+async fn gone(mut journey: Journey) -> Result<(), Error> {
+    let at = journey.inner.parts.clock.now();
+    let message = "the tool was removed or changed while the server was down".to_owned();
+    let error = CallError { code: "tool_changed".to_owned(), message, details: None };
+    journey.step(Event::Allow);
+    journey.end(without_program(Produced::Error(error), at, std::time::Duration::ZERO));
+    journey.commit().await
+}

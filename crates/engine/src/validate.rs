@@ -1,0 +1,22 @@
+//! The last check: does the result fit what the tool promised?
+
+use ringfence_registry::Entry;
+use ringfence_types::{CallError, Json, Produced};
+use serde_json::json;
+
+/// A result that does not fit is an error of the tool's, never passed on and never dropped.
+pub(crate) fn output(entry: &Entry, result: Json) -> Produced {
+    match entry.check_output(&result) {
+        Ok(()) => Produced::Result(result),
+        Err(violations) => {
+            let first = violations.first().map_or("", |violation| violation.message.as_str());
+            let message = format!("Output validation failed for {}: {first}", entry.tool.name);
+            let all: Vec<_> = violations
+                .iter()
+                .map(|v| json!({"pointer": v.pointer, "message": v.message}))
+                .collect();
+            let details = Json::of(&json!({"errors": all})).ok();
+            Produced::Error(CallError { code: "output_invalid".to_owned(), message, details })
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! One call after the other.
+
+use std::time::Duration;
+
+use ringfence_engine::{FactId, Refused};
+use ringfence_store::CallQuery;
+use ringfence_types::{Call, Produced, Receipt, State};
+use serde_json::{Value, json};
+
+use crate::support::{echo, engine, principal, request, stand};
+
+fn result(call: &Call) -> Value {
+    match &call.state {
+        State::Finished(finished) => match &finished.produced {
+            Produced::Result(result) => result.to_value(),
+            Produced::Error(error) => panic!("{}: {}", error.code, error.message),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn error(call: &Call) -> (String, String) {
+    match &call.state {
+        State::Finished(finished) => match &finished.produced {
+            Produced::Error(error) => (error.code.clone(), error.message.clone()),
+            Produced::Result(result) => panic!("{result}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_is_run_recorded_and_receipted() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let call = stand(&engine, &who, echo("hi")).await;
+    assert_eq!(result(&call), json!({"message": "hi"}));
+    assert_eq!(engine.get(&who, call.asked.id).await.expect("works here"), Some(call.clone()));
+    let receipt =
+        engine.receipt(&who, call.asked.id).await.expect("works here").expect("it is final");
+    assert_eq!(Some(receipt), Receipt::of(&call));
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn facts_of_a_call_come_in_order_and_can_be_resumed() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let call = stand(&engine, &who, echo("hi")).await;
+    let mut kinds = Vec::new();
+    let mut follow = engine.follow(&who, Some(call.asked.id), None);
+    let mut after = FactId::default();
+    while kinds.last().is_none_or(|kind| kind != "call.finished") {
+        let (id, logged) = follow.next().await.expect("works here");
+        assert!(id > after);
+        after = id;
+        kinds.push(logged.fact.kind);
+        // A reader that comes back after each fact misses none and sees none twice.
+        follow = engine.follow(&who, Some(call.asked.id), Some(id));
+    }
+    assert_eq!(kinds, ["call.accepted", "call.decided", "call.dispatched", "call.finished"]);
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_policy_holds_stands_still_until_it_is_cancelled() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let fetch = request("http_fetch", &json!({"url": "http://example.com/"}));
+    let held = stand(&engine, &who, fetch).await;
+    let State::Held { reasons } = &held.state else { panic!("{:?}", held.state) };
+    assert!(!reasons.is_empty());
+    let cancelled =
+        engine.cancel(&who, held.asked.id).await.expect("works here").expect("it is there");
+    assert!(matches!(cancelled.state, State::Cancelled { .. }), "{:?}", cancelled.state);
+    assert!(engine.receipt(&who, held.asked.id).await.expect("works here").is_some());
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_call_looks_like_a_missing_one() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let call = stand(&engine, &principal("acme"), echo("secret")).await;
+    let other = principal("other");
+    let id = call.asked.id;
+    assert_eq!(engine.get(&other, id).await.expect("works here"), None);
+    assert_eq!(engine.cancel(&other, id).await.expect("works here"), None);
+    assert_eq!(engine.receipt(&other, id).await.expect("works here"), None);
+    let query = CallQuery {
+        tenant: "acme".parse().expect("works here"),
+        state: None,
+        tool: None,
+        session: None,
+        before: None,
+        limit: 10,
+    };
+    assert_eq!(engine.list(&other, query.clone()).await.expect("works here"), []);
+    assert_eq!(engine.list(&principal("acme"), query).await.expect("works here").len(), 1);
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_says_why_in_the_tool_s_own_words() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let refused = |tool: &'static str, args: Value| {
+        let engine = engine.clone();
+        let who = who.clone();
+        async move { engine.call(&who, request(tool, &args)).await.expect_err("refused") }
+    };
+    let words = [
+        ("echo", json!({}), "echo requires a 'text' field"),
+        ("file_read", json!({}), "'path' argument is required"),
+        ("http_fetch", json!({"url": "gopher://x"}), "Valid 'url' argument required"),
+        ("canvas_append", json!({"content": 1}), "'session_id' is required"),
+        ("canvas_append", json!({"session_id": "s"}), "'content' is required"),
+        (
+            "code_execute",
+            json!({"language": "cobol", "code": ""}),
+            "Only Python, JavaScript and Bash code execution is supported",
+        ),
+        ("nonsense", json!({}), "there is no tool `nonsense`"),
+    ];
+    for (tool, args, expected) in words {
+        assert_eq!(refused(tool, args).await.to_string(), expected);
+    }
+    let all = refused("echo", json!({"text": 1, "more": 2})).await;
+    let Refused::InvalidArguments { violations, .. } = all else { panic!("{all}") };
+    assert_eq!(violations.len(), 2, "{violations:?}");
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_are_read_from_the_tenant_s_own_directory_alone() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let own = dir.path().join("work/acme");
+    std::fs::create_dir_all(own.join("notes")).expect("works here");
+    std::fs::create_dir_all(dir.path().join("work/other")).expect("works here");
+    std::fs::write(own.join("notes/a.txt"), "mine").expect("works here");
+    std::fs::write(dir.path().join("work/other/b.txt"), "theirs").expect("works here");
+    std::os::unix::fs::symlink("../other/b.txt", own.join("link")).expect("works here");
+    let read = |path: &str| {
+        let request = request("file_read", &json!({"path": path}));
+        stand(&engine, &who, request)
+    };
+    let good = result(read("notes/a.txt").await.as_ref());
+    assert_eq!(good, json!({"path": "/workspace/notes/a.txt", "content": "mine"}));
+    for (path, code) in [
+        ("../other/b.txt", "path_refused"),
+        ("link", "path_refused"),
+        ("/etc/passwd", "path_refused"),
+        ("notes/none", "file_not_found"),
+    ] {
+        assert_eq!(error(read(path).await.as_ref()).0, code, "{path}");
+    }
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canvas_event_is_recorded_with_its_call() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let append = request("canvas_append", &json!({"session_id": "s1", "content": {"x": [1, 2]}}));
+    let call = stand(&engine, &who, append).await;
+    assert_eq!(result(&call), json!({"status": "queued", "pane": "default"}));
+    let query = ringfence_store::SessionQuery {
+        tenant: who.tenant.clone(),
+        session: "s1".parse().expect("works here"),
+        kind: Some("canvas".to_owned()),
+        after: 0,
+        last: false,
+        limit: 10,
+    };
+    let events = engine.store().session_events(query).await.expect("works here");
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].1.payload.to_value()["content"], json!({"x": [1, 2]}));
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_are_published_with_the_request_id_of_the_client() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let mut request = echo("hi");
+    request.metadata =
+        ringfence_types::Json::of(&json!({"request_id": "r-1"})).expect("works here");
+    stand(&engine, &who, request).await;
+    engine.stop(Duration::from_secs(5)).await;
+    let clock = std::sync::Arc::new(crate::support::Wall);
+    let bus = ringfence_bus::SqliteBus::open(db, ringfence_bus::Options::default(), clock);
+    let bus = bus.await.expect("works here");
+    let group = ringfence_bus::Group {
+        name: "reader".to_owned(),
+        topics: vec!["tool.results".to_owned()],
+        from_oldest: true,
+    };
+    let mut member = ringfence_bus::Bus::join(&bus, group).await.expect("works here");
+    let delivery = tokio::time::timeout(Duration::from_secs(10), member.next());
+    let delivery = delivery.await.expect("it was published").expect("works here");
+    let body: Value = serde_json::from_slice(&delivery.message.payload).expect("works here");
+    assert_eq!(body["status"], "success");
+    assert_eq!(body["payload"], json!({"message": "hi"}));
+    assert_eq!(body["metadata"]["request_id"], "r-1");
+}

@@ -1,0 +1,69 @@
+//! Equal keys mean the same request, done once.
+
+use std::time::Duration;
+
+use ringfence_engine::{CallRequest, Refused};
+
+use crate::support::{echo, engine, principal, stand};
+
+fn keyed(text: &str, key: &str) -> CallRequest {
+    CallRequest { idempotency_key: Some(key.to_owned()), ..echo(text) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_request_gives_the_stored_call_also_after_a_restart() {
+    let dir = tempfile::tempdir().expect("works here");
+    let who = principal("acme");
+    let first = {
+        let (engine, db) = engine(dir.path()).await;
+        let first = stand(&engine, &who, keyed("hi", "k1")).await;
+        let again = engine.call(&who, keyed("hi", "k1")).await.expect("works here");
+        assert!(again.is_replayed());
+        assert_eq!(again.id(), first.asked.id);
+        engine.stop(Duration::from_secs(5)).await;
+        drop(engine);
+        db.close();
+        first
+    };
+    let (engine, _db) = engine(dir.path()).await;
+    let again = engine.call(&who, keyed("hi", "k1")).await.expect("works here");
+    assert_eq!((again.id(), again.is_replayed()), (first.asked.id, true));
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_request_with_the_same_key_is_refused() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let first = stand(&engine, &who, keyed("hi", "k1")).await;
+    let refused = engine.call(&who, keyed("other", "k1")).await.expect_err("another request");
+    assert!(matches!(refused, Refused::KeyReused(id) if id == first.asked.id), "{refused}");
+    for bad in ["", "ä", &"x".repeat(256)] {
+        let refused = engine.call(&who, keyed("hi", bad)).await.expect_err(bad);
+        assert!(matches!(refused, Refused::InvalidIdempotencyKey), "{refused}");
+    }
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_at_once_exactly_one_runs() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let mut attempts = tokio::task::JoinSet::new();
+    for _ in 0..64 {
+        let (engine, who) = (engine.clone(), who.clone());
+        attempts.spawn(async move { engine.call(&who, keyed("hi", "k1")).await });
+    }
+    let (mut fresh, mut others) = (0, 0);
+    while let Some(attempt) = attempts.join_next().await {
+        match attempt.expect("works here") {
+            Ok(ticket) if !ticket.is_replayed() => fresh += 1,
+            Ok(_) | Err(Refused::StillRunning(_)) => others += 1,
+            Err(refused) => panic!("{refused}"),
+        }
+    }
+    assert_eq!((fresh, others), (1, 63));
+    engine.stop(Duration::from_secs(5)).await;
+}

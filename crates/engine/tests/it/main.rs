@@ -1,0 +1,8 @@
+//! The engine over real parts: SQLite on disk, the embedded bus, Rego, the registry.
+//!
+//! Tools that need a sandbox are tried end to end, through the binary, in the tests of `cli`.
+
+mod calls;
+mod idempotency;
+mod recovery;
+mod support;

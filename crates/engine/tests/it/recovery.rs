@@ -1,0 +1,94 @@
+//! What a process that died left behind.
+
+use std::time::Duration;
+
+use ringfence_store::{Record, Store};
+use ringfence_types::{Asked, Call, CallId, Digest, Json, Principal, Receipt, State, Tool};
+use serde_json::json;
+
+use crate::support::{Wall, allow_all, engine, engine_with, principal};
+
+/// A call as the record would show it if its process had died in `state`.
+fn left(who: &Principal, tool: &Tool, args: &serde_json::Value, state: State) -> Call {
+    let now = ringfence_types::Clock::now(&Wall);
+    let args = Json::of(args).expect("works here");
+    let asked = Asked {
+        id: CallId(uuid::Uuid::now_v7()),
+        tenant: who.tenant.clone(),
+        key: who.key,
+        scopes: who.scopes.clone(),
+        persona: None,
+        session: None,
+        tool: tool.reference(),
+        pure: tool.is_pure(),
+        args_digest: Digest::of_json(&args),
+        inputs_hash: String::new(),
+        args,
+        metadata: Json::empty_object(),
+        idempotency: None,
+        trace_id: "0".repeat(32),
+        accepted_at: now,
+    };
+    Call { asked, decision: None, state, changed_at: now }
+}
+
+async fn put(store: &dyn Store, call: &Call) {
+    let record = Record {
+        call: call.clone(),
+        seen: None,
+        facts: Vec::new(),
+        receipt: None,
+        blobs: Vec::new(),
+        session_events: Vec::new(),
+    };
+    store.record(record).await.expect("works here");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pure_calls_run_again_and_others_are_unknown() {
+    let dir = tempfile::tempdir().expect("works here");
+    let who = principal("acme");
+    let (pure, effectful, accepted, held) = {
+        let (engine, db) = engine(dir.path()).await;
+        let catalogue = engine.registry().catalogue();
+        let tool = |name: &str| catalogue.get(name, None).expect("works here").tool.clone();
+        let echo = json!({"text": "again"});
+        let fetch = json!({"url": "http://192.0.2.1/"});
+        let held = State::Held { reasons: Vec::new() };
+        let calls = (
+            left(&who, &tool("echo"), &echo, State::Running),
+            left(&who, &tool("http_fetch"), &fetch, State::Running),
+            left(&who, &tool("echo"), &echo, State::Accepted),
+            left(&who, &tool("http_fetch"), &fetch, held),
+        );
+        for call in [&calls.0, &calls.1, &calls.2, &calls.3] {
+            put(engine.store().as_ref(), call).await;
+        }
+        engine.stop(Duration::from_secs(5)).await;
+        drop(engine);
+        db.close();
+        calls
+    };
+    let (engine, _db) = engine_with(dir.path(), &allow_all()).await;
+    for call in [&pure, &effectful, &accepted] {
+        let mut follow = engine.follow(&who, Some(call.asked.id), None);
+        loop {
+            let (_, logged) = follow.next().await.expect("works here");
+            if ["call.finished", "call.outcome_unknown"].contains(&logged.fact.kind.as_str()) {
+                break;
+            }
+        }
+    }
+    let state = |call: &Call| {
+        let (engine, who, id) = (engine.clone(), who.clone(), call.asked.id);
+        async move { engine.get(&who, id).await.expect("works here").expect("works here") }
+    };
+    assert_eq!(state(&pure).await.state.name(), "finished");
+    assert_eq!(state(&accepted).await.state.name(), "finished");
+    assert_eq!(state(&held).await.state.name(), "held");
+    let unknown = state(&effectful).await;
+    assert_eq!(unknown.state, State::OutcomeUnknown);
+    let receipt = engine.receipt(&who, unknown.asked.id).await.expect("works here");
+    assert_eq!(receipt, Receipt::of(&unknown));
+    engine.stop(Duration::from_secs(5)).await;
+}

@@ -1,0 +1,92 @@
+//! A whole engine in a temporary directory.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use ringfence_bus::SqliteBus;
+use ringfence_egress::Fetcher;
+use ringfence_engine::{CallRequest, Engine, Parts, Settings, builtin_tools};
+use ringfence_policy::{Bundle, Rego};
+use ringfence_registry::Registry;
+use ringfence_sandbox::Native;
+use ringfence_sqlite::Db;
+use ringfence_store::SqliteStore;
+use ringfence_types::{Call, Clock, Json, KeyId, Principal, Scope, Timestamp};
+use serde_json::{Value, json};
+
+/// The machine's clock.
+#[derive(Debug)]
+pub(crate) struct Wall;
+
+impl Clock for Wall {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    fn now(&self) -> Timestamp {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Timestamp::from_micros(
+            i64::try_from(since.expect("works here").as_micros()).expect("works here"),
+        )
+    }
+}
+
+pub(crate) async fn engine(dir: &Path) -> (Engine, Db) {
+    engine_with(dir, &Bundle::built_in()).await
+}
+
+/// Rules that allow everything, so that the way of effectful tools can be walked.
+pub(crate) fn allow_all() -> Bundle {
+    let rules = "package ringfence\n\ndecision := {\"decision\": \"allow\", \"reasons\": []}\n";
+    Bundle::from_files([("allow.rego", rules)]).expect("works here")
+}
+
+pub(crate) async fn engine_with(dir: &Path, bundle: &Bundle) -> (Engine, Db) {
+    let clock: Arc<dyn Clock> = Arc::new(Wall);
+    let db =
+        Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).expect("works here");
+    let store = SqliteStore::open(db.clone(), &dir.join("blobs")).await.expect("works here");
+    let bus = SqliteBus::open(db.clone(), ringfence_bus::Options::default(), clock.clone());
+    let registry = ringfence_registry::Config {
+        builtins: builtin_tools(clock.now()),
+        folders: Vec::new(),
+        embedded: Vec::new(),
+        uploads: dir.join("uploads"),
+        clock: clock.clone(),
+    };
+    let parts = Parts {
+        store: Arc::new(store),
+        bus: Arc::new(bus.await.expect("works here")),
+        policy: Arc::new(Rego::load(bundle).expect("works here")),
+        registry: Registry::open(registry).expect("works here"),
+        sandbox: Native::open(without_spawner()),
+        fetcher: Fetcher::system(ringfence_egress::Options::default()),
+        clock,
+        settings: Settings::for_processors(2, dir.join("work")),
+    };
+    (Engine::start(parts).await.expect("works here"), db)
+}
+
+pub(crate) fn principal(tenant: &str) -> Principal {
+    Principal {
+        key: KeyId(uuid::Uuid::from_u128(7)),
+        tenant: tenant.parse().expect("works here"),
+        persona: None,
+        scopes: vec![Scope::Call, Scope::Read].into(),
+    }
+}
+
+pub(crate) fn request(tool: &str, args: &Value) -> CallRequest {
+    CallRequest::new(tool.parse().expect("works here"), Json::of(args).expect("works here"))
+}
+
+pub(crate) fn echo(text: &str) -> CallRequest {
+    request("echo", &json!({"text": text}))
+}
+
+/// Makes a call and waits for where it comes to stand.
+pub(crate) async fn stand(engine: &Engine, who: &Principal, request: CallRequest) -> Arc<Call> {
+    let ticket = engine.call(who, request).await.expect("works here");
+    ticket.wait(Duration::from_secs(30)).await.expect("it is on record")
+}
+
+/// No tool of these tests needs a sandbox. The default would start this very test as its spawner.
+fn without_spawner() -> ringfence_sandbox::Config {
+    ringfence_sandbox::Config { exe: "/bin/false".into(), ..ringfence_sandbox::Config::one_shot() }
+}
