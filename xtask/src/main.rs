@@ -15,6 +15,8 @@ usage: cargo xtask <command>
   tidy                        check what the compiler cannot
   bench sandbox [--quick] [--runs N] [--json FILE]
                               every tier beside bare interpreters and peers, with ratios
+  bench load [--quick] [--json FILE]
+                             the running server under load, beside services that do less
   bench fuzz [--minutes N]    everything that reads hostile bytes, for minutes
   services up|down|status     real servers for use by hand
   vm [--binary PATH] [-- COMMAND…]

@@ -1,3 +1,5 @@
+//! What a skill made of files keeps to.
+
 use super::*;
 
 fn files(list: &[(&str, &str)]) -> Files {
