@@ -73,9 +73,10 @@ pub(crate) struct Inner {
 impl Native {
     /// Opens the cgroups and starts the first helper process; others start with the first request.
     pub fn open(config: Config) -> Self {
-        // It starts while we look at the cgroups. If it cannot, the first request says why.
-        let spawner = Spawner::start(&config.exe).ok();
+        // First the groups: with cgroup v2 we move out of our own group, which must hold nobody else.
         let groups = Arc::new(Groups::open(config.most_sandboxes));
+        // It starts while nobody waits for it. If it cannot, the first request says why.
+        let spawner = Spawner::start(&config.exe).ok();
         let spawner = spawner.filter(|spawner| spawner.own(groups.paths()).is_ok());
         let inner = Inner {
             config,
