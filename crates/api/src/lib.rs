@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - every request that is not on a short list of open paths carries a key, and what a handler may
-//!   do is in its signature ([`auth::May`]);
+//!   do is in its signature (`auth::May`);
 //! - everything a client sends is bounded: header, body, depth, time, number and rate;
 //! - an answer that is not a success is a problem of RFC 9457 with a stable code;
 //! - a foreign id is answered exactly like a missing one.

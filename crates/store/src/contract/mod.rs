@@ -1,4 +1,4 @@
-//! The contract of [`Store`](crate::Store), executable: one function per sentence.
+//! The contract of [`Store`], executable: one function per sentence.
 //!
 //! Each works on tenants and ids of its own, so all may run on one store, one after the other and
 //! repeatedly.
