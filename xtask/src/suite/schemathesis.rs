@@ -41,6 +41,8 @@ pub(super) fn run(staged: &Staged) -> Result<Row> {
             .args(["--checks", CHECKS, "--max-examples", EXAMPLES, "--seed", "1"])
             .args(["--phases", "examples,coverage,fuzzing", "--request-timeout", "60"])
             .args(["--exclude-path-regex", STREAMS, "--no-color", "--suppress-health-check", "all"])
+            // It keeps a cache where it is started.
+            .current_dir(&server.data)
             .stdin(Stdio::null());
         if let Some(key) = key {
             made_up.args(["--header", &format!("Authorization: Bearer {key}")]);
