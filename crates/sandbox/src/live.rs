@@ -184,6 +184,11 @@ impl Live {
     /// Everything the program wrote before its end is in the pipes by now. Whoever else still
     /// holds them is ended with the sandbox.
     async fn report(mut self, mut seen: Observed, ended: Option<Ended>) -> Result<Report, Error> {
+        // One that was stopped still runs. It is ended before its pipes are emptied, or a flood would
+        // go on into them for as long as we read.
+        if seen.stopped.is_some() {
+            self.cell.kill();
+        }
         self.streams.let_go();
         self.streams.drain();
         seen.wall = self.handed.elapsed();

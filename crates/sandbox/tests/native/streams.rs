@@ -118,8 +118,7 @@ async fn a_follower_that_never_comes_back_does_not_stop_the_clock() {
     }
     assert_eq!(reached, report.stdout.total());
     let held = reached - free;
-    // A free flood of one second is hundreds of times as much.
-    assert!(held < 16 << 20, "{held} bytes are more than a few pipes hold");
+    assert!(held < 1 << 20, "{held} bytes are more than a few pipes hold");
     service.close().await;
 }
 
