@@ -8,7 +8,7 @@ use ringfence_sandbox::{
     Canceller, InputFile, Language, Program, Report, Request, Running, files::BoxPath,
 };
 use ringfence_types::{
-    CallError, Digest, Finished, Json, Limits, Outcome, Produced, Stream, Timestamp,
+    CallError, Digest, Finished, Json, Limits, Origin, Outcome, Produced, Stream, Timestamp, Tool,
 };
 
 use crate::{builtin, engine::Inner, journey::Journey, record::Ended};
@@ -58,12 +58,14 @@ pub(crate) async fn start(journey: &Journey, entry: &Arc<Entry>, permit: Permit)
     }
     match &entry.runs {
         Runs::Builtin => builtin::start(journey, entry, permit, started_at).await,
-        Runs::Python { code, function, files, .. } => {
+        Runs::Python { code, module, function, files } => {
             let program = Program::Call {
                 language: Language::Python,
-                code: code.to_string(),
+                code: code.clone(),
+                file: format!("{module}.py"),
                 function: Some(function.clone()),
                 args: arguments(&journey.asked().args),
+                ahead: ahead(&entry.tool),
             };
             let files = files.iter().filter_map(|(path, content)| file(path, content)).collect();
             let request = Request { files, ..Request::new(program) };
@@ -73,6 +75,11 @@ pub(crate) async fn start(journey: &Journey, entry: &Arc<Entry>, permit: Permit)
             sandboxed(journey, permit, request, reading, started_at).await
         }
     }
+}
+
+/// Whoever put a folder beside the server is trusted with all its calls; whoever sent one is not.
+fn ahead(tool: &Tool) -> Option<Digest> {
+    (tool.origin != Origin::Upload).then_some(tool.digest)
 }
 
 fn is_for(permit: &Permit, journey: &Journey) -> bool {

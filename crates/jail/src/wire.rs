@@ -50,8 +50,8 @@ pub enum ToTemplate {
         /// How it gets into its cgroup.
         join: Join,
     },
-    /// Start an interpreter to fork from. Descriptors: its control socket, its standard error,
-    /// then what [`Join`] asks for.
+    /// Start an interpreter to fork from. Descriptors: its control socket, its standard input and
+    /// error, then what [`Join`] asks for.
     Zygote {
         /// The number to answer with.
         id: u64,

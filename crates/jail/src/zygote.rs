@@ -38,7 +38,8 @@ pub(crate) struct Start {
     pub(crate) env: Vec<Vec<u8>>,
 }
 
-/// Starts a zygote from a template. Descriptors: its control socket (3 inside), standard error.
+/// Starts a zygote from a template. Descriptors: its control socket (3 inside), standard input and
+/// error.
 pub(crate) fn spawn(
     start: Start,
     join: Join,
@@ -46,22 +47,20 @@ pub(crate) fn spawn(
     mode: Mode,
     filter: &Filter,
 ) -> Result<OwnedFd, SetupError> {
-    if fds.len() < 2 {
+    if fds.len() < 3 {
         return Err(Errno::INVAL).at(Stage::Request);
     }
-    let (stderr, control) = (fds.remove(1), fds.remove(0));
-    let (born_into, procs) = template::joining(join, fds).at(Stage::Request)?;
+    let cgroup = fds.split_off(3);
+    let (born_into, procs) = template::joining(join, cgroup).at(Stage::Request)?;
     let (wait, go) = pipe_with(PipeFlags::CLOEXEC).at(Stage::Zygote)?;
     let flags = sys::BIRTH_NAMESPACES | libc::CLONE_NEWUSER | libc::CLONE_NEWNET;
     match sys::clone3(flags, born_into.as_ref().map(AsFd::as_fd)).at(Stage::Clone)? {
         Forked::Child => {
             drop(go);
             let joined = template::join_all(&procs).at(Stage::Cgroup);
-            let error = joined.map_or_else(
-                |error| error,
-                |()| become_zygote(&start, &control, &stderr, &wait, filter),
-            );
-            let _ = socket::send(control.as_fd(), &FromInit::Failed(error), &[]);
+            let error =
+                joined.map_or_else(|error| error, |()| become_zygote(&start, &fds, &wait, filter));
+            let _ = socket::send(fds[0].as_fd(), &FromInit::Failed(error), &[]);
             sys::exit_now(1)
         }
         Forked::Parent { pid, pidfd } => {
@@ -84,13 +83,7 @@ fn map_child(pid: i32, outside: u32) -> sys::Result<()> {
 }
 
 /// In the child: becomes root of its own small world and runs the interpreter. Returns on failure.
-fn become_zygote(
-    start: &Start,
-    control: &OwnedFd,
-    stderr: &OwnedFd,
-    wait: &OwnedFd,
-    filter: &Filter,
-) -> SetupError {
+fn become_zygote(start: &Start, fds: &[OwnedFd], wait: &OwnedFd, filter: &Filter) -> SetupError {
     let attempt = || -> Result<Image, SetupError> {
         let mut byte = [0];
         if rustix::io::read(wait, &mut byte) != Ok(1) {
@@ -104,7 +97,7 @@ fn become_zygote(
         confine::no_core_dumps().at(Stage::Rlimits)?;
         sys::reset_signals();
         rustix::process::setsid().at(Stage::Zygote)?;
-        settle(control, stderr).at(Stage::Descriptors)?;
+        settle(fds).at(Stage::Descriptors)?;
         sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).at(Stage::NoNewPrivs)?;
         filter.install().at(Stage::Seccomp)?;
         let strings = |list: &[Vec<u8>]| -> Result<Vec<CString>, SetupError> {
@@ -137,13 +130,14 @@ fn own_proc() -> sys::Result<()> {
     sys::move_mount(&mount, c"/proc")
 }
 
-/// Standard input and output on `/dev/null`, standard error as given, the control socket at 3.
-fn settle(control: &OwnedFd, stderr: &OwnedFd) -> sys::Result<()> {
+/// Standard input and error as given, output on `/dev/null`, the control socket at 3.
+fn settle(fds: &[OwnedFd]) -> sys::Result<()> {
+    let [control, stdin, stderr] = fds else { return Err(Errno::INVAL) };
     let null =
         rustix::fs::openat(CWD, c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, FileMode::empty())?;
     let dup = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
     init::arrange(vec![
-        dup(null.as_fd())?,
+        dup(stdin.as_fd())?,
         dup(null.as_fd())?,
         dup(stderr.as_fd())?,
         dup(control.as_fd())?,

@@ -33,11 +33,15 @@ def status_of(error):
 
 
 def wind_down(module, status):
-    """Everything that may still run or print user code. Returns the exit status."""
+    """Everything that may still run or print user code. Returns the exit status.
+
+    Without a module its globals stay: one that was loaded ahead is on pages that all calls share.
+    """
     _quietly(_join_threads)
     _quietly(_run_exit_handlers)
     flushed = flush()
-    _quietly(lambda: clear(module))
+    if module is not None:
+        _quietly(lambda: clear(module))
     _quietly(_collect)
     _quietly(flush_forgotten)
     return status if flush() and flushed else _FLUSH_FAILED

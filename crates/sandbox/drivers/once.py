@@ -47,7 +47,7 @@ def _prepare(job):
         stage.check(job, {"code": "a string"}, _RUN)
         return run
     if operation == "call":
-        stage.check(job, {"code": "a string"}, _CALL)
+        stage.check(job, {} if skill.loaded else {"code": "a string"}, _CALL)
         return call
     raise stage.BadJob("`op` must be `run` or `call`")
 
@@ -55,9 +55,8 @@ def _prepare(job):
 def run(channel, job):
     """Runs a script as `__main__`."""
     filename = job.get("filename") or "main.py"
-    module, error = _open(channel, job, filename, "__main__")
-    if error is None:
-        error = _execute(job["code"], module)
+    module = _open(channel, job, filename, "__main__")
+    error = _execute(job["code"], module)
     status = ending.status_of(error)
     told = None if error is None or isinstance(error, SystemExit) else report.describe(error)
     _finish(channel, module, status, told, error)
@@ -66,28 +65,34 @@ def run(channel, job):
 def call(channel, job):
     """Calls a skill."""
     filename = job.get("filename") or "handler.py"
-    stage.fresh_module("__main__", filename, "")
-    module, error = _open(channel, job, filename, skill.module_name(filename))
-    if error is None:
-        error = _execute(job["code"], module, lambda code: skill.run(job, module, code))
+    stage.fresh_module("__main__", filename)
+    if skill.loaded:
+        _enter(channel, job, filename)
+        module, code = skill.loaded, None
+    else:
+        module, code = _open(channel, job, filename, skill.module_name(filename)), job["code"]
+    error = _execute(code, module, lambda code: skill.run(job, module, code))
     status = ending.status_of(error)
     told = None if error is None or _is_clean_exit(error) else skill.describe(error)
-    _finish(channel, module, status, told, error)
+    _finish(channel, None if skill.loaded else module, status, told, error)
 
 
 def _open(channel, job, filename, name):
+    return stage.fresh_module(name, _enter(channel, job, filename), job["code"])
+
+
+def _enter(channel, job, filename):
     try:
-        path = stage.enter(job, filename)
+        return stage.enter(job, filename)
     except OSError as error:
         ending.leave(channel, 2, report.describe(error))
-    return stage.fresh_module(name, path, job["code"]), None
 
 
 def _execute(code, module, action=None):
-    """Compiles and runs; returns what was raised, or None."""
+    """Compiles, where there is something to, and runs; returns what was raised, or None."""
     limit = _get_limit()
     try:
-        compiled = compile(code, module.__file__, "exec", dont_inherit=True)
+        compiled = code and compile(code, module.__file__, "exec", dont_inherit=True)
         if action is None:
             exec(compiled, module.__dict__)
         else:

@@ -16,6 +16,9 @@ ENTRY_POINTS = ("handler", "execute", "run", "main")
 
 _write, _close = os.write, os.close
 
+#: The module, where it was loaded ahead of the call.
+loaded = None
+
 
 class NoEntryPoint(LookupError):
     """The module has no function to call."""
@@ -30,8 +33,9 @@ class NoResultChannel(RuntimeError):
 
 
 def run(job, module, code):
-    """Executes the module, calls its function and writes the result."""
-    exec(code, module.__dict__)
+    """Executes the module unless that was done, calls its function and writes the result."""
+    if code is not None:
+        exec(code, module.__dict__)
     function = _entry_point(module, job.get("function"))
     value = function(**(job.get("args") or {}))
     if _is_awaitable(value):

@@ -49,14 +49,15 @@ def enter(job, filename):
     return os.path.join(directory, filename)
 
 
-def fresh_module(name, path, code):
-    """A new module registered as `name`, with `code` known to tracebacks as `path`."""
+def fresh_module(name, path, code=None):
+    """A new module registered as `name`, with `code`, if any, known to tracebacks as `path`."""
     module = _Module(name)
     module.__dict__.update(
         __file__=path, __cached__=None, __loader__=_Loader(name, path), __builtins__=sys.modules["builtins"]
     )
     sys.modules[name] = module
-    remember_source(path, code)
+    if code is not None:
+        remember_source(path, code)
     return module
 
 

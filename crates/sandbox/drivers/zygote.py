@@ -1,7 +1,8 @@
 """An interpreter that has imported everything already and forks a worker per request.
 
-`zygote.py <control_fd> <native library> <comma separated imports>`. Only trusted
-imports happen here, never user code. The native library waits for a request, makes the
+`zygote.py <control_fd> <native library> <comma separated imports>`, and on standard input
+perhaps a skill's module (see `ahead.py`). Only code that is trusted like an import is executed
+here, never what a call brings. The native library waits for a request, makes the
 child in its new namespaces, locks it down, and returns 0 in that child alone.
 
 Invariant: one thread. A thread of an imported library would be lost by the fork, with
@@ -27,13 +28,14 @@ def main(arguments):
     control, library, names = int(arguments[0]), arguments[1], arguments[2]
     driver = load_driver()
     imported, failed = import_all([name.strip() for name in names.split(",") if name.strip()])
+    refused = driver.load("ahead").load(0)
     native = native_library(library)
     for _ in range(REHEARSALS):
         driver.warm_up()
     open_streams()
     gc.collect()
     gc.freeze()
-    announce(driver, control, imported, failed)
+    announce(driver, control, {"imported": imported, "failed": failed, "refused": refused})
     work(driver, native, control)
 
 
@@ -70,9 +72,9 @@ def native_library(path):
     return native
 
 
-def announce(driver, control, imported, failed):
+def announce(driver, control, words):
     """One frame in one write, so that it is one packet where the channel has packets."""
-    frame = {"ev": "zygote", "imported": imported, "failed": failed, "threads": threads()}
+    frame = dict(words, ev="zygote", threads=threads())
     os.write(control, driver.load("wire").encode(frame))
 
 

@@ -29,9 +29,11 @@ pub(crate) fn cold(request: &Request) -> Result<Launch, Error> {
         Program::Code { language: Language::Bash, code, args } => {
             Ok(script(&["bash"], "main.sh", code, args))
         }
-        Program::Code { language: Language::Javascript, .. } | Program::Call { .. } => {
-            Ok(Launch { argv: driver(request)?, files: Vec::new(), job: Some(job(request)?) })
-        }
+        Program::Code { language: Language::Javascript, .. } | Program::Call { .. } => Ok(Launch {
+            argv: driver(request)?,
+            files: Vec::new(),
+            job: Some(job(request, false)?),
+        }),
     }
 }
 
@@ -88,8 +90,8 @@ pub(crate) fn language(program: &Program) -> Option<Language> {
     }
 }
 
-/// The driver's job: one frame, its length in front.
-pub(crate) fn job(request: &Request) -> Result<Vec<u8>, Error> {
+/// The driver's job: one frame, its length in front. `loaded`: it has the code already.
+pub(crate) fn job(request: &Request, loaded: bool) -> Result<Vec<u8>, Error> {
     let env = environment(request);
     let body = match &request.program {
         Program::Code { language, code, args } => json!({
@@ -100,10 +102,10 @@ pub(crate) fn job(request: &Request) -> Result<Vec<u8>, Error> {
             "env": env,
             "cwd": request.cwd,
         }),
-        Program::Call { language, code, function, args } => json!({
+        Program::Call { code, file, function, args, .. } => json!({
             "op": "call",
-            "code": code,
-            "filename": file_name(*language),
+            "code": if loaded { None } else { Some(&**code) },
+            "filename": workspace_file(file),
             "function": function,
             "args": args,
             "env": env,
@@ -112,6 +114,11 @@ pub(crate) fn job(request: &Request) -> Result<Vec<u8>, Error> {
         Program::Command(_) => return Err(Error::Invalid("a command has no driver".to_owned())),
     };
     frame(&body)
+}
+
+/// Where the code of a call is said to be: beside its files.
+pub(crate) fn workspace_file(name: &str) -> String {
+    format!("/workspace/{name}")
 }
 
 fn file_name(language: Language) -> &'static str {

@@ -5,14 +5,14 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use ringfence_jail::{
     cgroup::Stats,
     wire::{RootSource, RootSpec, ToInit},
 };
-use ringfence_types::{Isolation, Limits};
+use ringfence_types::Isolation;
 use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle};
 
 use crate::{
@@ -25,7 +25,6 @@ use crate::{
     launch::{self, Launch},
     live::{Live, owner},
     pool::Pool,
-    prepared::Prepared,
     spawner::Spawner,
     streams::{Streams, job_channel},
     template::Template,
@@ -62,11 +61,11 @@ pub struct Native {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    config: Config,
+    pub(crate) config: Config,
     pub(crate) groups: Arc<Groups>,
     spawner: Mutex<Option<Spawner>>,
     templates: Mutex<HashMap<RootSpec, Arc<Template>>>,
-    pools: std::sync::Mutex<HashMap<PoolKey, Arc<Pool>>>,
+    pub(crate) pools: std::sync::Mutex<HashMap<PoolKey, Arc<Pool>>>,
     pub(crate) sessions: crate::session::Registry,
 }
 
@@ -264,100 +263,6 @@ fn root_spec(root: &Root, with_zygote: bool) -> RootSpec {
     RootSpec { source, with_attack, with_zygote }
 }
 
-impl Inner {
-    /// Runs the request in an interpreter that was prepared ahead, or in one prepared for it now.
-    async fn prepared(
-        self: &Arc<Self>,
-        request: Request,
-        isolation: Isolation,
-        accepted: Instant,
-    ) -> Result<Live, Error> {
-        let language = launch::language(&request.program)
-            .ok_or_else(|| Error::Invalid("a command can only run cold".to_owned()))?;
-        let shape = Shape {
-            limits: request.limits.clone(),
-            may_miss: request.may_miss.clone(),
-            freezer: false,
-        };
-        let asked = request.isolation.is_some();
-        let prepared = match self.obtain(&request.root, language, isolation, &shape).await {
-            // Nobody insisted on a zygote, so an interpreter of its own will do.
-            Err(Error::Unforkable(_)) if !asked => {
-                self.obtain(&request.root, language, Isolation::Warm, &shape).await?
-            }
-            other => other?,
-        };
-        prepared.run(request, accepted).await
-    }
-
-    /// A prepared sandbox from the pool, or one made now.
-    async fn obtain(
-        self: &Arc<Self>,
-        root: &Root,
-        language: Language,
-        isolation: Isolation,
-        shape: &Shape,
-    ) -> Result<Prepared, Error> {
-        let pool = self.pool(root, language, isolation);
-        if let Some(reason) = pool.unforkable() {
-            return Err(Error::Unforkable(reason));
-        }
-        match pool.take(shape) {
-            Some(prepared) => Ok(prepared),
-            None => self.prepare_now(&pool, shape).await,
-        }
-    }
-
-    /// A zygote that died is replaced once.
-    async fn prepare_now(&self, pool: &Pool, shape: &Shape) -> Result<Prepared, Error> {
-        match pool.make(self, shape).await {
-            Err(Error::Gone(_)) => {
-                pool.forget_zygote().await;
-                pool.make(self, shape).await
-            }
-            other => other,
-        }
-    }
-
-    fn pool(self: &Arc<Self>, root: &Root, language: Language, isolation: Isolation) -> Arc<Pool> {
-        let nothing_ahead = PoolConfig { least: 0, ..PoolConfig::default() };
-        let config = self.config.pools.as_ref().unwrap_or(&nothing_ahead);
-        let imports = match language {
-            Language::Python => config.imports.clone(),
-            _ => Vec::new(),
-        };
-        let key = PoolKey { root: root.clone(), language, isolation, imports };
-        let shape = Shape { limits: Limits::default(), may_miss: Vec::new(), freezer: false };
-        let mut pools = lock(&self.pools);
-        pools.entry(key.clone()).or_insert_with(|| Pool::open(self, key, shape, config)).clone()
-    }
-
-    fn all_pools(&self) -> Vec<(PoolKey, Arc<Pool>)> {
-        lock(&self.pools).iter().map(|(key, pool)| (key.clone(), pool.clone())).collect()
-    }
-
-    /// An interpreter started in its own sandbox, waiting for its one program.
-    pub(crate) async fn warm(&self, key: &PoolKey, shape: &Shape) -> Result<Prepared, Error> {
-        let mut cell = self.cold_cell(&key.root, shape).await?;
-        cell.isolation = Isolation::Warm;
-        let program =
-            Program::Code { language: key.language, code: String::new(), args: Vec::new() };
-        let nothing = Request { limits: shape.limits.clone(), ..Request::new(program) };
-        let argv = match key.language {
-            Language::Python => launch::python_driver("once", &key.imports),
-            Language::Javascript => launch::node_driver("once", shape.limits.memory.0),
-            Language::Bash => return Err(Error::Invalid("bash has no driver".to_owned())),
-        };
-        let launch = Launch { argv, files: Vec::new(), job: Some(Vec::new()) };
-        let started = hand_over(&mut cell, &nothing, launch).await?;
-        let job = started.job.ok_or(Error::Gone("driver"))?;
-        Prepared::new(cell, started.streams, job, shape, WARM_PATIENCE).await
-    }
-}
-
-/// An interpreter that takes longer than this to start never will.
-const WARM_PATIENCE: Duration = Duration::from_secs(30);
-
 /// How the request's sandbox comes about: as asked, else the fastest there is for it.
 fn tier(request: &Request, pools: bool) -> Result<Isolation, Error> {
     let language = launch::language(&request.program);
@@ -377,7 +282,7 @@ fn tier(request: &Request, pools: bool) -> Result<Isolation, Error> {
     }
 }
 
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -402,13 +307,17 @@ async fn start(mut cell: Cell, request: Request, accepted: Instant) -> Result<Li
 }
 
 /// Our ends of a program that the init was told to start.
-struct Started {
-    streams: Streams,
-    job: Option<Job>,
+pub(crate) struct Started {
+    pub(crate) streams: Streams,
+    pub(crate) job: Option<Job>,
 }
 
 /// Tells the init what to run. It reads that once it is locked in, so nobody need wait for it.
-async fn hand_over(cell: &mut Cell, request: &Request, launch: Launch) -> Result<Started, Error> {
+pub(crate) async fn hand_over(
+    cell: &mut Cell,
+    request: &Request,
+    launch: Launch,
+) -> Result<Started, Error> {
     let (streams, inside) =
         Streams::open(request.limits.output.0).map_err(Error::io("make pipes"))?;
     let channel = match &launch.job {

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use ringfence_types::{Bytes, Isolation};
+use ringfence_types::{Bytes, Digest, Isolation};
 use tokio::{
     sync::{Mutex as AsyncMutex, Notify},
     task::AbortHandle,
@@ -23,6 +23,7 @@ use tokio::{
 use crate::{
     Error, Language, Root,
     cell::Shape,
+    module::Module,
     native::Inner,
     prepared::Prepared,
     zygote::{EARLY_END, FailedImport, Zygote},
@@ -47,6 +48,8 @@ pub struct PoolKey {
     pub isolation: Isolation,
     /// Python modules loaded ahead.
     pub imports: Vec<String>,
+    /// The code of their calls, if they are forked with it loaded: see [`crate::Program::Call`].
+    pub code: Option<Digest>,
 }
 
 /// How large pools may become.
@@ -61,13 +64,16 @@ pub struct PoolConfig {
     /// Programs forked from one interpreter before a fresh one takes its place: they all share its
     /// memory layout and hash seed.
     pub forks: u64,
+    /// Pools whose members have the code of their calls loaded, at one time; each has an interpreter
+    /// of its own. The one that was idle longest makes room.
+    pub codes: usize,
 }
 
 impl Default for PoolConfig {
     fn default() -> Self {
         let imports = ["json", "re", "math", "datetime", "collections", "itertools", "functools"];
         let imports = imports.map(str::to_owned).to_vec();
-        Self { memory: Bytes::mib(256), least: 2, imports, forks: 5000 }
+        Self { memory: Bytes::mib(256), least: 2, imports, forks: 5000, codes: 16 }
     }
 }
 
@@ -89,6 +95,8 @@ pub struct PoolStatus {
 #[derive(Debug)]
 pub(crate) struct Pool {
     key: PoolKey,
+    /// What `key.code` names.
+    module: Option<Module>,
     shape: Shape,
     least: usize,
     most: usize,
@@ -98,6 +106,7 @@ pub(crate) struct Pool {
     target: AtomicUsize,
     hits: AtomicUsize,
     misses: AtomicUsize,
+    used: Mutex<Instant>,
     /// Fewest members seen ready since the last review.
     low: AtomicUsize,
     wanted: Notify,
@@ -112,6 +121,7 @@ impl Pool {
     pub(crate) fn open(
         inner: &Arc<Inner>,
         key: PoolKey,
+        module: Option<Module>,
         shape: Shape,
         config: &PoolConfig,
     ) -> Arc<Self> {
@@ -124,6 +134,7 @@ impl Pool {
         let least = config.least.min(most);
         let pool = Arc::new(Self {
             key,
+            module,
             shape,
             least,
             most,
@@ -132,6 +143,7 @@ impl Pool {
             target: AtomicUsize::new(least),
             hits: AtomicUsize::new(0),
             misses: AtomicUsize::new(0),
+            used: Mutex::new(Instant::now()),
             low: AtomicUsize::new(0),
             wanted: Notify::new(),
             zygote: AsyncMutex::new(None),
@@ -157,6 +169,7 @@ impl Pool {
 
     /// A member of this shape, if one is ready.
     pub(crate) fn take(&self, shape: &Shape) -> Option<Prepared> {
+        *lock(&self.used) = Instant::now();
         let mut ready = lock(&self.ready);
         let mut next = || {
             let at = ready.iter().position(|member| member.fits(shape))?;
@@ -208,7 +221,18 @@ impl Pool {
 
     async fn start_zygote(&self, inner: &Inner) -> Result<Zygote, Error> {
         let template = inner.zygote_template(&self.key.root).await?;
-        Zygote::start(&template, &inner.groups, &self.key.imports).await
+        Zygote::start(&template, &inner.groups, &self.key.imports, self.module.as_ref()).await
+    }
+
+    /// Whether a fork would be had at once.
+    pub(crate) fn can_fork(&self) -> bool {
+        let Ok(slot) = self.zygote.try_lock() else { return false };
+        slot.as_ref().is_some_and(|zygote| !zygote.is_old(self.forks))
+    }
+
+    /// When somebody last wanted a member.
+    pub(crate) fn used(&self) -> Instant {
+        *lock(&self.used)
     }
 
     /// In words, why members cannot be forked; a warm pool serves in this one's place then.
@@ -279,7 +303,7 @@ async fn fill(pool: std::sync::Weak<Pool>, inner: std::sync::Weak<Inner>) {
             pool.review();
             review = Instant::now() + REVIEW;
         }
-        if pool.unforkable().is_some() {
+        if pool.unforkable().is_some() || inner.forget_if_idle(&pool.key, &pool) {
             return;
         }
         let is_short = pool.idle() < pool.target.load(Ordering::Relaxed);

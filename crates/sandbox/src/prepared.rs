@@ -29,6 +29,8 @@ pub(crate) struct Prepared {
     pub(crate) shape: Shape,
     /// What preparing it used, which is not the program's.
     pub(crate) spent: Stats,
+    /// It has the code of its call already.
+    pub(crate) loaded: bool,
 }
 
 impl Prepared {
@@ -41,7 +43,7 @@ impl Prepared {
         patience: Duration,
     ) -> Result<Self, Error> {
         let spent = Stats::default();
-        let mut prepared = Self { cell, streams, job, shape: shape.clone(), spent };
+        let mut prepared = Self { cell, streams, job, shape: shape.clone(), spent, loaded: false };
         prepared.wait_until_ready(patience).await?;
         let group = prepared.cell.group.as_ref();
         prepared.spent = group.and_then(|group| group.usage().ok()).unwrap_or_default();
@@ -81,7 +83,7 @@ impl Prepared {
         if !request.files.is_empty() {
             put_files(&self.cell, &request).await?;
         }
-        let job = launch::job(&request)?;
+        let job = launch::job(&request, self.loaded)?;
         self.streams.set_cap(request.limits.output.0);
         let handed = Instant::now();
         self.job.send(&job).await.map_err(Error::io("hand over the job"))?;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
-use ringfence_types::{Isolation, Layer, Layers, Limits, Outcome, Truncated, Usage};
+use ringfence_types::{Digest, Isolation, Layer, Layers, Limits, Outcome, Truncated, Usage};
 use serde::Serialize;
 
 use crate::{
@@ -79,11 +79,17 @@ pub enum Program {
         /// Python or JavaScript.
         language: Language,
         /// The text.
-        code: String,
+        code: Arc<str>,
+        /// The file in the workspace that it is said to be; its stem is the module's name.
+        file: String,
         /// The function's name; the usual names are tried without one.
         function: Option<String>,
         /// Keyword arguments.
         args: serde_json::Map<String, serde_json::Value>,
+        /// Names this code with its files, if an interpreter may execute the code once and be
+        /// forked for each call. Whoever wrote the code can then do to all its calls what it can do
+        /// to one: only for code that is trusted like the libraries it imports.
+        ahead: Option<Digest>,
     },
     /// Any program of the root, its arguments passed as they are.
     Command(Vec<Vec<u8>>),

@@ -29,6 +29,7 @@ use crate::{
     job::{Job, Said},
     launch,
     link::Link,
+    module::Module,
     prepared::Prepared,
     streams::{Streams, job_channel},
     template::Template,
@@ -63,6 +64,8 @@ pub(crate) struct Zygote {
     template: Arc<Template>,
     started: Instant,
     forks: AtomicU64,
+    /// It has executed the code of its children's calls.
+    loaded: bool,
     /// Modules it could not import, with the reason.
     pub(crate) failed_imports: Vec<FailedImport>,
 }
@@ -81,20 +84,24 @@ pub struct FailedImport {
 struct Announcement {
     #[serde(default)]
     failed: Vec<FailedImport>,
+    /// Why the module cannot be loaded ahead.
+    #[serde(default)]
+    refused: Option<String>,
     threads: u32,
 }
 
 impl Zygote {
-    /// Starts an interpreter in the template's root and waits for its imports.
+    /// Starts an interpreter in the template's root and waits for its imports and its module.
     pub(crate) async fn start(
         template: &Arc<Template>,
         groups: &Arc<Groups>,
         imports: &[String],
+        module: Option<&Module>,
     ) -> Result<Self, Error> {
         let plot = Plot::for_helper(groups, &own_limits())?;
         let uid = cell::next_uid(template.mode);
         let (link, theirs) = Link::pair().map_err(Error::io("make a zygote's socket"))?;
-        let pidfd = launch(template, plot.group.as_ref(), uid, imports, theirs).await?;
+        let pidfd = launch(template, plot.group.as_ref(), uid, imports, module, theirs).await?;
         let (place, group) = plot.hand_over();
         let mut zygote = Self {
             link,
@@ -106,6 +113,7 @@ impl Zygote {
             template: template.clone(),
             started: Instant::now(),
             forks: AtomicU64::new(0),
+            loaded: module.is_some(),
             failed_imports: Vec::new(),
         };
         zygote.failed_imports = zygote.announcement().await?.failed;
@@ -120,6 +128,9 @@ impl Zygote {
         let body = packet.get(4..).unwrap_or_default();
         let said: Announcement =
             serde_json::from_slice(body).map_err(|_| unforkable("it did not start"))?;
+        if let Some(reason) = said.refused {
+            return Err(Error::Unforkable(reason));
+        }
         match said.threads {
             1 => Ok(said),
             more => Err(Error::Unforkable(format!(
@@ -166,7 +177,8 @@ impl Zygote {
             &self.groups,
             Isolation::Zygote,
         );
-        Prepared::new(cell, streams, job, shape, PATIENCE).await
+        let prepared = Prepared::new(cell, streams, job, shape, PATIENCE).await?;
+        Ok(Prepared { loaded: self.loaded, ..prepared })
     }
 
     /// Asks for a child and puts it into its cgroup as soon as it says hello.
@@ -234,11 +246,12 @@ async fn launch(
     group: Option<&Group>,
     uid: u32,
     imports: &[String],
+    module: Option<&Module>,
     control: OwnedFd,
 ) -> Result<OwnedFd, Error> {
     let (join, cgroup_fds) = cell::joining(group)?;
-    let stderr = rustix::stdio::stderr();
-    let mut fds = vec![control.as_fd(), stderr];
+    let stdin = Module::file(module).map_err(Error::io("hand over a module"))?;
+    let mut fds = vec![control.as_fd(), stdin.as_fd(), rustix::stdio::stderr()];
     fds.extend(cgroup_fds.iter().map(AsFd::as_fd));
     let imports = imports.join(",");
     let argv =

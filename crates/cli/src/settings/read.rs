@@ -94,12 +94,14 @@ impl Reader<'_> {
         let most = self.count("sandbox.most", 1, 100_000);
         let least = self.count("sandbox.pool_least", 0, 1_000);
         let memory = self.size("sandbox.pool_memory");
+        let codes = self.count("sandbox.pool_skills", 0, 1_000);
         let prepare = self.many("sandbox.prepare", |text| match text {
             "python" => Ok(Language::Python),
             "javascript" => Ok(Language::Javascript),
             other => Err(format!("`{other}` is neither python nor javascript")),
         });
-        let pools = PoolConfig { memory: memory?, least: least?, ..PoolConfig::default() };
+        let (memory, least, codes) = (memory?, least?, codes?);
+        let pools = PoolConfig { memory, least, codes, ..PoolConfig::default() };
         Some(Sandbox { most: most?, pools, prepare: prepare? })
     }
 

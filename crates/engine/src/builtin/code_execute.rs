@@ -31,9 +31,11 @@ pub(super) async fn start(
         Some("bash") => plain(Language::Bash, code),
         _ => Program::Call {
             language: Language::Python,
-            code: PYTHON.to_owned(),
+            code: PYTHON.into(),
+            file: "code_execute.py".to_owned(),
             function: Some("execute".to_owned()),
             args: Map::from_iter([("code".to_owned(), Value::String(code))]),
+            ahead: Some(entry.tool.digest),
         },
     };
     let tool = entry.clone();

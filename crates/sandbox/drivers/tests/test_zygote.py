@@ -1,5 +1,6 @@
 """`zygote.py`: real forks through the stand-in native library, and fresh randomness."""
 
+import json
 import os
 import subprocess
 import tempfile
@@ -75,6 +76,45 @@ class Workers(unittest.TestCase):
         with Zygote(self.library, "asyncio") as zygote:
             ended = zygote.run({"op": "call", "code": "async def run(a): return a * 2", "args": {"a": 4}, "cwd": "/tmp"})
         self.assertEqual((ended.result, ended.done["exit"]), ("8", 0))
+
+    def test_a_skill_loaded_ahead_is_executed_once(self):
+        code = "import os, helper\nloaded_by = os.getpid()\ncalls = []\ndef run(a):\n    calls.append(a)\n    return [a, len(calls), loaded_by == os.getpid(), helper.double(a), __file__, __name__, helper.__file__]"
+        module = {"code": code, "filename": "/tmp/skill/handler.py", "files": {"helper.py": "def double(x): return x * 2"}}
+        with Zygote(self.library, "json", module) as zygote:
+            self.assertIsNone(zygote.announced["refused"])
+            for number in range(3):
+                ended = zygote.run({"op": "call", "args": {"a": number}, "cwd": "/tmp", "filename": "/tmp/skill/handler.py"})
+                self.assertEqual(ended.err, "")
+                told = [number, 1, False, number * 2, "/tmp/skill/handler.py", "handler", "/tmp/skill/helper.py"]
+                self.assertEqual(json.loads(ended.result), told)
+
+    def test_a_traceback_of_a_skill_loaded_ahead_shows_its_lines(self):
+        module = {"code": "def run():\n    return 1 / 0  # here", "filename": "/tmp/handler.py", "files": {}}
+        with Zygote(self.library, "json", module) as zygote:
+            ended = zygote.run({"op": "call", "args": {}, "cwd": "/tmp", "filename": "/tmp/handler.py"})
+        self.assertIn('File "/tmp/handler.py", line 2, in run\n    return 1 / 0  # here', ended.err)
+        self.assertEqual(ended.done["exit"], 1)
+
+    def test_a_skill_that_a_fork_would_change_is_not_loaded_ahead(self):
+        reasons = {
+            "print('hello')": "it prints while it is loaded",
+            "import os; os.write(2, b'hello')": "it prints while it is loaded",
+            "file = open('/etc/passwd')": "it keeps files open",
+            "open('data.json')": "FileNotFoundError: [Errno 2] No such file or directory: 'data.json'",
+            "import sys; sys.exit(3)": "SystemExit: 3",
+            "def broken(:": "SyntaxError: invalid syntax (handler.py, line 1)",
+        }
+        for code, reason in reasons.items():
+            with self.subTest(code=code):
+                module = {"code": code, "filename": "/tmp/handler.py", "files": {}}
+                with Zygote(self.library, "json", module) as zygote:
+                    self.assertEqual(zygote.announced["refused"], reason)
+
+    def test_a_thread_started_by_a_skill_is_counted(self):
+        code = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+        module = {"code": code, "filename": "/tmp/handler.py", "files": {}}
+        with Zygote(self.library, "json", module) as zygote:
+            self.assertEqual((zygote.announced["refused"], zygote.announced["threads"]), (None, 2))
 
     def test_two_workers_draw_different_numbers(self):
         names = [name for name in PROBES if importable(name)]

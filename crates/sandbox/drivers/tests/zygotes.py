@@ -20,16 +20,20 @@ def build(directory):
 
 
 class Zygote:
-    def __init__(self, library, imports):
+    def __init__(self, library, imports, module=None):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(DEADLINE)
         environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "RINGFENCE_RESULT_FD": "3", "OPENBLAS_NUM_THREADS": "1"}
         script = os.path.join(DRIVERS, "zygote.py")
+        source = os.memfd_create("module")
+        os.write(source, b"" if module is None else json.dumps(module).encode())
+        os.lseek(source, 0, os.SEEK_SET)
         self.process = subprocess.Popen(
             [PYTHON, "-I", "-B", script, str(theirs.fileno()), library, imports],
-            env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            env=environment, pass_fds=[theirs.fileno()], stdin=source,
         )
         theirs.close()
+        os.close(source)
         packet = self.control.recv(1 << 20)
         assert struct.unpack("<I", packet[:4])[0] == len(packet) - 4
         self.announced = json.loads(packet[4:])

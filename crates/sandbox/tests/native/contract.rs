@@ -184,7 +184,8 @@ fn call(tier: Tier, python: &str, javascript: &str, args: Value) -> Request {
     };
     let Value::Object(args) = args else { panic!("arguments are an object") };
     let function = Some("add".to_owned());
-    let program = Program::Call { language, code: code.to_owned(), function, args };
+    let file = "handler".to_owned();
+    let program = Program::Call { language, code: code.into(), file, function, args, ahead: None };
     Request { isolation: Some(tier.isolation()), ..Request::new(program) }
 }
 

@@ -1,0 +1,42 @@
+//! A skill's code on its way into an interpreter that executes it once, for all its calls.
+
+use std::{collections::BTreeMap, io::Write, os::fd::OwnedFd};
+
+use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
+use serde::Serialize;
+
+use crate::{Program, Request, launch};
+
+/// What the interpreter is told.
+#[derive(Debug, Serialize)]
+pub(crate) struct Module {
+    code: String,
+    filename: String,
+    /// Python files beside it, by their path in the workspace.
+    files: BTreeMap<String, String>,
+}
+
+impl Module {
+    /// The module of a call's code and files.
+    pub(crate) fn of(request: &Request) -> Option<Self> {
+        let Program::Call { code, file, .. } = &request.program else { return None };
+        let beside = request.files.iter().filter_map(|file| {
+            let path = file.path.to_string();
+            // One in another encoding is not found, and each call then loads the code itself.
+            let text = path.ends_with(".py").then(|| std::str::from_utf8(&file.content).ok())??;
+            Some((path, text.to_owned()))
+        });
+        let filename = launch::workspace_file(file);
+        Some(Self { code: code.to_string(), filename, files: beside.collect() })
+    }
+
+    /// A file with the module in it, or with nothing.
+    pub(crate) fn file(module: Option<&Self>) -> std::io::Result<OwnedFd> {
+        let mut file = std::fs::File::from(memfd_create("module", MemfdFlags::CLOEXEC)?);
+        if let Some(module) = module {
+            file.write_all(&serde_json::to_vec(module)?)?;
+            seek(&file, SeekFrom::Start(0))?;
+        }
+        Ok(file.into())
+    }
+}
