@@ -64,7 +64,7 @@ pub(crate) async fn start(journey: &Journey, entry: &Arc<Entry>, permit: Permit)
                 code: code.clone(),
                 file: format!("{module}.py"),
                 function: Some(function.clone()),
-                args: arguments(&journey.asked().args),
+                args: journey.asked().args.clone(),
                 ahead: ahead(&entry.tool),
             };
             let files = files.iter().filter_map(|(path, content)| file(path, content)).collect();
@@ -87,10 +87,6 @@ fn is_for(permit: &Permit, journey: &Journey) -> bool {
     permit.call() == asked.id
         && permit.tool() == asked.tool.digest
         && permit.args() == asked.args_digest
-}
-
-fn arguments(args: &Json) -> serde_json::Map<String, serde_json::Value> {
-    args.read().unwrap_or_default()
 }
 
 fn file(path: &str, content: &Arc<[u8]>) -> Option<InputFile> {

@@ -1,7 +1,8 @@
 //! From a request to what the init is told: program, environment, files of ours.
 
 use ringfence_jail::{base_environment, wire::Exec};
-use serde_json::json;
+use ringfence_types::Json;
+use serde::Serialize;
 
 use crate::{Error, Language, Program, Request};
 
@@ -92,28 +93,41 @@ pub(crate) fn language(program: &Program) -> Option<Language> {
 
 /// The driver's job: one frame, its length in front. `loaded`: it has the code already.
 pub(crate) fn job(request: &Request, loaded: bool) -> Result<Vec<u8>, Error> {
-    let env = environment(request);
-    let body = match &request.program {
-        Program::Code { language, code, args } => json!({
-            "op": "run",
-            "code": code,
-            "filename": file_name(*language),
-            "argv": args,
-            "env": env,
-            "cwd": request.cwd,
-        }),
-        Program::Call { code, file, function, args, .. } => json!({
-            "op": "call",
-            "code": if loaded { None } else { Some(&**code) },
-            "filename": workspace_file(file),
-            "function": function,
-            "args": args,
-            "env": env,
-            "cwd": request.cwd,
-        }),
+    let (what, filename, code) = match &request.program {
+        Program::Code { language, code, args } => {
+            (What::Run { argv: args }, file_name(*language).to_owned(), code.as_str())
+        }
+        Program::Call { code, file, function, args, .. } => {
+            (What::Call { function: function.as_deref(), args }, workspace_file(file), &**code)
+        }
         Program::Command(_) => return Err(Error::Invalid("a command has no driver".to_owned())),
     };
-    frame(&body)
+    frame(&Job {
+        what,
+        code: (!loaded).then_some(code),
+        filename,
+        env: environment(request),
+        cwd: &request.cwd,
+    })
+}
+
+/// What a driver is told. It is written straight to text: a tree of values on the way would turn
+/// long integers into floating point.
+#[derive(Serialize)]
+struct Job<'a> {
+    #[serde(flatten)]
+    what: What<'a>,
+    code: Option<&'a str>,
+    filename: String,
+    env: std::collections::BTreeMap<String, String>,
+    cwd: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+enum What<'a> {
+    Run { argv: &'a [String] },
+    Call { function: Option<&'a str>, args: &'a Json },
 }
 
 /// Where the code of a call is said to be: beside its files.
@@ -130,8 +144,8 @@ fn file_name(language: Language) -> &'static str {
 }
 
 /// One frame of a job channel.
-pub(crate) fn frame(body: &serde_json::Value) -> Result<Vec<u8>, Error> {
-    let body = body.to_string().into_bytes();
+pub(crate) fn frame(body: &impl Serialize) -> Result<Vec<u8>, Error> {
+    let body = serde_json::to_vec(body).map_err(|error| Error::Invalid(error.to_string()))?;
     if body.len() > MOST_FRAME {
         return Err(Error::Invalid(format!("code and arguments are over {MOST_FRAME} bytes")));
     }

@@ -162,6 +162,9 @@ fn check(request: &Request) -> Result<(), Error> {
     let args_hold_nul = match &request.program {
         Program::Command(argv) => argv.iter().any(|arg| arg.contains(&0)),
         Program::Code { args, .. } => args.iter().any(|arg| nul(arg)),
+        Program::Call { args, .. } if !args.is_object() => {
+            return Err(Error::Invalid("the arguments of a call are an object".to_owned()));
+        }
         Program::Call { .. } => false,
     };
     check_root(&request.root)?;

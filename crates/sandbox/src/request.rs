@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
-use ringfence_types::{Digest, Isolation, Layer, Layers, Limits, Outcome, Truncated, Usage};
+use ringfence_types::{Digest, Isolation, Json, Layer, Layers, Limits, Outcome, Truncated, Usage};
 use serde::Serialize;
 
 use crate::{
@@ -84,8 +84,10 @@ pub enum Program {
         file: String,
         /// The function's name; the usual names are tried without one.
         function: Option<String>,
-        /// Keyword arguments.
-        args: serde_json::Map<String, serde_json::Value>,
+        /// Keyword arguments: an object, handed over as the text it is. Python reads an integer of
+        /// any length exactly; JavaScript has no other numbers than its own, so there an integer
+        /// beyond 2^53 is read as the nearest one.
+        args: Json,
         /// Names this code with its files, if an interpreter may execute the code once and be
         /// forked for each call. Whoever wrote the code can then do to all its calls what it can do
         /// to one: only for code that is trusted like the libraries it imports.

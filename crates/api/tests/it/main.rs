@@ -10,6 +10,7 @@ mod idempotency;
 mod keys;
 mod limits;
 mod malformed;
+mod numbers;
 mod random;
 mod sandboxes;
 mod skills;

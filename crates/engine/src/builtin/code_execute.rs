@@ -6,7 +6,8 @@ use ringfence_policy::Permit;
 use ringfence_registry::Entry;
 use ringfence_sandbox::{Language, Program, Report, Request};
 use ringfence_types::{Json, Produced, Timestamp};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::text;
 use crate::{
@@ -34,7 +35,8 @@ pub(super) async fn start(
             code: PYTHON.into(),
             file: "code_execute.py".to_owned(),
             function: Some("execute".to_owned()),
-            args: Map::from_iter([("code".to_owned(), Value::String(code))]),
+            // One text in an object is never too deep.
+            args: Json::from_value(&json!({"code": code})).unwrap_or_else(Json::empty_object),
             ahead: Some(entry.tool.digest),
         },
     };
@@ -58,7 +60,13 @@ fn result(report: &Report) -> Result<Json, ringfence_types::CallError> {
     let stdout = String::from_utf8_lossy(&report.stdout.kept()).into_owned();
     // The result channel belongs to the code, which may have closed it or written nonsense.
     let locals = Json::parse(&report.result).ok().filter(Json::is_object);
-    let locals = locals.map_or_else(|| json!({}), |locals| locals.to_value());
-    Json::of(&json!({"stdout": stdout, "locals": locals}))
-        .map_err(|problem| super::error("output_invalid", &problem))
+    let locals = locals.unwrap_or_else(Json::empty_object);
+    Json::of(&Left { stdout, locals }).map_err(|problem| super::error("output_invalid", &problem))
+}
+
+/// What a program left, its numbers as it wrote them.
+#[derive(Serialize)]
+struct Left {
+    locals: Json,
+    stdout: String,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ringfence_sandbox::{
     InputFile, Language, PoolConfig, PoolStatus, Program, Request, files::BoxPath,
 };
-use ringfence_types::{Digest, Isolation};
+use ringfence_types::{Digest, Isolation, Json};
 use serde_json::{Value, json};
 
 use crate::support::{Service, assert_exited, eventually, stderr};
@@ -15,13 +15,12 @@ fn pools(codes: usize) -> PoolConfig {
 }
 
 fn call(code: &str, args: Value) -> Request {
-    let Value::Object(args) = args else { panic!("arguments are an object") };
     Request::new(Program::Call {
         language: Language::Python,
         code: code.into(),
         file: "handler.py".to_owned(),
         function: Some("run".to_owned()),
-        args,
+        args: Json::from_value(&args).expect("is JSON"),
         ahead: Some(Digest::of(code.as_bytes())),
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ringfence_sandbox::{InputFile, Language, Program, Request, Stdin, files::BoxPath};
-use ringfence_types::Outcome;
+use ringfence_types::{Json, Outcome};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -21,6 +21,7 @@ on_every_tier! {
     unread_standard_input_holds_nobody_up
     files_go_in_and_come_out
     a_call_returns_json_that_printing_cannot_forge
+    arguments_reach_a_call_digit_by_digit
     every_byte_of_the_result_channel_is_the_program_s
     the_report_says_how_the_sandbox_came_about
 }
@@ -178,11 +179,15 @@ async fn files_go_in_and_come_out(tier: Tier) {
 }
 
 fn call(tier: Tier, python: &str, javascript: &str, args: Value) -> Request {
+    let args = Json::of(&args).expect("json");
+    called(tier, python, javascript, args)
+}
+
+fn called(tier: Tier, python: &str, javascript: &str, args: Json) -> Request {
     let (language, code) = match tier {
         Tier::Warm => (Language::Javascript, javascript),
         _ => (Language::Python, python),
     };
-    let Value::Object(args) = args else { panic!("arguments are an object") };
     let function = Some("add".to_owned());
     let file = "handler".to_owned();
     let program = Program::Call { language, code: code.into(), file, function, args, ahead: None };
@@ -203,6 +208,26 @@ async fn a_call_returns_json_that_printing_cannot_forge(tier: Tier) {
     let result: Value = serde_json::from_slice(&report.result).expect("json");
     assert_eq!(result, json!({"sum": 42}), "{}", stderr(&report));
     assert!(stdout(&report).contains("666"));
+    service.close().await;
+}
+
+/// Nothing on the way reads a number: Python gets every digit, JavaScript what it can hold.
+async fn arguments_reach_a_call_digit_by_digit(tier: Tier) {
+    let service = tier.service();
+    let sent = r#"{"a":1180591620717411303424,"b":[0.1,-0.0,9007199254740993,1e-7]}"#;
+    let request = called(
+        tier,
+        "def add(a, b):\n    return {'a': a, 'b': b}",
+        "module.exports.add = (args) => args",
+        Json::parse(sent.as_bytes()).expect("json"),
+    );
+    let report = service.run(request).await;
+    assert_exited(&report, 0);
+    let expected = match tier {
+        Tier::Warm => r#"{"a":1.1805916207174113e+21,"b":[0.1,0,9007199254740992,1e-7]}"#,
+        _ => r#"{"a":1180591620717411303424,"b":[0.1,-0.0,9007199254740993,1e-07]}"#,
+    };
+    assert_eq!(String::from_utf8_lossy(&report.result), expected, "{}", stderr(&report));
     service.close().await;
 }
 
@@ -255,7 +280,17 @@ async fn requests_that_make_no_sense_are_refused_before_anything_starts() {
         env: [(key.to_owned(), "x".to_owned())].into(),
         ..command(&["true"])
     };
+    let call = |args: Value| Program::Call {
+        language: Language::Python,
+        code: "def main(): pass".into(),
+        file: "main.py".to_owned(),
+        ahead: None,
+        function: None,
+        args: Json::of(&args).expect("json"),
+    };
     let refused = [
+        Request::new(call(json!([1]))),
+        Request::new(call(json!(null))),
         command(&[]),
         command(&[""]),
         command(&["true", "a\0b"]),
