@@ -2,6 +2,7 @@
 //! registry, the sandbox of the real binary where a test needs one.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod ahead;
 mod auth;
 mod calls;
 mod canvas;

@@ -265,16 +265,19 @@ async fn engine(dir: &Path, plan: &Plan) -> Engine {
         uploads: dir.join("uploads"),
         clock: clock.clone(),
     };
-    let exe = plan.binary.clone().unwrap_or_else(|| dir.join("no-binary"));
+    let sandbox = match plan.binary.clone() {
+        Some(exe) => ringfence_sandbox::Config { exe, ..ringfence_sandbox::Config::service() },
+        None => {
+            let exe = dir.join("no-binary");
+            ringfence_sandbox::Config { exe, ..ringfence_sandbox::Config::one_shot() }
+        }
+    };
     let parts = Parts {
         store: Arc::new(store),
         bus: Arc::new(bus.await.unwrap()),
         policy: Arc::new(Rego::load(&plan.bundle).unwrap()),
         registry: Registry::open(registry).unwrap(),
-        sandbox: Native::open(ringfence_sandbox::Config {
-            exe,
-            ..ringfence_sandbox::Config::one_shot()
-        }),
+        sandbox: Native::open(sandbox),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         clock,
         settings: Settings::for_processors(2, dir.join("work")),
