@@ -2,14 +2,14 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use crate::{Json, json::canonical};
 
 /// The digest of some bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Digest([u8; 32]);
 
 /// Text that is not `sha256:` and 64 lower-case hexadecimal digits.
@@ -40,19 +40,38 @@ impl Digest {
 
     /// The 64 digits without the algorithm's name.
     pub fn hex(&self) -> String {
+        self.written(|text| text[NAME.len()..].to_owned())
+    }
+
+    /// Its text, on the stack: every call writes a dozen of them.
+    fn written<T>(&self, read: impl FnOnce(&str) -> T) -> T {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = String::with_capacity(64);
-        for byte in self.0 {
-            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-            text.push(char::from(DIGITS[usize::from(byte & 15)]));
+        let mut text = [0; LENGTH];
+        let (name, digits) = text.split_at_mut(NAME.len());
+        name.copy_from_slice(NAME.as_bytes());
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
         }
-        text
+        read(str::from_utf8(&text).expect("digits are ASCII"))
+    }
+}
+
+/// The algorithm, as it stands before the digits.
+const NAME: &str = "sha256:";
+
+/// Of the text of a digest.
+const LENGTH: usize = NAME.len() + 64;
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.written(|text| serializer.serialize_str(text))
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
+        self.written(|text| f.write_str(text))
     }
 }
 
@@ -66,7 +85,7 @@ impl FromStr for Digest {
     type Err = InvalidDigest;
 
     fn from_str(text: &str) -> Result<Self, InvalidDigest> {
-        let hex = text.strip_prefix("sha256:").ok_or(InvalidDigest)?;
+        let hex = text.strip_prefix(NAME).ok_or(InvalidDigest)?;
         let lower = hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if hex.len() != 64 || !lower {
             return Err(InvalidDigest);
@@ -88,12 +107,6 @@ impl TryFrom<String> for Digest {
 
     fn try_from(text: String) -> Result<Self, InvalidDigest> {
         text.parse()
-    }
-}
-
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.to_string()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Names of things. Each kind has its own type, so that one can never stand where another belongs.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
 /// Text that is not a valid name of its kind.
@@ -49,11 +49,12 @@ macro_rules! uuid_id {
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $most:literal, $rule:literal, $allowed:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $name(
-            /// Kept by the constructor: 1 to a bounded number of allowed characters.
-            String,
+            /// Kept by the constructor: 1 to a bounded number of allowed characters. Shared,
+            /// because each call copies its names many times.
+            Arc<str>,
         );
 
         impl $name {
@@ -76,7 +77,7 @@ macro_rules! text_id {
                 let allowed: fn(char) -> bool = $allowed;
                 let fits = !text.is_empty() && text.len() <= $most && text.chars().all(allowed);
                 if fits {
-                    Ok(Self(text.to_owned()))
+                    Ok(Self(text.into()))
                 } else {
                     Err(InvalidId { kind: $kind, rule: $rule, shown: beginning(text) })
                 }
@@ -91,9 +92,9 @@ macro_rules! text_id {
             }
         }
 
-        impl From<$name> for String {
-            fn from(name: $name) -> Self {
-                name.0
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
             }
         }
     };

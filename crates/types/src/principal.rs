@@ -1,8 +1,8 @@
 //! Who is asking.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{KeyId, PersonaId, TenantId};
 
@@ -68,9 +68,9 @@ impl FromStr for Scope {
 }
 
 /// What a key may do: a sorted list without repetition.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<Scope>", into = "Vec<Scope>")]
-pub struct Scopes(Vec<Scope>);
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Vec<Scope>")]
+pub struct Scopes(Arc<[Scope]>);
 
 impl Scopes {
     /// Whether `scope` is among them. `admin` includes `call` and `read` but not `approve`: who
@@ -90,13 +90,13 @@ impl From<Vec<Scope>> for Scopes {
     fn from(mut scopes: Vec<Scope>) -> Self {
         scopes.sort();
         scopes.dedup();
-        Self(scopes)
+        Self(scopes.into())
     }
 }
 
-impl From<Scopes> for Vec<Scope> {
-    fn from(scopes: Scopes) -> Self {
-        scopes.0
+impl Serialize for Scopes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
     }
 }
 

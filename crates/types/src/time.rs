@@ -2,11 +2,11 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Microseconds since 1970-01-01T00:00:00Z. Written as RFC 3339 in UTC, always with `Z`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Timestamp(i64);
 
 /// Text that is not an RFC 3339 instant between the years 1 and 9999.
@@ -44,9 +44,62 @@ impl Timestamp {
     }
 }
 
+/// Of an instant's text: years have four digits and fractions six.
+const LENGTH: usize = "2026-01-31T12:00:00.000000Z".len();
+
+impl Timestamp {
+    /// Its text, on the stack: every call writes a dozen of them.
+    fn written<T>(self, read: impl FnOnce(&str) -> T) -> T {
+        let days = self.0.div_euclid(DAY);
+        let within = self.0.rem_euclid(DAY);
+        let (year, month, day) = civil(days);
+        let (secs, micros) = (within / 1_000_000, within % 1_000_000);
+        let mut text = *b"0000-00-00T00:00:00.000000Z";
+        digits(&mut text[0..4], year);
+        digits(&mut text[5..7], month);
+        digits(&mut text[8..10], day);
+        digits(&mut text[11..13], secs / 3_600);
+        digits(&mut text[14..16], secs / 60 % 60);
+        digits(&mut text[17..19], secs % 60);
+        digits(&mut text[20..LENGTH - 1], micros);
+        read(str::from_utf8(&text).expect("digits are ASCII"))
+    }
+}
+
+/// Microseconds.
+const DAY: i64 = 86_400_000_000;
+
+/// Year, month and day of a day counted from 1970. Years begin in March here, so that the day a
+/// leap year adds is their last (Howard Hinnant, "chrono-compatible low-level date algorithms").
+const fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let leaps = day_of_era / 1_460 - day_of_era / 36_524 + day_of_era / 146_096;
+    let year_of_era = (day_of_era - leaps) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year_of_era + if month <= 2 { 1 } else { 0 }, month, day)
+}
+
+/// Fills a place with a number, from its end.
+fn digits(place: &mut [u8], mut number: i64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.6}", self.to_jiff())
+        self.written(|text| f.write_str(text))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.written(|text| serializer.serialize_str(text))
     }
 }
 
@@ -67,12 +120,6 @@ impl TryFrom<String> for Timestamp {
     }
 }
 
-impl From<Timestamp> for String {
-    fn from(timestamp: Timestamp) -> Self {
-        timestamp.to_string()
-    }
-}
-
 /// Where the time comes from. Nothing below `cli` reads a clock of its own.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present.
@@ -81,6 +128,8 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -89,6 +138,15 @@ mod tests {
         assert_eq!(at.to_string(), "2023-11-14T22:13:20.123456Z");
         assert_eq!(at.to_string().parse(), Ok(at));
         assert_eq!("2023-11-15T00:13:20.123456+02:00".parse(), Ok(at));
+    }
+
+    proptest! {
+        #[test]
+        fn an_instant_is_written_as_a_calendar_has_it(micros in any::<i64>(), near in 0..4_102_444_800_000_000_i64) {
+            for at in [micros, near, -near].map(Timestamp::from_micros) {
+                prop_assert_eq!(at.to_string(), format!("{:.6}", at.to_jiff()));
+            }
+        }
     }
 
     #[test]

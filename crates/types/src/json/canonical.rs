@@ -84,6 +84,9 @@ fn write_python(node: &mut Node<'_>, out: &mut String) {
 fn write_ascii(text: &str, out: &mut String) {
     let mut escaped = String::with_capacity(text.len() + 2);
     write_string(text, &mut escaped);
+    if escaped.bytes().all(|byte| byte.is_ascii() && byte != 0x7f) {
+        return out.push_str(&escaped);
+    }
     for c in escaped.chars() {
         // DEL is ASCII, but Python escapes it all the same.
         if c.is_ascii() && c != '\u{7f}' {

@@ -12,7 +12,11 @@ mod node;
 mod number;
 mod parse;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::{Arc, LazyLock},
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
@@ -22,9 +26,9 @@ pub use self::parse::{Malformed, Problem};
 /// The deepest nesting accepted.
 pub const DEPTH: usize = 64;
 
-/// One JSON value as compact text.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Json(Arc<str>);
+/// One JSON value as compact text. Kept in the type that writes itself without being read again.
+#[derive(Clone)]
+pub struct Json(Arc<RawValue>);
 
 impl Json {
     /// Checks and compacts text from outside.
@@ -32,7 +36,11 @@ impl Json {
         let node = parse::parse(text)?;
         let mut out = String::with_capacity(text.len());
         node.write_compact(&mut out);
-        Ok(Self(out.into()))
+        Ok(Self::checked(out))
+    }
+
+    fn checked(text: String) -> Self {
+        Self(RawValue::from_string(text).expect("the text of a checked value").into())
     }
 
     /// The value of something of ours.
@@ -41,39 +49,47 @@ impl Json {
         Self::parse(text.as_bytes()).map_err(ser::Error::custom)
     }
 
+    /// The value of plain data of ours: structures and lists without repeated keys, a few levels
+    /// deep, and nothing of anybody else's inside. Needs no check.
+    pub fn plain<T: Serialize>(value: &T) -> Self {
+        let text = serde_json::value::to_raw_value(value);
+        Self(text.expect("plain data with text keys can be written").into())
+    }
+
     /// The text of a tree, or nothing if it is too deep. A tree has no key twice.
     pub fn from_value(value: &serde_json::Value) -> Option<Self> {
-        fits(value, DEPTH).then(|| Self(value.to_string().into()))
+        fits(value, DEPTH).then(|| Self::checked(value.to_string()))
     }
 
     /// `{}`.
     pub fn empty_object() -> Self {
-        Self("{}".into())
+        static EMPTY: LazyLock<Json> = LazyLock::new(|| Json::checked("{}".to_owned()));
+        EMPTY.clone()
     }
 
     /// `null`.
     pub fn null() -> Self {
-        Self("null".into())
+        Self::checked("null".to_owned())
     }
 
     /// The text, without insignificant whitespace.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.get()
     }
 
     /// Whether it is an object.
     pub fn is_object(&self) -> bool {
-        self.0.starts_with('{')
+        self.as_str().starts_with('{')
     }
 
     /// As a tree. Integers beyond 64 bits become floating point there.
     pub fn to_value(&self) -> serde_json::Value {
-        serde_json::from_str(&self.0).expect("checked when it was made")
+        serde_json::from_str(self.as_str()).expect("checked when it was made")
     }
 
     /// As a value of ours.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(&self.0)
+        serde_json::from_str(self.as_str())
     }
 }
 
@@ -86,22 +102,35 @@ fn fits(value: &serde_json::Value, depth: usize) -> bool {
         }
 }
 
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Json {}
+
+impl Hash for Json {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(&self.0).map_err(ser::Error::custom)?;
-        raw.serialize(serializer)
+        self.0.serialize(serializer)
     }
 }
 

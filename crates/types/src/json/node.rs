@@ -52,19 +52,30 @@ pub(super) fn separated<T>(
 
 /// Escapes what must be escaped, as RFC 8785 asks.
 pub(super) fn write_string(text: &str, out: &mut String) {
+    out.reserve(text.len() + 2);
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
+    let mut written = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        // Bytes of longer characters are above all of these.
+        if byte < b' ' || byte == b'"' || byte == b'\\' {
+            out.push_str(&text[written..at]);
+            escape(byte, out);
+            written = at + 1;
         }
     }
+    out.push_str(&text[written..]);
     out.push('"');
+}
+
+fn escape(byte: u8, out: &mut String) {
+    match byte {
+        b'"' => out.push_str("\\\""),
+        b'\\' => out.push_str("\\\\"),
+        b'\n' => out.push_str("\\n"),
+        b'\r' => out.push_str("\\r"),
+        b'\t' => out.push_str("\\t"),
+        0x8 => out.push_str("\\b"),
+        0xc => out.push_str("\\f"),
+        other => out.push_str(&format!("\\u{other:04x}")),
+    }
 }

@@ -171,9 +171,8 @@ impl<'a> Parser<'a> {
     }
 
     fn no_key_twice(&self, fields: &[(String, Node<'a>)]) -> Result<(), Malformed> {
-        let mut seen = HashSet::with_capacity(fields.len());
-        match fields.iter().find(|(key, _)| !seen.insert(key)) {
-            Some((key, _)) => Err(self.refuse(Problem::Repeated(key.chars().take(40).collect()))),
+        match repeated(fields) {
+            Some(key) => Err(self.refuse(Problem::Repeated(key.chars().take(40).collect()))),
             None => Ok(()),
         }
     }
@@ -273,6 +272,17 @@ impl<'a> Parser<'a> {
         self.at += 4;
         Ok(unit)
     }
+}
+
+/// The first key that was there before. A few keys are compared faster than hashed.
+fn repeated<'f>(fields: &'f [(String, Node<'_>)]) -> Option<&'f str> {
+    const FEW: usize = 8;
+    let keys = || fields.iter().map(|(key, _)| key.as_str());
+    if fields.len() <= FEW {
+        return keys().enumerate().find(|(n, key)| keys().take(*n).any(|k| k == *key)).map(|f| f.1);
+    }
+    let mut seen = HashSet::with_capacity(fields.len());
+    keys().find(|key| !seen.insert(*key))
 }
 
 #[cfg(test)]

@@ -54,5 +54,5 @@ fn query(caller: &auth::Caller, uri: &Uri) -> Result<CallQuery, Problem> {
     let limit = query.number("limit", 1, 200).unwrap_or(50) as usize;
     query.finish()?;
     let tenant = caller.principal().tenant.clone();
-    Ok(CallQuery { tenant, state, tool: tool.map(String::from), session, before, limit })
+    Ok(CallQuery { tenant, state, tool: tool.map(|tool| tool.to_string()), session, before, limit })
 }
