@@ -20,3 +20,22 @@ impl<T: FromStr + Send> FromRequestParts<Arc<Shared>> for Named<T> {
         text.parse().map(Self).map_err(|_| Problem::not_found())
     }
 }
+
+/// The two names in a path, outer first.
+#[derive(Debug)]
+pub(crate) struct NamedWithin<A, B>(pub(crate) A, pub(crate) B);
+
+impl<A, B> FromRequestParts<Arc<Shared>> for NamedWithin<A, B>
+where
+    A: FromStr + Send,
+    B: FromStr + Send,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<Shared>) -> Result<Self, Problem> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((outer, inner)) = path.map_err(|_| Problem::not_found())?;
+        let outer = outer.parse().map_err(|_| Problem::not_found())?;
+        inner.parse().map(|inner| Self(outer, inner)).map_err(|_| Problem::not_found())
+    }
+}

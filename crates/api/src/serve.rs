@@ -50,8 +50,10 @@ pub(crate) async fn run(
     }
     drop(listener);
     shared.stopping.cancel();
-    tasks.close();
-    tasks.wait().await;
+    for tasks in [&tasks, &shared.tasks] {
+        tasks.close();
+        tasks.wait().await;
+    }
     tell(&shared).await;
     Ok(())
 }
@@ -77,7 +79,8 @@ async fn connection(edge: Edge, stream: TcpStream, permit: OwnedSemaphorePermit)
             Ok::<_, std::convert::Infallible>(edge.handle(request.map(axum::body::Body::new)).await)
         }
     });
-    let mut connection = pin!(builder(&shared).serve_connection(stream, service));
+    let connection = builder(&shared).serve_connection(stream, service).with_upgrades();
+    let mut connection = pin!(connection);
     shared.metrics.connections.inc();
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),

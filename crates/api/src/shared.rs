@@ -10,9 +10,9 @@ use std::{
 
 use ringfence_engine::Engine;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{ApiConfig, auth::Cache, metrics::Metrics};
+use crate::{ApiConfig, auth::Cache, metrics::Metrics, routes::sandboxes::Tables};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -28,6 +28,12 @@ pub(crate) struct Shared {
     pub(crate) making: tokio::sync::Mutex<()>,
     /// Room for whole workspaces in memory: snapshots on their way in or out.
     pub(crate) packing: Semaphore,
+    /// Room for archives that are packed while they are sent, each on a thread of its own.
+    pub(crate) packing_out: Arc<Semaphore>,
+    /// Programs and interpreters that clients know by number.
+    pub(crate) tables: Tables,
+    /// Work that goes on beside requests; it ends with `stopping`.
+    pub(crate) tasks: TaskTracker,
     /// Ends event streams and everything else that would go on.
     pub(crate) stopping: CancellationToken,
     /// Whether only this machine can reach us, so that only its own names may be used.
@@ -48,6 +54,9 @@ impl Shared {
             streams: Arc::new(Semaphore::new(config.max_streams)),
             making: tokio::sync::Mutex::default(),
             packing: Semaphore::new(2),
+            packing_out: Arc::new(Semaphore::new(8)),
+            tables: Tables::default(),
+            tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             is_loopback: true.into(),
             began: Instant::now(),

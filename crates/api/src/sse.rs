@@ -70,23 +70,28 @@ struct EventView<'a> {
     fact: &'a ringfence_types::Fact,
 }
 
-struct Reader {
-    follow: Follow,
+/// Where the events of a stream come from.
+pub(crate) trait Source: Send + 'static {
+    /// The next event as it is written, made by [`event`]; `None` after the last. Cancel safe.
+    fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+/// One event as it is written. Without an id a client that comes back begins where it began.
+pub(crate) fn event(id: Option<&str>, kind: &str, data: &impl Serialize) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    let data = serde_json::to_string(data).unwrap_or_default();
+    Bytes::from(format!("{id}event: {kind}\ndata: {data}\n\n"))
+}
+
+struct Reader<S> {
+    source: S,
     place: Place,
-    is_of_one_call: bool,
-    step: Step,
+    is_begun: bool,
 }
 
-#[derive(PartialEq)]
-enum Step {
-    Hello,
-    Events,
-    Over,
-}
-
-/// A stream of facts. That of one call ends with the call.
-pub(crate) fn stream(follow: Follow, place: Place, is_of_one_call: bool) -> Response {
-    let reader = Reader { follow, place, is_of_one_call, step: Step::Hello };
+/// An answer that goes on for as long as its source does and the server serves.
+pub(crate) fn respond(source: impl Source, place: Place) -> Response {
+    let reader = Reader { source, place, is_begun: false };
     let pieces = stream::unfold(reader, |mut reader| async move {
         let piece = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(piece), reader))
@@ -101,39 +106,54 @@ pub(crate) fn stream(follow: Follow, place: Place, is_of_one_call: bool) -> Resp
     response
 }
 
-impl Reader {
+impl<S: Source> Reader<S> {
     async fn next(&mut self) -> Option<Bytes> {
-        match self.step {
-            Step::Over => return None,
-            Step::Hello => {
-                self.step = Step::Events;
-                return Some(Bytes::from_static(HELLO));
-            }
-            Step::Events => {}
+        if !self.is_begun {
+            self.is_begun = true;
+            return Some(Bytes::from_static(HELLO));
         }
         let shared = &self.place.shared;
         tokio::select! {
             biased;
             () = shared.stopping.cancelled() => None,
-            next = self.follow.next() => match next {
-                Ok((id, logged)) => Some(self.piece(id, &logged)),
-                Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "events cannot be read");
-                    None
-                }
-            },
+            next = self.source.next() => next,
             () = tokio::time::sleep(shared.config.heartbeat) => Some(Bytes::from_static(HEARTBEAT)),
         }
     }
+}
 
+/// A stream of facts. That of one call ends with the call.
+pub(crate) fn stream(follow: Follow, place: Place, is_of_one_call: bool) -> Response {
+    respond(Facts { follow, is_of_one_call, is_over: false }, place)
+}
+
+struct Facts {
+    follow: Follow,
+    is_of_one_call: bool,
+    is_over: bool,
+}
+
+impl Source for Facts {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.is_over {
+            return None;
+        }
+        match self.follow.next().await {
+            Ok((id, logged)) => Some(self.piece(id, &logged)),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "events cannot be read");
+                None
+            }
+        }
+    }
+}
+
+impl Facts {
     fn piece(&mut self, id: FactId, logged: &Logged) -> Bytes {
         let kind = &logged.fact.kind;
-        if self.is_of_one_call && is_last(kind) {
-            self.step = Step::Over;
-        }
-        let event = EventView { id: id.to_string(), fact: &logged.fact };
-        let data = serde_json::to_string(&event).unwrap_or_default();
-        Bytes::from(format!("id: {id}\nevent: {kind}\ndata: {data}\n\n"))
+        self.is_over = self.is_of_one_call && is_last(kind);
+        let id = id.to_string();
+        event(Some(&id), kind, &EventView { id: id.clone(), fact: &logged.fact })
     }
 }
 

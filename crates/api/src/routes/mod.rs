@@ -33,16 +33,16 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/events", get(events::events))
         .route("/v1/canvas/event", post(canvas::append))
         .route("/v1/canvas/{session_id}", get(canvas::read));
+    let router = programs(interpreters(files(router)));
     let router = router
         .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
-        .route("/v1/sandboxes/{id}", get(sandboxes::read::read).delete(sandboxes::read::stop))
-        .route("/v1/sandboxes/{id}/exec", post(sandboxes::exec::exec))
         .route(
-            "/v1/sandboxes/{id}/files",
-            get(sandboxes::files::read)
-                .put(sandboxes::files::write)
-                .delete(sandboxes::files::remove),
+            "/v1/sandboxes/{id}",
+            get(sandboxes::read::read)
+                .patch(sandboxes::change::times)
+                .delete(sandboxes::read::stop),
         )
+        .route("/v1/sandboxes/{id}/metrics", get(sandboxes::read::metrics))
         .route("/v1/sandboxes/{id}/pause", post(sandboxes::change::pause))
         .route("/v1/sandboxes/{id}/resume", post(sandboxes::change::resume))
         .route("/v1/sandboxes/{id}/snapshot", post(sandboxes::change::snapshot))
@@ -60,6 +60,46 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page));
     router.fallback(no_path).method_not_allowed_fallback(no_method).with_state(shared)
+}
+
+type Routes = Router<Arc<Shared>>;
+
+fn programs(router: Routes) -> Routes {
+    use sandboxes::exec::{end, events, input, list, output, read, start, terminal};
+    router
+        .route("/v1/sandboxes/{id}/exec", post(start).get(list))
+        .route("/v1/sandboxes/{id}/exec/{exec}", get(read).delete(end))
+        .route("/v1/sandboxes/{id}/exec/{exec}/events", get(events::events))
+        .route("/v1/sandboxes/{id}/exec/{exec}/output/{stream}", get(output::output))
+        .route("/v1/sandboxes/{id}/exec/{exec}/stdin", post(input::stdin))
+        .route("/v1/sandboxes/{id}/exec/{exec}/signal", post(input::signal))
+        .route("/v1/sandboxes/{id}/exec/{exec}/resize", post(input::resize))
+        .route("/v1/sandboxes/{id}/exec/{exec}/terminal", get(terminal::terminal))
+}
+
+fn interpreters(router: Routes) -> Routes {
+    use sandboxes::interpreters::{ask, end, execute, list, start};
+    let within = |rest: &str| format!("/v1/sandboxes/{{id}}/interpreters/{{interpreter}}{rest}");
+    router
+        .route("/v1/sandboxes/{id}/interpreters", post(start).get(list))
+        .route(&within(""), delete(end))
+        .route(&within("/execute"), post(execute::execute))
+        .route(&within("/interrupt"), post(execute::interrupt))
+        .route(&within("/variables"), get(ask::variables))
+        .route(&within("/complete"), post(ask::complete))
+        .route(&within("/reset"), post(ask::reset))
+        .route(&within("/restart"), post(ask::restart))
+}
+
+fn files(router: Routes) -> Routes {
+    use sandboxes::files::{archive, names, read, remove, watch, write};
+    router
+        .route("/v1/sandboxes/{id}/files", get(read).put(write).delete(remove))
+        .route("/v1/sandboxes/{id}/files/stat", get(names::stat))
+        .route("/v1/sandboxes/{id}/files/directory", post(names::directory))
+        .route("/v1/sandboxes/{id}/files/rename", post(names::rename))
+        .route("/v1/sandboxes/{id}/files/archive", get(archive::pack).put(archive::unpack))
+        .route("/v1/sandboxes/{id}/files/events", get(watch::events))
 }
 
 async fn no_path() -> Problem {

@@ -57,6 +57,8 @@ async fn every_documented_path_exists_and_no_answer_is_undocumented() {
         let place = path
             .replace("{id}", "019a8b7c-1234-7abc-8def-0123456789ab")
             .replace("{stream}", "stdout")
+            .replace("{exec}", "1")
+            .replace("{interpreter}", "1")
             .replace("{name}", "echo")
             .replace("{session_id}", "s");
         if path == "/v1/events" {

@@ -2,18 +2,24 @@
 
 use std::sync::Arc;
 
-use axum::{extract::State, response::Response};
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
 use http::{HeaderValue, StatusCode};
 use ringfence_sandbox::session::SessionId;
 use ringfence_types::Json;
+use utoipa::ToSchema;
 
 use super::{
     SandboxView,
-    create::{answer, check_room},
+    create::{answer, check_room, span},
     find, permit, why,
 };
 use crate::{
     auth::{self, May},
+    body,
+    fields::Fields,
     path::Named,
     problem::Problem,
     reply,
@@ -23,7 +29,7 @@ use crate::{
 /// Stops every process in a sandbox, memory and all, until it is resumed.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/pause", tag = "sandboxes",
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 200, description = "It is paused", body = SandboxView),
         (status = 409, description = "It cannot be paused"),
@@ -39,10 +45,52 @@ pub(crate) async fn pause(
     Ok(reply::ok(&SandboxView::of(session.info())))
 }
 
+/// Other times for a sandbox.
+#[derive(ToSchema)]
+#[schema(as = SandboxTimes)]
+#[expect(dead_code, reason = "it documents what `times` reads field by field")]
+pub(crate) struct TimesBody {
+    /// After how many seconds without use it ends.
+    #[schema(minimum = 1, maximum = 31622400)]
+    idle_secs: Option<u64>,
+    /// After how many seconds it ends in any case, counted from its creation.
+    #[schema(minimum = 1, maximum = 31622400)]
+    lifetime_secs: Option<u64>,
+}
+
+/// Changes when a sandbox ends by itself.
+#[utoipa::path(
+    patch, path = "/v1/sandboxes/{id}", tag = "sandboxes", request_body = TimesBody,
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
+    responses(
+        (status = 200, description = "The sandbox", body = SandboxView),
+        (status = 422, description = "The body does not fit"),
+    )
+)]
+pub(crate) async fn times(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let body = body::json(&shared, request).await?;
+    let mut fields = Fields::of(&body)?;
+    let (idle, lifetime) = (span(&mut fields, "idle_secs"), span(&mut fields, "lifetime_secs"));
+    fields.finish(Some(()))?;
+    if let Some(idle) = idle {
+        session.set_idle(idle).map_err(|error| why(&error))?;
+    }
+    if let Some(lifetime) = lifetime {
+        session.set_lifetime(lifetime).map_err(|error| why(&error))?;
+    }
+    Ok(reply::ok(&SandboxView::of(session.info())))
+}
+
 /// Lets a sandbox run again.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/resume", tag = "sandboxes",
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 200, description = "It runs", body = SandboxView),
         (status = 409, description = "It cannot be resumed"),
@@ -61,7 +109,7 @@ pub(crate) async fn resume(
 /// Packs the workspace of a sandbox while nothing in it moves. A new sandbox can be made of it.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/snapshot", tag = "sandboxes",
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 200, description = "The snapshot", body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 409, description = "It cannot be packed"),
@@ -82,7 +130,7 @@ pub(crate) async fn snapshot(
 /// Makes a new sandbox with a copy of the workspace and nothing running.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/fork", tag = "sandboxes",
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 201, description = "The new sandbox", body = SandboxView),
         (status = 409, description = "It cannot be copied"),

@@ -6,19 +6,22 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use http::{HeaderValue, StatusCode, header};
-use ringfence_sandbox::session::{Session, SessionRequest, Snapshot};
-use ringfence_types::{Bytes, Cpus, Json, Limits, Principal};
+use http::{HeaderName, HeaderValue, StatusCode, Uri, header};
+use ringfence_sandbox::session::{Session, SessionId, SessionRequest, Snapshot};
+use ringfence_types::{Bytes, Cpus, Digest, Json, Limits, Principal};
+use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{OF_CLIENT, SandboxView, TENANT, is_own, permit, why};
+use super::{OF_CLIENT, SandboxView, TENANT, find, is_own, once::Turn, permit, why};
 use crate::{
     auth::{self, May},
     body,
-    fields::{self, Fields},
+    fields::Fields,
     kinds,
-    problem::{Fault, Problem, parse},
+    problem::{Problem, parse},
+    query::Query,
     reply,
+    routes::calls::create::idempotency_key,
     shared::Shared,
 };
 
@@ -32,10 +35,12 @@ pub(crate) struct SandboxBody {
     /// Added to the environment of every program.
     env: Option<BTreeMap<String, String>>,
     /// After how many seconds without use it ends; 600 without.
+    #[schema(minimum = 1, maximum = 31622400)]
     idle_secs: Option<u64>,
     /// After how many seconds it ends in any case; a day without.
+    #[schema(minimum = 1, maximum = 31622400)]
     lifetime_secs: Option<u64>,
-    /// Your own data.
+    /// Your own data: at most 16 short texts.
     metadata: Option<BTreeMap<String, String>>,
 }
 
@@ -44,21 +49,38 @@ pub(crate) struct SandboxBody {
 #[schema(as = SandboxLimits)]
 #[expect(dead_code, reason = "it documents what `limits` reads field by field")]
 struct LimitsBody {
+    #[schema(minimum = 8388608, maximum = 8589934592u64)]
     memory_bytes: Option<u64>,
+    #[schema(minimum = 10, maximum = 8000)]
     cpu_millis: Option<u32>,
+    #[schema(minimum = 4, maximum = 4096)]
     processes: Option<u32>,
+    #[schema(minimum = 65536, maximum = 4294967296u64)]
     disk_bytes: Option<u64>,
 }
 
-/// Makes a sandbox. With a snapshot as `application/octet-stream` its workspace is that of the
-/// snapshot.
+/// Makes a sandbox.
+///
+/// With a snapshot as `application/octet-stream` its workspace is that of the snapshot, and limits
+/// and times are parameters. With an `Idempotency-Key` the same request makes one sandbox, however
+/// often it is sent while that lives; whoever comes again gets it with `Idempotency-Replayed`.
 #[utoipa::path(
     post, path = "/v1/sandboxes", tag = "sandboxes",
+    params(
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "A quoted string of 1 to 255 printable ASCII characters; quotes may be left out."),
+        ("memory_bytes" = Option<u64>, Query, description = "With a snapshot: as in the body", minimum = 8388608, maximum = 8589934592u64),
+        ("cpu_millis" = Option<u32>, Query, description = "With a snapshot: as in the body", minimum = 10, maximum = 8000),
+        ("processes" = Option<u32>, Query, description = "With a snapshot: as in the body", minimum = 4, maximum = 4096),
+        ("disk_bytes" = Option<u64>, Query, description = "With a snapshot: as in the body", minimum = 65536, maximum = 4294967296u64),
+        ("idle_secs" = Option<u64>, Query, description = "With a snapshot: as in the body", minimum = 1, maximum = 31622400),
+        ("lifetime_secs" = Option<u64>, Query, description = "With a snapshot: as in the body", minimum = 1, maximum = 31622400),
+    ),
     request_body(content((SandboxBody = "application/json"), (Vec<u8> = "application/octet-stream"))),
     responses(
         (status = 201, description = "The sandbox", body = SandboxView),
-        (status = 409, description = "The snapshot was refused"),
-        (status = 422, description = "The body does not fit"),
+        (status = 409, description = "The snapshot was refused, or a sandbox with this idempotency key is being made"),
+        (status = 422, description = "The body or the idempotency key does not fit"),
     )
 )]
 pub(crate) async fn create(
@@ -66,23 +88,78 @@ pub(crate) async fn create(
     caller: May<auth::Call>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let key = idempotency_key(request.headers())?;
+    let uri = request.uri().clone();
     let is_snapshot = body::media_type(request.headers()) == "application/octet-stream";
-    if is_snapshot {
-        let _room = shared.packing.acquire().await;
-        let taken = body::take(&shared, request, shared.config.max_upload).await?;
-        let snapshot = Snapshot::parse(&taken.bytes).map_err(|problem| why(&problem.into()))?;
-        let empty = Json::empty_object();
-        let made =
-            make(&shared, caller.principal(), SessionRequest::default(), empty, Some(&snapshot));
-        return made.await.map(|session| answer(&session));
+    let (_room, most) = if is_snapshot {
+        (shared.packing.acquire().await.ok(), shared.config.max_upload)
+    } else {
+        body::check_type(request.headers(), "application/json")?;
+        (None, shared.config.max_body)
+    };
+    let taken = body::take(&shared, request, most).await?;
+    let asked = if is_snapshot {
+        of_snapshot(&uri, &taken.bytes)?
+    } else {
+        Query::of(&uri).finish()?;
+        of_body(&taken.bytes)?
+    };
+    let who = caller.principal();
+    let Some(key) = key else { return make(&shared, who, asked).await.map(|made| answer(&made)) };
+    let fingerprint = Digest::of(&[uri.to_string().as_bytes(), b"\n", &taken.bytes].concat());
+    let lives = |id: &SessionId| shared.engine.sandbox().session_by_id(id).is_some();
+    match shared.tables.once.turn((who.key, key), fingerprint, lives)? {
+        Turn::First(claim) => {
+            let made = make(&shared, who, asked).await?;
+            claim.fulfil(made.id());
+            Ok(answer(&made))
+        }
+        Turn::Again(id) => find(&shared, who, &id).map(|session| replayed(&session)),
     }
-    body::check_type(request.headers(), "application/json")?;
-    let taken = body::take(&shared, request, shared.config.max_body).await?;
-    let asked = if taken.bytes.is_empty() { Json::empty_object() } else { parse(&taken.bytes)? };
-    let request = read(&asked)?;
-    let made = make(&shared, caller.principal(), request, asked, None).await?;
-    Ok(answer(&made))
 }
+
+/// A sandbox that was asked for.
+struct Asked {
+    request: SessionRequest,
+    /// For policy.
+    args: Json,
+    snapshot: Option<Snapshot>,
+}
+
+fn of_body(bytes: &[u8]) -> Result<Asked, Problem> {
+    let args = if bytes.is_empty() { Json::empty_object() } else { parse(bytes)? };
+    Ok(Asked { request: read(&args)?, args, snapshot: None })
+}
+
+/// Its parameters are read like the fields of a body: one set of rules, one set of names.
+fn of_snapshot(uri: &Uri, bytes: &[u8]) -> Result<Asked, Problem> {
+    let mut query = Query::of(uri);
+    let mut number = |name: &str| query.optional::<u64>(name).map(|n| (name.to_owned(), n.into()));
+    let limits: serde_json::Map<String, Value> =
+        ["memory_bytes", "cpu_millis", "processes", "disk_bytes"]
+            .into_iter()
+            .filter_map(&mut number)
+            .collect();
+    let mut args: serde_json::Map<String, Value> =
+        ["idle_secs", "lifetime_secs"].into_iter().filter_map(&mut number).collect();
+    query.finish()?;
+    if !limits.is_empty() {
+        args.insert("limits".to_owned(), limits.into());
+    }
+    let args = Json::from_value(&args.into()).unwrap_or_else(Json::empty_object);
+    let request = read(&args)?;
+    let snapshot = Snapshot::parse(bytes).map_err(|problem| why(&problem.into()))?;
+    Ok(Asked { request, args, snapshot: Some(snapshot) })
+}
+
+/// The sandbox that an earlier request with the same idempotency key made.
+fn replayed(session: &Session) -> Response {
+    let mut response = answer(session);
+    response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// A sandbox that was made.
 pub(super) fn answer(session: &Session) -> Response {
@@ -93,14 +170,9 @@ pub(super) fn answer(session: &Session) -> Response {
     response
 }
 
-async fn make(
-    shared: &Shared,
-    who: &Principal,
-    mut request: SessionRequest,
-    asked: Json,
-    snapshot: Option<&Snapshot>,
-) -> Result<Session, Problem> {
-    let obligations = permit::decide(shared, who, asked).await?;
+async fn make(shared: &Shared, who: &Principal, asked: Asked) -> Result<Session, Problem> {
+    let Asked { mut request, args, snapshot } = asked;
+    let obligations = permit::decide(shared, who, args).await?;
     if let Some(caps) = &obligations.limits {
         request.limits = caps.apply(request.limits);
     }
@@ -109,7 +181,7 @@ async fn make(
     let _turn = shared.making.lock().await;
     check_room(shared, who)?;
     let native = shared.engine.sandbox();
-    let made = match snapshot {
+    let made = match &snapshot {
         Some(snapshot) => native.restore(request, snapshot).await,
         None => native.session(request).await,
     };
@@ -131,39 +203,67 @@ pub(super) fn check_room(shared: &Shared, who: &Principal) -> Result<(), Problem
 
 fn read(asked: &Json) -> Result<SessionRequest, Problem> {
     let mut fields = Fields::of(asked)?;
-    let limits = fields.inner("limits", limits).unwrap_or_default();
-    let env: Option<BTreeMap<String, String>> = fields.optional("env");
-    let idle: Option<u64> = fields.optional("idle_secs");
-    let lifetime: Option<u64> = fields.optional("lifetime_secs");
-    let metadata: Option<BTreeMap<String, String>> = fields.optional("metadata");
+    let limits = fields.inner("limits", limits).unwrap_or(USUAL);
+    let env = environment(&mut fields);
+    let (idle, lifetime) = (span(&mut fields, "idle_secs"), span(&mut fields, "lifetime_secs"));
+    let metadata = metadata(&mut fields);
     fields.finish(Some(()))?;
-    let limits = limits.checked().map_err(|error| {
-        let faults = error.problems.iter().map(|problem| Fault {
-            pointer: format!("/limits/{}", problem.field),
-            detail: problem.rule.to_owned(),
-        });
-        fields::invalid(faults.collect())
-    })?;
     let usual = SessionRequest::default();
-    let metadata = metadata.unwrap_or_default().into_iter();
     Ok(SessionRequest {
         limits,
-        env: env.unwrap_or_default(),
-        idle: idle.map_or(usual.idle, Duration::from_secs),
-        lifetime: lifetime.map_or(usual.lifetime, Duration::from_secs),
-        metadata: metadata.map(|(name, value)| (format!("{OF_CLIENT}{name}"), value)).collect(),
+        env,
+        idle: idle.unwrap_or(usual.idle),
+        lifetime: lifetime.unwrap_or(usual.lifetime),
+        metadata,
         ..usual
     })
 }
 
-/// Most of each that a client may ask for; policy may lower it.
-const MOST: Limits = Limits {
-    memory: Bytes::gib(8),
-    cpus: Cpus(8_000),
-    processes: 4_096,
-    disk: Bytes::gib(4),
-    ..USUAL
-};
+/// No timer is set further ahead than a leap year.
+const LONGEST: u64 = 366 * 86_400;
+
+/// A span of whole seconds that a timer can be set to.
+pub(super) fn span(fields: &mut Fields<'_>, name: &str) -> Option<Duration> {
+    let secs: u64 = fields.optional(name)?;
+    if !(1..=LONGEST).contains(&secs) {
+        fields.fault(name, format!("must be from 1 to {LONGEST}"));
+    }
+    Some(Duration::from_secs(secs))
+}
+
+/// An environment the kernel would take.
+pub(super) fn environment(fields: &mut Fields<'_>) -> BTreeMap<String, String> {
+    let env: BTreeMap<String, String> = fields.optional("env").unwrap_or_default();
+    let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
+    if env.iter().any(|(name, value)| !is_name(name) || value.contains('\0')) {
+        fields.fault("env", "a name is empty or holds `=`, or one of the two holds NUL");
+    }
+    env
+}
+
+/// Most entries of a client's metadata, characters of a name and of a value.
+const ENTRIES: usize = 16;
+const NAME: usize = 64;
+const VALUE: usize = 200;
+
+fn metadata(fields: &mut Fields<'_>) -> BTreeMap<String, String> {
+    let own: BTreeMap<String, String> = fields.optional("metadata").unwrap_or_default();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    let is_name = |name: &str| (1..=NAME).contains(&name.len()) && name.bytes().all(is_plain);
+    if own.len() > ENTRIES {
+        fields.fault("metadata", format!("may have {ENTRIES} entries"));
+    }
+    if own.keys().any(|name| !is_name(name)) {
+        let rule = format!("names have 1 to {NAME} letters, digits, `_`, `.` and `-`");
+        fields.fault("metadata", rule);
+    }
+    if own.values().any(|value| value.chars().count() > VALUE) {
+        fields.fault("metadata", format!("values have at most {VALUE} characters"));
+    }
+    own.into_iter().map(|(name, value)| (format!("{OF_CLIENT}{name}"), value)).collect()
+}
+
+/// Without limits of one's own. Policy may lower these.
 const USUAL: Limits = Limits {
     wall: Duration::from_secs(60),
     cpu_time: None,
@@ -177,19 +277,29 @@ const USUAL: Limits = Limits {
     output_total: None,
 };
 
+/// Each within its bounds, and together as a sandbox can have them.
 fn limits(fields: &mut Fields<'_>) -> Limits {
-    let mut number = |name: &str, usual: u64, most: u64| {
+    let limits = single(fields);
+    if limits.disk >= limits.memory {
+        fields.fault("disk_bytes", "must be below memory: the workspace lives in memory");
+    }
+    limits
+}
+
+fn single(fields: &mut Fields<'_>) -> Limits {
+    let mut number = |name: &str, usual: u64, (least, most): (u64, u64)| {
         let number = fields.optional::<u64>(name).unwrap_or(usual);
-        if number > most {
-            fields.fault(name, format!("must be at most {most}"));
+        if !(least..=most).contains(&number) {
+            fields.fault(name, format!("must be from {least} to {most}"));
         }
-        number.min(most)
+        number.clamp(least, most)
     };
+    let bytes = |least: Bytes, most: Bytes| (least.0, most.0);
     Limits {
-        memory: Bytes(number("memory_bytes", USUAL.memory.0, MOST.memory.0)),
-        cpus: Cpus(number("cpu_millis", USUAL.cpus.0.into(), MOST.cpus.0.into()) as u32),
-        processes: number("processes", USUAL.processes.into(), MOST.processes.into()) as u32,
-        disk: Bytes(number("disk_bytes", USUAL.disk.0, MOST.disk.0)),
+        memory: Bytes(number("memory_bytes", USUAL.memory.0, bytes(Bytes::mib(8), Bytes::gib(8)))),
+        cpus: Cpus(number("cpu_millis", USUAL.cpus.0.into(), (10, 8_000)) as u32),
+        processes: number("processes", USUAL.processes.into(), (4, 4_096)) as u32,
+        disk: Bytes(number("disk_bytes", USUAL.disk.0, bytes(Bytes::kib(64), Bytes::gib(4)))),
         ..USUAL
     }
 }

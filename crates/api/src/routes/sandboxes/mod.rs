@@ -7,8 +7,11 @@ pub(crate) mod change;
 pub(crate) mod create;
 pub(crate) mod exec;
 pub(crate) mod files;
+pub(crate) mod interpreters;
+mod once;
 mod permit;
 pub(crate) mod read;
+mod table;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,6 +20,7 @@ use ringfence_types::{Layers, Principal};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+pub(crate) use self::table::Tables;
 use crate::{
     fields, kinds,
     problem::{Fault, Problem},
@@ -40,7 +44,9 @@ pub(crate) struct SandboxView {
     age_secs: f64,
     /// Until it ends if nobody uses it.
     left_secs: f64,
+    /// After how long without use it ends.
     idle_secs: f64,
+    /// After how long it ends in any case.
     lifetime_secs: f64,
     /// Programs that run.
     programs: usize,

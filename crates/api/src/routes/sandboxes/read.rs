@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
-use ringfence_sandbox::session::SessionId;
+use ringfence_sandbox::session::{Metrics, SessionId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{SandboxView, find, is_own};
+use super::{SandboxView, find, is_own, secs, why};
 use crate::{
     auth::{self, May},
     path::Named,
     problem::Problem,
     reply,
     shared::Shared,
+    views::call::millis,
 };
 
 /// Sandboxes, oldest first.
@@ -39,7 +40,7 @@ pub(crate) async fn list(State(shared): State<Arc<Shared>>, caller: May<auth::Re
 /// Shows a sandbox.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}", tag = "sandboxes",
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses((status = 200, description = "The sandbox", body = SandboxView))
 )]
 pub(crate) async fn read(
@@ -51,10 +52,70 @@ pub(crate) async fn read(
     Ok(reply::ok(&SandboxView::of(session.info())))
 }
 
-/// Ends a sandbox with everything in it.
+/// What a sandbox uses now and used so far; null where this host does not count.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SandboxMetrics)]
+pub(crate) struct MetricsView {
+    /// Since its creation, pauses included.
+    uptime_secs: f64,
+    /// Cpu time of all its processes, dead ones included.
+    cpu_total_ms: Option<f64>,
+    cpu_user_ms: Option<f64>,
+    cpu_system_ms: Option<f64>,
+    memory_bytes: Option<u64>,
+    memory_peak_bytes: Option<u64>,
+    /// Processes the kernel killed for want of memory.
+    oom_kills: Option<u64>,
+    processes: Option<u64>,
+    processes_peak: Option<u64>,
+    /// Bytes in workspace, `/tmp` and `/dev/shm`.
+    disk_used_bytes: u64,
+    disk_total_bytes: u64,
+    files_used: u64,
+    files_total: u64,
+}
+
+impl From<Metrics> for MetricsView {
+    fn from(metrics: Metrics) -> Self {
+        Self {
+            uptime_secs: secs(metrics.uptime),
+            cpu_total_ms: metrics.cpu_total.map(millis),
+            cpu_user_ms: metrics.cpu_user.map(millis),
+            cpu_system_ms: metrics.cpu_system.map(millis),
+            memory_bytes: metrics.memory_now.map(|bytes| bytes.0),
+            memory_peak_bytes: metrics.memory_peak.map(|bytes| bytes.0),
+            oom_kills: metrics.oom_kills,
+            processes: metrics.processes_now,
+            processes_peak: metrics.processes_peak,
+            disk_used_bytes: metrics.disk_used.0,
+            disk_total_bytes: metrics.disk_total.0,
+            files_used: metrics.files_used,
+            files_total: metrics.files_total,
+        }
+    }
+}
+
+/// Measures a sandbox.
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/metrics", tag = "sandboxes",
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
+    responses((status = 200, description = "What it uses", body = MetricsView))
+)]
+pub(crate) async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<SessionId>,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let metrics = session.metrics().await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&MetricsView::from(metrics)))
+}
+
+/// Ends a sandbox with everything in it. Asking again is answered with 404, like any name that
+/// nothing has.
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}", tag = "sandboxes",
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses((status = 204, description = "Its last process is dead"))
 )]
 pub(crate) async fn stop(

@@ -1,5 +1,9 @@
 //! Files of a sandbox: read, listed, written, removed.
 
+pub(crate) mod archive;
+pub(crate) mod names;
+pub(crate) mod watch;
+
 use std::{fs::File, io::Read, sync::Arc};
 
 use axum::{
@@ -21,7 +25,7 @@ use utoipa::ToSchema;
 use super::{find, why};
 use crate::{
     auth::{self, May},
-    body,
+    body as bodies,
     path::Named,
     problem::Problem,
     query::Query,
@@ -61,25 +65,42 @@ pub(crate) struct ChangeView {
     count: u64,
 }
 
-const LISTED: ListOptions = ListOptions { recursive: false, max_entries: 10_000, max_depth: 1 };
+/// Most names of one listing, and most levels of directories.
+const LISTED: u64 = 10_000;
+const LEVELS: usize = 64;
 
-fn path(uri: &Uri) -> Result<BoxPath, Problem> {
-    let mut query = Query::of(uri);
+/// The path that a query names, or the top. What is wrong with it is noted there.
+fn path(query: &mut Query) -> BoxPath {
     let text = query.optional::<String>("path");
     let path = text.map_or_else(|| Ok(BoxPath::root()), BoxPath::parse);
-    if let Err(error) = &path {
+    path.unwrap_or_else(|error| {
         query.fault("path", error.to_string());
-    }
-    query.finish()?;
-    path.map_err(|_| Problem::not_found())
+        BoxPath::root()
+    })
+}
+
+/// The path that a query names and nothing else.
+fn only_path(uri: &Uri) -> Result<BoxPath, Problem> {
+    let mut query = Query::of(uri);
+    let path = path(&mut query);
+    query.finish().map(|()| path)
+}
+
+fn listed(query: &mut Query) -> ListOptions {
+    let recursive = query.optional::<bool>("recursive").unwrap_or(false);
+    let most = query.number("limit", 1, LISTED).unwrap_or(LISTED);
+    let max_depth = if recursive { LEVELS } else { 1 };
+    ListOptions { recursive, max_entries: most as usize, max_depth }
 }
 
 /// Reads a file, or lists a directory.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/files", tag = "sandboxes",
     params(
-        ("id" = String, Path, description = "The sandbox"),
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
         ("path" = Option<String>, Query, description = "Within the workspace; its top without"),
+        ("recursive" = Option<bool>, Query, description = "Whether directories below are listed as well"),
+        ("limit" = Option<u64>, Query, description = "Most names of a list; 10000 without", minimum = 1, maximum = 10000),
     ),
     responses(
         (status = 200, description = "Bytes of a file, or names in a directory",
@@ -94,10 +115,12 @@ pub(crate) async fn read(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
-    let path = path(&uri)?;
+    let mut query = Query::of(&uri);
+    let (path, options) = (path(&mut query), listed(&mut query));
+    query.finish()?;
     let is_directory = path.is_root() || is_directory(&session, &path).await?;
     if is_directory {
-        let listing = session.files().list(&path, LISTED).await.map_err(|error| why(&error))?;
+        let listing = session.files().list(&path, options).await.map_err(|error| why(&error))?;
         let entries = listing.entries.iter().map(entry).collect();
         return Ok(reply::ok(&ListView { entries, complete: listing.complete }));
     }
@@ -156,12 +179,24 @@ fn stream_file(file: File, size: u64) -> Response {
     response
 }
 
+/// Three octal digits; set-user-id and its like cannot be asked for.
+fn mode(query: &mut Query) -> u32 {
+    let Some(text) = query.optional::<String>("mode") else { return 0o644 };
+    let is_octal = text.len() == 3 && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    if !is_octal {
+        query.fault("mode", "must be three octal digits");
+        return 0o644;
+    }
+    u32::from_str_radix(&text, 8).unwrap_or(0o644)
+}
+
 /// Writes a file atomically, making its directories.
 #[utoipa::path(
     put, path = "/v1/sandboxes/{id}/files", tag = "sandboxes",
     params(
-        ("id" = String, Path, description = "The sandbox"),
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
         ("path" = String, Query, description = "Within the workspace"),
+        ("mode" = Option<String>, Query, description = "Permission bits in octal; 644 without", pattern = "^[0-7]{3}$"),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
@@ -177,10 +212,12 @@ pub(crate) async fn write(
     request: Request,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
-    let path = path(&uri)?;
-    let taken = body::take(&shared, request, shared.config.max_upload).await?;
+    let mut query = Query::of(&uri);
+    let (path, mode) = (path(&mut query), mode(&mut query));
+    query.finish()?;
+    let taken = bodies::take(&shared, request, shared.config.max_upload).await?;
     let content = std::io::Cursor::new(taken.bytes.clone());
-    let count = session.files().put(&path, 0o644, content).await.map_err(|error| why(&error))?;
+    let count = session.files().put(&path, mode, content).await.map_err(|error| why(&error))?;
     Ok(reply::json(StatusCode::OK, &ChangeView { path: path.to_string(), count }))
 }
 
@@ -188,7 +225,7 @@ pub(crate) async fn write(
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}/files", tag = "sandboxes",
     params(
-        ("id" = String, Path, description = "The sandbox"),
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
         ("path" = String, Query, description = "Within the workspace"),
     ),
     responses(
@@ -203,7 +240,7 @@ pub(crate) async fn remove(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
-    let path = path(&uri)?;
+    let path = only_path(&uri)?;
     let removed = session.files().remove(&path).await.map_err(|error| why(&error))?;
     Ok(reply::ok(&ChangeView { path: path.to_string(), count: removed as u64 }))
 }

@@ -1,0 +1,199 @@
+//! A program's terminal over a WebSocket.
+//!
+//! Binary messages are bytes, typed or shown. Text messages are JSON: `{"resize": {"rows": 24,
+//! "columns": 80}}` from the client; `{"gap": …}`, and last `{"exit": …}` or `{"lost": …}`, from us.
+//! A client that comes back names the offset it has seen; the program does not notice.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{
+        State,
+        ws::{
+            CloseFrame, Message, WebSocket, WebSocketUpgrade, rejection::WebSocketUpgradeRejection,
+        },
+    },
+    response::Response,
+};
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use http::{HeaderValue, Uri, header};
+use ringfence_sandbox::{Chunk, session::SessionId};
+use ringfence_types::Json;
+use serde_json::json;
+
+use super::{body::size, program, view::EndView};
+use crate::{
+    auth::{self, May},
+    fields::Fields,
+    kinds,
+    path::NamedWithin,
+    problem::{Problem, parse},
+    query::Query,
+    routes::sandboxes::table::{Number, Program},
+    shared::Shared,
+    sse::Place,
+};
+
+/// Most bytes of a message, either way.
+const MESSAGE: usize = 64 << 10;
+/// Most bytes that wait to be sent; a client that takes none of them is cut off by its connection.
+const WAITING: usize = 1 << 20;
+
+/// Attaches to the terminal of a program over a WebSocket.
+///
+/// Binary messages are bytes typed into it and shown by it. A text message
+/// `{"resize": {"rows": 24, "columns": 80}}` changes its size. The last message is text:
+/// `{"exit": …}`, or `{"lost": …}` if the sandbox ended first.
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/exec/{exec}/terminal", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("exec" = u32, Path, description = "The program"),
+        ("offset" = Option<u64>, Query, description = "From where to show its output; 0 without"),
+    ),
+    responses(
+        (status = 101, description = "Messages follow"),
+        (status = 409, description = "It has no terminal"),
+        (status = 426, description = "The request asks for no WebSocket"),
+    )
+)]
+pub(crate) async fn terminal(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    NamedWithin(id, exec): NamedWithin<SessionId, Number>,
+    uri: Uri,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Problem> {
+    let program = program(&shared, caller.principal(), &id, exec)?;
+    let mut query = Query::of(&uri);
+    let offset = query.optional::<u64>("offset").unwrap_or(0);
+    query.finish()?;
+    if !program.has_terminal {
+        let detail = "the program was started without a terminal";
+        return Err(Problem::new(&kinds::SANDBOX_REFUSED, detail).with("reason", "no_terminal"));
+    }
+    let upgrade = upgrade.map_err(|_| not_asked_for())?;
+    let place = Place::take(&shared, caller.known())?;
+    let upgrade = upgrade
+        .max_message_size(MESSAGE)
+        .max_frame_size(MESSAGE)
+        .write_buffer_size(0)
+        .max_write_buffer_size(WAITING);
+    let tasks = shared.tasks.clone();
+    Ok(upgrade
+        .on_upgrade(move |socket| tasks.track_future(talk(shared, place, program, offset, socket))))
+}
+
+fn not_asked_for() -> Problem {
+    Problem::new(&kinds::UPGRADE_REQUIRED, "this is reached by a WebSocket")
+        .header(header::UPGRADE, HeaderValue::from_static("websocket"))
+        .header(header::CONNECTION, HeaderValue::from_static("upgrade"))
+}
+
+/// Both ways at once: a program that does not read must not keep its output from being shown.
+async fn talk(
+    shared: Arc<Shared>,
+    _place: Place,
+    program: Program,
+    offset: u64,
+    socket: WebSocket,
+) {
+    let heartbeat = shared.config.heartbeat;
+    let (mut sender, receiver) = socket.split();
+    let closing = tokio::select! {
+        closing = show(&mut sender, &program, offset, heartbeat) => closing,
+        closing = listen(receiver, &program, heartbeat) => closing,
+        () = shared.stopping.cancelled() => Some((1001, "the server stops".to_owned())),
+    };
+    if let Some((code, reason)) = closing {
+        let frame = CloseFrame { code, reason: reason.into() };
+        // Whoever is gone needs no goodbye.
+        let _ = tokio::time::timeout(heartbeat, sender.send(Message::Close(Some(frame)))).await;
+    }
+}
+
+/// With which code and words to close; `None` if the client is gone.
+type Closing = Option<(u16, String)>;
+
+/// Sends what the program shows, until its end.
+async fn show(
+    sender: &mut SplitSink<WebSocket, Message>,
+    program: &Program,
+    mut offset: u64,
+    heartbeat: Duration,
+) -> Closing {
+    let output = program.process.stdout();
+    loop {
+        let chunk = tokio::select! {
+            chunk = output.read(offset, MESSAGE) => chunk,
+            () = tokio::time::sleep(heartbeat) => {
+                sender.send(Message::Ping(bytes::Bytes::new())).await.ok()?;
+                continue;
+            }
+        };
+        let message = match chunk {
+            Chunk::Data(bytes) => {
+                offset += bytes.len() as u64;
+                Message::Binary(bytes.into())
+            }
+            Chunk::Gap { resume } => {
+                let gap = json!({"gap": {"offset": offset, "resume": resume}});
+                offset = resume;
+                Message::Text(gap.to_string().into())
+            }
+            Chunk::End => {
+                sender.send(Message::Text(ending(program).await.into())).await.ok()?;
+                return Some((1000, "the program has ended".to_owned()));
+            }
+        };
+        sender.send(message).await.ok()?;
+    }
+}
+
+async fn ending(program: &Program) -> String {
+    match program.process.wait().await {
+        Ok(end) => json!({"exit": EndView::from(end)}),
+        Err(error) => json!({"lost": {"code": error.code(), "detail": error.to_string()}}),
+    }
+    .to_string()
+}
+
+/// Takes what the client types, until it is gone. One that answers no ping is.
+async fn listen(
+    mut receiver: SplitStream<WebSocket>,
+    program: &Program,
+    heartbeat: Duration,
+) -> Closing {
+    let patience = heartbeat * 4;
+    loop {
+        let message = tokio::time::timeout(patience, receiver.next()).await.ok()??.ok()?;
+        let done = match message {
+            Message::Binary(bytes) => {
+                program.process.write(&bytes).await.map_err(|error| (1011, error.to_string()))
+            }
+            Message::Text(text) => resize(program, text.as_str()).map_err(|what| (1008, what)),
+            Message::Close(_) => return None,
+            Message::Ping(_) | Message::Pong(_) => Ok(()),
+        };
+        match done {
+            Ok(()) => {}
+            // Its end is told by the other side, after its last words.
+            Err(_) if program.process.try_wait().is_some() => std::future::pending::<()>().await,
+            Err((code, reason)) => return Some((code, reason)),
+        }
+    }
+}
+
+/// What a text message can ask for.
+fn resize(program: &Program, text: &str) -> Result<(), String> {
+    let asked = parse(text.as_bytes()).and_then(|json: Json| {
+        let mut fields = Fields::of(&json)?;
+        let asked = fields.inner("resize", size).flatten();
+        fields.finish(asked)
+    });
+    let asked = asked.map_err(|_| "text messages are {\"resize\": {\"rows\", \"columns\"}}")?;
+    program.process.resize(asked).map_err(|error| error.to_string())
+}

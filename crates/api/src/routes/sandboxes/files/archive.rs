@@ -1,0 +1,217 @@
+//! Whole directories as archives, in and out.
+
+use std::{
+    io::{self, Cursor, Write},
+    sync::Arc,
+};
+
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    response::Response,
+};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderValue, Uri, header};
+use ringfence_sandbox::{
+    archive::{Note, PackOptions, Packed, Report},
+    files::BoxPath,
+    session::{Error, Session, SessionId},
+};
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use utoipa::ToSchema;
+
+use super::{only_path, path};
+use crate::{
+    auth::{self, May},
+    body, kinds,
+    path::Named,
+    problem::Problem,
+    query::Query,
+    reply,
+    routes::sandboxes::{find, why},
+    shared::Shared,
+};
+
+/// What was unpacked.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Unpacked)]
+pub(crate) struct UnpackedView {
+    files: u64,
+    directories: u64,
+    /// Bytes of all files together.
+    bytes: u64,
+    /// What was not taken as it is, the first hundred.
+    notes: Vec<NoteView>,
+}
+
+/// Something about an entry that was not taken as it is.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ArchiveNote)]
+pub(crate) struct NoteView {
+    entry: String,
+    what: &'static str,
+}
+
+impl From<Report> for UnpackedView {
+    fn from(report: Report) -> Self {
+        let note = |note: Note| NoteView { entry: note.entry, what: note.what };
+        Self {
+            files: report.files,
+            directories: report.directories,
+            bytes: report.bytes,
+            notes: report.notes.into_iter().map(note).collect(),
+        }
+    }
+}
+
+/// Unpacks tar, tar.gz, tar.zst or zip into a directory, which is made if need be.
+///
+/// What the bytes are is told by themselves. Files and directories only: links, devices and names
+/// that lead out are refused with 409 at the first such entry, and what came before it stays.
+#[utoipa::path(
+    put, path = "/v1/sandboxes/{id}/files/archive", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("path" = Option<String>, Query, description = "A directory of the workspace; its top without"),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 200, description = "What was unpacked", body = UnpackedView),
+        (status = 409, description = "The archive was refused"),
+    )
+)]
+pub(crate) async fn unpack(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+    uri: Uri,
+    request: Request,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let path = only_path(&uri)?;
+    let taken = body::take(&shared, request, shared.config.max_upload).await?;
+    let archive = Cursor::new(taken.bytes.clone());
+    let report = session.files().archive_in(&path, archive).await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&UnpackedView::from(report)))
+}
+
+/// Packs a directory or a file as tar.
+///
+/// The archive is written while it is sent. One that cannot be finished is cut off: an answer
+/// without its end is no archive.
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/files/archive", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("path" = Option<String>, Query, description = "Within the workspace; its top without"),
+        ("gzip" = Option<bool>, Query, description = "Whether it is compressed"),
+    ),
+    responses(
+        (status = 200, description = "The archive",
+            content((Vec<u8> = "application/x-tar"), (Vec<u8> = "application/gzip"))),
+        (status = 409, description = "It cannot be packed"),
+    )
+)]
+pub(crate) async fn pack(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<SessionId>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let mut query = Query::of(&uri);
+    let path = path(&mut query);
+    let gzip = query.optional::<bool>("gzip").unwrap_or(false);
+    query.finish()?;
+    session.files().stat(&path).await.map_err(|error| why(&error))?;
+    let room = shared.packing_out.clone().try_acquire_owned().map_err(|_| {
+        Problem::new(&kinds::BUSY, "too many archives are being packed")
+            .retry_after(std::time::Duration::from_secs(1))
+    })?;
+    let limit = shared.config.max_wait;
+    let mut pieces = begin(&shared, session, path, gzip, room);
+    let first = match pieces.recv().await {
+        Some(Ok(piece)) => piece,
+        Some(Err(error)) => return Err(why(&error)),
+        None => Bytes::new(),
+    };
+    Ok(answer(first, pieces, gzip, limit))
+}
+
+/// Pieces that wait to be sent, and bytes of one.
+const WAITING: usize = 4;
+const PIECE: usize = 64 << 10;
+
+type Piece = Result<Bytes, Error>;
+
+fn begin(
+    shared: &Shared,
+    session: Session,
+    path: BoxPath,
+    gzip: bool,
+    room: OwnedSemaphorePermit,
+) -> mpsc::Receiver<Piece> {
+    let (sender, pieces) = mpsc::channel(WAITING);
+    let writer = Pieces { sender: sender.clone(), piece: Vec::with_capacity(PIECE) };
+    let options = PackOptions { gzip, ..PackOptions::default() };
+    shared.tasks.spawn(async move {
+        let _room = room;
+        let packed = session.files().archive_out(&path, writer, options).await;
+        let last = match packed {
+            Ok((Packed { .. }, mut writer)) => Ok(std::mem::take(&mut writer.piece).into()),
+            Err(error) => Err(error),
+        };
+        // A client that left has no use for it.
+        let _ = sender.send(last).await;
+    });
+    pieces
+}
+
+fn answer(
+    first: Bytes,
+    pieces: mpsc::Receiver<Piece>,
+    gzip: bool,
+    limit: std::time::Duration,
+) -> Response {
+    let until = tokio::time::Instant::now() + limit;
+    let rest = stream::unfold((Some(first), pieces), move |(first, mut pieces)| async move {
+        if let Some(first) = first {
+            return Some((Ok(first), (None, pieces)));
+        }
+        let piece = match tokio::time::timeout_at(until, pieces.recv()).await {
+            Ok(piece) => piece?.map_err(io::Error::other),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        Some((piece, (None, pieces)))
+    });
+    let mut response = Response::new(Body::from_stream(rest));
+    let kind = if gzip { "application/gzip" } else { "application/x-tar" };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Hands bytes over piece by piece, and waits while nobody takes them. Used on blocking threads.
+struct Pieces {
+    sender: mpsc::Sender<Piece>,
+    piece: Vec<u8>,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE {
+            let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
+            let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+            self.sender.blocking_send(Ok(piece.into())).map_err(gone)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Names in a workspace: looked at, made, changed.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use http::Uri;
+use ringfence_sandbox::{files::BoxPath, session::SessionId};
+use utoipa::ToSchema;
+
+use super::{ChangeView, EntryView, entry, only_path};
+use crate::{
+    auth::{self, May},
+    body,
+    fields::Fields,
+    path::Named,
+    problem::Problem,
+    reply,
+    routes::sandboxes::{find, why},
+    shared::Shared,
+};
+
+/// Looks at one name; a symbolic link is told as such and not followed.
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/files/stat", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("path" = Option<String>, Query, description = "Within the workspace; its top without"),
+    ),
+    responses(
+        (status = 200, description = "What it is", body = EntryView),
+        (status = 409, description = "It cannot be looked at"),
+    )
+)]
+pub(crate) async fn stat(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<SessionId>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let path = only_path(&uri)?;
+    let found = session.files().stat(&path).await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&entry(&found)))
+}
+
+/// Makes a directory and those above it; one that exists is fine.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/files/directory", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("path" = Option<String>, Query, description = "Within the workspace"),
+    ),
+    responses(
+        (status = 200, description = "It is there", body = EntryView),
+        (status = 409, description = "It cannot be made"),
+    )
+)]
+pub(crate) async fn directory(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let path = only_path(&uri)?;
+    session.files().make_dir(&path).await.map_err(|error| why(&error))?;
+    let found = session.files().stat(&path).await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&entry(&found)))
+}
+
+/// A name to be changed.
+#[derive(ToSchema)]
+#[schema(as = RenameRequest)]
+#[expect(dead_code, reason = "it documents what `rename` reads field by field")]
+pub(crate) struct RenameBody {
+    /// What has the name now, within the workspace.
+    #[schema(min_length = 1, max_length = 4095, example = "draft.txt")]
+    from: String,
+    /// What it is to be called; a file or an empty directory of that name is replaced.
+    #[schema(min_length = 1, max_length = 4095, example = "final.txt")]
+    to: String,
+}
+
+/// Gives a file or directory another name.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/files/rename", tag = "sandboxes",
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
+    request_body = RenameBody,
+    responses(
+        (status = 200, description = "It has the name", body = ChangeView),
+        (status = 409, description = "It cannot have the name"),
+        (status = 422, description = "The body does not fit"),
+    )
+)]
+pub(crate) async fn rename(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let body = body::json(&shared, request).await?;
+    let mut fields = Fields::of(&body)?;
+    let (from, to) = (named(&mut fields, "from"), named(&mut fields, "to"));
+    let (from, to) = fields.finish(from.zip(to))?;
+    session.files().rename(&from, &to).await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&ChangeView { path: to.to_string(), count: 1 }))
+}
+
+fn named(fields: &mut Fields<'_>, name: &str) -> Option<BoxPath> {
+    let text: String = fields.required(name)?;
+    BoxPath::parse(text).map_err(|error| fields.fault(name, error.to_string())).ok()
+}

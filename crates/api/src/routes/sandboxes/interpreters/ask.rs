@@ -1,0 +1,158 @@
+//! Questions to an interpreter, and fresh starts.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use ringfence_sandbox::session::{
+    SessionId,
+    interpreter::{Completions, Variable},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::interpreter;
+use crate::{
+    auth::{self, May},
+    body,
+    fields::Fields,
+    path::NamedWithin,
+    problem::Problem,
+    reply,
+    routes::sandboxes::{table::Number, why},
+    shared::Shared,
+};
+
+/// Variables of an interpreter, as it describes them: `name`, `type` and a short `repr`.
+#[derive(Serialize, ToSchema)]
+#[schema(as = VariableList)]
+pub(crate) struct VariablesView {
+    #[schema(value_type = Vec<Object>)]
+    variables: Vec<Variable>,
+}
+
+/// Lists the variables of an interpreter, when what is queued before is done.
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/variables", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("interpreter" = u32, Path, description = "The interpreter"),
+    ),
+    responses(
+        (status = 200, description = "Variables", body = VariablesView),
+        (status = 409, description = "It cannot be asked now"),
+    )
+)]
+pub(crate) async fn variables(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    NamedWithin(id, number): NamedWithin<SessionId, Number>,
+) -> Result<Response, Problem> {
+    let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
+    let variables = interpreter.variables().await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&VariablesView { variables }))
+}
+
+/// Code to be completed.
+#[derive(ToSchema)]
+#[schema(as = CompleteRequest)]
+#[expect(dead_code, reason = "it documents what `complete` reads field by field")]
+pub(crate) struct CompleteBody {
+    code: String,
+    /// Where the cursor is, in characters of the language; at the end without.
+    cursor: Option<u64>,
+}
+
+/// What could stand at a cursor.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Completions)]
+pub(crate) struct CompletionsView {
+    /// What to put in place of the text between the two positions.
+    matches: Vec<String>,
+    cursor_start: u64,
+    cursor_end: u64,
+}
+
+impl From<Completions> for CompletionsView {
+    fn from(found: Completions) -> Self {
+        let Completions { matches, cursor_start, cursor_end } = found;
+        Self { matches, cursor_start, cursor_end }
+    }
+}
+
+/// Completes code by what the interpreter knows.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/complete", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("interpreter" = u32, Path, description = "The interpreter"),
+    ),
+    request_body = CompleteBody,
+    responses(
+        (status = 200, description = "What could stand there", body = CompletionsView),
+        (status = 409, description = "It cannot be asked now"),
+        (status = 422, description = "The body does not fit"),
+    )
+)]
+pub(crate) async fn complete(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    NamedWithin(id, number): NamedWithin<SessionId, Number>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
+    let body = body::json(&shared, request).await?;
+    let mut fields = Fields::of(&body)?;
+    let code: Option<String> = fields.required("code");
+    let cursor: Option<u64> = fields.optional("cursor");
+    let code = fields.finish(code)?;
+    let cursor = cursor.unwrap_or_else(|| code.chars().count() as u64);
+    let found = interpreter.complete(&code, cursor).await.map_err(|error| why(&error))?;
+    Ok(reply::ok(&CompletionsView::from(found)))
+}
+
+/// Forgets all variables; the process, its modules and its files stay.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/reset", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("interpreter" = u32, Path, description = "The interpreter"),
+    ),
+    responses(
+        (status = 204, description = "It knows none any more"),
+        (status = 409, description = "It cannot be reset now"),
+    )
+)]
+pub(crate) async fn reset(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    NamedWithin(id, number): NamedWithin<SessionId, Number>,
+) -> Result<Response, Problem> {
+    let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
+    interpreter.reset().await.map_err(|error| why(&error))?;
+    Ok(reply::nothing())
+}
+
+/// Ends the interpreter's process, whatever it is doing, and starts a new one.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/restart", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("interpreter" = u32, Path, description = "The interpreter"),
+    ),
+    responses(
+        (status = 204, description = "It is fresh"),
+        (status = 409, description = "It cannot be restarted now"),
+    )
+)]
+pub(crate) async fn restart(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    NamedWithin(id, number): NamedWithin<SessionId, Number>,
+) -> Result<Response, Problem> {
+    let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
+    interpreter.restart().await.map_err(|error| why(&error))?;
+    Ok(reply::nothing())
+}

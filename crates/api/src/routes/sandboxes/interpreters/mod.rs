@@ -1,0 +1,176 @@
+//! Stateful interpreters of a sandbox: what one execution defines, the next one finds.
+
+pub(crate) mod ask;
+pub(crate) mod execute;
+mod view;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use http::{HeaderValue, StatusCode, header};
+use ringfence_sandbox::{
+    Language,
+    session::{Interpreter, SessionId, interpreter::Options},
+};
+use ringfence_types::{Json, Principal};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{create::environment, exec::directory, find, table::Number, why};
+use crate::{
+    auth::{self, May},
+    body,
+    fields::Fields,
+    path::{Named, NamedWithin},
+    problem::Problem,
+    reply,
+    shared::Shared,
+};
+
+/// An interpreter to be started.
+#[derive(ToSchema)]
+#[schema(as = InterpreterRequest)]
+#[expect(dead_code, reason = "it documents what `read` reads field by field")]
+pub(crate) struct InterpreterBody {
+    #[schema(inline)]
+    language: Tongue,
+    /// Where it starts, and whence it imports; `/workspace` without.
+    #[schema(pattern = "^/[^\\x00]{0,4094}$")]
+    cwd: Option<String>,
+    /// Added to the sandbox's environment.
+    env: Option<BTreeMap<String, String>>,
+}
+
+/// A language that has interpreters.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Tongue {
+    /// CPython.
+    Python,
+    /// Node.
+    Javascript,
+}
+
+/// An interpreter.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Interpreter)]
+pub(crate) struct InterpreterView {
+    /// Its number in the sandbox.
+    #[schema(value_type = u32)]
+    id: Number,
+    #[schema(inline)]
+    language: Tongue,
+}
+
+/// Interpreters, oldest first.
+#[derive(Serialize, ToSchema)]
+#[schema(as = InterpreterList)]
+pub(crate) struct InterpreterListView {
+    interpreters: Vec<InterpreterView>,
+    count: usize,
+}
+
+impl InterpreterView {
+    fn of(id: Number, interpreter: &Interpreter) -> Self {
+        let language = match interpreter.language() {
+            Language::Javascript => Tongue::Javascript,
+            _ => Tongue::Python,
+        };
+        Self { id, language }
+    }
+}
+
+/// Starts an interpreter. A sandbox can have eight.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/interpreters", tag = "sandboxes",
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
+    request_body = InterpreterBody,
+    responses(
+        (status = 201, description = "It waits for code", body = InterpreterView),
+        (status = 409, description = "It could not be started"),
+        (status = 422, description = "The body does not fit"),
+    )
+)]
+pub(crate) async fn start(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    Named(id): Named<SessionId>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let body = body::json(&shared, request).await?;
+    let (language, options) = read(&body)?;
+    let made = session.interpreter(language, options).await.map_err(|error| why(&error))?;
+    let number = shared.table(&session).add_interpreter(made.clone());
+    let mut response = reply::json(StatusCode::CREATED, &InterpreterView::of(number, &made));
+    let place = format!("/v1/sandboxes/{id}/interpreters/{number}");
+    let place = HeaderValue::try_from(place).expect("an id is printable ASCII");
+    response.headers_mut().insert(header::LOCATION, place);
+    Ok(response)
+}
+
+fn read(body: &Json) -> Result<(Language, Options), Problem> {
+    let mut fields = Fields::of(body)?;
+    let language = fields.required::<Tongue>("language").map(|tongue| match tongue {
+        Tongue::Python => Language::Python,
+        Tongue::Javascript => Language::Javascript,
+    });
+    let (cwd, env) = (directory(&mut fields), environment(&mut fields));
+    let language = fields.finish(language)?;
+    let usual = Options::default();
+    Ok((language, Options { cwd: cwd.unwrap_or(usual.cwd), env }))
+}
+
+/// The interpreter of this number in the tenant's sandbox.
+fn interpreter(
+    shared: &Arc<Shared>,
+    who: &Principal,
+    id: &SessionId,
+    number: Number,
+) -> Result<Interpreter, Problem> {
+    let session = find(shared, who, id)?;
+    shared.table(&session).interpreter(number).ok_or_else(Problem::not_found)
+}
+
+/// Lists the interpreters of a sandbox.
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/interpreters", tag = "sandboxes",
+    params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
+    responses((status = 200, description = "Interpreters", body = InterpreterListView))
+)]
+pub(crate) async fn list(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<SessionId>,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let all = shared.table(&session).interpreters();
+    let interpreters: Vec<_> = all.iter().map(|(id, one)| InterpreterView::of(*id, one)).collect();
+    Ok(reply::ok(&InterpreterListView { count: interpreters.len(), interpreters }))
+}
+
+/// Ends an interpreter, whatever it is doing. Asking again is answered with 404.
+#[utoipa::path(
+    delete, path = "/v1/sandboxes/{id}/interpreters/{interpreter}", tag = "sandboxes",
+    params(
+        ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
+        ("interpreter" = u32, Path, description = "The interpreter"),
+    ),
+    responses((status = 204, description = "It ends"))
+)]
+pub(crate) async fn end(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    NamedWithin(id, number): NamedWithin<SessionId, Number>,
+) -> Result<Response, Problem> {
+    let session = find(&shared, caller.principal(), &id)?;
+    let removed = shared.table(&session).remove_interpreter(number);
+    let interpreter = removed.ok_or_else(Problem::not_found)?;
+    // Closing waits for what is queued; what runs is stopped first, as far as it can be.
+    let _ = interpreter.interrupt();
+    drop(interpreter);
+    Ok(reply::nothing())
+}

@@ -1,0 +1,55 @@
+//! An execution as clients see it.
+
+use ringfence_sandbox::session::interpreter::{Collected, Event, Raised, Rich, Status};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+/// What came of an execution.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Execution)]
+pub(crate) struct ExecutionView {
+    /// `ok`, `error`, `interrupted`, `timed_out` or `died`.
+    #[schema(value_type = String)]
+    status: Status,
+    /// The values it showed and came to, each in as many media types as it has: text as a string,
+    /// images in base64, JSON as itself. `main` is the one the code came to.
+    #[schema(value_type = Vec<Object>)]
+    results: Vec<Rich>,
+    /// What it raised: `name`, `value` and `traceback`.
+    #[schema(value_type = Option<Object>)]
+    error: Option<Raised>,
+    /// What it printed, as text; bytes that are none are replaced.
+    stdout: String,
+    /// What it complained.
+    stderr: String,
+    /// How many executions there were since the interpreter started or was reset.
+    count: u64,
+}
+
+impl From<Collected> for ExecutionView {
+    fn from(all: Collected) -> Self {
+        Self {
+            status: all.status,
+            results: all.results,
+            error: all.error,
+            stdout: String::from_utf8_lossy(&all.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&all.stderr).into_owned(),
+            count: all.count,
+        }
+    }
+}
+
+/// An event's name and what it carries.
+pub(super) fn told(event: Event) -> (&'static str, Value) {
+    match event {
+        Event::Started { fresh } => ("started", json!({"fresh": fresh})),
+        Event::Stdout(bytes) => ("stdout", json!({"text": String::from_utf8_lossy(&bytes)})),
+        Event::Stderr(bytes) => ("stderr", json!({"text": String::from_utf8_lossy(&bytes)})),
+        Event::Gap { stream, dropped } => ("gap", json!({"stream": stream, "dropped": dropped})),
+        Event::Result(rich) => ("result", json!(rich)),
+        Event::Error(raised) => ("error", json!(raised)),
+        Event::Dropped { events } => ("dropped", json!({"events": events})),
+        Event::Done { status, count } => ("done", json!({"status": status, "count": count})),
+    }
+}

@@ -1,0 +1,141 @@
+//! Making a sandbox once, however often it is asked for with one idempotency key.
+//!
+//! Sandboxes do not outlive the process, so neither do their keys: a key means its sandbox for as
+//! long as that lives, and is free again afterwards.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use ringfence_sandbox::session::SessionId;
+use ringfence_types::{Digest, KeyId};
+
+use super::table::lock;
+use crate::{kinds, problem::Problem};
+
+/// The keys in use.
+#[derive(Debug, Default)]
+pub(crate) struct Once {
+    used: Arc<Mutex<HashMap<Slot, Use>>>,
+}
+
+/// Whose key, and the key.
+type Slot = (KeyId, String);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Use {
+    /// Of everything that was asked for.
+    fingerprint: Digest,
+    /// None while it is being made.
+    sandbox: Option<SessionId>,
+}
+
+/// What a key stands for.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// Nothing yet: whoever gets this makes the sandbox.
+    First(Claim),
+    /// A sandbox that was made for it.
+    Again(SessionId),
+}
+
+/// The right to make the sandbox of a key; dropped without success it frees the key.
+#[derive(Debug)]
+pub(super) struct Claim {
+    used: Arc<Mutex<HashMap<Slot, Use>>>,
+    slot: Option<Slot>,
+}
+
+impl Once {
+    /// Looks a key up. `lives` says whether a sandbox has not ended.
+    pub(super) fn turn(
+        &self,
+        slot: Slot,
+        fingerprint: Digest,
+        lives: impl Fn(&SessionId) -> bool,
+    ) -> Result<Turn, Problem> {
+        let mut used = lock(&self.used);
+        // There are never more than there are sandboxes, and those are few.
+        used.retain(|_, held| held.sandbox.as_ref().is_none_or(&lives));
+        match used.get(&slot) {
+            Some(held) if held.fingerprint != fingerprint => Err(reused()),
+            Some(Use { sandbox: Some(id), .. }) => Ok(Turn::Again(id.clone())),
+            Some(_) => Err(in_use()),
+            None => {
+                used.insert(slot.clone(), Use { fingerprint, sandbox: None });
+                Ok(Turn::First(Claim { used: self.used.clone(), slot: Some(slot) }))
+            }
+        }
+    }
+}
+
+impl Claim {
+    /// The sandbox was made.
+    pub(super) fn fulfil(mut self, id: &SessionId) {
+        let Some(slot) = self.slot.take() else { return };
+        if let Some(held) = lock(&self.used).get_mut(&slot) {
+            held.sandbox = Some(id.clone());
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            lock(&self.used).remove(&slot);
+        }
+    }
+}
+
+fn reused() -> Problem {
+    let detail = "this idempotency key was used for another request";
+    Problem::new(&kinds::IDEMPOTENCY_KEY_REUSED, detail)
+}
+
+fn in_use() -> Problem {
+    let detail = "the sandbox of this idempotency key is being made";
+    Problem::new(&kinds::IDEMPOTENCY_KEY_IN_USE, detail)
+        .retry_after(std::time::Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot() -> Slot {
+        (KeyId(uuid::Uuid::from_u128(7)), "key".to_owned())
+    }
+
+    fn claim(once: &Once) -> Claim {
+        match once.turn(slot(), Digest::of(b"one"), |_| true).unwrap() {
+            Turn::First(claim) => claim,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refusal(once: &Once, body: &[u8]) -> &'static str {
+        once.turn(slot(), Digest::of(body), |_| true).unwrap_err().kind().code
+    }
+
+    #[test]
+    fn a_key_is_held_while_its_sandbox_is_made_and_lives() {
+        let once = Once::default();
+        let claim = claim(&once);
+        assert_eq!(refusal(&once, b"one"), "idempotency_key_in_use");
+        let id: SessionId = "0".repeat(32).parse().unwrap();
+        claim.fulfil(&id);
+        let again = once.turn(slot(), Digest::of(b"one"), |_| true).unwrap();
+        assert!(matches!(again, Turn::Again(found) if found == id));
+        assert_eq!(refusal(&once, b"two"), "idempotency_key_reused");
+        let after = once.turn(slot(), Digest::of(b"two"), |_| false).unwrap();
+        assert!(matches!(after, Turn::First(_)), "its sandbox has ended");
+    }
+
+    #[test]
+    fn a_key_is_free_again_when_nothing_came_of_it() {
+        let once = Once::default();
+        drop(claim(&once));
+        drop(claim(&once));
+    }
+}
