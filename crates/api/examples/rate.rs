@@ -154,6 +154,7 @@ async fn engine(dir: &Path) -> Engine {
         registry: ringfence_registry::Registry::open(registry).unwrap(),
         sandbox: ringfence_sandbox::Native::open(sandbox),
         fetcher: ringfence_egress::Fetcher::system(ringfence_egress::Options::default()),
+        telemetry: ringfence_engine::Telemetry::default(),
         clock,
         settings: Settings::for_processors(2, dir.join("work")),
     };

@@ -17,7 +17,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
-use ringfence_engine::TraceParent;
+use ringfence_types::TraceParent;
 use tower::Service;
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
     host, kinds,
     problem::Problem,
     shared::Shared,
+    visit::{Answered, Visit},
 };
 
 /// Paths that need no key. Nothing here tells about tools, calls or tenants.
@@ -57,19 +58,22 @@ impl Edge {
     pub(crate) async fn handle(mut self, mut request: Request) -> Response {
         let began = Instant::now();
         let (uri, method) = (request.uri().clone(), request.method().clone());
-        let trace = trace(request.headers());
-        let answer = match self.admit(&uri, request.headers()).await {
+        let visit = Visit::begin(&self.shared.engine, request.headers());
+        let admitting = self.admit(&uri, request.headers());
+        let (answer, known) = match visit.subject(None).scope(admitting).await {
             Ok(known) => {
-                let context = Context { trace: trace.clone(), known };
+                let context = Context { trace: visit.trace.clone(), known: known.clone() };
                 request.extensions_mut().insert(Arc::new(context));
-                self.route(request).await
+                let subject = visit.subject(known.as_deref());
+                (subject.scope(self.route(request)).await, known)
             }
-            Err(problem) => problem.into_response(),
+            Err(problem) => (problem.into_response(), None),
         };
-        let answer = finish(answer, &uri, &trace);
+        let answer = finish(answer, &uri, &visit.trace.parent);
         let (status, took) = (answer.status(), began.elapsed());
         self.shared.metrics.answered(uri.path(), &method, status, took);
-        tracing::debug!(%method, path = uri.path(), %status, ?took, trace_id = trace.trace_id());
+        let answered = Answered { method: &method, uri: &uri, status, took };
+        visit.end(&self.shared.engine, known.as_deref(), &answered);
         answer
     }
 
@@ -119,16 +123,10 @@ fn text(text: String) -> HeaderValue {
     HeaderValue::try_from(text).expect("our own header values are printable ASCII")
 }
 
-fn trace(headers: &HeaderMap) -> TraceParent {
-    let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
-    // The specification asks to ignore one that is not valid and to begin a new trace.
-    given.and_then(|text| text.parse().ok()).unwrap_or_else(TraceParent::fresh)
-}
-
 fn finish(mut answer: Response, uri: &Uri, trace: &TraceParent) -> Response {
     if let Some(problem) = answer.extensions_mut().remove::<Problem>() {
         let allow = answer.headers_mut().remove(header::ALLOW);
-        answer = problem.write(uri, trace.trace_id());
+        answer = problem.write(uri, &trace.trace.to_string());
         answer.headers_mut().extend(allow.map(|allow| (header::ALLOW, allow)));
     }
     let headers = answer.headers_mut();

@@ -16,6 +16,7 @@ mod body;
 mod config;
 mod docs;
 mod edge;
+mod exposition;
 mod fields;
 mod host;
 pub mod keys;
@@ -32,7 +33,9 @@ mod serve;
 mod shared;
 mod sse;
 mod stall;
+mod template;
 mod views;
+mod visit;
 
 use std::{io, sync::Arc};
 

@@ -89,7 +89,7 @@ fn area(path: &str) -> &'static str {
 }
 
 /// Clients make methods up; we count those we know.
-fn method_name(method: &Method) -> &'static str {
+pub(crate) fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",

@@ -63,6 +63,12 @@ pub(crate) fn text() -> String {
     document().to_string()
 }
 
+/// The routes of the document.
+pub(crate) fn paths() -> Vec<String> {
+    let paths = document()["paths"].as_object();
+    paths.into_iter().flat_map(Map::keys).cloned().collect()
+}
+
 /// The document, complete.
 pub(crate) fn document() -> &'static Value {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();

@@ -40,7 +40,7 @@ pub(crate) fn server_key() -> Option<OsString> {
 
 /// Every variable that is set to something and may be a setting of the server.
 pub(crate) fn variables() -> Vec<(OsString, OsString)> {
-    const PREFIXES: [&str; 3] = ["RINGFENCE_", "CODE_EXEC_", "TOOL_EXECUTOR_"];
+    const PREFIXES: [&str; 4] = ["RINGFENCE_", "CODE_EXEC_", "TOOL_EXECUTOR_", "OTEL_"];
     let is_ours = |name: &OsStr| {
         let name = name.to_string_lossy();
         PREFIXES.iter().any(|prefix| name.starts_with(prefix))

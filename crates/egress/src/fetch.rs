@@ -8,7 +8,7 @@ mod hop;
 use std::{borrow::Cow, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::HeaderMap;
-use ringfence_types::Bytes;
+use ringfence_types::{Bytes, TraceParent};
 use tokio::time::timeout;
 
 use crate::{
@@ -34,6 +34,8 @@ pub struct Options {
     pub longest_timeout: Duration,
     /// No body is larger, whatever the fetch asks for.
     pub largest_body: Bytes,
+    /// Whether servers are told which trace a fetch is part of.
+    pub pass_trace: bool,
 }
 
 impl Default for Options {
@@ -43,6 +45,7 @@ impl Default for Options {
             roots: Roots::System,
             longest_timeout: Duration::from_secs(60),
             largest_body: Bytes::mib(16),
+            pass_trace: true,
         }
     }
 }
@@ -70,6 +73,8 @@ pub struct Request {
     pub overflow: Overflow,
     /// The hosts that may be spoken to, on every hop.
     pub hosts: Hosts,
+    /// The work that asks, for servers that trace; told only if [`Options::pass_trace`].
+    pub trace_parent: Option<TraceParent>,
 }
 
 impl Request {
@@ -77,7 +82,8 @@ impl Request {
     pub fn get(url: Target) -> Self {
         let timeout = Duration::from_secs(10);
         let (max_body, overflow) = (Bytes::mib(1), Overflow::Refuse);
-        Self { url, timeout, max_body, overflow, hosts: Hosts::Any }
+        let (hosts, trace_parent) = (Hosts::Any, None);
+        Self { url, timeout, max_body, overflow, hosts, trace_parent }
     }
 }
 
@@ -146,7 +152,7 @@ impl Fetcher {
         let mut url = request.url.clone();
         let mut hops = Vec::new();
         while hops.len() <= MOST_REDIRECTS {
-            let answer = self.exchange(&url, &request.hosts).await?;
+            let answer = self.exchange(&url, &request).await?;
             hops.push(answer.hop(&url));
             let response = answer.response;
             match redirect::next(&url, response.status(), response.headers())? {

@@ -8,8 +8,8 @@ use ringfence_types::{
 };
 
 use crate::{
-    CallRequest, Engine, Refused, Ticket, TraceParent, builtin, engine::Inner, journey::Journey,
-    live::Live, path,
+    CallRequest, Engine, Refused, Ticket, builtin, engine::Inner, journey::Journey, live::Live,
+    path, trace::new_trace,
 };
 
 /// Longest idempotency key.
@@ -79,7 +79,8 @@ fn call(
 ) -> Result<Call, Refused> {
     let now = inner.parts.clock.now();
     let args_digest = Digest::of_json(&request.args);
-    let trace = request.trace.clone().unwrap_or_else(TraceParent::fresh);
+    let fresh = || new_trace(inner.parts.telemetry.spans.as_deref()).into();
+    let trace = request.trace.clone().unwrap_or_else(fresh);
     let asked = Asked {
         id: inner.ids.call(now),
         tenant: who.tenant.clone(),
@@ -94,7 +95,9 @@ fn call(
         inputs_hash: canonical::python_hash(&request.args),
         metadata: request.metadata.clone(),
         idempotency: idempotency(request, args_digest)?,
-        trace_id: trace.trace_id().to_owned(),
+        trace_id: trace.parent.trace.to_string(),
+        trace_parent: Some(trace.parent),
+        trace_state: trace.state,
         accepted_at: now,
     };
     Ok(Call { asked, decision: None, state: State::Accepted, changed_at: now })

@@ -8,11 +8,11 @@ use ringfence_policy as policy;
 use ringfence_registry::Registry;
 use ringfence_sandbox::Native;
 use ringfence_store::Store;
-use ringfence_types::{Clock, Stopper};
+use ringfence_types::{Clock, Spans, Stopper};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Metrics,
+    Metrics, Telemetry,
     ids::Ids,
     live::Lives,
     publish,
@@ -37,6 +37,8 @@ pub struct Parts {
     pub fetcher: Result<Fetcher, ringfence_egress::SetupError>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
+    /// Who watches.
+    pub telemetry: Telemetry,
     /// The rest.
     pub settings: Settings,
 }
@@ -93,16 +95,17 @@ pub(crate) struct Inner {
 
 impl Engine {
     /// Starts: what an earlier process left unfinished is dealt with first.
-    pub async fn start(parts: Parts) -> Result<Self, ringfence_store::Error> {
+    pub async fn start(mut parts: Parts) -> Result<Self, ringfence_store::Error> {
         let bounds = Bounds {
             running: parts.settings.running,
             running_per_tenant: parts.settings.running_per_tenant,
             waiting: parts.settings.waiting,
             waiting_per_tenant: parts.settings.waiting_per_tenant,
         };
+        let registry = std::mem::take(&mut parts.telemetry.registry);
         let inner = Inner {
             parts,
-            metrics: Metrics::new(),
+            metrics: Metrics::new(registry),
             ids: Ids::new(),
             lives: Lives::default(),
             queue: Queue::new(bounds),
@@ -118,6 +121,11 @@ impl Engine {
     /// What is counted and timed.
     pub fn metrics(&self) -> &Metrics {
         &self.inner.metrics
+    }
+
+    /// All of it, and all that watches beside it, in the text format of OpenMetrics.
+    pub fn metrics_text(&self) -> String {
+        self.inner.metrics.text(&self.inner)
     }
 
     /// What tools there are.
@@ -143,6 +151,11 @@ impl Engine {
     /// What time it is.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.parts.clock
+    }
+
+    /// Takes spans, if anybody does.
+    pub fn spans(&self) -> Option<&dyn Spans> {
+        self.inner.parts.telemetry.spans.as_deref()
     }
 
     /// How many calls run and how many wait for a place.

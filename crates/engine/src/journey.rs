@@ -6,7 +6,7 @@ use ringfence_store::{Error, Record, SessionEvent, Stored, Version};
 use ringfence_types::{Asked, Call, Decision, Effect, Event, Fact, Json, Receipt};
 use serde_json::json;
 
-use crate::{engine::Inner, live::Live, record};
+use crate::{engine::Inner, laps::Laps, live::Live, record};
 
 /// Owned by the one task that drives the call.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Journey {
     /// What the call adds to its session with the next record.
     pub(crate) session_events: Vec<SessionEvent>,
     live: Arc<Live>,
+    /// Where the time went, if anybody records it.
+    pub(crate) laps: Option<Box<Laps>>,
 }
 
 /// What goes with a record beside the call.
@@ -49,7 +51,8 @@ impl Journey {
         }
         inner.lives.add(call.asked.id, live.clone());
         let (facts, blobs, session_events) = (Vec::new(), Vec::new(), Vec::new());
-        Self { inner, call, version, facts, blobs, session_events, live }
+        let laps = Laps::of(&inner, &call.asked);
+        Self { inner, call, version, facts, blobs, session_events, live, laps }
     }
 
     pub(crate) fn live(&self) -> Arc<Live> {
@@ -83,7 +86,7 @@ impl Journey {
             }
             Err(illegal) => {
                 // Only a mistake of ours gets here; the call stays where it was.
-                tracing::error!(call = %self.call.asked.id, %illegal, "an impossible step");
+                tracing::error!(%illegal, "an impossible step");
                 self.call.state = before;
                 Effect::Nothing
             }

@@ -16,6 +16,7 @@ mod dispatch;
 mod engine;
 mod ids;
 mod journey;
+mod laps;
 mod live;
 mod metrics;
 mod path;
@@ -25,6 +26,8 @@ mod read;
 mod record;
 mod recover;
 mod request;
+mod subject;
+mod telemetry;
 mod trace;
 mod validate;
 
@@ -35,5 +38,7 @@ pub use self::{
     metrics::Metrics,
     read::{Bytes, FactId, Follow, OutputStream},
     request::{CallRequest, Refused},
-    trace::TraceParent,
+    subject::Subject,
+    telemetry::Telemetry,
+    trace::{new_span, new_trace},
 };

@@ -1,49 +1,36 @@
 //! What is counted and timed, under the names that dashboards of the originals know and under
-//! those their documents promised. No tenant, argument or call id is ever a label.
+//! those their documents promised. No tenant, argument or call id is ever a label, and no label
+//! has more values than [`MOST_NAMES`].
 
-use std::sync::atomic::AtomicI64;
+mod labels;
+mod scrape;
+mod tool;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock, atomic::AtomicI64},
+};
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    encoding::text::encode,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 use ringfence_types::{Asked, Decision, Finished, Produced, Verdict};
 
-/// Labels: tool and outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ToolOutcome {
-    tool: String,
-    outcome: String,
-}
+use self::{
+    labels::{OfResult, OfTool, ToolDecision, ToolOutcome, ToolReason},
+    scrape::Scraped,
+    tool::{OfOneTool, Timing},
+};
+use crate::engine::Inner;
 
-/// Labels: tool and decision.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ToolDecision {
-    tool: String,
-    decision: &'static str,
-}
+/// Tools, and rules that held calls, that have labels of their own. Skills come and go, and each
+/// would leave its numbers behind for good.
+const MOST_NAMES: usize = 500;
 
-/// Label: tool.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfTool {
-    tool: String,
-}
-
-/// Labels: tool and reason.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ToolReason {
-    tool: String,
-    reason: String,
-}
-
-/// Label: result.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfResult {
-    result: &'static str,
-}
-
-type Timing = Family<OfTool, Histogram, fn() -> Histogram>;
+/// What all others are counted as.
+const OTHER: &str = "other";
 
 /// The engine's own metrics.
 #[derive(Debug)]
@@ -53,36 +40,33 @@ pub struct Metrics {
     decisions: Family<ToolDecision, Counter>,
     seconds: Timing,
     seconds_as_promised: Timing,
+    inflight: Family<OfTool, Gauge>,
     requeued: Family<ToolReason, Counter>,
     blocked: Family<OfTool, Counter>,
     pending: Gauge<i64, AtomicI64>,
     published: Family<OfResult, Counter>,
-    running: Gauge<i64, AtomicI64>,
-    waiting: Gauge<i64, AtomicI64>,
-}
-
-fn buckets() -> Histogram {
-    Histogram::new([
-        0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
-        10.0, 30.0, 60.0, 300.0,
-    ])
+    scraped: Scraped,
+    /// What is counted for each call, so that a call looks its tool up once by reference.
+    tools: RwLock<HashMap<String, Arc<OfOneTool>>>,
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
-        let timing = || Timing::new_with_constructor(buckets);
+    pub(crate) fn new(mut registry: Registry) -> Self {
+        let timing = || Timing::new_with_constructor(tool::buckets);
+        let scraped = Scraped::register(&mut registry);
         let mut metrics = Self {
-            registry: Registry::default(),
+            registry,
             requests: Family::default(),
             decisions: Family::default(),
             seconds: timing(),
             seconds_as_promised: timing(),
+            inflight: Family::default(),
             requeued: Family::default(),
             blocked: Family::default(),
             pending: Gauge::default(),
             published: Family::default(),
-            running: Gauge::default(),
-            waiting: Gauge::default(),
+            scraped,
+            tools: RwLock::default(),
         };
         metrics.register();
         metrics
@@ -97,57 +81,68 @@ impl Metrics {
             "Policy decisions by tool and answer",
             self.decisions.clone(),
         );
-        to.register(
-            "tool_executor_execution_seconds",
-            "Time from dispatch to result",
-            self.seconds.clone(),
-        );
-        to.register(
-            "tool_execution_duration_seconds",
-            "Time from dispatch to result",
-            self.seconds_as_promised.clone(),
-        );
+        let about = "Time from dispatch to result";
+        to.register("tool_executor_execution_seconds", about, self.seconds.clone());
+        to.register("tool_execution_duration_seconds", about, self.seconds_as_promised.clone());
+        to.register("tool_executor_inflight", "Tools that run now", self.inflight.clone());
         to.register("tool_executor_requeue", "Calls held, by tool and rule", self.requeued.clone());
         to.register("policy_blocked", "Calls held or denied by policy", self.blocked.clone());
         to.register("requeue_pending", "Calls held now", self.pending.clone());
         to.register("requeue_pending_total", "Calls held now", self.pending.clone());
         to.register("durable_publish", "Messages published", self.published.clone());
-        to.register("calls_running", "Calls in sandboxes now", self.running.clone());
-        to.register("calls_waiting", "Calls waiting for a sandbox", self.waiting.clone());
+    }
+
+    /// What is counted of a tool.
+    pub(crate) fn tool(&self, name: &str) -> Arc<OfOneTool> {
+        let known = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tool) = known.get(name) {
+            return tool.clone();
+        }
+        let is_full = known.len() >= MOST_NAMES;
+        drop(known);
+        let name = if is_full { OTHER } else { name };
+        let mut known = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let made = || Arc::new(OfOneTool::new(self, name));
+        known.entry(name.to_owned()).or_insert_with(made).clone()
     }
 
     pub(crate) fn decided(&self, asked: &Asked, decision: &Decision) {
-        let tool = asked.tool.name.to_string();
+        let tool = self.tool(asked.tool.name.as_str());
+        let rule = decision.reasons.first().map_or("", |reason| reason.rule.as_str());
         let answer = match decision.verdict {
-            Verdict::Allow => "allowed",
+            Verdict::Allow => {
+                tool.allowed.inc();
+                return;
+            }
+            Verdict::Hold if rule == ringfence_policy::POLICY_UNAVAILABLE => "error",
             Verdict::Hold => "held",
             Verdict::Deny => "denied",
         };
-        self.decisions.get_or_create(&ToolDecision { tool: tool.clone(), decision: answer }).inc();
-        if decision.verdict != Verdict::Allow {
-            self.blocked.get_or_create(&OfTool { tool: tool.clone() }).inc();
-        }
+        let name = tool.name.clone();
+        self.decisions.get_or_create(&ToolDecision { tool: name.clone(), decision: answer }).inc();
+        self.blocked.get_or_create(&OfTool { tool: name.clone() }).inc();
         if decision.verdict == Verdict::Hold {
-            let reason = decision.reasons.first().map_or("", |reason| reason.rule.as_str());
-            self.requeued.get_or_create(&ToolReason { tool, reason: reason.to_owned() }).inc();
+            let reason = self.scraped.rules.name(rule);
+            self.requeued.get_or_create(&ToolReason { tool: name, reason }).inc();
         }
     }
 
     pub(crate) fn finished(&self, asked: &Asked, finished: &Finished) {
-        let tool = asked.tool.name.to_string();
-        let outcome = match &finished.produced {
-            Produced::Result(_) => "success".to_owned(),
-            Produced::Error(error) => error.code.clone(),
+        let tool = self.tool(asked.tool.name.as_str());
+        match &finished.produced {
+            Produced::Result(_) => tool.succeeded.inc(),
+            Produced::Error(error) => {
+                let labels = ToolOutcome { tool: tool.name.clone(), outcome: error.code.clone() };
+                self.requests.get_or_create(&labels).inc()
+            }
         };
-        self.requests.get_or_create(&ToolOutcome { tool: tool.clone(), outcome }).inc();
-        let seconds = finished.duration.as_secs_f64();
-        self.seconds.get_or_create(&OfTool { tool: tool.clone() }).observe(seconds);
-        self.seconds_as_promised.get_or_create(&OfTool { tool }).observe(seconds);
+        tool.took(finished.duration);
     }
 
     /// A request that was refused before it became a call.
     pub fn refused(&self, tool: &str, code: &str) {
-        let labels = ToolOutcome { tool: tool.to_owned(), outcome: code.to_owned() };
+        let tool = self.tool(tool).name.clone();
+        let labels = ToolOutcome { tool, outcome: code.to_owned() };
         self.requests.get_or_create(&labels).inc();
     }
 
@@ -161,12 +156,30 @@ impl Metrics {
     }
 
     /// In the text format of OpenMetrics.
-    pub fn text(&self, (running, waiting): (usize, usize)) -> String {
-        self.running.set(i64::try_from(running).unwrap_or(i64::MAX));
-        self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    pub(crate) fn text(&self, inner: &Inner) -> String {
+        self.scraped.look(inner);
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_beyond_the_bound_are_counted_together() {
+        let metrics = Metrics::new(Registry::default());
+        for number in 0..MOST_NAMES + 50 {
+            metrics.refused(&format!("tool-{number}"), "invalid");
+        }
+        let mut text = String::new();
+        encode(&mut text, &metrics.registry).unwrap();
+        let lines = text.lines().filter(|line| line.starts_with("tool_executor_requests_total"));
+        assert_eq!(lines.count(), MOST_NAMES + 1);
+        let other = "tool_executor_requests_total{tool=\"other\",outcome=\"invalid\"} 50";
+        assert!(text.contains(other), "{text}");
     }
 }

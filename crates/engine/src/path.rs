@@ -10,8 +10,10 @@ use ringfence_store::Error;
 use ringfence_types::{Event, Stopper};
 
 use crate::{
+    Subject,
     dispatch::{self, Started, Work},
     journey::Journey,
+    laps::Lap,
     queue::{Place, Turn},
     record::Ended,
 };
@@ -21,10 +23,21 @@ use crate::{
 const UNRECORDED: Duration = Duration::from_millis(25);
 
 /// Drives one call to where it stands still.
-pub(crate) async fn walk(mut journey: Journey, entry: Arc<Entry>, place: Place) {
-    if let Err(error) = stages(&mut journey, &entry, place).await {
-        let call = journey.asked().id;
-        tracing::error!(%call, error = &error as &dyn std::error::Error, "a call is not recorded");
+pub(crate) async fn walk(journey: Journey, entry: Arc<Entry>, place: Place) {
+    match Subject::of_call(journey.asked()) {
+        Some(subject) => subject.scope(drive(journey, entry, place)).await,
+        None => drive(journey, entry, place).await,
+    }
+}
+
+async fn drive(mut journey: Journey, entry: Arc<Entry>, place: Place) {
+    let driven = stages(&mut journey, &entry, place).await;
+    journey.lap(Lap::Record);
+    journey.tell_spans();
+    let (tool, state) = (&journey.asked().tool.name, journey.call.state.name());
+    tracing::debug!(%tool, state, "a call came to rest");
+    if let Err(error) = driven {
+        tracing::error!(error = &error as &dyn std::error::Error, "a call is not recorded");
         journey.abandon();
     }
 }
@@ -37,13 +50,16 @@ async fn stages(journey: &mut Journey, entry: &Arc<Entry>, place: Place) -> Resu
     let Some(turn) = wait_for_turn(journey, place).await? else {
         return journey.commit().await;
     };
+    journey.lap(Lap::Queue);
     journey.step(Event::Allow);
     // The intent is durable before anything can have an effect.
     if !journey.asked().pure || journey.is_durable() {
         journey.commit().await?;
+        journey.lap(Lap::Record);
     }
     let ended = run(journey, entry, permit).await?;
     drop(turn);
+    journey.lap(Lap::Run);
     journey.end(ended);
     journey.commit_the_end().await
 }
@@ -69,6 +85,7 @@ async fn decide(journey: &mut Journey, entry: &Entry) -> Option<Permit> {
         journey.inner.metrics.held(i64::from(matches!(event, Event::Hold(_))));
         journey.step(event);
     }
+    journey.lap(Lap::Decide);
     permit
 }
 
@@ -99,6 +116,7 @@ async fn wait_for_turn(journey: &mut Journey, place: Place) -> Result<Option<Tur
 
 /// Runs the call in its sandbox, or inline where there is nothing to confine.
 async fn run(journey: &mut Journey, entry: &Arc<Entry>, permit: Permit) -> Result<Ended, Error> {
+    let _in_flight = journey.inner.metrics.tool(journey.asked().tool.name.as_str()).runs();
     match dispatch::start(journey, entry, permit).await {
         Started::Ended(ended) => Ok(*ended),
         Started::Running(work) => {

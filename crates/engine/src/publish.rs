@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use ringfence_bus::Message;
 use ringfence_store::{FactQuery, Logged};
-use ringfence_types::{Call, Produced, State};
+use ringfence_types::{Asked, Call, Produced, State};
 use serde_json::{Value, json};
 
 use crate::engine::Inner;
@@ -87,7 +87,9 @@ async fn message(
     };
     let call = &stored.call.asked;
     let key = call.session.as_ref().map_or_else(|| call.id.to_string(), ToString::to_string);
-    let headers = vec![
+    let trace = call.trace_context().map(|trace| trace.to_string());
+    let state = call.trace_state.as_ref().map(ToString::to_string);
+    let mut headers = vec![
         ("content-type".to_owned(), b"application/json".to_vec()),
         ("ce_specversion".to_owned(), b"1.0".to_vec()),
         ("ce_id".to_owned(), event_id.into_bytes()),
@@ -95,6 +97,10 @@ async fn message(
         ("ce_type".to_owned(), topic.as_bytes().to_vec()),
         ("ce_time".to_owned(), logged.fact.at.to_string().into_bytes()),
     ];
+    // The names of CloudEvents' extension for distributed tracing.
+    for (name, value) in [("ce_traceparent", trace), ("ce_tracestate", state)] {
+        headers.extend(value.map(|value| (name.to_owned(), value.into_bytes())));
+    }
     let payload = body.to_string().into_bytes();
     Ok(Some(Message { topic: topic.to_owned(), key: Some(key.into_bytes()), headers, payload }))
 }
@@ -117,7 +123,20 @@ fn result(call: &Call, event_id: &str) -> Value {
         "payload": payload,
         "metadata": metadata,
         "execution_time": seconds,
+        "trace_context": trace_context(&call.asked),
     })
+}
+
+/// What the originals merge into every message, for whoever goes on with the trace.
+fn trace_context(asked: &Asked) -> Value {
+    let mut carrier = serde_json::Map::new();
+    if let Some(trace) = asked.trace_context() {
+        carrier.insert("traceparent".to_owned(), trace.to_string().into());
+    }
+    if let Some(state) = &asked.trace_state {
+        carrier.insert("tracestate".to_owned(), state.as_str().into());
+    }
+    Value::Object(carrier)
 }
 
 fn status(call: &Call) -> (&'static str, Value, f64) {
@@ -161,5 +180,6 @@ fn blocked(call: &Call, logged: &Logged, event_id: &str) -> Value {
         "requeue_id": call.asked.id,
         "request_event_id": call.asked.id,
         "timestamp": logged.fact.at,
+        "trace_context": trace_context(&call.asked),
     })
 }

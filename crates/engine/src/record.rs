@@ -55,9 +55,8 @@ impl Journey {
             let kept = self.keep();
             match self.commit().await {
                 Err(error @ (Error::Backend { .. } | Error::Busy)) => {
-                    let call = self.asked().id;
                     let error = crate::dispatch::chain(&error);
-                    tracing::warn!(%call, error, "the end of a call is not recorded yet");
+                    tracing::warn!(error, "the end of a call is not recorded yet");
                     self.put_back(kept);
                     tokio::time::sleep(pause).await;
                 }

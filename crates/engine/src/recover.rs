@@ -31,17 +31,19 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
     }
     let (id, pure) = (stored.call.asked.id, stored.call.asked.pure);
     let entry = same_tool(inner, &stored);
+    let (trace_id, tenant) = (stored.call.asked.trace_id.clone(), stored.call.asked.tenant.clone());
+    let (trace_id, tenant) = (trace_id.as_str(), tenant.as_str());
     let mut journey = Journey::resume(inner.clone(), stored);
     match (journey.step(Event::Recover { pure }), entry) {
         (Effect::Decide, Some(entry)) => {
-            tracing::info!(call = %id, "a call of an earlier process is run again");
+            tracing::info!(call = %id, trace_id, tenant, "a call of an earlier process is run again");
             let place = inner.queue.rejoin(&journey.asked().tenant);
             inner.tasks.spawn(path::walk(journey, entry, place));
             Ok(())
         }
         (Effect::Decide, None) => gone(journey).await,
         _ => {
-            tracing::warn!(call = %id, state = journey.call.state.name(), "a call was cut off");
+            tracing::warn!(call = %id, trace_id, tenant, state = journey.call.state.name(), "a call was cut off");
             journey.commit().await
         }
     }

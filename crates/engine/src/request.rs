@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use ringfence_registry::Violation;
-use ringfence_types::{CallId, Json, PersonaId, SessionId, ToolName};
-
-use crate::TraceParent;
+use ringfence_types::{CallId, Json, PersonaId, SessionId, ToolName, TraceContext};
 
 /// A request to run one tool.
 #[derive(Debug, Clone)]
@@ -25,7 +23,7 @@ pub struct CallRequest {
     /// Equal keys mean the same request, done once.
     pub idempotency_key: Option<String>,
     /// The trace it is part of.
-    pub trace: Option<TraceParent>,
+    pub trace: Option<TraceContext>,
     /// Whether its name is told before it ends, so that it must be on record at once.
     pub detached: bool,
 }

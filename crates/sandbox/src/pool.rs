@@ -84,6 +84,8 @@ pub struct PoolStatus {
     pub ready: usize,
     /// Members it tries to hold.
     pub target: usize,
+    /// Members that are being made ahead of calls.
+    pub building: usize,
     /// Calls that were served at once.
     pub hits: usize,
     /// Calls that found it empty.
@@ -104,6 +106,7 @@ pub(crate) struct Pool {
     forks: u64,
     ready: Mutex<VecDeque<Prepared>>,
     target: AtomicUsize,
+    building: AtomicUsize,
     hits: AtomicUsize,
     misses: AtomicUsize,
     used: Mutex<Instant>,
@@ -141,6 +144,7 @@ impl Pool {
             forks: config.forks,
             ready: Mutex::new(VecDeque::new()),
             target: AtomicUsize::new(least),
+            building: AtomicUsize::new(0),
             hits: AtomicUsize::new(0),
             misses: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
@@ -161,6 +165,7 @@ impl Pool {
         PoolStatus {
             ready: lock(&self.ready).len(),
             target: self.target.load(Ordering::Relaxed),
+            building: self.building.load(Ordering::Relaxed),
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
             unforkable: self.unforkable(),
@@ -308,7 +313,10 @@ async fn fill(pool: std::sync::Weak<Pool>, inner: std::sync::Weak<Inner>) {
         }
         let is_short = pool.idle() < pool.target.load(Ordering::Relaxed);
         if is_short && inner.groups.has_room() {
-            match pool.make(&inner, &pool.shape).await {
+            pool.building.store(1, Ordering::Relaxed);
+            let made = pool.make(&inner, &pool.shape).await;
+            pool.building.store(0, Ordering::Relaxed);
+            match made {
                 Ok(member) => {
                     lock(&pool.ready).push_back(member);
                     // A call that came meanwhile found nobody to give way.

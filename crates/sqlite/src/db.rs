@@ -7,12 +7,14 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use prometheus_client::registry::Registry;
 use rusqlite::Connection;
 
 use crate::{
     Answer, Error, connect,
     job::{Job, Task},
     lock::{self, Lock},
+    metrics::{Metrics, Waiting},
     migrate::migrate,
     queue::Queue,
     reader,
@@ -56,6 +58,7 @@ pub struct Db(Arc<Inner>);
 struct Inner {
     writes: Arc<Queue<Box<dyn Job>>>,
     reads: Arc<Queue<Box<dyn Job>>>,
+    metrics: Metrics,
     /// Taken by whoever closes the database.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -66,13 +69,16 @@ impl Db {
         let lock = lock::prepare(path)?;
         let connection = connect::writer(path, options.writer_cache_kib)?;
         let log_pages = i64::try_from(options.log_bytes / connect::PAGE).unwrap_or(i64::MAX);
-        let writer = Writer { connection, batch: options.batch, log_pages };
+        let metrics = Metrics::default();
+        let writer =
+            Writer { connection, batch: options.batch, log_pages, metrics: metrics.clone() };
         let readers = (0..options.readers.max(1))
             .map(|_| connect::reader(path, options.reader_cache_kib))
             .collect::<Result<Vec<_>, _>>()?;
         let db = Db(Arc::new(Inner {
             writes: Arc::new(Queue::new(options.queue)),
             reads: Arc::new(Queue::new(options.queue)),
+            metrics,
             threads: Mutex::default(),
         }));
         db.start(writer, readers, lock).map_err(Error::files("start threads for", path))?;
@@ -143,6 +149,13 @@ impl Db {
             Ok(()) => answer,
             Err(error) => Answer::refused(error),
         }
+    }
+
+    /// Registers what is counted and timed here.
+    pub fn register_metrics(&self, to: &mut Registry) {
+        self.0.metrics.register(to);
+        let waiting = Waiting([Arc::downgrade(&self.0.writes), Arc::downgrade(&self.0.reads)]);
+        to.register_collector(Box::new(waiting));
     }
 
     /// Brings the tables of a component up to date. Scripts are in the order of history; one that

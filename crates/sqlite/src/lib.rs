@@ -14,6 +14,7 @@ mod db;
 mod error;
 mod job;
 mod lock;
+mod metrics;
 mod migrate;
 mod queue;
 mod reader;

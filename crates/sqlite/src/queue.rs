@@ -53,6 +53,11 @@ impl<T> Queue<T> {
         count > 0
     }
 
+    /// How much waits.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().items.len()
+    }
+
     /// Takes nothing more in. What waits is still handed out.
     pub(crate) fn close(&self) {
         self.lock().closed = true;

@@ -7,11 +7,11 @@
 //! from the start would cost little more (`crates/store/examples/records.rs` shows both), but they
 //! would cost it always.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use rusqlite::Connection;
 
-use crate::{Error, job::Job, queue::Queue};
+use crate::{Error, job::Job, metrics::Metrics, queue::Queue};
 
 type Jobs = Vec<Box<dyn Job>>;
 
@@ -23,13 +23,16 @@ pub(crate) struct Writer {
     pub(crate) batch: usize,
     /// Pages in the write-ahead log at which they are brought into the database.
     pub(crate) log_pages: i64,
+    pub(crate) metrics: Metrics,
 }
 
 impl Writer {
     pub(crate) fn run(self, queue: &Arc<Queue<Box<dyn Job>>>) {
         let mut jobs = Vec::new();
         while queue.take(self.batch, &mut jobs) {
+            let (began, size) = (Instant::now(), jobs.len());
             commit(&self.connection, &mut jobs);
+            self.metrics.committed(size, began.elapsed());
             self.checkpoint_if_large();
         }
         self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");

@@ -13,8 +13,10 @@ mod outcome;
 mod principal;
 mod receipt;
 mod size;
+mod span;
 mod time;
 mod tool;
+mod trace;
 
 pub use call::{
     Asked, Call, CallError, Effect, Event, Finished, Idempotency, Illegal, Produced, State,
@@ -32,5 +34,7 @@ pub use outcome::{
 pub use principal::{InvalidScope, Principal, Scope, Scopes};
 pub use receipt::Receipt;
 pub use size::{Bytes, InvalidQuantity, parse_duration};
+pub use span::{Attribute, Span, SpanKind, Spans};
 pub use time::{Clock, InvalidTimestamp, Timestamp};
 pub use tool::{Origin, Tool, ToolRef};
+pub use trace::{InvalidTraceParent, SpanId, TraceContext, TraceId, TraceParent, TraceState};

@@ -15,6 +15,7 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-store", 1),
     ("ringfence-bus", 1),
     ("ringfence-egress", 1),
+    ("ringfence-otlp", 1),
     ("ringfence-registry", 2),
     ("ringfence-sandbox", 2),
     ("ringfence-hostile", 2),

@@ -4,8 +4,7 @@ use std::{marker::PhantomData, ops::Deref, sync::Arc};
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
-use ringfence_engine::TraceParent;
-use ringfence_types::{Principal, Scope};
+use ringfence_types::{Principal, Scope, TraceContext};
 
 use super::Known;
 use crate::{kinds, problem::Problem, shared::Shared};
@@ -13,7 +12,7 @@ use crate::{kinds, problem::Problem, shared::Shared};
 /// What the edge learned about a request, for its handler.
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub(crate) trace: TraceParent,
+    pub(crate) trace: TraceContext,
     /// None on the few paths that are open to all.
     pub(crate) known: Option<Arc<Known>>,
 }
@@ -23,7 +22,7 @@ pub(crate) struct Context {
 pub(crate) struct Caller(Arc<Context>);
 
 impl Caller {
-    pub(crate) fn trace(&self) -> &TraceParent {
+    pub(crate) fn trace(&self) -> &TraceContext {
         &self.0.trace
     }
 

@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{extract::State, response::Response};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, StatusCode};
 use ringfence_types::Scope;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    auth::Context, problem::Problem, reply, routes::skills::is_skill, routes::tools::newest,
-    shared::Shared,
+    auth::Context, exposition::Format, problem::Problem, reply, routes::skills::is_skill,
+    routes::tools::newest, shared::Shared,
 };
 
 /// The service in one glance.
@@ -112,19 +112,21 @@ async fn store_answers(shared: &Shared) -> bool {
 /// Everything that is counted and timed.
 #[utoipa::path(
     get, path = "/metrics", tag = "health",
-    responses((status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"))
+    responses((status = 200, description = "Prometheus' text format, or OpenMetrics if asked for", content(
+        (String = "text/plain"), (String = "application/openmetrics-text"),
+    )))
 )]
 pub(crate) async fn metrics(
     State(shared): State<Arc<Shared>>,
     context: axum::Extension<Arc<Context>>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     // Without a key only if the operator opened it; the edge has seen to that.
     let known = context.known.as_ref();
     if known.is_some_and(|known| !known.principal.scopes.allow(Scope::Read)) {
         return Err(crate::auth::scope_missing(Scope::Read));
     }
-    let engine = &shared.engine;
-    let text = shared.metrics.text(&engine.metrics().text(engine.load()));
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(reply::of(StatusCode::OK, HeaderValue::from_static(kind), text.into()))
+    let format = Format::wanted(&headers);
+    let text = format.write(shared.metrics.text(&shared.engine.metrics_text()));
+    Ok(reply::of(StatusCode::OK, format.content_type(), text.into()))
 }

@@ -172,9 +172,33 @@ async fn a_trace_goes_from_the_request_to_the_call_and_back() {
     let request = server.request("POST", "/v1/calls").header("traceparent", &parent);
     let answer = send(with_json(request, &body)).await;
     assert_eq!(answer.json()["trace_id"], trace);
-    assert!(answer.header("traceresponse").unwrap().contains(trace));
+    // The answer names the request's own span, and keeps the decision to record.
+    let response = answer.header("traceresponse").unwrap().to_owned();
+    assert!(response.starts_with(&format!("00-{trace}-")) && response.ends_with("-01"));
+    assert!(!response.contains("b7ad6b7169203331"), "{response}");
     let refused = send(server.bare("GET", "/v1/calls").header("traceparent", &parent)).await;
     assert_eq!(refused.json()["trace_id"], trace);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_trace_parent_that_is_not_valid_begins_a_new_trace() {
+    let server = Server::start().await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let good = format!("00-{trace}-b7ad6b7169203331-01");
+    let zero = format!("00-{trace}-0000000000000000-01");
+    let twice = server.bare("GET", "/health").header("traceparent", &good);
+    for request in [
+        twice.header("traceparent", &good),
+        server.bare("GET", "/health").header("traceparent", good.to_uppercase()),
+        server.bare("GET", "/health").header("traceparent", &zero),
+        server.bare("GET", "/health").header("traceparent", format!("{good}-00")),
+    ] {
+        let response = send(request).await.header("traceresponse").unwrap().to_owned();
+        assert!(!response.contains(trace), "{response}");
+        // Nobody records it, and it says so.
+        assert!(response.ends_with("-02"), "{response}");
+    }
     server.stop().await;
 }
 

@@ -279,6 +279,7 @@ async fn engine(dir: &Path, plan: &Plan) -> Engine {
         registry: Registry::open(registry).unwrap(),
         sandbox: Native::open(sandbox),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
+        telemetry: ringfence_engine::Telemetry::default(),
         clock,
         settings: Settings::for_processors(2, dir.join("work")),
     };

@@ -39,6 +39,12 @@ pub(crate) struct SettingsArgs {
     /// Folder of Rego rules instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     pub(crate) policy: Option<PathBuf>,
+    /// A level, or directives such as info,ringfence_engine=debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
     /// File with settings [default: $RINGFENCE_CONFIG, or ringfence.toml in the data directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -13,6 +13,7 @@ mod embedded;
 mod log;
 mod parts;
 mod stop;
+mod telemetry;
 
 use std::process::ExitCode;
 

@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use ringfence_bus::{Options as BusOptions, SqliteBus};
 use ringfence_egress::Fetcher;
 use ringfence_engine::{Engine, Parts, builtin_tools};
+use ringfence_otlp::Exporter;
 use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::{Config as RegistryConfig, Registry};
 use ringfence_sandbox::{Config as SandboxConfig, Native, Root};
@@ -13,7 +14,7 @@ use ringfence_store::SqliteStore;
 use ringfence_types::{Clock, Digest};
 use tokio::task::JoinHandle;
 
-use super::{SystemClock, embedded::SKILLS, stop::Stop};
+use super::{SystemClock, embedded::SKILLS, stop::Stop, telemetry};
 use crate::{failure::Failure, settings::Settings};
 
 /// Everything that is open.
@@ -25,6 +26,8 @@ pub(super) struct Opened {
     db: Db,
     bus: SqliteBus,
     sandbox: Native,
+    /// Sends traces, if they are wanted.
+    exporter: Option<Exporter>,
     /// Looks for changed skills until told to stop.
     watcher: JoinHandle<()>,
     watching: Stop,
@@ -42,6 +45,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     }
     let registry = registry(settings)?;
     let db = database(&settings.data)?;
+    let (telemetry, exporter) = telemetry::open(settings, &db)?;
     let store = SqliteStore::open(db.clone(), &settings.data.join("blobs")).await;
     let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -55,6 +59,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         registry: registry.clone(),
         sandbox: sandbox.clone(),
         fetcher,
+        telemetry,
         clock,
         settings: settings.calls.clone(),
     };
@@ -63,7 +68,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let watching = Stop::default();
     let asked = watching.asked();
     let watcher = tokio::spawn(async move { registry.watch(asked).await });
-    Ok(Opened { engine, policy: revision, db, bus, sandbox, watcher, watching })
+    Ok(Opened { engine, policy: revision, db, bus, sandbox, exporter, watcher, watching })
 }
 
 fn sandbox(settings: &Settings) -> Native {
@@ -125,7 +130,12 @@ impl Opened {
         // What it looked for is nobody's concern any more, so neither is how it ended.
         let _ = tokio::time::timeout(WATCHER_GRACE, self.watcher).await;
         drop(self.engine);
-        self.sandbox.close().await;
+        let traces = async {
+            if let Some(exporter) = self.exporter {
+                exporter.close(telemetry::LAST_TRACES).await;
+            }
+        };
+        tokio::join!(self.sandbox.close(), traces);
         self.bus.close();
         let db = self.db.clone();
         // Joins the threads of the database.

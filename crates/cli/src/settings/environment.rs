@@ -57,8 +57,13 @@ fn older(
     for (variable, name) in keys::OLDER {
         let key = keys.iter().find(|key| key.name == *name);
         if let (Some(key), Some(text)) = (key, value(variable)) {
-            // The originals wrote levels in capitals.
-            let text = if *name == "log.level" { text.to_ascii_lowercase() } else { text };
+            let text = match *name {
+                // The originals wrote levels in capitals.
+                "log.level" => text.to_ascii_lowercase(),
+                // OpenTelemetry writes times in milliseconds.
+                "otlp.timeout" => format!("{text}ms"),
+                _ => text,
+            };
             found.push((key.name, given(variable, split(key, &text))));
         }
     }

@@ -48,7 +48,7 @@ pub(super) fn read(place: Option<&Place>, problems: &mut Problems) -> Vec<(&'sta
     reading.found
 }
 
-fn content(path: &Path) -> io::Result<String> {
+pub(super) fn content(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
     match text.len() as u64 > LARGEST {

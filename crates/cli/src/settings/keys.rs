@@ -11,6 +11,8 @@ pub(super) struct Key {
     pub(super) default: Vec<String>,
     /// Takes several values.
     pub(super) is_list: bool,
+    /// Never shown.
+    pub(super) is_secret: bool,
 }
 
 impl Key {
@@ -38,7 +40,8 @@ impl Host {
     }
 }
 
-/// Variables of the services that Ringfence replaces, as far as they mean something here. The
+/// Variables of the services that Ringfence replaces, as far as they mean something here, and of
+/// OpenTelemetry. The
 /// host and port of [`HOST`] and [`PORT`] are one setting and handled apart.
 pub(super) const OLDER: &[(&str, &str)] = &[
     ("CODE_EXEC_SKILLS_DIRECTORY", "skills"),
@@ -46,6 +49,17 @@ pub(super) const OLDER: &[(&str, &str)] = &[
     ("CODE_EXEC_MAX_EXECUTION_TIME", "calls.longest"),
     ("TOOL_EXECUTOR_TIMEOUT", "calls.longest"),
     ("TOOL_EXECUTOR_MAX_CONCURRENT", "calls.running"),
+    // Those of OpenTelemetry; the ones for traces alone cover the ones for everything.
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp.endpoint"),
+    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "otlp.traces_endpoint"),
+    ("OTEL_EXPORTER_OTLP_PROTOCOL", "otlp.protocol"),
+    ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "otlp.protocol"),
+    ("OTEL_EXPORTER_OTLP_HEADERS", "otlp.headers"),
+    ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "otlp.headers"),
+    ("OTEL_EXPORTER_OTLP_TIMEOUT", "otlp.timeout"),
+    ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "otlp.timeout"),
+    ("OTEL_SERVICE_NAME", "otlp.service"),
+    ("OTEL_RESOURCE_ATTRIBUTES", "otlp.resource"),
 ];
 
 /// Half of `listen`.
@@ -61,13 +75,14 @@ pub(super) fn all(host: Host) -> Vec<Key> {
     let calls = ringfence_engine::Settings::for_processors(host.processors, "work".into());
     let one = |name, about, default: String| {
         let default = if default.is_empty() { Vec::new() } else { vec![default] };
-        Key { name, about, default, is_list: false }
+        Key { name, about, default, is_list: false, is_secret: false }
     };
     let many = |name, about, default: &[&str]| Key {
         name,
         about,
         default: default.iter().map(|&text| text.to_owned()).collect(),
         is_list: true,
+        is_secret: false,
     };
     vec![
         one("data", "Where everything that lasts is kept", String::new()),
@@ -85,6 +100,16 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "info".into(),
         ),
         one("log.format", "text or json", "text".into()),
+        one("otlp.endpoint", "Receiver of traces, such as http://localhost:4318", String::new()),
+        one("otlp.traces_endpoint", "The same with its whole path", String::new()),
+        one("otlp.protocol", "How it is spoken to: only http/protobuf", "http/protobuf".into()),
+        Key { is_secret: true, ..many("otlp.headers", "Headers for it: name=value", &[]) },
+        one("otlp.headers_file", "File with more of them: name: value", String::new()),
+        one("otlp.timeout", "How long it may take to receive", "10s".into()),
+        one("otlp.queue", "Spans that wait to be sent; more are dropped", "8192".into()),
+        one("otlp.sample", "Share of the traces that begin here, from 0 to 1", "1".into()),
+        one("otlp.service", "What this server is called in traces", "ringfence".into()),
+        many("otlp.resource", "What else is said of it: name=value", &[]),
         one("threads", "Threads that serve", host.processors.clamp(2, 4).to_string()),
         one("stop_grace", "How long calls may go on after a request to stop", "10s".into()),
         one("calls.running", "Calls in sandboxes at one time", calls.running.to_string()),
@@ -123,6 +148,7 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         many("egress.allow_private", "Internal services that tools may fetch from", &[]),
         one("egress.longest_timeout", "No fetch takes longer", "60s".into()),
         one("egress.largest_body", "No fetched body is larger", "16M".into()),
+        one("egress.pass_trace", "Whether servers are told the trace of a fetch", "true".into()),
     ]
 }
 

@@ -69,9 +69,16 @@ impl Layers {
         let path = |path: &PathBuf, name| given(path, Source::Flag(name));
         self.lay(args.data.data.as_ref().map(|data| ("data", path(data, "--data"))));
         self.lay(args.policy.as_ref().map(|policy| ("policy", path(policy, "--policy"))));
-        let source = Source::Flag("--listen");
-        let listen = |text: &String| ("listen", Given { values: vec![text.clone()], source });
-        self.lay(args.listen.as_ref().map(listen));
+        for (name, flag, value) in [
+            ("listen", "--listen", &args.listen),
+            ("log.level", "--log-level", &args.log_level),
+            ("log.format", "--log-format", &args.log_format),
+        ] {
+            let given = |text: &String| {
+                (name, Given { values: vec![text.clone()], source: Source::Flag(flag) })
+            };
+            self.lay(value.as_ref().map(given));
+        }
         if args.insecure_allow_remote {
             let source = Source::Flag("--insecure-allow-remote");
             self.lay([("insecure_allow_remote", Given { values: vec!["true".into()], source })]);

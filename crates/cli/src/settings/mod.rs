@@ -9,6 +9,7 @@ mod file;
 mod keys;
 mod layers;
 mod nearest;
+mod otlp;
 mod read;
 mod show;
 
@@ -38,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) policy: Option<PathBuf>,
     /// What is logged, and how.
     pub(crate) log: Log,
+    /// Where traces go, if anywhere.
+    pub(crate) otlp: Option<ringfence_otlp::Config>,
     /// Threads that serve.
     pub(crate) threads: usize,
     /// How long calls may go on after the server was told to stop.

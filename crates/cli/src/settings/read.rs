@@ -17,7 +17,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let data = std::path::absolute(layers.path("data")).unwrap_or_else(|_| layers.path("data"));
     let (listen, insecure) = (read.listen(), read.truth("insecure_allow_remote"));
     let (log, threads) = (read.log(), read.count("threads", 1, 256));
-    let stop_grace = read.time("stop_grace");
+    let (otlp, stop_grace) = (read.otlp(), read.time("stop_grace"));
     let calls = read.calls(data.join("work"));
     let (sandbox, api, egress) = (read.sandbox(), read.api(), read.egress());
     let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
@@ -28,6 +28,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         skills,
         policy: layers.get("policy").values.first().map(PathBuf::from),
         log: log?,
+        otlp: otlp?,
         threads: threads?,
         stop_grace: stop_grace?,
         calls: calls?,
@@ -37,8 +38,8 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     })
 }
 
-struct Reader<'a> {
-    layers: &'a Layers,
+pub(super) struct Reader<'a> {
+    pub(super) layers: &'a Layers,
     problems: &'a mut Problems,
 }
 
@@ -141,10 +142,12 @@ impl Reader<'_> {
         let allow_private = self.many("egress.allow_private", parsed);
         let longest_timeout = self.time("egress.longest_timeout");
         let largest_body = self.size("egress.largest_body");
+        let pass_trace = self.truth("egress.pass_trace");
         Some(egress::Options {
             allow_private: allow_private?,
             longest_timeout: longest_timeout?,
             largest_body: largest_body?,
+            pass_trace: pass_trace?,
             ..egress::Options::default()
         })
     }
@@ -160,7 +163,11 @@ fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
 }
 
 impl Reader<'_> {
-    fn one<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    pub(super) fn one<T>(
+        &mut self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
         let given = self.layers.get(name);
         let value = match given.values.as_slice() {
             [value] => parse(value),
@@ -170,7 +177,11 @@ impl Reader<'_> {
         self.problems.keep(value.map_err(|error| format!("{name} (from {source}): {error}")))
     }
 
-    fn many<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<Vec<T>> {
+    pub(super) fn many<T>(
+        &mut self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
         let given = self.layers.get(name);
         let source = given.source.words();
         let values = given.values.iter().map(|text| {
@@ -189,14 +200,14 @@ impl Reader<'_> {
         })
     }
 
-    fn count(&mut self, name: &str, least: usize, most: usize) -> Option<usize> {
+    pub(super) fn count(&mut self, name: &str, least: usize, most: usize) -> Option<usize> {
         self.one(name, |text| {
             let count = text.parse().ok().filter(|count| (least..=most).contains(count));
             count.ok_or_else(|| format!("`{text}` is not a number from {least} to {most}"))
         })
     }
 
-    fn time(&mut self, name: &str) -> Option<Duration> {
+    pub(super) fn time(&mut self, name: &str) -> Option<Duration> {
         self.one(name, |text| parse_duration(text).map_err(|error| error.to_string()))
     }
 

@@ -27,8 +27,9 @@ pub(crate) fn config(command: &ConfigCommand) -> Result<ExitCode, Failure> {
 }
 
 fn object(key: &Key, given: &Given) -> Value {
-    let value = match (key.is_list, given.values.first()) {
-        (true, _) => json!(given.values),
+    let values = shown(key, given);
+    let value = match (key.is_list, values.first()) {
+        (true, _) => json!(values),
         (false, value) => json!(value),
     };
     json!({
@@ -40,12 +41,24 @@ fn object(key: &Key, given: &Given) -> Value {
     })
 }
 
+/// A secret keeps its name, if it has one, and nothing else.
+fn shown(key: &Key, given: &Given) -> Vec<String> {
+    let hidden = |value: &String| match value.split_once('=') {
+        Some((name, _)) => format!("{name}=***"),
+        None => "***".to_owned(),
+    };
+    match key.is_secret {
+        true => given.values.iter().map(hidden).collect(),
+        false => given.values.clone(),
+    }
+}
+
 fn table(layers: &Layers) -> String {
     let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
     for (key, given) in layers.rows() {
         let value = match given.values.is_empty() {
             true => "-".to_owned(),
-            false => given.values.join(", "),
+            false => shown(key, given).join(", "),
         };
         table.row([key.name.to_owned(), value, given.source.words()]);
     }

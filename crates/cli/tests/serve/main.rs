@@ -4,6 +4,7 @@ mod calls;
 mod cancels;
 mod keys;
 mod kills;
+mod observed;
 mod remains;
 mod settings;
 mod skills;

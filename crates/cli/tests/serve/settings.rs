@@ -73,6 +73,16 @@ fn the_reference_names_every_setting_and_every_older_variable() {
         "CODE_EXEC_MAX_EXECUTION_TIME",
         "TOOL_EXECUTOR_TIMEOUT",
         "TOOL_EXECUTOR_MAX_CONCURRENT",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "OTEL_EXPORTER_OTLP_TIMEOUT",
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+        "OTEL_SERVICE_NAME",
+        "OTEL_RESOURCE_ATTRIBUTES",
     ] {
         assert!(reference.contains(&format!("| `{older}` |")), "{older}");
     }

@@ -5,23 +5,28 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use http::header::{ACCEPT, ACCEPT_ENCODING};
+use http::{
+    HeaderName,
+    header::{ACCEPT, ACCEPT_ENCODING},
+};
 use tokio::task::spawn_blocking;
 
-use super::{Fetcher, Hop};
+use super::{Fetcher, Hop, Request};
 use crate::{
     classify::classify,
     client,
     error::{Error, SetupError},
     headers,
     host::Host,
-    hosts::Hosts,
     target::Target,
     vet::vet_with,
 };
 
 /// How many addresses of one name are dialled, in turn, before it counts as unreachable.
 const MOST_ADDRESSES: usize = 8;
+
+/// Of W3C trace context.
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A response whose headers are acceptable, and who sent it.
 pub(super) struct Answer {
@@ -36,13 +41,16 @@ impl Answer {
 }
 
 impl Fetcher {
-    pub(super) async fn exchange(&self, url: &Target, hosts: &Hosts) -> Result<Answer, Error> {
-        if !hosts.permits(url.host()) {
+    pub(super) async fn exchange(&self, url: &Target, request: &Request) -> Result<Answer, Error> {
+        if !request.hosts.permits(url.host()) {
             return Err(Error::HostRefused { host: url.host().clone() });
         }
         let addresses = self.vetted(url).await?;
         let client = self.client(url, addresses.clone()).await?;
-        let asked = client.get(url.url().clone()).header(ACCEPT, "*/*");
+        let mut asked = client.get(url.url().clone()).header(ACCEPT, "*/*");
+        if let Some(trace) = request.trace_parent.filter(|_| self.options.pass_trace) {
+            asked = asked.header(TRACE_PARENT, trace.to_string());
+        }
         let sent = asked.header(ACCEPT_ENCODING, "identity").send().await;
         let response = sent.map_err(|error| classify(error, url.host()))?;
         headers::check(response.headers())?;

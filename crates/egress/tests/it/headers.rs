@@ -2,7 +2,9 @@
 
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use crate::support::{Server, fetch_from, seen};
+use ringfence_egress::{Fetcher, Options, Request};
+
+use crate::support::{Server, fetch_from, fetcher, get, ok, options, seen};
 
 fn with_headers(headers: &str) -> String {
     format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: 4\r\n\r\nbody")
@@ -50,4 +52,20 @@ async fn a_header_and_a_status_line_without_end_are_cut_off() {
             Server::start("127.0.0.1:0", move |_, stream| endless(stream, start, "yyyyyyyy")).await;
         assert_eq!(seen(fetch_from(&server).await), "too_large", "{start}");
     }
+}
+
+#[tokio::test]
+async fn a_server_is_told_the_trace_if_there_is_one_and_the_operator_does_not_mind() {
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let server = Server::answering(ok("body")).await;
+    let told = || server.heads().iter().any(|head| head.contains(&format!("traceparent: {trace}")));
+    let request =
+        || Request { trace_parent: Some(trace.parse().expect("a trace")), ..get(&server.url()) };
+    let silent = Options { pass_trace: false, ..options(&[server.address]) };
+    let silent = Fetcher::system(silent).expect("a fetcher");
+    assert_eq!(seen(silent.fetch(request()).await), "body");
+    assert_eq!(seen(fetcher(&[server.address]).fetch(get(&server.url())).await), "body");
+    assert!(!told(), "{:?}", server.heads());
+    assert_eq!(seen(fetcher(&[server.address]).fetch(request()).await), "body");
+    assert!(told(), "{:?}", server.heads());
 }

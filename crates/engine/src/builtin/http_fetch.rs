@@ -14,7 +14,9 @@ pub(super) async fn run(journey: &Journey, args: &Value) -> Given {
     let timeout = args.get("timeout").and_then(Value::as_f64).unwrap_or(10.0);
     // The fetcher has its own upper bound; nobody waits for longer than a day for a number.
     let timeout = Duration::from_secs_f64(timeout.clamp(0.001, 86_400.0));
-    let request = Request { timeout, ..Request::get(url) };
+    // Its own answer to the same trace; what other systems put into its state stays inside.
+    let trace_parent = journey.asked().trace_context();
+    let request = Request { timeout, trace_parent, ..Request::get(url) };
     let fetcher = &journey.inner.parts.fetcher;
     let fetcher = fetcher.as_ref().map_err(|problem| error("fetch_unavailable", problem))?;
     let response = fetcher.fetch(request).await;

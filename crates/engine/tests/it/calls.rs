@@ -193,7 +193,11 @@ async fn results_are_published_with_the_request_id_of_the_client() {
     let mut request = echo("hi");
     request.metadata =
         ringfence_types::Json::of(&json!({"request_id": "r-1"})).expect("works here");
-    stand(&engine, &who, request).await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let parent = format!("00-{trace}-b7ad6b7169203331-01").parse().expect("works here");
+    let state = ringfence_types::TraceState::parse(["congo=t61"]);
+    request.trace = Some(ringfence_types::TraceContext { parent, state });
+    let call = stand(&engine, &who, request).await;
     engine.stop(Duration::from_secs(5)).await;
     let clock = std::sync::Arc::new(crate::support::Wall);
     let bus = ringfence_bus::SqliteBus::open(db, ringfence_bus::Options::default(), clock);
@@ -210,4 +214,15 @@ async fn results_are_published_with_the_request_id_of_the_client() {
     assert_eq!(body["status"], "success");
     assert_eq!(body["payload"], json!({"message": "hi"}));
     assert_eq!(body["metadata"]["request_id"], "r-1");
+    // Whoever goes on with the trace goes on from the call, in either way of telling.
+    let span = &call.asked.id.0.simple().to_string()[16..];
+    let traced = format!("00-{trace}-{span}-01");
+    let told = json!({"traceparent": traced, "tracestate": "congo=t61"});
+    assert_eq!(body["trace_context"], told);
+    let header = |wanted: &str| {
+        let headers = delivery.message.headers.iter();
+        headers.filter(|(name, _)| name == wanted).map(|(_, value)| value.clone()).next()
+    };
+    assert_eq!(header("ce_traceparent"), Some(traced.into_bytes()));
+    assert_eq!(header("ce_tracestate"), Some(b"congo=t61".to_vec()));
 }

@@ -27,6 +27,8 @@ fn left(who: &Principal, tool: &Tool, args: &serde_json::Value, state: State) ->
         metadata: Json::empty_object(),
         idempotency: None,
         trace_id: "0".repeat(32),
+        trace_parent: None,
+        trace_state: None,
         accepted_at: now,
     };
     Call { asked, decision: None, state, changed_at: now }

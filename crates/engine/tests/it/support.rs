@@ -57,6 +57,7 @@ pub(crate) async fn engine_with(dir: &Path, bundle: &Bundle) -> (Engine, Db) {
         registry: Registry::open(registry).expect("works here"),
         sandbox: Native::open(without_spawner()),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
+        telemetry: ringfence_engine::Telemetry::default(),
         clock,
         settings: Settings::for_processors(2, dir.join("work")),
     };

@@ -40,6 +40,8 @@ pub fn accepted(tenant: &TenantId) -> Call {
             metadata: Json::empty_object(),
             idempotency: None,
             trace_id: "0123456789abcdef0123456789abcdef".to_owned(),
+            trace_parent: None,
+            trace_state: None,
             accepted_at: Timestamp::from_micros(AT),
         },
         decision: None,

@@ -10,8 +10,8 @@ pub use self::{
     state::{Effect, Event, Illegal, State, Stopper},
 };
 use crate::{
-    CallId, Decision, Digest, Json, KeyId, PersonaId, Scopes, SessionId, TenantId, Timestamp,
-    ToolRef,
+    CallId, Decision, Digest, Json, KeyId, PersonaId, Scopes, SessionId, SpanId, TenantId,
+    Timestamp, ToolRef, TraceParent, TraceState,
 };
 
 /// What was asked. Nothing of it changes after acceptance.
@@ -45,8 +45,21 @@ pub struct Asked {
     pub idempotency: Option<Idempotency>,
     /// For finding it in traces: 32 hexadecimal digits.
     pub trace_id: String,
+    /// The work in that trace that asked for it. None of calls before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_parent: Option<TraceParent>,
+    /// What other tracing systems passed on with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_state: Option<TraceState>,
     /// When it was accepted.
     pub accepted_at: Timestamp,
+}
+
+impl Asked {
+    /// The call as part of its trace, for whoever is told of it.
+    pub fn trace_context(&self) -> Option<TraceParent> {
+        self.trace_parent.map(|parent| parent.with_span(SpanId::of_call(self.id)))
+    }
 }
 
 /// The client's promise that equal keys mean the same request.

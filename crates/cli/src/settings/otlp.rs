@@ -1,0 +1,168 @@
+//! Where traces go: the settings of `otlp`, read into what the exporter wants.
+
+use std::path::Path;
+
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+use ringfence_otlp as otlp;
+
+use super::{file, read::Reader};
+
+impl Reader<'_> {
+    /// Nothing without an address; then nothing else of it matters.
+    pub(super) fn otlp(&mut self) -> Option<Option<otlp::Config>> {
+        let is_given = |name: &str| !self.layers.get(name).values.is_empty();
+        let endpoint = match (is_given("otlp.traces_endpoint"), is_given("otlp.endpoint")) {
+            (true, _) => self.one("otlp.traces_endpoint", address),
+            (false, true) => self.one("otlp.endpoint", |text| address(text).map(|url| below(&url))),
+            (false, false) => return Some(None),
+        };
+        let protocol = self.one("otlp.protocol", |text| match text {
+            "http/protobuf" => Ok(()),
+            other => Err(format!("`{other}` is not spoken here; http/protobuf is")),
+        });
+        let (listed, kept) = (self.many("otlp.headers", header), self.kept_headers());
+        let (timeout, queue) = (self.time("otlp.timeout"), self.count("otlp.queue", 1, 1_000_000));
+        let (sample, resource) = (self.one("otlp.sample", share), self.resource());
+        protocol?;
+        Some(Some(otlp::Config {
+            endpoint: endpoint?,
+            headers: HeaderMap::from_iter(kept?.into_iter().chain(listed?)),
+            timeout: timeout?,
+            queue: queue?,
+            sample: sample?,
+            resource: resource?,
+        }))
+    }
+
+    /// Those of the file, if there is one.
+    fn kept_headers(&mut self) -> Option<Vec<(HeaderName, HeaderValue)>> {
+        if self.layers.get("otlp.headers_file").values.is_empty() {
+            return Some(Vec::new());
+        }
+        self.one("otlp.headers_file", |path| {
+            let text =
+                file::content(Path::new(path)).map_err(|error| format!("{path}: {error}"))?;
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            let lines = lines.filter(|line| !line.starts_with('#')).map(|line| {
+                let (name, value) = line.split_once(':').ok_or(WRONG_LINE)?;
+                field(name, value.as_bytes())
+            });
+            lines.collect()
+        })
+    }
+
+    fn resource(&mut self) -> Option<Vec<(String, String)>> {
+        let service = self.one("otlp.service", |text| Ok(text.to_owned()));
+        let more = self.many("otlp.resource", |text| {
+            let wrong = || format!("`{text}` is not name=value");
+            let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+            let value = String::from_utf8(decoded(value)).map_err(|_| wrong())?;
+            Ok((name.trim().to_owned(), value))
+        });
+        let version = ("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        let mut resource = vec![("service.name".to_owned(), service?), version];
+        for (name, value) in more? {
+            // Said by hand beats said by default.
+            resource.retain(|(known, _)| *known != name);
+            resource.push((name, value));
+        }
+        Some(resource)
+    }
+}
+
+const WRONG_LINE: &str = "a line is not `name: value`";
+
+/// Secrets belong into headers: an address is shown and logged.
+fn address(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    match url {
+        Some(url) if !url.username().is_empty() || url.password().is_some() => {
+            Err("an address with a name or a password; use otlp.headers".to_owned())
+        }
+        Some(url) => Ok(url),
+        None => Err("not an address such as http://localhost:4318".to_owned()),
+    }
+}
+
+/// Where a receiver at this address takes traces.
+fn below(base: &Url) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}/v1/traces", base.path().trim_end_matches('/')));
+    url
+}
+
+/// `name=value`, as the standard variable has it: the value is encoded like part of a URL. What is
+/// wrong with it is told without it.
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = text.split_once('=').ok_or("a header is not name=value")?;
+    field(name, &decoded(value))
+}
+
+fn field(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), String> {
+    let name: HeaderName = name.trim().parse().map_err(|_| "the name of a header is not one")?;
+    let mut value = HeaderValue::from_bytes(value.trim_ascii())
+        .map_err(|_| format!("the value of header `{name}` is not one"))?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// `%20` is a space; what is no such code stays as it is.
+fn decoded(text: &str) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| byte == b'%');
+        let code = code.and_then(|digits| str::from_utf8(digits).ok());
+        let code = code.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(code) => {
+                out.push(code);
+                rest = &after[2..];
+            }
+            None => {
+                out.push(byte);
+                rest = after;
+            }
+        }
+    }
+    out
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_address_gets_the_path_of_traces() {
+        for (base, whole) in [
+            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+            ("https://a.example/otel/", "https://a.example/otel/v1/traces"),
+        ] {
+            assert_eq!(below(&address(base).unwrap()).as_str(), whole);
+        }
+        for bad in ["", "localhost:4318", "ftp://a", "http://user:pw@a"] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_decoded_and_what_is_wrong_is_told_without_it() {
+        let (name, value) = header("Authorization=Basic%20c2VjcmV0Og==").unwrap();
+        assert_eq!(
+            (name.as_str(), value.to_str().unwrap()),
+            ("authorization", "Basic c2VjcmV0Og==")
+        );
+        assert!(!format!("{value:?}").contains("c2Vj"), "{value:?}");
+        for bad in ["c2VjcmV0", "a b=c2VjcmV0", "a=c2VjcmV0%0a"] {
+            assert!(!header(bad).unwrap_err().contains("c2Vj"), "{bad}");
+        }
+        assert_eq!(decoded("100%, %zz%4"), b"100%, %zz%4");
+    }
+}

@@ -1,0 +1,168 @@
+//! A call as traces show it: one span, and one below it for each part of its way.
+//!
+//! The parts follow each other without a gap, so one reading of the clock ends one and begins the
+//! next. Nothing of this happens for a call whose trace nobody records.
+
+use ringfence_types::{
+    Asked, Attribute, Call, Finished, Produced, Span, SpanId, SpanKind, State, Timestamp,
+};
+
+use crate::{engine::Inner, journey::Journey, trace::new_span};
+
+/// One part of the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lap {
+    /// Policy is asked.
+    Decide,
+    /// The call waits for a place.
+    Queue,
+    /// The tool runs.
+    Run,
+    /// What happened is put on record.
+    Record,
+}
+
+/// The parts of the way so far.
+#[derive(Debug)]
+pub(crate) struct Laps {
+    began: Timestamp,
+    since: Timestamp,
+    laps: Vec<(Lap, Timestamp, Timestamp)>,
+}
+
+impl Laps {
+    /// None if nobody records the call.
+    pub(crate) fn of(inner: &Inner, asked: &Asked) -> Option<Box<Self>> {
+        inner.parts.telemetry.spans.as_ref()?;
+        if !asked.trace_parent.is_some_and(|parent| parent.is_sampled()) {
+            return None;
+        }
+        let now = inner.parts.clock.now();
+        Some(Box::new(Self { began: now, since: now, laps: Vec::with_capacity(5) }))
+    }
+}
+
+impl Journey {
+    /// A part of the way is behind us.
+    pub(crate) fn lap(&mut self, lap: Lap) {
+        if let Some(laps) = &mut self.laps {
+            let now = self.inner.parts.clock.now();
+            laps.laps.push((lap, laps.since, now));
+            laps.since = now;
+        }
+    }
+
+    /// Tells of the whole way.
+    pub(crate) fn tell_spans(&mut self) {
+        let Some(laps) = self.laps.take() else { return };
+        let Some(spans) = &self.inner.parts.telemetry.spans else { return };
+        let Some(whole) = whole(&self.call, &laps) else { return };
+        for (lap, began, ended) in laps.laps {
+            spans.take(part(&whole, &self.call, lap, began, ended));
+        }
+        spans.take(whole);
+    }
+}
+
+fn whole(call: &Call, laps: &Laps) -> Option<Span> {
+    let asked = &call.asked;
+    let failure = failure(&call.state);
+    let mut attributes: Vec<(&'static str, Attribute)> = vec![
+        ("gen_ai.operation.name", "execute_tool".into()),
+        ("gen_ai.tool.name", asked.tool.name.to_string().into()),
+        ("gen_ai.tool.type", "function".into()),
+        ("gen_ai.tool.call.id", asked.id.to_string().into()),
+        ("ringfence.tool.version", asked.tool.version.clone().into()),
+        ("ringfence.tenant.id", asked.tenant.to_string().into()),
+        ("ringfence.call.state", call.state.name().into()),
+    ];
+    let persona = asked.persona.as_ref().map(|id| ("ringfence.persona.id", id.to_string().into()));
+    let session =
+        asked.session.as_ref().map(|id| ("gen_ai.conversation.id", id.to_string().into()));
+    attributes.extend([persona, session].into_iter().flatten());
+    attributes.extend(failure.clone().map(|code| ("error.type", code.into())));
+    Some(Span {
+        context: asked.trace_context()?,
+        parent: asked.trace_parent.map(|parent| parent.span),
+        is_parent_remote: false,
+        state: asked.trace_state.clone(),
+        name: format!("execute_tool {}", asked.tool.name).into(),
+        kind: SpanKind::Internal,
+        started_at: laps.began,
+        ended_at: laps.since,
+        attributes,
+        failure,
+    })
+}
+
+/// Codes only: what a program said of its failure may be somebody's data.
+fn failure(state: &State) -> Option<String> {
+    match state {
+        State::Finished(finished) => match &finished.produced {
+            Produced::Error(error) => Some(error.code.clone()),
+            Produced::Result(_) => None,
+        },
+        State::Denied { .. } | State::Cancelled { .. } | State::OutcomeUnknown => {
+            Some(state.name().to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn part(whole: &Span, call: &Call, lap: Lap, began: Timestamp, ended: Timestamp) -> Span {
+    let finished = match &call.state {
+        State::Finished(finished) => Some(finished.as_ref()),
+        _ => None,
+    };
+    let (name, attributes) = match lap {
+        Lap::Decide => ("decide", decision(call)),
+        Lap::Queue => ("queue", Vec::new()),
+        Lap::Run => match finished.filter(|finished| finished.isolation.is_some()) {
+            Some(finished) => ("sandbox", sandbox(finished)),
+            None => ("run", Vec::new()),
+        },
+        Lap::Record => ("record", Vec::new()),
+    };
+    let span: SpanId = new_span();
+    Span {
+        context: whole.context.with_span(span),
+        parent: Some(whole.context.span),
+        is_parent_remote: false,
+        state: whole.state.clone(),
+        name: name.into(),
+        kind: SpanKind::Internal,
+        started_at: began,
+        ended_at: ended,
+        attributes,
+        failure: None,
+    }
+}
+
+fn decision(call: &Call) -> Vec<(&'static str, Attribute)> {
+    let Some(decision) = &call.decision else { return Vec::new() };
+    let rule = decision.reasons.first().map(|reason| reason.rule.clone());
+    let mut attributes: Vec<(&'static str, Attribute)> = vec![
+        ("ringfence.decision.verdict", decision.verdict.name().into()),
+        ("ringfence.decision.policy", decision.policy.to_string().into()),
+    ];
+    attributes.extend(rule.map(|rule| ("ringfence.decision.rule", rule.into())));
+    attributes
+}
+
+fn sandbox(finished: &Finished) -> Vec<(&'static str, Attribute)> {
+    let mut attributes = Vec::new();
+    let isolation = finished.isolation.map(|isolation| match isolation {
+        ringfence_types::Isolation::Cold => "cold",
+        ringfence_types::Isolation::Zygote => "zygote",
+        ringfence_types::Isolation::Warm => "warm",
+    });
+    attributes.extend(isolation.map(|name| ("ringfence.sandbox.isolation", name.into())));
+    if let Some(usage) = finished.usage {
+        let cpu = (usage.cpu_user + usage.cpu_system).as_secs_f64();
+        attributes.push(("ringfence.sandbox.cpu_seconds", cpu.into()));
+        let memory = usage.memory_peak.and_then(|peak| i64::try_from(peak.0).ok());
+        attributes
+            .extend(memory.map(|bytes| ("ringfence.sandbox.memory_peak_bytes", bytes.into())));
+    }
+    attributes
+}

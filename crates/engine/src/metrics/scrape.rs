@@ -1,0 +1,125 @@
+//! What is not counted as it happens but looked up when somebody asks.
+
+use std::{collections::HashMap, sync::atomic::AtomicI64};
+
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use ringfence_sandbox::{Language, PoolKey};
+use ringfence_types::Isolation;
+
+use super::labels::{Names, OfPool, OfState};
+use crate::engine::Inner;
+
+type Level = Gauge<i64, AtomicI64>;
+
+/// What is looked up.
+#[derive(Debug, Default)]
+pub(super) struct Scraped {
+    /// Rules that held calls.
+    pub(super) rules: Names,
+    running: Level,
+    waiting: Level,
+    calls: Family<OfState, Level>,
+    tools: Family<OfState, Level>,
+    idle: Family<OfPool, Level>,
+    target: Family<OfPool, Level>,
+    building: Family<OfPool, Level>,
+    hits: Family<OfPool, Counter>,
+    misses: Family<OfPool, Counter>,
+}
+
+/// One line of a pool, or several added up.
+#[derive(Debug, Default)]
+struct Sum {
+    idle: usize,
+    target: usize,
+    building: usize,
+    hits: usize,
+    misses: usize,
+}
+
+impl Scraped {
+    pub(super) fn register(to: &mut Registry) -> Self {
+        let new = Self::default();
+        to.register("calls_running", "Calls in sandboxes now", new.running.clone());
+        to.register("calls_waiting", "Calls waiting for a sandbox", new.waiting.clone());
+        to.register("calls_in_state", "Calls under way, by state", new.calls.clone());
+        to.register("tools", "Tools that can be called, and broken ones", new.tools.clone());
+        to.register("sandbox_pool_idle", "Interpreters ready for a call", new.idle.clone());
+        to.register("sandbox_pool_target", "Interpreters to hold ready", new.target.clone());
+        to.register("sandbox_pool_building", "Interpreters being prepared", new.building.clone());
+        to.register("sandbox_pool_hits", "Calls that found one ready", new.hits.clone());
+        to.register("sandbox_pool_misses", "Calls that found none ready", new.misses.clone());
+        new
+    }
+
+    pub(super) fn look(&self, inner: &Inner) {
+        let (running, waiting) = inner.queue.load();
+        self.running.set(whole(running));
+        self.waiting.set(whole(waiting));
+        self.calls(inner);
+        let catalogue = inner.parts.registry.catalogue();
+        let tools = |state, count| {
+            self.tools.get_or_create(&OfState { state }).set(whole(count));
+        };
+        tools("usable", catalogue.entries().len());
+        tools("broken", catalogue.broken().len());
+        self.pools(inner);
+    }
+
+    fn calls(&self, inner: &Inner) {
+        let mut counts: HashMap<&'static str, usize> =
+            ["accepted", "dispatched", "running", "cancelling"].map(|state| (state, 0)).into();
+        for live in inner.lives.all() {
+            *counts.entry(live.now().call.state.name()).or_default() += 1;
+        }
+        self.calls.clear();
+        for (state, count) in counts {
+            self.calls.get_or_create(&OfState { state }).set(whole(count));
+        }
+    }
+
+    fn pools(&self, inner: &Inner) {
+        let mut sums: HashMap<OfPool, Sum> = HashMap::new();
+        for (key, status) in inner.parts.sandbox.pools() {
+            let sum = sums.entry(labels(&key)).or_default();
+            sum.idle += status.ready;
+            sum.target += status.target;
+            sum.building += status.building;
+            sum.hits += status.hits;
+            sum.misses += status.misses;
+        }
+        for (labels, sum) in sums {
+            self.idle.get_or_create(&labels).set(whole(sum.idle));
+            self.target.get_or_create(&labels).set(whole(sum.target));
+            self.building.get_or_create(&labels).set(whole(sum.building));
+            catch_up(&self.hits.get_or_create(&labels), sum.hits);
+            catch_up(&self.misses.get_or_create(&labels), sum.misses);
+        }
+    }
+}
+
+fn labels(key: &PoolKey) -> OfPool {
+    let language = match key.language {
+        Language::Python => "python",
+        Language::Javascript => "javascript",
+        Language::Bash => "bash",
+    };
+    let isolation = match key.isolation {
+        Isolation::Cold => "cold",
+        Isolation::Zygote => "zygote",
+        Isolation::Warm => "warm",
+    };
+    OfPool { language, isolation }
+}
+
+/// Pools count for themselves; a counter only ever grows to what they say.
+fn catch_up(counter: &Counter, count: usize) {
+    counter.inc_by((count as u64).saturating_sub(counter.get()));
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

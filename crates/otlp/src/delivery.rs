@@ -1,0 +1,106 @@
+//! One request to the receiver, and what its answer means.
+
+use std::time::Duration;
+
+use prost::Message;
+use reqwest::{
+    Client, Response, StatusCode, Url,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+    redirect::Policy,
+};
+
+use crate::{Config, SetupError, wire::ExportResponse};
+
+/// The receiver.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    client: Client,
+    endpoint: Url,
+}
+
+/// What became of one request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Delivered {
+    /// It was taken, but for so many spans.
+    Taken { rejected: u64, why: String },
+    /// It may be taken later.
+    Later { after: Option<Duration>, why: String },
+    /// It will never be taken.
+    Never { why: String },
+}
+
+/// Longer than any receiver's answer that we read.
+const LARGEST_ANSWER: usize = 64 << 10;
+
+/// Nobody is waited for longer than this between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+impl Receiver {
+    pub(crate) fn new(config: &Config) -> Result<Self, SetupError> {
+        // Whoever was first decides; all of them are ours.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
+            .default_headers(config.headers.clone())
+            .timeout(config.timeout)
+            .redirect(Policy::none())
+            .no_proxy()
+            .build()?;
+        Ok(Self { client, endpoint: config.endpoint.clone() })
+    }
+
+    pub(crate) async fn deliver(&self, body: Vec<u8>) -> Delivered {
+        let request = self.client.post(self.endpoint.clone());
+        let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(body);
+        match request.send().await {
+            Ok(response) => read(response).await,
+            // The address may hold a secret, so it is not in the words.
+            Err(error) => Delivered::Later { after: None, why: chain(&error.without_url()) },
+        }
+    }
+}
+
+/// By the specification: these four may be tried again, everything else may not.
+async fn read(response: Response) -> Delivered {
+    let status = response.status();
+    let why = format!("status {}", status.as_u16());
+    match status {
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => Delivered::Later { after: pause(&response), why },
+        status if status.is_success() => taken(response).await,
+        _ => Delivered::Never { why },
+    }
+}
+
+async fn taken(mut response: Response) -> Delivered {
+    let mut body = Vec::new();
+    // An answer that is cut off or no answer of OTLP still says by its status that all was taken.
+    while let Ok(Some(piece)) = response.chunk().await {
+        body.extend_from_slice(&piece);
+        if body.len() > LARGEST_ANSWER {
+            break;
+        }
+    }
+    let answer = ExportResponse::decode(body.as_slice()).unwrap_or_default();
+    let partial = answer.partial_success.unwrap_or_default();
+    let rejected = u64::try_from(partial.rejected_spans).unwrap_or(0);
+    Delivered::Taken { rejected, why: partial.error_message.chars().take(200).collect() }
+}
+
+fn pause(response: &Response) -> Option<Duration> {
+    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    let seconds: u64 = text.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
+}
