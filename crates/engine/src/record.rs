@@ -23,8 +23,8 @@ pub(crate) enum Ended {
     Stopped,
 }
 
-/// A record that fails may be a full disk that somebody is clearing; so the end of a call, which
-/// cannot be had a second time, is tried again after each of these.
+/// A record that fails may be a full disk that somebody is clearing; so the end of a call that is on
+/// record, which cannot be had a second time, is tried again after each of these.
 const PATIENCE: [Duration; 5] = [
     Duration::from_millis(50),
     Duration::from_millis(250),
@@ -51,6 +51,10 @@ impl Journey {
 
     /// Puts the end on record, with patience.
     pub(crate) async fn commit_the_end(&mut self) -> Result<(), Error> {
+        // One that nobody knows of had no effect: its caller may ask again, and need not wait.
+        if !self.is_durable() {
+            return self.commit().await;
+        }
         for pause in PATIENCE {
             let kept = self.keep();
             match self.commit().await {

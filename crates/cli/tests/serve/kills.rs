@@ -2,7 +2,8 @@
 //!
 //! What must hold after each restart: every call that was acknowledged is there, with exactly one
 //! final state, one receipt, its events in order; a request that is repeated with its idempotency
-//! key is not done twice; nothing of the dead server is left on the host.
+//! key is not done twice; a call that may have had an effect is begun once and, if nobody knows how
+//! it ended, says so; nothing of the dead server is left on the host.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     remains::{descendants, groups, mounts},
-    support::{Place, Server, until},
+    support::{Place, Server, skill, until},
     wire,
 };
 
@@ -50,28 +51,53 @@ fn of_round(log: &Log, round: usize) -> BTreeMap<String, Sent> {
     of_round.map(|(name, sent)| (name.clone(), sent.clone())).collect()
 }
 
+/// Lets the skill with effects run, as an operator might who trusts it.
+const POLICY: &str = r#"
+package ringfence
+default decision := {"decision": "allow", "reasons": [{"rule": "trusted", "message": "ours"}]}
+decision := {"decision": "hold", "reasons": [{"rule": "outside", "message": "not ours"}]} if {
+    input.tool.name == "http_fetch"
+}
+"#;
+
+/// Long enough that every kill meets some of its calls half way.
+const EFFECT: &str = "import time\ndef run(n):\n    time.sleep(0.3)\n    return {'n': n}\n";
+
+fn place_with_effects() -> Place {
+    let place = Place::new();
+    skill(&place.skills(), "effect", "side_effect", EFFECT);
+    std::fs::create_dir(place.path("policy")).expect("a folder for rules");
+    std::fs::write(place.path("policy").join("rules.rego"), POLICY).expect("rules");
+    place
+}
+
 #[test]
 fn nothing_acknowledged_is_lost_or_doubled_by_a_kill() {
-    let place = Place::new();
+    let place = place_with_effects();
+    let policy = place.path("policy").display().to_string();
+    let serve = || place.serve_with(&[("RINGFENCE_POLICY", &policy)]);
     let (log, before) = (Log::default(), mounts());
-    let mut server = place.serve();
+    let mut server = serve();
     let mut acknowledged = 0;
     for round in 0..rounds() {
         let pid = server.pid();
         let below = load_until_killed(server, &log, round);
         acknowledged += of_round(&log, round).values().filter(|sent| sent.answer.is_some()).count();
-        server = place.serve();
+        server = serve();
         repeat(&server, &log, round);
         check_list(&server, &log);
-        of_round(&log, round).values().for_each(|sent| check_call(&server, sent));
+        for sent in of_round(&log, round).values() {
+            check_call(&server, sent);
+        }
         until("its processes are gone", || below.iter().all(|process| !process.lives()));
         until("its control groups are gone", || groups(pid).is_empty());
         assert_eq!(mounts(), before, "mounts of round {round}");
     }
     // No later kill changed what an earlier one had left.
-    locked(&log).values().for_each(|sent| check_call(&server, sent));
+    let ends: Vec<_> = locked(&log).values().map(|sent| check_call(&server, sent)).collect();
     assert_eq!(server.stop(), Some(0));
     assert!(acknowledged > rounds(), "the load was none: {acknowledged}");
+    assert!(ends.iter().any(|end| end == "outcome_unknown"), "no kill met a call with effects");
 }
 
 #[expect(clippy::disallowed_methods, reason = "more rounds are asked for by a variable")]
@@ -112,12 +138,13 @@ fn load_until_killed(server: Server, log: &Log, round: usize) -> BTreeSet<crate:
     })
 }
 
-/// Quick ones, slow ones, detached ones, held ones.
+/// Quick ones, slow ones, detached ones, held ones, and some with effects.
 fn body(number: usize, name: &str) -> Value {
-    match number % 5 {
+    match number % 6 {
         0 | 1 => json!({"tool": "echo", "args": {"text": name}}),
         2 => json!({"tool": "echo", "args": {"text": name}, "wait": 0}),
         3 => json!({"tool": "code_execute", "args": {"code": format!("print('{name}')")}}),
+        4 => json!({"tool": "effect", "args": {"n": number}, "wait": number % 2}),
         _ => json!({"tool": "http_fetch", "args": {"url": format!("https://example.com/{name}")}}),
     }
 }
@@ -174,34 +201,46 @@ fn all_calls(server: &Server) -> Vec<String> {
     }
 }
 
-/// One end, one receipt, its events.
-fn check_call(server: &Server, sent: &Sent) {
+/// The states in which a call may stand still.
+fn ends(sent: &Sent) -> &'static [&'static str] {
+    match sent.body["tool"].as_str() {
+        Some("http_fetch") => &["held"],
+        Some("effect") => &["finished", "outcome_unknown"],
+        _ => &["finished"],
+    }
+}
+
+/// One end, one receipt, its events. Gives the state in which it ended.
+fn check_call(server: &Server, sent: &Sent) -> String {
     let path = format!("/v1/calls/{}", id_of(sent));
     let read = || server.ask("GET", &path, None).json();
-    let is_held = sent.body["tool"] == "http_fetch";
-    let wanted = if is_held { "held" } else { "finished" };
-    until("the call stands still", || read()["state"] == wanted);
+    let is_end = |call: &Value| ends(sent).iter().any(|end| call["state"] == **end);
+    until("the call stands still", || is_end(&read()));
     let call = read();
     // What was told of its end before the kill is still so.
     let told = sent.answer.as_ref().expect("answered");
-    if told["state"] == wanted {
+    if is_end(told) {
         for field in ["state", "result", "error", "changed_at", "outputs_hash", "reasons"] {
             assert_eq!(call[field], told[field], "{field} of {path}");
         }
     }
+    let state = call["state"].as_str().expect("a state");
     let receipt = server.ask("GET", &format!("{path}/receipt"), None);
-    match is_held {
-        true => assert_eq!(receipt.status, 409, "{receipt:?}"),
-        false => {
+    match state {
+        "held" => assert_eq!(receipt.status, 409, "{receipt:?}"),
+        state => {
             assert_eq!(receipt.json()["call"], call["id"]);
-            assert_eq!(receipt.json()["state"], "finished");
-            check_events(server, &path);
+            assert_eq!(receipt.json()["state"], state);
+            let kinds = check_events(server, &path, &format!("call.{state}"));
+            let begun = kinds.iter().filter(|kind| **kind == "call.dispatched").count();
+            assert!(begun == 1 || sent.body["tool"] != "effect", "begun {begun} times: {kinds:?}");
         }
     }
+    state.to_owned()
 }
 
-/// They begin with the acceptance, end with the only end, and are in order.
-fn check_events(server: &Server, path: &str) {
+/// They begin with the acceptance, end with the only end, and are in order. Gives their kinds.
+fn check_events(server: &Server, path: &str, end: &str) -> Vec<String> {
     let events = server.ask("GET", &format!("{path}/events"), None).events();
     let place = |id: &str| {
         let (position, index) = id.split_once('-').expect("an event id");
@@ -209,8 +248,9 @@ fn check_events(server: &Server, path: &str) {
     };
     let places: Vec<_> = events.iter().map(|(id, _)| place(id)).collect();
     assert!(places.is_sorted_by(|one, other| one < other), "{events:?}");
-    let kinds: Vec<_> = events.iter().map(|(_, kind)| kind.as_str()).collect();
-    assert_eq!(kinds.first(), Some(&"call.accepted"), "{events:?}");
-    assert_eq!(kinds.last(), Some(&"call.finished"), "{events:?}");
-    assert_eq!(kinds.iter().filter(|kind| **kind == "call.finished").count(), 1, "{events:?}");
+    let kinds: Vec<_> = events.into_iter().map(|(_, kind)| kind).collect();
+    assert_eq!(kinds.first().map(String::as_str), Some("call.accepted"), "{kinds:?}");
+    assert_eq!(kinds.last().map(String::as_str), Some(end), "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|kind| *kind == end).count(), 1, "{kinds:?}");
+    kinds
 }

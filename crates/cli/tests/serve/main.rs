@@ -2,6 +2,7 @@
 
 mod calls;
 mod cancels;
+mod full;
 mod keys;
 mod kills;
 mod observed;

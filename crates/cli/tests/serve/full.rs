@@ -1,0 +1,75 @@
+//! A disk that is full: calls are refused at once and in words, nothing told is lost, and the server
+//! goes on when there is room again.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::json;
+
+use crate::support::{Place, Server, until};
+
+/// A small disk of its own, gone with this value.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn at(path: &Path) -> Self {
+        std::fs::create_dir_all(path).expect("a directory to mount on");
+        mount(path, "size=6m,mode=0700");
+        Self(path.to_owned())
+    }
+
+    fn grow(&self) {
+        mount(&self.0, "remount,size=64m");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        run("umount", &["--lazy", &self.0.display().to_string()]);
+    }
+}
+
+fn mount(path: &Path, options: &str) {
+    run("mount", &["-t", "tmpfs", "-o", options, "tmpfs", &path.display().to_string()]);
+}
+
+#[expect(clippy::disallowed_methods, reason = "the disk is the test's own")]
+fn run(program: &str, args: &[&str]) {
+    let status = Command::new(program).args(args).status();
+    assert!(status.is_ok_and(|status| status.success()), "{program} {args:?}, which needs root");
+}
+
+fn echo(server: &Server, text: &str) -> crate::wire::Answer {
+    server.ask("POST", "/v1/calls", Some(&json!({"tool": "echo", "args": {"text": text}})))
+}
+
+#[test]
+fn a_full_disk_refuses_calls_and_loses_none_that_were_told() {
+    let place = Place::new();
+    let disk = Disk::at(&place.data());
+    let server = place.serve();
+    let large = "x".repeat(60_000);
+    let mut told = Vec::new();
+    let refused = loop {
+        let answer = echo(&server, &large);
+        match answer.status {
+            200 => told.push(answer.json()["id"].as_str().expect("an id").to_owned()),
+            _ => break answer,
+        }
+        assert!(told.len() < 1_000, "six megabytes never fill");
+    };
+    assert!(!told.is_empty(), "it never worked: {refused:?}");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert_eq!(refused.json()["code"], "store_unavailable");
+    assert_eq!(server.ask("GET", "/livez", None).status, 200, "it lives on");
+    assert_eq!(server.ask("GET", "/v1/tools", None).status, 200, "and reads");
+    disk.grow();
+    until("calls are taken again", || echo(&server, "after").status == 200);
+    for id in told {
+        let call = server.ask("GET", &format!("/v1/calls/{id}"), None).json();
+        assert_eq!(call["state"], "finished", "{call}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
