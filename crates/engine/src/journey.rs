@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use ringfence_store::{Error, Record, SessionEvent, Stored, Version};
-use ringfence_types::{Asked, Call, Decision, Effect, Event, Fact, Json, Receipt};
-use serde_json::json;
+use ringfence_types::{
+    Asked, Call, Decision, Digest, Effect, Event, Fact, Json, Reason, Receipt, ToolName, ToolRef,
+    Verdict,
+};
+use serde::Serialize;
 
 use crate::{engine::Inner, laps::Laps, live::Live, record};
 
@@ -12,7 +15,8 @@ use crate::{engine::Inner, laps::Laps, live::Live, record};
 #[derive(Debug)]
 pub(crate) struct Journey {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) call: Call,
+    /// Shared with whoever looks at it; a step changes a copy if somebody does.
+    pub(crate) call: Arc<Call>,
     /// Of the newest record; none while the call is not on record.
     version: Option<Version>,
     /// Became true since.
@@ -26,6 +30,22 @@ pub(crate) struct Journey {
     pub(crate) laps: Option<Box<Laps>>,
 }
 
+/// What is said of a call that was accepted.
+#[derive(Serialize)]
+struct Tool<'a> {
+    digest: Digest,
+    tool: &'a ToolName,
+    version: &'a str,
+}
+
+/// What is said of a call that was decided.
+#[derive(Serialize)]
+struct Judged<'a> {
+    policy: Digest,
+    reasons: &'a [Reason],
+    verdict: Verdict,
+}
+
 /// What goes with a record beside the call.
 type Kept = (Vec<Fact>, Vec<Vec<u8>>, Vec<SessionEvent>);
 
@@ -33,9 +53,9 @@ impl Journey {
     /// A call that was just accepted.
     pub(crate) fn begin(inner: Arc<Inner>, call: Call) -> Self {
         let mut journey = Self::new(inner, call, None);
-        let tool = &journey.call.asked.tool;
-        let data = json!({"tool": tool.name, "version": tool.version, "digest": tool.digest});
-        journey.note("call.accepted", &data);
+        let ToolRef { name, version, digest } = &journey.call.asked.tool;
+        let data = Json::plain(&Tool { digest: *digest, tool: name, version });
+        journey.note("call.accepted", data);
         journey
     }
 
@@ -45,9 +65,10 @@ impl Journey {
     }
 
     fn new(inner: Arc<Inner>, call: Call, version: Option<Version>) -> Self {
-        let live = Arc::new(Live::new(Arc::new(call.clone())));
+        let call = Arc::new(call);
+        let live = Arc::new(Live::new(call.clone()));
         if version.is_some() {
-            live.show(Arc::new(call.clone()), true, false);
+            live.show(call.clone(), true, false);
         }
         inner.lives.add(call.asked.id, live.clone());
         let (facts, blobs, session_events) = (Vec::new(), Vec::new(), Vec::new());
@@ -65,36 +86,33 @@ impl Journey {
 
     /// Remembers what policy said.
     pub(crate) fn decided(&mut self, decision: Decision) {
-        let data = json!({
-            "verdict": decision.verdict, "reasons": decision.reasons, "policy": decision.policy,
-        });
-        self.call.decision = Some(decision);
-        self.note("call.decided", &data);
+        let Decision { verdict, reasons, policy, .. } = &decision;
+        let data = Json::plain(&Judged { policy: *policy, reasons, verdict: *verdict });
+        Arc::make_mut(&mut self.call).decision = Some(decision);
+        self.note("call.decided", data);
     }
 
     /// Takes one step of the state machine, in memory.
     pub(crate) fn step(&mut self, event: Event) -> Effect {
-        let state = std::mem::replace(&mut self.call.state, ringfence_types::State::Accepted);
-        let before = state.clone();
-        match state.on(event) {
+        let before = self.call.state.clone();
+        match before.on(event) {
             Ok((state, effect)) => {
-                self.call.state = state;
-                self.call.changed_at = self.inner.parts.clock.now();
+                let call = Arc::make_mut(&mut self.call);
+                call.state = state;
+                call.changed_at = self.inner.parts.clock.now();
                 let (kind, data) = record::fact_of(&self.call);
-                self.note(kind, &data);
+                self.note(kind, data);
                 effect
             }
             Err(illegal) => {
                 // Only a mistake of ours gets here; the call stays where it was.
                 tracing::error!(%illegal, "an impossible step");
-                self.call.state = before;
                 Effect::Nothing
             }
         }
     }
 
-    fn note(&mut self, kind: &str, data: &serde_json::Value) {
-        let data = Json::from_value(data).unwrap_or_else(Json::empty_object);
+    fn note(&mut self, kind: &str, data: Json) {
         let at = self.inner.parts.clock.now();
         self.facts.push(Fact { kind: kind.to_owned(), call: self.call.asked.id, at, data });
     }
@@ -116,7 +134,7 @@ impl Journey {
             // Before anybody learns of the end: whoever then uses the key finds the record.
             self.inner.lives.remove(&self.call);
         }
-        self.live.show(Arc::new(self.call.clone()), true, over);
+        self.live.show(self.call.clone(), true, over);
         Ok(())
     }
 
@@ -134,7 +152,7 @@ impl Journey {
 
     /// Shows where the call stands without a record of it.
     pub(crate) fn show(&self) {
-        self.live.show(Arc::new(self.call.clone()), self.version.is_some(), false);
+        self.live.show(self.call.clone(), self.version.is_some(), false);
     }
 
     pub(crate) fn is_durable(&self) -> bool {

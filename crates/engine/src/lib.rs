@@ -18,6 +18,7 @@ mod ids;
 mod journey;
 mod laps;
 mod live;
+mod message;
 mod metrics;
 mod path;
 mod publish;

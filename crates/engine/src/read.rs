@@ -87,7 +87,7 @@ impl Engine {
         }
         committed?;
         self.inner.metrics.held(-1);
-        Ok(Some(Arc::new(journey.call)))
+        Ok(Some(journey.call))
     }
 
     /// The receipt of a call that came to its end.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ringfence_store::{Error, SessionEvent};
-use ringfence_types::{Call, Event, Finished, Produced, State};
-use serde_json::{Value, json};
+use ringfence_types::{Call, Event, Finished, Json, Produced, Reason, State, Stopper};
+use serde::Serialize;
 
 use crate::journey::Journey;
 
@@ -72,27 +72,54 @@ impl Journey {
 }
 
 /// The fact that a step makes true.
-pub(crate) fn fact_of(call: &Call) -> (&'static str, Value) {
+pub(crate) fn fact_of(call: &Call) -> (&'static str, Json) {
+    let nothing = Json::empty_object;
     match &call.state {
-        State::Accepted => ("call.accepted", json!({})),
-        State::Held { reasons } => ("call.held", json!({"reasons": reasons})),
-        State::Dispatched => ("call.dispatched", json!({})),
-        State::Running => ("call.started", json!({})),
-        State::Cancelling { by } => ("call.cancelling", json!({"by": by})),
+        State::Accepted => ("call.accepted", nothing()),
+        State::Held { reasons } => ("call.held", Json::plain(&Why { reasons })),
+        State::Dispatched => ("call.dispatched", nothing()),
+        State::Running => ("call.started", nothing()),
+        State::Cancelling { by } => ("call.cancelling", Json::plain(&By { by })),
         State::Finished(finished) => ("call.finished", summary(finished)),
-        State::Denied { reasons } => ("call.denied", json!({"reasons": reasons})),
-        State::Cancelled { by } => ("call.cancelled", json!({"by": by})),
-        State::OutcomeUnknown => ("call.outcome_unknown", json!({})),
+        State::Denied { reasons } => ("call.denied", Json::plain(&Why { reasons })),
+        State::Cancelled { by } => ("call.cancelled", Json::plain(&By { by })),
+        State::OutcomeUnknown => ("call.outcome_unknown", nothing()),
     }
 }
 
-fn summary(finished: &Finished) -> Value {
-    let millis = finished.duration.as_secs_f64() * 1_000.0;
-    match &finished.produced {
-        Produced::Result(_) => json!({"success": true, "execution_time_ms": millis}),
-        Produced::Error(error) => json!({
-            "success": false, "execution_time_ms": millis,
-            "error": {"code": error.code, "message": error.message},
-        }),
-    }
+/// Why a call is held or denied.
+#[derive(Serialize)]
+struct Why<'a> {
+    reasons: &'a [Reason],
+}
+
+/// Who ended a call.
+#[derive(Serialize)]
+struct By<'a> {
+    by: &'a Stopper,
+}
+
+/// How a call finished.
+#[derive(Serialize)]
+struct Summary<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Failed<'a>>,
+    execution_time_ms: f64,
+    success: bool,
+}
+
+/// Why it has no result.
+#[derive(Serialize)]
+struct Failed<'a> {
+    code: &'a str,
+    message: &'a str,
+}
+
+fn summary(finished: &Finished) -> Json {
+    let error = match &finished.produced {
+        Produced::Result(_) => None,
+        Produced::Error(error) => Some(Failed { code: &error.code, message: &error.message }),
+    };
+    let execution_time_ms = finished.duration.as_secs_f64() * 1_000.0;
+    Json::plain(&Summary { success: error.is_none(), execution_time_ms, error })
 }

@@ -114,7 +114,10 @@ impl Input {
 
     /// Its canonical text.
     pub fn text(&self) -> String {
-        serde_json::to_string(self).expect("plain data with text keys can be written")
+        // Room for most documents, so that the text is not moved while it grows.
+        let mut text = Vec::with_capacity(1_024);
+        serde_json::to_writer(&mut text, self).expect("plain data with text keys can be written");
+        String::from_utf8(text).expect("JSON is text")
     }
 
     /// Of its canonical text.

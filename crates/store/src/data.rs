@@ -1,5 +1,7 @@
 //! What goes in and out of the store.
 
+use std::sync::Arc;
+
 use ringfence_types::{
     Call, CallId, Digest, Fact, Json, KeyId, PersonaId, Receipt, Scopes, SessionId, TenantId,
     Timestamp,
@@ -13,7 +15,7 @@ pub struct Version(pub u64);
 #[derive(Debug, Clone)]
 pub struct Record {
     /// The call as it is from now on.
-    pub call: Call,
+    pub call: Arc<Call>,
     /// The version this step was made from; `None` for a call that is new.
     pub seen: Option<Version>,
     /// What became true.
@@ -77,6 +79,17 @@ pub struct Logged {
     pub tenant: TenantId,
     /// The fact.
     pub fact: Fact,
+}
+
+/// The facts of one commit, with the call that they are about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Commit {
+    /// Where it stands among all commits.
+    pub position: u64,
+    /// The call as the commit left it, or as it is now.
+    pub call: Arc<Call>,
+    /// What became true.
+    pub facts: Vec<Fact>,
 }
 
 /// A key as it is kept: what it may do, and a digest of its secret, never the secret.

@@ -8,7 +8,7 @@ mod data;
 mod error;
 mod sqlite;
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use async_trait::async_trait;
 use ringfence_types::{CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
@@ -16,7 +16,8 @@ use tokio::sync::watch;
 
 pub use self::{
     data::{
-        CallQuery, FactQuery, Key, Logged, Record, SessionEvent, SessionQuery, Stored, Version,
+        CallQuery, Commit, FactQuery, Key, Logged, Record, SessionEvent, SessionQuery, Stored,
+        Version,
     },
     error::Error,
     sqlite::SqliteStore,
@@ -66,6 +67,10 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Facts after a position, oldest first. A commit's facts are never split between answers, so
     /// an answer may hold a few more than `limit`.
     async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error>;
+
+    /// Commits of every tenant after a position, oldest first, for a reader inside the server.
+    /// One that follows the newest is answered from memory.
+    async fn commits(&self, after: u64, limit: usize) -> Result<Vec<Arc<Commit>>, Error>;
 
     /// The position of the newest commit; changes with each one.
     fn newest(&self) -> watch::Receiver<u64>;

@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension as _, params};
 use super::{
     SqliteBus, lock, member,
     place::Slot,
-    publish::{Placed, Rules, has_room},
+    publish::{Placed, Rules, append, has_room},
     rows,
 };
 use crate::{ATTEMPTS, Dead, Delivery, Error, Message};
@@ -158,9 +158,9 @@ pub(super) async fn revive(bus: &SqliteBus, topic: &str, id: u64) -> Result<bool
             // Its key decides, as it did before; without one any partition will do.
             let count = known.partitions.len();
             let number = super::place::partition(message.key.as_deref().unwrap_or(&[]), count);
-            let placed = Placed::new(known.partitions[number].slot, message)?;
+            let (slot, placed) = (known.partitions[number].slot, Placed::try_from(message)?);
             connection.prepare_cached("DELETE FROM bus_dead WHERE id = ?1")?.execute([id])?;
-            placed.append(connection, rules.now()).map(Revived::Published)
+            append(connection, slot, &[placed], rules).map(Revived::Published)
         },
         move |revived: &Revived| {
             if let Revived::Published(end) = revived {

@@ -19,7 +19,6 @@ const TIDY: usize = 256;
 
 /// A message, ready to be bound.
 pub(super) struct Placed {
-    slot: Slot,
     key: Option<Vec<u8>>,
     headers: Vec<u8>,
     payload: Vec<u8>,
@@ -28,7 +27,8 @@ pub(super) struct Placed {
 /// Messages of one topic.
 struct Batch {
     topic: i64,
-    messages: Vec<Placed>,
+    /// In the order given within each slot, which is all the order there is.
+    by_slot: BTreeMap<Slot, Vec<Placed>>,
 }
 
 /// What the transaction needs to know of the rest of the world.
@@ -55,14 +55,14 @@ pub(super) async fn publish(bus: &SqliteBus, messages: Vec<Message>) -> Result<(
     let published = bus.db.write_then(
         move |connection| -> Result<Result<Ends, String>, Error> {
             for (name, batch) in &batches {
-                let count = batch.messages.len() as u64;
+                let count = batch.by_slot.values().map(Vec::len).sum::<usize>() as u64;
                 if !has_room(connection, batch.topic, count, rules)? {
                     // Not an error of the transaction: what was removed to make room stays so.
                     return Ok(Err(name.clone()));
                 }
             }
-            let messages = batches.values().flat_map(|batch| &batch.messages);
-            let ends = messages.map(|message| message.append(connection, rules.now));
+            let by_slot = batches.values().flat_map(|batch| &batch.by_slot);
+            let ends = by_slot.map(|(slot, messages)| append(connection, *slot, messages, rules));
             ends.collect::<Result<_, _>>().map(Ok)
         },
         move |published: &Result<Ends, String>| {
@@ -83,16 +83,14 @@ fn check_size(message: &Message, most: usize) -> Result<(), Error> {
     if size > most { Err(Error::TooLarge { size, most }) } else { Ok(()) }
 }
 
-/// By topic, in the order given within each.
+/// By topic and slot, in the order given within each.
 fn sort(state: &mut State, messages: Vec<Message>) -> Result<BTreeMap<String, Batch>, Error> {
     let mut batches = BTreeMap::new();
     for message in messages {
         let (topic, slot) = state.slot_for(&message).ok_or(Error::Closed)?;
-        let headers = rows::headers(&message)?;
-        let placed = Placed { slot, key: message.key, headers, payload: message.payload };
-        let batch =
-            batches.entry(message.topic).or_insert_with(|| Batch { topic, messages: Vec::new() });
-        batch.messages.push(placed);
+        let empty = || Batch { topic, by_slot: BTreeMap::new() };
+        let batch = batches.entry(message.topic.clone()).or_insert_with(empty);
+        batch.by_slot.entry(slot).or_default().push(message.try_into()?);
     }
     Ok(batches)
 }
@@ -121,10 +119,6 @@ impl Rules {
         let horizon = now.saturating_sub(retention);
         Self { topic_messages: bus.options.topic_messages, now, horizon, tidy }
     }
-
-    pub(super) const fn now(self) -> i64 {
-        self.now
-    }
 }
 
 /// Whether a topic can take so many more, after making room if need be.
@@ -142,31 +136,34 @@ pub(super) fn has_room(
     fits()
 }
 
-impl Placed {
-    pub(super) fn new(slot: Slot, message: Message) -> Result<Self, Error> {
-        let headers = rows::headers(&message)?;
-        Ok(Self { slot, key: message.key, headers, payload: message.payload })
-    }
+impl TryFrom<Message> for Placed {
+    type Error = Error;
 
-    /// Puts it at the end of its partition and says where that end is now.
-    pub(super) fn append(&self, connection: &Connection, now: i64) -> Result<(Slot, i64), Error> {
-        let next: i64 = connection
-            .prepare_cached(
-                "UPDATE bus_partitions SET next = next + 1 WHERE slot = ?1 RETURNING next",
-            )?
-            .query_row([self.slot], |row| row.get(0))?;
-        connection
-            .prepare_cached(
-                "INSERT INTO bus_messages (place, at, key, headers, payload)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![
-                place(self.slot, next - 1),
-                now,
-                self.key,
-                self.headers,
-                self.payload
-            ])?;
-        Ok((self.slot, next))
+    fn try_from(message: Message) -> Result<Self, Error> {
+        let headers = rows::headers(&message)?;
+        Ok(Self { key: message.key, headers, payload: message.payload })
     }
+}
+
+/// Puts messages at the end of their partition and says where that end is now.
+pub(super) fn append(
+    connection: &Connection,
+    slot: Slot,
+    messages: &[Placed],
+    rules: Rules,
+) -> Result<(Slot, i64), Error> {
+    let count = messages.len() as i64;
+    let next: i64 = connection
+        .prepare_cached(
+            "UPDATE bus_partitions SET next = next + ?2 WHERE slot = ?1 RETURNING next",
+        )?
+        .query_row([slot, count], |row| row.get(0))?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO bus_messages (place, at, key, headers, payload) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for (message, offset) in messages.iter().zip(next - count..) {
+        let Placed { key, headers, payload } = message;
+        insert.execute(params![place(slot, offset), rules.now, key, headers, payload])?;
+    }
+    Ok((slot, next))
 }

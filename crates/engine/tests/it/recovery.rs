@@ -1,6 +1,6 @@
 //! What a process that died left behind.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ringfence_store::{Record, Store};
 use ringfence_types::{Asked, Call, CallId, Digest, Json, Principal, Receipt, State, Tool};
@@ -36,7 +36,7 @@ fn left(who: &Principal, tool: &Tool, args: &serde_json::Value, state: State) ->
 
 async fn put(store: &dyn Store, call: &Call) {
     let record = Record {
-        call: call.clone(),
+        call: Arc::new(call.clone()),
         seen: None,
         facts: Vec::new(),
         receipt: None,

@@ -9,7 +9,7 @@ use super::{
     calls::put,
     samples::{accepted, fact, finished, in_state, record, tenant},
 };
-use crate::{FactQuery, Logged, Store, Version};
+use crate::{Commit, FactQuery, Logged, Store, Version};
 
 async fn facts(
     store: &Arc<dyn Store>,
@@ -89,6 +89,36 @@ pub async fn who_follows_the_facts_misses_none(store: &Arc<dyn Store>) {
     for writer in writers {
         writer.await.expect("a writer does not panic");
     }
+}
+
+/// Who follows the commits, while others write, gets each once and in order, with its call; and
+/// who comes later gets the same.
+pub async fn who_follows_the_commits_misses_none(store: &Arc<dyn Store>) {
+    let mut newest = store.newest();
+    let began = *newest.borrow();
+    let calls: Vec<_> = (0..64).map(|_| accepted(&tenant())).collect();
+    let writers = calls.clone().into_iter().map(|call| {
+        let store = Arc::clone(store);
+        tokio::spawn(async move { put(&store, &call, None).await })
+    });
+    let writers: Vec<_> = writers.collect();
+    let mut followed = Vec::new();
+    while followed.len() < calls.len() {
+        let position = followed.last().map_or(began, |commit: &Arc<Commit>| commit.position);
+        newest.wait_for(|newest| *newest > position).await.expect("the store lives");
+        followed.extend(store.commits(position, 7).await.expect("commits"));
+    }
+    for writer in writers {
+        writer.await.expect("a writer does not panic");
+    }
+    assert!(followed.is_sorted_by_key(|commit| commit.position));
+    for call in &calls {
+        let of_it = followed.iter().filter(|commit| *commit.call == *call);
+        let facts: Vec<_> = of_it.flat_map(|commit| commit.facts.clone()).collect();
+        assert_eq!(facts, [fact(call, "accepted")]);
+    }
+    assert_eq!(store.commits(began, calls.len()).await.expect("commits"), followed);
+    assert_eq!(store.commits(*newest.borrow(), 9).await.expect("commits"), []);
 }
 
 /// The position of the newest commit changes with each one, and is that of its facts.

@@ -23,7 +23,8 @@ pub use self::{
     },
     facts::{
         a_commit_is_never_split, a_cursor_never_moves_back, facts_of_a_call_are_in_order,
-        the_newest_position_changes_with_each_commit, who_follows_the_facts_misses_none,
+        the_newest_position_changes_with_each_commit, who_follows_the_commits_misses_none,
+        who_follows_the_facts_misses_none,
     },
     keys::{a_key_is_touched_forwards, a_key_reads_back_whole, the_first_revocation_stays},
     lists::{
@@ -49,6 +50,7 @@ pub async fn run(store: Arc<dyn Store>) {
     of_equal_requests_one_wins(&store).await;
     facts_of_a_call_are_in_order(&store).await;
     who_follows_the_facts_misses_none(&store).await;
+    who_follows_the_commits_misses_none(&store).await;
     a_commit_is_never_split(&store).await;
     the_newest_position_changes_with_each_commit(&store).await;
     a_cursor_never_moves_back(&store).await;

@@ -1,6 +1,6 @@
 //! Calls and keys to put into a store, for its contract and for measuring it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ringfence_types::{
     Asked, Bytes, Call, CallId, Decision, Digest, Fact, Finished, Idempotency, Isolation, Json,
@@ -116,7 +116,7 @@ pub fn finished() -> State {
 pub fn record(call: &Call, seen: Option<Version>) -> Record {
     let facts = vec![fact(call, call.state.name())];
     Record {
-        call: call.clone(),
+        call: Arc::new(call.clone()),
         seen,
         facts,
         receipt: Receipt::of(call),

@@ -1,11 +1,13 @@
 //! The log of facts and how far its readers have come.
 
+use std::sync::Arc;
+
 use ringfence_sqlite::{Connection, Db};
 use ringfence_types::{CallId, Fact, TenantId};
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::rows;
-use crate::{Error, FactQuery, Logged, PAGE};
+use crate::{Commit, Error, FactQuery, Logged, PAGE};
 
 pub(super) async fn newest(db: &Db) -> Result<u64, Error> {
     let newest = db.read(|connection| {
@@ -78,6 +80,37 @@ fn whole_commits(
         found.extend(commit?);
     }
     Ok(found)
+}
+
+/// Most bytes of text in one answer with calls, which may be large; but always one commit.
+const MOST_BYTES: usize = 8 << 20;
+
+pub(super) async fn commits(db: &Db, after: u64, limit: usize) -> Result<Vec<Arc<Commit>>, Error> {
+    db.read(move |connection| {
+        let mut statement = connection.prepare_cached(
+            "SELECT asked.asked, calls.now, calls.version, facts.facts, facts.position FROM facts
+             JOIN calls ON calls.seq = facts.call JOIN asked ON asked.seq = facts.call
+             WHERE facts.position > ?1 ORDER BY facts.position LIMIT ?2",
+        )?;
+        let mut rows = statement.query(params![rows::position(after), rows::page(limit)])?;
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = rows.next()?
+            && bytes < MOST_BYTES
+        {
+            for column in [0, 1, 3] {
+                bytes += row.get_ref(column)?.as_str().map_or(0, str::len);
+            }
+            found.push(Arc::new(whole(row)?));
+        }
+        Ok(found)
+    })
+    .await
+}
+
+fn whole(row: &Row<'_>) -> rusqlite::Result<Commit> {
+    let call = Arc::new(rows::stored(row)?.call);
+    let facts = rows::parsed(row, 3)?;
+    Ok(Commit { position: row.get::<_, i64>(4)?.cast_unsigned(), call, facts })
 }
 
 pub(super) async fn cursor(db: &Db, name: &str) -> Result<u64, Error> {

@@ -8,6 +8,7 @@ mod calls;
 mod facts;
 mod files;
 mod keys;
+mod recent;
 mod record;
 mod rows;
 mod sessions;
@@ -19,10 +20,10 @@ use ringfence_sqlite::Db;
 use ringfence_types::{CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
 use tokio::sync::watch;
 
-use self::files::Files;
+use self::{files::Files, recent::Recent};
 use crate::{
-    CallQuery, Error, FactQuery, Key, Logged, Record, SessionEvent, SessionQuery, Store, Stored,
-    Version,
+    CallQuery, Commit, Error, FactQuery, Key, Logged, PAGE, Record, SessionEvent, SessionQuery,
+    Store, Stored, Version,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -34,6 +35,7 @@ pub struct SqliteStore {
     db: Db,
     files: Arc<Files>,
     newest: Arc<watch::Sender<u64>>,
+    recent: Arc<Recent>,
 }
 
 impl SqliteStore {
@@ -43,7 +45,7 @@ impl SqliteStore {
         let files = Arc::new(Files::open(blobs).map_err(Error::backend("open the blobs"))?);
         blobs::sweep(&db, &files).await?;
         let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
-        Ok(Self { db, files, newest })
+        Ok(Self { db, files, newest, recent: Arc::default() })
     }
 }
 
@@ -80,6 +82,16 @@ impl Store for SqliteStore {
 
     async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error> {
         facts::list(&self.db, query).await
+    }
+
+    async fn commits(&self, after: u64, limit: usize) -> Result<Vec<Arc<Commit>>, Error> {
+        if after >= *self.newest.borrow() {
+            return Ok(Vec::new());
+        }
+        match self.recent.after(after, limit.min(PAGE)) {
+            Some(found) => Ok(found),
+            None => facts::commits(&self.db, after, limit).await,
+        }
     }
 
     fn newest(&self) -> watch::Receiver<u64> {

@@ -3,24 +3,19 @@
 use std::sync::Arc;
 
 use ringfence_sqlite::Connection;
-use ringfence_types::{CallId, Digest};
+use ringfence_types::{Call, CallId, Digest, SessionId};
 use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
 use super::{SqliteStore, blobs, files::Held, rows, sessions};
-use crate::{Error, IDEMPOTENCY_SECS, Record, SessionEvent, Version};
+use crate::{Commit, Error, IDEMPOTENCY_SECS, Record, SessionEvent, Version};
 
 /// Expired idempotency keys that a new one sweeps away. More than one, so that they run out.
 const FORGET: i64 = 2;
 
 /// A step, ready to be bound.
 struct Step {
-    id: Uuid,
-    tenant: String,
-    tool: String,
-    session: Option<String>,
-    state: &'static str,
-    open: bool,
+    call: Arc<Call>,
     seen: Option<i64>,
     /// Only for a new call.
     asked: Option<String>,
@@ -56,8 +51,12 @@ pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Ve
     let (blobs, held) = place(store, std::mem::take(&mut record.blobs)).await?;
     let session_events = std::mem::take(&mut record.session_events);
     let step = Step { blobs, session_events, ..step(&record)? };
-    drop(record);
-    let newest = Arc::clone(&store.newest);
+    let Record { call, facts, .. } = record;
+    let bytes = step.now.len()
+        + step.facts.len()
+        + call.asked.args.as_str().len()
+        + call.asked.metadata.as_str().len();
+    let (newest, recent) = (Arc::clone(&store.newest), Arc::clone(&store.recent));
     let done = store.db.write_then(
         move |connection| step.write(connection),
         move |done: &Done| {
@@ -65,6 +64,8 @@ pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Ve
             if let Some(held) = held {
                 held.keep();
             }
+            recent.add(Commit { position: done.position, call, facts }, bytes);
+            // After it: whoever learns of the position finds the commit.
             newest.send_replace(done.position);
         },
     );
@@ -103,12 +104,7 @@ fn step(record: &Record) -> Result<Step, Error> {
         at: asked.accepted_at.as_micros(),
     });
     Ok(Step {
-        id: asked.id.0,
-        tenant: asked.tenant.to_string(),
-        tool: asked.tool.name.to_string(),
-        session: asked.session.as_ref().map(ToString::to_string),
-        state: record.call.state.name(),
-        open: !record.call.state.is_final(),
+        call: Arc::clone(&record.call),
         seen: record.seen.map(|version| rows::position(version.0)),
         asked: record.seen.is_none().then(|| rows::json(asked)).transpose()?,
         now: rows::now(&record.call)?,
@@ -139,21 +135,22 @@ impl Step {
         }
         let position = connection
             .prepare_cached("INSERT INTO facts (call, tenant, facts) VALUES (?1, ?2, ?3)")?
-            .insert(params![seq, self.tenant, self.facts])?;
+            .insert(params![seq, self.call.asked.tenant.as_str(), self.facts])?;
         Ok(Done { version: Version(version.cast_unsigned()), position: position.cast_unsigned() })
     }
 
     fn update(&self, connection: &Connection, seen: i64) -> Result<(i64, i64), Error> {
+        let Call { asked, state, .. } = &*self.call;
+        let (id, tenant, open) = (asked.id.0.as_bytes(), asked.tenant.as_str(), !state.is_final());
         connection
             .prepare_cached(
                 "UPDATE calls SET state = ?1, open = ?2, version = version + 1, now = ?3
                  WHERE id = ?4 AND tenant = ?5 AND version = ?6 AND open = 1
                  RETURNING seq, version",
             )?
-            .query_row(
-                params![self.state, self.open, self.now, self.id.as_bytes(), self.tenant, seen],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
+            .query_row(params![state.name(), open, self.now, id, tenant, seen], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()?
             .ok_or(Error::Stale)
     }
@@ -162,18 +159,19 @@ impl Step {
         if let Some(once) = &self.idempotency {
             once.check(connection)?;
         }
+        let Call { asked: of, state, .. } = &*self.call;
         let inserted = connection
             .prepare_cached(
                 "INSERT INTO calls (id, tenant, tool, session, state, open, version, now)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7) ON CONFLICT (id) DO NOTHING",
             )?
             .execute(params![
-                self.id.as_bytes(),
-                self.tenant,
-                self.tool,
-                self.session,
-                self.state,
-                self.open,
+                of.id.0.as_bytes(),
+                of.tenant.as_str(),
+                of.tool.name.as_str(),
+                of.session.as_ref().map(SessionId::as_str),
+                state.name(),
+                !state.is_final(),
                 self.now
             ])?;
         if inserted == 0 {

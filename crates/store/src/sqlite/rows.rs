@@ -30,7 +30,11 @@ pub(super) fn now(call: &Call) -> Result<String, Error> {
 
 /// The text of a value of ours.
 pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Error> {
-    serde_json::to_string(value).map_err(Error::backend("write a value as JSON"))
+    let failed = Error::backend("write a value as JSON");
+    // Room for most values, so that the text is not moved while it grows.
+    let mut text = Vec::with_capacity(1_024);
+    serde_json::to_writer(&mut text, value).map_err(failed)?;
+    String::from_utf8(text).map_err(Error::backend("write a value as JSON"))
 }
 
 /// Columns of every query for calls, in the order that [`stored`] reads.

@@ -1,0 +1,186 @@
+//! What others are told of a commit: the messages on the bus.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use ringfence_bus::Message;
+use ringfence_store::Commit;
+use ringfence_types::{
+    Asked, Call, CallId, Fact, Json, PersonaId, Produced, SessionId, State, TenantId, Timestamp,
+    ToolName,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// The messages of a commit, in the order of its facts.
+pub(crate) fn of(commit: &Commit) -> impl Iterator<Item = Message> {
+    let facts = (0_u32..).zip(&commit.facts);
+    facts.filter_map(|(index, fact)| {
+        let event_id = format!("{}-{index}", commit.position);
+        let (topic, payload) = match fact.kind.as_str() {
+            "call.finished" | "call.denied" | "call.cancelled" | "call.outcome_unknown" => {
+                ("tool.results", result(&commit.call, &event_id))
+            }
+            "call.held" => ("policy.blocked", blocked(&commit.call, fact, &event_id)),
+            _ => return None,
+        };
+        Some(message(&commit.call, fact, topic, event_id, payload))
+    })
+}
+
+fn message(call: &Call, fact: &Fact, topic: &str, event_id: String, payload: Vec<u8>) -> Message {
+    let asked = &call.asked;
+    let key = asked.session.as_ref().map_or_else(|| asked.id.to_string(), ToString::to_string);
+    let mut headers = vec![
+        ("content-type".to_owned(), b"application/json".to_vec()),
+        ("ce_specversion".to_owned(), b"1.0".to_vec()),
+        ("ce_id".to_owned(), event_id.into_bytes()),
+        ("ce_source".to_owned(), b"/ringfence".to_vec()),
+        ("ce_type".to_owned(), topic.as_bytes().to_vec()),
+        ("ce_time".to_owned(), fact.at.to_string().into_bytes()),
+    ];
+    // The names of CloudEvents' extension for distributed tracing.
+    let trace = TraceCarrier::of(asked);
+    for (name, value) in
+        [("ce_traceparent", trace.traceparent), ("ce_tracestate", trace.tracestate)]
+    {
+        headers.extend(value.map(|value| (name.to_owned(), value.into_bytes())));
+    }
+    Message { topic: topic.to_owned(), key: Some(key.into_bytes()), headers, payload }
+}
+
+/// What the originals merge into every message, for whoever goes on with the trace.
+#[derive(Serialize)]
+struct TraceCarrier {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracestate: Option<String>,
+}
+
+impl TraceCarrier {
+    fn of(asked: &Asked) -> Self {
+        Self {
+            traceparent: asked.trace_context().map(|trace| trace.to_string()),
+            tracestate: asked.trace_state.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// A `tool_result` as its schema defines it.
+#[derive(Serialize)]
+struct ToolResult<'a> {
+    event_id: &'a str,
+    execution_time: f64,
+    metadata: BTreeMap<Cow<'a, str>, Cow<'a, RawValue>>,
+    payload: Payload<'a>,
+    persona_id: Option<&'a PersonaId>,
+    session_id: &'a str,
+    status: &'static str,
+    tool_name: &'a ToolName,
+    trace_context: TraceCarrier,
+}
+
+/// The schema wants an object.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Payload<'a> {
+    Object(&'a Json),
+    Other { result: &'a Json },
+    Error { code: &'a str, message: &'a str },
+    Said { message: &'static str },
+}
+
+fn result(call: &Call, event_id: &str) -> Vec<u8> {
+    let (status, payload, execution_time) = status(call);
+    written(&ToolResult {
+        event_id,
+        execution_time,
+        metadata: metadata(call),
+        payload,
+        persona_id: call.asked.persona.as_ref(),
+        session_id: call.asked.session.as_ref().map_or("", |session| session.as_str()),
+        status,
+        tool_name: &call.asked.tool.name,
+        trace_context: TraceCarrier::of(&call.asked),
+    })
+}
+
+/// The client's, and the one field that ties a result to its request if the client sent none.
+fn metadata(call: &Call) -> BTreeMap<Cow<'_, str>, Cow<'_, RawValue>> {
+    let given: BTreeMap<String, &RawValue> = call.asked.metadata.read().unwrap_or_default();
+    let given = given.into_iter().map(|(name, value)| (name.into(), Cow::Borrowed(value)));
+    let mut metadata: BTreeMap<_, _> = given.collect();
+    metadata.entry(Cow::Borrowed("request_id")).or_insert_with(|| {
+        let id = serde_json::value::to_raw_value(&call.asked.id);
+        Cow::Owned(id.expect("an id can be written"))
+    });
+    metadata
+}
+
+fn status(call: &Call) -> (&'static str, Payload<'_>, f64) {
+    let said = |message| Payload::Said { message };
+    match &call.state {
+        State::Finished(finished) => {
+            let seconds = finished.duration.as_secs_f64();
+            match &finished.produced {
+                Produced::Result(result) if result.is_object() => {
+                    ("success", Payload::Object(result), seconds)
+                }
+                Produced::Result(result) => ("success", Payload::Other { result }, seconds),
+                Produced::Error(error) if error.code == "timeout" => {
+                    ("timeout", said("Tool execution timed out"), seconds)
+                }
+                Produced::Error(error) => {
+                    let (code, message) = (error.code.as_str(), error.message.as_str());
+                    ("error", Payload::Error { code, message }, seconds)
+                }
+            }
+        }
+        State::Denied { .. } => ("blocked", said("Policy denied tool execution."), 0.0),
+        State::Cancelled { .. } => ("cancelled", said("The call was cancelled."), 0.0),
+        _ => ("outcome_unknown", said("The outcome of the call is unknown."), 0.0),
+    }
+}
+
+/// A call that waits for a person.
+#[derive(Serialize)]
+struct Blocked<'a> {
+    action: &'static str,
+    event_id: &'a str,
+    persona_id: Option<&'a PersonaId>,
+    reason: Option<&'a str>,
+    request_event_id: CallId,
+    requeue_id: CallId,
+    resource: &'a ToolName,
+    session_id: Option<&'a SessionId>,
+    tenant: &'a TenantId,
+    timestamp: Timestamp,
+    trace_context: TraceCarrier,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+fn blocked(call: &Call, fact: &Fact, event_id: &str) -> Vec<u8> {
+    let asked = &call.asked;
+    let first = call.decision.as_ref().and_then(|decision| decision.reasons.first());
+    written(&Blocked {
+        action: "tool.execute",
+        event_id,
+        persona_id: asked.persona.as_ref(),
+        reason: first.map(|reason| reason.message.as_str()),
+        request_event_id: asked.id,
+        requeue_id: asked.id,
+        resource: &asked.tool.name,
+        session_id: asked.session.as_ref(),
+        tenant: &asked.tenant,
+        timestamp: fact.at,
+        trace_context: TraceCarrier::of(asked),
+        kind: "policy.blocked",
+    })
+}
+
+fn written<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut text = Vec::with_capacity(512);
+    serde_json::to_writer(&mut text, value).expect("plain data with text keys can be written");
+    text
+}
