@@ -9,15 +9,15 @@ use ringfence_types::{
 
 use crate::{
     CallRequest, Engine, Refused, Ticket, builtin, engine::Inner, journey::Journey, live::Live,
-    path, trace::new_trace,
+    onward::Onward, path, trace::new_trace,
 };
 
 /// Longest idempotency key.
 const KEY: usize = 255;
 
 impl Engine {
-    /// Accepts a call, or an earlier one with the same idempotency key. It goes on by itself from
-    /// here, whether or not anybody waits for it.
+    /// Accepts a call, or an earlier one with the same idempotency key. It goes on with its ticket,
+    /// whether somebody waits or the ticket is dropped.
     pub async fn call(&self, who: &Principal, request: CallRequest) -> Result<Ticket, Refused> {
         let inner = &self.inner;
         if inner.stopping.is_cancelled() {
@@ -158,7 +158,7 @@ fn replay(earlier: Call, idempotency: &Idempotency) -> Result<Ticket, Refused> {
     let call = Arc::new(earlier);
     let live = Live::new(call.clone());
     live.show(call, true, true);
-    Ok(Ticket { id, replayed: true, live: Arc::new(live) })
+    Ok(Ticket { id, replayed: true, live: Arc::new(live), onward: None })
 }
 
 /// Gives the call a place and sends it on its way.
@@ -187,6 +187,8 @@ async fn set_out(
             return Err(error.into());
         }
     }
-    inner.tasks.spawn(path::walk(journey, entry, place));
-    Ok(Ticket { id, replayed: false, live })
+    let onward = Onward::new(&inner.tasks, path::walk(journey, entry, place));
+    // Nobody is expected to wait for one whose name is told at once.
+    let onward = (!detached).then_some(onward);
+    Ok(Ticket { id, replayed: false, live, onward })
 }

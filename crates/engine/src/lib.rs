@@ -20,6 +20,7 @@ mod laps;
 mod live;
 mod message;
 mod metrics;
+mod onward;
 mod path;
 mod publish;
 mod queue;

@@ -10,6 +10,8 @@ use ringfence_sandbox::Output;
 use ringfence_types::{Call, CallId, KeyId, Stopper};
 use tokio::sync::watch;
 
+use crate::onward::Onward;
+
 /// One call under way.
 #[derive(Debug)]
 pub(crate) struct Live {
@@ -83,6 +85,10 @@ impl Live {
 
     /// Waits until `is_enough`.
     pub(crate) async fn until(&self, is_enough: impl Fn(&Seen) -> bool) -> Seen {
+        let now = self.now();
+        if is_enough(&now) {
+            return now;
+        }
         let mut seen = self.seen.subscribe();
         match seen.wait_for(is_enough).await {
             Ok(seen) => seen.clone(),
@@ -144,12 +150,16 @@ impl Lives {
     }
 }
 
-/// A call that was accepted: its name, and the way to its end.
+/// A call that was accepted: its name, and the way to its end. The call goes on while somebody
+/// waits, and by itself as soon as the wait is over or the ticket is dropped.
 #[derive(Debug)]
+#[must_use = "a call goes on when its ticket is waited for or dropped"]
 pub struct Ticket {
     pub(crate) id: CallId,
     pub(crate) replayed: bool,
     pub(crate) live: Arc<Live>,
+    /// None for a call that goes on by itself or is over.
+    pub(crate) onward: Option<Onward>,
 }
 
 impl Ticket {
@@ -165,8 +175,15 @@ impl Ticket {
 
     /// The call at its end, or as it stands after `patience`; on record either way. `None` if it
     /// could not be recorded.
-    pub async fn wait(&self, patience: Duration) -> Option<Arc<Call>> {
-        let _ = tokio::time::timeout(patience, self.live.until(|seen| seen.over)).await;
+    pub async fn wait(&mut self, patience: Duration) -> Option<Arc<Call>> {
+        match self.onward.take() {
+            // If it is not over then, it goes on by itself: it is dropped here.
+            Some(onward) => drop(tokio::time::timeout(patience, onward).await),
+            None => {
+                let over = self.live.until(|seen| seen.over);
+                drop(tokio::time::timeout(patience, over).await);
+            }
+        }
         let seen = self.live.until(|seen| seen.durable || seen.over).await;
         seen.durable.then_some(seen.call)
     }

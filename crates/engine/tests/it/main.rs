@@ -4,5 +4,6 @@
 
 mod calls;
 mod idempotency;
+mod overload;
 mod recovery;
 mod support;

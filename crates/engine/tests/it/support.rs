@@ -38,6 +38,15 @@ pub(crate) fn allow_all() -> Bundle {
 }
 
 pub(crate) async fn engine_with(dir: &Path, bundle: &Bundle) -> (Engine, Db) {
+    let policy = Arc::new(Rego::load(bundle).expect("works here"));
+    engine_of(dir, policy, Settings::for_processors(2, dir.join("work"))).await
+}
+
+pub(crate) async fn engine_of(
+    dir: &Path,
+    policy: Arc<dyn ringfence_policy::Engine>,
+    settings: Settings,
+) -> (Engine, Db) {
     let clock: Arc<dyn Clock> = Arc::new(Wall);
     let db =
         Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).expect("works here");
@@ -53,13 +62,13 @@ pub(crate) async fn engine_with(dir: &Path, bundle: &Bundle) -> (Engine, Db) {
     let parts = Parts {
         store: Arc::new(store),
         bus: Arc::new(bus.await.expect("works here")),
-        policy: Arc::new(Rego::load(bundle).expect("works here")),
+        policy,
         registry: Registry::open(registry).expect("works here"),
         sandbox: Native::open(without_spawner()),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         telemetry: ringfence_engine::Telemetry::default(),
         clock,
-        settings: Settings::for_processors(2, dir.join("work")),
+        settings,
     };
     (Engine::start(parts).await.expect("works here"), db)
 }
@@ -83,7 +92,7 @@ pub(crate) fn echo(text: &str) -> CallRequest {
 
 /// Makes a call and waits for where it comes to stand.
 pub(crate) async fn stand(engine: &Engine, who: &Principal, request: CallRequest) -> Arc<Call> {
-    let ticket = engine.call(who, request).await.expect("works here");
+    let mut ticket = engine.call(who, request).await.expect("works here");
     ticket.wait(Duration::from_secs(30)).await.expect("it is on record")
 }
 

@@ -73,7 +73,7 @@ pub(crate) async fn create(
     call.idempotency_key = idempotency_key;
     call.trace = Some(caller.trace().clone());
     let tool = call.tool.clone();
-    let ticket = shared.engine.call(caller.principal(), call).await.map_err(|error| {
+    let mut ticket = shared.engine.call(caller.principal(), call).await.map_err(|error| {
         let problem = refused::call(&error);
         count(&shared, &tool, &problem);
         problem

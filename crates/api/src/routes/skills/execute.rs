@@ -137,7 +137,7 @@ pub(crate) async fn execute(
         trace: Some(caller.trace().clone()),
         ..CallRequest::new(tool, asked.args.clone())
     };
-    let ticket = match shared.engine.call(caller.principal(), call).await {
+    let mut ticket = match shared.engine.call(caller.principal(), call).await {
         Ok(ticket) => ticket,
         Err(error) => return refusal(&shared, asked, &error),
     };

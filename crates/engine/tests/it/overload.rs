@@ -1,0 +1,98 @@
+//! More calls than can be served, and callers that go away.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use ringfence_engine::{Refused, Settings};
+use ringfence_policy::{self as policy, Answer, Input, Unavailable};
+use ringfence_types::{Digest, Obligations, State, Verdict};
+use tokio::sync::Semaphore;
+
+use crate::support::{echo, engine_of, principal};
+
+/// Longer than anything takes, even while the machine is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Rules that allow everything, but only as many calls as it is told to.
+#[derive(Debug)]
+struct Gate(Semaphore);
+
+#[async_trait]
+impl policy::Engine for Gate {
+    fn name(&self) -> &str {
+        "gate"
+    }
+
+    fn revision(&self) -> Digest {
+        Digest::of(b"gate")
+    }
+
+    async fn evaluate(&self, _: &Input) -> Result<Answer, Unavailable> {
+        self.0.acquire().await.expect("never closed").forget();
+        Ok(Answer {
+            verdict: Verdict::Allow,
+            reasons: Vec::new(),
+            obligations: Obligations::default(),
+            policy: self.revision(),
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_line_refuses_at_once_and_the_others_finish() {
+    let dir = tempfile::tempdir().expect("works here");
+    let gate = Arc::new(Gate(Semaphore::new(0)));
+    let settings = Settings {
+        running: 2,
+        running_per_tenant: 2,
+        waiting_per_tenant: 3,
+        ..Settings::for_processors(2, dir.path().join("work"))
+    };
+    let (engine, _db) = engine_of(dir.path(), gate.clone(), settings).await;
+    let (who, other) = (principal("flood"), principal("calm"));
+    let mut tickets = Vec::new();
+    for number in 0..5 {
+        tickets.push(engine.call(&who, echo(&number.to_string())).await.expect("there is room"));
+    }
+    assert_eq!(engine.load(), (2, 3));
+    for _ in 0..100 {
+        match engine.call(&who, echo("too many")).await {
+            Err(Refused::Busy { retry_after }) => assert!(retry_after >= Duration::from_secs(1)),
+            other => panic!("expected a refusal, got {other:?}"),
+        }
+    }
+    // Whoever floods fills the own line only.
+    tickets.push(engine.call(&other, echo("calm")).await.expect("another line"));
+    gate.0.add_permits(tickets.len());
+    for mut ticket in tickets {
+        let call = ticket.wait(PATIENCE).await.expect("on record");
+        assert!(matches!(call.state, State::Finished(_)), "{:?}", call.state);
+    }
+    assert_eq!(engine.load(), (0, 0));
+    engine.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_goes_on_when_its_caller_does_not_wait() {
+    let dir = tempfile::tempdir().expect("works here");
+    let gate = Arc::new(Gate(Semaphore::new(0)));
+    let settings = Settings::for_processors(2, dir.path().join("work"));
+    let (engine, _db) = engine_of(dir.path(), gate.clone(), settings).await;
+    let who = principal("t");
+    let dropped = engine.call(&who, echo("dropped")).await.expect("accepted").id();
+    let waiting = engine.call(&who, echo("given up")).await.expect("accepted");
+    let given_up = waiting.id();
+    let wait = tokio::spawn({
+        let mut waiting = waiting;
+        async move { waiting.wait(PATIENCE).await.is_some() }
+    });
+    wait.abort();
+    assert!(wait.await.is_err(), "it was cut off while it waited");
+    gate.0.add_permits(2);
+    // Stopping waits for everything that is under way, whoever drives it.
+    engine.stop(PATIENCE).await;
+    for id in [dropped, given_up] {
+        let call = engine.get(&who, id).await.expect("works here").expect("on record");
+        assert!(matches!(call.state, State::Finished(_)), "{:?}", call.state);
+    }
+}
