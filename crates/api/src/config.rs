@@ -21,7 +21,7 @@ pub struct ApiConfig {
     pub request_timeout: Duration,
     /// How long a client may take nothing of an answer before its connection is closed.
     pub write_timeout: Duration,
-    /// Most connections at one time; more wait to be accepted.
+    /// Most connections at one time; more wait a second for room and are then told to come back.
     pub max_connections: usize,
     /// Most event streams at one time.
     pub max_streams: usize,

@@ -77,6 +77,17 @@ impl Edge {
         answer
     }
 
+    /// Answers one request for which there is no room.
+    pub(crate) fn turn_away<B>(&self, request: &http::Request<B>) -> Response {
+        let (uri, method) = (request.uri(), request.method());
+        let busy = Problem::new(&kinds::BUSY, "too many clients are connected")
+            .retry_after(std::time::Duration::from_secs(1));
+        let answer = finish(busy.into_response(), uri, &trace(request.headers()));
+        let none = std::time::Duration::ZERO;
+        self.shared.metrics.answered(uri.path(), method, answer.status(), none);
+        answer
+    }
+
     async fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<Option<Arc<Known>>, Problem> {
         let Shared { config, is_loopback, .. } = &*self.shared;
         let is_loopback = is_loopback.load(Ordering::Relaxed);

@@ -10,7 +10,7 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// An answer in JSON.
 pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
-    let mut bytes = Vec::with_capacity(1_024);
+    let mut bytes = Vec::with_capacity(2_048);
     match serde_json::to_writer(&mut bytes, value) {
         Ok(()) => of(status, JSON, bytes.into()),
         Err(error) => {

@@ -31,15 +31,23 @@ pub(crate) async fn run(
     let tasks = TaskTracker::new();
     tasks.spawn(tell_uses(shared.clone()));
     let room = Arc::new(Semaphore::new(shared.config.max_connections));
+    let door = Arc::new(Semaphore::new(AT_THE_DOOR));
     let mut stop = pin!(stop);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &room) => accepted,
+            accepted = accept(&listener) => accepted,
             () = &mut stop => break,
         };
         match accepted {
-            Ok((stream, permit)) => {
-                tasks.spawn(connection(edge.clone(), stream, permit));
+            // One that does not even fit at the door is closed without a word.
+            Ok(stream) => {
+                match (room.clone().try_acquire_owned(), door.clone().try_acquire_owned()) {
+                    (Ok(room), _) => drop(tasks.spawn(connection(edge.clone(), stream, room))),
+                    (Err(_), Ok(place)) => {
+                        tasks.spawn(wait_for_room(edge.clone(), stream, room.clone(), place));
+                    }
+                    (Err(_), Err(_)) => {}
+                }
             }
             Err(error) => {
                 // Out of descriptors, most likely: closing connections is what helps.
@@ -58,15 +66,45 @@ pub(crate) async fn run(
     Ok(())
 }
 
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
+async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     let (stream, _): (_, SocketAddr) = listener.accept().await?;
     // Answers are written whole; waiting for more to send with them only adds latency.
     stream.set_nodelay(true)?;
-    Ok((stream, permit))
+    Ok(stream)
+}
+
+/// Connections that wait for room at one time.
+const AT_THE_DOOR: usize = 512;
+
+/// How long one of these waits for room, and then how long it may take to ask before it is told
+/// that there is none. Left to wait for longer, its client would not know why.
+const WAITING: Duration = Duration::from_secs(1);
+
+async fn wait_for_room(
+    edge: Edge,
+    stream: TcpStream,
+    room: Arc<Semaphore>,
+    place: OwnedSemaphorePermit,
+) {
+    match tokio::time::timeout(WAITING, room.acquire_owned()).await {
+        Ok(Ok(room)) => {
+            drop(place);
+            connection(edge, stream, room).await;
+        }
+        _ => drop(tokio::time::timeout(WAITING, turn_away(edge, stream)).await),
+    }
+}
+
+/// Answers one request, whatever it asks, with the news that too many are connected.
+async fn turn_away(edge: Edge, stream: TcpStream) {
+    let mut builder = builder(&edge.shared);
+    builder.keep_alive(false);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = edge.turn_away(&request);
+        async move { Ok::<_, std::convert::Infallible>(answer) }
+    });
+    // Whoever does not listen has missed it.
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
 /// One connection, from its first byte to its end.

@@ -157,6 +157,31 @@ async fn connections_are_bounded_and_the_rest_wait_their_turn() {
 }
 
 #[tokio::test]
+async fn who_finds_no_room_is_told_and_the_others_are_served() {
+    let config = ApiConfig { max_connections: 1, ..Default::default() };
+    let server = Server::of(Plan::with(config)).await;
+    let usual = "GET /livez HTTP/1.1\r\nhost: localhost\r\n";
+    let mut holder = TcpStream::connect(server.address).await.unwrap();
+    holder.write_all(format!("{usual}\r\n").as_bytes()).await.unwrap();
+    let mut first = [0; 1024];
+    assert_ne!(within("an answer", holder.read(&mut first)).await.unwrap(), 0);
+
+    let last = format!("{usual}connection: close\r\n\r\n");
+    let refused = server.raw(last.as_bytes()).await;
+    assert_eq!(status(&refused), "503 Service Unavailable");
+    let refused = String::from_utf8(refused).unwrap();
+    assert!(refused.contains("retry-after: 1\r\n") && refused.contains("\"busy\""), "{refused}");
+
+    holder.write_all(last.as_bytes()).await.unwrap();
+    let mut rest = Vec::new();
+    within("an answer", holder.read_to_end(&mut rest)).await.unwrap();
+    assert_eq!(status(&rest), "200 OK");
+    // The room is free again.
+    assert_eq!(status(&server.raw(last.as_bytes()).await), "200 OK");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn connections_are_kept_for_the_next_request() {
     let server = Server::start().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
