@@ -9,7 +9,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -21,16 +21,15 @@ use ringfence_types::Limits;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{Error, clerk::Clerk, prepared::group_limits};
+use crate::{Error, clerk::Clerk, prepared::group_limits, spare::Maker};
 
 /// The cgroups of this service.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    base: Option<Base>,
+    maker: Option<Arc<Maker>>,
     /// In words, why there is no base or which controllers it lacks.
     pub(crate) absent: Vec<(&'static str, String)>,
     pub(crate) version: &'static str,
-    next: AtomicU64,
     permits: Arc<Semaphore>,
     /// How many wait for a permit.
     waiting: AtomicUsize,
@@ -122,13 +121,14 @@ impl Groups {
         };
         let (burials, orders) = mpsc::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let reaper = thread("reaper").spawn(move || reap(&orders));
+        let maker = base.map(|base| Arc::new(Maker::new(base)));
+        let ahead = maker.clone();
+        let reaper = thread("reaper").spawn(move || reap(&orders, ahead.as_deref()));
         let sweeper = thread("sweeper").spawn(move || drop(Base::sweep(&host)));
         Self {
-            base,
+            maker,
             absent,
             version,
-            next: AtomicU64::new(1),
             permits: Arc::new(Semaphore::new(most)),
             waiting: AtomicUsize::new(0),
             idle: OnceLock::new(),
@@ -141,7 +141,7 @@ impl Groups {
 
     /// Directories to be removed by somebody else should we die.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
-        self.base.as_ref().map(Base::paths).unwrap_or_default()
+        self.maker.as_ref().map(|maker| maker.paths()).unwrap_or_default()
     }
 
     /// Why the controller is missing, if it is.
@@ -181,9 +181,8 @@ impl Groups {
 
     /// A cgroup with these limits; `None` where the host has none to give.
     fn make(&self, limits: &Limits, freezer: bool) -> Result<Option<Group>, Error> {
-        let Some(base) = &self.base else { return Ok(None) };
-        let name = format!("box-{}", self.next.fetch_add(1, Ordering::Relaxed));
-        Ok(Some(base.new_group(&name, &group_limits(limits), freezer)?))
+        let Some(maker) = &self.maker else { return Ok(None) };
+        Ok(Some(maker.make(&group_limits(limits), freezer)?))
     }
 
     /// Takes over a sandbox that was killed, or one that never came to be.
@@ -240,14 +239,25 @@ fn all_absent(host: &Host, error: &str) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn reap(orders: &mpsc::Receiver<Burial>) {
-    while let Ok(burial) = orders.recv() {
+fn reap(orders: &mpsc::Receiver<Burial>, maker: Option<&Maker>) {
+    let mut next = orders.recv().ok();
+    while let Some(burial) = next {
         if let Some(pidfd) = &burial.pidfd {
             wait_for_end(pidfd, Duration::from_secs(10));
         }
         if let Some(group) = &burial.group {
             remove(group, Duration::from_secs(10));
         }
+        drop(burial);
+        next = match (orders.try_recv(), maker) {
+            (Ok(burial), _) => Some(burial),
+            (Err(mpsc::TryRecvError::Disconnected), _) => None,
+            (Err(mpsc::TryRecvError::Empty), maker) => {
+                // Nobody waits for us, and whoever comes next need not wait for its cgroup.
+                maker.inspect(|maker| maker.make_spare());
+                orders.recv().ok()
+            }
+        };
     }
 }
 

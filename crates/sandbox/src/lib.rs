@@ -31,6 +31,7 @@ mod prepared;
 mod request;
 mod running;
 pub mod session;
+mod spare;
 mod spawner;
 mod streams;
 mod template;

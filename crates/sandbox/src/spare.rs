@@ -1,0 +1,131 @@
+//! Cgroups, one of them made ahead.
+//!
+//! Making a group takes the kernel longer than anything else a cold sandbox waits for before it is
+//! cloned. So while nobody waits the next one is made, like the last; whoever wants other limits
+//! writes them. No process was ever in it: its counters begin with its sandbox.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use ringfence_jail::cgroup::{Base, Error, Group, GroupLimits};
+
+/// Makes the groups below one base.
+#[derive(Debug)]
+pub(crate) struct Maker {
+    base: Base,
+    next: AtomicU64,
+    spare: Mutex<Spare>,
+}
+
+#[derive(Debug, Default)]
+struct Spare {
+    /// What was asked for last. Nothing is made ahead before somebody has asked once.
+    like: Option<GroupLimits>,
+    ready: Option<(GroupLimits, Group)>,
+}
+
+impl Spare {
+    /// The limits of the one to make, if there is none.
+    fn wanted(&self) -> Option<GroupLimits> {
+        self.like.filter(|_| self.ready.is_none())
+    }
+}
+
+impl Maker {
+    pub(crate) fn new(base: Base) -> Self {
+        Self { base, next: AtomicU64::new(1), spare: Mutex::default() }
+    }
+
+    /// The directories of the base.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.base.paths()
+    }
+
+    /// A group with these limits that nobody was in.
+    pub(crate) fn make(&self, limits: &GroupLimits, freezer: bool) -> Result<Group, Error> {
+        if freezer {
+            return self.new_group(limits, true);
+        }
+        match self.take(limits) {
+            Some((have, group)) if have == *limits => Ok(group),
+            Some((_, group)) => self.changed(group, limits),
+            None => self.new_group(limits, false),
+        }
+    }
+
+    /// Makes one for whoever comes next, unless there is one. Failing, it leaves the news to them.
+    pub(crate) fn make_spare(&self) {
+        let Some(like) = self.spare().wanted() else { return };
+        if let Ok(group) = self.new_group(&like, false) {
+            self.spare().ready = Some((like, group));
+        }
+    }
+
+    /// A spare with other limits; one that does not take them is as good as none.
+    fn changed(&self, spare: Group, limits: &GroupLimits) -> Result<Group, Error> {
+        match spare.set_limits(limits) {
+            Ok(()) => Ok(spare),
+            Err(_) => {
+                let _ = spare.remove();
+                self.new_group(limits, false)
+            }
+        }
+    }
+
+    fn take(&self, limits: &GroupLimits) -> Option<(GroupLimits, Group)> {
+        let mut spare = self.spare();
+        spare.like = Some(*limits);
+        spare.ready.take()
+    }
+
+    fn new_group(&self, limits: &GroupLimits, freezer: bool) -> Result<Group, Error> {
+        let name = format!("box-{}", self.next.fetch_add(1, Ordering::Relaxed));
+        self.base.new_group(&name, limits, freezer)
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, time::Duration};
+
+    use ringfence_jail::cgroup::{Host, Removal, remove_trees};
+
+    use super::*;
+
+    fn limits(pids: u32) -> GroupLimits {
+        GroupLimits { memory: 64 << 20, cpu_millis: 1000, pids }
+    }
+
+    /// The name of the group and the most processes it may have, as the kernel says.
+    fn found(group: &Group) -> (String, String) {
+        let most =
+            group.paths().iter().find_map(|dir| fs::read_to_string(dir.join("pids.max")).ok());
+        let name = group.paths()[0].file_name().expect("a name").to_string_lossy().into_owned();
+        (name, most.expect("a pids controller").trim().to_owned())
+    }
+
+    #[test]
+    fn a_group_made_ahead_is_used_once_and_with_the_limits_of_whoever_takes_it() {
+        let maker = Maker::new(Base::create(&Host::detect()).expect("control groups"));
+        maker.make_spare();
+        let make = |pids, freezer| found(&maker.make(&limits(pids), freezer).expect("a group"));
+        let pair = |name: &str, most: &str| (name.to_owned(), most.to_owned());
+        assert_eq!(make(5, false), pair("box-1", "5"), "nothing is made before anybody asked");
+        maker.make_spare();
+        maker.make_spare();
+        assert_eq!(make(5, true), pair("box-3", "5"), "box-2 has no freezer");
+        assert_eq!(make(7, false), pair("box-2", "7"), "made for 5");
+        assert_eq!(make(7, false), pair("box-4", "7"), "nobody gets one twice");
+        let removed = remove_trees(&maker.paths(), Duration::from_secs(5)).expect("removed");
+        assert_eq!(removed, Removal::Gone);
+    }
+}
