@@ -85,18 +85,18 @@ enum Network {
 
 /// A template whose first sandbox is its only one need not make a network for the next.
 const SECOND_THOUGHTS: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// A sandbox that was just cloned, and whoever waits for it, need the processors more than the next
+/// one does. Whoever comes sooner has its network made on the call.
+const FIRST_STEPS: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 impl Template {
     fn run(&mut self) -> Result<(), socket::Error> {
         let children = sys::child_signals()?;
         loop {
-            if self.network == Network::Wanted && self.sandboxes != 1 {
-                self.prepare_network();
-            }
-            let patience = (self.network == Network::Wanted).then_some(&SECOND_THOUGHTS);
+            let patience = (self.network == Network::Wanted).then(|| self.patience());
             let mut watched =
                 [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
-            match poll(&mut watched, patience) {
+            match poll(&mut watched, patience.as_ref()) {
                 Err(Errno::INTR) => continue,
                 Ok(0) => {
                     self.prepare_network();
@@ -133,6 +133,15 @@ impl Template {
             Err(error) => {
                 socket::send(self.socket.as_fd(), &FromTemplate::Refused { id, error }, &[])
             }
+        }
+    }
+
+    /// How long nobody must have asked for anything before the next network is made.
+    fn patience(&self) -> Timespec {
+        match self.sandboxes {
+            0 => Timespec::default(),
+            1 => SECOND_THOUGHTS,
+            _ => FIRST_STEPS,
         }
     }
 
