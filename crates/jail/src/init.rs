@@ -179,10 +179,12 @@ struct Started {
 fn start(
     control: &OwnedFd,
     exec: &Exec,
-    fds: Vec<OwnedFd>,
+    mut fds: Vec<OwnedFd>,
     setting: &Setting,
 ) -> Result<Started, SetupError> {
-    let program = Program::parse(exec).at(Stage::Request)?;
+    let part = if exec.joins { Some(fds.pop().ok_or(Errno::INVAL)) } else { None };
+    let part = part.transpose().at(Stage::Request)?;
+    let program = Program::parse(exec, part).at(Stage::Request)?;
     for (name, content) in &exec.files {
         write_box_file(name, content).at(Stage::Workspace)?;
     }
@@ -207,15 +209,23 @@ fn start(
 struct Program {
     image: Image,
     cwd: CString,
+    /// The part of the cgroup it joins.
+    part: Option<OwnedFd>,
 }
 
 impl Program {
-    fn parse(exec: &Exec) -> sys::Result<Self> {
+    fn parse(exec: &Exec, part: Option<OwnedFd>) -> sys::Result<Self> {
         let strings = |list: &[Vec<u8>]| -> sys::Result<Vec<CString>> {
             list.iter().map(|s| CString::new(s.clone()).map_err(|_| Errno::INVAL)).collect()
         };
         let cwd = CString::new(exec.cwd.clone()).map_err(|_| Errno::INVAL)?;
-        Ok(Self { image: Image::new(strings(&exec.argv)?, strings(&exec.env)?)?, cwd })
+        Ok(Self { image: Image::new(strings(&exec.argv)?, strings(&exec.env)?)?, cwd, part })
+    }
+}
+
+impl Program {
+    fn join(&self) -> sys::Result<()> {
+        self.part.iter().try_for_each(|file| rustix::io::write(file, b"0").map(drop))
     }
 }
 
@@ -260,6 +270,8 @@ fn become_program(
 ) -> SetupError {
     let attempt = || -> Result<(), SetupError> {
         (setting.reset)();
+        // First of all: whatever it becomes or starts is then within reach of whoever ends it.
+        program.join().at(Stage::Cgroup)?;
         rustix::process::setsid().at(Stage::Fork)?;
         Moved::above(fds).and_then(Moved::settle).at(Stage::Descriptors)?;
         if has_terminal {

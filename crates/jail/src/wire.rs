@@ -203,6 +203,9 @@ pub struct Exec {
     pub files: Vec<(String, Vec<u8>)>,
     /// Give it a terminal of this many rows and columns.
     pub terminal: Option<(u16, u16)>,
+    /// One more descriptor comes along, the last: of the part of the cgroup that the program is to
+    /// join before it starts.
+    pub joins: bool,
 }
 
 /// From an init.

@@ -199,5 +199,6 @@ pub(crate) fn exec(request: &Request, launch: Launch, id: u32) -> Exec {
         cwd: request.cwd.clone().into_bytes(),
         files: launch.files,
         terminal: None,
+        joins: false,
     }
 }

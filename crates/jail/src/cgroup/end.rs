@@ -69,7 +69,7 @@ fn remove_children_then(dir: &Path) -> Result<Removal, Error> {
 
 /// One round: stop new processes, signal the present ones, wake the frozen so that they can die.
 /// `true` when nothing was left to signal.
-fn kill_once(dirs: &[PathBuf]) -> Result<bool, Error> {
+pub(super) fn kill_once(dirs: &[PathBuf]) -> Result<bool, Error> {
     let mut everywhere = Vec::with_capacity(dirs.len());
     for dir in dirs {
         collect_tree(dir, &mut everywhere)?;

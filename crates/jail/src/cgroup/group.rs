@@ -4,6 +4,7 @@ use super::Error;
 use super::controllers::Dirs;
 use super::layout::Version;
 use super::limits::{self, GroupLimits, Swap};
+use super::part::Part;
 use super::stats::{self, Stats};
 use super::{end, file, freeze};
 use rustix::fd::OwnedFd;
@@ -109,6 +110,11 @@ impl Group {
     /// Lets the group run again.
     pub fn thaw(&self) -> Result<(), Error> {
         freeze::thaw(self.version, self.freezer_dir()?)
+    }
+
+    /// Makes a part of this group; see [`Part`]. Needs what pausing needs: in version 1 a freezer.
+    pub fn part(&self, name: &str) -> Result<Part, Error> {
+        Part::create(self.version, self.freezer_dir()?.join(name))
     }
 
     /// Reads what was used and leaves out what was refused: half the files, for a program that

@@ -30,9 +30,9 @@ pub struct ExecRequest {
     pub terminal: Option<Size>,
     /// Bytes kept of each output stream; the session's `limits.output` if `None`.
     pub output: Option<Bytes>,
-    /// After how long it is killed, with every process it started that did not leave its session
-    /// by `setsid(2)`. Those that did, and those hidden from `/proc`, live until the sandbox ends.
-    /// Time during which the sandbox is paused does not count.
+    /// After how long it is killed, with every process it started, wherever that went. A host
+    /// without control groups ends less: see [`Process::reach`]. What a program that ended in time
+    /// left in the background lives on. Time during which the sandbox is paused does not count.
     pub timeout: Option<Duration>,
 }
 
@@ -116,6 +116,7 @@ fn message(shared: &Shared, request: &ExecRequest) -> Exec {
         cwd: request.cwd.clone().into_bytes(),
         files: Vec::new(),
         terminal: request.terminal.map(|size| (size.rows, size.columns)),
+        joins: request.timeout.is_some(),
     }
 }
 

@@ -12,6 +12,8 @@
 //!   interpreter, or a call on the session. What programs leave in the background is not.
 //! - While paused nothing inside runs and no idle time or timeout passes, but the lifetime does.
 //!   What would change the session is refused with [`Error::Paused`]; reading files is not.
+//! - A timeout ends a program and, where the host has control groups, everything it started; where
+//!   it has none, what did not leave its session. [`Process::reach`] tells which.
 //! - A program that failed is a result ([`ProcessEnd`]), never an [`Error`].
 //!
 //! One task per session owns the line to the init and gives each program its messages; one task
@@ -22,6 +24,7 @@ mod clock;
 mod dispatch;
 mod error;
 mod exec;
+mod family;
 mod files;
 mod id;
 pub mod interpreter;
@@ -47,6 +50,7 @@ use self::shared::Shared;
 pub use self::{
     error::{Ending, Error},
     exec::{ExecRequest, Input, Size},
+    family::Reach,
     files::Files,
     id::{InvalidId, SessionId},
     interpreter::Interpreter,

@@ -10,7 +10,13 @@ use tokio::{
     sync::{Mutex, watch},
 };
 
-use super::{Ending, Error, Size, State, shared::Shared, start::send_signal, terminal::Terminal};
+use super::{
+    Ending, Error, Reach, Size, State,
+    family::Family,
+    shared::Shared,
+    start::{kill, send_signal},
+    terminal::Terminal,
+};
 use crate::output::Output;
 
 /// A program that was started. Cheap to clone; it belongs to the session, so dropping every handle
@@ -25,6 +31,7 @@ pub(super) struct Inner {
     pub(super) shared: Arc<Shared>,
     pub(super) id: u32,
     pub(super) pid: i32,
+    pub(super) family: Option<Family>,
     pub(super) stdin: Mutex<Option<pipe::Sender>>,
     pub(super) stdout: Output,
     pub(super) stderr: Output,
@@ -149,9 +156,16 @@ impl Process {
         self.send(signal, Whom::Group).await
     }
 
-    /// Ends it and what it started, except what left its session; see `ExecRequest::timeout`.
+    /// Ends it and what it started, as far as [`Process::reach`] says.
     pub async fn kill(&self) -> Result<(), Error> {
-        self.send(9, Whom::Session).await
+        self.demand_running()?;
+        let _busy = self.inner.shared.busy();
+        kill(&self.inner.shared, self.inner.id, self.inner.family.as_ref()).await
+    }
+
+    /// How much of what it starts is ended with it, by its timeout or by [`Process::kill`].
+    pub fn reach(&self) -> Reach {
+        if self.inner.family.is_some() { Reach::Everything } else { Reach::Session }
     }
 
     /// Waits for its end; an error only if the session ended before it. Can be asked again.

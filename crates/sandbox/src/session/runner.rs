@@ -49,6 +49,7 @@ pub(super) fn launch(shared: &Arc<Shared>, watched: Watched, busy: Busy, input: 
     let inner = Inner {
         shared: shared.clone(),
         id: begun.tether.id,
+        family: begun.tether.family.clone(),
         pid: begun.pid,
         stdin: Mutex::new(streams.stdin.take()),
         stdout: streams.stdout.output.clone(),

@@ -16,6 +16,7 @@ use super::{
     Ending, Error, Process, SessionId, SessionRequest,
     clock::Clock,
     dispatch::{self, Route},
+    family::Families,
     request::time_problem,
 };
 use crate::{
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) programs: Arc<Semaphore>,
     pub(super) interpreters: Arc<Semaphore>,
+    pub(super) families: Families,
     /// The clock says something else than before.
     pub(super) rescheduled: Notify,
     state: watch::Sender<State>,
@@ -117,6 +119,7 @@ impl Shared {
             gate: Arc::new(RwLock::new(())),
             programs: Arc::new(Semaphore::new(MOST_PROGRAMS)),
             interpreters: Arc::new(Semaphore::new(MOST_INTERPRETERS)),
+            families: Families::default(),
             rescheduled: Notify::new(),
             state: watch::Sender::new(State::Running),
             gone: watch::Sender::new(false),

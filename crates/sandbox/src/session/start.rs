@@ -1,7 +1,7 @@
 //! From a message to a process: the init is told, and answers that it runs or why it does not.
 
 use std::{
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
 
@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use super::{
     Error,
     dispatch::{Heard, ROUTE},
+    family::Family,
     shared::{MOST_PROGRAMS, Shared},
 };
 use crate::cell::Cell;
@@ -36,10 +37,13 @@ pub(super) struct Begun {
 pub(super) struct Tether {
     pub(super) shared: Arc<Shared>,
     pub(super) id: u32,
+    /// All that the program started, where it can be held together.
+    pub(super) family: Option<Family>,
     is_over: bool,
 }
 
-/// Has the init start a program; the message gets its number here. Cancelling ends the program.
+/// Has the init start a program; the message gets its number here, and what the program joins if
+/// it asks for that and there is one. Cancelling ends the program.
 pub(super) async fn start(
     shared: &Arc<Shared>,
     cell: &Cell,
@@ -50,9 +54,15 @@ pub(super) async fn start(
     let permit = permit.map_err(|_| Error::TooMany { what: "programs", limit: MOST_PROGRAMS })?;
     let (sender, mut route) = mpsc::channel(ROUTE);
     exec.id = shared.add_route(sender)?;
-    let mut tether = Tether { shared: shared.clone(), id: exec.id, is_over: false };
+    let mut tether = Tether { shared: shared.clone(), id: exec.id, family: None, is_over: false };
+    if exec.joins {
+        tether.family = shared.families.found(cell)?;
+    }
+    let part = tether.family.as_ref().map(Family::join_fd).transpose()?;
+    exec.joins = part.is_some();
+    let fds: Vec<_> = fds.iter().copied().chain(part.iter().map(AsFd::as_fd)).collect();
     let names = (exec.argv.first().cloned().unwrap_or_default(), exec.cwd.clone());
-    let sent = cell.control.send(&ToInit::Exec(exec), fds).await;
+    let sent = cell.control.send(&ToInit::Exec(exec), &fds).await;
     sent.map_err(|error| unsendable(shared, error))?;
     match route.recv().await {
         Some(Heard::Started { pid, terminal }) => {
@@ -92,9 +102,9 @@ impl Tether {
         send_signal(&self.shared, self.id, signal, whom).await
     }
 
-    /// Ends the program and everything in its session.
+    /// Ends the program and what it started.
     pub(super) async fn kill(&self) -> Result<(), Error> {
-        self.signal(SIGKILL, Whom::Session).await
+        kill(&self.shared, self.id, self.family.as_ref()).await
     }
 
     /// The program's end was seen.
@@ -106,17 +116,29 @@ impl Tether {
 impl Drop for Tether {
     fn drop(&mut self) {
         self.shared.remove_route(self.id);
+        let family = self.family.take();
         if self.is_over {
+            family.into_iter().for_each(|family| self.shared.families.leave(family));
             return;
         }
         let (shared, id) = (self.shared.clone(), self.id);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 // If this fails the session has ended, and with it the program.
-                let _ = send_signal(&shared, id, SIGKILL, Whom::Session).await;
+                let _ = kill(&shared, id, family.as_ref()).await;
+                family.into_iter().for_each(|family| shared.families.leave(family));
             });
         }
     }
+}
+
+/// Ends a program and as much of what it started as can be found.
+pub(super) async fn kill(shared: &Shared, id: u32, family: Option<&Family>) -> Result<(), Error> {
+    let told = send_signal(shared, id, SIGKILL, Whom::Session).await;
+    if let Some(family) = family {
+        family.end().await;
+    }
+    told
 }
 
 pub(super) async fn send_signal(

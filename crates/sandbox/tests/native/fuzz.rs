@@ -147,6 +147,7 @@ fn exec(argv: &[&str]) -> Exec {
         cwd: b"/".to_vec(),
         files: vec![("main.py".to_owned(), b"print(1)".to_vec())],
         terminal: None,
+        joins: false,
     }
 }
 

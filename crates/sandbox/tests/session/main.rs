@@ -3,6 +3,7 @@
 //! Nothing here sleeps to be in time: everything waits for a condition, with a deadline.
 
 mod endings;
+mod families;
 mod files;
 mod interpreters;
 mod lifetimes;

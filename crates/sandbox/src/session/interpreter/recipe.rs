@@ -37,7 +37,7 @@ impl Recipe {
         let mut env = environment(shared, language, options.env);
         env.push(format!("RINGFENCE_JOB_FD={JOB_FD}").into_bytes());
         let cwd = options.cwd.into_bytes();
-        let exec = Exec { id: 0, argv, env, cwd, files: Vec::new(), terminal: None };
+        let exec = Exec { id: 0, argv, env, cwd, files: Vec::new(), terminal: None, joins: false };
         Self { language, exec }
     }
 
