@@ -4,16 +4,17 @@
 //! fail, one at a time, and the outcome must be one of two: a refusal that names its stage, with
 //! not one byte of output, or a program that finds exactly the walls of the undisturbed one.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use ringfence_sandbox::{Error, Report, Request};
+use ringfence_sandbox::{Chunk, Error, Report, Request, Running};
 use ringfence_types::Outcome;
 
 use crate::{
     confinement::{expected, facts, namespaces, probe},
     support::{
-        Service, census, eventually, shell, stdout,
+        Service, census, eventually, forked, shell, stderr, stdout,
         strace::{Strace, name},
+        within,
     },
 };
 
@@ -39,6 +40,27 @@ const STAGES: [&str; 15] = [
     "seccomp",
 ];
 
+/// The same for one that a zygote forked. The service puts it into its cgroup if it cannot do so
+/// itself, and its ids are its zygote's, so that neither is a place to fail at.
+const ZYGOTE_STAGES: [&str; 13] = [
+    "cgroup namespace",
+    "workspace",
+    "proc",
+    "terminals",
+    "hostname",
+    "rlimits",
+    "landlock rules",
+    "user namespace",
+    "id maps",
+    "capabilities",
+    "landlock",
+    "verify",
+    "seccomp",
+];
+
+/// A call that every filter lets pass and that changes nothing.
+const INSTEAD: &str = ":syscall=getuid";
+
 /// Whose children are disturbed, and what they run.
 struct Subject {
     service: Service,
@@ -46,12 +68,38 @@ struct Subject {
     parents: fn(&Service) -> Vec<u32>,
     probe: Request,
     nothing: Request,
+    /// What is done in place of the call that fails. Without any the call has no number, which a
+    /// filter answers by killing; a zygote's children are behind one from the start.
+    instead: &'static str,
+    /// The probe stops itself before it looks, until it is told to go on: where a disturbed call
+    /// does not kill, the probe's own calls must not be disturbed.
+    waits: bool,
 }
 
 impl Subject {
     fn cold() -> Self {
         let parents = |service: &Service| census::templates(&service.exe);
-        Self { service: Service::cold(), parents, probe: shell(&probe()), nothing: shell("true") }
+        let (probe, nothing) = (shell(&probe()), shell("true"));
+        Self { service: Service::cold(), parents, probe, nothing, instead: "", waits: false }
+    }
+
+    /// No pool: every child is forked on the call that it serves.
+    fn zygote() -> Self {
+        let probe = format!(
+            "import os, signal, subprocess, sys\n\
+             os.write(2, b'waiting\\n'); os.kill(os.getpid(), signal.SIGSTOP)\n\
+             sys.stdout.write(subprocess.run(['sh', '-c', {:?}], \
+             capture_output=True, text=True).stdout)",
+            probe()
+        );
+        Self {
+            service: Service::cold(),
+            parents: |service| census::zygotes(&service.exe),
+            probe: forked(&probe),
+            nothing: forked("pass"),
+            instead: INSTEAD,
+            waits: true,
+        }
     }
 
     /// The one parent there is, once the children of earlier requests are gone.
@@ -65,17 +113,47 @@ impl Subject {
     }
 
     async fn is_whole(&self) -> bool {
-        is_whole(&self.service.run(self.probe.clone()).await)
+        is_whole(&self.run_probe(None).await.0.expect("the sandbox stands"))
+    }
+
+    /// Runs the probe, and tells what the tracer saw.
+    async fn run_probe(
+        &self,
+        tracing: Option<Strace>,
+    ) -> (Result<Report, Error>, Vec<(u32, String)>) {
+        let finish = |tracing: Option<Strace>| tracing.map(Strace::finish).unwrap_or_default();
+        if !self.waits {
+            let outcome = self.service.try_run(self.probe.clone()).await;
+            return (outcome, finish(tracing));
+        }
+        let running = match self.service.start(self.probe.clone()).await {
+            Ok(running) => running,
+            Err(error) => return (Err(error), finish(tracing)),
+        };
+        until_it_waits(&running).await;
+        let calls = finish(tracing);
+        (within("the report", self.go_on(running)).await, calls)
+    }
+
+    /// Tells the probe to go on until it has ended: it may stop itself after it was told.
+    async fn go_on(&self, running: Running) -> Result<Report, Error> {
+        let mut ending = std::pin::pin!(running.wait());
+        loop {
+            tokio::select! {
+                report = &mut ending => return report,
+                () = tokio::time::sleep(Duration::from_millis(5)) => census::wake(&self.service.exe),
+            }
+        }
     }
 
     /// Makes one call fail in whatever the parent makes next, and judges what came of it.
     async fn disturb(&self, call: &str, occurrence: usize, fault: &str) -> String {
         let parent = self.parent().await;
         let trace = format!("trace={call}");
-        let inject = format!("inject={call}:error={fault}:when={occurrence}");
+        let instead = self.instead;
+        let inject = format!("inject={call}:error={fault}{instead}:when={occurrence}");
         let tracing = Strace::attach(parent, &["-e", &trace, "-e", &inject]);
-        let outcome = self.service.try_run(self.probe.clone()).await;
-        let calls = tracing.finish();
+        let (outcome, calls) = self.run_probe(Some(tracing)).await;
         let log: Vec<_> = calls.iter().map(|(pid, call)| format!("{pid} {call}")).collect();
         let case = format!("{call} #{occurrence} {fault}\n{}\n", log.join("\n"));
         let init = calls.iter().map(|(pid, _)| *pid).find(|pid| *pid != parent);
@@ -107,9 +185,56 @@ impl Subject {
     }
 }
 
+/// Waits until the probe says that it waits, or has ended.
+async fn until_it_waits(running: &Running) {
+    let mut said = Vec::new();
+    while !said.ends_with(b"waiting\n")
+        && let Chunk::Data(bytes) =
+            within("a word", running.stderr.read(said.len() as u64, 1 << 16)).await
+    {
+        said.extend(bytes);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_failing_call_lets_a_cold_sandbox_run_half_confined() {
     disturb_all(Subject::cold(), &["EPERM", "ENOMEM"], &STAGES).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_failing_call_lets_a_zygote_s_child_run_half_confined() {
+    disturb_all(Subject::zygote(), &["EPERM"], &ZYGOTE_STAGES).await;
+}
+
+/// The one step of the setup that comes after the walls: it is the program's own first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_whose_processors_cannot_be_chosen_is_not_started() {
+    let subject = Subject { instead: INSTEAD, ..Subject::cold() };
+    assert!(subject.is_whole().await, "the control");
+    assert_eq!(
+        subject.disturb("sched_getaffinity", 1, "EPERM").await,
+        "not started, sandbox setup failed at affinity: Operation not permitted (os error 1)"
+    );
+    assert!(subject.is_whole().await, "nothing of it stuck");
+    subject.service.close().await;
+}
+
+/// The interpreter of a zygote's child looks after that itself, and ends without the program.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zygote_s_child_whose_processors_cannot_be_chosen_runs_nothing() {
+    let subject = Subject::zygote();
+    assert!(subject.is_whole().await, "the control");
+    let options = ["-e", "trace=sched_getaffinity", "-e"];
+    let inject = format!("inject=sched_getaffinity:error=EPERM{INSTEAD}:when=1");
+    let options = [options.as_slice(), &[&inject]].concat();
+    let tracing = Strace::attach(subject.parent().await, &options);
+    let (outcome, calls) = subject.run_probe(Some(tracing)).await;
+    assert_eq!(calls.iter().filter(|(_, call)| call.contains("INJECTED")).count(), 1, "{calls:?}");
+    let report = outcome.expect("all walls stand");
+    assert_eq!((report.exit_code, stdout(&report).as_str()), (Some(2), ""));
+    assert!(!stderr(&report).contains("waiting"), "{}", stderr(&report));
+    assert!(subject.is_whole().await, "nothing of it stuck");
+    subject.service.close().await;
 }
 
 async fn disturb_all(subject: Subject, faults: &[&str], stages: &[&str]) {

@@ -132,6 +132,16 @@ pub(crate) fn templates(exe: &Path) -> Vec<u32> {
     helpers(exe, 1)
 }
 
+/// Zygotes: they run an interpreter, first in a pid namespace below a template's.
+pub(crate) fn zygotes(exe: &Path) -> Vec<u32> {
+    let level = namespace_pids(std::process::id()).len() + 2;
+    let is_first = |pid: &u32| {
+        let pids = namespace_pids(*pid);
+        !runs(*pid, exe) && pids.len() == level && pids.last() == Some(&1)
+    };
+    family(exe).into_iter().filter(is_first).collect()
+}
+
 /// Spawners: they run our binary in our own pid namespace.
 pub(crate) fn spawners(exe: &Path) -> Vec<u32> {
     helpers(exe, 0)
@@ -155,6 +165,14 @@ pub(crate) fn namespace_pids(pid: u32) -> Vec<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
     line.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+/// Lets every process of the service go on that has stopped itself.
+pub(crate) fn wake(exe: &Path) {
+    use rustix::process::{Pid, Signal, kill_process};
+    for pid in family(exe).into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
+        let _ = kill_process(pid, Signal::CONT);
+    }
 }
 
 /// Ends one process of the service for good. Its number may have passed to a stranger by now, so
