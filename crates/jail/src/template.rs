@@ -6,7 +6,10 @@
 //!
 //! Invariant: no sandbox is cloned into a network namespace that another was cloned into before.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    cell::OnceCell,
+    os::fd::{AsFd, OwnedFd},
+};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -36,7 +39,7 @@ pub(crate) fn serve(socket: OwnedFd, spec: &RootSpec, own: &[OwnFile], mode: Mod
             socket,
             mode,
             program: Filter::compile(Profile::Program),
-            zygote: Filter::compile(Profile::Zygote),
+            zygote: OnceCell::new(),
             network: Network::Wanted,
             sandboxes: 0,
         };
@@ -67,7 +70,8 @@ struct Template {
     socket: OwnedFd,
     mode: Mode,
     program: Filter,
-    zygote: Filter,
+    /// Compiled when the first zygote is wanted: most templates never make one.
+    zygote: OnceCell<Filter>,
     network: Network,
     sandboxes: u64,
 }
@@ -122,7 +126,8 @@ impl Template {
             ToTemplate::Spawn { id, confine, join } => (id, self.spawn(&confine, join, fds)),
             ToTemplate::Zygote { id, uid, argv, env, join } => {
                 let start = zygote::Start { uid, argv, env };
-                (id, zygote::spawn(start, join, fds, self.mode, &self.zygote))
+                let filter = self.zygote.get_or_init(|| Filter::compile(Profile::Zygote));
+                (id, zygote::spawn(start, join, fds, self.mode, filter))
             }
         };
         match made {
