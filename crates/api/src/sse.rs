@@ -9,7 +9,7 @@ use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use ringfence_engine::{FactId, Follow};
+use ringfence_engine::{FactId, Follow, Subject};
 use ringfence_store::Logged;
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
@@ -124,13 +124,16 @@ impl<S: Source> Reader<S> {
 
 /// A stream of facts. That of one call ends with the call.
 pub(crate) fn stream(follow: Follow, place: Place, is_of_one_call: bool) -> Response {
-    respond(Facts { follow, is_of_one_call, is_over: false }, place)
+    let subject = Subject::look(Clone::clone);
+    respond(Facts { follow, is_of_one_call, is_over: false, subject }, place)
 }
 
 struct Facts {
     follow: Follow,
     is_of_one_call: bool,
     is_over: bool,
+    /// Whose request it is: a body is read after its handler is done.
+    subject: Option<Subject>,
 }
 
 impl Source for Facts {
@@ -141,7 +144,7 @@ impl Source for Facts {
         match self.follow.next().await {
             Ok((id, logged)) => Some(self.piece(id, &logged)),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "events cannot be read");
+                self.complain(&error);
                 None
             }
         }
@@ -149,6 +152,14 @@ impl Source for Facts {
 }
 
 impl Facts {
+    fn complain(&self, error: &(dyn std::error::Error + 'static)) {
+        let complain = || tracing::warn!(error, "events cannot be read");
+        match self.subject.clone() {
+            Some(subject) => subject.say(complain),
+            None => complain(),
+        }
+    }
+
     fn piece(&mut self, id: FactId, logged: &Logged) -> Bytes {
         let kind = &logged.fact.kind;
         self.is_over = self.is_of_one_call && is_last(kind);

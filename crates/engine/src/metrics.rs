@@ -19,7 +19,7 @@ use prometheus_client::{
 use ringfence_types::{Asked, Decision, Finished, Produced, Verdict};
 
 use self::{
-    labels::{OfResult, OfTool, ToolDecision, ToolOutcome, ToolReason},
+    labels::{Names, OfResult, OfTool, ToolDecision, ToolOutcome, ToolReason},
     scrape::Scraped,
     tool::{OfOneTool, Timing},
 };
@@ -46,6 +46,8 @@ pub struct Metrics {
     pending: Gauge<i64, AtomicI64>,
     published: Family<OfResult, Counter>,
     scraped: Scraped,
+    /// Tools whose requests were refused.
+    refused: Names,
     /// What is counted for each call, so that a call looks its tool up once by reference.
     tools: RwLock<HashMap<String, Arc<OfOneTool>>>,
 }
@@ -66,6 +68,7 @@ impl Metrics {
             pending: Gauge::default(),
             published: Family::default(),
             scraped,
+            refused: Names::default(),
             tools: RwLock::default(),
         };
         metrics.register();
@@ -141,8 +144,8 @@ impl Metrics {
 
     /// A request that was refused before it became a call.
     pub fn refused(&self, tool: &str, code: &str) {
-        let tool = self.tool(tool).name.clone();
-        let labels = ToolOutcome { tool, outcome: code.to_owned() };
+        // Nothing ran, so nothing but this is counted of it.
+        let labels = ToolOutcome { tool: self.refused.name(tool), outcome: code.to_owned() };
         self.requests.get_or_create(&labels).inc();
     }
 
@@ -174,12 +177,18 @@ mod tests {
         let metrics = Metrics::new(Registry::default());
         for number in 0..MOST_NAMES + 50 {
             metrics.refused(&format!("tool-{number}"), "invalid");
+            metrics.tool(&format!("tool-{number}")).allowed.inc();
         }
         let mut text = String::new();
         encode(&mut text, &metrics.registry).unwrap();
-        let lines = text.lines().filter(|line| line.starts_with("tool_executor_requests_total"));
-        assert_eq!(lines.count(), MOST_NAMES + 1);
-        let other = "tool_executor_requests_total{tool=\"other\",outcome=\"invalid\"} 50";
-        assert!(text.contains(other), "{text}");
+        for (name, labels) in [
+            ("tool_executor_requests_total", "outcome=\"invalid\""),
+            ("tool_executor_policy_decisions_total", "decision=\"allowed\""),
+        ] {
+            let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(labels));
+            assert_eq!(lines.count(), MOST_NAMES + 1, "{name}");
+            let other = format!("{name}{{tool=\"other\",{labels}}} 50");
+            assert!(text.contains(&other), "{other}");
+        }
     }
 }

@@ -36,14 +36,14 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
     let mut journey = Journey::resume(inner.clone(), stored);
     match (journey.step(Event::Recover { pure }), entry) {
         (Effect::Decide, Some(entry)) => {
-            tracing::info!(call = %id, trace_id, tenant, "a call of an earlier process is run again");
+            tracing::info!(call_id = %id, trace_id, tenant, "a call of an earlier process is run again");
             let place = inner.queue.rejoin(&journey.asked().tenant);
             inner.tasks.spawn(path::walk(journey, entry, place));
             Ok(())
         }
         (Effect::Decide, None) => gone(journey).await,
         _ => {
-            tracing::warn!(call = %id, trace_id, tenant, state = journey.call.state.name(), "a call was cut off");
+            tracing::warn!(call_id = %id, trace_id, tenant, state = journey.call.state.name(), "a call was cut off");
             journey.commit().await
         }
     }

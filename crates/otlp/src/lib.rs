@@ -92,6 +92,8 @@ impl Exporter {
         if tokio::time::timeout(patience, &mut task).await.is_err() {
             tracing::warn!("traces that wait are dropped: their receiver took too long");
             task.abort();
+            // It counts what it leaves when it is gone.
+            let _ = task.await;
         }
     }
 }

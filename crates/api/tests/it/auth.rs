@@ -172,7 +172,13 @@ async fn metrics_can_be_opened() {
         text.contains("http_requests_total{area=\"/v1/calls\",method=\"POST\",status=\"200\"} 1"),
         "{text}"
     );
-    assert_eq!(text.matches("# EOF").count(), 1);
+    // Who asks for OpenMetrics gets it, with its one end; the older format has no such thing.
+    assert_eq!(text.matches("# EOF").count(), 0);
+    let open = server.bare("GET", "/metrics").header("accept", "application/openmetrics-text");
+    let open = send(open).await;
+    assert!(open.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    let text = String::from_utf8(open.bytes).unwrap();
+    assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1, "{text}");
     server.stop().await;
 }
 

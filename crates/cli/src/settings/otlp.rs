@@ -160,7 +160,7 @@ mod tests {
             ("authorization", "Basic c2VjcmV0Og==")
         );
         assert!(!format!("{value:?}").contains("c2Vj"), "{value:?}");
-        for bad in ["c2VjcmV0", "a b=c2VjcmV0", "a=c2VjcmV0%0a"] {
+        for bad in ["c2VjcmV0", "a b=c2VjcmV0", "a=c2VjcmV0%0ax"] {
             assert!(!header(bad).unwrap_err().contains("c2Vj"), "{bad}");
         }
         assert_eq!(decoded("100%, %zz%4"), b"100%, %zz%4");
