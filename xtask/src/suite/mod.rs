@@ -5,6 +5,7 @@
 
 mod cargo_tests;
 mod machine;
+mod observe;
 mod python;
 mod rootless;
 mod schemathesis;
@@ -23,7 +24,8 @@ use crate::report::{self, Counts, Row};
 use crate::{host, settings, shell, tidy};
 
 /// The suites besides the workspace's own tests; naming one as the filter runs it alone.
-const OTHER_SUITES: &[&str] = &["tidy", "drivers", "skills", "schemathesis", "rootless", "vm"];
+const OTHER_SUITES: &[&str] =
+    &["tidy", "drivers", "skills", "observe", "schemathesis", "rootless", "vm"];
 
 /// Runs the suites that the filter selects and prints the table.
 pub fn run(filter: Option<&str>) -> Result<ExitCode> {
@@ -54,6 +56,9 @@ fn built_rows(staged: &Staged, filter: Option<&str>, missing: &[Need]) -> Result
     }
     for suite in ["drivers", "skills"].into_iter().filter(|suite| selected(suite)) {
         rows.push(python::run(suite)?);
+    }
+    if selected("observe") {
+        rows.push(observe::run(staged)?);
     }
     if selected("schemathesis") {
         rows.push(schemathesis::run(staged)?);

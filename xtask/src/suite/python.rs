@@ -1,6 +1,6 @@
 //! What is written in Python, tested by Python's own means: the drivers and the shipped skills.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -18,7 +18,17 @@ pub(super) fn run(suite: &str) -> Result<Row> {
     let folder = folder.context("no such suite")?;
     println!("{suite}: python's unittest");
     let started = Instant::now();
-    let mut python = shell::command("/usr/bin/python3");
+    let python = shell::command("/usr/bin/python3");
+    unittest(suite, python, folder, started)
+}
+
+/// Runs the tests of a folder with this interpreter.
+pub(super) fn unittest(
+    suite: &str,
+    mut python: Command,
+    folder: &str,
+    started: Instant,
+) -> Result<Row> {
     python
         .args(["-B", "-m", "unittest", "discover", "-s", folder])
         .current_dir(settings::workspace_root())
