@@ -32,5 +32,5 @@ pub use self::{
     files::Problem,
     registry::Registry,
     schema::Violation,
-    upload::{RegisterError, Upload},
+    upload::{RegisterError, RemoveError, Upload},
 };

@@ -5,12 +5,14 @@
 //! everything in it is on disk, so a crash leaves either all of it or a hidden folder that the next
 //! start removes.
 
+mod remove;
 mod store;
 
 use std::sync::{Arc, PoisonError};
 
 use ringfence_types::{Digest, Origin};
 
+pub use self::remove::RemoveError;
 pub(crate) use self::store::{prepare, stored};
 use crate::{
     archive::{self, Refused},

@@ -73,6 +73,12 @@ pub(super) fn keep(place: &Path, digest: Digest, files: &Files, at: Timestamp) -
     File::open(place)?.sync_all()
 }
 
+/// Forgets a skill. A crash leaves all of it or nothing that anybody reads.
+pub(super) fn forget(place: &Path, digest: Digest) -> io::Result<()> {
+    set_aside(place, &place.join(digest.hex()))?;
+    File::open(place)?.sync_all()
+}
+
 fn write(root: &Path, path: &str, content: &[u8]) -> io::Result<()> {
     let path = root.join(path);
     if let Some(folder) = path.parent() {

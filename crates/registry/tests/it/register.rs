@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ringfence_registry::{Refused, RegisterError, Upload};
+use ringfence_registry::{Refused, RegisterError, RemoveError, Upload};
 use ringfence_types::Origin;
 
 use crate::support::{Place, broken, builtin, files, listed, upload};
@@ -132,4 +132,53 @@ async fn many_uploads_at_once_are_all_kept() {
         done.unwrap().unwrap();
     }
     assert_eq!(listed(&registry).len(), 6);
+}
+
+#[tokio::test]
+async fn a_registered_skill_is_removed_for_good_by_version_or_as_a_whole() {
+    let place = Place::new();
+    let registry = place.open();
+    for version in ["1.0.0", "1.1.0", "2.0.0"] {
+        registry.register(upload("sent", version)).await.unwrap();
+    }
+    registry.register(upload("kept", "1.0.0")).await.unwrap();
+    let first = registry.catalogue().get("sent", Some("1.1.0")).unwrap().tool.reference();
+    assert_eq!(registry.remove("sent", Some("1.1.0")).await.unwrap(), [first]);
+    assert_eq!(listed(&registry), ["kept 1.0.0", "sent 1.0.0", "sent 2.0.0"]);
+    assert!(matches!(registry.remove("sent", Some("1.1.0")).await, Err(RemoveError::Unknown)));
+    assert_eq!(registry.remove("sent", None).await.unwrap().len(), 2);
+    assert_eq!(listed(&registry), ["kept 1.0.0"]);
+    assert_eq!(listed(&place.open()), ["kept 1.0.0"]);
+    assert_eq!(fs::read_dir(place.uploads()).unwrap().count(), 1);
+    registry.register(upload("sent", "1.1.0")).await.unwrap();
+    assert_eq!(listed(&registry), ["kept 1.0.0", "sent 1.1.0"]);
+}
+
+#[tokio::test]
+async fn only_what_was_registered_is_removed() {
+    let mut place = Place::new();
+    place.builtins = vec![builtin("code_run")];
+    place.write("mine", "mine", "1.0.0");
+    let registry = place.open();
+    for (name, expected) in [("code_run", "a tool of the server itself"), ("mine", "the folder")] {
+        match registry.remove(name, None).await {
+            Err(RemoveError::NotUploaded { holder }) => assert!(holder.starts_with(expected)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(registry.remove("../mine", None).await, Err(RemoveError::Unknown)));
+    assert_eq!(listed(&registry), ["code_run 1.0.0", "mine 1.0.0"]);
+}
+
+#[tokio::test]
+async fn an_upload_that_a_folder_hides_can_be_removed() {
+    let place = Place::new();
+    let registry = place.open();
+    registry.register(upload("sent", "2.0.0")).await.unwrap();
+    place.write("sent", "sent", "1.0.0");
+    registry.rescan();
+    assert!(!broken(&place, &registry).is_empty());
+    assert_eq!(registry.remove("sent", None).await.unwrap().len(), 1);
+    assert!(broken(&place, &registry).is_empty());
+    assert_eq!(listed(&registry), ["sent 1.0.0"]);
 }
