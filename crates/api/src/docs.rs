@@ -12,13 +12,21 @@ use serde_json::Value;
 use crate::{base64, kinds, openapi, reply};
 
 /// The OpenAPI document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "health",
+    responses((status = 200, description = "This document", body = Object, content_type = "application/json"))
+)]
 pub(crate) async fn document() -> Response {
     static TEXT: OnceLock<Bytes> = OnceLock::new();
     let text = TEXT.get_or_init(|| openapi::text().into()).clone();
     reply::of(StatusCode::OK, HeaderValue::from_static("application/json"), text)
 }
 
-/// The page.
+/// The documentation as a page.
+#[utoipa::path(
+    get, path = "/docs", tag = "health",
+    responses((status = 200, description = "The page", body = String, content_type = "text/html"))
+)]
 pub(crate) async fn page() -> Response {
     static PAGE: OnceLock<(Bytes, HeaderValue)> = OnceLock::new();
     let (page, policy) = PAGE.get_or_init(|| (write(openapi::document()).into(), policy())).clone();

@@ -20,6 +20,9 @@ pub(crate) struct Fields<'a> {
     faults: Vec<Fault>,
 }
 
+/// Up to here every whole number is a floating point number.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 impl<'a> Fields<'a> {
     /// The fields of a body, which must be an object.
     pub(crate) fn of(body: &'a Json) -> Result<Self, Problem> {
@@ -46,6 +49,21 @@ impl<'a> Fields<'a> {
             self.left.remove(name);
         }
         self.read(name)
+    }
+
+    /// A whole number that may be missing or null. `1.0` is one: JSON has one kind of number, and so
+    /// has JSON Schema.
+    pub(crate) fn whole(&mut self, name: &str) -> Option<u64> {
+        let raw = self.left.get(name).map(|raw| raw.get())?;
+        let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..=EXACT).contains(number);
+        match raw.parse::<f64>().ok().filter(is_whole) {
+            // Digits alone are read as digits: beyond 2^53 the other way would lose some.
+            Some(number) if raw.parse::<u64>().is_err() => {
+                self.left.remove(name);
+                Some(number as u64)
+            }
+            _ => self.optional(name),
+        }
     }
 
     /// A field that must be there and be an object, kept exactly.
@@ -168,6 +186,31 @@ mod tests {
         let refused = fields.finish(tool.zip(args).zip(name)).unwrap_err();
         let faults: Vec<_> = refused.all_faults().iter().map(|f| f.pointer.as_str()).collect();
         assert_eq!(faults, ["/tool", "/args", "/name", "/in/x", "/in/y", "/a~1b"]);
+    }
+
+    #[test]
+    fn a_whole_number_is_one_however_it_is_written() {
+        let read = |text: &str| {
+            let body = Json::parse(format!("{{\"n\": {text}}}").as_bytes()).unwrap();
+            let mut fields = Fields::of(&body).unwrap();
+            let number = fields.whole("n");
+            fields.finish(Some(())).map(|()| number).ok()
+        };
+        for (text, expected) in [
+            ("7", Some(Some(7))),
+            ("7.0", Some(Some(7))),
+            ("7e2", Some(Some(700))),
+            ("18446744073709551615", Some(Some(u64::MAX))),
+            ("null", Some(None)),
+            ("7.5", None),
+            ("-7", None),
+            ("-7.0", None),
+            ("1e300", None),
+            ("18446744073709551616", None),
+            ("\"7\"", None),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -49,6 +49,7 @@ kinds! {
     IDEMPOTENCY_KEY_IN_USE CONFLICT "idempotency_key_in_use" "The call with this key has not ended"
     CONFLICT CONFLICT "conflict" "Something else happened in between"
     TOOL_TAKEN CONFLICT "tool_taken" "The name and version are taken"
+    TOOL_NOT_UPLOADED CONFLICT "tool_not_uploaded" "The tool was not registered over the API"
     LAST_ADMIN_KEY CONFLICT "last_admin_key" "This is the last key that can make keys"
     NOT_FINISHED CONFLICT "not_finished" "The call has not ended"
     SANDBOX_PAUSED CONFLICT "sandbox_paused" "The sandbox is paused"

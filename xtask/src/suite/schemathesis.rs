@@ -16,31 +16,52 @@ use crate::{settings, shell};
 
 /// The one that this suite is known to work with.
 const VERSION: &str = "4.32.5";
+/// The validator of OpenAPI documents.
+const VALIDATOR: &str = "0.9.0";
 
 /// What must hold for every request it makes up.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,ignored_auth,\
-                      unsupported_method";
+                      unsupported_method,positive_data_acceptance";
+
+/// A request that fits the document is accepted, or what it names is not there. Of these more is
+/// asked than a schema can say: that arguments fit their tool, files are a skill, an instant is in
+/// the future, an idempotency key is new, a workspace fits into its memory.
+const SETTINGS: &str = r#"
+[[operations]]
+include-method = "POST"
+include-path-regex = "^(/v1/calls|/v1/keys|/v1/sandboxes|/v1/sandboxes/restore|/skills/register|/skills/execute)$"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429"]
+"#;
 
 /// Requests per operation: enough to meet every status, few enough for every change.
 const EXAMPLES: &str = "12";
 
-/// Streams that never end by themselves are tried by our own tests.
-const STREAMS: &str = "/events$";
+/// Left to our own tests: streams that never end by themselves, sockets, and revoking keys. It would
+/// revoke its own, and from then on see nothing but refusals.
+const EXCLUDED: &str = r"(/(events|terminal)$|^/v1/keys/\{id\}$)";
 
 pub(super) fn run(staged: &Staged) -> Result<Row> {
     println!("schemathesis: made-up requests, with a key and without");
     let started = Instant::now();
     let program = environment()?;
     let server = Server::start(&staged.binary)?;
-    let mut counts = Counts::default();
+    let mut counts = Counts::one(is_valid(&program, &server)?);
+    fs::write(server.data.join("schemathesis.toml"), SETTINGS).context("write its settings")?;
     for key in [Some(server.key.as_str()), None] {
         let mut made_up = shell::command(&program);
         made_up
+            .args(["--config-file", "schemathesis.toml"])
             .args(["run", &format!("{}/openapi.json", server.url)])
             .args(["--checks", CHECKS, "--max-examples", EXAMPLES, "--seed", "1"])
             .args(["--phases", "examples,coverage,fuzzing", "--request-timeout", "60"])
-            .args(["--exclude-path-regex", STREAMS, "--no-color", "--suppress-health-check", "all"])
+            .args([
+                "--exclude-path-regex",
+                EXCLUDED,
+                "--no-color",
+                "--suppress-health-check",
+                "all",
+            ])
             // It keeps a cache where it is started.
             .current_dir(&server.data)
             .stdin(Stdio::null());
@@ -53,6 +74,18 @@ pub(super) fn run(staged: &Staged) -> Result<Row> {
     drop(server);
     let against = this_host();
     Ok(Row { suite: "schemathesis".to_owned(), against, counts, took: started.elapsed() })
+}
+
+/// Whether the document is one of OpenAPI.
+fn is_valid(schemathesis: &Path, server: &Server) -> Result<bool> {
+    let document = server.data.join("openapi.json");
+    let python = schemathesis.with_file_name("python");
+    let mut fetch = shell::command(&python);
+    fetch.args(["-c", "import sys, urllib.request as u; u.urlretrieve(*sys.argv[1:])"]);
+    shell::run(fetch.arg(format!("{}/openapi.json", server.url)).arg(&document))?;
+    let mut validator = shell::command(&python);
+    validator.args(["-m", "openapi_spec_validator"]).arg(&document).stdin(Stdio::null());
+    Ok(validator.status().context("start the validator")?.success())
 }
 
 /// A server of its own, ended with this value.
@@ -94,7 +127,7 @@ impl Drop for Server {
 /// The program, installed once and kept in the cache.
 fn environment() -> Result<PathBuf> {
     let cache = settings::cache_directory()?;
-    let kept = cache.join(format!("schemathesis-{VERSION}"));
+    let kept = cache.join(format!("schemathesis-{VERSION}-{VALIDATOR}"));
     let program = kept.join("bin/schemathesis");
     // Written last: an environment without it is not complete.
     let stamp = kept.join("complete");
@@ -106,7 +139,9 @@ fn environment() -> Result<PathBuf> {
     shell::run(shell::command("/usr/bin/python3").args(["-m", "venv", "--clear"]).arg(&kept))?;
     let mut pip = shell::command(kept.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    shell::run(pip.arg(format!("schemathesis=={VERSION}"))).context("install schemathesis")?;
+    pip.arg(format!("schemathesis=={VERSION}"));
+    pip.arg(format!("openapi-spec-validator=={VALIDATOR}"));
+    shell::run(&mut pip).context("install schemathesis")?;
     fs::write(&stamp, "").context("note what was installed")?;
     Ok(program)
 }

@@ -36,6 +36,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let router = programs(interpreters(files(router)));
     let router = router
         .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
+        .route("/v1/sandboxes/restore", post(sandboxes::create::restore))
         .route(
             "/v1/sandboxes/{id}",
             get(sandboxes::read::read)
@@ -53,7 +54,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
         .route("/skills/list", get(skills::read::list))
-        .route("/skills/{id}", get(skills::read::read))
+        .route("/skills/{id}", get(skills::read::read).delete(skills::remove::remove))
         .route("/skills/{id}/schema", get(skills::read::schema))
         .route("/skills/execute", post(skills::execute::execute))
         .route("/skills/register", post(skills::register::register))

@@ -243,3 +243,45 @@ async fn only_the_operator_registers_skills() {
     assert_eq!(server.get("/skills/greet").await.status, 404);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_registered_skill_is_removed_and_its_receipts_stay() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let made = register(&server, "application/octet-stream", archive()).await.json();
+    let body = json!({"tool": "greet", "args": {"name": "Ada"}});
+    let call = server.post("/v1/calls", &body).await.json();
+    assert_eq!(call["result"]["greeting"], "Hello Ada", "{call}");
+    let receipt = format!("/v1/calls/{}/receipt", call["id"].as_str().unwrap());
+    let before = server.get(&receipt).await.json();
+    let other = server.delete("/skills/greet?version=9.9.9").await;
+    assert_eq!((other.status, other.problem().as_str()), (404, "tool_not_found"));
+    let removed = server.delete("/skills/greet?version=1.2.0").await;
+    assert_eq!(removed.status, 200, "{removed:?}");
+    let expected =
+        json!({"removed": [{"name": "greet", "version": "1.2.0", "digest": made["digest"]}]});
+    assert_eq!(removed.json(), expected);
+    assert_eq!(server.get("/skills/greet").await.status, 404);
+    assert_eq!(server.post("/v1/calls", &body).await.problem(), "tool_not_found");
+    assert_eq!(server.delete("/skills/greet").await.status, 404);
+    assert_eq!(server.get(&receipt).await.json(), before);
+    assert!(before.to_string().contains(made["digest"].as_str().unwrap()), "{before}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn only_the_operator_removes_and_only_what_was_registered() {
+    let server = Server::of(with_greet()).await;
+    for name in ["greet", "echo"] {
+        let answer = server.delete(&format!("/skills/{name}")).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (409, "tool_not_uploaded"));
+    }
+    assert_eq!(server.delete("/skills/greet?x=1").await.problem(), "query_invalid");
+    let admin = server.key("acme", &[ringfence_types::Scope::Admin]).await;
+    let answer = send(server.bare("DELETE", "/skills/greet").bearer_auth(admin)).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (403, "operator_required"));
+    let caller = server.key("default", &[ringfence_types::Scope::Call]).await;
+    let answer = send(server.bare("DELETE", "/skills/greet").bearer_auth(caller)).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (403, "scope_missing"));
+    assert_eq!(server.get("/skills/greet").await.status, 200);
+    server.stop().await;
+}

@@ -61,25 +61,15 @@ struct LimitsBody {
 
 /// Makes a sandbox.
 ///
-/// With a snapshot as `application/octet-stream` its workspace is that of the snapshot, and limits
-/// and times are parameters. With an `Idempotency-Key` the same request makes one sandbox, however
-/// often it is sent while that lives; whoever comes again gets it with `Idempotency-Replayed`.
+/// With an `Idempotency-Key` the same request makes one sandbox, however often it is sent while
+/// that lives; whoever comes again gets it with `Idempotency-Replayed`.
 #[utoipa::path(
-    post, path = "/v1/sandboxes", tag = "sandboxes",
-    params(
-        ("Idempotency-Key" = Option<String>, Header,
-            description = "A quoted string of 1 to 255 printable ASCII characters; quotes may be left out."),
-        ("memory_bytes" = Option<u64>, Query, description = "With a snapshot: as in the body", minimum = 8388608, maximum = 8589934592u64),
-        ("cpu_millis" = Option<u32>, Query, description = "With a snapshot: as in the body", minimum = 10, maximum = 8000),
-        ("processes" = Option<u32>, Query, description = "With a snapshot: as in the body", minimum = 4, maximum = 4096),
-        ("disk_bytes" = Option<u64>, Query, description = "With a snapshot: as in the body", minimum = 65536, maximum = 4294967296u64),
-        ("idle_secs" = Option<u64>, Query, description = "With a snapshot: as in the body", minimum = 1, maximum = 31622400),
-        ("lifetime_secs" = Option<u64>, Query, description = "With a snapshot: as in the body", minimum = 1, maximum = 31622400),
-    ),
-    request_body(content((SandboxBody = "application/json"), (Vec<u8> = "application/octet-stream"))),
+    post, path = "/v1/sandboxes", tag = "sandboxes", request_body = SandboxBody,
+    params(("Idempotency-Key" = Option<String>, Header,
+        description = "A quoted string of 1 to 255 printable ASCII characters; quotes may be left out.")),
     responses(
         (status = 201, description = "The sandbox", body = SandboxView),
-        (status = 409, description = "The snapshot was refused, or a sandbox with this idempotency key is being made"),
+        (status = 409, description = "The sandbox of this idempotency key is being made"),
         (status = 422, description = "The body or the idempotency key does not fit"),
     )
 )]
@@ -89,32 +79,66 @@ pub(crate) async fn create(
     request: Request,
 ) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
+    body::check_type(request.headers(), "application/json")?;
+    let taken = body::take(&shared, request, shared.config.max_body).await?;
+    let asked = of_body(&taken.bytes)?;
+    once(&shared, &caller, key, Digest::of(&taken.bytes), asked).await
+}
+
+/// Makes a sandbox whose workspace is that of a snapshot. Its limits and times are parameters, with
+/// the meaning they have in the body of `POST /v1/sandboxes`; so is the `Idempotency-Key`.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/restore", tag = "sandboxes",
+    params(
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "A quoted string of 1 to 255 printable ASCII characters; quotes may be left out."),
+        ("memory_bytes" = Option<u64>, Query, description = "As in the body", minimum = 8388608, maximum = 8589934592u64),
+        ("cpu_millis" = Option<u32>, Query, description = "As in the body", minimum = 10, maximum = 8000),
+        ("processes" = Option<u32>, Query, description = "As in the body", minimum = 4, maximum = 4096),
+        ("disk_bytes" = Option<u64>, Query, description = "As in the body", minimum = 65536, maximum = 4294967296u64),
+        ("idle_secs" = Option<u64>, Query, description = "As in the body", minimum = 1, maximum = 31622400),
+        ("lifetime_secs" = Option<u64>, Query, description = "As in the body", minimum = 1, maximum = 31622400),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 201, description = "The sandbox", body = SandboxView),
+        (status = 409, description = "The snapshot was refused, or the sandbox of this idempotency key is being made"),
+        (status = 422, description = "A limit or the idempotency key does not fit"),
+    )
+)]
+pub(crate) async fn restore(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let key = idempotency_key(request.headers())?;
     let uri = request.uri().clone();
-    let is_snapshot = body::media_type(request.headers()) == "application/octet-stream";
-    let (_room, most) = if is_snapshot {
-        (shared.packing.acquire().await.ok(), shared.config.max_upload)
-    } else {
-        body::check_type(request.headers(), "application/json")?;
-        (None, shared.config.max_body)
-    };
-    let taken = body::take(&shared, request, most).await?;
-    let asked = if is_snapshot {
-        of_snapshot(&uri, &taken.bytes)?
-    } else {
-        Query::of(&uri).finish()?;
-        of_body(&taken.bytes)?
-    };
+    body::check_type(request.headers(), "application/octet-stream")?;
+    let _room = shared.packing.acquire().await;
+    let taken = body::take(&shared, request, shared.config.max_upload).await?;
+    let asked = of_snapshot(&uri, &taken.bytes)?;
+    let all = [uri.to_string().as_bytes(), b"\n", &taken.bytes].concat();
+    once(&shared, &caller, key, Digest::of(&all), asked).await
+}
+
+/// Makes the sandbox, or shows the one that the same request made before.
+async fn once(
+    shared: &Shared,
+    caller: &auth::Caller,
+    key: Option<String>,
+    fingerprint: Digest,
+    asked: Asked,
+) -> Result<Response, Problem> {
     let who = caller.principal();
-    let Some(key) = key else { return make(&shared, who, asked).await.map(|made| answer(&made)) };
-    let fingerprint = Digest::of(&[uri.to_string().as_bytes(), b"\n", &taken.bytes].concat());
+    let Some(key) = key else { return make(shared, who, asked).await.map(|made| answer(&made)) };
     let lives = |id: &SessionId| shared.engine.sandbox().session_by_id(id).is_some();
     match shared.tables.once.turn((who.key, key), fingerprint, lives)? {
         Turn::First(claim) => {
-            let made = make(&shared, who, asked).await?;
+            let made = make(shared, who, asked).await?;
             claim.fulfil(made.id());
             Ok(answer(&made))
         }
-        Turn::Again(id) => find(&shared, who, &id).map(|session| replayed(&session)),
+        Turn::Again(id) => find(shared, who, &id).map(|session| replayed(&session)),
     }
 }
 
@@ -224,7 +248,7 @@ const LONGEST: u64 = 366 * 86_400;
 
 /// A span of whole seconds that a timer can be set to.
 pub(super) fn span(fields: &mut Fields<'_>, name: &str) -> Option<Duration> {
-    let secs: u64 = fields.optional(name)?;
+    let secs = fields.whole(name)?;
     if !(1..=LONGEST).contains(&secs) {
         fields.fault(name, format!("must be from 1 to {LONGEST}"));
     }
@@ -288,7 +312,7 @@ fn limits(fields: &mut Fields<'_>) -> Limits {
 
 fn single(fields: &mut Fields<'_>) -> Limits {
     let mut number = |name: &str, usual: u64, (least, most): (u64, u64)| {
-        let number = fields.optional::<u64>(name).unwrap_or(usual);
+        let number = fields.whole(name).unwrap_or(usual);
         if !(least..=most).contains(&number) {
             fields.fault(name, format!("must be from {least} to {most}"));
         }

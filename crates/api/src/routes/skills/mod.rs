@@ -7,6 +7,7 @@
 pub(crate) mod execute;
 pub(crate) mod read;
 pub(crate) mod register;
+pub(crate) mod remove;
 
 use ringfence_registry::{Entry, Runs};
 use ringfence_types::{Digest, Json, Timestamp};

@@ -22,7 +22,9 @@ struct Event {
 }
 
 fn events(text: &str) -> Vec<Event> {
-    let blocks = text.split("\n\n").filter(|block| block.contains("data: "));
+    // What comes after the last empty line is not complete.
+    let whole = text.rfind("\n\n").map_or("", |end| &text[..end]);
+    let blocks = whole.split("\n\n").filter(|block| block.contains("data: "));
     blocks
         .map(|block| {
             let field = |name: &str| {
@@ -145,16 +147,18 @@ async fn a_sandbox_can_be_paused_packed_and_copied() {
     put(&server, &place, "kept", "second").await;
     assert_eq!(server.get(&format!("{fork}/files?path=kept")).await.bytes, b"first");
 
-    let request =
-        server.request("POST", "/v1/sandboxes").header("content-type", "application/octet-stream");
+    let request = server
+        .request("POST", "/v1/sandboxes/restore")
+        .header("content-type", "application/octet-stream");
     let restored = send(request.body(snapshot.bytes.clone())).await;
     assert_eq!(restored.status, 201, "{restored:?}");
     let restored = restored.header("location").unwrap().to_owned();
     assert_eq!(sh(&server, &restored, "cat kept").await.json()["stdout"], "first");
     let mut broken = snapshot.bytes;
     *broken.last_mut().unwrap() ^= 1;
-    let request =
-        server.request("POST", "/v1/sandboxes").header("content-type", "application/octet-stream");
+    let request = server
+        .request("POST", "/v1/sandboxes/restore")
+        .header("content-type", "application/octet-stream");
     let refused = send(request.body(broken)).await;
     assert_eq!((refused.status, refused.problem().as_str()), (409, "sandbox_refused"));
     server.stop().await;

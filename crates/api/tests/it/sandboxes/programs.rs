@@ -40,7 +40,7 @@ async fn a_program_can_be_followed_while_it_runs_and_from_any_event() {
     let server = Server::of(Plan::sandboxed()).await;
     let place = create(&server, &json!({})).await;
     let script = "echo first; echo bad >&2; read line; echo \"got $line\"; exit 4";
-    let body = json!({"argv": ["sh", "-c", script], "stdin_open": true});
+    let body = json!({"argv": ["sh", "-c", script], "stdin": {"open": true}});
     let at = start(&server, &place, body).await;
 
     let mut stream = Stream::of(server.request("GET", &format!("{at}/events"))).await;
@@ -113,13 +113,13 @@ async fn bytes_that_are_no_text_are_told_exactly_and_gaps_are_told() {
 async fn a_program_is_fed_until_its_input_ends() {
     let server = Server::of(Plan::sandboxed()).await;
     let place = create(&server, &json!({})).await;
-    let at = start(&server, &place, json!({"argv": ["cat"], "stdin_open": true})).await;
+    let at = start(&server, &place, json!({"argv": ["cat"], "stdin": {"open": true}})).await;
     assert_eq!(stdin(&server, &at, "", b"one ").await.status, 204);
     assert_eq!(stdin(&server, &at, "?end=true", b"two").await.status, 204);
     assert_eq!(ended(&server, &at).await["stdout"], "one two");
     refused(&stdin(&server, &at, "", b"more").await, 409, "sandbox_refused");
 
-    let coded = json!({"argv": ["od", "-An", "-tx1"], "stdin_base64": "AP8="});
+    let coded = json!({"argv": ["od", "-An", "-tx1"], "stdin": {"base64": "AP8="}});
     let ran = server.post(&format!("{place}/exec"), &coded).await.json();
     assert_eq!(ran["stdout"], " 00 ff\n");
 
@@ -141,7 +141,7 @@ async fn a_program_that_does_not_read_blocks_its_writer_for_a_bounded_time() {
     };
     let server = Server::of(Plan { config, ..Plan::sandboxed() }).await;
     let place = create(&server, &json!({})).await;
-    let body = json!({"argv": ["sleep", "600"], "stdin_open": true});
+    let body = json!({"argv": ["sleep", "600"], "stdin": {"open": true}});
     let at = start(&server, &place, body).await;
     refused(&stdin(&server, &at, "", &[0; 1 << 20]).await, 409, "input_blocked");
     server.stop().await;
@@ -221,8 +221,8 @@ async fn every_fault_of_a_program_is_named_at_once() {
     let server = Server::of(Plan::sandboxed()).await;
     let place = create(&server, &json!({})).await;
     let body = json!({
-        "argv": ["", "a\0b"], "env": {"A=B": "x"}, "cwd": "here", "stdin": "a", "stdin_open": true,
-        "stdin_base64": "!", "terminal": {"rows": 0}, "timeout_secs": 0, "wait": 301, "shell": true,
+        "argv": ["", "a\0b"], "env": {"A=B": "x"}, "cwd": "here", "stdin": {"base64": "!"},
+        "terminal": {"rows": 0}, "timeout_secs": 0, "wait": 301, "shell": true,
     });
     let answer = server.post(&format!("{place}/exec"), &body).await;
     refused(&answer, 422, "body_invalid");

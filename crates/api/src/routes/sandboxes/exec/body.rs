@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ringfence_sandbox::session::{ExecRequest, Input, Size};
 use ringfence_types::Json;
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::KEPT;
@@ -25,17 +26,14 @@ pub(crate) struct ExecBody {
     /// Where it starts; `/workspace` without.
     #[schema(pattern = "^/[^\\x00]{0,4094}$", example = "/workspace")]
     cwd: Option<String>,
-    /// What it can read, as text. At most one of the three ways to say it.
-    stdin: Option<String>,
-    /// What it can read, as bytes in base64.
-    #[schema(content_encoding = "base64")]
-    stdin_base64: Option<String>,
-    /// It can read what is sent to its place later.
-    stdin_open: Option<bool>,
+    /// What it can read: text, bytes as `{"base64": "…"}`, or `{"open": true}` for what is sent to
+    /// its place later.
+    #[schema(value_type = Option<Object>)]
+    stdin: Option<Given>,
     /// Gives it a terminal of this size.
     terminal: Option<SizeBody>,
     /// After how many seconds it is killed; 60 without.
-    #[schema(exclusive_minimum = 0.0, maximum = 86400.0)]
+    #[schema(minimum = 0.001, maximum = 86400.0)]
     timeout_secs: Option<f64>,
     /// How many seconds to wait for its end; 300 without, 0 answers at once.
     #[schema(minimum = 0.0, maximum = 300.0)]
@@ -78,7 +76,7 @@ pub(super) fn read(shared: &Shared, body: &Json) -> Result<Asked, Problem> {
     let stdin = stdin(&mut fields);
     let terminal = fields.inner("terminal", size).flatten();
     let usual = LONGEST.min(60.0);
-    let timeout = seconds(&mut fields, "timeout_secs", usual, (f64::MIN_POSITIVE, LONGEST));
+    let timeout = seconds(&mut fields, "timeout_secs", usual, (0.001, LONGEST));
     let most = shared.config.max_wait.as_secs_f64();
     let wait = seconds(&mut fields, "wait", most, (0.0, most));
     fields.finish(argv).map(|argv| {
@@ -87,7 +85,7 @@ pub(super) fn read(shared: &Shared, body: &Json) -> Result<Asked, Problem> {
             env,
             cwd: cwd.unwrap_or_else(|| usual.cwd.clone()),
             output: Some(KEPT),
-            timeout: Some(timeout.max(Duration::from_micros(1))),
+            timeout: Some(timeout),
             ..usual
         };
         let is_open = stdin == Input::Open || terminal.is_some();
@@ -104,37 +102,52 @@ pub(in crate::routes::sandboxes) fn directory(fields: &mut Fields<'_>) -> Option
     Some(path)
 }
 
-/// One of three ways, or none.
+/// What a program can read, in one of three ways.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Given {
+    Text(String),
+    Coded(Coded),
+    Later(Later),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Coded {
+    base64: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Later {
+    open: bool,
+}
+
 fn stdin(fields: &mut Fields<'_>) -> Input {
-    let text: Option<String> = fields.optional("stdin");
-    let coded: Option<String> = fields.optional("stdin_base64");
-    let open = fields.optional::<bool>("stdin_open").unwrap_or(false);
-    let ways = usize::from(text.is_some()) + usize::from(coded.is_some()) + usize::from(open);
-    if ways > 1 {
-        fields.fault("stdin", "only one of `stdin`, `stdin_base64` and `stdin_open` can be given");
-    }
-    let bytes = coded.map(|coded| base64::decode(&coded));
-    match (text, bytes) {
-        (Some(text), _) => Input::Bytes(text.into_bytes()),
-        (None, Some(Some(bytes))) => Input::Bytes(bytes),
-        (None, Some(None)) => {
-            fields.fault("stdin_base64", "is not base64");
-            Input::Empty
-        }
-        (None, None) if open => Input::Open,
-        (None, None) => Input::Empty,
-    }
+    let input = match fields.optional::<Given>("stdin") {
+        None => Some(Input::Empty),
+        Some(Given::Text(text)) => Some(Input::Bytes(text.into_bytes())),
+        Some(Given::Coded(coded)) => base64::decode(&coded.base64).map(Input::Bytes),
+        Some(Given::Later(later)) => later.open.then_some(Input::Open),
+    };
+    input.unwrap_or_else(|| {
+        fields.fault("stdin", "must be text, `{\"base64\": \"…\"}` or `{\"open\": true}`");
+        Input::Empty
+    })
 }
 
 /// The size of a terminal. `None` means that a fault was noted.
 pub(super) fn size(fields: &mut Fields<'_>) -> Option<Size> {
     let mut side = |name: &str| {
-        let side: u16 = fields.required(name)?;
+        if !fields.has(name) {
+            fields.fault(name, "is required");
+        }
+        let side = fields.whole(name)?;
         if !(1..=1_000).contains(&side) {
             fields.fault(name, "must be from 1 to 1000");
             return None;
         }
-        Some(side)
+        u16::try_from(side).ok()
     };
     let (rows, columns) = (side("rows"), side("columns"));
     Some(Size { rows: rows?, columns: columns? })
@@ -149,8 +162,7 @@ pub(in crate::routes::sandboxes) fn seconds(
 ) -> Duration {
     let secs = fields.optional::<f64>(name).unwrap_or(usual);
     if !(least..=most).contains(&secs) {
-        let from = if least > 0.0 { "above 0" } else { "at least 0" };
-        fields.fault(name, format!("must be {from} and at most {most}"));
+        fields.fault(name, format!("must be from {least} to {most}"));
         return Duration::ZERO;
     }
     Duration::from_secs_f64(secs)

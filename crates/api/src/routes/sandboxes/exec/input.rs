@@ -33,7 +33,7 @@ use crate::{
 
 /// Sends bytes to a program's standard input, or types them into its terminal.
 ///
-/// It must have been started with `stdin_open` or a terminal. What one request sends arrives in
+/// It must have been started with `"stdin": {"open": true}` or a terminal. What one request sends arrives in
 /// one piece. A program that does not read in time is answered with 409; part of the bytes may
 /// have reached it.
 #[utoipa::path(
@@ -63,7 +63,8 @@ pub(crate) async fn stdin(
     body::check_type(request.headers(), "application/octet-stream")?;
     let taken = body::take(&shared, request, shared.config.max_body).await?;
     if !program.is_open {
-        let detail = "the program was started without `stdin_open` and without a terminal";
+        let detail =
+            "the program was started without `\"stdin\": {\"open\": true}` and without a terminal";
         return Err(Problem::new(&kinds::SANDBOX_REFUSED, detail).with("reason", "no_stdin"));
     }
     let writing = program.process.write(&taken.bytes);
@@ -99,7 +100,7 @@ fn described() -> utoipa::openapi::schema::Schema {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Signal {
-    Number(i32),
+    Number(f64),
     Name(String),
 }
 
@@ -123,7 +124,7 @@ const SIGNALS: [(&str, i32); 13] = [
 impl Signal {
     fn number(&self) -> Option<i32> {
         match self {
-            Self::Number(number) => Some(*number).filter(|number| (1..=64).contains(number)),
+            Self::Number(number) => (1..=64).find(|known| f64::from(*known) == *number),
             Self::Name(name) => {
                 SIGNALS.iter().find(|(known, _)| known == name).map(|(_, number)| *number)
             }

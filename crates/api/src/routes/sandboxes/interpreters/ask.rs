@@ -106,7 +106,7 @@ pub(crate) async fn complete(
     let body = body::json(&shared, request).await?;
     let mut fields = Fields::of(&body)?;
     let code: Option<String> = fields.required("code");
-    let cursor: Option<u64> = fields.optional("cursor");
+    let cursor = fields.whole("cursor");
     let code = fields.finish(code)?;
     let cursor = cursor.unwrap_or_else(|| code.chars().count() as u64);
     let found = interpreter.complete(&code, cursor).await.map_err(|error| why(&error))?;

@@ -1,6 +1,6 @@
 //! Executing code in an interpreter, and stopping it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
@@ -46,7 +46,7 @@ pub(crate) struct ExecuteBody {
     code: String,
     /// After how many seconds it is interrupted and, if that does not help, killed with its
     /// interpreter; 60 without.
-    #[schema(exclusive_minimum = 0.0, maximum = 300.0)]
+    #[schema(minimum = 0.001, maximum = 300.0)]
     timeout_secs: Option<f64>,
 }
 
@@ -97,9 +97,9 @@ fn read(shared: &Shared, body: &Json) -> Result<ExecuteRequest, Problem> {
     let mut fields = Fields::of(body)?;
     let code: Option<String> = fields.required("code");
     let most = shared.config.max_wait.as_secs_f64();
-    let timeout = seconds(&mut fields, "timeout_secs", most.min(60.0), (f64::MIN_POSITIVE, most));
+    let timeout = seconds(&mut fields, "timeout_secs", most.min(60.0), (0.001, most));
     fields.finish(code).map(|code| ExecuteRequest {
-        timeout: Some(timeout.max(Duration::from_micros(1))),
+        timeout: Some(timeout),
         output: Some(KEPT),
         ..ExecuteRequest::new(code)
     })

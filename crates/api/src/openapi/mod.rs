@@ -1,12 +1,15 @@
 //! The OpenAPI document. Paths are described at their handlers; what all of them share is added
 //! here, so that no handler forgets it.
 
+mod bounds;
+
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use crate::{
+    docs,
     problem::{Fault, ProblemView},
     routes::{calls, canvas, events, health, keys, sandboxes, skills, tools},
 };
@@ -15,7 +18,7 @@ use crate::{
 #[openapi(
     info(
         title = "Ringfence",
-        description = "Runs what agents ask for inside real sandboxes, behind policy, and proves what happened.",
+        description = "Runs what agents ask for inside real sandboxes, behind policy, and proves what happened. Every refusal is a problem of RFC 9457 with a stable code, with one exception: what cannot be read as a request at all (a broken request line, a header that is too large or has too many fields) is answered with 400 or 431 without a body, and the connection is closed.",
     ),
     tags(
         (name = "calls", description = "Running tools and seeing what came of it"),
@@ -33,7 +36,7 @@ use crate::{
         tools::list, tools::read, events::events,
         canvas::append, canvas::read,
         keys::create, keys::list, keys::revoke,
-        sandboxes::create::create, sandboxes::read::list, sandboxes::read::read,
+        sandboxes::create::create, sandboxes::create::restore, sandboxes::read::list, sandboxes::read::read,
         sandboxes::change::times, sandboxes::read::stop, sandboxes::read::metrics,
         sandboxes::exec::start, sandboxes::exec::list, sandboxes::exec::read,
         sandboxes::exec::end, sandboxes::exec::events::events, sandboxes::exec::output::output,
@@ -51,8 +54,9 @@ use crate::{
         sandboxes::change::pause, sandboxes::change::resume, sandboxes::change::snapshot,
         sandboxes::change::fork,
         skills::read::list, skills::read::read, skills::read::schema, skills::execute::execute,
-        skills::register::register,
+        skills::register::register, skills::remove::remove,
         health::root, health::health, health::live, health::ready, health::metrics,
+        docs::document, docs::page,
     ),
     components(schemas(ProblemView<'static>, Fault)),
 )]
@@ -81,7 +85,7 @@ pub(crate) fn document() -> &'static Value {
 }
 
 /// Paths that need no key.
-const OPEN: [&str; 4] = ["/", "/health", "/livez", "/readyz"];
+const OPEN: [&str; 6] = ["/", "/health", "/livez", "/readyz", "/docs", "/openapi.json"];
 
 fn complete(document: &mut Value) {
     document["info"]["version"] = json!(env!("CARGO_PKG_VERSION"));
@@ -93,10 +97,18 @@ fn complete(document: &mut Value) {
     let Some(paths) = document["paths"].as_object_mut() else { return };
     for (path, item) in paths {
         let Some(item) = item.as_object_mut() else { continue };
-        for operation in item.values_mut() {
+        for (method, operation) in item {
+            operation["operationId"] = json!(name(method, path));
             share(path, operation);
         }
     }
+    bounds::write(document);
+}
+
+/// A name for programs that write clients: `get_v1_calls_id`.
+fn name(method: &str, path: &str) -> String {
+    let words = path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty());
+    words.fold(method.to_owned(), |name, word| name + "_" + word)
 }
 
 /// Adds to an operation what every one of its kind can answer.
@@ -117,7 +129,7 @@ fn share(path: &str, operation: &mut Value) {
         (has_body, "415", "The body is of the wrong type"),
         (has_body, "422", "Something in the request does not fit"),
         (!is_open, "429", "The key makes too many requests"),
-        (true, "431", "The header is too large"),
+        (true, "431", "The header is too large; there is no body"),
         (true, "500", "We failed"),
         (true, "503", "Too much is waiting, the server is stopping or the store does not answer"),
         (!is_open, "504", "The answer took too long"),

@@ -1,0 +1,175 @@
+//! What the types of handlers cannot say about themselves: how names are written, how long texts
+//! are, that fields nobody knows are refused, which bodies are bytes.
+//!
+//! A request that fits this document is not refused for its shape. What no schema can say (that
+//! arguments fit their tool, that an instant is in the future) is left to the answer.
+
+use serde_json::{Value, json};
+
+/// Completes schemas and parameters.
+pub(super) fn write(document: &mut Value) {
+    let schemas = &mut document["components"]["schemas"];
+    for (schema, field, bound) in FIELDS {
+        add(&mut schemas[schema]["properties"][field], bound);
+    }
+    for schema in CLOSED {
+        schemas[schema]["additionalProperties"] = json!(false);
+    }
+    let coded = json!({
+        "type": "object", "properties": {"base64": {"type": "string", "pattern": BASE64}},
+        "required": ["base64"], "additionalProperties": false,
+    });
+    let open = json!({
+        "type": "object", "properties": {"open": {"const": true}},
+        "required": ["open"], "additionalProperties": false,
+    });
+    let text = json!({"type": "string"});
+    let files = &mut schemas["SkillUpload"]["properties"]["files"];
+    files["additionalProperties"] = json!({"oneOf": [text, coded]});
+    let stdin = &mut schemas["ExecRequest"]["properties"]["stdin"];
+    let described = stdin["description"].take();
+    *stdin = json!({"oneOf": [text, coded, open, {"type": "null"}], "description": described});
+    for schema in ["CanvasEvent", "Kept"] {
+        // Anything at all.
+        schemas[schema]["properties"]["content"] = json!({"description": "Anything."});
+    }
+    schemas["ExecRequest"]["properties"]["argv"]["prefixItems"] = json!([{
+        "type": "string", "pattern": "^[^\\x00]+$",
+    }]);
+    let Some(paths) = document["paths"].as_object_mut() else { return };
+    for (path, item) in paths {
+        for operation in item.as_object_mut().into_iter().flat_map(|item| item.values_mut()) {
+            parameters(path, operation);
+            bytes(operation);
+        }
+    }
+}
+
+/// Adds the members of an object, written as text.
+fn add(to: &mut Value, bound: &str) {
+    let bound: Value = serde_json::from_str(bound).expect("our own bounds are JSON");
+    let (Some(to), Value::Object(bound)) = (to.as_object_mut(), bound) else { return };
+    to.extend(bound);
+}
+
+const TOOL: &str = r#"{"pattern": "^[A-Za-z0-9_.-]{1,128}$"}"#;
+const ID: &str = r#"{"pattern": "^[!-~]([ -~]{0,126}[!-~])?$"}"#;
+const TENANT: &str = r#"{"pattern": "^[A-Za-z0-9._-]{1,64}$"}"#;
+const ENVIRONMENT: &str = r#"{"propertyNames": {"pattern": "^[^=\\x00]+$"},
+    "additionalProperties": {"type": "string", "pattern": "^[^\\x00]*$"}}"#;
+/// Relative, or beneath `/workspace`; no component is empty, `.` or `..`.
+const PATH: &str = r#"{"pattern": "^(/workspace/)?([^/.\\x00][^/\\x00]*|\\.[^/.\\x00][^/\\x00]*)(/([^/.\\x00][^/\\x00]*|\\.[^/.\\x00][^/\\x00]*))*$"}"#;
+const UUID: &str = r#"{"format": "uuid"}"#;
+const KEY: &str = r#"{"pattern": "^(\"[!#-\\[\\]-~]{1,255}\"|[!#-\\[\\]-~]{1,255})$", "example": "\"8e03978e\""}"#;
+/// How base64 is written.
+const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
+
+/// Fields of bodies, by schema.
+const FIELDS: [(&str, &str, &str); 22] = [
+    ("CallRequest", "tool", TOOL),
+    ("CallRequest", "version", r#"{"maxLength": 64}"#),
+    ("CallRequest", "wait", r#"{"maximum": 300}"#),
+    ("CallRequest", "session_id", ID),
+    ("CallRequest", "persona_id", ID),
+    ("CanvasEvent", "session_id", ID),
+    ("CanvasEvent", "persona_id", ID),
+    ("CanvasEvent", "pane", r#"{"maxLength": 128}"#),
+    ("KeyRequest", "label", r#"{"minLength": 1, "maxLength": 200}"#),
+    (
+        "KeyRequest",
+        "scopes",
+        r#"{"minItems": 1, "items": {"enum": ["call", "read", "approve", "admin"]}}"#,
+    ),
+    ("KeyRequest", "tenant", TENANT),
+    ("KeyRequest", "persona_id", ID),
+    ("SandboxRequest", "env", ENVIRONMENT),
+    (
+        "SandboxRequest",
+        "metadata",
+        r#"{"maxProperties": 16, "propertyNames": {"pattern": "^[A-Za-z0-9_.-]{1,64}$"},
+            "additionalProperties": {"type": "string", "maxLength": 200}}"#,
+    ),
+    ("ExecRequest", "env", ENVIRONMENT),
+    ("ExecRequest", "argv", r#"{"items": {"type": "string", "pattern": "^[^\\x00]*$"}}"#),
+    ("InterpreterRequest", "env", ENVIRONMENT),
+    ("RenameRequest", "from", PATH),
+    ("RenameRequest", "to", PATH),
+    ("CompleteRequest", "cursor", r#"{"maximum": 9007199254740991}"#),
+    ("ExecuteRequest", "code", r#"{"maxLength": 1000000}"#),
+    ("CompleteRequest", "code", r#"{"maxLength": 1000000}"#),
+];
+
+/// Bodies in which a field nobody knows is a fault.
+const CLOSED: [&str; 13] = [
+    "CallRequest",
+    "CanvasEvent",
+    "CompleteRequest",
+    "ExecRequest",
+    "ExecuteRequest",
+    "InterpreterRequest",
+    "KeyRequest",
+    "RenameRequest",
+    "SandboxLimits",
+    "SandboxRequest",
+    "SandboxTimes",
+    "SignalRequest",
+    "TerminalSize",
+];
+
+fn parameters(path: &str, operation: &mut Value) {
+    let all = operation.get_mut("parameters").and_then(Value::as_array_mut);
+    for parameter in all.into_iter().flatten() {
+        let (name, place) = (parameter["name"].clone(), parameter["in"].clone());
+        let schema = &mut parameter["schema"];
+        // A parameter that is left out is not there; none can be null.
+        if let Some(kind) = schema["type"].as_array().and_then(|kinds| kinds.first()).cloned() {
+            schema["type"] = kind;
+        }
+        let bound = match (name.as_str().unwrap_or(""), place.as_str().unwrap_or("")) {
+            ("Idempotency-Key", _) => KEY,
+            ("path", "query") => PATH,
+            ("tool", "query") => TOOL,
+            ("name", "path") => TOOL,
+            ("session_id", _) => ID,
+            ("tenant", "query") => TENANT,
+            ("cursor", "query") => UUID,
+            ("state", "query") => STATES,
+            ("limit", "query") if path == "/v1/calls" => r#"{"minimum": 1, "maximum": 200}"#,
+            ("wait", "query") => r#"{"maximum": 300}"#,
+            ("stream", "path") => r#"{"enum": ["stdout", "stderr"]}"#,
+            ("id", "path") if path.starts_with("/v1/calls") || path.starts_with("/v1/keys") => UUID,
+            _ => "{}",
+        };
+        add(schema, bound);
+    }
+}
+
+const STATES: &str = r#"{"enum": ["accepted", "held", "dispatched", "running", "cancelling",
+    "finished", "denied", "cancelled", "outcome_unknown"]}"#;
+
+/// Bodies that are neither JSON nor text are bytes, not lists of numbers.
+fn bytes(operation: &mut Value) {
+    let request = operation.get_mut("requestBody").and_then(|body| body.get_mut("content"));
+    write_bytes(request);
+    for response in operation
+        .get_mut("responses")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flat_map(|all| all.values_mut())
+    {
+        write_bytes(response.get_mut("content"));
+    }
+}
+
+fn write_bytes(content: Option<&mut Value>) {
+    for (kind, body) in content.and_then(Value::as_object_mut).into_iter().flatten() {
+        let is_text = kind.contains("json") || kind.starts_with("text/");
+        if kind == "multipart/form-data" {
+            let part = json!({"type": "string", "format": "binary"});
+            body["schema"] =
+                json!({"type": "object", "minProperties": 1, "additionalProperties": part});
+        } else if !is_text {
+            body["schema"] = json!({"type": "string", "format": "binary"});
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Taking back a skill that somebody registered.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use http::Uri;
+use ringfence_registry::RemoveError;
+use ringfence_types::ToolRef;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    auth::{self, May},
+    kinds,
+    path::Named,
+    problem::Problem,
+    query::Query,
+    reply,
+    routes::keys::check_operator,
+    shared::Shared,
+};
+
+/// What was removed: `name`, `version` and `digest` of each.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SkillRemoval)]
+pub(crate) struct RemovedView {
+    #[schema(value_type = Vec<Object>)]
+    removed: Vec<ToolRef>,
+}
+
+/// Removes a registered skill: one version, or without one all of them.
+///
+/// Calls that ran it keep its name, version and digest, and so do their receipts. Calls that were
+/// accepted before go on; new ones are answered with 404. Skills in folders and tools of the server
+/// itself are not removed here.
+#[utoipa::path(
+    delete, path = "/skills/{id}", tag = "skills",
+    params(
+        ("id" = String, Path, description = "The skill's name"),
+        ("version" = Option<String>, Query, description = "Only this version"),
+    ),
+    responses(
+        (status = 200, description = "It cannot be called any more", body = RemovedView),
+        (status = 409, description = "It was not registered but belongs to a folder or the server"),
+    )
+)]
+pub(crate) async fn remove(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Admin>,
+    Named(name): Named<String>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    check_operator(&caller)?;
+    let mut query = Query::of(&uri);
+    let version = query.optional::<String>("version");
+    query.finish()?;
+    let removed = shared.engine.registry().remove(&name, version.as_deref()).await;
+    Ok(reply::ok(&RemovedView { removed: removed.map_err(|error| why(&error))? }))
+}
+
+fn why(error: &RemoveError) -> Problem {
+    match error {
+        RemoveError::Unknown => Problem::new(&kinds::TOOL_NOT_FOUND, error.to_string()),
+        RemoveError::NotUploaded { .. } => {
+            Problem::new(&kinds::TOOL_NOT_UPLOADED, error.to_string())
+        }
+        RemoveError::Forget(_) => {
+            tracing::error!(error = error as &dyn std::error::Error, "a skill cannot be removed");
+            Problem::new(&kinds::STORE_UNAVAILABLE, "the skill could not be removed")
+        }
+    }
+}
