@@ -1,5 +1,9 @@
 //! The accept loop: a bounded number of connections, each with bounds of its own, and an orderly
 //! end.
+//!
+//! What cannot be read as a request has no path, no key and no trace, and never reaches a handler:
+//! hyper answers it with 400 or 431 and no body, and closes. A client that takes too long for a
+//! header is cut off without an answer.
 
 use std::{
     io,

@@ -239,3 +239,74 @@ async fn a_wait_is_bounded() {
     assert_eq!((answer.status, answer.pointers()), (422, vec!["/wait".to_owned()]));
     server.stop().await;
 }
+
+/// Nothing of it is a request, so nothing of ours answers: a bare status and the end.
+#[tokio::test]
+async fn what_is_no_request_is_answered_without_a_body_and_closed() {
+    let server = Server::start().await;
+    let long = format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "a".repeat(70 << 10));
+    let fields = "x: y\r\n".repeat(101);
+    let fields = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n");
+    let cases: [(&str, &[u8], &[&str]); 10] = [
+        ("no words", b"\x16\x03\x01\x02\x00\x01", &["400"]),
+        ("one word", b"HELLO\r\n\r\n", &["400"]),
+        ("no version", b"GET /\r\n\r\n", &["400"]),
+        ("a version of the future", b"GET / HTTP/3.0\r\nhost: localhost\r\n\r\n", &["400"]),
+        ("a path with spaces", b"GET / / HTTP/1.1\r\nhost: localhost\r\n\r\n", &["400"]),
+        ("NUL in a field", b"GET / HTTP/1.1\r\nhost: local\0host\r\n\r\n", &["400"]),
+        ("a field without a name", b"GET / HTTP/1.1\r\n: x\r\n\r\n", &["400"]),
+        (
+            "two lengths",
+            b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+            &["400"],
+        ),
+        ("a long line", long.as_bytes(), &["414", "431"]),
+        ("many fields", fields.as_bytes(), &["431"]),
+    ];
+    for (what, bytes, statuses) in cases {
+        let answer = server.raw(bytes).await;
+        let text = String::from_utf8_lossy(&answer);
+        assert!(statuses.contains(&&status(&answer)[..3]), "{what}: {text}");
+        let head = text.to_ascii_lowercase();
+        assert!(head.contains("\r\nconnection: close\r\n"), "{what}: {text}");
+        assert!(head.contains("\r\ncontent-length: 0\r\n") && head.ends_with("\r\n\r\n"), "{what}");
+    }
+    // To whoever begins with HTTP/2 there is nothing to say in its language.
+    assert_eq!(server.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await, b"");
+    server.echo("and the server goes on").await;
+    server.stop().await;
+}
+
+/// A client that always has one more byte is not slower than one that has none.
+#[tokio::test]
+async fn headers_and_bodies_that_drip_are_cut_off() {
+    let bound = Duration::from_millis(300);
+    let config = ApiConfig { header_timeout: bound, request_timeout: bound, ..Default::default() };
+    let server = Server::of(Plan::with(config)).await;
+    let head = format!(
+        "POST /v1/calls HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n",
+        server.admin
+    );
+    for (beginning, drop, expected) in [
+        ("GET / HTTP/1.1\r\n", "x-a: b\r\n", ["none", "408 Request Timeout"]),
+        (&head, " ", ["408 Request Timeout"; 2]),
+    ] {
+        let (mut reader, mut writer) =
+            TcpStream::connect(server.address).await.unwrap().into_split();
+        writer.write_all(beginning.as_bytes()).await.unwrap();
+        let dripping = tokio::spawn(async move {
+            let mut pace = tokio::time::interval(Duration::from_millis(20));
+            loop {
+                pace.tick().await;
+                if writer.write_all(drop.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let mut answer = Vec::new();
+        let _ = within("the end", reader.read_to_end(&mut answer)).await;
+        assert!(expected.contains(&status(&answer)), "{}", String::from_utf8_lossy(&answer));
+        dripping.abort();
+    }
+    server.stop().await;
+}

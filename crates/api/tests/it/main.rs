@@ -12,6 +12,7 @@ mod keys;
 mod limits;
 mod malformed;
 mod numbers;
+mod oracle;
 mod random;
 mod sandboxes;
 mod skills;
