@@ -7,6 +7,7 @@ mod auth;
 mod calls;
 mod canvas;
 mod documents;
+mod guide;
 mod idempotency;
 mod keys;
 mod limits;

@@ -1,0 +1,143 @@
+//! What the guide to skills says, tried sentence by sentence.
+
+use serde_json::{Value, json};
+
+use crate::support::{Plan, Server};
+
+const GUIDE: &str = include_str!("../../../../docs/skills.md");
+const ANY: &str = r#"{"input": {"type": "object"}, "output": {}}"#;
+
+/// The fenced block after the line that names a file.
+fn block(file: &str) -> &'static str {
+    let (_, rest) = GUIDE.split_once(&format!("`skills/word_count/{file}`\n\n```")).unwrap();
+    let (_, rest) = rest.split_once('\n').unwrap();
+    rest.split_once("\n```").unwrap().0
+}
+
+type Folder = (&'static str, Vec<(&'static str, &'static str)>);
+
+/// A folder with these flags or other lines, and this handler.
+fn folder(name: &'static str, lines: &str, handler: &'static str) -> Folder {
+    let yaml = format!(
+        "name: {name}\nversion: 1.0.0\ndescription: A test.\nhandler: handler.run\n{lines}\n"
+    );
+    // A plan lives as long as its test.
+    let yaml: &'static str = Box::leak(yaml.into_boxed_str());
+    (name, vec![("skill.yaml", yaml), ("schema.json", ANY), ("handler.py", handler)])
+}
+
+async fn call(server: &Server, tool: &str, args: Value) -> Value {
+    server.post("/v1/calls", &json!({"tool": tool, "args": args})).await.json()
+}
+
+#[tokio::test]
+async fn the_complete_example_answers_as_it_says() {
+    let files = ["skill.yaml", "schema.json", "handler.py"];
+    let files = files.into_iter().map(|file| (file, block(file))).collect();
+    let server =
+        Server::of(Plan { skills: vec![("word_count", files)], ..Plan::sandboxed() }).await;
+    let input = json!({"text": "the cat and the hat", "top": 1});
+    let output = json!({"total": 5, "most_frequent": [{"word": "the", "count": 2}]});
+    assert!(GUIDE.contains(&format!("input: {}", r#"{"text": "the cat and the hat", "top": 1}"#)));
+    assert_eq!(call(&server, "word_count", input).await["result"], output);
+    let misspelt = call(&server, "word_count", json!({"text": "x", "tap": 1})).await;
+    assert_eq!(misspelt["code"], "args_invalid");
+    let shown = server.get("/v1/tools/word_count").await.json();
+    assert_eq!(shown["limits"]["wall_ms"], 5_000, "{}", shown["limits"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn flags_decide_as_the_table_says() {
+    let run = "def run():\n    return 1\n";
+    let skills = vec![
+        folder("f_none", "safety_flags: [none]", run),
+        folder("f_empty", "", run),
+        folder("f_pii_risk", "safety_flags: [pii_risk]", run),
+        folder("f_file_system", "safety_flags: [file_system]", run),
+        folder("f_side_effect", "safety_flags: [side_effect]", run),
+        folder("f_external_call", "safety_flags: [external_call]", run),
+        folder("f_network_access", "safety_flags: [network_access]", run),
+        folder("f_several", "safety_flags: [none, side_effect]", run),
+        folder("f_approval", "safety_flags: [none]\nrequires_approval: true", run),
+        folder("f_other", "safety_flags: [harmless]", run),
+    ];
+    let server = Server::of(Plan { skills, ..Plan::sandboxed() }).await;
+    for (tool, state) in [
+        ("f_none", "finished"),
+        ("f_empty", "finished"),
+        ("f_pii_risk", "finished"),
+        ("f_file_system", "finished"),
+        ("f_side_effect", "held"),
+        ("f_external_call", "held"),
+        ("f_network_access", "held"),
+        ("f_several", "held"),
+        ("f_approval", "held"),
+    ] {
+        assert_eq!(call(&server, tool, json!({})).await["state"], state, "{tool}");
+    }
+    assert_eq!(call(&server, "f_other", json!({})).await["code"], "tool_broken");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn handlers_are_called_as_the_list_says() {
+    let skills = vec![
+        folder(
+            "kinds",
+            "unknown_key: {a: 1}",
+            "def run(**args):\n    return {k: type(v).__name__ for k, v in args.items()}\n",
+        ),
+        folder(
+            "later",
+            "",
+            "import asyncio\nasync def run():\n    await asyncio.sleep(0)\n    return [1, 'two']\n",
+        ),
+        folder("fails", "", "def run():\n    raise ValueError('told to the caller')\n"),
+        folder(
+            "prints",
+            "",
+            "def run():\n    print('{\"forged\": true}')\n    return {'ok': True}\n",
+        ),
+        folder("forgets", "", "n = 0\ndef run():\n    global n\n    n += 1\n    return n\n"),
+        folder("defaults", "", "def run(top=3):\n    return top\n"),
+        folder(
+            "offline",
+            "safety_flags: [none]",
+            "import socket\ndef run():\n    try:\n        socket.create_connection(('1.1.1.1', 53), 2)\n        return 'reached'\n    except OSError:\n        return 'no network'\n",
+        ),
+        folder("bad_limit", "limits: {max_memory: 5}", "def run():\n    return 1\n"),
+        ("only_words", vec![("SKILL.md", "# Words")]),
+        ("nothing", vec![("README", "no skill")]),
+        (".hidden", folder("hidden", "", "def run():\n    return 1\n").1),
+    ];
+    let server = Server::of(Plan { skills, ..Plan::sandboxed() }).await;
+    let result = |tool: &'static str, args: Value| {
+        let server = &server;
+        async move { call(server, tool, args).await["result"].clone() }
+    };
+    let all = json!({"a": {}, "b": [], "c": "x", "d": 1, "e": 0.5, "f": true, "g": null});
+    let kinds = json!({"a": "dict", "b": "list", "c": "str", "d": "int", "e": "float", "f": "bool", "g": "NoneType"});
+    assert_eq!(result("kinds", all).await, kinds);
+    assert_eq!(result("later", json!({})).await, json!([1, "two"]));
+    assert_eq!(result("prints", json!({})).await, json!({"ok": true}));
+    for _ in 0..2 {
+        assert_eq!(result("forgets", json!({})).await, json!(1), "nothing is kept");
+    }
+    assert_eq!(result("defaults", json!({})).await, json!(3));
+    assert_eq!(result("offline", json!({})).await, json!("no network"));
+    let failed = call(&server, "fails", json!({})).await;
+    assert_eq!(failed["error"]["code"], "handler_failed");
+    assert!(
+        failed["error"]["message"].as_str().unwrap().ends_with("ValueError: told to the caller")
+    );
+    for (tool, code) in [
+        ("bad_limit", "tool_broken"),
+        ("only_words", "tool_broken"),
+        ("nothing", "tool_not_found"),
+        ("hidden", "tool_not_found"),
+    ] {
+        assert_eq!(call(&server, tool, json!({})).await["code"], code, "{tool}");
+    }
+    server.stop().await;
+}
