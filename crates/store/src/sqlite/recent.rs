@@ -12,7 +12,7 @@ use std::{
 use crate::Commit;
 
 /// Most commits kept.
-const MOST: usize = 4_096;
+const MOST: usize = 2_048;
 
 /// Most bytes of their text.
 const MOST_BYTES: usize = 8 << 20;
