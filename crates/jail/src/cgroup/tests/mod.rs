@@ -5,11 +5,13 @@
 
 mod lifecycle;
 mod limits;
+mod parts;
 mod sweeping;
 mod unified_alone;
 
 use super::*;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -104,6 +106,11 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn words(dir: &Path, name: &str) -> Vec<String> {
+    let text = file::read(dir, name).unwrap();
+    text.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
 /// Asks until the answer is yes; the kernel updates some counters a moment after the fact.

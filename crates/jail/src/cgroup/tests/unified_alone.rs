@@ -5,10 +5,10 @@
 use super::super::unified::{LEAF, Movers, give};
 use super::*;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A base in the unified hierarchy; `None` where it is not mounted.
-fn unified() -> Option<Scratch> {
+pub(super) fn unified() -> Option<Scratch> {
     let host = Host::detect_unified();
     if Host::detect().version == Version::V1 {
         assert!(host.freezer.is_err(), "version 1 alone has no unified hierarchy");
@@ -93,11 +93,6 @@ impl Drop for Inhabited {
             let _ = file::write(&self.top, "cgroup.subtree_control", &off);
         }
     }
-}
-
-fn words(dir: &Path, name: &str) -> Vec<String> {
-    let text = file::read(dir, name).unwrap();
-    text.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
 #[test]
