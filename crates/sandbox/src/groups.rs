@@ -35,10 +35,23 @@ pub(crate) struct Groups {
     waiting: AtomicUsize,
     idle: OnceLock<Weak<dyn Idle>>,
     sweeper: Mutex<Option<JoinHandle<()>>>,
-    burials: Mutex<Option<mpsc::Sender<Burial>>>,
+    orders: Mutex<Option<mpsc::Sender<Order>>>,
     reaper: Mutex<Option<JoinHandle<()>>>,
     pub(crate) clerk: Clerk,
 }
+
+/// What the reaper is told.
+#[derive(Debug)]
+enum Order {
+    Bury(Burial),
+    /// A group was taken: make the next one once its sandbox stands.
+    LookAhead,
+}
+
+/// A sandbox that is being made needs the processors more than the next one does. Making a group
+/// beside one that runs `true` cost that half a millisecond; one that takes longer does not notice,
+/// and after a shorter one the reaper comes by anyway.
+const FIRST_STEPS: Duration = Duration::from_millis(5);
 
 /// The remains of one sandbox.
 #[derive(Debug)]
@@ -119,7 +132,7 @@ impl Groups {
             ringfence_jail::cgroup::Version::V2 => "v2",
             _ => "v1",
         };
-        let (burials, orders) = mpsc::channel();
+        let (sender, orders) = mpsc::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let maker = base.map(|base| Arc::new(Maker::new(base)));
         let ahead = maker.clone();
@@ -133,7 +146,7 @@ impl Groups {
             waiting: AtomicUsize::new(0),
             idle: OnceLock::new(),
             sweeper: Mutex::new(sweeper.ok()),
-            burials: Mutex::new(Some(burials)),
+            orders: Mutex::new(Some(sender)),
             reaper: Mutex::new(reaper.ok()),
             clerk: Clerk::start(),
         }
@@ -182,21 +195,29 @@ impl Groups {
     /// A cgroup with these limits; `None` where the host has none to give.
     fn make(&self, limits: &Limits, freezer: bool) -> Result<Option<Group>, Error> {
         let Some(maker) = &self.maker else { return Ok(None) };
-        Ok(Some(maker.make(&group_limits(limits), freezer)?))
+        let group = maker.make(&group_limits(limits), freezer)?;
+        // A service that runs one program and ends has no use for another group.
+        if maker.was_asked_before() {
+            self.order(Order::LookAhead);
+        }
+        Ok(Some(group))
     }
 
     /// Takes over a sandbox that was killed, or one that never came to be.
     pub(crate) fn bury(&self, place: Place, pidfd: Option<OwnedFd>, group: Option<Group>) {
-        let burial = Burial { pidfd, group, _place: place };
-        let sender = self.burials.lock().unwrap_or_else(PoisonError::into_inner);
+        self.order(Order::Bury(Burial { pidfd, group, _place: place }));
+    }
+
+    fn order(&self, order: Order) {
+        let sender = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = sender.as_ref() {
-            let _ = sender.send(burial);
+            let _ = sender.send(order);
         }
     }
 
     /// Waits for the last burial, then removes the base.
     pub(crate) fn close(&self) {
-        self.burials.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
         for thread in [&self.reaper, &self.sweeper] {
             let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(thread) = thread {
@@ -239,25 +260,43 @@ fn all_absent(host: &Host, error: &str) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn reap(orders: &mpsc::Receiver<Burial>, maker: Option<&Maker>) {
-    let mut next = orders.recv().ok();
-    while let Some(burial) = next {
-        if let Some(pidfd) = &burial.pidfd {
-            wait_for_end(pidfd, Duration::from_secs(10));
-        }
-        if let Some(group) = &burial.group {
-            remove(group, Duration::from_secs(10));
-        }
-        drop(burial);
-        next = match (orders.try_recv(), maker) {
-            (Ok(burial), _) => Some(burial),
-            (Err(mpsc::TryRecvError::Disconnected), _) => None,
-            (Err(mpsc::TryRecvError::Empty), maker) => {
-                // Nobody waits for us, and whoever comes next need not wait for its cgroup.
-                maker.inspect(|maker| maker.make_spare());
-                orders.recv().ok()
+/// Buries, and makes groups ahead when there is nothing to bury.
+fn reap(orders: &mpsc::Receiver<Order>, maker: Option<&Maker>) {
+    let mut due = None;
+    while let Ok(order) = next(orders, due) {
+        match order {
+            Some(Order::Bury(burial)) => {
+                bury(burial);
+                due = Some(Instant::now());
             }
-        };
+            Some(Order::LookAhead) => due = due.or(Some(Instant::now() + FIRST_STEPS)),
+            None => {
+                due = None;
+                maker.inspect(|maker| maker.make_spare());
+            }
+        }
+    }
+}
+
+/// The next order; `None` if there is none until `due`. An error when nobody can order any more.
+fn next(
+    orders: &mpsc::Receiver<Order>,
+    due: Option<Instant>,
+) -> Result<Option<Order>, mpsc::RecvError> {
+    let Some(due) = due else { return orders.recv().map(Some) };
+    match orders.recv_timeout(due.saturating_duration_since(Instant::now())) {
+        Ok(order) => Ok(Some(order)),
+        Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err(mpsc::RecvError),
+    }
+}
+
+fn bury(burial: Burial) {
+    if let Some(pidfd) = &burial.pidfd {
+        wait_for_end(pidfd, Duration::from_secs(10));
+    }
+    if let Some(group) = &burial.group {
+        remove(group, Duration::from_secs(10));
     }
 }
 

@@ -58,6 +58,11 @@ impl Maker {
         }
     }
 
+    /// Whether more than one was made, those made ahead included.
+    pub(crate) fn was_asked_before(&self) -> bool {
+        self.next.load(Ordering::Relaxed) > 2
+    }
+
     /// Makes one for whoever comes next, unless there is one. Failing, it leaves the news to them.
     pub(crate) fn make_spare(&self) {
         let Some(like) = self.spare().wanted() else { return };
