@@ -48,9 +48,8 @@ enum Order {
     LookAhead,
 }
 
-/// A sandbox that is being made needs the processors more than the next one does. Making a group
-/// beside one that runs `true` cost that half a millisecond; one that takes longer does not notice,
-/// and after a shorter one the reaper comes by anyway.
+/// A sandbox that is being made needs the processors more than the next one does. A program that
+/// takes longer than this does not notice, and after a shorter one the reaper comes by anyway.
 const FIRST_STEPS: Duration = Duration::from_millis(5);
 
 /// The remains of one sandbox.
