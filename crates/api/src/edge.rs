@@ -82,9 +82,11 @@ impl Edge {
         let (uri, method) = (request.uri(), request.method());
         let busy = Problem::new(&kinds::BUSY, "too many clients are connected")
             .retry_after(std::time::Duration::from_secs(1));
-        let answer = finish(busy.into_response(), uri, &trace(request.headers()));
-        let none = std::time::Duration::ZERO;
-        self.shared.metrics.answered(uri.path(), method, answer.status(), none);
+        let visit = Visit::begin(&self.shared.engine, request.headers());
+        let answer = finish(busy.into_response(), uri, &visit.trace.parent);
+        let (status, took) = (answer.status(), std::time::Duration::ZERO);
+        self.shared.metrics.answered(uri.path(), method, status, took);
+        visit.end(&self.shared.engine, None, &Answered { method, uri, status, took });
         answer
     }
 
