@@ -166,8 +166,12 @@ fn write_bytes(content: Option<&mut Value>) {
         let is_text = kind.contains("json") || kind.starts_with("text/");
         if kind == "multipart/form-data" {
             let part = json!({"type": "string", "format": "binary"});
-            body["schema"] =
-                json!({"type": "object", "minProperties": 1, "additionalProperties": part});
+            // Parts are named by paths, which stand in a header.
+            let names = json!({"pattern": "^[!#-\\[\\]-~]{1,200}$"});
+            body["schema"] = json!({
+                "type": "object", "minProperties": 1, "propertyNames": names,
+                "additionalProperties": part,
+            });
         } else if !is_text {
             body["schema"] = json!({"type": "string", "format": "binary"});
         }
