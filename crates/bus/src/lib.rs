@@ -29,7 +29,8 @@ pub use self::sqlite::{Options, SqliteBus};
 /// - **Poison.** A message that was rejected [`ATTEMPTS`] times goes to the dead letters with its
 ///   cause, and those behind it go on.
 /// - **Bounded.** A topic holds at most its limit; beyond it `publish` fails with [`Error::Full`]
-///   and takes nothing. What every group has committed makes room; so does age.
+///   and takes nothing. What every group has committed makes room; so does age; and of a topic that
+///   no group ever read, the oldest.
 /// - **Pause.** A topic that a member paused delivers nothing to it until it is resumed; what was
 ///   delivered before can still be committed.
 #[async_trait]

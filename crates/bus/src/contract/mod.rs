@@ -28,7 +28,10 @@ pub use self::{
         what_was_not_committed_comes_again_with_a_higher_attempt,
     },
     poison::{a_dead_letter_can_be_revived, poison_goes_to_the_dead_letters},
-    room::{a_full_topic_takes_nothing_until_there_is_room, all_messages_are_taken_or_none},
+    room::{
+        a_full_topic_takes_nothing_until_there_is_room, a_topic_that_nobody_reads_keeps_the_newest,
+        all_messages_are_taken_or_none,
+    },
 };
 use crate::{Bus, Delivery, Group, Member, Message};
 
@@ -53,6 +56,7 @@ pub async fn run(bus: &Arc<dyn Bus>, topic_messages: usize) {
     a_dead_letter_can_be_revived(bus).await;
     all_messages_are_taken_or_none(bus).await;
     a_full_topic_takes_nothing_until_there_is_room(bus, topic_messages).await;
+    a_topic_that_nobody_reads_keeps_the_newest(bus, topic_messages).await;
 }
 
 /// A name that nobody else has in this process.

@@ -45,3 +45,17 @@ pub async fn a_full_topic_takes_nothing_until_there_is_room(bus: &Arc<dyn Bus>, 
     is_full(bus.publish(vec![message(&topic, None, "y")]).await);
     assert_eq!(take(&mut fast).await, "y");
 }
+
+/// A topic that no group ever read forgets its oldest messages rather than refuse new ones.
+pub async fn a_topic_that_nobody_reads_keeps_the_newest(bus: &Arc<dyn Bus>, most: usize) {
+    let topic = fresh("topic");
+    for number in 0..most * 3 {
+        publish(bus, &topic, Some("k"), &number.to_string()).await;
+    }
+    let mut member = join(bus, &fresh("group"), &[&topic]).await;
+    let first: usize = take(&mut member).await.parse().expect("a number");
+    assert!(first >= most * 2, "{first} should have made room");
+    for number in first + 1..most * 3 {
+        assert_eq!(take(&mut member).await, number.to_string(), "none of the rest is missing");
+    }
+}

@@ -133,6 +133,9 @@ pub(super) fn has_room(
         return Ok(true);
     }
     reclaim::reclaim(connection, topic, rules.horizon)?;
+    if !fits()? {
+        reclaim::forget_unread(connection, topic)?;
+    }
     fits()
 }
 

@@ -1,4 +1,4 @@
-//! Making room: what every group has committed goes, and what is too old.
+//! Making room: what every group has committed goes, what is too old, and what nobody reads.
 
 use ringfence_sqlite::Connection;
 use rusqlite::{OptionalExtension as _, params};
@@ -25,19 +25,38 @@ pub(super) fn held(connection: &Connection, topic: i64) -> Result<u64, Error> {
 
 /// Removes what may go from the front of each partition; `horizon` is the youngest too old.
 pub(super) fn reclaim(connection: &Connection, topic: i64, horizon: i64) -> Result<(), Error> {
+    for span in spans(connection, topic)? {
+        let done = span.reached(connection)?.unwrap_or(span.first);
+        span.begin_at(connection, done.max(span.young(connection, horizon)?))?;
+    }
+    Ok(())
+}
+
+/// Removes the oldest part of what no group has ever asked for. A group that comes may still ask
+/// for the rest; but whoever publishes must not be held up for somebody who never comes.
+pub(super) fn forget_unread(connection: &Connection, topic: i64) -> Result<(), Error> {
+    for span in spans(connection, topic)? {
+        if span.reached(connection)?.is_none() {
+            span.begin_at(connection, span.first + (span.next - span.first).div_euclid(4).max(1))?;
+        }
+    }
+    Ok(())
+}
+
+/// The partitions of a topic that hold something.
+fn spans(connection: &Connection, topic: i64) -> Result<Vec<Span>, Error> {
     let sql = "SELECT slot, first, next FROM bus_partitions WHERE topic = ?1 AND first < next";
     let mut statement = connection.prepare_cached(sql)?;
     let spans = statement.query_map([topic], |row| {
         Ok(Span { slot: row.get(0)?, first: row.get(1)?, next: row.get(2)? })
     })?;
-    let spans: Vec<_> = spans.collect::<Result<_, _>>()?;
-    spans.iter().try_for_each(|span| span.shorten(connection, horizon))
+    Ok(spans.collect::<Result<_, _>>()?)
 }
 
 impl Span {
-    fn shorten(&self, connection: &Connection, horizon: i64) -> Result<(), Error> {
-        let done = self.committed(connection)?.max(self.young(connection, horizon)?);
-        let first = done.min(self.first + MOST);
+    /// Removes what is before an offset.
+    fn begin_at(&self, connection: &Connection, offset: i64) -> Result<(), Error> {
+        let first = offset.min(self.first + MOST);
         if first <= self.first {
             return Ok(());
         }
@@ -57,12 +76,10 @@ impl Span {
         Ok(())
     }
 
-    /// The offset that every group has reached. Without groups nobody has: a first one may come.
-    fn committed(&self, connection: &Connection) -> Result<i64, Error> {
+    /// The offset that every group has reached; none if there is no group.
+    fn reached(&self, connection: &Connection) -> Result<Option<i64>, Error> {
         let sql = "SELECT min(position) FROM bus_positions WHERE slot = ?1";
-        let reached: Option<i64> =
-            connection.prepare_cached(sql)?.query_row([self.slot], |row| row.get(0))?;
-        Ok(reached.unwrap_or(self.first))
+        Ok(connection.prepare_cached(sql)?.query_row([self.slot], |row| row.get(0))?)
     }
 
     /// The offset of the first message that is young enough.

@@ -48,6 +48,13 @@ async fn a_full_topic_takes_nothing_until_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_nobody_reads_keeps_the_newest() {
+    let folder = tempfile::tempdir().unwrap();
+    let bus = bus(folder.path()).await;
+    contract::a_topic_that_nobody_reads_keeps_the_newest(&bus, TOPIC_MESSAGES as usize).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_contract_holds_twice_and_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {
