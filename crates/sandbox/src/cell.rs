@@ -20,7 +20,7 @@ use rustix::{
 
 use crate::{
     Error,
-    groups::{Groups, Place, Plot},
+    groups::{Groups, Place, Plot, Remains},
     link::Link,
     template::Template,
     zygote::Zygote,
@@ -178,7 +178,8 @@ impl Drop for Cell {
         self.kill();
         let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
         if let Some(place) = self.place.take() {
-            self.groups.bury(place, pidfd, self.group.take());
+            let (group, workspace) = (self.group.take(), self.workspace.take());
+            self.groups.bury(place, Remains { pidfd, group, workspace });
         }
     }
 }

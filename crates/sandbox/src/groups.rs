@@ -52,11 +52,19 @@ enum Order {
 /// takes longer than this does not notice, and after a shorter one the reaper comes by anyway.
 const FIRST_STEPS: Duration = Duration::from_millis(5);
 
-/// The remains of one sandbox.
+/// What is left of one sandbox.
+#[derive(Debug, Default)]
+pub(crate) struct Remains {
+    pub(crate) pidfd: Option<OwnedFd>,
+    pub(crate) group: Option<Group>,
+    /// Closing the last descriptor of a workspace unmounts it, for which the kernel waits; so the
+    /// reaper has the last one unless somebody still wants the files.
+    pub(crate) workspace: Option<OwnedFd>,
+}
+
 #[derive(Debug)]
 struct Burial {
-    pidfd: Option<OwnedFd>,
-    group: Option<Group>,
+    remains: Remains,
     _place: Place,
 }
 
@@ -110,7 +118,7 @@ impl Plot {
 impl Drop for Plot {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            self.groups.bury(place, None, self.group.take());
+            self.groups.bury(place, Remains { group: self.group.take(), ..Remains::default() });
         }
     }
 }
@@ -203,8 +211,8 @@ impl Groups {
     }
 
     /// Takes over a sandbox that was killed, or one that never came to be.
-    pub(crate) fn bury(&self, place: Place, pidfd: Option<OwnedFd>, group: Option<Group>) {
-        self.order(Order::Bury(Burial { pidfd, group, _place: place }));
+    pub(crate) fn bury(&self, place: Place, remains: Remains) {
+        self.order(Order::Bury(Burial { remains, _place: place }));
     }
 
     fn order(&self, order: Order) {
@@ -291,10 +299,10 @@ fn next(
 }
 
 fn bury(burial: Burial) {
-    if let Some(pidfd) = &burial.pidfd {
+    if let Some(pidfd) = &burial.remains.pidfd {
         wait_for_end(pidfd, Duration::from_secs(10));
     }
-    if let Some(group) = &burial.group {
+    if let Some(group) = &burial.remains.group {
         remove(group, Duration::from_secs(10));
     }
 }

@@ -234,7 +234,11 @@ impl Live {
         self.streams.close();
         let layers = layers(&self.cell);
         let owner = owner(&self.cell);
-        let workspace = self.cell.workspace.take();
+        let workspace =
+            match self.cell.workspace.as_ref().map(|dir| rustix::io::fcntl_dupfd_cloexec(dir, 3)) {
+                Some(Ok(copy)) => Some(copy),
+                _ => self.cell.workspace.take(),
+            };
         let workspace =
             workspace.map(|dir| Arc::new(Workspace::new(dir, owner, FileLimits::default())));
         let outcome = outcome(seen, &self.limits);

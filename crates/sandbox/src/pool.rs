@@ -33,9 +33,9 @@ use crate::{
 const REVIEW: Duration = Duration::from_secs(5);
 /// How long a pool waits after a member could not be made.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// How long a refill waits while there is another member: making one takes a processor and the
+/// How long a refill waits while there are members enough: making one takes a processor and the
 /// kernel's cgroup lock away from the call that caused it, and a short call is over by then.
-const MAKE_WAY: Duration = Duration::from_millis(1);
+const MAKE_WAY: Duration = Duration::from_millis(10);
 
 /// What a pool's members are.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -343,9 +343,13 @@ async fn fill(pool: std::sync::Weak<Pool>, inner: std::sync::Weak<Inner>) {
 }
 
 async fn make_way(pool: &Pool) {
-    let is_urgent = lock(&pool.ready).is_empty();
-    if !is_urgent {
-        sleep_until(Instant::now() + MAKE_WAY).await;
+    let until = Instant::now() + MAKE_WAY;
+    let has_enough = || pool.idle() * 2 >= pool.target.load(Ordering::Relaxed).max(1);
+    while has_enough() {
+        tokio::select! {
+            () = pool.wanted.notified() => {}
+            () = sleep_until(until) => return,
+        }
     }
 }
 

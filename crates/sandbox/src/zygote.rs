@@ -25,7 +25,7 @@ use tokio::time::timeout;
 use crate::{
     Error,
     cell::{self, Cell, Maker, Shape},
-    groups::{Groups, Place, Plot},
+    groups::{Groups, Place, Plot, Remains},
     job::{Job, Said},
     launch,
     link::Link,
@@ -226,7 +226,8 @@ impl Drop for Zygote {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
         let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
         if let Some(place) = self.place.take() {
-            self.groups.bury(place, pidfd, self.group.take());
+            let group = self.group.take();
+            self.groups.bury(place, Remains { pidfd, group, workspace: None });
         }
     }
 }
