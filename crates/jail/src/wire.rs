@@ -290,4 +290,6 @@ pub struct ForkRequest {
     /// How many descriptors it joins by. Whether it did is the service's to see: a child that did
     /// not is moved.
     pub join: u32,
+    /// Its job waits already, so there is no time for it to prepare itself.
+    pub at_once: bool,
 }

@@ -151,7 +151,10 @@ pub enum Next {
     Made,
     /// This is the child's worker: locked in, with standard input, output and error at 0 to 2, the
     /// result channel at 3 and the job channel at 4.
-    Worker,
+    Worker {
+        /// Its job waits already.
+        at_once: bool,
+    },
     /// The service is gone or spoke nonsense: time to end.
     Stop,
 }
@@ -217,7 +220,7 @@ fn become_child(request: &ForkRequest, mut fds: Vec<OwnedFd>, filter: &Filter) -
         }
         Ok(None) => {
             CPUS.store(request.confine.cpus, Ordering::Relaxed);
-            become_worker()
+            become_worker(request.at_once)
         }
     }
 }
@@ -236,7 +239,7 @@ fn join(control: &OwnedFd) -> Result<(), SetupError> {
 }
 
 /// Descriptors 4 to 8 become 0 to 4; the control socket and all others go.
-fn become_worker() -> Next {
+fn become_worker(at_once: bool) -> Next {
     let settled = rustix::process::setsid()
         .map(drop)
         .and_then(|()| init::arrange((1..6).map(init::kept).collect()))
@@ -244,17 +247,18 @@ fn become_worker() -> Next {
     if settled.is_err() {
         sys::exit_now(127);
     }
-    Next::Worker
+    Next::Worker { at_once }
 }
 
-/// [`next`] for an interpreter: 1 for a child made, 0 in the worker, -1 to stop.
+/// [`next`] for an interpreter: 1 for a child made, -1 to stop; in the worker 0, or 2 if its job waits.
 #[unsafe(no_mangle)]
 pub extern "C" fn rf_zygote_next(control: i32) -> i32 {
     // SAFETY: the caller owns this descriptor and keeps it open while it calls us.
     let control = unsafe { BorrowedFd::borrow_raw(control) };
     match next(control) {
         Next::Made => 1,
-        Next::Worker => 0,
+        Next::Worker { at_once: false } => 0,
+        Next::Worker { at_once: true } => 2,
         Next::Stop => -1,
     }
 }

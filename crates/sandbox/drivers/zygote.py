@@ -91,18 +91,19 @@ def work(driver, native, control):
     while True:
         api.PyOS_BeforeFork()
         answer = native.rf_zygote_next(control)
-        if answer == 0:
+        if answer in (0, 2):
             api.PyOS_AfterFork_Child()
-            become_worker(driver, native)
+            become_worker(driver, native, has_time=answer == 0)
         api.PyOS_AfterFork_Parent()
         if answer < 0:
             os._exit(0)
 
 
-def become_worker(driver, native):
-    """In the locked-down child: own randomness, a short rehearsal, then one job."""
+def become_worker(driver, native, has_time):
+    """In the locked-down child: own randomness, a short rehearsal if there is time, then one job."""
     driver.reseed()
-    driver.rehearse()
+    if has_time:
+        driver.rehearse()
     channel = driver.load("wire").from_environment()
     channel.receive = narrowing(native, channel.receive)
     driver.load("once").serve(channel)

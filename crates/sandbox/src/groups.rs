@@ -305,6 +305,7 @@ fn bury(burial: Burial) {
     if let Some(group) = &burial.remains.group {
         remove(group, Duration::from_secs(10));
     }
+    drop(burial.remains.workspace);
 }
 
 fn wait_for_end(pidfd: &OwnedFd, patience: Duration) {

@@ -130,9 +130,9 @@ enum What<'a> {
     Call { function: Option<&'a str>, args: &'a Json },
 }
 
-/// Where the code of a call is said to be: beside its files.
+/// Where the code of a call is said to be: beside its files, unless it says otherwise.
 pub(crate) fn workspace_file(name: &str) -> String {
-    format!("/workspace/{name}")
+    if name.starts_with('/') { name.to_owned() } else { format!("/workspace/{name}") }
 }
 
 fn file_name(language: Language) -> &'static str {

@@ -1,14 +1,15 @@
 //! Interpreters prepared ahead, as many as demand has shown to be worth their memory.
 //!
 //! A pool buys latency, never throughput: each member costs what a fork on call would cost, only
-//! earlier. So it grows when a call finds it empty, shrinks when members lie idle, and is never
-//! larger than its share of the memory budget.
+//! earlier. So it grows when it was full and a call finds it empty, shrinks when members lie idle, and
+//! is never larger than its share of the memory budget. One that cannot be filled is not made larger:
+//! that would take processors from the calls that empty it.
 
 use std::{
     collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -109,6 +110,8 @@ pub(crate) struct Pool {
     building: AtomicUsize,
     hits: AtomicUsize,
     misses: AtomicUsize,
+    /// It held as many as it tries to since it grew last.
+    was_full: AtomicBool,
     used: Mutex<Instant>,
     /// Fewest members seen ready since the last review.
     low: AtomicUsize,
@@ -147,6 +150,7 @@ impl Pool {
             building: AtomicUsize::new(0),
             hits: AtomicUsize::new(0),
             misses: AtomicUsize::new(0),
+            was_full: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
             low: AtomicUsize::new(0),
             wanted: Notify::new(),
@@ -190,8 +194,10 @@ impl Pool {
         match member {
             Some(_) => self.hits.fetch_add(1, Ordering::Relaxed),
             None => {
-                let grown = self.target.load(Ordering::Relaxed) * 2;
-                self.target.store(grown.clamp(self.least, self.most), Ordering::Relaxed);
+                if self.was_full.swap(false, Ordering::Relaxed) {
+                    let grown = self.target.load(Ordering::Relaxed) * 2;
+                    self.target.store(grown.clamp(self.least, self.most), Ordering::Relaxed);
+                }
                 self.misses.fetch_add(1, Ordering::Relaxed)
             }
         };
@@ -199,10 +205,14 @@ impl Pool {
         member
     }
 
-    /// Makes a member of exactly this shape now.
-    pub(crate) async fn make(&self, inner: &Inner, shape: &Shape) -> Result<Prepared, Error> {
+    /// Makes a member of exactly this shape for a call that waits.
+    pub(crate) async fn make_now(&self, inner: &Inner, shape: &Shape) -> Result<Prepared, Error> {
+        self.make(inner, shape, true).await
+    }
+
+    async fn make(&self, inner: &Inner, shape: &Shape, at_once: bool) -> Result<Prepared, Error> {
         match self.key.isolation {
-            Isolation::Zygote => self.zygote(inner).await?.fork(shape).await,
+            Isolation::Zygote => self.zygote(inner).await?.fork(shape, at_once).await,
             _ => inner.warm(&self.key, shape).await,
         }
     }
@@ -312,9 +322,12 @@ async fn fill(pool: std::sync::Weak<Pool>, inner: std::sync::Weak<Inner>) {
             return;
         }
         let is_short = pool.idle() < pool.target.load(Ordering::Relaxed);
+        if !is_short {
+            pool.was_full.store(true, Ordering::Relaxed);
+        }
         if is_short && inner.groups.has_room() {
             pool.building.store(1, Ordering::Relaxed);
-            let made = pool.make(&inner, &pool.shape).await;
+            let made = pool.make(&inner, &pool.shape, false).await;
             pool.building.store(0, Ordering::Relaxed);
             match made {
                 Ok(member) => {

@@ -76,7 +76,7 @@ impl Inner {
         }
         match pool.take(shape) {
             Some(prepared) => Some(prepared),
-            None if pool.can_fork() => pool.make(self, shape).await.ok(),
+            None if pool.can_fork() => pool.make_now(self, shape).await.ok(),
             None => None,
         }
     }
@@ -101,10 +101,10 @@ impl Inner {
 
     /// A zygote that died is replaced once.
     async fn prepare_now(&self, pool: &Pool, shape: &Shape) -> Result<Prepared, Error> {
-        match pool.make(self, shape).await {
+        match pool.make_now(self, shape).await {
             Err(Error::Gone(_)) => {
                 pool.forget_zygote().await;
-                pool.make(self, shape).await
+                pool.make_now(self, shape).await
             }
             other => other,
         }

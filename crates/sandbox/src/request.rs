@@ -80,7 +80,8 @@ pub enum Program {
         language: Language,
         /// The text.
         code: Arc<str>,
-        /// The file in the workspace that it is said to be; its stem is the module's name.
+        /// The file that it is said to be, in the workspace unless the path is absolute; its stem is
+        /// the module's name.
         file: String,
         /// The function's name; the usual names are tried without one.
         function: Option<String>,

@@ -155,12 +155,16 @@ impl Zygote {
         (self.link.is_closed() || cell::has_ended(&self.pidfd)).then_some("zygote")
     }
 
-    /// Forks a sandbox, locked in, warmed up and waiting for its one job.
-    pub(crate) async fn fork(self: &Arc<Self>, shape: &Shape) -> Result<Prepared, Error> {
+    /// Forks a sandbox, locked in and waiting for its one job; warmed up, unless that job waits too.
+    pub(crate) async fn fork(
+        self: &Arc<Self>,
+        shape: &Shape,
+        at_once: bool,
+    ) -> Result<Prepared, Error> {
         cell::demand_cgroup(&self.groups, &shape.may_miss)?;
         self.forks.fetch_add(1, Ordering::Relaxed);
         let plot = Plot::open(&self.groups, &shape.limits, shape.freezer).await?;
-        let born = timeout(PATIENCE, self.beget(shape, plot.group.as_ref())).await;
+        let born = timeout(PATIENCE, self.beget(shape, plot.group.as_ref(), at_once)).await;
         let (control, pidfd, streams, job) = born.map_err(|_| Error::Gone("zygote"))??;
         let (place, group) = plot.hand_over();
         let cell = Cell::adopt(
@@ -186,6 +190,7 @@ impl Zygote {
         &self,
         shape: &Shape,
         group: Option<&Group>,
+        at_once: bool,
     ) -> Result<(Link<ToInit, FromInit>, OwnedFd, Streams, Job), Error> {
         let (control, control_inside) =
             Link::<ToInit, FromInit>::pair().map_err(Error::io("make a control socket"))?;
@@ -199,7 +204,7 @@ impl Zygote {
         fds.push(job_inside.as_fd());
         let join = group.map(Group::join_fds).transpose()?.unwrap_or_default();
         fds.extend(join.iter().map(AsFd::as_fd));
-        self.link.send(&ForkRequest { confine, join: join.len() as u32 }, &fds).await?;
+        self.link.send(&ForkRequest { confine, join: join.len() as u32, at_once }, &fds).await?;
         let joins_itself = !join.is_empty();
         drop((control_inside, inside, job_inside, join));
         let hello = control.receive().await?;

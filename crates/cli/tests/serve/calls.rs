@@ -66,6 +66,10 @@ fn code_runs_in_three_languages_and_fails_with_its_traceback() {
         failed.failed(1, &["error: ", "code_failed", complaint]);
         assert_eq!(failed.stdout, "");
     }
+    // Python's shows the line, and nothing but the caller's own code.
+    let failed = server.client(&["call", "code_execute", "code=x = {}\nx['gone']"]);
+    let trace = "Traceback (most recent call last):\n  File \"<code>\", line 2, in <module>\n    x['gone']\n";
+    assert!(failed.stderr.starts_with(trace), "{}", failed.stderr);
 }
 
 /// Holds what goes out, denies the time, allows the rest.

@@ -345,7 +345,7 @@ fn nonsense_to_the_spawner_is_refused_or_its_end() {
 /// A fork request is heard by an interpreter; here only its decoding is tried, on every byte.
 #[test]
 fn no_spoilt_fork_request_is_taken_for_another() {
-    let valid = encoded(&ForkRequest { confine: confine(), join: 0 });
+    let valid = encoded(&ForkRequest { confine: confine(), join: 0, at_once: false });
     for at in 0..valid.len() {
         let (ours, theirs) = socket::pair().expect("pair");
         rustix::net::send(&ours, &valid[..at], SendFlags::empty()).expect("send");
