@@ -8,11 +8,15 @@ use std::{
 };
 
 use ringfence_types::Limit;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::{
+    fs::{Advice, FallocateFlags, Mode, OFlags, fadvise, fallocate, fcntl_setfl, fsync, open},
+    io::Errno,
+};
 
 use crate::{
     Case, Finding, Ground, Group, Judge,
     finding::{broken, escaped, held, not_applicable},
+    ground::worst,
 };
 
 const MIB: u64 = 1 << 20;
@@ -26,6 +30,7 @@ const OURS: usize = 5;
 const MOST_FILES: usize = 400;
 
 type Grow = fn(&File, u64) -> io::Result<()>;
+type Attack = fn(&Ground) -> Finding;
 type Make = fn(&Path, usize) -> io::Result<()>;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -61,7 +66,41 @@ pub(super) fn cases() -> Vec<Case> {
             .limited(|limits| limits.inodes = QUOTA_FILES)
             .judged(Judge::ReportOrLimit(Limit::Inodes)),
     );
+    let busy: [(&str, &str, Attack); 3] = [
+        ("R06.direct", "no file is read past the page cache", read_directly),
+        ("R06.evict", "no file is thrown out of the page cache", evict),
+        ("R06.flush", "the host's disk is not flushed", flush),
+    ];
     cases
+        .extend(busy.map(|(id, promise, attack)| Case::new(Group::Resources, id, promise, attack)));
+    cases
+}
+
+/// A file that is on the host's disk, whatever the root is.
+const ON_DISK: &str = "/bin/sh";
+
+fn read_directly(ground: &Ground) -> Finding {
+    let open = |flags| open(ON_DISK, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());
+    let opened = open(OFlags::DIRECT).map(drop);
+    let set = open(OFlags::empty()).and_then(|file| fcntl_setfl(file, OFlags::DIRECT));
+    let tried = [("opening it with O_DIRECT", opened), ("setting O_DIRECT later", set)];
+    let found = tried.map(|(what, answer)| ground.succeeded(what, answer.map_err(io::Error::from)));
+    worst(found).unwrap_or_else(|| broken("nothing was tried"))
+}
+
+fn evict(ground: &Ground) -> Finding {
+    let answer = File::open(ON_DISK)
+        .and_then(|file| Ok(fadvise(&file, 0, None, Advice::DontNeed).map(drop)?));
+    ground.succeeded("dropping it from the page cache", answer)
+}
+
+/// A pipe has nothing to flush, which is how the kernel tells that it was asked.
+fn flush(_: &Ground) -> Finding {
+    match rustix::pipe::pipe().map(|(reading, _)| fsync(reading)) {
+        Ok(Err(Errno::INVAL)) => escaped("fsync reached the kernel"),
+        Ok(answer) => held(format!("fsync answered {answer:?} by itself")),
+        Err(error) => broken(format!("no pipe: {error}")),
+    }
 }
 
 /// Places that share one quota.

@@ -12,6 +12,8 @@ use rustix::io::Errno;
 
 const ALLOW: Label = Label::Return(libc::SECCOMP_RET_ALLOW);
 const KILL: Label = Label::Return(libc::SECCOMP_RET_KILL_PROCESS);
+/// An error of 0 is success.
+const NOTHING: Label = Label::Return(libc::SECCOMP_RET_ERRNO);
 /// Hands the call to whoever listens; not implemented if nobody does.
 const ASK: Label = Label::Return(libc::SECCOMP_RET_USER_NOTIF);
 
@@ -82,6 +84,7 @@ fn emit_action(assembler: &mut Assembler, action: Action) -> Label {
     match action {
         Action::Allow => ALLOW,
         Action::Ask => ASK,
+        Action::Nothing => NOTHING,
         Action::Errno(errno) => refusal(errno),
         Action::KillProcess => KILL,
         Action::Check(requirements) => emit_check(assembler, requirements),
@@ -105,7 +108,14 @@ fn emit_requirement(assembler: &mut Assembler, requirement: &Requirement, next: 
     let masked =
         if requirement.mask == u32::MAX { tree } else { assembler.and(requirement.mask, tree) };
     // The low half of a 64-bit argument comes first on the little-endian machines we know.
-    assembler.load(ARGUMENTS_AT + 8 * u32::from(requirement.argument), masked)
+    let checked = assembler.load(ARGUMENTS_AT + 8 * u32::from(requirement.argument), masked);
+    match requirement.when {
+        Some((argument, value)) => {
+            let matters = assembler.branch_equal(value, checked, next);
+            assembler.load(ARGUMENTS_AT + 8 * u32::from(argument), matters)
+        }
+        None => checked,
+    }
 }
 
 /// Goes on at `null` if both halves of a pointer argument are zero.

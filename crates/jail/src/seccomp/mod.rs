@@ -43,6 +43,8 @@ pub enum Action {
     Check(&'static [Requirement]),
     /// The service answers in the kernel's place; see [`crate::clerk`].
     Ask,
+    /// The call does nothing and says that it succeeded.
+    Nothing,
     /// The call returns this error and does nothing.
     Errno(Errno),
     /// The whole process dies with `SIGSYS`.
@@ -61,6 +63,8 @@ pub struct Requirement {
     pub mask: u32,
     /// What those bits may be.
     pub one_of: &'static [u32],
+    /// Another argument and the only value of it for which any of this matters.
+    pub when: Option<(u8, u32)>,
     /// A pointer argument that makes up for any value by being null.
     pub or_null: Option<u8>,
     /// What the caller gets otherwise.

@@ -17,6 +17,11 @@ pub(super) const RULES: &[Rule] = &[
     ask("sysinfo", "answered with the sandbox's own memory; libc and Java size themselves by it"),
     check("mknod", MKNOD, "named pipes, local sockets and plain files; never a device"),
     check("mknodat", MKNODAT, "named pipes, local sockets and plain files; never a device"),
+    check("open", OPEN, "opens files the mount tree shows, but not past the page cache"),
+    check("openat", OPENAT, "opens files the mount tree shows, but not past the page cache"),
+    check("fcntl", FCNTL, "descriptor flags and file locks, but no way past the page cache"),
+    check("preadv2", PREADV, "preadv with flags, but not past the page cache"),
+    check("fadvise64", FADVISE, "hints on an open file; what others read stays in memory"),
 ];
 
 /// The zygote also raises the loopback interface of a child's network namespace.
@@ -72,6 +77,20 @@ const MKNOD: &[Requirement] = &[requirement(1, c::S_IFMT, &NODES, Errno::PERM)];
 const MKNODAT: &[Requirement] = &[requirement(2, c::S_IFMT, &NODES, Errno::PERM)];
 /// A type of 0 means a plain file.
 const NODES: [u32; 4] = [0, c::S_IFREG, c::S_IFIFO, c::S_IFSOCK];
+
+/// Files of the root are on the host's disk. Read past the page cache, or thrown out of it again and
+/// again, they would keep that disk busy for everybody. `EINVAL` is what a file system says that
+/// cannot do without its cache, and the workspace is one.
+const OPEN: &[Requirement] = &[requirement(1, bits(c::O_DIRECT), &[0], Errno::INVAL)];
+const OPENAT: &[Requirement] = &[requirement(2, bits(c::O_DIRECT), &[0], Errno::INVAL)];
+const FCNTL: &[Requirement] = &[Requirement {
+    when: Some((1, bits(c::F_SETFL))),
+    ..requirement(2, bits(c::O_DIRECT), &[0], Errno::INVAL)
+}];
+/// `RWF_DONTCACHE`, which libc does not name yet; older kernels answer the same.
+const PREADV: &[Requirement] = &[requirement(5, 0x80, &[0], Errno::OPNOTSUPP)];
+/// All but `POSIX_FADV_DONTNEED`, which is 4.
+const FADVISE: &[Requirement] = &[requirement(3, u32::MAX, &[0, 1, 2, 3, 5], Errno::INVAL)];
 
 /// `PR_SET_SECCOMP`, `PR_SET_MM` and everything about other processes are deliberately absent.
 const PRCTL: &[Requirement] = &[requirement(0, u32::MAX, &PRCTLS, Errno::INVAL)];
@@ -195,7 +214,7 @@ const fn requirement(
     one_of: &'static [u32],
     otherwise: Errno,
 ) -> Requirement {
-    Requirement { argument, mask, one_of, or_null: None, otherwise }
+    Requirement { argument, mask, one_of, when: None, or_null: None, otherwise }
 }
 
 /// C constants are `int`; the filter sees the same bits without a sign.

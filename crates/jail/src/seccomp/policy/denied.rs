@@ -1,7 +1,8 @@
 //! What is refused, by the reason for it.
 //!
 //! `EPERM` tells a person that the sandbox said no. `ENOSYS` is for calls that libraries probe for:
-//! they take the kernel for an older one and use what they used before.
+//! they take the kernel for an older one and use what they used before. A few calls do nothing and
+//! succeed, because nothing is just what there is to do.
 
 use super::super::Action;
 use super::Rule;
@@ -9,23 +10,27 @@ use rustix::io::Errno;
 
 struct Group {
     reason: &'static str,
-    errno: Errno,
+    action: Action,
     names: &'static [&'static str],
 }
 
 pub(super) fn rules() -> impl Iterator<Item = Rule> {
     GROUPS.iter().flat_map(|group| {
-        let action = Action::Errno(group.errno);
-        group.names.iter().map(move |name| Rule { name, action, reason: group.reason })
+        let (action, reason) = (group.action, group.reason);
+        group.names.iter().map(move |name| Rule { name, action, reason })
     })
 }
 
 const fn refused(reason: &'static str, names: &'static [&'static str]) -> Group {
-    Group { reason, errno: Errno::PERM, names }
+    Group { reason, action: Action::Errno(Errno::PERM), names }
 }
 
 const fn missing(reason: &'static str, names: &'static [&'static str]) -> Group {
-    Group { reason, errno: Errno::NOSYS, names }
+    Group { reason, action: Action::Errno(Errno::NOSYS), names }
+}
+
+const fn nothing(reason: &'static str, names: &'static [&'static str]) -> Group {
+    Group { reason, action: Action::Nothing, names }
 }
 
 const GROUPS: &[Group] = &[
@@ -119,8 +124,13 @@ const GROUPS: &[Group] = &[
     ),
     refused(
         "flushes file systems for everybody on the host; sync has no result in C, so its callers \
-         do not notice, and fsync does what a program needs",
+         do not notice",
         &["sync", "syncfs"],
+    ),
+    nothing(
+        "all that a sandbox can write is in memory, where there is nothing to flush; of a file of \
+         the root it would flush the host's disk, for everybody and as often as it is asked",
+        &["fsync", "fdatasync", "sync_file_range", "msync"],
     ),
     refused(
         "moves pages between memory nodes, also those of others",
@@ -133,6 +143,10 @@ const GROUPS: &[Group] = &[
     missing(
         "its flags are in memory, where a filter cannot see them; libc falls back to clone",
         &["clone3"],
+    ),
+    missing(
+        "its flags are in memory, where a filter cannot see them; callers fall back to openat",
+        &["openat2"],
     ),
     missing(
         "performs calls that no filter sees; libuv and others probe it and fall back to epoll",

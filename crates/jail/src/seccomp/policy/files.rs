@@ -2,16 +2,12 @@
 
 pub(super) const ALLOWED: &[super::Allowed] = &[
     // Opening and closing.
-    ("open", "opens files the mount tree shows"),
-    ("openat", "opens files the mount tree shows"),
-    ("openat2", "openat with stricter path resolution"),
     ("creat", "old form of open"),
     ("close", "gives a descriptor back"),
     ("close_range", "gives descriptors back; needed before every exec"),
     ("dup", "copies a descriptor within the process"),
     ("dup2", "shell redirection"),
     ("dup3", "shell redirection"),
-    ("fcntl", "descriptor flags and file locks"),
     ("flock", "advisory lock on an open file"),
     // Reading and writing.
     ("read", "the most used call there is"),
@@ -22,7 +18,6 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("pwrite64", "write at an offset"),
     ("preadv", "readv at an offset"),
     ("pwritev", "writev at an offset"),
-    ("preadv2", "preadv with flags"),
     ("pwritev2", "pwritev with flags"),
     ("lseek", "moves a file offset"),
     ("sendfile", "copies between descriptors the caller holds"),
@@ -31,15 +26,11 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("tee", "duplicates the content of a pipe"),
     ("vmsplice", "moves the caller's memory into a pipe"),
     ("readahead", "hint on an open file"),
-    ("fadvise64", "hint on an open file"),
     ("cachestat", "page cache numbers of a file the caller may write"),
-    // Size and durability.
+    // Size.
     ("truncate", "within the workspace's size limit"),
     ("ftruncate", "within the workspace's size limit"),
     ("fallocate", "within the workspace's size limit"),
-    ("fsync", "durability of one file; databases and git"),
-    ("fdatasync", "durability of one file; databases and git"),
-    ("sync_file_range", "durability of part of one file"),
     // Metadata.
     ("stat", "metadata of a visible path"),
     ("lstat", "metadata of a visible path"),

@@ -10,7 +10,6 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("pkey_alloc", "protection keys; V8 guards its code with them"),
     ("pkey_free", "protection keys; V8 guards its code with them"),
     ("madvise", "hints for allocators and garbage collectors"),
-    ("msync", "writes a mapped file back"),
     ("mincore", "residency; the kernel answers only for files the caller may write"),
     ("mlock", "bounded by RLIMIT_MEMLOCK; cryptographic libraries"),
     ("mlock2", "bounded by RLIMIT_MEMLOCK; cryptographic libraries"),

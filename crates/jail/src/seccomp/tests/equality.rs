@@ -65,6 +65,8 @@ fn arguments_decide_as_the_policy_promises() {
     let first = |name: &'static str, value: u64| (name, [value, 0, 0, 0, 0, 0]);
     let second = |name: &'static str, value: u64| (name, [0, value, 0, 0, 0, 0]);
     let third = |name: &'static str, value: u64| (name, [0, 0, value, 0, 0, 0]);
+    let fcntl = |what: i32, with: i32| ("fcntl", [0, what as u64, with as u64, 0, 0, 0]);
+    let advice = |advice: i32| ("fadvise64", [0, 0, 0, advice as u64, 0, 0]);
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let thread = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND;
     let ok = None;
@@ -120,6 +122,18 @@ fn arguments_decide_as_the_policy_promises() {
         (third("mknodat", u64::from(libc::S_IFSOCK | 0o777)), ok),
         (third("mknodat", 0o644), ok),
         (third("mknodat", u64::from(libc::S_IFBLK | 0o644)), Some(Errno::PERM)),
+        (second("open", (libc::O_RDWR | libc::O_CREAT) as u64), ok),
+        (second("open", libc::O_DIRECT as u64), Some(Errno::INVAL)),
+        (third("openat", (libc::O_RDONLY | libc::O_CLOEXEC) as u64), ok),
+        (third("openat", HIGH | libc::O_DIRECT as u64), Some(Errno::INVAL)),
+        (fcntl(libc::F_SETFL, libc::O_NONBLOCK), ok),
+        (fcntl(libc::F_SETFL, libc::O_DIRECT), Some(Errno::INVAL)),
+        (fcntl(libc::F_DUPFD, libc::O_DIRECT), ok),
+        (fcntl(libc::F_SETLK, libc::O_DIRECT), ok),
+        (("preadv2", [0, 0, 0, 0, 0, libc::RWF_NOWAIT as u64]), ok),
+        (("preadv2", [0, 0, 0, 0, 0, 0x80]), Some(Errno::OPNOTSUPP)),
+        (advice(libc::POSIX_FADV_SEQUENTIAL), ok),
+        (advice(libc::POSIX_FADV_DONTNEED), Some(Errno::INVAL)),
     ] {
         let answer = answer(Profile::Program, call);
         let expected = expected.map_or(Action::Allow, Action::Errno);
@@ -181,6 +195,9 @@ fn all_calls(entries: &[Entry]) -> impl Iterator<Item = Call> {
 fn edges(number: u32, requirements: &'static [Requirement]) -> Vec<Call> {
     let passing = requirements.iter().fold([0; 6], |mut arguments, requirement| {
         arguments[usize::from(requirement.argument)] = u64::from(requirement.one_of[0]);
+        if let Some((at, value)) = requirement.when {
+            arguments[usize::from(at)] = u64::from(value);
+        }
         arguments
     });
     let mut calls = Vec::new();
@@ -189,6 +206,13 @@ fn edges(number: u32, requirements: &'static [Requirement]) -> Vec<Call> {
             let mut arguments = passing;
             arguments[usize::from(requirement.argument)] = value;
             calls.push(Call::native(number, arguments));
+            if let Some((at, value)) = requirement.when {
+                for other in [value ^ 1, u32::MAX, 0] {
+                    let mut arguments = arguments;
+                    arguments[usize::from(at)] = HIGH | u64::from(other);
+                    calls.push(Call::native(number, arguments));
+                }
+            }
             for pointer in requirement.or_null.into_iter().flat_map(|at| POINTERS.map(|p| (at, p)))
             {
                 arguments[usize::from(pointer.0)] = pointer.1;
@@ -231,6 +255,10 @@ fn decide(entries: &[Entry], call: &Call) -> Action {
 
 fn holds(requirement: &Requirement, call: &Call) -> bool {
     let value = call.arguments[usize::from(requirement.argument)] as u32 & requirement.mask;
+    let is_idle = |(at, value)| call.arguments[usize::from(at)] as u32 != value;
+    if requirement.when.is_some_and(is_idle) {
+        return true;
+    }
     let is_null = requirement.or_null.is_some_and(|at| call.arguments[usize::from(at)] == 0);
     requirement.one_of.contains(&value) || is_null
 }
@@ -239,6 +267,7 @@ fn code(action: Action) -> u32 {
     match action {
         Action::Allow => 0x7fff_0000,
         Action::Ask => 0x7fc0_0000,
+        Action::Nothing => 0x0005_0000,
         Action::Errno(errno) => 0x0005_0000 | errno.raw_os_error() as u32,
         Action::KillProcess => 0x8000_0000,
         Action::Check(_) => unreachable!("a decided call has no check left"),

@@ -93,6 +93,7 @@ fn describe(action: Action) -> String {
     match action {
         Action::Allow => "allow".into(),
         Action::Ask => "ask".into(),
+        Action::Nothing => "nothing".into(),
         Action::Errno(errno) => format!("errno {}", errno_name(errno)),
         Action::KillProcess => "kill".into(),
         Action::Check(requirements) => requirements
@@ -102,8 +103,11 @@ fn describe(action: Action) -> String {
                 let otherwise = errno_name(one.otherwise);
                 let or_null =
                     one.or_null.map_or(String::new(), |at| format!(" or argument {at} null"));
+                let when = one.when.map_or(String::new(), |(at, value)| {
+                    format!("if argument {at} is {value:#x}, ")
+                });
                 format!(
-                    "check argument {argument} & {mask:#x} in {:#x?}{or_null} else {otherwise}",
+                    "{when}check argument {argument} & {mask:#x} in {:#x?}{or_null} else {otherwise}",
                     one.one_of
                 )
                 .replace('\n', "")
@@ -120,6 +124,7 @@ fn errno_name(errno: Errno) -> &'static str {
         Errno::NOSYS => "ENOSYS",
         Errno::NOTTY => "ENOTTY",
         Errno::INVAL => "EINVAL",
+        Errno::OPNOTSUPP => "EOPNOTSUPP",
         Errno::AFNOSUPPORT => "EAFNOSUPPORT",
         Errno::PROTONOSUPPORT => "EPROTONOSUPPORT",
         other => panic!("the policy uses {other:?} now; give it a name here"),
