@@ -82,6 +82,10 @@ const ON_DISK: &str = "/bin/sh";
 fn read_directly(ground: &Ground) -> Finding {
     let open = |flags| open(ON_DISK, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());
     let opened = open(OFlags::DIRECT).map(drop);
+    // A file system in memory has no other way than its cache.
+    if opened == Err(Errno::INVAL) && ground.pick(false, true) {
+        return not_applicable(format!("{ON_DISK} is on a file system without direct reads"));
+    }
     let set = open(OFlags::empty()).and_then(|file| fcntl_setfl(file, OFlags::DIRECT));
     let tried = [("opening it with O_DIRECT", opened), ("setting O_DIRECT later", set)];
     let found = tried.map(|(what, answer)| ground.succeeded(what, answer.map_err(io::Error::from)));
