@@ -60,6 +60,7 @@ holds contains {
 	"message": "the tool changes something outside its sandbox: a person must approve the call",
 } if {
 	"side_effect" in flags
+	not approved
 }
 
 holds contains {
@@ -67,6 +68,7 @@ holds contains {
 	"message": "the tool calls another service: a person must approve the call",
 } if {
 	"external_call" in flags
+	not approved
 }
 
 holds contains {
@@ -74,6 +76,7 @@ holds contains {
 	"message": "the tool uses the network: a person must approve the call",
 } if {
 	"network_access" in flags
+	not approved
 }
 
 holds contains {
@@ -81,6 +84,19 @@ holds contains {
 	"message": "the tool asks for a person to approve every call of it",
 } if {
 	input.tool.requires_approval
+	not approved
+}
+
+# An approval is in the document only if it applies to exactly this call. It lifts what is held and
+# nothing that is denied.
+
+approved if input.approval != null
+
+allowances contains {
+	"rule": "approved",
+	"message": "whoever may approve has approved exactly this call",
+} if {
+	approved
 }
 
 # Denied.

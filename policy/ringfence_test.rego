@@ -59,3 +59,25 @@ test_a_document_without_a_tool_is_denied if {
 	decision.decision == "deny"
 	rules(decision) == {"default"}
 }
+
+approved(flags) := decision if {
+	tool := {"safety_flags": flags, "requires_approval": true}
+	decision := ringfence.decision with input as {"tool": tool, "approval": {"by": ["019a8b7c-1234-7abc-8def-000000000001"]}}
+}
+
+test_an_approval_lifts_a_hold if {
+	every flag in ["side_effect", "external_call", "network_access", "none"] {
+		approved([flag]).decision == "allow"
+		"approved" in rules(approved([flag]))
+	}
+}
+
+test_an_approval_lifts_no_denial if {
+	approved(["telepathy"]).decision == "deny"
+}
+
+test_no_approval_is_none if {
+	tool := {"safety_flags": ["side_effect"], "requires_approval": false}
+	decision := ringfence.decision with input as {"tool": tool, "approval": null}
+	decision.decision == "hold"
+}

@@ -50,7 +50,7 @@ pub(crate) fn call(refused: &Refused) -> Problem {
 /// Why the store did not do it. The log has the cause; the client has no use for it.
 pub(crate) fn store(error: &Error) -> Problem {
     match error {
-        Error::Stale => Problem::new(&kinds::CONFLICT, error.to_string()),
+        Error::Stale | Error::Spent => Problem::new(&kinds::CONFLICT, error.to_string()),
         Error::Repeated(id) => Problem::new(&kinds::IDEMPOTENCY_KEY_IN_USE, error.to_string())
             .with("call_id", id)
             .retry_after(Duration::from_secs(1)),

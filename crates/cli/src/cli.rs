@@ -10,12 +10,12 @@ use ringfence_sandbox::Language;
 use ringfence_types::{Isolation, Layer};
 
 pub(crate) use self::service::{
-    CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand, EventsArgs, KeyCommand, LogsArgs,
-    ServeArgs, SettingsArgs, ToolsArgs,
+    ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
+    DenyArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs, SettingsArgs, ToolsArgs,
 };
 use crate::{
-    call, calls, cancel, completions, doctor, events, failure::Failure, image, key, logs, run,
-    selftest, serve, settings, shell, tools,
+    call, calls, cancel, completions, doctor, events, failure::Failure, holds, image, key, logs,
+    run, selftest, serve, settings, shell, tools,
 };
 
 /// Runs code you do not trust in a fresh, locked Linux sandbox, and tells exactly what happened.
@@ -54,6 +54,14 @@ pub(crate) enum Command {
     Logs(LogsArgs),
     /// End a call
     Cancel(CancelArgs),
+    /// List calls that wait for a decision, or show one
+    Holds(HoldsArgs),
+    /// Let a held call run, after seeing exactly what would happen
+    Approve(Box<ApproveArgs>),
+    /// Refuse a held call
+    Deny(DenyArgs),
+    /// List what was approved, or take it back
+    Approvals(ApprovalsArgs),
     /// Follow what happens to all calls
     Events(EventsArgs),
     /// Make, list and revoke keys of a server
@@ -87,6 +95,10 @@ impl Command {
             Self::Calls(args) => calls::calls(&args),
             Self::Logs(args) => logs::logs(&args),
             Self::Cancel(args) => cancel::cancel(&args),
+            Self::Holds(args) => holds::holds(&args),
+            Self::Approve(args) => holds::approve(&args),
+            Self::Deny(args) => holds::deny(&args),
+            Self::Approvals(args) => holds::approvals(&args),
             Self::Events(args) => events::events(&args),
             Self::Key(command) => key::key(&command),
             Self::Config(command) => settings::config(&command),

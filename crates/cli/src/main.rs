@@ -20,6 +20,7 @@ mod doctor;
 mod events;
 mod exit;
 mod failure;
+mod holds;
 mod image;
 mod json;
 mod key;

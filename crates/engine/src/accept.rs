@@ -100,7 +100,7 @@ fn call(
         trace_state: trace.state,
         accepted_at: now,
     };
-    Ok(Call { asked, decision: None, state: State::Accepted, changed_at: now })
+    Ok(Call { asked, edited: None, decision: None, state: State::Accepted, changed_at: now })
 }
 
 fn idempotency(request: &CallRequest, args: Digest) -> Result<Option<Idempotency>, Refused> {

@@ -46,7 +46,11 @@ pub(crate) type Reading = Box<dyn FnOnce(&Report) -> Produced + Send>;
 pub(crate) fn policy_input(journey: &Journey, entry: &Entry) -> Input {
     let asked = journey.asked();
     let parts = &journey.inner.parts;
-    Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now())
+    let mut input = Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now());
+    if let Some(edited) = &journey.call.edited {
+        input.args = edited.args.clone();
+    }
+    input
 }
 
 /// Starts what the permit allows.
@@ -64,7 +68,7 @@ pub(crate) async fn start(journey: &Journey, entry: &Arc<Entry>, permit: Permit)
                 code: code.clone(),
                 file: format!("{module}.py"),
                 function: Some(function.clone()),
-                args: journey.asked().args.clone(),
+                args: journey.call.args().clone(),
                 ahead: ahead(&entry.tool),
             };
             let files = files.iter().filter_map(|(path, content)| file(path, content)).collect();
@@ -86,7 +90,7 @@ fn is_for(permit: &Permit, journey: &Journey) -> bool {
     let asked = journey.asked();
     permit.call() == asked.id
         && permit.tool() == asked.tool.digest
-        && permit.args() == asked.args_digest
+        && permit.args() == journey.call.args_digest()
 }
 
 fn file(path: &str, content: &Arc<[u8]>) -> Option<InputFile> {

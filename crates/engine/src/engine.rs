@@ -13,6 +13,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Metrics, Telemetry,
+    hold::{self, Dues, Locks},
     ids::Ids,
     live::Lives,
     publish,
@@ -56,6 +57,8 @@ pub struct Settings {
     pub waiting_per_tenant: usize,
     /// No call runs longer, whatever its tool says.
     pub longest: Duration,
+    /// A held call that nobody decides about ends after this.
+    pub hold_for: Duration,
     /// Holds one directory per tenant, which `file_read` reads.
     pub work: PathBuf,
 }
@@ -70,6 +73,7 @@ impl Settings {
             waiting: 10_000,
             waiting_per_tenant: 2_000,
             longest: Duration::from_secs(3_600),
+            hold_for: Duration::from_secs(86_400),
             work,
         }
     }
@@ -88,6 +92,10 @@ pub(crate) struct Inner {
     pub(crate) ids: Ids,
     pub(crate) lives: Lives,
     pub(crate) queue: Queue,
+    /// Held calls, and when each is looked at again.
+    pub(crate) dues: Dues,
+    /// Who decides about a hold.
+    pub(crate) locks: Locks,
     /// Owns every task of the engine: stopping waits for all of them.
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -109,12 +117,15 @@ impl Engine {
             ids: Ids::new(),
             lives: Lives::default(),
             queue: Queue::new(bounds),
+            dues: Dues::default(),
+            locks: Locks::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         };
         let inner = Arc::new(inner);
         recover::run(&inner).await?;
         inner.tasks.spawn(publish::run(inner.clone()));
+        inner.tasks.spawn(hold::run(inner.clone()));
         Ok(Self { inner })
     }
 

@@ -1,8 +1,8 @@
-//! New names for calls: unique, and sorting by the time of the clock that made them.
+//! New names for calls and approvals: unique, and sorting by the time of the clock that made them.
 
 use std::sync::Mutex;
 
-use ringfence_types::{CallId, Timestamp};
+use ringfence_types::{ApprovalId, CallId, Timestamp};
 use uuid::{ContextV7, Uuid};
 
 /// Makes names.
@@ -18,10 +18,18 @@ impl Ids {
     }
 
     pub(crate) fn call(&self, now: Timestamp) -> CallId {
+        CallId(self.next(now))
+    }
+
+    pub(crate) fn approval(&self, now: Timestamp) -> ApprovalId {
+        ApprovalId(self.next(now))
+    }
+
+    fn next(&self, now: Timestamp) -> Uuid {
         let micros = u64::try_from(now.as_micros()).unwrap_or(0);
         let nanos = (micros % 1_000_000) as u32 * 1_000;
         let context = self.context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let at = uuid::Timestamp::from_unix(&*context, micros / 1_000_000, nanos);
-        CallId(Uuid::new_v7(at))
+        Uuid::new_v7(at)
     }
 }

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use ringfence_store::{Error, Record, SessionEvent, Stored, Version};
+use ringfence_store::{Error, Record, SessionEvent, Spend, Stored, Version};
 use ringfence_types::{
-    Asked, Call, Decision, Digest, Effect, Event, Fact, Json, Reason, Receipt, ToolName, ToolRef,
-    Verdict,
+    Approval, Asked, Call, Decision, Digest, Effect, Event, Fact, Json, Reason, Receipt, ToolName,
+    ToolRef, Verdict,
 };
 use serde::Serialize;
 
-use crate::{engine::Inner, laps::Laps, live::Live, record};
+use crate::{
+    engine::Inner,
+    hold::{Due, Mark},
+    laps::Laps,
+    live::Live,
+    record,
+};
 
 /// Owned by the one task that drives the call.
 #[derive(Debug)]
@@ -25,6 +31,12 @@ pub(crate) struct Journey {
     pub(crate) blobs: Vec<Vec<u8>>,
     /// What the call adds to its session with the next record.
     pub(crate) session_events: Vec<SessionEvent>,
+    /// An approval that the next record gives.
+    approval: Option<Approval>,
+    /// The approval that the next record uses.
+    spends: Option<Spend>,
+    /// Whether the newest record is of a held call.
+    was_held: bool,
     live: Arc<Live>,
     /// Where the time went, if anybody records it.
     pub(crate) laps: Option<Box<Laps>>,
@@ -53,15 +65,34 @@ impl Journey {
     /// A call that was just accepted.
     pub(crate) fn begin(inner: Arc<Inner>, call: Call) -> Self {
         let mut journey = Self::new(inner, call, None);
+        journey.inner.lives.add(journey.call.asked.id, journey.live());
         let ToolRef { name, version, digest } = &journey.call.asked.tool;
         let data = Json::plain(&Tool { digest: *digest, tool: name, version });
         journey.note("call.accepted", data);
         journey
     }
 
-    /// A call that an earlier process left behind.
+    /// A call that stood still and goes on.
     pub(crate) fn resume(inner: Arc<Inner>, stored: Stored) -> Self {
+        let journey = Self::new(inner, stored.call, Some(stored.version));
+        journey.inner.lives.add(journey.call.asked.id, journey.live());
+        journey
+    }
+
+    /// A held call that takes one step and stands still again; nobody sees it as under way.
+    pub(crate) fn aside(inner: Arc<Inner>, stored: Stored) -> Self {
         Self::new(inner, stored.call, Some(stored.version))
+    }
+
+    /// The same call, to go on from its newest record; none if it is under way already.
+    pub(crate) fn again(&self) -> Option<Self> {
+        let (inner, call) = (self.inner.clone(), Call::clone(&self.call));
+        let version = self.version?;
+        inner
+            .lives
+            .get(call.asked.id)
+            .is_none()
+            .then(|| Self::resume(inner, Stored { call, version }))
     }
 
     fn new(inner: Arc<Inner>, call: Call, version: Option<Version>) -> Self {
@@ -70,10 +101,19 @@ impl Journey {
         if version.is_some() {
             live.show(call.clone(), true, false);
         }
-        inner.lives.add(call.asked.id, live.clone());
-        let (facts, blobs, session_events) = (Vec::new(), Vec::new(), Vec::new());
-        let laps = Laps::of(&inner, &call.asked);
-        Self { inner, call, version, facts, blobs, session_events, live, laps }
+        Self {
+            laps: Laps::of(&inner, &call.asked),
+            was_held: version.is_some() && call.hold().is_some(),
+            inner,
+            call,
+            version,
+            facts: Vec::new(),
+            blobs: Vec::new(),
+            session_events: Vec::new(),
+            approval: None,
+            spends: None,
+            live,
+        }
     }
 
     pub(crate) fn live(&self) -> Arc<Live> {
@@ -84,12 +124,17 @@ impl Journey {
         &self.call.asked
     }
 
-    /// Remembers what policy said.
+    /// Remembers what policy said. The same once more, for example when an approval is looked at
+    /// again, is not told twice.
     pub(crate) fn decided(&mut self, decision: Decision) {
-        let Decision { verdict, reasons, policy, .. } = &decision;
-        let data = Json::plain(&Judged { policy: *policy, reasons, verdict: *verdict });
+        let is_new = self.call.decision.as_ref().is_none_or(|before| !is_same(before, &decision));
+        if is_new {
+            self.inner.metrics.decided(&self.call.asked, &decision);
+            let Decision { verdict, reasons, policy, .. } = &decision;
+            let data = Json::plain(&Judged { policy: *policy, reasons, verdict: *verdict });
+            self.note("call.decided", data);
+        }
         Arc::make_mut(&mut self.call).decision = Some(decision);
-        self.note("call.decided", data);
     }
 
     /// Takes one step of the state machine, in memory.
@@ -112,30 +157,53 @@ impl Journey {
         }
     }
 
-    fn note(&mut self, kind: &str, data: Json) {
+    pub(crate) fn note(&mut self, kind: &str, data: Json) {
         let at = self.inner.parts.clock.now();
         self.facts.push(Fact { kind: kind.to_owned(), call: self.call.asked.id, at, data });
     }
 
     /// Puts everything that became true on record.
     pub(crate) async fn commit(&mut self) -> Result<(), Error> {
-        let record = Record {
+        // One that was looked at and stays as it was needs no record.
+        if self.version.is_none() || !self.facts.is_empty() {
+            let record = self.record();
+            self.version = Some(self.inner.parts.store.record(record).await?);
+        }
+        let over = self.call.state.is_final() || self.call.hold().is_some();
+        if over {
+            // Before anybody learns of the end: whoever then uses the key finds the record.
+            self.inner.lives.remove(&self.call, &self.live);
+        }
+        self.tell_who_waits();
+        self.live.show(self.call.clone(), true, over);
+        Ok(())
+    }
+
+    fn record(&mut self) -> Record {
+        Record {
             call: self.call.clone(),
             seen: self.version,
             facts: std::mem::take(&mut self.facts),
             receipt: Receipt::of(&self.call),
             blobs: std::mem::take(&mut self.blobs),
             session_events: std::mem::take(&mut self.session_events),
-        };
-        self.version = Some(self.inner.parts.store.record(record).await?);
-        let over = self.call.state.is_final()
-            || matches!(self.call.state, ringfence_types::State::Held { .. });
-        if over {
-            // Before anybody learns of the end: whoever then uses the key finds the record.
-            self.inner.lives.remove(&self.call);
+            approval: self.approval.take(),
+            spends: self.spends.take(),
         }
-        self.live.show(self.call.clone(), true, over);
-        Ok(())
+    }
+
+    /// Keeps the list of held calls, and their number, as they are on record.
+    fn tell_who_waits(&mut self) {
+        let id = self.call.asked.id;
+        let is_held = self.call.hold().is_some();
+        self.inner.metrics.held(i64::from(is_held) - i64::from(self.was_held));
+        if let Some(hold) = self.call.hold() {
+            let due = Due { tenant: self.call.asked.tenant.clone(), call: id };
+            self.inner.dues.add(due, self.inner.parts.clock.now(), hold.expires_at);
+        } else if self.was_held {
+            self.inner.dues.remove(id);
+        }
+        self.was_held = is_held;
     }
 
     /// A copy of what the next record takes with it, in case that record fails.
@@ -150,6 +218,27 @@ impl Journey {
         self.session_events = session_events;
     }
 
+    /// Gives an approval with the next record.
+    pub(crate) fn give(&mut self, approval: Option<Approval>) {
+        self.approval = approval;
+    }
+
+    /// Uses an approval with the next record.
+    pub(crate) fn spend_with(&mut self, spend: Spend) {
+        self.spends = Some(spend);
+    }
+
+    /// Where the call stands, to come back to.
+    pub(crate) fn mark(&self) -> Mark {
+        (self.call.clone(), self.facts.clone())
+    }
+
+    /// Comes back, after a record that failed.
+    pub(crate) fn rewind(&mut self, (call, facts): Mark) {
+        self.call = call;
+        self.facts = facts;
+    }
+
     /// Shows where the call stands without a record of it.
     pub(crate) fn show(&self) {
         self.live.show(self.call.clone(), self.version.is_some(), false);
@@ -161,7 +250,15 @@ impl Journey {
 
     /// Gives up a call that could not be recorded.
     pub(crate) fn abandon(&self) {
-        self.inner.lives.remove(&self.call);
+        self.inner.lives.remove(&self.call, &self.live);
         self.live.end();
     }
+}
+
+/// Whether two decisions say the same, of documents that may differ in their time.
+fn is_same(one: &Decision, other: &Decision) -> bool {
+    one.verdict == other.verdict
+        && one.policy == other.policy
+        && one.reasons == other.reasons
+        && one.approval == other.approval
 }

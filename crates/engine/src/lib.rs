@@ -14,6 +14,7 @@ mod accept;
 mod builtin;
 mod dispatch;
 mod engine;
+mod hold;
 mod ids;
 mod journey;
 mod laps;
@@ -36,6 +37,7 @@ mod validate;
 pub use self::{
     builtin::tools as builtin_tools,
     engine::{Engine, Parts, Settings},
+    hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
     live::Ticket,
     metrics::Metrics,
     read::{Bytes, FactId, Follow, OutputStream},

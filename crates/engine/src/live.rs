@@ -140,10 +140,12 @@ impl Lives {
         self.lock().keys.remove(key);
     }
 
-    /// Forgets a call that is over.
-    pub(crate) fn remove(&self, call: &Call) {
+    /// Forgets a call that is over, unless it has set out again since.
+    pub(crate) fn remove(&self, call: &Call, live: &Arc<Live>) {
         let mut tables = self.lock();
-        tables.calls.remove(&call.asked.id);
+        if tables.calls.get(&call.asked.id).is_some_and(|listed| Arc::ptr_eq(listed, live)) {
+            tables.calls.remove(&call.asked.id);
+        }
         if let Some(idempotency) = &call.asked.idempotency {
             tables.keys.remove(&(call.asked.key, idempotency.key.clone()));
         }

@@ -17,9 +17,11 @@ pub(crate) fn of(commit: &Commit) -> impl Iterator<Item = Message> {
     facts.filter_map(|(index, fact)| {
         let event_id = format!("{}-{index}", commit.position);
         let (topic, payload) = match fact.kind.as_str() {
-            "call.finished" | "call.denied" | "call.cancelled" | "call.outcome_unknown" => {
-                ("tool.results", result(&commit.call, &event_id))
-            }
+            "call.finished"
+            | "call.denied"
+            | "call.expired"
+            | "call.cancelled"
+            | "call.outcome_unknown" => ("tool.results", result(&commit.call, &event_id)),
             "call.held" => ("policy.blocked", blocked(&commit.call, fact, &event_id)),
             _ => return None,
         };
@@ -137,6 +139,7 @@ fn status(call: &Call) -> (&'static str, Payload<'_>, f64) {
             }
         }
         State::Denied { .. } => ("blocked", said("Policy denied tool execution."), 0.0),
+        State::Expired { .. } => ("expired", said("Nobody decided about the call in time."), 0.0),
         State::Cancelled { .. } => ("cancelled", said("The call was cancelled."), 0.0),
         _ => ("outcome_unknown", said("The outcome of the call is unknown."), 0.0),
     }

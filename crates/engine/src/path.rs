@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_policy::{self as policy, Decided, Permit};
+use ringfence_policy::Permit;
 use ringfence_registry::Entry;
 use ringfence_store::Error;
 use ringfence_types::{Event, Stopper};
@@ -12,6 +12,7 @@ use ringfence_types::{Event, Stopper};
 use crate::{
     Subject,
     dispatch::{self, Started, Work},
+    hold::{self, Allowed, By, Said},
     journey::Journey,
     laps::Lap,
     queue::{Place, Turn},
@@ -36,27 +37,27 @@ async fn drive(mut journey: Journey, entry: Arc<Entry>, place: Place) {
     journey.tell_spans();
     let (tool, state) = (&journey.asked().tool.name, journey.call.state.name());
     tracing::debug!(%tool, state, "a call came to rest");
-    if let Err(error) = driven {
+    if matches!(driven, Err(Error::Stale)) && journey.is_durable() {
+        tracing::debug!("somebody else took the call's next step");
+        journey.abandon();
+        journey.look_again();
+    } else if let Err(error) = driven {
         tracing::error!(error = &error as &dyn std::error::Error, "a call is not recorded");
         journey.abandon();
     }
 }
 
 async fn stages(journey: &mut Journey, entry: &Arc<Entry>, place: Place) -> Result<(), Error> {
-    let permit = match decide(journey, entry).await {
-        Some(permit) => permit,
-        None => return journey.commit().await,
+    let Some(allowed) = decide(journey, entry).await? else {
+        return journey.commit().await;
     };
     let Some(turn) = wait_for_turn(journey, place).await? else {
         return journey.commit().await;
     };
     journey.lap(Lap::Queue);
-    journey.step(Event::Allow);
-    // The intent is durable before anything can have an effect.
-    if !journey.asked().pure || journey.is_durable() {
-        journey.commit().await?;
-        journey.lap(Lap::Record);
-    }
+    let Some(permit) = dispatch(journey, entry, allowed).await? else {
+        return journey.commit().await;
+    };
     let ended = run(journey, entry, permit).await?;
     drop(turn);
     journey.lap(Lap::Run);
@@ -64,29 +65,72 @@ async fn stages(journey: &mut Journey, entry: &Arc<Entry>, place: Place) -> Resu
     journey.commit_the_end().await
 }
 
-/// Asks policy. Without a permit the call stands still.
-async fn decide(journey: &mut Journey, entry: &Entry) -> Option<Permit> {
+/// Asks policy. Unless it allows the call, the call stands still.
+async fn decide(journey: &mut Journey, entry: &Entry) -> Result<Option<Allowed>, Error> {
     let input = dispatch::policy_input(journey, entry);
-    let decided = policy::decide(journey.inner.parts.policy.as_ref(), &input).await;
-    let (permit, decision, event) = match decided {
-        Decided::Allow(permit, decision) => (Some(permit), decision, None),
-        Decided::Hold(decision) => {
-            let event = Event::Hold(decision.reasons.clone());
-            (None, decision, Some(event))
+    let allowed = match hold::allowed(journey, input).await? {
+        Said::Allow(allowed, decision) => {
+            journey.decided(decision);
+            Some(*allowed)
         }
-        Decided::Deny(decision) => {
+        Said::Hold(decision, changed) => {
+            journey.hold(decision, changed);
+            None
+        }
+        Said::Deny(decision) => {
             let event = Event::Deny(decision.reasons.clone());
-            (None, decision, Some(event))
+            journey.decided(decision);
+            journey.step(event);
+            None
         }
     };
-    journey.inner.metrics.decided(journey.asked(), &decision);
-    journey.decided(decision);
-    if let Some(event) = event {
-        journey.inner.metrics.held(i64::from(matches!(event, Event::Hold(_))));
-        journey.step(event);
-    }
     journey.lap(Lap::Decide);
-    permit
+    Ok(allowed)
+}
+
+/// Puts the intent on record before anything can have an effect; none if the call is held instead.
+async fn dispatch(
+    journey: &mut Journey,
+    entry: &Entry,
+    allowed: Allowed,
+) -> Result<Option<Permit>, Error> {
+    let Allowed { permit, by } = allowed;
+    let Some(by) = by else {
+        journey.step(Event::Allow);
+        if !journey.asked().pure || journey.is_durable() {
+            journey.commit().await?;
+            journey.lap(Lap::Record);
+        }
+        return Ok(Some(permit));
+    };
+    // While it waited for its place, what was approved may have changed.
+    drop((permit, by));
+    match decide(journey, entry).await? {
+        Some(Allowed { permit, by: Some(by) }) => spend(journey, permit, by).await,
+        Some(Allowed { permit, by: None }) => {
+            journey.step(Event::Allow);
+            journey.commit().await?;
+            Ok(Some(permit))
+        }
+        None => Ok(None),
+    }
+}
+
+/// Uses an approval in the same commit as the intent; whoever was faster may have used it up.
+async fn spend(journey: &mut Journey, permit: Permit, by: By) -> Result<Option<Permit>, Error> {
+    let before = journey.mark();
+    journey.step(Event::Allow);
+    journey.spend(by.approval.approval.id);
+    match journey.commit().await {
+        Ok(()) => Ok(Some(permit)),
+        Err(Error::Spent) => {
+            journey.rewind(before);
+            let changed = "the approval is over, was revoked or used up by other calls".to_owned();
+            journey.hold(by.held, vec![changed]);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Waits for a place; `None` if somebody cancelled meanwhile.

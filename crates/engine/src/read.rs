@@ -35,17 +35,20 @@ pub struct Bytes {
 const PIECE: usize = 1 << 20;
 
 impl Engine {
-    /// One call.
+    /// One call. What is on record counts before what this process knows of it, unless it has gone
+    /// on since: whoever learnt of a fact finds the call as it is after that fact.
     pub async fn get(&self, who: &Principal, id: CallId) -> Result<Option<Arc<Call>>, Error> {
-        if let Some(live) = self.inner.lives.get(id) {
-            let seen = live.now();
-            if seen.call.asked.tenant == who.tenant && seen.durable {
-                return Ok(Some(seen.call));
-            }
-        }
+        let live = self.inner.lives.get(id).map(|live| live.now());
+        let live = live.filter(|seen| seen.durable && seen.call.asked.tenant == who.tenant);
         // A foreign call goes the same way as a missing one, so that it takes the same time.
         let stored = self.inner.parts.store.call(&who.tenant, id).await?;
-        Ok(stored.map(|stored| Arc::new(stored.call)))
+        Ok(match (stored, live) {
+            (Some(stored), Some(live)) if stored.call.changed_at >= live.call.changed_at => {
+                Some(Arc::new(stored.call))
+            }
+            (_, Some(live)) => Some(live.call),
+            (stored, None) => stored.map(|stored| Arc::new(stored.call)),
+        })
     }
 
     /// Calls, newest first. The tenant of the query is the principal's, whatever it says.
@@ -79,14 +82,9 @@ impl Engine {
         stored: ringfence_store::Stored,
         by: Stopper,
     ) -> Result<Option<Arc<Call>>, Error> {
-        let mut journey = Journey::resume(self.inner.clone(), stored);
+        let mut journey = Journey::aside(self.inner.clone(), stored);
         journey.step(Event::Cancel(by));
-        let committed = journey.commit().await;
-        if committed.is_err() {
-            journey.abandon();
-        }
-        committed?;
-        self.inner.metrics.held(-1);
+        journey.commit().await?;
         Ok(Some(journey.call))
     }
 

@@ -76,12 +76,13 @@ pub(crate) fn fact_of(call: &Call) -> (&'static str, Json) {
     let nothing = Json::empty_object;
     match &call.state {
         State::Accepted => ("call.accepted", nothing()),
-        State::Held { reasons } => ("call.held", Json::plain(&Why { reasons })),
+        State::Held(hold) => ("call.held", Json::plain(&Why { reasons: &hold.reasons })),
         State::Dispatched => ("call.dispatched", nothing()),
         State::Running => ("call.started", nothing()),
         State::Cancelling { by } => ("call.cancelling", Json::plain(&By { by })),
         State::Finished(finished) => ("call.finished", summary(finished)),
         State::Denied { reasons } => ("call.denied", Json::plain(&Why { reasons })),
+        State::Expired { reasons } => ("call.expired", Json::plain(&Why { reasons })),
         State::Cancelled { by } => ("call.cancelled", Json::plain(&By { by })),
         State::OutcomeUnknown => ("call.outcome_unknown", nothing()),
     }

@@ -6,7 +6,7 @@ use ringfence_registry::Entry;
 use ringfence_store::{Error, Stored};
 use ringfence_types::{CallError, Effect, Event, Produced};
 
-use crate::{dispatch::without_program, engine::Inner, journey::Journey, path};
+use crate::{dispatch::without_program, engine::Inner, hold::Due, journey::Journey, path};
 
 /// Calls per read.
 const ROUND: usize = 200;
@@ -25,8 +25,10 @@ pub(crate) async fn run(inner: &Arc<Inner>) -> Result<(), Error> {
 }
 
 async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
-    if matches!(stored.call.state, ringfence_types::State::Held { .. }) {
+    if let Some(hold) = stored.call.hold() {
         inner.metrics.held(1);
+        let due = Due { tenant: stored.call.asked.tenant.clone(), call: stored.call.asked.id };
+        inner.dues.add(due, inner.parts.clock.now(), hold.expires_at);
         return Ok(());
     }
     let (id, pure) = (stored.call.asked.id, stored.call.asked.pure);

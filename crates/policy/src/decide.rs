@@ -101,6 +101,8 @@ pub async fn decide(engine: &dyn Engine, input: &Input) -> Decided {
         verdict: answer.verdict,
         reasons: answer.reasons,
         obligations: answer.obligations,
+        approvals: answer.approvals,
+        approval: input.approval.as_ref().map(|approval| approval.id),
         engine: engine.name().to_owned(),
         policy: answer.policy,
         input: input.digest(),
@@ -133,6 +135,7 @@ fn parked(engine: &dyn Engine, unavailable: &Unavailable) -> Answer {
         verdict: Verdict::Hold,
         reasons: vec![Reason { rule: POLICY_UNAVAILABLE.to_owned(), message }],
         obligations: Obligations::default(),
+        approvals: None,
         policy: engine.revision(),
     }
 }

@@ -13,6 +13,9 @@ pub(crate) const RULE_BYTES: usize = 128;
 /// Most bytes of a message.
 pub(crate) const MESSAGE_BYTES: usize = 1024;
 
+/// Most people that one call may need.
+pub(crate) const APPROVALS: u32 = 16;
+
 /// An answer that is not a decision.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
@@ -24,6 +27,8 @@ pub(crate) enum Malformed {
     Reasons,
     #[error("a reason without a rule, or longer than {RULE_BYTES} and {MESSAGE_BYTES} bytes")]
     Reason,
+    #[error("`approvals` is 1 to {APPROVALS} people")]
+    Approvals,
     #[error("more than {0} values or bytes")]
     Size(usize),
     #[error("a key that is not text, or a number that JSON cannot write")]
@@ -39,6 +44,9 @@ struct Document {
     reasons: Vec<Reason>,
     #[serde(default)]
     obligations: Obligations,
+    /// Of a hold: how many different people must approve.
+    #[serde(default)]
+    approvals: Option<u32>,
 }
 
 /// Reads an answer of the rules with digest `policy`.
@@ -49,15 +57,18 @@ pub(crate) fn read(value: Value, policy: Digest) -> Result<Answer, Malformed> {
         _ => return Err(Malformed::Shape),
     };
     check(&document.reasons)?;
-    let Document { decision, reasons, obligations } = document;
-    Ok(Answer { verdict: decision, reasons, obligations, policy })
+    let Document { decision, reasons, obligations, approvals } = document;
+    if approvals.is_some_and(|needed| !(1..=APPROVALS).contains(&needed)) {
+        return Err(Malformed::Approvals);
+    }
+    Ok(Answer { verdict: decision, reasons, obligations, approvals, policy })
 }
 
 fn bare(allowed: bool) -> Document {
     let decision = if allowed { Verdict::Allow } else { Verdict::Deny };
     let message = format!("the policy answered {allowed} and gave no reason");
     let reasons = vec![Reason { rule: "decision".to_owned(), message }];
-    Document { decision, reasons, obligations: Obligations::default() }
+    Document { decision, reasons, obligations: Obligations::default(), approvals: None }
 }
 
 fn check(reasons: &[Reason]) -> Result<(), Malformed> {
@@ -108,6 +119,9 @@ mod tests {
             json!({"decision": "allow", "reasons": [{"rule": "", "message": "m"}]}),
             json!({"decision": "allow", "reasons": vec![reason; REASONS + 1]}),
             json!({"decision": "allow", "reasons": [{"rule": "r", "message": "m".repeat(1025)}]}),
+            json!({"decision": "hold", "approvals": 0}),
+            json!({"decision": "hold", "approvals": 17}),
+            json!({"decision": "hold", "approvals": "two"}),
             json!({"decision": "allow", "obligations": {"limits": {"wall": 1}}}),
             json!({"decision": "allow", "obligations": {"redact": ["x"]}}),
         ];

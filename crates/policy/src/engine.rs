@@ -37,6 +37,8 @@ pub struct Answer {
     pub reasons: Vec<Reason>,
     /// What an allowed call must keep to.
     pub obligations: Obligations,
+    /// How many different people must approve a held call; one if it does not say.
+    pub approvals: Option<u32>,
     /// Of the rules that said so.
     pub policy: Digest,
 }

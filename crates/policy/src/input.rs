@@ -4,8 +4,8 @@
 //! form, and the digest in a decision is the digest of exactly what the rules saw.
 
 use ringfence_types::{
-    Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, Scopes, SessionId, TenantId, Timestamp,
-    Tool, ToolName, json::canonical,
+    ApprovalId, Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, Scopes, SessionId, TenantId,
+    Timestamp, Tool, ToolName, json::canonical,
 };
 use serde::{Deserialize, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 pub struct Input {
     /// What is about to happen.
     pub action: Action,
-    /// What a person said about this call, if one was asked.
+    /// What people said about this call, if they were asked and it applies.
     pub approval: Option<Approval>,
     /// The real arguments.
     #[serde(serialize_with = "canonically")]
@@ -50,16 +50,35 @@ pub enum Action {
     ToolExecute,
 }
 
-/// A person's yes to exactly what they were shown. A no ends the call and is never judged again.
+/// A yes of as many people as were needed, to exactly what they were shown. It is here only if it
+/// applies: to this tool, these arguments, this principal, under these rules, now. A no ends the
+/// call and is never judged again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// The key of the person.
-    pub by: KeyId,
-    /// When they said so.
+    /// The keys of the people.
+    pub by: Vec<KeyId>,
+    /// When the last of them said so.
     pub decided_at: Timestamp,
+    /// Its name.
+    pub id: ApprovalId,
+    /// How far it reaches: `once`, `session` or `rule`.
+    pub reach: String,
     /// Of what they were shown.
     pub shown: Digest,
+}
+
+impl From<&ringfence_types::Approval> for Approval {
+    fn from(approval: &ringfence_types::Approval) -> Self {
+        let last = approval.votes.last();
+        Self {
+            by: approval.votes.iter().map(|vote| vote.by).collect(),
+            decided_at: approval.given_at,
+            id: approval.id,
+            reach: approval.terms.reach.name().to_owned(),
+            shown: last.map_or(Digest::of(b""), |vote| vote.shown),
+        }
+    }
 }
 
 /// Who is asking.

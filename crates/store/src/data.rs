@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ringfence_types::{
-    Call, CallId, Digest, Fact, Json, KeyId, PersonaId, Receipt, Scopes, SessionId, TenantId,
-    Timestamp,
+    Approval, ApprovalId, Call, CallId, Digest, Fact, Json, KeyId, PersonaId, Receipt, Scopes,
+    SessionId, TenantId, Timestamp, ToolName,
 };
 
 /// Counts the records of a call, from 1.
@@ -27,6 +27,49 @@ pub struct Record {
     /// Appended to sessions in the same commit, so that a call's effect on its session happens
     /// exactly once.
     pub session_events: Vec<SessionEvent>,
+    /// An approval that this step gives.
+    pub approval: Option<Approval>,
+    /// The approval that this step uses.
+    pub spends: Option<Spend>,
+}
+
+/// The use of an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spend {
+    /// Which.
+    pub approval: ApprovalId,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// An approval and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// As it was given.
+    pub approval: Approval,
+    /// How many calls have used it.
+    pub used: u32,
+    /// When it was taken back.
+    pub revoked_at: Option<Timestamp>,
+    /// By whom.
+    pub revoked_by: Option<KeyId>,
+}
+
+/// Which approvals.
+#[derive(Debug, Clone)]
+pub struct ApprovalQuery {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Only for the tool of this name.
+    pub tool: Option<ToolName>,
+    /// Only those that are neither over at this moment nor revoked.
+    pub live_at: Option<Timestamp>,
+    /// Only older ones than this (ids sort by time).
+    pub before: Option<ApprovalId>,
+    /// Counts as used only what other calls than this one have used.
+    pub not_by: Option<CallId>,
+    /// At most so many.
+    pub limit: usize,
 }
 
 /// A call and how often it was recorded.

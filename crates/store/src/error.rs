@@ -11,6 +11,9 @@ pub enum Error {
     /// The idempotency key was used before.
     #[error("the idempotency key belongs to call {0}")]
     Repeated(CallId),
+    /// The approval cannot be used, or not any more.
+    #[error("the approval is over, revoked or used up")]
+    Spent,
     /// More is waiting to be written than may wait.
     #[error("the store has more to write than it can take")]
     Busy,

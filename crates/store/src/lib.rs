@@ -11,13 +11,13 @@ mod sqlite;
 use std::{fmt::Debug, sync::Arc};
 
 use async_trait::async_trait;
-use ringfence_types::{CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
+use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
 use tokio::sync::watch;
 
 pub use self::{
     data::{
-        CallQuery, Commit, FactQuery, Key, Logged, Record, SessionEvent, SessionQuery, Stored,
-        Version,
+        ApprovalQuery, CallQuery, Commit, FactQuery, Key, Logged, Record, SessionEvent,
+        SessionQuery, Spend, Standing, Stored, Version,
     },
     error::Error,
     sqlite::SqliteStore,
@@ -34,6 +34,9 @@ pub use self::{
 /// - **Final is final.** A call in a final state never changes again: [`Error::Stale`].
 /// - **Once.** A second call with the same key and idempotency key within [`IDEMPOTENCY_SECS`]
 ///   fails with [`Error::Repeated`] and changes nothing.
+/// - **Spent in the commit.** A record that spends an approval fails with [`Error::Spent`] and
+///   changes nothing if the approval is not there, is over, was revoked, or was used by as many
+///   other calls as may use it. The same call may spend it again.
 /// - **Facts are ordered.** Positions grow with every commit; a reader that has seen position `n`
 ///   never later finds a smaller one that is new to it. Facts of one call are in the order of its
 ///   records.
@@ -110,6 +113,22 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Events of a session after a position, oldest first; with `last`, the newest ones instead.
     async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error>;
+
+    /// Approvals of a tenant, newest first.
+    async fn approvals(&self, query: ApprovalQuery) -> Result<Vec<Standing>, Error>;
+
+    /// One approval.
+    async fn approval(&self, tenant: &TenantId, id: ApprovalId) -> Result<Option<Standing>, Error>;
+
+    /// Takes an approval back; `false` if the tenant has no such. The first revocation stays on
+    /// record.
+    async fn revoke_approval(
+        &self,
+        tenant: &TenantId,
+        id: ApprovalId,
+        by: KeyId,
+        at: Timestamp,
+    ) -> Result<bool, Error>;
 }
 
 /// Most items in one answer.

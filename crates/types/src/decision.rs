@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bytes, Cpus, Digest, Isolation, Limits};
+use crate::{ApprovalId, Bytes, Cpus, Digest, Isolation, Limits};
 
 /// One of three answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -97,6 +97,12 @@ pub struct Decision {
     /// What an allowed call must keep to.
     #[serde(default)]
     pub obligations: Obligations,
+    /// How many different people must approve a held call; one if it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals: Option<u32>,
+    /// The approval that it was allowed by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalId>,
     /// Which engine answered.
     pub engine: String,
     /// Of the rules that were in force.

@@ -106,6 +106,11 @@ uuid_id!(
     "call id"
 );
 uuid_id!(
+    /// One approval.
+    ApprovalId,
+    "approval id"
+);
+uuid_id!(
     /// One API key.
     KeyId,
     "key id"

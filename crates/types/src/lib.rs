@@ -2,10 +2,12 @@
 //!
 //! Nothing here does I/O, reads a clock or starts a task; everything above may depend on it.
 
+mod approval;
 mod call;
 mod decision;
 mod digest;
 mod event;
+mod hold;
 mod ids;
 pub mod json;
 mod limits;
@@ -18,6 +20,10 @@ mod time;
 mod tool;
 mod trace;
 
+pub use approval::{
+    Approval, Arguments, CONDITIONS, Change, Condition, InvalidPredicate, Predicate, Presented,
+    Reach, Terms, Test, Vote, shown,
+};
 pub use call::{
     Asked, Call, CallError, Effect, Event, Finished, Idempotency, Illegal, Produced, State,
     Stopper, Stream,
@@ -25,7 +31,8 @@ pub use call::{
 pub use decision::{Decision, LimitCaps, Obligations, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};
 pub use event::Fact;
-pub use ids::{CallId, InvalidId, KeyId, PersonaId, SessionId, TenantId, ToolName};
+pub use hold::{Edited, Hold, Proposal};
+pub use ids::{ApprovalId, CallId, InvalidId, KeyId, PersonaId, SessionId, TenantId, ToolName};
 pub use json::Json;
 pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem};
 pub use outcome::{

@@ -24,8 +24,11 @@ pub struct Receipt {
     pub session: Option<SessionId>,
     /// The exact tool.
     pub tool: ToolRef,
-    /// Of the arguments.
+    /// Of the arguments that it ran with.
     pub args: Digest,
+    /// Of those that were asked for, if a person changed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_args: Option<Digest>,
     /// What policy said.
     pub decision: Option<Decision>,
     /// How it ended: the name of a final state.
@@ -81,7 +84,8 @@ impl Receipt {
             persona: asked.persona.clone(),
             session: asked.session.clone(),
             tool: asked.tool.clone(),
-            args: asked.args_digest,
+            args: call.args_digest(),
+            asked_args: call.edited.as_ref().map(|_| asked.args_digest),
             decision: call.decision.clone(),
             state: call.state.name().to_owned(),
             result: match produced {
@@ -98,7 +102,7 @@ impl Receipt {
             usage: finished.and_then(|finished| finished.usage),
             isolation: finished.and_then(|finished| finished.isolation),
             layers: finished.and_then(|finished| finished.layers.clone()),
-            inputs_hash: asked.inputs_hash.clone(),
+            inputs_hash: call.inputs_hash().to_owned(),
             outputs_hash: finished.map(|f| f.outputs_hash.clone()).unwrap_or_default(),
             accepted_at: asked.accepted_at,
             started_at: finished.map(|finished| finished.started_at),

@@ -38,6 +38,8 @@ impl Caller {
 /// A scope as a type.
 pub(crate) trait Need: Send + 'static {
     const SCOPE: Scope;
+    /// One that does as well.
+    const OR: Option<Scope> = None;
 }
 
 /// Scope `call`.
@@ -49,6 +51,12 @@ pub(crate) struct Read;
 /// Scope `admin`.
 #[derive(Debug)]
 pub(crate) struct Admin;
+/// Scope `approve`.
+#[derive(Debug)]
+pub(crate) struct Approve;
+/// Looking at what waits for a decision: whoever decides must see it.
+#[derive(Debug)]
+pub(crate) struct SeeHolds;
 
 impl Need for Call {
     const SCOPE: Scope = Scope::Call;
@@ -58,6 +66,13 @@ impl Need for Read {
 }
 impl Need for Admin {
     const SCOPE: Scope = Scope::Admin;
+}
+impl Need for Approve {
+    const SCOPE: Scope = Scope::Approve;
+}
+impl Need for SeeHolds {
+    const SCOPE: Scope = Scope::Read;
+    const OR: Option<Scope> = Some(Scope::Approve);
 }
 
 /// A caller whose key has the scope. A handler that takes one cannot forget to check.
@@ -85,7 +100,8 @@ impl<N: Need> FromRequestParts<Arc<Shared>> for May<N> {
             Problem::new(&kinds::KEY_MISSING, "this path needs a key")
         })?;
         let caller = Caller(context.clone());
-        if !caller.principal().scopes.allow(N::SCOPE) {
+        let scopes = &caller.principal().scopes;
+        if !scopes.allow(N::SCOPE) && !N::OR.is_some_and(|other| scopes.allow(other)) {
             return Err(scope_missing(N::SCOPE));
         }
         Ok(Self { caller, scope: PhantomData })

@@ -14,7 +14,7 @@ use ringfence_types::{Digest, Timestamp};
 
 pub(crate) use self::{
     cache::{Cache, Known},
-    caller::{Admin, Call, Caller, Context, May, Read, scope_missing},
+    caller::{Admin, Approve, Call, Caller, Context, May, Read, SeeHolds, scope_missing},
 };
 use crate::{
     keys::{SECRET_LENGTH, SECRET_PREFIX},

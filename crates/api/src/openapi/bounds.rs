@@ -65,7 +65,7 @@ const KEY: &str = r#"{"pattern": "^(\"[!#-\\[\\]-~]{1,255}\"|[!#-\\[\\]-~]{1,255
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 
 /// Fields of bodies, by schema.
-const FIELDS: [(&str, &str, &str); 22] = [
+const FIELDS: &[(&str, &str, &str)] = &[
     ("CallRequest", "tool", TOOL),
     ("CallRequest", "version", r#"{"maxLength": 64}"#),
     ("CallRequest", "wait", r#"{"maximum": 300}"#),
@@ -90,6 +90,8 @@ const FIELDS: [(&str, &str, &str); 22] = [
             "additionalProperties": {"type": "string", "maxLength": 200}}"#,
     ),
     ("ExecRequest", "env", ENVIRONMENT),
+    ("Resolution", "action", r#"{"enum": ["approve", "deny", "discard", "reevaluate", null]}"#),
+    ("Resolution", "scope", r#"{"enum": ["once", "session", "rule", null]}"#),
     ("ExecRequest", "argv", r#"{"items": {"type": "string", "pattern": "^[^\\x00]*$"}}"#),
     ("InterpreterRequest", "env", ENVIRONMENT),
     ("RenameRequest", "from", PATH),
@@ -100,7 +102,7 @@ const FIELDS: [(&str, &str, &str); 22] = [
 ];
 
 /// Bodies in which a field nobody knows is a fault.
-const CLOSED: [&str; 13] = [
+const CLOSED: &[&str] = &[
     "CallRequest",
     "CanvasEvent",
     "CompleteRequest",
@@ -108,6 +110,7 @@ const CLOSED: [&str; 13] = [
     "ExecuteRequest",
     "InterpreterRequest",
     "KeyRequest",
+    "Resolution",
     "RenameRequest",
     "SandboxLimits",
     "SandboxRequest",

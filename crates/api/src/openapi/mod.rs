@@ -11,7 +11,7 @@ use utoipa::OpenApi;
 use crate::{
     docs,
     problem::{Fault, ProblemView},
-    routes::{calls, canvas, events, health, keys, sandboxes, skills, tools},
+    routes::{approvals, calls, canvas, events, health, holds, keys, sandboxes, skills, tools},
 };
 
 #[derive(OpenApi)]
@@ -22,6 +22,7 @@ use crate::{
     ),
     tags(
         (name = "calls", description = "Running tools and seeing what came of it"),
+        (name = "holds", description = "Calls that wait for a person, and what people decide"),
         (name = "tools", description = "What can be called"),
         (name = "events", description = "What happens, as it happens"),
         (name = "canvas", description = "What was put on a session's canvas"),
@@ -33,6 +34,9 @@ use crate::{
     paths(
         calls::create::create, calls::list::list, calls::read::read, calls::read::cancel,
         calls::events::events, calls::output::output, calls::read::receipt,
+        holds::list, holds::read, holds::resolve::resolve, holds::resolve::resolve_policy_requeue,
+        holds::requeue::list, holds::requeue::resolve, holds::requeue::remove,
+        approvals::list, approvals::read, approvals::revoke,
         tools::list, tools::read, events::events,
         canvas::append, canvas::read,
         keys::create, keys::list, keys::revoke,

@@ -1,9 +1,11 @@
 //! What can be asked for, and who answers.
 
+pub(crate) mod approvals;
 pub(crate) mod calls;
 pub(crate) mod canvas;
 pub(crate) mod events;
 pub(crate) mod health;
+pub(crate) mod holds;
 pub(crate) mod keys;
 pub(crate) mod sandboxes;
 pub(crate) mod skills;
@@ -33,7 +35,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/events", get(events::events))
         .route("/v1/canvas/event", post(canvas::append))
         .route("/v1/canvas/{session_id}", get(canvas::read));
-    let router = programs(interpreters(files(router)));
+    let router = programs(interpreters(files(held(router))));
     let router = router
         .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
         .route("/v1/sandboxes/restore", post(sandboxes::create::restore))
@@ -64,6 +66,20 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 }
 
 type Routes = Router<Arc<Shared>>;
+
+fn held(router: Routes) -> Routes {
+    use holds::{requeue, resolve};
+    router
+        .route("/v1/holds", get(holds::list))
+        .route("/v1/holds/{id}", get(holds::read))
+        .route("/v1/holds/{id}/resolve", post(resolve::resolve))
+        .route("/v1/policy/requeue/{id}/resolve", post(resolve::resolve_policy_requeue))
+        .route("/v1/requeue", get(requeue::list))
+        .route("/v1/requeue/{id}", delete(requeue::remove))
+        .route("/v1/requeue/{id}/resolve", post(requeue::resolve))
+        .route("/v1/approvals", get(approvals::list))
+        .route("/v1/approvals/{id}", get(approvals::read).delete(approvals::revoke))
+}
 
 fn programs(router: Routes) -> Routes {
     use sandboxes::exec::{end, events, input, list, output, read, start, terminal};

@@ -1,11 +1,13 @@
 //! A call as clients see it.
 
 use ringfence_types::{
-    Call, CallError, CallId, Decision, Digest, Finished, Isolation, Json, Layers, Outcome,
-    PersonaId, Produced, Reason, SessionId, State, Stream, Timestamp, Truncated, Usage,
+    ApprovalId, Call, CallError, CallId, Decision, Digest, Finished, Isolation, Json, Layers,
+    Outcome, PersonaId, Produced, Reason, SessionId, State, Stream, Timestamp, Truncated, Usage,
 };
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
+
+use super::hold::WaitsView;
 
 /// A call as it stands. What does not exist in its state is left out.
 #[derive(Debug, Serialize, ToSchema)]
@@ -15,7 +17,7 @@ pub(crate) struct CallView<'a> {
     #[schema(value_type = String)]
     id: CallId,
     /// Where it stands: `accepted`, `held`, `dispatched`, `running`, `cancelling`, `finished`,
-    /// `denied`, `cancelled` or `outcome_unknown`.
+    /// `denied`, `expired`, `cancelled` or `outcome_unknown`.
     state: &'static str,
     /// The tool.
     tool: &'a str,
@@ -27,6 +29,10 @@ pub(crate) struct CallView<'a> {
     /// The arguments, as they came.
     #[schema(value_type = Object)]
     args: &'a Json,
+    /// What a person put in their place when approving.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    edited_args: Option<&'a Json>,
     /// What it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -53,7 +59,7 @@ pub(crate) struct CallView<'a> {
     reasons: Option<&'a [Reason]>,
     /// What a held call waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    hold: Option<HoldView>,
+    hold: Option<WaitsView<'a>>,
     /// What the tool gave.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -113,14 +119,10 @@ struct DecisionView<'a> {
     /// Of the document that was judged.
     #[schema(value_type = String)]
     input: Digest,
-}
-
-/// What a held call waits for.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Hold)]
-struct HoldView {
-    waits_for: &'static str,
-    resolve: &'static str,
+    /// The approval that it was allowed by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    approval: Option<ApprovalId>,
 }
 
 /// Why a call has no result.
@@ -221,6 +223,7 @@ impl<'a> CallView<'a> {
             version: &asked.tool.version,
             digest: asked.tool.digest,
             args: &asked.args,
+            edited_args: call.edited.as_ref().map(|edited| &edited.args),
             session_id: asked.session.as_ref(),
             persona_id: asked.persona.as_ref(),
             metadata: &asked.metadata,
@@ -228,7 +231,7 @@ impl<'a> CallView<'a> {
             changed_at: call.changed_at,
             decision: call.decision.as_ref().map(DecisionView::of),
             reasons: reasons(&call.state),
-            hold: matches!(call.state, State::Held { .. }).then_some(HOLD),
+            hold: call.hold().map(|hold| WaitsView::of(call, hold)),
             result: finished.and_then(|finished| match &finished.produced {
                 Produced::Result(result) => Some(result),
                 Produced::Error(_) => None,
@@ -241,7 +244,7 @@ impl<'a> CallView<'a> {
             timings: finished.map(|finished| TimingsView::of(call, finished)),
             stdout: finished.map(|finished| stream(&finished.stdout, "/output/stdout")),
             stderr: finished.map(|finished| stream(&finished.stderr, "/output/stderr")),
-            inputs_hash: &asked.inputs_hash,
+            inputs_hash: call.inputs_hash(),
             outputs_hash: finished
                 .map(|finished| finished.outputs_hash.as_str())
                 .filter(|hash| !hash.is_empty()),
@@ -257,11 +260,6 @@ impl<'a> CallView<'a> {
     }
 }
 
-const HOLD: HoldView = HoldView {
-    waits_for: "a person with scope `approve`, or a policy that allows it",
-    resolve: "the rules under `reasons` say why; `DELETE` on the call withdraws it",
-};
-
 pub(crate) fn finished(call: &Call) -> Option<&Finished> {
     match &call.state {
         State::Finished(finished) => Some(finished),
@@ -271,7 +269,8 @@ pub(crate) fn finished(call: &Call) -> Option<&Finished> {
 
 fn reasons(state: &State) -> Option<&[Reason]> {
     match state {
-        State::Held { reasons } | State::Denied { reasons } => Some(reasons),
+        State::Held(hold) => Some(&hold.reasons),
+        State::Denied { reasons } | State::Expired { reasons } => Some(reasons),
         _ => None,
     }
 }
@@ -287,6 +286,7 @@ fn error(call: &Call) -> Option<ErrorView<'_>> {
             }
         },
         State::Denied { .. } => plain("denied", "policy does not allow it"),
+        State::Expired { .. } => plain("expired", "nobody decided about it in time"),
         State::Cancelled { .. } => plain("cancelled", "it was ended on request"),
         State::OutcomeUnknown => plain(
             "outcome_unknown",
@@ -304,6 +304,7 @@ impl<'a> DecisionView<'a> {
             engine: &decision.engine,
             policy: decision.policy,
             input: decision.input,
+            approval: decision.approval,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Things as clients see them.
 
+pub(crate) mod approval;
 pub(crate) mod call;
+pub(crate) mod hold;
 pub(crate) mod key;
 pub(crate) mod tool;

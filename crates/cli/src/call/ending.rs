@@ -42,7 +42,7 @@ struct Reason {
 
 /// Whether nothing more happens to it without a person.
 pub(super) fn is_still(state: &str) -> bool {
-    matches!(state, "held" | "finished" | "denied" | "cancelled" | "outcome_unknown")
+    matches!(state, "held" | "finished" | "denied" | "expired" | "cancelled" | "outcome_unknown")
 }
 
 impl Ended {
@@ -62,7 +62,7 @@ impl Ended {
             ("finished", Some(error)) if error.code == "timeout" => exit::TIMED_OUT,
             ("finished" | "cancelled", _) => exit::FAILED,
             ("denied", _) => exit::DENIED,
-            ("held", _) => exit::HELD,
+            ("held" | "expired", _) => exit::HELD,
             _ => exit::OURS,
         }
     }
@@ -95,6 +95,7 @@ impl Ended {
             }
         }
         if self.state == "held" {
+            let _ = writeln!(text, "hint: whoever may approve sees it with: ringfence holds {id}");
             let _ = writeln!(text, "hint: withdraw it with: ringfence cancel {id}");
         }
         text

@@ -174,6 +174,91 @@ pub(crate) struct CancelArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct HoldsArgs {
+    /// Only this call, with exactly what would happen
+    #[arg(value_name = "CALL")]
+    pub(crate) id: Option<String>,
+    /// Have policy asked again about it
+    #[arg(long, requires = "id")]
+    pub(crate) reevaluate: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+const APPROVE_EXAMPLES: &str = "\
+Examples:
+  ringfence approve 019a8b7c-1234-7abc-8def-0123456789ab --reason 'asked Ann'
+  ringfence approve 019a8b7c-1234-7abc-8def-0123456789ab --edit to=ann@example.com
+  ringfence approve 019a8b7c-1234-7abc-8def-0123456789ab --scope session --for 2h --uses 20
+  ringfence approve 019a8b7c-1234-7abc-8def-0123456789ab --scope rule --for 8h --uses 50 \\
+      --where '/to suffix @example.com'
+
+What would happen is shown first. An approval is for this tool as it is, for calls by the key that
+made this one, and while the policy is what it is: when any of it changes, it does not apply.
+A condition is PATH TEST VALUE: a JSON Pointer into the arguments; =, in, <=, >=, prefix or suffix.";
+
+#[derive(Debug, Args)]
+#[command(after_help = APPROVE_EXAMPLES)]
+pub(crate) struct ApproveArgs {
+    /// The held call
+    #[arg(value_name = "CALL")]
+    pub(crate) id: String,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Run it with another argument: `name=text` or `name:=JSON`; repeatable
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) edit: Vec<String>,
+    /// How far it reaches: once, session or rule [default: once]
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Option<String>,
+    /// Instead of exactly the arguments shown, all that fulfil this; repeatable
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(crate) conditions: Vec<String>,
+    /// Instead of exactly the arguments shown, any at all
+    #[arg(long, conflicts_with = "conditions")]
+    pub(crate) any_arguments: bool,
+    /// How long it lasts, such as 2h [default: 1h, or 8h for a session]
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) lasts: Option<String>,
+    /// For so many calls [default: 1, or 100 for a session]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) uses: Option<u32>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DenyArgs {
+    /// The held call
+    #[arg(value_name = "CALL")]
+    pub(crate) id: String,
+    /// Why; whoever made the call sees it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Nobody needs it any more: no judgement, it counts as cancelled
+    #[arg(long)]
+    pub(crate) discard: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApprovalsArgs {
+    /// Also those that are over or revoked
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Take this one back instead of listing
+    #[arg(long, value_name = "APPROVAL")]
+    pub(crate) revoke: Option<String>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
     /// Begin after this event; `0-0` is the beginning [default: what happens from now on]
     #[arg(long, value_name = "EVENT")]

@@ -125,6 +125,11 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             calls.waiting_per_tenant.to_string(),
         ),
         one("calls.longest", "No call runs longer, whatever its tool says", "1h".into()),
+        one(
+            "calls.hold_for",
+            "A held call that nobody decides about ends after this",
+            "24h".into(),
+        ),
         one("sandbox.most", "Sandboxes at one time, idle ones included", "1024".into()),
         many("sandbox.prepare", "Languages prepared before anybody asks", &["python"]),
         one("sandbox.pool_least", "Idle interpreters kept per language", "2".into()),

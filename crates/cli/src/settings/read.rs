@@ -81,12 +81,14 @@ impl Reader<'_> {
         let waiting = self.count("calls.waiting", 0, 1_000_000);
         let waiting_per_tenant = self.count("calls.waiting_per_tenant", 0, 1_000_000);
         let longest = self.time("calls.longest");
+        let hold_for = self.time("calls.hold_for");
         Some(engine::Settings {
             running: running?,
             running_per_tenant: per_tenant?,
             waiting: waiting?,
             waiting_per_tenant: waiting_per_tenant?,
             longest: longest?,
+            hold_for: hold_for?,
             work,
         })
     }

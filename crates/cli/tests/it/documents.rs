@@ -6,7 +6,7 @@ use crate::support::ringfence;
 
 const REFERENCE: &str = include_str!("../../../../docs/cli.md");
 
-const COMMANDS: [&[&str]; 20] = [
+const COMMANDS: &[&[&str]] = &[
     &[],
     &["run"],
     &["shell"],
@@ -22,6 +22,10 @@ const COMMANDS: [&[&str]; 20] = [
     &["calls"],
     &["logs"],
     &["cancel"],
+    &["holds"],
+    &["approve"],
+    &["deny"],
+    &["approvals"],
     &["events"],
     &["key", "create"],
     &["key", "list"],

@@ -3,6 +3,7 @@
 mod calls;
 mod cancels;
 mod full;
+mod holds;
 mod keys;
 mod kills;
 mod observed;

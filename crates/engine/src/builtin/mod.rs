@@ -37,7 +37,7 @@ pub(crate) async fn start(
     started_at: Timestamp,
 ) -> Started {
     let end = |given| inline(journey, entry, started_at, given);
-    let args = journey.asked().args.to_value();
+    let args = journey.call.args().to_value();
     match journey.asked().tool.name.as_str() {
         "echo" => end(echo::run(&args)),
         "timestamp" => end(timestamp::run(&args, started_at)),

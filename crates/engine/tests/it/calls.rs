@@ -71,8 +71,8 @@ async fn what_policy_holds_stands_still_until_it_is_cancelled() {
     let who = principal("acme");
     let fetch = request("http_fetch", &json!({"url": "http://example.com/"}));
     let held = stand(&engine, &who, fetch).await;
-    let State::Held { reasons } = &held.state else { panic!("{:?}", held.state) };
-    assert!(!reasons.is_empty());
+    let State::Held(hold) = &held.state else { panic!("{:?}", held.state) };
+    assert!(!hold.reasons.is_empty());
     let cancelled =
         engine.cancel(&who, held.asked.id).await.expect("works here").expect("it is there");
     assert!(matches!(cancelled.state, State::Cancelled { .. }), "{:?}", cancelled.state);

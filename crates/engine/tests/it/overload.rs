@@ -33,6 +33,7 @@ impl policy::Engine for Gate {
             verdict: Verdict::Allow,
             reasons: Vec::new(),
             obligations: Obligations::default(),
+            approvals: None,
             policy: self.revision(),
         })
     }

@@ -6,7 +6,7 @@ use ringfence_store::{Record, Store};
 use ringfence_types::{Asked, Call, CallId, Digest, Json, Principal, Receipt, State, Tool};
 use serde_json::json;
 
-use crate::support::{Wall, allow_all, engine, engine_with, principal};
+use crate::support::{Wall, allow_all, engine, engine_with, held, principal};
 
 /// A call as the record would show it if its process had died in `state`.
 fn left(who: &Principal, tool: &Tool, args: &serde_json::Value, state: State) -> Call {
@@ -31,7 +31,7 @@ fn left(who: &Principal, tool: &Tool, args: &serde_json::Value, state: State) ->
         trace_state: None,
         accepted_at: now,
     };
-    Call { asked, decision: None, state, changed_at: now }
+    Call { asked, edited: None, decision: None, state, changed_at: now }
 }
 
 async fn put(store: &dyn Store, call: &Call) {
@@ -42,6 +42,8 @@ async fn put(store: &dyn Store, call: &Call) {
         receipt: None,
         blobs: Vec::new(),
         session_events: Vec::new(),
+        approval: None,
+        spends: None,
     };
     store.record(record).await.expect("works here");
 }
@@ -56,7 +58,7 @@ async fn pure_calls_run_again_and_others_are_unknown() {
         let tool = |name: &str| catalogue.get(name, None).expect("works here").tool.clone();
         let echo = json!({"text": "again"});
         let fetch = json!({"url": "http://192.0.2.1/"});
-        let held = State::Held { reasons: Vec::new() };
+        let held = held(Duration::from_secs(60));
         let calls = (
             left(&who, &tool("echo"), &echo, State::Running),
             left(&who, &tool("http_fetch"), &fetch, State::Running),
@@ -72,7 +74,7 @@ async fn pure_calls_run_again_and_others_are_unknown() {
         calls
     };
     let (engine, _db) = engine_with(dir.path(), &allow_all()).await;
-    for call in [&pure, &effectful, &accepted] {
+    for call in [&pure, &effectful, &accepted, &held] {
         let mut follow = engine.follow(&who, Some(call.asked.id), None);
         loop {
             let (_, logged) = follow.next().await.expect("works here");
@@ -87,7 +89,8 @@ async fn pure_calls_run_again_and_others_are_unknown() {
     };
     assert_eq!(state(&pure).await.state.name(), "finished");
     assert_eq!(state(&accepted).await.state.name(), "finished");
-    assert_eq!(state(&held).await.state.name(), "held");
+    // The rules that hold it are not in force any more.
+    assert_eq!(state(&held).await.state.name(), "finished");
     let unknown = state(&effectful).await;
     assert_eq!(unknown.state, State::OutcomeUnknown);
     let receipt = engine.receipt(&who, unknown.asked.id).await.expect("works here");

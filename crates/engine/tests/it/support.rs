@@ -10,7 +10,7 @@ use ringfence_registry::Registry;
 use ringfence_sandbox::Native;
 use ringfence_sqlite::Db;
 use ringfence_store::SqliteStore;
-use ringfence_types::{Call, Clock, Json, KeyId, Principal, Scope, Timestamp};
+use ringfence_types::{Call, Clock, Hold, Json, KeyId, Principal, Scope, State, Timestamp};
 use serde_json::{Value, json};
 
 /// The machine's clock.
@@ -99,4 +99,57 @@ pub(crate) async fn stand(engine: &Engine, who: &Principal, request: CallRequest
 /// No tool of these tests needs a sandbox. The default would start this very test as its spawner.
 fn without_spawner() -> ringfence_sandbox::Config {
     ringfence_sandbox::Config { exe: "/bin/false".into(), ..ringfence_sandbox::Config::one_shot() }
+}
+
+/// A hold that ends after this.
+pub(crate) fn held(lasts: Duration) -> State {
+    let now = Wall.now();
+    State::Held(Box::new(Hold::new(Vec::new(), now, now.after(lasts), 1)))
+}
+
+/// Somebody of the tenant who may approve.
+pub(crate) fn approver(tenant: &str, number: u128) -> Principal {
+    let key = KeyId(uuid::Uuid::from_u128(1_000 + number));
+    Principal { key, scopes: vec![Scope::Approve, Scope::Read].into(), ..principal(tenant) }
+}
+
+/// Rules that can be replaced while they are in force.
+#[derive(Debug)]
+pub(crate) struct Replaced(std::sync::RwLock<Arc<Rego>>);
+
+impl Replaced {
+    pub(crate) fn new(rules: &str) -> Arc<Self> {
+        Arc::new(Self(std::sync::RwLock::new(load(rules))))
+    }
+
+    pub(crate) fn with(&self, rules: &str) {
+        *self.0.write().expect("works here") = load(rules);
+    }
+
+    fn now(&self) -> Arc<Rego> {
+        self.0.read().expect("works here").clone()
+    }
+}
+
+fn load(rules: &str) -> Arc<Rego> {
+    let bundle = Bundle::from_files([("rules.rego", rules)]).expect("works here");
+    Arc::new(Rego::load(&bundle).expect("works here"))
+}
+
+#[async_trait::async_trait]
+impl ringfence_policy::Engine for Replaced {
+    fn name(&self) -> &str {
+        "replaced"
+    }
+
+    fn revision(&self) -> ringfence_types::Digest {
+        self.now().revision()
+    }
+
+    async fn evaluate(
+        &self,
+        input: &ringfence_policy::Input,
+    ) -> Result<ringfence_policy::Answer, ringfence_policy::Unavailable> {
+        self.now().evaluate(input).await
+    }
 }

@@ -81,6 +81,7 @@ mod tests {
             verdict: Verdict::Allow,
             reasons: vec![reason],
             obligations: Obligations::default(),
+            approvals: None,
             policy: Digest::of(b"rules"),
         }
     }

@@ -80,7 +80,7 @@ fn every_part_of_the_document_is_known() {
 #[tokio::test]
 async fn the_built_in_rules_let_calls_share_a_decision() {
     let rego = Rego::load(&Bundle::built_in()).unwrap();
-    assert_eq!(rego.reads(), ["tool.requires_approval", "tool.safety_flags"]);
+    assert_eq!(rego.reads(), ["approval", "tool.requires_approval", "tool.safety_flags"]);
 }
 
 #[tokio::test]

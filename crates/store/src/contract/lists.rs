@@ -6,7 +6,7 @@ use ringfence_types::{Call, CallId, State, TenantId};
 
 use super::{
     calls::put,
-    samples::{accepted, finished, in_state, record, tenant, tool},
+    samples::{accepted, finished, held, in_state, record, tenant, tool},
 };
 use crate::{CallQuery, FactQuery, PAGE, Store};
 
@@ -54,7 +54,7 @@ pub async fn filters_find_what_they_say(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let states = [
         State::Accepted,
-        State::Held { reasons: Vec::new() },
+        held(),
         finished(),
         State::Denied { reasons: Vec::new() },
         State::OutcomeUnknown,

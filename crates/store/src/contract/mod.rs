@@ -4,6 +4,7 @@
 //! repeatedly.
 //! Surviving a crash is not here: it takes a process to kill, so each backend has its own test.
 
+mod approvals;
 mod blobs;
 mod calls;
 mod facts;
@@ -16,6 +17,10 @@ mod sessions;
 use std::sync::Arc;
 
 pub use self::{
+    approvals::{
+        an_approval_is_spent_in_the_commit, an_approval_reads_back_whole,
+        of_many_who_spend_as_many_win_as_may, the_first_revocation_of_an_approval_stays,
+    },
     blobs::{bytes_are_found_by_digest_in_parts, what_is_refused_leaves_no_bytes},
     calls::{
         a_call_reads_back_whole, a_final_call_never_changes, an_id_that_exists_is_stale,
@@ -64,6 +69,10 @@ pub async fn run(store: Arc<dyn Store>) {
     a_key_reads_back_whole(&store).await;
     the_first_revocation_stays(&store).await;
     a_key_is_touched_forwards(&store).await;
+    an_approval_reads_back_whole(&store).await;
+    an_approval_is_spent_in_the_commit(&store).await;
+    of_many_who_spend_as_many_win_as_may(&store).await;
+    the_first_revocation_of_an_approval_stays(&store).await;
     session_events_are_in_order(&store).await;
     session_events_of_a_record_share_its_commit(&store).await;
 }

@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use ringfence_types::{
-    Asked, Bytes, Call, CallId, Decision, Digest, Fact, Finished, Idempotency, Isolation, Json,
-    KeyId, Layer, LayerState, Layers, Outcome, Produced, Reason, Receipt, Scope, Scopes, State,
-    Stream, TenantId, Timestamp, ToolRef, Truncated, Usage, Verdict,
+    Approval, ApprovalId, Arguments, Asked, Bytes, Call, CallId, Decision, Digest, Fact, Finished,
+    Hold, Idempotency, Isolation, Json, KeyId, Layer, LayerState, Layers, Outcome, Produced, Reach,
+    Reason, Receipt, Scope, Scopes, State, Stream, TenantId, Terms, Timestamp, ToolRef, Truncated,
+    Usage, Verdict, Vote, shown,
 };
 use uuid::Uuid;
 
@@ -44,6 +45,7 @@ pub fn accepted(tenant: &TenantId) -> Call {
             trace_state: None,
             accepted_at: Timestamp::from_micros(AT),
         },
+        edited: None,
         decision: None,
         state: State::Accepted,
         changed_at: Timestamp::from_micros(AT),
@@ -55,7 +57,7 @@ pub fn accepted(tenant: &TenantId) -> Call {
 pub fn in_state(call: &Call, state: State) -> Call {
     let decision = Some(decision());
     let changed_at = call.changed_at.after(Duration::from_millis(3));
-    Call { asked: call.asked.clone(), decision, state, changed_at }
+    Call { asked: call.asked.clone(), edited: None, decision, state, changed_at }
 }
 
 /// The same call with an idempotency key.
@@ -81,6 +83,8 @@ fn decision() -> Decision {
         verdict: Verdict::Allow,
         reasons: vec![Reason { rule: "tools.allow".into(), message: "harmless".into() }],
         obligations: ringfence_types::Obligations::default(),
+        approvals: None,
+        approval: None,
         engine: "rego".into(),
         policy: Digest::of(b"policy"),
         input: Digest::of(b"input"),
@@ -122,6 +126,37 @@ pub fn record(call: &Call, seen: Option<Version>) -> Record {
         receipt: Receipt::of(call),
         blobs: Vec::new(),
         session_events: Vec::new(),
+        approval: None,
+        spends: None,
+    }
+}
+
+/// A hold that nobody has looked at.
+pub fn held() -> State {
+    let at = Timestamp::from_micros(AT);
+    State::Held(Box::new(Hold::new(Vec::new(), at, at.after(Duration::from_secs(60)), 1)))
+}
+
+/// An approval of calls like this one, for as many as `uses`, until a minute after [`AT`].
+pub fn approval(call: &Call, uses: u32) -> Approval {
+    let at = Timestamp::from_micros(AT);
+    let vote = Vote { by: KeyId(Uuid::now_v7()), at, shown: shown(call), reason: None };
+    Approval {
+        id: ApprovalId(Uuid::now_v7()),
+        tenant: call.asked.tenant.clone(),
+        call: call.asked.id,
+        votes: vec![vote],
+        tool: call.asked.tool.clone(),
+        key: call.asked.key,
+        persona: call.asked.persona.clone(),
+        policy: Digest::of(b"policy"),
+        terms: Terms {
+            args: Arguments::Exactly(call.args_digest()),
+            reach: Reach::Rule,
+            expires_at: at.after(Duration::from_secs(60)),
+            uses,
+        },
+        given_at: at,
     }
 }
 

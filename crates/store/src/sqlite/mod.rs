@@ -3,6 +3,7 @@
 //! Values are turned into rows before the work is queued, on the caller's thread; the one writer
 //! only binds and steps.
 
+mod approvals;
 mod blobs;
 mod calls;
 mod facts;
@@ -17,17 +18,17 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use ringfence_sqlite::Db;
-use ringfence_types::{CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
+use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
 use tokio::sync::watch;
 
 use self::{files::Files, recent::Recent};
 use crate::{
-    CallQuery, Commit, Error, FactQuery, Key, Logged, PAGE, Record, SessionEvent, SessionQuery,
-    Store, Stored, Version,
+    ApprovalQuery, CallQuery, Commit, Error, FactQuery, Key, Logged, PAGE, Record, SessionEvent,
+    SessionQuery, Standing, Store, Stored, Version,
 };
 
 /// Its history; see [`Db::migrate`].
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("approvals.sql")];
 
 /// The store in one SQLite file.
 #[derive(Debug)]
@@ -146,5 +147,23 @@ impl Store for SqliteStore {
 
     async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error> {
         sessions::list(&self.db, query).await
+    }
+
+    async fn approvals(&self, query: ApprovalQuery) -> Result<Vec<Standing>, Error> {
+        approvals::list(&self.db, query).await
+    }
+
+    async fn approval(&self, tenant: &TenantId, id: ApprovalId) -> Result<Option<Standing>, Error> {
+        approvals::one(&self.db, tenant, id).await
+    }
+
+    async fn revoke_approval(
+        &self,
+        tenant: &TenantId,
+        id: ApprovalId,
+        by: KeyId,
+        at: Timestamp,
+    ) -> Result<bool, Error> {
+        approvals::revoke(&self.db, tenant, id, by, at).await
     }
 }

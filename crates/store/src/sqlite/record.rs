@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use ringfence_sqlite::Connection;
-use ringfence_types::{Call, CallId, Digest, SessionId};
+use ringfence_types::{Approval, Asked, Call, CallId, Digest, SessionId};
 use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::{SqliteStore, blobs, files::Held, rows, sessions};
-use crate::{Commit, Error, IDEMPOTENCY_SECS, Record, SessionEvent, Version};
+use super::{SqliteStore, approvals, blobs, files::Held, rows, sessions};
+use crate::{Commit, Error, IDEMPOTENCY_SECS, Record, SessionEvent, Spend, Version};
 
 /// Expired idempotency keys that a new one sweeps away. More than one, so that they run out.
 const FORGET: i64 = 2;
@@ -25,6 +25,9 @@ struct Step {
     receipt: Option<String>,
     blobs: Vec<Blob>,
     session_events: Vec<SessionEvent>,
+    /// With its text.
+    approval: Option<(Approval, String)>,
+    spends: Option<Spend>,
 }
 
 /// The client's key for doing this once.
@@ -113,17 +116,33 @@ fn step(record: &Record) -> Result<Step, Error> {
         receipt: record.receipt.as_ref().map(rows::json).transpose()?,
         blobs: Vec::new(),
         session_events: Vec::new(),
+        approval: record.approval.as_ref().map(given).transpose()?,
+        spends: record.spends,
     })
+}
+
+fn given(approval: &Approval) -> Result<(Approval, String), Error> {
+    Ok((approval.clone(), rows::json(approval)?))
 }
 
 impl Step {
     /// Checks come first, so that a refusal has changed nothing and costs the batch nothing.
     fn write(&self, connection: &Connection) -> Result<Done, Error> {
+        let Asked { id, tenant, .. } = &self.call.asked;
+        if let Some(spend) = &self.spends {
+            approvals::check(connection, tenant, *id, spend)?;
+        }
         let (seq, version) = match (self.seen, &self.asked) {
             (Some(seen), _) => self.update(connection, seen)?,
             (None, Some(asked)) => self.insert(connection, asked)?,
             (None, None) => return Err(Error::Stale),
         };
+        if let Some(spend) = &self.spends {
+            approvals::spend(connection, *id, spend)?;
+        }
+        if let Some((approval, text)) = &self.approval {
+            approvals::insert(connection, approval, text)?;
+        }
         if let Some(receipt) = &self.receipt {
             connection
                 .prepare_cached("INSERT INTO receipts (seq, receipt) VALUES (?1, ?2)")?

@@ -1,6 +1,6 @@
 //! Between values and columns.
 
-use ringfence_types::{Asked, Call, Decision, Digest, State, Timestamp};
+use ringfence_types::{Asked, Call, Decision, Digest, Edited, State, Timestamp};
 use rusqlite::{Row, types::Type};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
@@ -10,6 +10,8 @@ use crate::{Error, PAGE, Stored, Version};
 /// The part of a call that changes.
 #[derive(Serialize)]
 struct Now<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edited: &'a Option<Edited>,
     decision: &'a Option<Decision>,
     state: &'a State,
     changed_at: Timestamp,
@@ -17,6 +19,8 @@ struct Now<'a> {
 
 #[derive(Deserialize)]
 struct OwnedNow {
+    #[serde(default)]
+    edited: Option<Edited>,
     decision: Option<Decision>,
     state: State,
     changed_at: Timestamp,
@@ -24,8 +28,8 @@ struct OwnedNow {
 
 /// The text of the part that changes.
 pub(super) fn now(call: &Call) -> Result<String, Error> {
-    let Call { decision, state, changed_at, .. } = call;
-    json(&Now { decision, state, changed_at: *changed_at })
+    let Call { edited, decision, state, changed_at, .. } = call;
+    json(&Now { edited, decision, state, changed_at: *changed_at })
 }
 
 /// The text of a value of ours.
@@ -44,9 +48,9 @@ pub(super) const STORED: &str =
 /// A call from the columns of [`STORED`].
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let asked: Asked = parsed(row, 0)?;
-    let OwnedNow { decision, state, changed_at } = parsed(row, 1)?;
+    let OwnedNow { edited, decision, state, changed_at } = parsed(row, 1)?;
     let version = Version(row.get::<_, i64>(2)?.cast_unsigned());
-    Ok(Stored { call: Call { asked, decision, state, changed_at }, version })
+    Ok(Stored { call: Call { asked, edited, decision, state, changed_at }, version })
 }
 
 /// A column of JSON as a value of ours.

@@ -10,7 +10,7 @@ pub use self::{
     state::{Effect, Event, Illegal, State, Stopper},
 };
 use crate::{
-    CallId, Decision, Digest, Json, KeyId, PersonaId, Scopes, SessionId, SpanId, TenantId,
+    CallId, Decision, Digest, Edited, Json, KeyId, PersonaId, Scopes, SessionId, SpanId, TenantId,
     Timestamp, ToolRef, TraceParent, TraceState,
 };
 
@@ -76,10 +76,37 @@ pub struct Idempotency {
 pub struct Call {
     /// What was asked.
     pub asked: Asked,
+    /// What a person put in place of the arguments that were asked for.
+    pub edited: Option<Edited>,
     /// What policy said last.
     pub decision: Option<Decision>,
     /// What became of it so far.
     pub state: State,
     /// When its state last changed.
     pub changed_at: Timestamp,
+}
+
+impl Call {
+    /// The arguments that it runs with.
+    pub fn args(&self) -> &Json {
+        self.edited.as_ref().map_or(&self.asked.args, |edited| &edited.args)
+    }
+
+    /// Of the arguments that it runs with.
+    pub fn args_digest(&self) -> Digest {
+        self.edited.as_ref().map_or(self.asked.args_digest, |edited| edited.args_digest)
+    }
+
+    /// Of the arguments that it runs with, in the form of the skills API.
+    pub fn inputs_hash(&self) -> &str {
+        self.edited.as_ref().map_or(&self.asked.inputs_hash, |edited| &edited.inputs_hash)
+    }
+
+    /// What it waits for, if it is held.
+    pub fn hold(&self) -> Option<&crate::Hold> {
+        match &self.state {
+            State::Held(hold) => Some(hold),
+            _ => None,
+        }
+    }
 }

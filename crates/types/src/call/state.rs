@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Finished;
-use crate::{KeyId, Reason};
+use crate::{Hold, KeyId, Reason};
 
 /// Where a call stands. Each state carries exactly the data that exists in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,10 +12,7 @@ pub enum State {
     /// Checked and known; policy has not spoken.
     Accepted,
     /// Parked until a person decides or policy changes.
-    Held {
-        /// Why.
-        reasons: Vec<Reason>,
-    },
+    Held(Box<Hold>),
     /// Allowed; the intent to run it is on record.
     Dispatched,
     /// Its program was started.
@@ -30,6 +27,11 @@ pub enum State {
     /// Policy or a person said no.
     Denied {
         /// Why.
+        reasons: Vec<Reason>,
+    },
+    /// Nobody decided about it in time.
+    Expired {
+        /// Why it waited.
         reasons: Vec<Reason>,
     },
     /// It was ended on request.
@@ -57,13 +59,15 @@ pub enum Event {
     /// Policy allows it.
     Allow,
     /// Policy parks it.
-    Hold(Vec<Reason>),
+    Hold(Box<Hold>),
     /// Policy or a person refuses it.
     Deny(Vec<Reason>),
     /// Its program was started.
     Start,
     /// It ended.
     Finish(Box<Finished>),
+    /// Nobody decided about it in time.
+    Expire,
     /// Somebody asked for its end.
     Cancel(Stopper),
     /// Its sandbox is gone, as somebody asked.
@@ -108,11 +112,12 @@ impl State {
         use State as S;
         Ok(match (self, event) {
             (S::Accepted | S::Held { .. }, Event::Allow) => (S::Dispatched, Effect::Run),
-            (S::Accepted | S::Held { .. }, Event::Hold(reasons)) => {
-                (S::Held { reasons }, Effect::Ask)
-            }
+            (S::Accepted | S::Held { .. }, Event::Hold(hold)) => (S::Held(hold), Effect::Ask),
             (S::Accepted | S::Held { .. }, Event::Deny(reasons)) => {
                 (S::Denied { reasons }, Effect::Publish)
+            }
+            (S::Held(hold), Event::Expire) => {
+                (S::Expired { reasons: hold.reasons }, Effect::Publish)
             }
             (S::Dispatched, Event::Start) => (S::Running, Effect::Nothing),
             (S::Dispatched | S::Running | S::Cancelling { .. }, Event::Finish(finished)) => {
@@ -135,7 +140,7 @@ impl State {
         use State as S;
         Ok(match (self, pure) {
             (S::Accepted, _) => (S::Accepted, Effect::Decide),
-            (S::Held { reasons }, _) => (S::Held { reasons }, Effect::Ask),
+            (S::Held(hold), _) => (S::Held(hold), Effect::Ask),
             // From the beginning: a permit does not outlive its process, and policy may have changed.
             (S::Dispatched | S::Running, true) => (S::Accepted, Effect::Decide),
             (S::Cancelling { by }, true) => (S::Cancelled { by }, Effect::Publish),
@@ -152,6 +157,7 @@ impl State {
             self,
             State::Finished(_)
                 | State::Denied { .. }
+                | State::Expired { .. }
                 | State::Cancelled { .. }
                 | State::OutcomeUnknown
         )
@@ -167,13 +173,14 @@ impl State {
             State::Cancelling { .. } => "cancelling",
             State::Finished(_) => "finished",
             State::Denied { .. } => "denied",
+            State::Expired { .. } => "expired",
             State::Cancelled { .. } => "cancelled",
             State::OutcomeUnknown => "outcome_unknown",
         }
     }
 
     /// Names of all states, in the order of a life.
-    pub const NAMES: [&'static str; 9] = [
+    pub const NAMES: [&'static str; 10] = [
         "accepted",
         "held",
         "dispatched",
@@ -181,6 +188,7 @@ impl State {
         "cancelling",
         "finished",
         "denied",
+        "expired",
         "cancelled",
         "outcome_unknown",
     ];
@@ -193,6 +201,7 @@ impl Event {
             Event::Allow => "allow",
             Event::Hold(_) => "hold",
             Event::Deny(_) => "deny",
+            Event::Expire => "expire",
             Event::Start => "start",
             Event::Finish(_) => "finish",
             Event::Cancel(_) => "cancel",
@@ -227,16 +236,22 @@ mod tests {
         })
     }
 
+    fn hold() -> Box<Hold> {
+        let at = Timestamp::from_micros(0);
+        Box::new(Hold::new(Vec::new(), at, at, 1))
+    }
+
     fn states() -> Vec<State> {
         let by = Stopper::Shutdown;
         vec![
             State::Accepted,
-            State::Held { reasons: Vec::new() },
+            State::Held(hold()),
             State::Dispatched,
             State::Running,
             State::Cancelling { by },
             State::Finished(finished()),
             State::Denied { reasons: Vec::new() },
+            State::Expired { reasons: Vec::new() },
             State::Cancelled { by },
             State::OutcomeUnknown,
         ]
@@ -245,8 +260,9 @@ mod tests {
     fn events() -> Vec<(&'static str, Event)> {
         vec![
             ("allow", Event::Allow),
-            ("hold", Event::Hold(Vec::new())),
+            ("hold", Event::Hold(hold())),
             ("deny", Event::Deny(Vec::new())),
+            ("expire", Event::Expire),
             ("start", Event::Start),
             ("finish", Event::Finish(finished())),
             ("cancel", Event::Cancel(Stopper::Key(KeyId(Uuid::nil())))),

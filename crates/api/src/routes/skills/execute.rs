@@ -288,6 +288,9 @@ fn produced(call: &Call) -> Result<Json, FailureView> {
             let all: Vec<_> = reasons.iter().map(|reason| reason.message.as_str()).collect();
             ("policy_denied", format!("Policy does not allow '{skill}': {}", all.join("; ")))
         }
+        CallState::Expired { .. } => {
+            ("approval_expired", format!("Nobody decided about '{skill}' in time"))
+        }
         CallState::Cancelled { .. } => ("cancelled", "Execution was cancelled".to_owned()),
         CallState::OutcomeUnknown => {
             ("outcome_unknown", "The service stopped during the execution".to_owned())

@@ -1,0 +1,90 @@
+//! What people allowed, and taking it back.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use http::Uri;
+use ringfence_store::ApprovalQuery;
+use ringfence_types::{ApprovalId, ToolName};
+
+use crate::{
+    auth::{self, May},
+    path::Named,
+    problem::Problem,
+    query::Query,
+    refused, reply,
+    shared::Shared,
+    views::approval::{ApprovalListView, ApprovalView},
+};
+
+/// Lists approvals of the tenant, newest first.
+#[utoipa::path(
+    get, path = "/v1/approvals", tag = "holds",
+    params(
+        ("tool" = Option<String>, Query, description = "Only for this tool"),
+        ("live" = Option<bool>, Query, description = "`true` for those that are neither over nor revoked"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of an earlier answer"),
+        ("limit" = Option<u64>, Query, description = "At most so many, from 1 to 200; 50 without"),
+    ),
+    responses((status = 200, description = "Approvals", body = ApprovalListView<'static>))
+)]
+pub(crate) async fn list(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::SeeHolds>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(&uri);
+    let tool = query.optional::<ToolName>("tool");
+    let live = query.optional::<bool>("live");
+    let before = query.optional::<ApprovalId>("cursor");
+    let limit = query.number("limit", 1, 200).unwrap_or(50) as usize;
+    query.finish()?;
+    let query = ApprovalQuery {
+        tenant: caller.principal().tenant.clone(),
+        tool,
+        live_at: live.unwrap_or(false).then(|| shared.engine.clock().now()),
+        before,
+        not_by: None,
+        limit,
+    };
+    let found = shared.engine.store().approvals(query).await;
+    let found = found.map_err(|error| refused::store(&error))?;
+    let next = found.get(limit.wrapping_sub(1)).map(|last| last.approval.id.to_string());
+    let approvals = found.iter().map(ApprovalView::of).collect();
+    Ok(reply::ok(&ApprovalListView { approvals, next_cursor: next }))
+}
+
+/// Shows an approval: its bounds, who gave it, how much of it is left.
+#[utoipa::path(
+    get, path = "/v1/approvals/{id}", tag = "holds",
+    params(("id" = String, Path, description = "The approval")),
+    responses((status = 200, description = "The approval", body = ApprovalView<'static>))
+)]
+pub(crate) async fn read(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::SeeHolds>,
+    Named(id): Named<ApprovalId>,
+) -> Result<Response, Problem> {
+    let found = shared.engine.store().approval(&caller.principal().tenant, id).await;
+    let found = found.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    Ok(reply::ok(&ApprovalView::of(&found)))
+}
+
+/// Takes an approval back: no call that has not begun runs by it any more.
+#[utoipa::path(
+    delete, path = "/v1/approvals/{id}", tag = "holds",
+    params(("id" = String, Path, description = "The approval")),
+    responses((status = 204, description = "It is revoked"))
+)]
+pub(crate) async fn revoke(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Approve>,
+    Named(id): Named<ApprovalId>,
+) -> Result<Response, Problem> {
+    let (who, now) = (caller.principal(), shared.engine.clock().now());
+    let revoked = shared.engine.store().revoke_approval(&who.tenant, id, who.key, now).await;
+    match revoked.map_err(|error| refused::store(&error))? {
+        true => Ok(reply::nothing()),
+        false => Err(Problem::not_found()),
+    }
+}

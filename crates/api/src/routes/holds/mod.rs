@@ -1,0 +1,103 @@
+//! Calls that wait for a person.
+
+pub(crate) mod requeue;
+pub(crate) mod resolve;
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use http::Uri;
+use ringfence_store::CallQuery;
+use ringfence_types::{Call, CallId, SessionId, ToolName};
+
+use crate::{
+    auth::{self, Caller, May},
+    kinds,
+    path::Named,
+    problem::Problem,
+    query::Query,
+    refused, reply,
+    shared::Shared,
+    views::hold::{HoldListView, HoldView},
+};
+
+/// Lists calls of the tenant that wait for a decision, newest first.
+#[utoipa::path(
+    get, path = "/v1/holds", tag = "holds",
+    params(
+        ("tool" = Option<String>, Query, description = "Only of this tool"),
+        ("session_id" = Option<String>, Query, description = "Only of this session"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of an earlier answer"),
+        ("limit" = Option<u64>, Query, description = "At most so many, from 1 to 200; 50 without"),
+    ),
+    responses((status = 200, description = "Holds", body = HoldListView<'static>))
+)]
+pub(crate) async fn list(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::SeeHolds>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let query = query(&caller, &uri)?;
+    let limit = query.limit;
+    let calls = shared.engine.list(caller.principal(), query).await;
+    let calls = calls.map_err(|error| refused::store(&error))?;
+    let next_cursor = calls.get(limit.wrapping_sub(1)).map(|call| call.asked.id.to_string());
+    let holds = calls.iter().filter_map(HoldView::of).collect();
+    Ok(reply::ok(&HoldListView { holds, next_cursor }))
+}
+
+fn query(caller: &Caller, uri: &Uri) -> Result<CallQuery, Problem> {
+    let mut query = Query::of(uri);
+    let tool = query.optional::<ToolName>("tool");
+    let session = query.optional::<SessionId>("session_id");
+    let before = query.optional::<CallId>("cursor");
+    let limit = query.number("limit", 1, 200).unwrap_or(50) as usize;
+    query.finish()?;
+    Ok(CallQuery {
+        tenant: caller.principal().tenant.clone(),
+        state: Some("held".to_owned()),
+        tool: tool.map(|tool| tool.to_string()),
+        session,
+        before,
+        limit,
+    })
+}
+
+/// Shows a call that waits for a decision: exactly what would happen.
+#[utoipa::path(
+    get, path = "/v1/holds/{id}", tag = "holds",
+    params(("id" = String, Path, description = "The call")),
+    responses(
+        (status = 200, description = "The hold", body = HoldView<'static>),
+        (status = 409, description = "The call is not held"),
+    )
+)]
+pub(crate) async fn read(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::SeeHolds>,
+    Named(id): Named<CallId>,
+) -> Result<Response, Problem> {
+    let call = shared.engine.get(caller.principal(), id).await;
+    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let view = HoldView::of(&call).ok_or_else(|| not_held(call.state.name()))?;
+    Ok(reply::ok(&view))
+}
+
+/// The call is in another state.
+pub(super) fn not_held(state: &str) -> Problem {
+    Problem::new(&kinds::NOT_HELD, format!("the call is {state}, not held")).with("state", state)
+}
+
+/// The newest holds of the tenant.
+async fn newest(shared: &Shared, caller: &Caller) -> Result<Vec<Call>, Problem> {
+    let query = CallQuery {
+        tenant: caller.principal().tenant.clone(),
+        state: Some("held".to_owned()),
+        tool: None,
+        session: None,
+        before: None,
+        limit: ringfence_store::PAGE,
+    };
+    let calls = shared.engine.list(caller.principal(), query).await;
+    calls.map_err(|error| refused::store(&error))
+}

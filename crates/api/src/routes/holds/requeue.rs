@@ -1,0 +1,148 @@
+//! The requeue endpoints of the originals, with their shapes. They were open to all and acted on
+//! nothing; these need scope `approve` and do what they say.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use ringfence_engine::{Action, Resolution, Resolved, TermsRequest};
+use ringfence_types::{Call, CallId, Json, PersonaId, SessionId, TenantId, ToolName};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{newest, resolve as resolving};
+use crate::{
+    auth::{self, Caller, May},
+    body,
+    path::Named,
+    problem::Problem,
+    reply,
+    shared::Shared,
+};
+
+/// A held call as the originals list it: the request, and when it was parked.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RequeueEntry)]
+pub(crate) struct EntryView<'a> {
+    #[schema(value_type = Object)]
+    args: &'a Json,
+    #[schema(value_type = String)]
+    event_id: CallId,
+    #[schema(value_type = Object)]
+    metadata: &'a Json,
+    #[schema(value_type = Option<String>)]
+    persona_id: Option<&'a PersonaId>,
+    /// The first reason of the rules.
+    reason: Option<&'a str>,
+    #[schema(value_type = String)]
+    requeue_id: CallId,
+    #[schema(value_type = Option<String>)]
+    session_id: Option<&'a SessionId>,
+    #[schema(value_type = String)]
+    tenant: &'a TenantId,
+    /// Seconds since 1970.
+    timestamp: f64,
+    #[schema(value_type = String)]
+    tool_name: &'a ToolName,
+}
+
+impl<'a> EntryView<'a> {
+    fn of(call: &'a Call) -> Option<Self> {
+        let (asked, hold) = (&call.asked, call.hold()?);
+        Some(Self {
+            args: call.args(),
+            event_id: asked.id,
+            metadata: &asked.metadata,
+            persona_id: asked.persona.as_ref(),
+            reason: hold.reasons.first().map(|reason| reason.message.as_str()),
+            requeue_id: asked.id,
+            session_id: asked.session.as_ref(),
+            tenant: &asked.tenant,
+            timestamp: hold.since.as_micros() as f64 / 1e6,
+            tool_name: &asked.tool.name,
+        })
+    }
+}
+
+/// What became of an entry.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RequeueStatus)]
+pub(crate) struct StatusView {
+    /// `requeued`, `pending`, `discarded`, `denied` or `deleted`.
+    status: &'static str,
+}
+
+/// Lists held calls, newest first, as the originals do: at most 1000.
+#[utoipa::path(
+    get, path = "/v1/requeue", tag = "holds",
+    responses((status = 200, description = "Held calls", body = Vec<EntryView<'static>>))
+)]
+pub(crate) async fn list(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::SeeHolds>,
+) -> Result<Response, Problem> {
+    let calls = newest(&shared, &caller).await?;
+    Ok(reply::ok(&calls.iter().filter_map(EntryView::of).collect::<Vec<_>>()))
+}
+
+/// Decides about a held call, as the originals do: `{"allow": true}` unless the body says otherwise.
+#[utoipa::path(
+    post, path = "/v1/requeue/{id}/resolve", tag = "holds",
+    request_body = resolving::ResolutionBody,
+    params(("id" = String, Path, description = "The call")),
+    responses(
+        (status = 200, description = "What became of it", body = StatusView),
+        (status = 409, description = "The call is not held"),
+        (status = 422, description = "The body does not fit"),
+    )
+)]
+pub(crate) async fn resolve(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Approve>,
+    Named(id): Named<CallId>,
+    request: Request,
+) -> Result<Response, Problem> {
+    resolving::must_be_held(&shared, &caller, id).await?;
+    let body = body::json(&shared, request).await?;
+    let approve = Action::Approve { terms: TermsRequest::default(), edited: None };
+    let resolution = resolving::read(&body, Some(approve))?;
+    status(&shared, &caller, id, resolution, "discarded").await
+}
+
+/// Removes a held call: nobody needs it any more.
+#[utoipa::path(
+    delete, path = "/v1/requeue/{id}", tag = "holds",
+    params(("id" = String, Path, description = "The call")),
+    responses(
+        (status = 200, description = "It is removed", body = StatusView),
+        (status = 409, description = "The call is not held"),
+    )
+)]
+pub(crate) async fn remove(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Approve>,
+    Named(id): Named<CallId>,
+) -> Result<Response, Problem> {
+    let resolution = Resolution { action: Action::Discard, ..Resolution::default() };
+    status(&shared, &caller, id, resolution, "deleted").await
+}
+
+async fn status(
+    shared: &Shared,
+    caller: &Caller,
+    id: CallId,
+    resolution: Resolution,
+    discarded: &'static str,
+) -> Result<Response, Problem> {
+    let is_denial = matches!(resolution.action, Action::Deny);
+    let resolved = shared.engine.resolve(caller.principal(), id, resolution).await;
+    let status = match resolved.map_err(|refused| resolving::problem(&refused))? {
+        Resolved::Runs(_) => "requeued",
+        Resolved::Waits(_) => "pending",
+        Resolved::Ended(_) if is_denial => "denied",
+        Resolved::Ended(_) => discarded,
+    };
+    Ok(reply::ok(&StatusView { status }))
+}

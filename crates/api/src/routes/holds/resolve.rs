@@ -1,0 +1,228 @@
+//! Deciding about a hold.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use http::{HeaderValue, StatusCode, header};
+use ringfence_engine::{Action, NotResolved, Resolution, Resolved, TermsRequest, Wide};
+use ringfence_types::{CallId, Digest, Json, Predicate, parse_duration};
+use utoipa::ToSchema;
+
+use super::not_held;
+use crate::{
+    auth::{self, Caller, May},
+    body,
+    fields::Fields,
+    kinds,
+    path::Named,
+    problem::{Fault, Problem},
+    refused, reply,
+    shared::Shared,
+    views::call::CallView,
+};
+
+/// What somebody decides about a hold.
+#[derive(ToSchema)]
+#[schema(as = Resolution)]
+#[expect(dead_code, reason = "it documents what `read` reads field by field")]
+pub(crate) struct ResolutionBody {
+    /// `approve`, `deny`, `discard` or `reevaluate`; or leave it out and send `allow`.
+    action: Option<String>,
+    /// `true` for `approve`, `false` for `discard`, as the originals have it.
+    allow: Option<bool>,
+    /// Why, for the record: at most 2000 bytes.
+    reason: Option<String>,
+    /// `shown` of the hold: the decision counts only if nothing has changed since.
+    shown: Option<String>,
+    /// With `approve`: run with these arguments instead.
+    #[schema(value_type = Option<Object>)]
+    edited_args: Option<Json>,
+    /// With `approve`: `once` (the default), `session` or `rule`.
+    scope: Option<String>,
+    /// With `approve`, for `session` and `rule`: conditions on arguments, all of which must hold;
+    /// each a `path` (a JSON Pointer) and one of `equals`, `one_of`, `prefix`, `suffix`,
+    /// `at_most`, `at_least`. Without, exactly the arguments shown.
+    #[schema(value_type = Option<Vec<Object>>)]
+    r#where: Option<Json>,
+    /// With `approve`: how long it lasts, such as `30m`.
+    expires_in: Option<String>,
+    /// With `approve`: for how many calls.
+    uses: Option<u32>,
+}
+
+/// Decides about a held call. Needs scope `approve`, and a key that did not make the call.
+///
+/// 200 if the call has ended (`deny`, `discard`); 202 if it goes on or waits still.
+#[utoipa::path(
+    post, path = "/v1/holds/{id}/resolve", tag = "holds", request_body = ResolutionBody,
+    params(("id" = String, Path, description = "The call")),
+    responses(
+        (status = 200, description = "The call has ended", body = CallView<'static>),
+        (status = 202, description = "The call goes on, or waits for more people", body = CallView<'static>),
+        (status = 409, description = "The call is not held, or is not what was shown"),
+        (status = 422, description = "The body does not fit"),
+    )
+)]
+pub(crate) async fn resolve(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Approve>,
+    Named(id): Named<CallId>,
+    request: Request,
+) -> Result<Response, Problem> {
+    answer(&shared, &caller, id, request).await
+}
+
+/// Decides about a held call, under the path of the documents.
+#[utoipa::path(
+    post, path = "/v1/policy/requeue/{id}/resolve", tag = "holds", request_body = ResolutionBody,
+    params(("id" = String, Path, description = "The call")),
+    responses(
+        (status = 200, description = "The call has ended", body = CallView<'static>),
+        (status = 202, description = "The call goes on, or waits for more people", body = CallView<'static>),
+        (status = 409, description = "The call is not held, or is not what was shown"),
+        (status = 422, description = "The body does not fit"),
+    )
+)]
+pub(crate) async fn resolve_policy_requeue(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Approve>,
+    Named(id): Named<CallId>,
+    request: Request,
+) -> Result<Response, Problem> {
+    answer(&shared, &caller, id, request).await
+}
+
+async fn answer(
+    shared: &Shared,
+    caller: &Caller,
+    id: CallId,
+    request: Request,
+) -> Result<Response, Problem> {
+    must_be_held(shared, caller, id).await?;
+    let body = body::json(shared, request).await?;
+    let resolution = read(&body, None)?;
+    let resolved = shared.engine.resolve(caller.principal(), id, resolution).await;
+    match resolved.map_err(|refused| problem(&refused))? {
+        Resolved::Ended(call) => Ok(reply::ok(&CallView::of(&call))),
+        Resolved::Runs(call) | Resolved::Waits(call) => {
+            let mut response = reply::json(StatusCode::ACCEPTED, &CallView::of(&call));
+            let place = format!("/v1/calls/{id}");
+            let place = HeaderValue::try_from(place).expect("an id is printable ASCII");
+            response.headers_mut().insert(header::LOCATION, place);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            Ok(response)
+        }
+    }
+}
+
+/// Whoever decides about nothing is told so, whatever they decided.
+pub(super) async fn must_be_held(
+    shared: &Shared,
+    caller: &Caller,
+    id: CallId,
+) -> Result<(), Problem> {
+    let call = shared.engine.get(caller.principal(), id).await;
+    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    match call.hold() {
+        Some(_) => Ok(()),
+        None => Err(not_held(call.state.name())),
+    }
+}
+
+/// Reads a resolution; `otherwise` is what an empty one means.
+pub(super) fn read(body: &Json, otherwise: Option<Action>) -> Result<Resolution, Problem> {
+    let mut fields = Fields::of(body)?;
+    let name: Option<String> = fields.optional("action");
+    let allow: Option<bool> = fields.optional("allow");
+    let reason: Option<String> = fields.optional("reason");
+    let shown: Option<Digest> = fields.optional("shown");
+    let edited = fields.optional_object("edited_args");
+    let terms = terms(&mut fields);
+    let is_plain = edited.is_none() && terms == TermsRequest::default();
+    let approve = Action::Approve { terms, edited };
+    let action = match (name.as_deref(), allow) {
+        (Some(_), Some(_)) => {
+            fields.fault("allow", "cannot be beside `action`");
+            None
+        }
+        (Some("approve"), None) | (None, Some(true)) => Some(approve),
+        (Some("deny"), None) => Some(Action::Deny),
+        (Some("discard"), None) | (None, Some(false)) => Some(Action::Discard),
+        (Some("reevaluate"), None) => Some(Action::Reevaluate),
+        (Some(_), None) => {
+            fields.fault("action", "must be approve, deny, discard or reevaluate");
+            None
+        }
+        (None, None) if otherwise.is_some() => otherwise,
+        (None, None) => {
+            fields.fault("action", "is required: approve, deny, discard or reevaluate");
+            None
+        }
+    };
+    if !is_plain && !matches!(action, None | Some(Action::Approve { .. })) {
+        fields.fault("action", "must be approve for edited arguments and bounds");
+    }
+    let action = fields.finish(action)?;
+    Ok(Resolution { action, reason, shown })
+}
+
+fn terms(fields: &mut Fields<'_>) -> TermsRequest {
+    let wide = match fields.optional::<String>("scope").as_deref() {
+        None | Some("once") => Wide::Once,
+        Some("session") => Wide::Session,
+        Some("rule") => Wide::Rule,
+        Some(_) => {
+            fields.fault("scope", "must be once, session or rule");
+            Wide::Once
+        }
+    };
+    let args: Option<Predicate> = fields.optional("where");
+    let lasts = fields.optional::<String>("expires_in").and_then(|text| duration(fields, &text));
+    let uses = fields.whole("uses").map(|uses| u32::try_from(uses).unwrap_or(u32::MAX));
+    TermsRequest { wide, args, lasts, uses }
+}
+
+fn duration(fields: &mut Fields<'_>, text: &str) -> Option<Duration> {
+    let read = parse_duration(text);
+    if read.is_err() {
+        fields.fault("expires_in", "must be a time such as 30m or 8h");
+    }
+    read.ok()
+}
+
+/// Why a hold was not resolved, for clients.
+pub(super) fn problem(refused: &NotResolved) -> Problem {
+    let with = |kind| Problem::new(kind, refused.to_string());
+    match refused {
+        NotResolved::Missing => Problem::not_found(),
+        NotResolved::NotHeld(state) => not_held(state),
+        NotResolved::OwnCall => with(&kinds::OWN_CALL),
+        NotResolved::Scope => auth::scope_missing(ringfence_types::Scope::Approve),
+        NotResolved::Twice => with(&kinds::APPROVED_BEFORE),
+        NotResolved::Changed => with(&kinds::HOLD_CHANGED),
+        NotResolved::ToolChanged => with(&kinds::TOOL_CHANGED),
+        NotResolved::InvalidArguments(violations) => {
+            let fault = |violation: &ringfence_registry::Violation| Fault {
+                pointer: format!("/edited_args{}", violation.pointer),
+                detail: violation.message.clone(),
+            };
+            with(&kinds::ARGS_INVALID).faults(violations.iter().map(fault).collect())
+        }
+        NotResolved::Terms(invalid) => {
+            let fault = Fault { pointer: "/scope".to_owned(), detail: invalid.to_string() };
+            crate::fields::invalid(vec![fault])
+        }
+        NotResolved::Reason => {
+            let fault = Fault { pointer: "/reason".to_owned(), detail: refused.to_string() };
+            crate::fields::invalid(vec![fault])
+        }
+        NotResolved::PolicyUnavailable => {
+            with(&kinds::POLICY_UNAVAILABLE).retry_after(Duration::from_secs(5))
+        }
+        NotResolved::Stopping => with(&kinds::STOPPING),
+        NotResolved::Store(error) => refused::store(error),
+    }
+}

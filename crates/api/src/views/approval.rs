@@ -1,0 +1,162 @@
+//! An approval as clients see it.
+
+use ringfence_store::Standing;
+use ringfence_types::{
+    ApprovalId, Arguments, CallId, Digest, KeyId, PersonaId, Predicate, Reach, SessionId, Terms,
+    Timestamp, Vote,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What people allowed, and how much of it is left.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Approval)]
+pub(crate) struct ApprovalView<'a> {
+    /// Its name.
+    #[schema(value_type = String)]
+    id: ApprovalId,
+    /// The held call that was shown.
+    #[schema(value_type = String)]
+    call: CallId,
+    /// For this tool,
+    tool: &'a str,
+    /// in this version,
+    version: &'a str,
+    /// exactly as it was.
+    #[schema(value_type = String)]
+    digest: Digest,
+    /// For calls made by this key,
+    #[schema(value_type = String)]
+    key: KeyId,
+    /// on behalf of this persona.
+    #[schema(value_type = Option<String>)]
+    persona_id: Option<&'a PersonaId>,
+    /// While these rules are in force.
+    #[schema(value_type = String)]
+    policy: Digest,
+    /// Its bounds.
+    terms: TermsView<'a>,
+    /// Who gave it.
+    votes: Vec<VoteView<'a>>,
+    #[schema(value_type = String, format = DateTime)]
+    given_at: Timestamp,
+    /// How many calls have used it.
+    used: u32,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    revoked_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>)]
+    revoked_by: Option<KeyId>,
+}
+
+/// The bounds of an approval.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Terms)]
+pub(crate) struct TermsView<'a> {
+    /// How far it reaches: `once`, `session` or `rule`.
+    scope: &'static str,
+    /// Of the arguments, if it is for exactly those.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    args: Option<Digest>,
+    /// Conditions on arguments otherwise.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    conditions: Option<&'a Predicate>,
+    /// The session, if it is for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    session_id: Option<&'a SessionId>,
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+    /// For so many calls.
+    uses: u32,
+    /// All of it as a sentence.
+    summary: String,
+}
+
+/// One person's yes.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Vote)]
+pub(crate) struct VoteView<'a> {
+    /// The key of the person.
+    #[schema(value_type = String)]
+    by: KeyId,
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+/// Some approvals, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ApprovalList)]
+pub(crate) struct ApprovalListView<'a> {
+    pub(crate) approvals: Vec<ApprovalView<'a>>,
+    /// Send as `cursor` for older ones; none at the end.
+    pub(crate) next_cursor: Option<String>,
+}
+
+impl<'a> ApprovalView<'a> {
+    pub(crate) fn of(standing: &'a Standing) -> Self {
+        let approval = &standing.approval;
+        Self {
+            id: approval.id,
+            call: approval.call,
+            tool: approval.tool.name.as_str(),
+            version: &approval.tool.version,
+            digest: approval.tool.digest,
+            key: approval.key,
+            persona_id: approval.persona.as_ref(),
+            policy: approval.policy,
+            terms: TermsView::of(&approval.terms),
+            votes: votes(&approval.votes),
+            given_at: approval.given_at,
+            used: standing.used,
+            revoked_at: standing.revoked_at,
+            revoked_by: standing.revoked_by,
+        }
+    }
+}
+
+impl<'a> TermsView<'a> {
+    pub(crate) fn of(terms: &'a Terms) -> Self {
+        let (args, conditions) = match &terms.args {
+            Arguments::Exactly(digest) => (Some(*digest), None),
+            Arguments::Where(predicate) => (None, Some(predicate)),
+        };
+        let session_id = match &terms.reach {
+            Reach::Session(session) => Some(session),
+            Reach::Once(_) | Reach::Rule => None,
+        };
+        Self {
+            scope: terms.reach.name(),
+            args,
+            conditions,
+            session_id,
+            expires_at: terms.expires_at,
+            uses: terms.uses,
+            summary: summary(terms),
+        }
+    }
+}
+
+fn summary(terms: &Terms) -> String {
+    let Terms { args, reach, expires_at, uses } = terms;
+    match reach {
+        Reach::Once(_) => format!("this call, with {args}, until {expires_at}"),
+        Reach::Session(session) => {
+            format!("{uses} calls of session {session}, with {args}, until {expires_at}")
+        }
+        Reach::Rule => format!("{uses} calls, with {args}, until {expires_at}"),
+    }
+}
+
+pub(crate) fn votes(votes: &[Vote]) -> Vec<VoteView<'_>> {
+    votes.iter().map(VoteView::of).collect()
+}
+
+impl<'a> VoteView<'a> {
+    fn of(vote: &'a Vote) -> Self {
+        Self { by: vote.by, at: vote.at, reason: vote.reason.as_deref() }
+    }
+}

@@ -1,0 +1,140 @@
+//! A hold as clients see it: exactly what would happen, and what it waits for.
+
+use ringfence_types::{
+    Call, CallId, Digest, Hold, Json, KeyId, PersonaId, Reason, SessionId, Timestamp, shown,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::approval::{TermsView, VoteView, votes};
+
+/// What a held call waits for, within a call.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Waits)]
+pub(crate) struct WaitsView<'a> {
+    #[schema(value_type = String, format = DateTime)]
+    since: Timestamp,
+    /// When it ends by itself, undecided.
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+    /// How many different people must approve.
+    approvals_needed: u32,
+    /// Who did so far.
+    votes: Vec<VoteView<'a>>,
+    /// Why an approval that was given does not apply.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    changed: &'a [String],
+    /// Where whoever may approve decides.
+    #[schema(value_type = String)]
+    resolve: Place,
+}
+
+/// A call that waits, as whoever decides about it sees it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Hold)]
+pub(crate) struct HoldView<'a> {
+    /// The call.
+    #[schema(value_type = String)]
+    id: CallId,
+    /// The tool that would run,
+    tool: &'a str,
+    /// in this version,
+    version: &'a str,
+    /// exactly as it is.
+    #[schema(value_type = String)]
+    digest: Digest,
+    /// The arguments it would run with.
+    #[schema(value_type = Object)]
+    args: &'a Json,
+    /// Those that were asked for, if a person changed them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    asked_args: Option<&'a Json>,
+    /// Whether it has no effect outside its sandbox.
+    pure: bool,
+    /// Whoever made the call; that key cannot approve it.
+    #[schema(value_type = String)]
+    key: KeyId,
+    #[schema(value_type = Option<String>)]
+    persona_id: Option<&'a PersonaId>,
+    #[schema(value_type = Option<String>)]
+    session_id: Option<&'a SessionId>,
+    /// The client's own data. Nobody checked it.
+    #[schema(value_type = Object)]
+    metadata: &'a Json,
+    /// Why it waits, by rule.
+    #[schema(value_type = Vec<Object>)]
+    reasons: &'a [Reason],
+    /// Of the rules that hold it.
+    #[schema(value_type = Option<String>)]
+    policy: Option<Digest>,
+    /// What those who approved so far agreed on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proposal: Option<TermsView<'a>>,
+    #[serde(flatten)]
+    waits: WaitsView<'a>,
+    /// Of all that an approval is bound to. Send it back with a resolution, and it counts only if
+    /// nothing has changed.
+    #[schema(value_type = String)]
+    shown: Digest,
+    /// For finding it in traces.
+    trace_id: &'a str,
+}
+
+/// Some holds, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HoldList)]
+pub(crate) struct HoldListView<'a> {
+    pub(crate) holds: Vec<HoldView<'a>>,
+    /// Send as `cursor` for older ones; none at the end.
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// The path where a hold is resolved.
+#[derive(Debug)]
+struct Place(CallId);
+
+impl Serialize for Place {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("/v1/holds/{}/resolve", self.0))
+    }
+}
+
+impl<'a> WaitsView<'a> {
+    pub(crate) fn of(call: &'a Call, hold: &'a Hold) -> Self {
+        Self {
+            since: hold.since,
+            expires_at: hold.expires_at,
+            approvals_needed: hold.needed,
+            votes: votes(&hold.votes),
+            changed: &hold.changed,
+            resolve: Place(call.asked.id),
+        }
+    }
+}
+
+impl<'a> HoldView<'a> {
+    /// None of a call that is not held.
+    pub(crate) fn of(call: &'a Call) -> Option<Self> {
+        let (asked, hold) = (&call.asked, call.hold()?);
+        Some(Self {
+            id: asked.id,
+            tool: asked.tool.name.as_str(),
+            version: &asked.tool.version,
+            digest: asked.tool.digest,
+            args: call.args(),
+            asked_args: call.edited.as_ref().map(|_| &asked.args),
+            pure: asked.pure,
+            key: asked.key,
+            persona_id: asked.persona.as_ref(),
+            session_id: asked.session.as_ref(),
+            metadata: &asked.metadata,
+            reasons: &hold.reasons,
+            policy: call.decision.as_ref().map(|decision| decision.policy),
+            proposal: hold.proposal.as_ref().map(|proposal| TermsView::of(&proposal.terms)),
+            waits: WaitsView::of(call, hold),
+            shown: shown(call),
+            trace_id: &asked.trace_id,
+        })
+    }
+}

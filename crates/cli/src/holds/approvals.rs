@@ -1,0 +1,68 @@
+//! `ringfence approvals`: what people allowed, and taking it back.
+
+use std::process::ExitCode;
+
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::{
+    cli::ApprovalsArgs,
+    client::{Client, escaped},
+    exit,
+    failure::Failure,
+    print,
+    run::runtime,
+    table::Table,
+};
+
+pub(crate) fn approvals(args: &ApprovalsArgs) -> Result<ExitCode, Failure> {
+    let told = runtime()?.block_on(async {
+        let client = Client::find(&args.client)?;
+        match &args.revoke {
+            Some(id) => revoke(&client, id).await,
+            None => list(&client, args).await,
+        }
+    });
+    told.map_err(|failure| failure.in_json(args.client.json))?;
+    Ok(ExitCode::from(exit::DONE))
+}
+
+async fn revoke(client: &Client, id: &str) -> Result<(), Failure> {
+    let request = client.request(Method::DELETE, &format!("/v1/approvals/{}", escaped(id)));
+    client.send(request).await?;
+    Ok(())
+}
+
+async fn list(client: &Client, args: &ApprovalsArgs) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let path = format!("/v1/approvals?limit=200&live={}{cursor}", !args.all);
+        let listed: Value = client.get(&path).await?;
+        found.extend(listed["approvals"].as_array().cloned().unwrap_or_default());
+        match listed["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={}", escaped(next)),
+            None => break,
+        }
+    }
+    if args.client.json {
+        found.iter().for_each(|approval| print::line(&approval.to_string()));
+    } else if found.is_empty() {
+        print::note("no approvals\n");
+    } else {
+        print::data(table(&found).as_bytes());
+    }
+    Ok(())
+}
+
+fn table(approvals: &[Value]) -> String {
+    let mut table = Table::new(["APPROVAL", "TOOL", "KEY", "USED", "STATE", "FOR"]);
+    for approval in approvals {
+        let text = |name: &str| approval[name].as_str().unwrap_or("-").to_owned();
+        let used = format!("{} of {}", approval["used"], approval["terms"]["uses"]);
+        let state = if approval["revoked_at"].is_null() { "given" } else { "revoked" };
+        let bounds = approval["terms"]["summary"].as_str().unwrap_or("-").to_owned();
+        table.row([text("id"), text("tool"), text("key"), used, state.to_owned(), bounds]);
+    }
+    table.text()
+}

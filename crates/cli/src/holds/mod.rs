@@ -1,0 +1,132 @@
+//! `ringfence holds`, `approve`, `deny` and `approvals`: what waits for a person.
+
+mod approvals;
+mod conditions;
+mod decide;
+mod show;
+
+use std::process::ExitCode;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub(crate) use self::{
+    approvals::approvals,
+    decide::{approve, deny},
+};
+use crate::{
+    cli::HoldsArgs,
+    client::{Client, escaped, pretty},
+    exit,
+    failure::Failure,
+    print,
+    run::runtime,
+    table::{Table, plain},
+};
+
+/// A hold, as much of it as is shown.
+#[derive(Debug, Deserialize)]
+pub(super) struct Hold {
+    pub(super) id: String,
+    pub(super) tool: String,
+    pub(super) version: String,
+    pub(super) digest: String,
+    pub(super) args: Box<RawValue>,
+    pub(super) asked_args: Option<Box<RawValue>>,
+    pub(super) pure: bool,
+    pub(super) key: String,
+    pub(super) persona_id: Option<String>,
+    pub(super) session_id: Option<String>,
+    pub(super) reasons: Vec<Reason>,
+    pub(super) policy: Option<String>,
+    pub(super) since: String,
+    pub(super) expires_at: String,
+    pub(super) approvals_needed: u32,
+    pub(super) votes: Vec<Vote>,
+    #[serde(default)]
+    pub(super) changed: Vec<String>,
+    pub(super) shown: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Reason {
+    pub(super) rule: String,
+    pub(super) message: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Vote {
+    pub(super) by: String,
+    pub(super) at: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Listed {
+    holds: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
+pub(crate) fn holds(args: &HoldsArgs) -> Result<ExitCode, Failure> {
+    let told = runtime()?.block_on(async {
+        let client = Client::find(&args.client)?;
+        match &args.id {
+            Some(id) if args.reevaluate => decide::reevaluate(&client, id, args.client.json).await,
+            Some(id) => one(&client, id, args.client.json).await,
+            None => list(&client, args).await,
+        }
+    });
+    told.map_err(|failure| failure.in_json(args.client.json))?;
+    Ok(ExitCode::from(exit::DONE))
+}
+
+/// The text of a hold and what it says.
+async fn read(client: &Client, id: &str) -> Result<(Box<RawValue>, Hold), Failure> {
+    let text: Box<RawValue> = client.get(&format!("/v1/holds/{}", escaped(id))).await?;
+    let hold = understood(&text)?;
+    Ok((text, hold))
+}
+
+fn understood(text: &RawValue) -> Result<Hold, Failure> {
+    serde_json::from_str(text.get())
+        .map_err(|error| Failure::because("the server's answer is not understood", &error))
+}
+
+async fn one(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
+    let (text, hold) = read(client, id).await?;
+    match is_json {
+        true => print::line(&pretty::compact(text.get())),
+        false => print::data(show::hold(&hold).as_bytes()),
+    }
+    Ok(())
+}
+
+async fn list(client: &Client, args: &HoldsArgs) -> Result<(), Failure> {
+    let mut table = Table::new(["CALL", "TOOL", "SINCE", "EXPIRES", "APPROVED", "WHY"]);
+    let (mut cursor, mut found) = (String::new(), 0_u32);
+    loop {
+        let listed: Listed = client.get(&format!("/v1/holds?limit=200{cursor}")).await?;
+        for text in &listed.holds {
+            found += 1;
+            match args.client.json {
+                true => print::line(&pretty::compact(text.get())),
+                false => table.row(row(understood(text)?)),
+            }
+        }
+        match listed.next_cursor {
+            Some(next) => cursor = format!("&cursor={}", escaped(&next)),
+            None => break,
+        }
+    }
+    match (args.client.json, found) {
+        (true, _) => {}
+        (false, 0) => print::note("nothing waits for a decision\n"),
+        (false, _) => print::data(table.text().as_bytes()),
+    }
+    Ok(())
+}
+
+fn row(hold: Hold) -> [String; 6] {
+    let approved = format!("{} of {}", hold.votes.len(), hold.approvals_needed);
+    let why = hold.reasons.first().map_or("-".to_owned(), |reason| plain(&reason.message));
+    [hold.id, hold.tool, hold.since, hold.expires_at, approved, why]
+}

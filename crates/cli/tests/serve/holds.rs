@@ -1,0 +1,98 @@
+//! A call that waits, from the command line: seen, approved, denied; and across a `kill -9`.
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, Ran, Server, command, ran, skill, until};
+
+/// A skill with an effect, as far as its author says.
+fn sends(place: &Place) {
+    skill(
+        &place.skills(),
+        "send_note",
+        "side_effect",
+        "def run(text):\n    return {'sent': text}\n",
+    );
+}
+
+/// A key with these scopes, made by the admin.
+fn key(server: &Server, scopes: &str) -> String {
+    server.client(&["key", "create", "somebody", "--scope", scopes]).stdout.trim().to_owned()
+}
+
+fn with_key(server: &Server, key: &str, args: &[&str]) -> Ran {
+    let mut args = args.to_vec();
+    args.extend(["--data", &server.data]);
+    ran(command(&args).env("RINGFENCE_KEY", key))
+}
+
+/// Makes a call that is held and says its name.
+fn held(server: &Server) -> String {
+    let call = server.call("send_note", &json!({"text": "hello"}));
+    assert_eq!(call["state"], "held", "{call}");
+    call["id"].as_str().expect("a name").to_owned()
+}
+
+fn call(server: &Server, id: &str) -> Value {
+    server.ask("GET", &format!("/v1/calls/{id}"), None).json()
+}
+
+#[test]
+fn what_is_held_is_shown_and_runs_when_a_reviewer_approves() {
+    let place = Place::new();
+    sends(&place);
+    let server = place.serve();
+    server.client(&["holds"]).failed(0, &["nothing waits for a decision"]);
+    let waits = server.client(&["call", "send_note", "text=hello"]);
+    waits.failed(4, &["held: call ", "side_effect: ", "hint: ", "ringfence holds "]);
+    let boss = key(&server, "approve");
+    let listed = with_key(&server, &boss, &["holds", "--json"]);
+    let hold: Value = serde_json::from_str(listed.stdout.trim()).expect("one object");
+    let id = hold["id"].as_str().expect("a name");
+    let shown = with_key(&server, &boss, &["holds", id]);
+    for part in ["send_note 1.0.0", "outside its sandbox", "0 of 1", "\"text\": \"hello\""] {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
+    // Whoever made it may not; who cannot be asked must say so.
+    server.client(&["approve", id, "--yes"]).failed(2, &["error: ", "approve"]);
+    with_key(&server, &boss, &["approve", id]).failed(2, &["would run with", "--yes"]);
+    assert_eq!(call(&server, id)["state"], "held");
+    with_key(&server, &boss, &["approve", id, "--yes", "--edit", "text=hi", "--reason", "ok"])
+        .failed(0, &["approved; it runs now"]);
+    until("the call to end", || call(&server, id)["state"] == "finished");
+    assert_eq!(call(&server, id)["result"], json!({"sent": "hi"}));
+    let approvals = with_key(&server, &boss, &["approvals", "--all"]);
+    assert!(approvals.stdout.contains("1 of 1"), "{}", approvals.stdout);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_reviewer_s_no_is_told_to_whoever_asks() {
+    let place = Place::new();
+    sends(&place);
+    let server = place.serve();
+    let (id, boss) = (held(&server), key(&server, "approve"));
+    with_key(&server, &boss, &["deny", &id, "--reason", "not today"]).failed(0, &["is denied"]);
+    let denied = call(&server, &id);
+    assert_eq!(denied["state"], "denied");
+    assert!(denied["reasons"][0]["message"].as_str().expect("words").ends_with("not today"));
+    with_key(&server, &boss, &["deny", &id]).failed(2, &["not held"]);
+}
+
+#[test]
+fn holds_and_approvals_survive_a_kill() {
+    let place = Place::new();
+    sends(&place);
+    let server = place.serve();
+    let (first, boss) = (held(&server), key(&server, "approve"));
+    let second = held(&server);
+    with_key(&server, &boss, &["approve", &first, "--yes"]).failed(0, &[]);
+    server.kill();
+    let server = place.serve();
+    until("the approved one to end", || {
+        // It may have been cut off in the middle of its effect: then nobody can say.
+        ["finished", "outcome_unknown"].contains(&call(&server, &first)["state"].as_str().unwrap())
+    });
+    assert_eq!(call(&server, &second)["state"], "held");
+    with_key(&server, &boss, &["approve", &second, "--yes"]).failed(0, &[]);
+    until("the other to end", || call(&server, &second)["state"] == "finished");
+}

@@ -1,0 +1,141 @@
+//! Asking policy, with the approval that applies, if one does.
+
+use ringfence_policy::{
+    self as policy, Approval as Seen, Decided, Input, POLICY_UNAVAILABLE, Permit,
+};
+use ringfence_store::{ApprovalQuery, Error, Standing};
+use ringfence_types::{Change, Decision, Digest, Presented, Timestamp};
+
+use crate::journey::Journey;
+
+/// Most approvals that are held against one call.
+const MOST: usize = 200;
+
+/// Policy's word, and the approval that it was given for.
+#[derive(Debug)]
+pub(crate) struct Allowed {
+    pub(crate) permit: Permit,
+    pub(crate) by: Option<By>,
+}
+
+/// The approval that made policy allow a call, and what policy says without it.
+#[derive(Debug)]
+pub(crate) struct By {
+    pub(crate) approval: Standing,
+    pub(crate) held: Decision,
+}
+
+/// What policy says of a call.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Allow(Box<Allowed>, Decision),
+    /// With why approvals that were meant for this call do not apply.
+    Hold(Decision, Vec<String>),
+    Deny(Decision),
+}
+
+/// Asks; and asks again with an approval if the first answer was to wait.
+pub(crate) async fn allowed(journey: &Journey, input: Input) -> Result<Said, Error> {
+    let engine = journey.inner.parts.policy.as_ref();
+    match policy::decide(engine, &input).await {
+        Decided::Allow(permit, decision) => {
+            Ok(Said::Allow(Box::new(Allowed { permit, by: None }), decision))
+        }
+        Decided::Deny(decision) => Ok(Said::Deny(decision)),
+        // Nobody knows under which rules, so no approval can be for them.
+        Decided::Hold(decision) if is_unavailable(&decision) => {
+            Ok(Said::Hold(decision, Vec::new()))
+        }
+        Decided::Hold(decision) => with_approval(journey, input, decision).await,
+    }
+}
+
+pub(crate) fn is_unavailable(decision: &Decision) -> bool {
+    decision.reasons.iter().any(|reason| reason.rule == POLICY_UNAVAILABLE)
+}
+
+async fn with_approval(journey: &Journey, mut input: Input, held: Decision) -> Result<Said, Error> {
+    let now = journey.inner.parts.clock.now();
+    let mut changed = Vec::new();
+    for standing in candidates(journey, now).await? {
+        let changes = standing.approval.changes(&presented(journey, &standing, held.policy, now));
+        if changes.is_empty() {
+            input.approval = Some(Seen::from(&standing.approval));
+            return Ok(second(journey, &input, held, standing).await);
+        }
+        if is_meant(&changes) {
+            changed = changes.iter().map(ToString::to_string).collect();
+        }
+    }
+    Ok(Said::Hold(held, changed))
+}
+
+/// Whether an approval that does not apply was meant for this caller and place, so that whoever
+/// looks at the hold wants to know why.
+fn is_meant(changes: &[Change]) -> bool {
+    let elsewhere = |change: &Change| {
+        matches!(change, Change::Tenant | Change::Reach(_) | Change::Key | Change::Persona)
+    };
+    !changes.iter().any(elsewhere)
+}
+
+/// Approvals of the tenant for this tool, and the ones that were given for this very call.
+async fn candidates(journey: &Journey, now: Timestamp) -> Result<Vec<Standing>, Error> {
+    let asked = journey.asked();
+    let query = ApprovalQuery {
+        tenant: asked.tenant.clone(),
+        tool: Some(asked.tool.name.clone()),
+        // Those that are over are looked at only to say so, by a call that was approved before.
+        live_at: journey.call.hold().is_none_or(|hold| hold.votes.is_empty()).then_some(now),
+        before: None,
+        // A call that was cut off and runs again has its own use already.
+        not_by: Some(asked.id),
+        limit: MOST,
+    };
+    journey.inner.parts.store.approvals(query).await
+}
+
+/// The call as an approval is held against it.
+fn presented<'a>(
+    journey: &'a Journey,
+    standing: &Standing,
+    policy: Digest,
+    now: Timestamp,
+) -> Presented<'a> {
+    let asked = journey.asked();
+    Presented {
+        tenant: &asked.tenant,
+        call: asked.id,
+        session: asked.session.as_ref(),
+        tool: asked.tool.digest,
+        args: journey.call.args(),
+        args_digest: journey.call.args_digest(),
+        key: asked.key,
+        persona: asked.persona.as_ref(),
+        policy,
+        now,
+        used: standing.used,
+        is_revoked: standing.revoked_at.is_some(),
+    }
+}
+
+/// Policy looks at the approval. What it says stands only if it is the same policy.
+async fn second(journey: &Journey, input: &Input, held: Decision, standing: Standing) -> Said {
+    let engine = journey.inner.parts.policy.as_ref();
+    match policy::decide(engine, input).await {
+        Decided::Allow(permit, decision) if decision.policy == standing.approval.policy => {
+            let by = Some(By { approval: standing, held });
+            Said::Allow(Box::new(Allowed { permit, by }), decision)
+        }
+        Decided::Deny(decision) => Said::Deny(decision),
+        Decided::Hold(decision) if is_unavailable(&decision) => Said::Hold(decision, Vec::new()),
+        Decided::Allow(..) => {
+            let changed = "the policy changed while the call was judged".to_owned();
+            Said::Hold(held, vec![changed])
+        }
+        Decided::Hold(_) => {
+            let changed = "there is an approval, and the policy holds the call all the same";
+            Said::Hold(held, vec![changed.to_owned()])
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! When each held call is looked at again.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ringfence_types::{CallId, TenantId, Timestamp};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// The first look comes after this; each further one after twice as long as the one before.
+const FIRST: Duration = Duration::from_secs(5);
+/// But never after more than this.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// A held call of which it is time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) tenant: TenantId,
+    pub(crate) call: CallId,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Dues {
+    table: Mutex<Table>,
+    /// Told when something may be due earlier than before.
+    pub(crate) sooner: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_call: HashMap<CallId, Place>,
+    by_time: BTreeSet<(Timestamp, CallId)>,
+}
+
+#[derive(Debug)]
+struct Place {
+    tenant: TenantId,
+    at: Timestamp,
+    tries: u32,
+    expires_at: Timestamp,
+}
+
+impl Dues {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call was held, or is still held after another look.
+    pub(crate) fn add(&self, due: Due, now: Timestamp, expires_at: Timestamp) {
+        let mut table = self.lock();
+        let tries = table.remove(due.call).map_or(0, |place| place.tries + 1);
+        let pause = FIRST.saturating_mul(1 << tries.min(16)).min(LONGEST);
+        let at = now.after(pause).min(expires_at);
+        table.by_time.insert((at, due.call));
+        let place = Place { tenant: due.tenant, at, tries, expires_at };
+        table.by_call.insert(due.call, place);
+        self.sooner.notify_one();
+    }
+
+    /// A call is not held any more.
+    pub(crate) fn remove(&self, call: CallId) {
+        self.lock().remove(call);
+    }
+
+    /// Those whose time has come, oldest call first. They stay until they are added again or
+    /// removed, but are not due again before their next time.
+    pub(crate) fn take(&self, now: Timestamp) -> Vec<Due> {
+        let mut table = self.lock();
+        // No id is smaller than this one.
+        let first = CallId(Uuid::nil());
+        let rest = table.by_time.split_off(&(now.after(Duration::from_micros(1)), first));
+        let due = std::mem::replace(&mut table.by_time, rest);
+        table.named(due.into_iter().map(|(_, call)| call).collect())
+    }
+
+    /// All of them, oldest call first: something changed that may concern any.
+    pub(crate) fn take_all(&self) -> Vec<Due> {
+        let mut table = self.lock();
+        table.by_time.clear();
+        let calls = table.by_call.keys().copied().collect();
+        table.named(calls)
+    }
+
+    /// Puts back one that could not be looked at.
+    pub(crate) fn again(&self, call: CallId, now: Timestamp) {
+        let mut table = self.lock();
+        let Some(place) = table.by_call.get_mut(&call) else { return };
+        place.at = now.after(FIRST).min(place.expires_at.max(now.after(FIRST)));
+        let at = place.at;
+        table.by_time.insert((at, call));
+        self.sooner.notify_one();
+    }
+
+    /// Something happened to one: it is due now.
+    pub(crate) fn soon(&self, call: CallId, now: Timestamp) {
+        let mut table = self.lock();
+        let Some(place) = table.by_call.get_mut(&call) else { return };
+        let before = std::mem::replace(&mut place.at, now);
+        table.by_time.remove(&(before, call));
+        table.by_time.insert((now, call));
+        self.sooner.notify_one();
+    }
+
+    /// When the next is due.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.lock().by_time.first().map(|(at, _)| *at)
+    }
+}
+
+impl Table {
+    fn remove(&mut self, call: CallId) -> Option<Place> {
+        let place = self.by_call.remove(&call)?;
+        self.by_time.remove(&(place.at, call));
+        Some(place)
+    }
+
+    fn named(&self, mut calls: Vec<CallId>) -> Vec<Due> {
+        calls.sort();
+        let due =
+            |call: CallId| Some(Due { tenant: self.by_call.get(&call)?.tenant.clone(), call });
+        calls.into_iter().filter_map(due).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_micros(0).after(Duration::from_secs(secs))
+    }
+
+    fn due(number: u128) -> Due {
+        Due { tenant: "t".parse().unwrap(), call: CallId(Uuid::from_u128(number)) }
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_bound_and_end_with_the_hold() {
+        let dues = Dues::default();
+        let mut now = at(0);
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            dues.add(due(1), now, at(100_000));
+            let next = dues.next().unwrap();
+            pauses.push(next.since(now).as_secs());
+            now = next;
+            assert_eq!(dues.take(now), [due(1)]);
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 600, 600]);
+        dues.add(due(2), now, now.after(Duration::from_secs(2)));
+        assert_eq!(dues.next(), Some(now.after(Duration::from_secs(2))));
+    }
+
+    #[test]
+    fn what_is_not_held_is_forgotten_and_order_is_that_of_the_calls() {
+        let dues = Dues::default();
+        for number in [3, 1, 2] {
+            dues.add(due(number), at(0), at(99));
+        }
+        dues.remove(due(2).call);
+        assert_eq!(dues.take(at(4)), []);
+        assert_eq!(dues.take_all(), [due(1), due(3)]);
+        assert_eq!(dues.next(), None, "being looked at");
+        dues.again(due(3).call, at(10));
+        assert_eq!(dues.next(), Some(at(15)));
+        dues.remove(due(3).call);
+        assert_eq!(dues.next(), None);
+    }
+}

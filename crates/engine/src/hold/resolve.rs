@@ -1,0 +1,326 @@
+//! What people say about a hold.
+
+use std::sync::Arc;
+
+use ringfence_registry::{Entry, Violation};
+use ringfence_store::{Error, Stored};
+use ringfence_types::{
+    Approval, Call, CallId, Digest, Edited, Event, Hold, Json, Principal, Proposal, Reason, Scope,
+    State, Stopper, Terms, Vote, json::canonical, shown,
+};
+
+use super::{
+    apply::{Said, is_unavailable},
+    terms::{InvalidTerms, TermsRequest, agree},
+};
+use crate::{Engine, dispatch, engine::Inner, journey::Journey, path};
+
+/// Longest reason in somebody's words, in bytes.
+const REASON: usize = 2_000;
+
+/// What somebody wants done with a hold.
+#[derive(Debug, Clone, Default)]
+pub struct Resolution {
+    /// What.
+    pub action: Action,
+    /// Why, in their words.
+    pub reason: Option<String>,
+    /// Of what they were shown; without it, what stands now counts as shown.
+    pub shown: Option<Digest>,
+}
+
+/// What is to be done with a hold.
+#[derive(Debug, Clone, Default)]
+pub enum Action {
+    /// Policy is asked again.
+    #[default]
+    Reevaluate,
+    /// It may run, within bounds.
+    Approve {
+        /// The bounds.
+        terms: TermsRequest,
+        /// With these arguments instead of those that were asked for.
+        edited: Option<Json>,
+    },
+    /// It may not run.
+    Deny,
+    /// Nobody needs it any more.
+    Discard,
+}
+
+/// What became of a resolution.
+#[derive(Debug)]
+pub enum Resolved {
+    /// It goes its way.
+    Runs(Arc<Call>),
+    /// It is held still: it needs more people, or policy holds it all the same.
+    Waits(Arc<Call>),
+    /// It has ended.
+    Ended(Arc<Call>),
+}
+
+/// Why a hold was not resolved.
+#[derive(Debug, thiserror::Error)]
+pub enum NotResolved {
+    /// There is no such call.
+    #[error("there is no such call")]
+    Missing,
+    /// It is not held, or not any more.
+    #[error("the call is {0}, not held")]
+    NotHeld(&'static str),
+    /// Whoever made a call cannot approve it.
+    #[error("whoever made a call cannot approve it")]
+    OwnCall,
+    /// The key may not approve.
+    #[error("the key does not have the scope `approve`")]
+    Scope,
+    /// One person counts once.
+    #[error("this key has approved the call before: another person is needed")]
+    Twice,
+    /// What was shown is not what would run.
+    #[error("the call is not what was shown any more: look at it again")]
+    Changed,
+    /// The tool was changed or removed.
+    #[error("the tool was changed or removed since: discard the hold and call again")]
+    ToolChanged,
+    /// The edited arguments do not fit the tool.
+    #[error("the edited arguments do not fit the tool")]
+    InvalidArguments(Vec<Violation>),
+    /// The bounds cannot be.
+    #[error(transparent)]
+    Terms(#[from] InvalidTerms),
+    /// Policy does not answer, so nobody knows what would be approved.
+    #[error("the policy does not answer: the call waits until it does")]
+    PolicyUnavailable,
+    /// The reason is too long.
+    #[error("a reason has at most {REASON} bytes")]
+    Reason,
+    /// The server is about to stop.
+    #[error("the server is stopping")]
+    Stopping,
+    /// It could not be recorded.
+    #[error("the resolution could not be recorded")]
+    Store(#[from] Error),
+}
+
+impl Engine {
+    /// Resolves a hold. Of several who try, one wins; the others find it not held.
+    pub async fn resolve(
+        &self,
+        who: &Principal,
+        id: CallId,
+        resolution: Resolution,
+    ) -> Result<Resolved, NotResolved> {
+        if self.inner.stopping.is_cancelled() {
+            return Err(NotResolved::Stopping);
+        }
+        if !who.scopes.allow(Scope::Approve) {
+            return Err(NotResolved::Scope);
+        }
+        if resolution.reason.as_ref().is_some_and(|reason| reason.len() > REASON) {
+            return Err(NotResolved::Reason);
+        }
+        let _lock = self.inner.locks.of(id).await;
+        let stored = self.inner.parts.store.call(&who.tenant, id).await?;
+        let stored = stored.ok_or(NotResolved::Missing)?;
+        let State::Held(_) = &stored.call.state else {
+            return Err(NotResolved::NotHeld(stored.call.state.name()));
+        };
+        if resolution.shown.is_some_and(|seen| seen != shown(&stored.call)) {
+            return Err(NotResolved::Changed);
+        }
+        let by = By { inner: &self.inner, who, reason: resolution.reason };
+        let resolved = match resolution.action {
+            Action::Reevaluate => by.reevaluate(stored).await,
+            Action::Approve { terms, edited } => by.approve(stored, &terms, edited).await,
+            Action::Deny => by.deny(stored).await,
+            Action::Discard => by.discard(stored).await,
+        };
+        match resolved {
+            // Another server was faster.
+            Err(NotResolved::Store(Error::Stale)) => Err(NotResolved::NotHeld("decided")),
+            other => other,
+        }
+    }
+}
+
+/// Somebody who resolves.
+struct By<'a> {
+    inner: &'a Arc<Inner>,
+    who: &'a Principal,
+    reason: Option<String>,
+}
+
+impl By<'_> {
+    async fn reevaluate(&self, stored: Stored) -> Result<Resolved, NotResolved> {
+        let entry = self.entry(&stored.call)?;
+        let mut journey = Journey::aside(self.inner.clone(), stored);
+        self.note(&mut journey, "reevaluate");
+        let now = self.judged(&mut journey, &entry).await?;
+        journey.commit().await?;
+        match now {
+            Judged::Passes => Ok(self.set_out(&journey, entry)),
+            Judged::Held => Ok(Resolved::Waits(journey.call)),
+        }
+    }
+
+    async fn deny(&self, stored: Stored) -> Result<Resolved, NotResolved> {
+        let said = self.reason.as_deref().unwrap_or("no reason was given");
+        let message = format!("key {} denied the call: {said}", self.who.key);
+        let reason = Reason { rule: "denied_by_person".to_owned(), message };
+        self.end(stored, "deny", Event::Deny(vec![reason])).await
+    }
+
+    async fn discard(&self, stored: Stored) -> Result<Resolved, NotResolved> {
+        self.end(stored, "discard", Event::Cancel(Stopper::Key(self.who.key))).await
+    }
+
+    async fn end(
+        &self,
+        stored: Stored,
+        action: &str,
+        event: Event,
+    ) -> Result<Resolved, NotResolved> {
+        let mut journey = Journey::aside(self.inner.clone(), stored);
+        self.note(&mut journey, action);
+        journey.step(event);
+        journey.commit().await?;
+        Ok(Resolved::Ended(journey.call))
+    }
+
+    async fn approve(
+        &self,
+        stored: Stored,
+        terms: &TermsRequest,
+        edited: Option<Json>,
+    ) -> Result<Resolved, NotResolved> {
+        if stored.call.asked.key == self.who.key {
+            return Err(NotResolved::OwnCall);
+        }
+        let entry = self.entry(&stored.call)?;
+        let mut journey = Journey::aside(self.inner.clone(), stored);
+        self.note(&mut journey, "approve");
+        if let Some(args) = edited {
+            entry.check_input(&args).map_err(NotResolved::InvalidArguments)?;
+            journey.edit(self.edited(args));
+        }
+        // What is approved is what is in force now, not what was when the call was held.
+        let is_whole = match self.judged(&mut journey, &entry).await? {
+            Judged::Passes => true,
+            Judged::Held => self.vote(&mut journey, terms)?,
+        };
+        journey.commit().await?;
+        match is_whole {
+            true => Ok(self.set_out(&journey, entry)),
+            false => Ok(Resolved::Waits(journey.call)),
+        }
+    }
+
+    /// Adds a vote, and says whether it makes the approval whole.
+    fn vote(&self, journey: &mut Journey, terms: &TermsRequest) -> Result<bool, NotResolved> {
+        let terms = terms.terms(&journey.call, self.inner.parts.clock.now())?;
+        let hold = self.voted(&journey.call, terms)?;
+        let is_whole = hold.votes.len() >= hold.needed as usize;
+        let approval = if is_whole { approval(journey, &hold) } else { None };
+        journey.vote(hold, approval);
+        Ok(is_whole)
+    }
+
+    fn note(&self, journey: &mut Journey, action: &str) {
+        journey.note_resolution(action, self.who.key, self.reason.as_deref());
+    }
+
+    fn edited(&self, args: Json) -> Edited {
+        Edited {
+            args_digest: Digest::of_json(&args),
+            inputs_hash: canonical::python_hash(&args),
+            args,
+            by: self.who.key,
+            at: self.inner.parts.clock.now(),
+        }
+    }
+
+    /// Asks policy about the call as it is now. If it is held, the hold is as policy says now.
+    async fn judged(&self, journey: &mut Journey, entry: &Entry) -> Result<Judged, NotResolved> {
+        let input = dispatch::policy_input(journey, entry);
+        match super::allowed(journey, input).await? {
+            Said::Hold(decision, _) if is_unavailable(&decision) => {
+                Err(NotResolved::PolicyUnavailable)
+            }
+            Said::Hold(decision, changed) => {
+                journey.hold(decision, changed);
+                Ok(Judged::Held)
+            }
+            // The path asks once more and does what follows.
+            Said::Allow(..) | Said::Deny(_) => Ok(Judged::Passes),
+        }
+    }
+
+    /// The hold with one more vote.
+    fn voted(&self, call: &Call, terms: Terms) -> Result<Hold, NotResolved> {
+        let mut hold = call.hold().cloned().ok_or(NotResolved::NotHeld(call.state.name()))?;
+        let seen = shown(call);
+        let agreed = hold
+            .proposal
+            .take()
+            .filter(|before| before.shown == seen && agree(&before.terms, &terms));
+        if agreed.is_none() && !hold.votes.is_empty() {
+            hold.votes.clear();
+            let message =
+                "the last approval is for something else than those before: they do not count";
+            hold.changed = vec![message.to_owned()];
+        }
+        if hold.votes.iter().any(|vote| vote.by == self.who.key) {
+            return Err(NotResolved::Twice);
+        }
+        let at = self.inner.parts.clock.now();
+        let reason = self.reason.clone();
+        hold.votes.push(Vote { by: self.who.key, at, shown: seen, reason });
+        hold.proposal = Some(agreed.unwrap_or(Proposal { terms, shown: seen }));
+        Ok(hold)
+    }
+
+    fn entry(&self, call: &Call) -> Result<Arc<Entry>, NotResolved> {
+        let catalogue = self.inner.parts.registry.catalogue();
+        catalogue.by_digest(call.asked.tool.digest).cloned().ok_or(NotResolved::ToolChanged)
+    }
+
+    /// Sends a call that is held on its path once more, in the background.
+    fn set_out(&self, journey: &Journey, entry: Arc<Entry>) -> Resolved {
+        let (inner, call) = (self.inner, journey.call.clone());
+        match journey.again() {
+            Some(journey) => {
+                let place = inner.queue.rejoin(&call.asked.tenant);
+                inner.tasks.spawn(path::walk(journey, entry, place));
+            }
+            // It is on its path, and will find that something changed.
+            None => inner.dues.soon(call.asked.id, inner.parts.clock.now()),
+        }
+        Resolved::Runs(call)
+    }
+}
+
+/// What policy says of a held call now.
+enum Judged {
+    /// It waits.
+    Held,
+    /// It does not.
+    Passes,
+}
+
+/// The approval that enough votes make.
+fn approval(journey: &Journey, hold: &Hold) -> Option<Approval> {
+    let asked = journey.asked();
+    Some(Approval {
+        id: journey.inner.ids.approval(journey.inner.parts.clock.now()),
+        tenant: asked.tenant.clone(),
+        call: asked.id,
+        votes: hold.votes.clone(),
+        tool: asked.tool.clone(),
+        key: asked.key,
+        persona: asked.persona.clone(),
+        policy: journey.call.decision.as_ref()?.policy,
+        terms: hold.proposal.as_ref()?.terms.clone(),
+        given_at: journey.inner.parts.clock.now(),
+    })
+}

@@ -1,0 +1,91 @@
+//! Steps of a call that concern its hold.
+
+use std::sync::Arc;
+
+use ringfence_store::Spend;
+use ringfence_types::{
+    Approval, Call, Decision, Digest, Edited, Event, Fact, Hold, Json, KeyId, State,
+};
+use serde::Serialize;
+
+use super::park;
+use crate::journey::Journey;
+
+/// A call as it was before a step, and what was not on record then.
+pub(crate) type Mark = (Arc<Call>, Vec<Fact>);
+
+/// What is said of a resolution.
+#[derive(Serialize)]
+struct Said<'a> {
+    action: &'a str,
+    by: KeyId,
+    reason: Option<&'a str>,
+}
+
+/// What is said of arguments that a person changed.
+#[derive(Serialize)]
+struct Changed {
+    asked: Digest,
+    by: KeyId,
+    now: Digest,
+}
+
+/// What is said of a vote.
+#[derive(Serialize)]
+struct Voted {
+    approval: Option<ringfence_types::ApprovalId>,
+    approved: usize,
+    needed: u32,
+}
+
+impl Journey {
+    /// Holds the call; or leaves it as it is if it is held for the same reasons already.
+    pub(crate) fn hold(&mut self, decision: Decision, changed: Vec<String>) {
+        let hold = park(self, &decision, changed);
+        let same = |before: &Decision| before.policy == decision.policy;
+        let is_known = self.call.decision.as_ref().is_some_and(same);
+        if is_known && self.call.hold() == Some(&*hold) {
+            return;
+        }
+        self.decided(decision);
+        self.step(Event::Hold(hold));
+    }
+
+    /// Adds a vote to the hold, and the approval if it is whole.
+    pub(crate) fn vote(&mut self, hold: Hold, approval: Option<Approval>) {
+        let said = Voted {
+            approval: approval.as_ref().map(|approval| approval.id),
+            approved: hold.votes.len(),
+            needed: hold.needed,
+        };
+        let call = Arc::make_mut(&mut self.call);
+        call.state = State::Held(Box::new(hold));
+        call.changed_at = self.inner.parts.clock.now();
+        self.note("call.approval", Json::plain(&said));
+        self.give(approval);
+    }
+
+    /// Puts other arguments in place of those that were asked for.
+    pub(crate) fn edit(&mut self, edited: Edited) {
+        let said =
+            Changed { asked: self.call.asked.args_digest, by: edited.by, now: edited.args_digest };
+        Arc::make_mut(&mut self.call).edited = Some(edited);
+        self.note("call.edited", Json::plain(&said));
+    }
+
+    /// Remembers what somebody said about the hold.
+    pub(crate) fn note_resolution(&mut self, action: &str, by: KeyId, reason: Option<&str>) {
+        self.note("call.resolved", Json::plain(&Said { action, by, reason }));
+    }
+
+    /// Uses an approval with the next record.
+    pub(crate) fn spend(&mut self, approval: ringfence_types::ApprovalId) {
+        let at = self.inner.parts.clock.now();
+        self.spend_with(Spend { approval, at });
+    }
+
+    /// Somebody else changed the call, so it is looked at as it is now.
+    pub(crate) fn look_again(&self) {
+        self.inner.dues.soon(self.call.asked.id, self.inner.parts.clock.now());
+    }
+}

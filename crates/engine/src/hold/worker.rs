@@ -1,0 +1,109 @@
+//! Looks at holds again: when rules or tools change, and from time to time.
+//!
+//! What passes now runs, in the order of the calls within each session. What has waited too long
+//! expires.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use ringfence_store::Stored;
+use ringfence_types::{Event, SessionId, TenantId};
+
+use super::Due;
+use crate::{engine::Inner, journey::Journey, path};
+
+/// Looks until the engine stops.
+pub(crate) async fn run(inner: Arc<Inner>) {
+    let mut tools = inner.parts.registry.changes();
+    // What was approved and not begun when the server went down begins now.
+    let mut due = inner.dues.take_all();
+    loop {
+        look(&inner, due).await;
+        due = tokio::select! {
+            () = inner.stopping.cancelled() => return,
+            Ok(()) = tools.changed() => inner.dues.take_all(),
+            () = inner.dues.sooner.notified() => inner.dues.take(inner.parts.clock.now()),
+            () = next(&inner) => inner.dues.take(inner.parts.clock.now()),
+        };
+    }
+}
+
+/// Waits until the next hold is due.
+async fn next(inner: &Inner) {
+    match inner.dues.next() {
+        Some(at) => tokio::time::sleep(at.since(inner.parts.clock.now())).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Calls of one session, one after the other.
+type Lines = BTreeMap<(TenantId, Option<SessionId>, usize), Vec<Stored>>;
+
+async fn look(inner: &Arc<Inner>, due: Vec<Due>) {
+    let mut lines = Lines::new();
+    for (index, due) in due.into_iter().enumerate() {
+        let Some(stored) = held(inner, &due).await else { continue };
+        let session = stored.call.asked.session.clone();
+        // Calls without a session wait for nobody.
+        let line = if session.is_some() { 0 } else { index + 1 };
+        lines.entry((due.tenant, session, line)).or_default().push(stored);
+    }
+    for line in lines.into_values() {
+        inner.tasks.spawn(go(inner.clone(), line));
+    }
+}
+
+/// The call, if it is held and not under way.
+async fn held(inner: &Inner, due: &Due) -> Option<Stored> {
+    if inner.lives.get(due.call).is_some() {
+        inner.dues.again(due.call, inner.parts.clock.now());
+        return None;
+    }
+    match inner.parts.store.call(&due.tenant, due.call).await {
+        Ok(Some(stored)) if stored.call.hold().is_some() => Some(stored),
+        Ok(_) => {
+            inner.dues.remove(due.call);
+            None
+        }
+        Err(error) => {
+            let error = crate::dispatch::chain(&error);
+            tracing::warn!(error, call_id = %due.call, "a held call could not be read");
+            inner.dues.again(due.call, inner.parts.clock.now());
+            None
+        }
+    }
+}
+
+async fn go(inner: Arc<Inner>, line: Vec<Stored>) {
+    for stored in line {
+        one(&inner, stored).await;
+    }
+}
+
+async fn one(inner: &Arc<Inner>, stored: Stored) {
+    let now = inner.parts.clock.now();
+    let asked = &stored.call.asked;
+    let (id, tool, tenant) = (asked.id, asked.tool.digest, asked.tenant.clone());
+    if stored.call.hold().is_some_and(|hold| hold.expires_at <= now) {
+        return expire(inner, stored).await;
+    }
+    let entry = inner.parts.registry.catalogue().by_digest(tool).cloned();
+    match entry {
+        Some(entry) => {
+            let place = inner.queue.rejoin(&tenant);
+            path::walk(Journey::resume(inner.clone(), stored), entry, place).await;
+        }
+        // It cannot run; whoever looks at it is told so, and it expires.
+        None => inner.dues.again(id, now.after(Duration::from_secs(60))),
+    }
+}
+
+async fn expire(inner: &Arc<Inner>, stored: Stored) {
+    let id = stored.call.asked.id;
+    let mut journey = Journey::aside(inner.clone(), stored);
+    journey.step(Event::Expire);
+    if let Err(error) = journey.commit().await {
+        let error = crate::dispatch::chain(&error);
+        tracing::warn!(error, call_id = %id, "the end of a hold is not recorded yet");
+        inner.dues.again(id, inner.parts.clock.now());
+    }
+}

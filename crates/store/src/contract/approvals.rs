@@ -1,0 +1,135 @@
+//! Approvals: given, spent, revoked.
+
+use std::{sync::Arc, time::Duration};
+
+use ringfence_types::{Approval, Call, KeyId, State, TenantId, Timestamp};
+use uuid::Uuid;
+
+use super::{
+    calls::put,
+    samples::{AT, accepted, approval, held, in_state, record, tenant},
+};
+use crate::{ApprovalQuery, Error, Record, Spend, Standing, Store, Version};
+
+fn query(tenant: &TenantId) -> ApprovalQuery {
+    let tenant = tenant.clone();
+    ApprovalQuery { tenant, tool: None, live_at: None, before: None, not_by: None, limit: 9 }
+}
+
+fn at(secs: u64) -> Timestamp {
+    Timestamp::from_micros(AT).after(Duration::from_secs(secs))
+}
+
+/// A held call, and an approval that was given with a step of it.
+async fn given(store: &Arc<dyn Store>, tenant: &TenantId, uses: u32) -> (Call, Approval) {
+    let call = accepted(tenant);
+    put(store, &call, None).await;
+    let call = in_state(&call, held());
+    let approval = approval(&call, uses);
+    let step = Record { approval: Some(approval.clone()), ..record(&call, Some(Version(1))) };
+    store.record(step).await.expect("a step");
+    (call, approval)
+}
+
+/// A step of a call that spends the approval at a moment.
+fn spending(call: &Call, seen: u64, approval: &Approval, at: Timestamp) -> Record {
+    let call = in_state(call, State::Dispatched);
+    let spends = Some(Spend { approval: approval.id, at });
+    Record { spends, ..record(&call, Some(Version(seen))) }
+}
+
+/// An approval is found by its tenant alone, by tool, and while it lasts.
+pub async fn an_approval_reads_back_whole(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let (_, approval) = given(store, &tenant, 2).await;
+    let standing = Standing { approval, used: 0, revoked_at: None, revoked_by: None };
+    let id = standing.approval.id;
+    let found = store.approval(&tenant, id).await.expect("an approval");
+    assert_eq!(found.as_ref(), Some(&standing));
+    let foreign = super::samples::tenant();
+    assert_eq!(store.approval(&foreign, id).await.expect("none"), None);
+    assert_eq!(store.approvals(query(&foreign)).await.expect("none"), []);
+
+    let tool = standing.approval.tool.name.clone();
+    let other = "other".parse().expect("a name");
+    let cases = [
+        (query(&tenant), 1),
+        (ApprovalQuery { tool: Some(tool), ..query(&tenant) }, 1),
+        (ApprovalQuery { tool: Some(other), ..query(&tenant) }, 0),
+        (ApprovalQuery { live_at: Some(at(59)), ..query(&tenant) }, 1),
+        (ApprovalQuery { live_at: Some(at(60)), ..query(&tenant) }, 0),
+        (ApprovalQuery { before: Some(id), ..query(&tenant) }, 0),
+        (ApprovalQuery { limit: 0, ..query(&tenant) }, 0),
+    ];
+    for (query, expected) in cases {
+        let found = store.approvals(query.clone()).await.expect("approvals");
+        assert_eq!(found.len(), expected, "{query:?}");
+    }
+}
+
+/// A call spends an approval with its step or not at all, and the same call may do so again.
+pub async fn an_approval_is_spent_in_the_commit(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let (first, approval) = given(store, &tenant, 1).await;
+    let late = spending(&first, 2, &approval, at(60));
+    assert!(matches!(store.record(late).await, Err(Error::Spent)));
+    let unchanged = store.call(&tenant, first.asked.id).await.expect("a call").expect("a call");
+    assert_eq!((unchanged.version, unchanged.call), (Version(2), first.clone()));
+
+    store.record(spending(&first, 2, &approval, at(1))).await.expect("the first use");
+    store.record(spending(&first, 3, &approval, at(2))).await.expect("the same call again");
+    let stale = spending(&first, 3, &approval, at(2));
+    assert!(matches!(store.record(stale).await, Err(Error::Stale)));
+    let used = store.approval(&tenant, approval.id).await.expect("one").expect("one").used;
+    assert_eq!(used, 1);
+    let others = ApprovalQuery { not_by: Some(first.asked.id), ..query(&tenant) };
+    assert_eq!(store.approvals(others).await.expect("one")[0].used, 0, "by others");
+
+    let second = accepted(&tenant);
+    put(store, &second, None).await;
+    let refused = store.record(spending(&second, 1, &approval, at(3))).await;
+    assert!(matches!(refused, Err(Error::Spent)), "used up by another call");
+    let foreign = accepted(&super::samples::tenant());
+    put(store, &foreign, None).await;
+    let refused = store.record(spending(&foreign, 1, &approval, at(3))).await;
+    assert!(matches!(refused, Err(Error::Spent)), "of another tenant");
+}
+
+/// However many calls race for an approval, as many win as it is for.
+pub async fn of_many_who_spend_as_many_win_as_may(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let (_, approval) = given(store, &tenant, 3).await;
+    let racers = (0..12).map(|_| {
+        let (store, approval, call) = (Arc::clone(store), approval.clone(), accepted(&tenant));
+        tokio::spawn(async move {
+            put(&store, &call, None).await;
+            store.record(spending(&call, 1, &approval, at(1))).await.is_ok()
+        })
+    });
+    let racers: Vec<_> = racers.collect();
+    let mut won = 0;
+    for racer in racers {
+        won += usize::from(racer.await.expect("a racer does not panic"));
+    }
+    assert_eq!(won, 3);
+    let used = store.approval(&tenant, approval.id).await.expect("one").expect("one").used;
+    assert_eq!(used, 3);
+}
+
+/// A revoked approval cannot be spent; a second revocation changes nothing.
+pub async fn the_first_revocation_of_an_approval_stays(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let (call, approval) = given(store, &tenant, 1).await;
+    let (by, other) = (KeyId(Uuid::now_v7()), KeyId(Uuid::now_v7()));
+    let foreign = super::samples::tenant();
+    let revoke = |tenant, by, at| store.revoke_approval(tenant, approval.id, by, at);
+    assert!(!revoke(&foreign, by, at(1)).await.expect("no such"));
+    assert!(revoke(&tenant, by, at(2)).await.expect("revoked"));
+    assert!(revoke(&tenant, other, at(3)).await.expect("revoked"));
+    let found = store.approval(&tenant, approval.id).await.expect("one").expect("one");
+    assert_eq!((found.revoked_at, found.revoked_by), (Some(at(2)), Some(by)));
+    let refused = store.record(spending(&call, 2, &approval, at(4))).await;
+    assert!(matches!(refused, Err(Error::Spent)));
+    let live = ApprovalQuery { live_at: Some(at(0)), ..query(&tenant) };
+    assert_eq!(store.approvals(live).await.expect("none"), []);
+}

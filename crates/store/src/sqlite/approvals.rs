@@ -1,0 +1,145 @@
+//! Approvals: given with a step of a call, spent with another, revoked.
+
+use ringfence_sqlite::{Connection, Db};
+use ringfence_types::{Approval, ApprovalId, CallId, KeyId, TenantId, Timestamp};
+use rusqlite::{OptionalExtension as _, Row, params};
+use uuid::Uuid;
+
+use super::rows;
+use crate::{ApprovalQuery, Error, Spend, Standing};
+
+/// Columns in the order that [`standing`] reads. The first parameter is a call whose use does not
+/// count.
+const STANDING: &str = "SELECT approval, revoked_at, revoked_by,
+    (SELECT count(*) FROM approval_uses
+     WHERE approval_uses.approval = approvals.id AND approval_uses.call IS NOT ?1)
+    FROM approvals";
+
+fn standing(row: &Row<'_>) -> rusqlite::Result<Standing> {
+    let revoked_at: Option<i64> = row.get(1)?;
+    let revoked_by: Option<[u8; 16]> = row.get(2)?;
+    Ok(Standing {
+        approval: rows::parsed(row, 0)?,
+        revoked_at: revoked_at.map(Timestamp::from_micros),
+        revoked_by: revoked_by.map(|bytes| KeyId(Uuid::from_bytes(bytes))),
+        used: row.get(3)?,
+    })
+}
+
+pub(super) async fn list(db: &Db, query: ApprovalQuery) -> Result<Vec<Standing>, Error> {
+    db.read(move |connection| {
+        let sql = format!(
+            "{STANDING} WHERE tenant = ?2 AND (?3 IS NULL OR tool = ?3)
+             AND (?4 IS NULL OR (expires_at > ?4 AND revoked_at IS NULL)) AND id < ?5
+             ORDER BY id DESC LIMIT ?6"
+        );
+        let live = query.live_at.map(Timestamp::as_micros);
+        // No id is larger than seventeen of the largest byte.
+        let before = query.before.as_ref().map_or(&[0xff; 17][..], |id| id.0.as_bytes());
+        let limit = rows::page(query.limit);
+        let tool = query.tool.as_ref().map(|tool| tool.as_str());
+        let not_by = query.not_by.as_ref().map(|call| call.0.as_bytes());
+        let mut statement = connection.prepare_cached(&sql)?;
+        let found = statement.query_map(
+            params![not_by, query.tenant.as_str(), tool, live, before, limit],
+            standing,
+        )?;
+        Ok(found.collect::<Result<_, _>>()?)
+    })
+    .await
+}
+
+pub(super) async fn one(
+    db: &Db,
+    tenant: &TenantId,
+    id: ApprovalId,
+) -> Result<Option<Standing>, Error> {
+    let tenant = tenant.clone();
+    db.read(move |connection| {
+        let sql = format!("{STANDING} WHERE id = ?2 AND tenant = ?3");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let found = statement
+            .query_row(params![rusqlite::types::Null, id.0.as_bytes(), tenant.as_str()], standing);
+        Ok(found.optional()?)
+    })
+    .await
+}
+
+pub(super) async fn revoke(
+    db: &Db,
+    tenant: &TenantId,
+    id: ApprovalId,
+    by: KeyId,
+    at: Timestamp,
+) -> Result<bool, Error> {
+    let tenant = tenant.clone();
+    db.write(move |connection| {
+        let sql = "UPDATE approvals SET revoked_at = COALESCE(revoked_at, ?3),
+                   revoked_by = COALESCE(revoked_by, ?4) WHERE id = ?1 AND tenant = ?2";
+        let changed = connection.prepare_cached(sql)?.execute(params![
+            id.0.as_bytes(),
+            tenant.as_str(),
+            at.as_micros(),
+            by.0.as_bytes()
+        ])?;
+        Ok(changed > 0)
+    })
+    .await
+}
+
+/// Whether a call may use an approval: it exists, is not over, not revoked, and fewer other calls
+/// have used it than may.
+pub(super) fn check(
+    connection: &Connection,
+    tenant: &TenantId,
+    call: CallId,
+    spend: &Spend,
+) -> Result<(), Error> {
+    let sql = "SELECT 1 FROM approvals WHERE id = ?1 AND tenant = ?2 AND revoked_at IS NULL
+               AND expires_at > ?3 AND uses > (SELECT count(*) FROM approval_uses
+               WHERE approval_uses.approval = ?1 AND approval_uses.call <> ?4)";
+    let found = connection
+        .prepare_cached(sql)?
+        .query_row(
+            params![
+                spend.approval.0.as_bytes(),
+                tenant.as_str(),
+                spend.at.as_micros(),
+                call.0.as_bytes()
+            ],
+            |_| Ok(()),
+        )
+        .optional()?;
+    found.ok_or(Error::Spent)
+}
+
+pub(super) fn spend(connection: &Connection, call: CallId, spend: &Spend) -> Result<(), Error> {
+    connection
+        .prepare_cached(
+            "INSERT INTO approval_uses (approval, call, at) VALUES (?1, ?2, ?3)
+             ON CONFLICT (approval, call) DO NOTHING",
+        )?
+        .execute(params![spend.approval.0.as_bytes(), call.0.as_bytes(), spend.at.as_micros()])?;
+    Ok(())
+}
+
+pub(super) fn insert(
+    connection: &Connection,
+    approval: &Approval,
+    text: &str,
+) -> Result<(), Error> {
+    connection
+        .prepare_cached(
+            "INSERT INTO approvals (id, tenant, tool, expires_at, uses, approval)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            approval.id.0.as_bytes(),
+            approval.tenant.as_str(),
+            approval.tool.name.as_str(),
+            approval.terms.expires_at.as_micros(),
+            approval.terms.uses,
+            text
+        ])?;
+    Ok(())
+}
