@@ -17,6 +17,8 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-egress", 1),
     ("ringfence-otlp", 1),
     ("ringfence-registry", 2),
+    // It reads the bus and speaks HTTP; what events mean it does not know.
+    ("ringfence-webhook", 2),
     ("ringfence-sandbox", 2),
     ("ringfence-hostile", 2),
     // The sandbox embeds what is built from it, but does not depend on it.

@@ -2,9 +2,9 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ringfence_bus::{Options as BusOptions, SqliteBus};
+use ringfence_bus::{Bus, Options as BusOptions, SqliteBus};
 use ringfence_egress::Fetcher;
-use ringfence_engine::{Engine, Parts, builtin_tools};
+use ringfence_engine::{Engine, Parts, Telemetry, builtin_tools};
 use ringfence_otlp::Exporter;
 use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::{Config as RegistryConfig, Registry};
@@ -12,6 +12,7 @@ use ringfence_sandbox::{Config as SandboxConfig, Native, Root};
 use ringfence_sqlite::{Db, Options as DbOptions};
 use ringfence_store::SqliteStore;
 use ringfence_types::{Clock, Digest};
+use ringfence_webhook::{Counts, Webhooks};
 use tokio::task::JoinHandle;
 
 use super::{SystemClock, embedded::SKILLS, stop::Stop, telemetry};
@@ -31,6 +32,8 @@ pub(super) struct Opened {
     /// Looks for changed skills until told to stop.
     watcher: JoinHandle<()>,
     watching: Stop,
+    /// Tells others of events, if they are to be told.
+    webhooks: Option<Webhooks>,
 }
 
 /// Opens everything. What is slow and needed by nobody yet goes on in the background.
@@ -45,12 +48,13 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     }
     let registry = registry(settings)?;
     let db = database(&settings.data)?;
-    let (telemetry, exporter) = telemetry::open(settings, &db)?;
+    let (mut telemetry, exporter) = telemetry::open(settings, &db)?;
     let store = SqliteStore::open(db.clone(), &settings.data.join("blobs")).await;
     let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bus = SqliteBus::open(db.clone(), BusOptions::default(), clock.clone()).await;
     let bus = bus.map_err(|error| Failure::because("cannot open the queue", &error))?;
+    let told = webhooks(settings, &bus, &clock, &mut telemetry).await?;
     let revision = ringfence_policy::Engine::revision(&policy);
     let parts = Parts {
         store: Arc::new(store),
@@ -68,7 +72,32 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let watching = Stop::default();
     let asked = watching.asked();
     let watcher = tokio::spawn(async move { registry.watch(asked).await });
-    Ok(Opened { engine, policy: revision, db, bus, sandbox, exporter, watcher, watching })
+    Ok(Opened {
+        engine,
+        policy: revision,
+        db,
+        bus,
+        sandbox,
+        exporter,
+        watcher,
+        watching,
+        webhooks: told,
+    })
+}
+
+/// They join before anything is published, so that a first start misses nothing.
+async fn webhooks(
+    settings: &Settings,
+    bus: &SqliteBus,
+    clock: &Arc<dyn Clock>,
+    telemetry: &mut Telemetry,
+) -> Result<Option<Webhooks>, Failure> {
+    let Some(config) = settings.webhooks.clone() else { return Ok(None) };
+    let counts = Counts::default();
+    counts.register(&mut telemetry.registry);
+    let bus: Arc<dyn Bus> = Arc::new(bus.clone());
+    let started = Webhooks::start(config, &bus, clock.clone(), counts).await;
+    started.map(Some).map_err(|error| Failure::because("cannot tell others of events", &error))
 }
 
 fn sandbox(settings: &Settings) -> Native {
@@ -130,6 +159,9 @@ impl Opened {
         // What it looked for is nobody's concern any more, so neither is how it ended.
         let _ = tokio::time::timeout(WATCHER_GRACE, self.watcher).await;
         drop(self.engine);
+        if let Some(webhooks) = &self.webhooks {
+            webhooks.stop().await;
+        }
         let traces = async {
             if let Some(exporter) = self.exporter {
                 exporter.close(telemetry::LAST_TRACES).await;

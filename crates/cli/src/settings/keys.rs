@@ -130,6 +130,14 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "A held call that nobody decides about ends after this",
             "24h".into(),
         ),
+        Key { is_secret: true, ..many("webhook.urls", "Who is told of events", &[]) },
+        Key {
+            is_secret: true,
+            ..one("webhook.secret", "What they are signed with: 16 bytes or more", String::new())
+        },
+        many("webhook.topics", "Of which events", &["policy.blocked"]),
+        one("webhook.timeout", "How long one attempt may take", "10s".into()),
+        one("webhook.pause", "After a first failure; then twice as long each time", "5s".into()),
         one("sandbox.most", "Sandboxes at one time, idle ones included", "1024".into()),
         many("sandbox.prepare", "Languages prepared before anybody asks", &["python"]),
         one("sandbox.pool_least", "Idle interpreters kept per language", "2".into()),

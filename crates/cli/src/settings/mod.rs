@@ -12,6 +12,7 @@ mod nearest;
 mod otlp;
 mod read;
 mod show;
+mod webhooks;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -53,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) api: ApiConfig,
     /// What tools may fetch.
     pub(crate) egress: egress::Options,
+    /// Who is told of events, if anybody.
+    pub(crate) webhooks: Option<ringfence_webhook::Config>,
 }
 
 /// What is logged, and how.

@@ -20,6 +20,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let (otlp, stop_grace) = (read.otlp(), read.time("stop_grace"));
     let calls = read.calls(data.join("work"));
     let (sandbox, api, egress) = (read.sandbox(), read.api(), read.egress());
+    let webhooks = read.webhooks();
     let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
     Some(Settings {
         data,
@@ -35,6 +36,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         sandbox: sandbox?,
         api: ApiConfig { grace: stop_grace?, ..api? },
         egress: egress?,
+        webhooks: webhooks?,
     })
 }
 

@@ -96,3 +96,45 @@ fn holds_and_approvals_survive_a_kill() {
     with_key(&server, &boss, &["approve", &second, "--yes"]).failed(0, &[]);
     until("the other to end", || call(&server, &second)["state"] == "finished");
 }
+
+#[test]
+fn a_hold_is_told_to_whoever_is_to_be_told() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
+    let place = Place::new();
+    sends(&place);
+    let settings = [
+        ("RINGFENCE_WEBHOOK_URLS", url.as_str()),
+        ("RINGFENCE_WEBHOOK_SECRET", "a secret between two services"),
+    ];
+    let server = place.serve_with(&settings);
+    let id = held(&server);
+    let (mut stream, _) = listener.accept().expect("a delivery");
+    let told = request(&mut stream);
+    for part in ["POST /hook", "webhook-signature: v1,", "ce-type: policy.blocked"] {
+        assert!(told.contains(part), "no {part} in {told}");
+    }
+    let body = told.split("\r\n\r\n").nth(1).expect("a body");
+    let body: Value = serde_json::from_str(body).expect("JSON");
+    assert_eq!((&body["requeue_id"], &body["resource"]), (&json!(id), &json!("send_note")));
+    let shown = server.client(&["config", "show"]).stdout;
+    assert!(!shown.contains("a secret between"), "{shown}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// One request, answered with success.
+fn request(stream: &mut std::net::TcpStream) -> String {
+    use std::io::{Read, Write};
+    let mut bytes = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        let read = stream.read(&mut part).expect("bytes");
+        bytes.extend_from_slice(&part[..read]);
+        if bytes.ends_with(b"}") || read == 0 {
+            break;
+        }
+    }
+    let answer = "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
+    stream.write_all(answer.as_bytes()).expect("an answer");
+    String::from_utf8(bytes).expect("text")
+}
