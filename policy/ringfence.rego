@@ -1,6 +1,6 @@
 # The rules of Ringfence when nobody says otherwise.
 #
-# A tool says by safety flags what it may do. Each flag has one rule below, with a sentence that
+# Calls of tools come first; what else is asked about is at the end. A tool says by safety flags what it may do. Each flag has one rule below, with a sentence that
 # says what would change it. With several flags the strictest wins, and the reasons of all are
 # listed. A tool without flags is like one with `none`.
 package ringfence
@@ -21,7 +21,8 @@ decision := {"decision": "deny", "reasons": reasons} if {
 
 reasons := (denials | holds) | allowances
 
-flags := input.tool.safety_flags
+# Only what runs is judged by its flags.
+flags := input.tool.safety_flags if input.action == "tool.execute"
 
 # Allowed.
 
@@ -83,6 +84,7 @@ holds contains {
 	"rule": "requires_approval",
 	"message": "the tool asks for a person to approve every call of it",
 } if {
+	input.action == "tool.execute"
 	input.tool.requires_approval
 	not approved
 }
@@ -96,6 +98,7 @@ allowances contains {
 	"rule": "approved",
 	"message": "whoever may approve has approved exactly this call",
 } if {
+	input.action == "tool.execute"
 	approved
 }
 
@@ -113,4 +116,54 @@ denials contains {"rule": "unknown_flag", "message": message} if {
 	count(unknown) > 0
 	names := concat("`, `", array.slice(unknown, 0, 4))
 	message := sprintf("no rule knows the safety flag `%s`: write one, or remove the flag", [names])
+}
+
+# What is not a call of a tool.
+
+allowances contains {
+	"rule": "sandbox",
+	"message": "a sandbox has no effect outside itself",
+} if {
+	input.action == "sandbox.create"
+}
+
+allowances contains {
+	"rule": "conversation",
+	"message": "what is said in a conversation stays in it",
+} if {
+	input.action == "conversation.send"
+}
+
+allowances contains {
+	"rule": "memory",
+	"message": "nothing that is to be remembered comes from where nobody can vouch for it",
+} if {
+	input.action == "memory.write"
+	count(input.taint) == 0
+}
+
+holds contains {
+	"rule": "tainted_memory",
+	"message": "what is to be remembered came from outside: a person must approve it",
+} if {
+	input.action == "memory.write"
+	count(input.taint) > 0
+}
+
+administration := {"tool.install", "tool.remove", "settings.update"}
+
+allowances contains {
+	"rule": "administration",
+	"message": "the key has the scope `admin`",
+} if {
+	input.action in administration
+	"admin" in input.principal.scopes
+}
+
+denials contains {
+	"rule": "administration",
+	"message": "tools and settings are changed by keys with the scope `admin`",
+} if {
+	input.action in administration
+	not "admin" in input.principal.scopes
 }

@@ -4,7 +4,15 @@ import data.ringfence
 
 decided(flags) := decision if {
 	tool := {"safety_flags": flags, "requires_approval": false}
-	decision := ringfence.decision with input as {"tool": tool}
+	decision := ringfence.decision with input as {"action": "tool.execute", "tool": tool}
+}
+
+# Of an action that runs no tool.
+asked(action, scopes, taint) := decision if {
+	tool := {"safety_flags": ["telepathy"], "requires_approval": true}
+	principal := {"scopes": scopes}
+	document := {"action": action, "principal": principal, "taint": taint, "tool": tool}
+	decision := ringfence.decision with input as document
 }
 
 rules(decision) := {reason.rule | some reason in decision.reasons}
@@ -49,7 +57,7 @@ test_the_strictest_wins_and_all_reasons_are_listed if {
 
 test_a_tool_that_asks_for_approval_is_held if {
 	tool := {"safety_flags": ["none"], "requires_approval": true}
-	decision := ringfence.decision with input as {"tool": tool}
+	decision := ringfence.decision with input as {"action": "tool.execute", "tool": tool}
 	decision.decision == "hold"
 	rules(decision) == {"none", "requires_approval"}
 }
@@ -62,7 +70,7 @@ test_a_document_without_a_tool_is_denied if {
 
 approved(flags) := decision if {
 	tool := {"safety_flags": flags, "requires_approval": true}
-	decision := ringfence.decision with input as {"tool": tool, "approval": {"by": ["019a8b7c-1234-7abc-8def-000000000001"]}}
+	decision := ringfence.decision with input as {"action": "tool.execute", "tool": tool, "approval": {"by": ["019a8b7c-1234-7abc-8def-000000000001"]}}
 }
 
 test_an_approval_lifts_a_hold if {
@@ -78,6 +86,37 @@ test_an_approval_lifts_no_denial if {
 
 test_no_approval_is_none if {
 	tool := {"safety_flags": ["side_effect"], "requires_approval": false}
-	decision := ringfence.decision with input as {"tool": tool, "approval": null}
+	decision := ringfence.decision with input as {"action": "tool.execute", "tool": tool, "approval": null}
 	decision.decision == "hold"
+}
+
+test_an_action_that_nobody_knows_is_denied if {
+	every action in ["tool.request", "TOOL.EXECUTE", ""] {
+		asked(action, ["admin"], []).decision == "deny"
+		rules(asked(action, ["admin"], [])) == {"default"}
+	}
+}
+
+test_a_sandbox_may_be_made if {
+	asked("sandbox.create", ["call"], []).decision == "allow"
+	rules(asked("sandbox.create", ["call"], [])) == {"sandbox"}
+}
+
+test_something_may_be_said if {
+	asked("conversation.send", ["call"], ["web"]).decision == "allow"
+	rules(asked("conversation.send", ["call"], ["web"])) == {"conversation"}
+}
+
+test_what_is_remembered_must_not_come_from_outside if {
+	asked("memory.write", ["call"], []).decision == "allow"
+	asked("memory.write", ["call"], ["web"]).decision == "hold"
+	rules(asked("memory.write", ["call"], ["web"])) == {"tainted_memory"}
+}
+
+test_only_an_admin_changes_tools_and_settings if {
+	every action in ["tool.install", "tool.remove", "settings.update"] {
+		asked(action, ["admin"], []).decision == "allow"
+		asked(action, ["call", "read", "approve"], []).decision == "deny"
+		rules(asked(action, ["call"], [])) == {"administration"}
+	}
 }

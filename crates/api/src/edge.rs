@@ -29,7 +29,15 @@ use crate::{
 };
 
 /// Paths that need no key. Nothing here tells about tools, calls or tenants.
-const OPEN: [&str; 6] = ["/", "/health", "/livez", "/readyz", "/docs", "/openapi.json"];
+const OPEN: [&str; 7] = [
+    "/",
+    "/health",
+    "/livez",
+    "/readyz",
+    "/docs",
+    "/openapi.json",
+    "/.well-known/authzen-configuration",
+];
 
 /// The router with its edge.
 #[derive(Debug, Clone)]

@@ -24,6 +24,7 @@ mod kinds;
 mod metrics;
 mod openapi;
 mod path;
+mod permit;
 mod problem;
 mod query;
 mod refused;

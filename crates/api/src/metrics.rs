@@ -8,6 +8,9 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+use ringfence_types::Verdict;
+
+use crate::routes::policy::scores::{score, severity};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
@@ -21,12 +24,28 @@ struct OfArea {
     area: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfDecision {
+    decision: &'static str,
+    severity: &'static str,
+}
+
+/// An answer to a question to policy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Evaluated {
+    pub(crate) verdict: Verdict,
+    pub(crate) took: Duration,
+}
+
 /// The door's own metrics.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Labels, Counter>,
     seconds: Family<OfArea, Histogram, fn() -> Histogram>,
+    evaluations: Family<OfDecision, Counter>,
+    evaluation_seconds: Histogram,
+    evaluation_score: Histogram,
     pub(crate) connections: Gauge<i64, AtomicI64>,
     pub(crate) streams: Gauge<i64, AtomicI64>,
 }
@@ -41,12 +60,21 @@ impl Metrics {
             registry: Registry::default(),
             requests: Family::default(),
             seconds: Family::new_with_constructor(buckets as fn() -> Histogram),
+            evaluations: Family::default(),
+            evaluation_seconds: buckets(),
+            evaluation_score: Histogram::new([0.0, 0.2, 0.5, 0.8, 1.0]),
             connections: Gauge::default(),
             streams: Gauge::default(),
         };
         let to = &mut metrics.registry;
         to.register("http_requests", "Requests by area, method, status", metrics.requests.clone());
         to.register("http_request_duration_seconds", "Time to answer", metrics.seconds.clone());
+        let about = "Questions to policy by decision and severity";
+        to.register("policy_evaluations", about, metrics.evaluations.clone());
+        let about = "Time to answer a question to policy";
+        to.register("policy_evaluation_latency_seconds", about, metrics.evaluation_seconds.clone());
+        let about = "Score of what was asked: 1 allowed, 0.5 held, 0 denied";
+        to.register("policy_evaluation_score", about, metrics.evaluation_score.clone());
         to.register("http_connections", "Connections now", metrics.connections.clone());
         to.register("http_event_streams", "Event streams now", metrics.streams.clone());
         metrics
@@ -59,6 +87,15 @@ impl Metrics {
         self.seconds.get_or_create(&OfArea { area }).observe(took.as_secs_f64());
     }
 
+    /// Somebody asked policy about what they do themselves.
+    pub(crate) fn evaluated(&self, evaluated: &Evaluated) {
+        let Evaluated { verdict, took } = *evaluated;
+        let labels = OfDecision { decision: verdict.name(), severity: severity(verdict) };
+        self.evaluations.get_or_create(&labels).inc();
+        self.evaluation_seconds.observe(took.as_secs_f64());
+        self.evaluation_score.observe(score(verdict));
+    }
+
     /// In the text format of OpenMetrics, after what the engine counts.
     pub(crate) fn text(&self, engine: &str) -> String {
         let mut text = engine.trim_end().trim_end_matches("# EOF").to_owned();
@@ -69,13 +106,19 @@ impl Metrics {
 }
 
 /// The first of these that a path begins with.
-const AREAS: [&str; 12] = [
+const AREAS: [&str; 18] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/keys",
     "/v1/events",
     "/v1/canvas",
     "/v1/sandboxes",
+    "/v1/evaluate",
+    "/v1/policies",
+    "/v1/policy",
+    "/v1/decisions",
+    "/access",
+    "/.well-known",
     "/skills",
     "/health",
     "/livez",

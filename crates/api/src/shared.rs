@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) packing: Semaphore,
     /// Room for archives that are packed while they are sent, each on a thread of its own.
     pub(crate) packing_out: Arc<Semaphore>,
+    /// A turn at judging the past, which keeps every processor busy.
+    pub(crate) replays: Semaphore,
     /// Programs and interpreters that clients know by number.
     pub(crate) tables: Tables,
     /// Work that goes on beside requests; it ends with `stopping`.
@@ -55,6 +57,7 @@ impl Shared {
             making: tokio::sync::Mutex::default(),
             packing: Semaphore::new(2),
             packing_out: Arc::new(Semaphore::new(8)),
+            replays: Semaphore::new(1),
             tables: Tables::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),

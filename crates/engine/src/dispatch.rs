@@ -8,10 +8,11 @@ use ringfence_sandbox::{
     Canceller, InputFile, Language, Program, Report, Request, Running, files::BoxPath,
 };
 use ringfence_types::{
-    CallError, Digest, Finished, Json, Limits, Origin, Outcome, Produced, Stream, Timestamp, Tool,
+    CallError, Digest, Finished, Json, Limits, MinIsolation, Origin, Outcome, Produced, Stream,
+    Timestamp, Tool,
 };
 
-use crate::{builtin, engine::Inner, journey::Journey, record::Ended};
+use crate::{builtin, engine::Inner, journey::Journey, oblige, record::Ended};
 
 /// What became of the attempt to start.
 pub(crate) enum Started {
@@ -46,11 +47,8 @@ pub(crate) type Reading = Box<dyn FnOnce(&Report) -> Produced + Send>;
 pub(crate) fn policy_input(journey: &Journey, entry: &Entry) -> Input {
     let asked = journey.asked();
     let parts = &journey.inner.parts;
-    let mut input = Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now());
-    if let Some(edited) = &journey.call.edited {
-        input.args = edited.args.clone();
-    }
-    input
+    let input = Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now());
+    Input { args: journey.args().clone(), ..input }
 }
 
 /// Starts what the permit allows.
@@ -60,6 +58,9 @@ pub(crate) async fn start(journey: &Journey, entry: &Arc<Entry>, permit: Permit)
         let message = "the permit is for another tool or other arguments".to_owned();
         return ended(failure("permit_mismatch", message, started_at));
     }
+    if let Err(error) = oblige::check(&journey.inner, entry, permit.obligations()) {
+        return ended(without_program(Produced::Error(error), started_at, Duration::ZERO));
+    }
     match &entry.runs {
         Runs::Builtin => builtin::start(journey, entry, permit, started_at).await,
         Runs::Python { code, module, function, files } => {
@@ -68,7 +69,7 @@ pub(crate) async fn start(journey: &Journey, entry: &Arc<Entry>, permit: Permit)
                 code: code.clone(),
                 file: format!("{module}.py"),
                 function: Some(function.clone()),
-                args: journey.call.args().clone(),
+                args: journey.args().clone(),
                 ahead: ahead(&entry.tool),
             };
             let files = files.iter().filter_map(|(path, content)| file(path, content)).collect();
@@ -108,12 +109,13 @@ pub(crate) async fn sandboxed(
 ) -> Started {
     let inner = journey.inner.clone();
     request.limits = limits(&inner, &request.limits, &permit);
-    request.isolation = permit.obligations().isolation.or(request.isolation);
+    oblige::isolate(permit.obligations(), &mut request);
     match inner.parts.sandbox.run(request).await {
         Ok(running) => {
-            journey.live().print_to(running.stdout.clone(), running.stderr.clone());
+            oblige::show(permit.obligations(), &journey.live(), &running);
             let canceller = running.canceller();
-            let wait = Box::pin(report(inner, running, reading, started_at));
+            let least = permit.obligations().min_isolation.clone();
+            let wait = Box::pin(report(inner, running, least, reading, started_at));
             Started::Running(Work { wait, canceller })
         }
         Err(error) => ended(failure("sandbox_failed", chain(&error), started_at)),
@@ -132,13 +134,17 @@ fn limits(inner: &Inner, of_tool: &Limits, permit: &Permit) -> Limits {
 async fn report(
     inner: Arc<Inner>,
     running: Running,
+    least: Option<MinIsolation>,
     reading: Reading,
     started_at: Timestamp,
 ) -> Ended {
     match running.wait().await {
         Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped,
         Ok(report) => {
-            let produced = over_limit(&report).unwrap_or_else(|| reading(&report));
+            let produced = match oblige::met(least.as_ref(), &report) {
+                Ok(()) => over_limit(&report).unwrap_or_else(|| reading(&report)),
+                Err(error) => Produced::Error(error),
+            };
             let duration = inner.parts.clock.now().since(started_at);
             finished(&report, produced, started_at, duration)
         }
@@ -156,6 +162,7 @@ fn finished(
     let (stderr, err) = kept(&report.stderr);
     let finished = Finished {
         outputs_hash: outputs_hash(&produced),
+        true_result: None,
         produced,
         outcome: Some(report.outcome.clone()),
         stdout,
@@ -252,6 +259,7 @@ pub(crate) fn failed(code: &str, what: &str, report: &Report) -> CallError {
 pub(crate) fn without_program(produced: Produced, started_at: Timestamp, took: Duration) -> Ended {
     let finished = Finished {
         outputs_hash: outputs_hash(&produced),
+        true_result: None,
         produced,
         outcome: None,
         stdout: Stream::default(),

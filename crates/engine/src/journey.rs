@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use ringfence_store::{Error, Record, SessionEvent, Spend, Stored, Version};
+use ringfence_policy::Input;
+use ringfence_store::{Error, NewDecision, Record, SessionEvent, Spend, Stored, Version};
 use ringfence_types::{
-    Approval, Asked, Call, Decision, Digest, Effect, Event, Fact, Json, Reason, Receipt, ToolName,
-    ToolRef, Verdict,
+    Approval, Asked, Call, Decision, Digest, Effect, Event, Fact, Json, Reason, Receipt, Redact,
+    RedactRoot, ToolName, ToolRef, Verdict,
 };
 use serde::Serialize;
 
@@ -37,6 +38,12 @@ pub(crate) struct Journey {
     spends: Option<Spend>,
     /// Whether the newest record is of a held call.
     was_held: bool,
+    /// What policy said, for the next record.
+    decisions: Vec<NewDecision>,
+    /// The arguments as they came and as somebody changed them, where those of the call are masked.
+    truth: Option<(Json, Option<Json>)>,
+    /// Whether an earlier record holds other arguments than the call has now.
+    rewrite: bool,
     live: Arc<Live>,
     /// Where the time went, if anybody records it.
     pub(crate) laps: Option<Box<Laps>>,
@@ -59,7 +66,14 @@ struct Judged<'a> {
 }
 
 /// What goes with a record beside the call.
-type Kept = (Vec<Fact>, Vec<Vec<u8>>, Vec<SessionEvent>);
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    facts: Vec<Fact>,
+    blobs: Vec<Vec<u8>>,
+    session_events: Vec<SessionEvent>,
+    decisions: Vec<NewDecision>,
+    rewrite: bool,
+}
 
 impl Journey {
     /// A call that was just accepted.
@@ -112,6 +126,9 @@ impl Journey {
             session_events: Vec::new(),
             approval: None,
             spends: None,
+            decisions: Vec::new(),
+            truth: None,
+            rewrite: false,
             live,
         }
     }
@@ -124,17 +141,65 @@ impl Journey {
         &self.call.asked
     }
 
-    /// Remembers what policy said. The same once more, for example when an approval is looked at
-    /// again, is not told twice.
-    pub(crate) fn decided(&mut self, decision: Decision) {
+    /// The arguments that it runs with, for policy and for whatever runs.
+    pub(crate) fn args(&self) -> &Json {
+        match &self.truth {
+            Some((asked, edited)) => edited.as_ref().unwrap_or(asked),
+            None => self.call.args(),
+        }
+    }
+
+    /// What is masked of the call.
+    pub(crate) fn redact(&self) -> Option<&Redact> {
+        let decision = self.call.decision.as_ref();
+        decision.map(|decision| &decision.obligations.redact).filter(|redact| !redact.is_empty())
+    }
+
+    /// Remembers what policy said, and about which document. The same once more, for example when
+    /// an approval is looked at again, is not told twice. Once a call is allowed, nobody but the
+    /// tool sees what is to be masked of its arguments.
+    pub(crate) fn decided(&mut self, judgement: Judgement) {
+        let Judgement { decision, input, document } = judgement;
+        let redact = &decision.obligations.redact;
+        let masks = decision.verdict == Verdict::Allow && redact.has(RedactRoot::Args);
+        let document = if masks { self.mask(redact, &input) } else { document };
         let is_new = self.call.decision.as_ref().is_none_or(|before| !is_same(before, &decision));
         if is_new {
             self.inner.metrics.decided(&self.call.asked, &decision);
             let Decision { verdict, reasons, policy, .. } = &decision;
             let data = Json::plain(&Judged { policy: *policy, reasons, verdict: *verdict });
             self.note("call.decided", data);
+            let kept = NewDecision { at: input.time, decision: decision.clone(), input: document };
+            self.decisions.push(kept);
         }
         Arc::make_mut(&mut self.call).decision = Some(decision);
+    }
+
+    /// Masks the arguments of the call, and gives the document with those.
+    fn mask(&mut self, redact: &Redact, input: &Input) -> String {
+        let mask = |json: &Json| redact.apply(RedactRoot::Args, json);
+        let document = Input { args: mask(&input.args), ..input.clone() }.text();
+        let call = Arc::make_mut(&mut self.call);
+        let edited = call.edited.as_ref().map(|edited| edited.args.clone());
+        self.truth.get_or_insert_with(|| (call.asked.args.clone(), edited));
+        call.asked.args = mask(&call.asked.args);
+        if let Some(edited) = &mut call.edited {
+            edited.args = mask(&edited.args);
+        }
+        self.rewrite = self.version.is_some();
+        document
+    }
+
+    /// Takes the mask off a call that is not allowed any more: whoever decides about it must see
+    /// what it is.
+    pub(crate) fn unmask(&mut self) {
+        let Some((asked, edited)) = self.truth.take() else { return };
+        let call = Arc::make_mut(&mut self.call);
+        call.asked.args = asked;
+        if let (Some(of_call), Some(args)) = (&mut call.edited, edited) {
+            of_call.args = args;
+        }
+        self.rewrite = self.version.is_some();
     }
 
     /// Takes one step of the state machine, in memory.
@@ -189,6 +254,8 @@ impl Journey {
             session_events: std::mem::take(&mut self.session_events),
             approval: self.approval.take(),
             spends: self.spends.take(),
+            decisions: std::mem::take(&mut self.decisions),
+            rewrite: std::mem::take(&mut self.rewrite),
         }
     }
 
@@ -208,14 +275,22 @@ impl Journey {
 
     /// A copy of what the next record takes with it, in case that record fails.
     pub(crate) fn keep(&self) -> Kept {
-        (self.facts.clone(), self.blobs.clone(), self.session_events.clone())
+        Kept {
+            facts: self.facts.clone(),
+            blobs: self.blobs.clone(),
+            session_events: self.session_events.clone(),
+            decisions: self.decisions.clone(),
+            rewrite: self.rewrite,
+        }
     }
 
     /// Puts it back.
-    pub(crate) fn put_back(&mut self, (facts, blobs, session_events): Kept) {
-        self.facts = facts;
-        self.blobs = blobs;
-        self.session_events = session_events;
+    pub(crate) fn put_back(&mut self, kept: Kept) {
+        self.facts = kept.facts;
+        self.blobs = kept.blobs;
+        self.session_events = kept.session_events;
+        self.decisions = kept.decisions;
+        self.rewrite = kept.rewrite;
     }
 
     /// Gives an approval with the next record.

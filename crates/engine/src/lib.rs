@@ -17,10 +17,12 @@ mod engine;
 mod hold;
 mod ids;
 mod journey;
+mod judge;
 mod laps;
 mod live;
 mod message;
 mod metrics;
+mod oblige;
 mod onward;
 mod path;
 mod publish;
@@ -28,6 +30,7 @@ mod queue;
 mod read;
 mod record;
 mod recover;
+mod replay;
 mod request;
 mod subject;
 mod telemetry;
@@ -38,9 +41,11 @@ pub use self::{
     builtin::tools as builtin_tools,
     engine::{Engine, Parts, Settings},
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
+    judge::Judged,
     live::Ticket,
     metrics::Metrics,
     read::{Bytes, FactId, Follow, OutputStream},
+    replay::{Counted, Flipped, Flips, Replay, ReplayError, ReplayRequest},
     request::{CallRequest, Refused},
     subject::Subject,
     telemetry::Telemetry,

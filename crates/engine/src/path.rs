@@ -69,17 +69,17 @@ async fn stages(journey: &mut Journey, entry: &Arc<Entry>, place: Place) -> Resu
 async fn decide(journey: &mut Journey, entry: &Entry) -> Result<Option<Allowed>, Error> {
     let input = dispatch::policy_input(journey, entry);
     let allowed = match hold::allowed(journey, input).await? {
-        Said::Allow(allowed, decision) => {
-            journey.decided(decision);
+        Said::Allow(allowed, judgement) => {
+            journey.decided(*judgement);
             Some(*allowed)
         }
-        Said::Hold(decision, changed) => {
-            journey.hold(decision, changed);
+        Said::Hold(judgement, changed) => {
+            journey.hold(*judgement, changed);
             None
         }
-        Said::Deny(decision) => {
-            let event = Event::Deny(decision.reasons.clone());
-            journey.decided(decision);
+        Said::Deny(judgement) => {
+            let event = Event::Deny(judgement.decision.reasons.clone());
+            journey.decided(*judgement);
             journey.step(event);
             None
         }
@@ -126,7 +126,7 @@ async fn spend(journey: &mut Journey, permit: Permit, by: By) -> Result<Option<P
         Err(Error::Spent) => {
             journey.rewind(before);
             let changed = "the approval is over, was revoked or used up by other calls".to_owned();
-            journey.hold(by.held, vec![changed]);
+            journey.hold(*by.held, vec![changed]);
             Ok(None)
         }
         Err(error) => Err(error),

@@ -4,7 +4,9 @@ use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
 
 use ringfence_sandbox::Chunk;
 use ringfence_store::{CallQuery, Error, FactQuery, Logged, Store};
-use ringfence_types::{Call, CallId, Event, Principal, Receipt, State, Stopper, Stream};
+use ringfence_types::{
+    Call, CallId, Event, Principal, Receipt, RedactRoot, State, Stopper, Stream,
+};
 use tokio::sync::watch;
 
 use crate::{Engine, engine::Inner, journey::Journey};
@@ -16,6 +18,16 @@ pub enum OutputStream {
     Stdout,
     /// Standard error.
     Stderr,
+}
+
+impl OutputStream {
+    /// Under which it is masked.
+    const fn root(self) -> RedactRoot {
+        match self {
+            Self::Stdout => RedactRoot::Stdout,
+            Self::Stderr => RedactRoot::Stderr,
+        }
+    }
 }
 
 /// A piece of a stream.
@@ -108,7 +120,10 @@ impl Engine {
         let Some(stored) = self.inner.parts.store.call(&who.tenant, id).await? else {
             return Ok(None);
         };
+        let redact = stored.call.decision.as_ref().map(|decision| &decision.obligations.redact);
         let kept = match &stored.call.state {
+            // Equal bytes of another call may be there; they are not this call's to show.
+            _ if redact.is_some_and(|redact| redact.has(stream.root())) => Stream::default(),
             State::Finished(finished) => match stream {
                 OutputStream::Stdout => finished.stdout.clone(),
                 OutputStream::Stderr => finished.stderr.clone(),

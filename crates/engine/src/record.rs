@@ -6,7 +6,7 @@ use ringfence_store::{Error, SessionEvent};
 use ringfence_types::{Call, Event, Finished, Json, Produced, Reason, State, Stopper};
 use serde::Serialize;
 
-use crate::journey::Journey;
+use crate::{journey::Journey, oblige};
 
 /// How a call that was dispatched came to its end.
 #[derive(Debug)]
@@ -37,7 +37,10 @@ impl Journey {
     /// Takes the last step.
     pub(crate) fn end(&mut self, ended: Ended) {
         match ended {
-            Ended::Finished { finished, blobs, session_events } => {
+            Ended::Finished { mut finished, mut blobs, session_events } => {
+                if let Some(redact) = self.redact() {
+                    oblige::mask(redact, &mut finished, &mut blobs);
+                }
                 self.inner.metrics.finished(&self.call.asked, &finished);
                 self.blobs = blobs;
                 self.session_events = session_events;

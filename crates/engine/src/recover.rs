@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ringfence_registry::Entry;
 use ringfence_store::{Error, Stored};
-use ringfence_types::{CallError, Effect, Event, Produced};
+use ringfence_types::{CallError, Digest, Effect, Event, Produced};
 
 use crate::{dispatch::without_program, engine::Inner, hold::Due, journey::Journey, path};
 
@@ -33,17 +33,26 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
     }
     let (id, pure) = (stored.call.asked.id, stored.call.asked.pure);
     let entry = same_tool(inner, &stored);
+    let is_whole = is_whole(&stored);
     let (trace_id, tenant) = (stored.call.asked.trace_id.clone(), stored.call.asked.tenant.clone());
     let (trace_id, tenant) = (trace_id.as_str(), tenant.as_str());
     let mut journey = Journey::resume(inner.clone(), stored);
     match (journey.step(Event::Recover { pure }), entry) {
+        (Effect::Decide, Some(_)) if !is_whole => {
+            let message = "policy had some of its arguments masked before the server went down";
+            fail(journey, "args_redacted", message).await
+        }
         (Effect::Decide, Some(entry)) => {
             tracing::info!(call_id = %id, trace_id, tenant, "a call of an earlier process is run again");
             let place = inner.queue.rejoin(&journey.asked().tenant);
             inner.tasks.spawn(path::walk(journey, entry, place));
             Ok(())
         }
-        (Effect::Decide, None) => gone(journey).await,
+        (Effect::Decide, None) => {
+            // Nobody can run it again.
+            let message = "the tool was removed or changed while the server was down";
+            fail(journey, "tool_changed", message).await
+        }
         _ => {
             tracing::warn!(call_id = %id, trace_id, tenant, state = journey.call.state.name(), "a call was cut off");
             journey.commit().await
@@ -56,11 +65,16 @@ fn same_tool(inner: &Inner, stored: &Stored) -> Option<Arc<Entry>> {
     inner.parts.registry.catalogue().by_digest(stored.call.asked.tool.digest).cloned()
 }
 
-/// The tool is not there any more, so nobody can run it again.
-async fn gone(mut journey: Journey) -> Result<(), Error> {
+/// Whether the arguments on record are those that came.
+fn is_whole(stored: &Stored) -> bool {
+    Digest::of_json(stored.call.args()) == stored.call.args_digest()
+}
+
+/// Ends a call that cannot be run again.
+async fn fail(mut journey: Journey, code: &str, message: &str) -> Result<(), Error> {
     let at = journey.inner.parts.clock.now();
-    let message = "the tool was removed or changed while the server was down".to_owned();
-    let error = CallError { code: "tool_changed".to_owned(), message, details: None };
+    let (code, message) = (code.to_owned(), message.to_owned());
+    let error = CallError { code, message, details: None };
     journey.step(Event::Allow);
     journey.end(without_program(Produced::Error(error), at, std::time::Duration::ZERO));
     journey.commit().await

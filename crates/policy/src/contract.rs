@@ -39,13 +39,17 @@ pub fn document(flags: &[&str], args: &str) -> Input {
         approval: None,
         args: Json::parse(args.as_bytes()).expect("arguments of a call"),
         call_id: CallId("019a8b7c-1234-7abc-8def-0123456789ab".parse().expect("an id")),
+        grants: Vec::new(),
         metadata: Json::empty_object(),
+        parent_call_id: None,
         persona_id: None,
+        plan_step: None,
         principal: Subject {
             key: KeyId("019a8b7c-1234-7abc-8def-000000000001".parse().expect("an id")),
             scopes: Scopes::from(vec![Scope::Call]),
         },
         session_id: None,
+        taint: Vec::new(),
         tenant: "acme".parse().expect("a tenant"),
         time: Timestamp::from_micros(1_700_000_000_000_000),
         tool: ToolFacts {

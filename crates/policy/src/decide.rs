@@ -44,7 +44,8 @@ pub struct Permit {
     call: CallId,
     tool: Digest,
     args: Digest,
-    obligations: Obligations,
+    /// Apart, so that all kinds of [`Decided`] are about as large.
+    obligations: Box<Obligations>,
 }
 
 impl Permit {
@@ -93,10 +94,17 @@ impl Decided {
 
 /// Asks `engine` about `input`. Without an answer the call is held: fail closed, but visible.
 pub async fn decide(engine: &dyn Engine, input: &Input) -> Decided {
+    decide_documented(engine, input).await.0
+}
+
+/// The same, with the text of the document that was judged, for whoever keeps it.
+pub async fn decide_documented(engine: &dyn Engine, input: &Input) -> (Decided, String) {
     let answer = match engine.evaluate(input).await {
         Ok(answer) => answer,
         Err(unavailable) => parked(engine, &unavailable),
     };
+    // Written once: it is digested here and kept by the caller.
+    let document = input.text();
     let decision = Decision {
         verdict: answer.verdict,
         reasons: answer.reasons,
@@ -105,13 +113,14 @@ pub async fn decide(engine: &dyn Engine, input: &Input) -> Decided {
         approval: input.approval.as_ref().map(|approval| approval.id),
         engine: engine.name().to_owned(),
         policy: answer.policy,
-        input: input.digest(),
+        input: Digest::of(document.as_bytes()),
     };
-    match decision.verdict {
+    let decided = match decision.verdict {
         Verdict::Allow => Decided::Allow(permit(input, &decision), decision),
         Verdict::Hold => Decided::Hold(decision),
         Verdict::Deny => Decided::Deny(decision),
-    }
+    };
+    (decided, document)
 }
 
 fn permit(input: &Input, decision: &Decision) -> Permit {
@@ -119,7 +128,7 @@ fn permit(input: &Input, decision: &Decision) -> Permit {
         call: input.call_id,
         tool: input.tool.digest,
         args: Digest::of_json(&input.args),
-        obligations: decision.obligations.clone(),
+        obligations: Box::new(decision.obligations.clone()),
     }
 }
 

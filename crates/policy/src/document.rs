@@ -124,6 +124,8 @@ mod tests {
             json!({"decision": "hold", "approvals": "two"}),
             json!({"decision": "allow", "obligations": {"limits": {"wall": 1}}}),
             json!({"decision": "allow", "obligations": {"redact": ["x"]}}),
+            json!({"decision": "allow", "obligations": {"isolation": "cold"}}),
+            json!({"decision": "allow", "obligations": {"network": "all"}}),
         ];
         for value in garbage {
             assert_eq!(verdict(value.clone()), None, "{value}");

@@ -1,11 +1,11 @@
 //! The seam: whatever knows the rules.
 
-use std::{error, fmt};
+use std::{error, fmt, sync::Arc};
 
 use async_trait::async_trait;
 use ringfence_types::{Digest, Obligations, Reason, Verdict};
 
-use crate::Input;
+use crate::{Bundle, Input};
 
 /// Something that judges documents.
 ///
@@ -23,6 +23,12 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
 
     /// Of the rules in force, as far as known: what a decision names when there is no answer.
     fn revision(&self) -> Digest;
+
+    /// The rules in force, where they are files that this process has: what it takes to explain an
+    /// answer. An engine in front of another passes its rules on.
+    fn bundle(&self) -> Option<Arc<Bundle>> {
+        None
+    }
 
     /// What the rules say about this document.
     async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable>;

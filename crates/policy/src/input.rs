@@ -4,11 +4,14 @@
 //! form, and the digest in a decision is the digest of exactly what the rules saw.
 
 use ringfence_types::{
-    ApprovalId, Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, Scopes, SessionId, TenantId,
+    ApprovalId, Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, Principal, Scopes, SessionId,
+    TenantId,
     Timestamp, Tool, ToolName, json::canonical,
 };
 use serde::{Deserialize, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
+
+use crate::Action;
 
 // The fields of each struct stay in alphabetical order: that is what makes the text canonical.
 
@@ -25,29 +28,43 @@ pub struct Input {
     pub args: Json,
     /// The call.
     pub call_id: CallId,
+    /// What the tool was granted when it was approved. None is granted anything yet.
+    #[serde(default)]
+    pub grants: Vec<String>,
     /// Data of the client's. Nobody checked it, so rules must not trust it.
     #[serde(serialize_with = "canonically")]
     pub metadata: Json,
+    /// The call that led to this one, if one did and is known.
+    #[serde(default)]
+    pub parent_call_id: Option<CallId>,
     /// On whose behalf.
     pub persona_id: Option<PersonaId>,
+    /// The step of a plan that this is, if it is one.
+    #[serde(default)]
+    pub plan_step: Option<PlanStep>,
     /// Who is asking.
     pub principal: Subject,
     /// What the call belongs to.
     pub session_id: Option<SessionId>,
+    /// Labels of what the arguments were made of, such as `web`. None are known yet.
+    #[serde(default)]
+    pub taint: Vec<String>,
     /// Whose call it is.
     pub tenant: TenantId,
     /// When it is judged. Rules have no other clock.
     pub time: Timestamp,
-    /// What would run.
+    /// What would run; for actions that run no tool, what they are about, by name.
     pub tool: ToolFacts,
 }
 
-/// What is about to happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Action {
-    /// A tool runs.
-    #[serde(rename = "tool.execute")]
-    ToolExecute,
+/// A step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanStep {
+    /// The plan.
+    pub plan: String,
+    /// The step's name within it.
+    pub step: String,
 }
 
 /// A yes of as many people as were needed, to exactly what they were shown. It is here only if it
@@ -121,13 +138,45 @@ impl Input {
             approval: None,
             args: asked.args.clone(),
             call_id: asked.id,
+            grants: Vec::new(),
             metadata: asked.metadata.clone(),
+            parent_call_id: None,
             persona_id: asked.persona.clone(),
+            plan_step: None,
             principal: Subject { key: asked.key, scopes: scopes.clone() },
             session_id: asked.session.clone(),
+            taint: Vec::new(),
             tenant: asked.tenant.clone(),
             time,
             tool: ToolFacts::from(tool),
+        }
+    }
+
+    /// The document about something that `who` is about to do beside calls. `about` is what the
+    /// action names, as the tool of the document; the rest is for the caller to fill in.
+    pub fn about(
+        action: Action,
+        who: &Principal,
+        about: ToolFacts,
+        time: Timestamp,
+        id: CallId,
+    ) -> Self {
+        Self {
+            action,
+            approval: None,
+            args: Json::empty_object(),
+            call_id: id,
+            grants: Vec::new(),
+            metadata: Json::empty_object(),
+            parent_call_id: None,
+            persona_id: who.persona.clone(),
+            plan_step: None,
+            principal: Subject { key: who.key, scopes: who.scopes.clone() },
+            session_id: None,
+            taint: Vec::new(),
+            tenant: who.tenant.clone(),
+            time,
+            tool: about,
         }
     }
 
@@ -142,6 +191,22 @@ impl Input {
     /// Of its canonical text.
     pub fn digest(&self) -> Digest {
         Digest::of(self.text().as_bytes())
+    }
+}
+
+impl ToolFacts {
+    /// What stands in a document's `tool` for something that is no tool, by name.
+    pub fn named(name: ToolName, version: &str) -> Self {
+        Self {
+            digest: Digest::of(format!("{name} {version}").as_bytes()),
+            name,
+            origin: Origin::Builtin,
+            pure: true,
+            requires_approval: false,
+            safety_flags: Vec::new(),
+            tags: Vec::new(),
+            version: version.to_owned(),
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! - a decision depends on the document and the rules alone, never on a clock or on chance;
 //! - an approval is a field of the document, not a way around the rules.
 
+mod action;
 pub mod contract;
 mod decide;
 mod document;
@@ -16,7 +17,11 @@ mod engine;
 mod input;
 mod rego;
 
-pub use decide::{Decided, POLICY_UNAVAILABLE, Permit, decide};
+pub use action::{Action, InvalidAction, OtherAction};
+pub use decide::{Decided, POLICY_UNAVAILABLE, Permit, decide, decide_documented};
 pub use engine::{Answer, Engine, Trouble, Unavailable};
-pub use input::{Action, Approval, Input, Subject, ToolFacts};
-pub use rego::{Bundle, InvalidBundle, Problem, Rego};
+pub use input::{Approval, Input, PlanStep, Subject, ToolFacts};
+pub use rego::{
+    Bundle, Cause, Change, Coverage, Explanation, Expression, InvalidBundle, Problem, Rego,
+    Rejudge, Search, Suite, TestOutcome, Tested,
+};

@@ -12,13 +12,13 @@ use ringfence_jail::{
     cgroup::Stats,
     wire::{RootSource, RootSpec, ToInit},
 };
-use ringfence_types::Isolation;
+use ringfence_types::{Isolation, Layer};
 use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle};
 
 use crate::{
     Error, FailedImport, Language, PoolConfig, PoolKey, PoolStatus, Program, Request, Root,
     Running, Stdin,
-    cell::{Cell, Shape},
+    cell::{self, Cell, Shape},
     files::{FileLimits, Workspace},
     groups::{Groups, Idle},
     job::Job,
@@ -102,6 +102,23 @@ impl Native {
             }
         };
         Ok(Running::watch(live))
+    }
+
+    /// Refuses if a sandbox of this host would stand without one of these walls. Those that every
+    /// sandbox has, or that a request demands by not naming them in [`Request::may_miss`], are
+    /// demanded again when it is made.
+    pub fn check(&self, walls: &[Layer]) -> Result<(), Error> {
+        let cgroup = [Layer::CgroupMemory, Layer::CgroupCpu, Layer::CgroupPids];
+        let may_miss: Vec<_> = cgroup.into_iter().filter(|wall| !walls.contains(wall)).collect();
+        cell::demand_cgroup(&self.inner.groups, &may_miss)?;
+        if walls.contains(&Layer::OwnUid) && !rustix::process::geteuid().is_root() {
+            return Err(Error::Missing {
+                layer: "a uid of its own",
+                reason: "rootless: it has the uid of the user outside".to_owned(),
+                hint: "run the server as root".to_owned(),
+            });
+        }
+        Ok(())
     }
 
     /// Prepares interpreters before anybody asks.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ringfence_types::{
-    Approval, ApprovalId, Call, CallId, Digest, Fact, Json, KeyId, PersonaId, Receipt, Scopes,
-    SessionId, TenantId, Timestamp, ToolName,
+    Approval, ApprovalId, Call, CallId, Decision, Digest, Fact, Json, KeyId, PersonaId, Receipt,
+    Scopes, SessionId, TenantId, Timestamp, ToolName,
 };
 
 /// Counts the records of a call, from 1.
@@ -31,6 +31,10 @@ pub struct Record {
     pub approval: Option<Approval>,
     /// The approval that this step uses.
     pub spends: Option<Spend>,
+    /// What policy said about the call since the last step.
+    pub decisions: Vec<NewDecision>,
+    /// Whether what was asked is written anew: policy wants some of it masked.
+    pub rewrite: bool,
 }
 
 /// The use of an approval.
@@ -68,6 +72,49 @@ pub struct ApprovalQuery {
     pub before: Option<ApprovalId>,
     /// Counts as used only what other calls than this one have used.
     pub not_by: Option<CallId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A decision to be kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewDecision {
+    /// When it was made.
+    pub at: Timestamp,
+    /// What was decided, by which rules.
+    pub decision: Decision,
+    /// The document that was judged, as text; masked where the decision says so.
+    pub input: String,
+}
+
+/// A decision that was kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptDecision {
+    /// Its name: grows with every decision that is kept.
+    pub id: u64,
+    /// What it is about: a call, or something else of which nothing but this is on record.
+    pub call: CallId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// The tool, or what stood for one.
+    pub tool: String,
+    /// The decision.
+    pub kept: NewDecision,
+}
+
+/// Which decisions, by the time at which they were made.
+#[derive(Debug, Clone, Default)]
+pub struct DecisionQuery {
+    /// Whose; `None` is every tenant, for whoever may see all.
+    pub tenant: Option<TenantId>,
+    /// Only about the tool of this name.
+    pub tool: Option<String>,
+    /// Not before this.
+    pub since: Option<Timestamp>,
+    /// Before this.
+    pub until: Option<Timestamp>,
+    /// After this one, which an earlier answer ended with.
+    pub after: Option<(Timestamp, u64)>,
     /// At most so many.
     pub limit: usize,
 }

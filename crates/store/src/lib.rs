@@ -16,8 +16,8 @@ use tokio::sync::watch;
 
 pub use self::{
     data::{
-        ApprovalQuery, CallQuery, Commit, FactQuery, Key, Logged, Record, SessionEvent,
-        SessionQuery, Spend, Standing, Stored, Version,
+        ApprovalQuery, CallQuery, Commit, DecisionQuery, FactQuery, KeptDecision, Key, Logged,
+        NewDecision, Record, SessionEvent, SessionQuery, Spend, Standing, Stored, Version,
     },
     error::Error,
     sqlite::SqliteStore,
@@ -27,8 +27,8 @@ pub use self::{
 ///
 /// Contract (checked by `contract` for every backend):
 /// - **Durable.** What [`Store::record`] acknowledged survives `kill -9` and a power cut.
-/// - **One commit.** Call, facts, receipt, blobs, session events and the idempotency key of a
-///   [`Record`] become visible together or not at all.
+/// - **One commit.** Call, facts, receipt, decisions, blobs, session events and the idempotency key
+///   of a [`Record`] become visible together or not at all.
 /// - **Compare and set.** A record whose `seen` is not the current version fails with
 ///   [`Error::Stale`] and changes nothing; so does an insert of an id that exists.
 /// - **Final is final.** A call in a final state never changes again: [`Error::Stale`].
@@ -40,6 +40,8 @@ pub use self::{
 /// - **Facts are ordered.** Positions grow with every commit; a reader that has seen position `n`
 ///   never later finds a smaller one that is new to it. Facts of one call are in the order of its
 ///   records.
+/// - **Decisions stay.** A decision that was kept reads back whole, with the document that was
+///   judged, and never changes. Whoever follows them by time finds each of them once.
 /// - **Tenants are walls.** A read names its tenant and finds nothing of any other.
 /// - **Bounded.** No answer holds more than it was asked for, and at most [`PAGE`] items.
 #[async_trait]
@@ -66,6 +68,33 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// The receipt of a call that came to its end.
     async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error>;
+
+    /// Keeps a decision about something that is no call.
+    async fn add_decision(
+        &self,
+        tenant: &TenantId,
+        tool: &str,
+        call: CallId,
+        decision: NewDecision,
+    ) -> Result<u64, Error>;
+
+    /// One decision; of any tenant without one.
+    async fn decision(
+        &self,
+        tenant: Option<&TenantId>,
+        id: u64,
+    ) -> Result<Option<KeptDecision>, Error>;
+
+    /// The decisions about a call, oldest first, at most a page.
+    async fn decisions_of(
+        &self,
+        tenant: Option<&TenantId>,
+        call: CallId,
+    ) -> Result<Vec<KeptDecision>, Error>;
+
+    /// Decisions by time, oldest first. An answer holds about [`DECISION_BYTES`] of documents at
+    /// most and at least one decision: only an empty one says that there are no more.
+    async fn decisions(&self, query: DecisionQuery) -> Result<Vec<KeptDecision>, Error>;
 
     /// Facts after a position, oldest first. A commit's facts are never split between answers, so
     /// an answer may hold a few more than `limit`.
@@ -133,6 +162,9 @@ pub trait Store: Debug + Send + Sync + 'static {
 
 /// Most items in one answer.
 pub const PAGE: usize = 1_000;
+
+/// Bytes of documents after which an answer of decisions ends.
+pub const DECISION_BYTES: usize = 8 << 20;
 
 /// How long an idempotency key is remembered: one day.
 pub const IDEMPOTENCY_SECS: u64 = 86_400;

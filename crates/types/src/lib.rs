@@ -11,6 +11,7 @@ mod hold;
 mod ids;
 pub mod json;
 mod limits;
+mod obligations;
 mod outcome;
 mod principal;
 mod receipt;
@@ -28,13 +29,17 @@ pub use call::{
     Asked, Call, CallError, Effect, Event, Finished, Idempotency, Illegal, Produced, State,
     Stopper, Stream,
 };
-pub use decision::{Decision, LimitCaps, Obligations, Reason, Verdict};
+pub use decision::{Decision, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};
 pub use event::Fact;
 pub use hold::{Edited, Hold, Proposal};
 pub use ids::{ApprovalId, CallId, InvalidId, KeyId, PersonaId, SessionId, TenantId, ToolName};
 pub use json::Json;
 pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem};
+pub use obligations::{
+    InvalidNetwork, InvalidPointer, LimitCaps, MinIsolation, Network, Obligations, Pointer,
+    REDACTED, Redact, Root as RedactRoot,
+};
 pub use outcome::{
     Absent, Evidence, Hit, Isolation, Layer, LayerState, Layers, Limit, Outcome, Truncated, Usage,
 };

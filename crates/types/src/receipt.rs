@@ -33,7 +33,8 @@ pub struct Receipt {
     pub decision: Option<Decision>,
     /// How it ended: the name of a final state.
     pub state: String,
-    /// Of the result, if there is one.
+    /// Of the result, if there is one. Like that of the arguments it is of the true value, whatever
+    /// `decision.obligations.redact` says is masked.
     pub result: Option<Digest>,
     /// The stable code of the error, if there is one.
     pub error: Option<String>,
@@ -89,7 +90,10 @@ impl Receipt {
             decision: call.decision.clone(),
             state: call.state.name().to_owned(),
             result: match produced {
-                Some(Produced::Result(result)) => Some(Digest::of_json(result)),
+                Some(Produced::Result(result)) => {
+                    let true_result = finished.and_then(|finished| finished.true_result);
+                    Some(true_result.unwrap_or_else(|| Digest::of_json(result)))
+                }
                 _ => None,
             },
             error: match produced {

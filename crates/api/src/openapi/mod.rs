@@ -11,7 +11,9 @@ use utoipa::OpenApi;
 use crate::{
     docs,
     problem::{Fault, ProblemView},
-    routes::{approvals, calls, canvas, events, health, holds, keys, sandboxes, skills, tools},
+    routes::{
+        approvals, calls, canvas, events, health, holds, keys, policy, sandboxes, skills, tools,
+    },
 };
 
 #[derive(OpenApi)]
@@ -26,6 +28,7 @@ use crate::{
         (name = "tools", description = "What can be called"),
         (name = "events", description = "What happens, as it happens"),
         (name = "canvas", description = "What was put on a session's canvas"),
+        (name = "policy", description = "Asking policy, trying other rules on the past, and why it said what it said"),
         (name = "keys", description = "Who may do what"),
         (name = "sandboxes", description = "Sandboxes that are kept: programs and files in them"),
         (name = "skills", description = "The skills API of the code executor service"),
@@ -40,6 +43,9 @@ use crate::{
         tools::list, tools::read, events::events,
         canvas::append, canvas::read,
         keys::create, keys::list, keys::revoke,
+        policy::evaluate::evaluate, policy::force::read, policy::replay::replay,
+        policy::decisions::one, policy::decisions::of_call, policy::explain::explain,
+        policy::access::evaluation, policy::access::evaluations, policy::access::configuration,
         sandboxes::create::create, sandboxes::create::restore, sandboxes::read::list, sandboxes::read::read,
         sandboxes::change::times, sandboxes::read::stop, sandboxes::read::metrics,
         sandboxes::exec::start, sandboxes::exec::list, sandboxes::exec::read,
@@ -89,7 +95,15 @@ pub(crate) fn document() -> &'static Value {
 }
 
 /// Paths that need no key.
-const OPEN: [&str; 6] = ["/", "/health", "/livez", "/readyz", "/docs", "/openapi.json"];
+const OPEN: [&str; 7] = [
+    "/",
+    "/health",
+    "/livez",
+    "/readyz",
+    "/docs",
+    "/openapi.json",
+    "/.well-known/authzen-configuration",
+];
 
 fn complete(document: &mut Value) {
     document["info"]["version"] = json!(env!("CARGO_PKG_VERSION"));

@@ -99,7 +99,8 @@ fn read(who: &Principal, now: Timestamp, body: &Json) -> Result<KeyRequest, Prob
     })
 }
 
-fn is_operator(who: &Principal) -> bool {
+/// Whether a key belongs to the operator's own tenant.
+pub(crate) fn is_operator(who: &Principal) -> bool {
     who.tenant.as_str() == OPERATOR_TENANT
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod holds;
 pub(crate) mod keys;
+pub(crate) mod policy;
 pub(crate) mod sandboxes;
 pub(crate) mod skills;
 pub(crate) mod tools;
@@ -35,7 +36,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/events", get(events::events))
         .route("/v1/canvas/event", post(canvas::append))
         .route("/v1/canvas/{session_id}", get(canvas::read));
-    let router = programs(interpreters(files(held(router))));
+    let router = policy::routes(programs(interpreters(files(held(router)))));
     let router = router
         .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
         .route("/v1/sandboxes/restore", post(sandboxes::create::restore))

@@ -2,6 +2,7 @@
 
 use ringfence_types::{
     ApprovalId, Call, CallError, CallId, Decision, Digest, Finished, Isolation, Json, Layers,
+    Obligations,
     Outcome, PersonaId, Produced, Reason, SessionId, State, Stream, Timestamp, Truncated, Usage,
 };
 use serde::{Serialize, Serializer};
@@ -111,6 +112,10 @@ struct DecisionView<'a> {
     /// Why, by rule.
     #[schema(value_type = Vec<Object>)]
     reasons: &'a [Reason],
+    /// What an allowed call must keep to.
+    #[serde(skip_serializing_if = "is_free")]
+    #[schema(value_type = Option<Object>)]
+    obligations: &'a Obligations,
     /// Which engine answered.
     engine: &'a str,
     /// Of the rules that were in force.
@@ -123,6 +128,10 @@ struct DecisionView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     approval: Option<ApprovalId>,
+}
+
+fn is_free(obligations: &&Obligations) -> bool {
+    **obligations == Obligations::default()
 }
 
 /// Why a call has no result.
@@ -301,6 +310,7 @@ impl<'a> DecisionView<'a> {
         Self {
             verdict: decision.verdict.name(),
             reasons: &decision.reasons,
+            obligations: &decision.obligations,
             engine: &decision.engine,
             policy: decision.policy,
             input: decision.input,

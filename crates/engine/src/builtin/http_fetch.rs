@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use ringfence_egress::{Request, Target};
+use ringfence_types::Obligations;
 use serde_json::{Value, json};
 
 use super::{Given, error, text};
-use crate::journey::Journey;
+use crate::{journey::Journey, oblige};
 
-pub(super) async fn run(journey: &Journey, args: &Value) -> Given {
+pub(super) async fn run(journey: &Journey, obligations: &Obligations, args: &Value) -> Given {
     let invalid = || error("url_invalid", &"Valid 'url' argument required");
     let url = Target::parse(text(args, "url")).map_err(|_| invalid())?;
     let timeout = args.get("timeout").and_then(Value::as_f64).unwrap_or(10.0);
@@ -16,7 +17,8 @@ pub(super) async fn run(journey: &Journey, args: &Value) -> Given {
     let timeout = Duration::from_secs_f64(timeout.clamp(0.001, 86_400.0));
     // Its own answer to the same trace; what other systems put into its state stays inside.
     let trace_parent = journey.asked().trace_context();
-    let request = Request { timeout, trace_parent, ..Request::get(url) };
+    let hosts = oblige::hosts(obligations)?;
+    let request = Request { timeout, trace_parent, hosts, ..Request::get(url) };
     let fetcher = &journey.inner.parts.fetcher;
     let fetcher = fetcher.as_ref().map_err(|problem| error("fetch_unavailable", problem))?;
     let response = fetcher.fetch(request).await;

@@ -37,12 +37,12 @@ pub(crate) async fn start(
     started_at: Timestamp,
 ) -> Started {
     let end = |given| inline(journey, entry, started_at, given);
-    let args = journey.call.args().to_value();
+    let args = journey.args().to_value();
     match journey.asked().tool.name.as_str() {
         "echo" => end(echo::run(&args)),
         "timestamp" => end(timestamp::run(&args, started_at)),
         "file_read" => end(file_read::run(journey, &args).await),
-        "http_fetch" => end(http_fetch::run(journey, &args).await),
+        "http_fetch" => end(http_fetch::run(journey, permit.obligations(), &args).await),
         "canvas_append" => canvas(journey, entry, started_at, &args),
         "code_execute" => code_execute::start(journey, entry, permit, started_at, &args).await,
         other => {

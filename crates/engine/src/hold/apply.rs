@@ -22,31 +22,41 @@ pub(crate) struct Allowed {
 #[derive(Debug)]
 pub(crate) struct By {
     pub(crate) approval: Standing,
-    pub(crate) held: Decision,
+    pub(crate) held: Box<Judgement>,
+}
+
+/// What policy said, of which document, and its text.
+#[derive(Debug)]
+pub(crate) struct Judgement {
+    pub(crate) decision: Decision,
+    pub(crate) input: Input,
+    pub(crate) document: String,
 }
 
 /// What policy says of a call.
 #[derive(Debug)]
 pub(crate) enum Said {
-    Allow(Box<Allowed>, Decision),
+    Allow(Box<Allowed>, Box<Judgement>),
     /// With why approvals that were meant for this call do not apply.
-    Hold(Decision, Vec<String>),
-    Deny(Decision),
+    Hold(Box<Judgement>, Vec<String>),
+    Deny(Box<Judgement>),
 }
 
 /// Asks; and asks again with an approval if the first answer was to wait.
 pub(crate) async fn allowed(journey: &Journey, input: Input) -> Result<Said, Error> {
     let engine = journey.inner.parts.policy.as_ref();
-    match policy::decide(engine, &input).await {
+    let (decided, document) = policy::decide_documented(engine, &input).await;
+    let judged = |decision| Box::new(Judgement { decision, input, document });
+    match decided {
         Decided::Allow(permit, decision) => {
-            Ok(Said::Allow(Box::new(Allowed { permit, by: None }), decision))
+            Ok(Said::Allow(Box::new(Allowed { permit, by: None }), judged(decision)))
         }
-        Decided::Deny(decision) => Ok(Said::Deny(decision)),
+        Decided::Deny(decision) => Ok(Said::Deny(judged(decision))),
         // Nobody knows under which rules, so no approval can be for them.
         Decided::Hold(decision) if is_unavailable(&decision) => {
-            Ok(Said::Hold(decision, Vec::new()))
+            Ok(Said::Hold(judged(decision), Vec::new()))
         }
-        Decided::Hold(decision) => with_approval(journey, input, decision).await,
+        Decided::Hold(decision) => with_approval(journey, judged(decision)).await,
     }
 }
 
@@ -54,14 +64,16 @@ pub(crate) fn is_unavailable(decision: &Decision) -> bool {
     decision.reasons.iter().any(|reason| reason.rule == POLICY_UNAVAILABLE)
 }
 
-async fn with_approval(journey: &Journey, mut input: Input, held: Decision) -> Result<Said, Error> {
+async fn with_approval(journey: &Journey, held: Box<Judgement>) -> Result<Said, Error> {
     let now = journey.inner.parts.clock.now();
     let mut changed = Vec::new();
     for standing in candidates(journey, now).await? {
-        let changes = standing.approval.changes(&presented(journey, &standing, held.policy, now));
+        let policy = held.decision.policy;
+        let changes = standing.approval.changes(&presented(journey, &standing, policy, now));
         if changes.is_empty() {
-            input.approval = Some(Seen::from(&standing.approval));
-            return Ok(second(journey, &input, held, standing).await);
+            let approval = Some(Seen::from(&standing.approval));
+            let input = Input { approval, ..held.input.clone() };
+            return Ok(second(journey, input, held, standing).await);
         }
         if is_meant(&changes) {
             changed = changes.iter().map(ToString::to_string).collect();
@@ -108,7 +120,7 @@ fn presented<'a>(
         call: asked.id,
         session: asked.session.as_ref(),
         tool: asked.tool.digest,
-        args: journey.call.args(),
+        args: journey.args(),
         args_digest: journey.call.args_digest(),
         key: asked.key,
         persona: asked.persona.as_ref(),
@@ -120,15 +132,24 @@ fn presented<'a>(
 }
 
 /// Policy looks at the approval. What it says stands only if it is the same policy.
-async fn second(journey: &Journey, input: &Input, held: Decision, standing: Standing) -> Said {
+async fn second(
+    journey: &Journey,
+    input: Input,
+    held: Box<Judgement>,
+    standing: Standing,
+) -> Said {
     let engine = journey.inner.parts.policy.as_ref();
-    match policy::decide(engine, input).await {
+    let (decided, document) = policy::decide_documented(engine, &input).await;
+    let judged = |decision| Box::new(Judgement { decision, input, document });
+    match decided {
         Decided::Allow(permit, decision) if decision.policy == standing.approval.policy => {
             let by = Some(By { approval: standing, held });
-            Said::Allow(Box::new(Allowed { permit, by }), decision)
+            Said::Allow(Box::new(Allowed { permit, by }), judged(decision))
         }
-        Decided::Deny(decision) => Said::Deny(decision),
-        Decided::Hold(decision) if is_unavailable(&decision) => Said::Hold(decision, Vec::new()),
+        Decided::Deny(decision) => Said::Deny(judged(decision)),
+        Decided::Hold(decision) if is_unavailable(&decision) => {
+            Said::Hold(judged(decision), Vec::new())
+        }
         Decided::Allow(..) => {
             let changed = "the policy changed while the call was judged".to_owned();
             Said::Hold(held, vec![changed])

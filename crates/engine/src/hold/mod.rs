@@ -19,7 +19,7 @@ mod terms;
 mod worker;
 
 pub(crate) use self::{
-    apply::{Allowed, By, Said, allowed},
+    apply::{Allowed, By, Judgement, Said, allowed},
     due::{Due, Dues},
     locks::Locks,
     park::park,

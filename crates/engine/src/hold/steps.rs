@@ -8,7 +8,7 @@ use ringfence_types::{
 };
 use serde::Serialize;
 
-use super::park;
+use super::{Judgement, park};
 use crate::journey::Journey;
 
 /// A call as it was before a step, and what was not on record then.
@@ -40,14 +40,15 @@ struct Voted {
 
 impl Journey {
     /// Holds the call; or leaves it as it is if it is held for the same reasons already.
-    pub(crate) fn hold(&mut self, decision: Decision, changed: Vec<String>) {
-        let hold = park(self, &decision, changed);
-        let same = |before: &Decision| before.policy == decision.policy;
+    pub(crate) fn hold(&mut self, judgement: Judgement, changed: Vec<String>) {
+        self.unmask();
+        let hold = park(self, &judgement.decision, changed);
+        let same = |before: &Decision| before.policy == judgement.decision.policy;
         let is_known = self.call.decision.as_ref().is_some_and(same);
         if is_known && self.call.hold() == Some(&*hold) {
             return;
         }
-        self.decided(decision);
+        self.decided(judgement);
         self.step(Event::Hold(hold));
     }
 

@@ -5,6 +5,8 @@
 mod calls;
 mod holds;
 mod idempotency;
+mod obligations;
 mod overload;
 mod recovery;
+mod replay;
 mod support;

@@ -44,6 +44,8 @@ async fn put(store: &dyn Store, call: &Call) {
         session_events: Vec::new(),
         approval: None,
         spends: None,
+        decisions: Vec::new(),
+        rewrite: false,
     };
     store.record(record).await.expect("works here");
 }

@@ -23,7 +23,7 @@ pub(super) const ALL_BYTES: usize = 8 << 20;
 /// The file with facts for the rules.
 pub(super) const DATA: &str = "data.json";
 /// How the name of a file with tests ends.
-const TEST: &str = "_test.rego";
+pub(super) const TEST: &str = "_test.rego";
 
 /// Files of rules by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,8 @@ impl Bundle {
         Digest::of(&text)
     }
 
-    fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// All of its files.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regorus::unstable::{BUILTINS, Expr, Import, Module, Ref, Rule, RuleHead, Span};
 
 use super::{
+    bundle::TEST,
     problem::Problem,
     syntax::{self, Found, Path},
 };
@@ -47,10 +48,18 @@ pub(super) fn problems(modules: &[Ref<Module>]) -> Vec<Problem> {
         });
     }
     problems.extend(functions.recursive());
-    if modules.iter().map(|module| module.policy.len()).sum::<usize>() > RULES {
-        problems.push(Problem::in_file(".", format!("more than {RULES} rules")));
+    let (tests, rules): (Vec<_>, Vec<_>) = modules.iter().partition(|module| is_test(module));
+    for (kind, modules) in [("rules", rules), ("tests and their helpers", tests)] {
+        if modules.iter().map(|module| module.policy.len()).sum::<usize>() > RULES {
+            problems.push(Problem::in_file(".", format!("more than {RULES} {kind}")));
+        }
     }
     problems
+}
+
+/// Whether a module holds tests, by the name of its file.
+pub(super) fn is_test(module: &Module) -> bool {
+    module.package.refr.span().source.file().ends_with(TEST)
 }
 
 fn at(span: &Span, message: impl Into<String>) -> Problem {
@@ -76,8 +85,10 @@ fn refusal(found: &Found<'_>, module: &Module, functions: &Functions) -> Option<
         }
         Found::With(target) => {
             let of_input = target.as_ref().is_some_and(|path| path.names[0] == "input");
-            (!of_input).then(|| "outside of tests, `with` can only replace `input`".to_owned())
+            (!of_input && !is_test(module))
+                .then(|| "outside of tests, `with` can only replace `input`".to_owned())
         }
+        Found::Constant(_) => None,
         Found::TooDeep => Some(format!("nested more than {} deep", syntax::DEPTH)),
     }
 }
@@ -191,7 +202,7 @@ pub(super) fn package(module: &Module) -> Vec<String> {
 }
 
 /// What a name stands for by an import.
-fn imported(path: &Path, imports: &[Import]) -> impl Iterator<Item = Vec<String>> {
+pub(super) fn imported(path: &Path, imports: &[Import]) -> impl Iterator<Item = Vec<String>> {
     imports.iter().filter_map(|import| {
         let target = syntax::path(&import.refr)?.names;
         let alias = import.r#as.as_ref().map(|span| span.text().to_owned());

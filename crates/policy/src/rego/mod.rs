@@ -4,26 +4,37 @@
 //! rules are a new [`Rego`]. The rule [`DECISION`] answers. Answers are remembered by the parts of
 //! the document that the rules can see (see `reads`).
 
+mod again;
 mod answer;
 mod bundle;
 mod cache;
 mod check;
+mod explain;
 mod folder;
 mod nesting;
 mod problem;
 mod reads;
+mod suite;
 mod syntax;
 mod workers;
 
-use std::{num::NonZeroU32, sync::mpsc, thread, time::Duration};
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use regorus::utils::limits::ExecutionTimerConfig;
 use ringfence_types::Digest;
 
 pub use self::{
+    again::Rejudge,
     bundle::Bundle,
+    explain::{Cause, Change, Explanation, Search},
     problem::{InvalidBundle, Problem},
+    suite::{Coverage, Expression, Suite, TestOutcome, Tested},
 };
 use self::{cache::Cache, reads::Reads, workers::Workers};
 use crate::{Answer, Engine, Input, Unavailable};
@@ -36,6 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Rules that are ready to answer.
 #[derive(Debug)]
 pub struct Rego {
+    bundle: Arc<Bundle>,
     revision: Digest,
     reads: Reads,
     cache: Cache,
@@ -50,7 +62,8 @@ impl Rego {
         let workers = Workers::start(&engine, revision).map_err(|error| {
             InvalidBundle(vec![Problem::in_file(".", format!("no thread for it: {error}"))])
         })?;
-        Ok(Self { revision, reads, cache: Cache::default(), workers })
+        let bundle = Arc::new(bundle.clone());
+        Ok(Self { bundle, revision, reads, cache: Cache::default(), workers })
     }
 
     /// The parts of the document that the rules look at, such as `tool.safety_flags`.
@@ -74,6 +87,10 @@ impl Engine for Rego {
         self.revision
     }
 
+    fn bundle(&self) -> Option<Arc<Bundle>> {
+        Some(Arc::clone(&self.bundle))
+    }
+
     async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
         let Some(key) = self.reads.key(input) else {
             return self.ask(input).await;
@@ -91,6 +108,15 @@ impl Engine for Rego {
 /// Parsing and dropping a long chain of operators recurses as deep as the file is long, and some
 /// files take the parser very long, so it happens on a thread that we need not wait for.
 fn compile_apart(bundle: &Bundle) -> Result<(regorus::Engine, Reads), InvalidBundle> {
+    apart(bundle, PATIENCE, compile)
+}
+
+/// Does something with a bundle on a thread of its own, within a time.
+fn apart<T: Send + 'static>(
+    bundle: &Bundle,
+    patience: Duration,
+    work: impl FnOnce(&Bundle) -> Result<T, InvalidBundle> + Send + 'static,
+) -> Result<T, InvalidBundle> {
     let failed = |text: String| InvalidBundle(vec![Problem::in_file(".", text)]);
     let (done, compiled) = mpsc::channel();
     let bundle = bundle.clone();
@@ -99,19 +125,30 @@ fn compile_apart(bundle: &Bundle) -> Result<(regorus::Engine, Reads), InvalidBun
         .stack_size(workers::STACK)
         .spawn(move || {
             // If nobody waits any more, there is nobody to tell.
-            let _ = done.send(compile(&bundle));
+            let _ = done.send(work(&bundle));
         })
         .map_err(|error| failed(format!("no thread for it: {error}")))?;
-    compiled.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-        Err(failed(format!("not loaded within {} seconds", PATIENCE.as_secs())))
-    })
+    compiled
+        .recv_timeout(patience)
+        .unwrap_or_else(|_| Err(failed(format!("not done within {} seconds", patience.as_secs()))))
 }
 
 fn compile(bundle: &Bundle) -> Result<(regorus::Engine, Reads), InvalidBundle> {
+    let mut engine = assemble(bundle, bundle.rules())?;
+    prepare(&mut engine).map_err(|problem| InvalidBundle(vec![problem]))?;
+    let reads = Reads::of(engine.get_modules());
+    Ok((engine, reads))
+}
+
+/// These files of a bundle and its facts, checked.
+fn assemble<'a>(
+    bundle: &Bundle,
+    files: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<regorus::Engine, InvalidBundle> {
     let mut engine = regorus::Engine::new();
     engine.set_gather_prints(true);
     let mut problems = Vec::new();
-    for (name, text) in bundle.rules() {
+    for (name, text) in files {
         if let Some(line) = nesting::too_deep(text) {
             let message = format!("brackets nest more than {} deep", nesting::DEPTH);
             problems.push(Problem::at(name, line, message));
@@ -124,9 +161,12 @@ fn compile(bundle: &Bundle) -> Result<(regorus::Engine, Reads), InvalidBundle> {
         problems.push(Problem::from_rego(bundle::DATA, &error));
     }
     InvalidBundle::unless_none(problems)?;
-    prepare(&mut engine).map_err(|problem| InvalidBundle(vec![problem]))?;
-    let reads = Reads::of(engine.get_modules());
-    Ok((engine, reads))
+    engine.set_execution_timer_config(ExecutionTimerConfig {
+        limit: workers::LIMIT,
+        // Reading the clock costs about as much as a step: every sixteenth is often enough.
+        check_interval: NonZeroU32::new(16).unwrap_or(NonZeroU32::MIN),
+    });
+    Ok(engine)
 }
 
 fn prepare(engine: &mut regorus::Engine) -> Result<(), Problem> {
@@ -141,11 +181,6 @@ fn prepare(engine: &mut regorus::Engine) -> Result<(), Problem> {
         }
         Problem::from_rego(".", &error)
     })?;
-    engine.set_execution_timer_config(ExecutionTimerConfig {
-        limit: workers::LIMIT,
-        // Reading the clock costs about as much as a step: every sixteenth is often enough.
-        check_interval: NonZeroU32::new(16).unwrap_or(NonZeroU32::MIN),
-    });
     Ok(())
 }
 

@@ -69,6 +69,6 @@ fn list(problems: &[Problem]) -> String {
 }
 
 /// Names and messages quote files: without control characters, and not all of it.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -28,11 +28,15 @@ const PARTS: &[Part] = parts![
     approval,
     args,
     call_id,
+    grants,
     metadata,
+    parent_call_id,
     persona_id,
+    plan_step,
     principal.key,
     principal.scopes,
     session_id,
+    taint,
     tenant,
     time,
     tool.digest,
@@ -64,7 +68,7 @@ impl Reads {
                 Found::Name(path) if path.names[0] == "input" => mark(&path.names[1..], &mut read),
                 // Whatever is in there was not looked at.
                 Found::TooDeep => mark(&[], &mut read),
-                Found::Name(_) | Found::Call { .. } | Found::With(_) => {}
+                Found::Name(_) | Found::Call { .. } | Found::With(_) | Found::Constant(_) => {}
             });
         }
         let parts = (0..PARTS.len()).filter(|index| read[*index]).collect();

@@ -27,6 +27,8 @@ pub(super) enum Found<'a> {
     Call { function: Option<Path>, arguments: &'a [regorus::unstable::Ref<Expr>] },
     /// Something is replaced for one statement.
     With(Option<Path>),
+    /// A text, a number, true or false.
+    Constant(&'a regorus::Value),
     /// Nested beyond [`DEPTH`]; what is inside was not looked at.
     TooDeep,
 }
@@ -116,11 +118,11 @@ fn expr(this: &Expr, depth: usize, visit: Visit<'_>) {
     }
     let depth = depth + 1;
     match this {
-        Expr::String { .. }
-        | Expr::RawString { .. }
-        | Expr::Number { .. }
-        | Expr::Bool { .. }
-        | Expr::Null { .. } => {}
+        Expr::String { value, .. }
+        | Expr::RawString { value, .. }
+        | Expr::Number { value, .. }
+        | Expr::Bool { value, .. } => visit(Found::Constant(value), this.span()),
+        Expr::Null { .. } => {}
         Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => {
             reference(this, depth, visit);
         }

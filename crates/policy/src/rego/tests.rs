@@ -17,8 +17,8 @@ fn read(rules: &str) -> String {
     Reads::of(engine.get_modules()).names().join(",")
 }
 
-const ALL: &str = "action,approval,args,call_id,metadata,persona_id,principal.key,\
-    principal.scopes,session_id,tenant,time,tool.digest,tool.name,tool.origin,tool.pure,\
+const ALL: &str = "action,approval,args,call_id,grants,metadata,parent_call_id,persona_id,\
+    plan_step,principal.key,principal.scopes,session_id,taint,tenant,time,tool.digest,tool.name,tool.origin,tool.pure,\
     tool.requires_approval,tool.safety_flags,tool.tags,tool.version";
 
 #[test]
@@ -80,7 +80,15 @@ fn every_part_of_the_document_is_known() {
 #[tokio::test]
 async fn the_built_in_rules_let_calls_share_a_decision() {
     let rego = Rego::load(&Bundle::built_in()).unwrap();
-    assert_eq!(rego.reads(), ["approval", "tool.requires_approval", "tool.safety_flags"]);
+    let shared = [
+        "action",
+        "approval",
+        "principal.scopes",
+        "taint",
+        "tool.requires_approval",
+        "tool.safety_flags",
+    ];
+    assert_eq!(rego.reads(), shared);
 }
 
 #[tokio::test]

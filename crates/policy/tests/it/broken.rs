@@ -135,7 +135,7 @@ async fn an_answer_that_is_not_a_decision_holds_the_call() {
         "decision := {\"decision\": \"allow\", \"extra\": 1}",
         "decision := {\"decision\": \"yes\"}",
         "decision := {\"decision\": \"allow\", \"obligations\": {\"limits\": {\"wall_secs\": -1}}}",
-        "decision := {\"decision\": \"allow\", \"obligations\": {\"redact\": []}}",
+        "decision := {\"decision\": \"allow\", \"obligations\": {\"redact\": [\"x\"]}}",
         "decision := {\"decision\": \"allow\", 1: 2}",
         "decision := {\"decision\": \"allow\", \"reasons\": [1]}",
         "decision contains \"allow\"",
@@ -155,11 +155,11 @@ async fn an_answer_that_is_not_a_decision_holds_the_call() {
 async fn an_answer_that_is_a_decision_is_kept_whole() {
     let rules = r#"package ringfence
         decision := {"decision": "allow", "reasons": {{"rule": "r", "message": "m"}},
-            "obligations": {"limits": {"wall_secs": 5}, "isolation": "cold"}}"#;
+            "obligations": {"limits": {"wall_secs": 5}, "min_isolation": "cold"}}"#;
     let (permitted, decision) = decided(rules, "{}").await;
     assert!(permitted);
     let text = serde_json::to_string(&decision.obligations).expect("obligations");
-    assert_eq!(text, r#"{"limits":{"wall_secs":5},"isolation":"cold"}"#);
+    assert_eq!(text, r#"{"limits":{"wall_secs":5},"min_isolation":"cold"}"#);
     assert_eq!(decision.reasons[0].rule, "r");
     for (answer, verdict) in [("true", Verdict::Allow), ("false", Verdict::Deny)] {
         let (_, decision) =

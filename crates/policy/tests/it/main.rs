@@ -2,8 +2,10 @@
 
 mod broken;
 mod built_in;
+mod explain;
 mod folder;
 mod hostile;
+mod suite;
 
 use ringfence_policy::{Bundle, Decided, InvalidBundle, Rego, contract::document, decide};
 use ringfence_types::Decision;

@@ -10,7 +10,7 @@ mod store;
 
 use std::sync::{Arc, PoisonError};
 
-use ringfence_types::{Digest, Origin};
+use ringfence_types::{Digest, Origin, Tool};
 
 pub use self::remove::RemoveError;
 pub(crate) use self::store::{prepare, stored};
@@ -76,6 +76,20 @@ impl Registry {
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             registry.register_now(upload)
+        });
+        work.await.unwrap_or_else(|error| Err(RegisterError::Keep(std::io::Error::other(error))))
+    }
+
+    /// What an upload would become, checked as far as that is possible without keeping it.
+    pub async fn inspect(&self, upload: Upload) -> Result<Tool, RegisterError> {
+        let turn = Arc::clone(&self.inner.unpacking).acquire_owned().await;
+        let registry = self.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let files = archive::unpack(upload)?;
+            let broken = |problems| RegisterError::Broken { problems };
+            let skill = skill::load(&files).map_err(broken)?;
+            Ok(Entry::skill(skill, Origin::Upload, registry.inner.clock.now()).tool)
         });
         work.await.unwrap_or_else(|error| Err(RegisterError::Keep(std::io::Error::other(error))))
     }

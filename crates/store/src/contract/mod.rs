@@ -7,6 +7,7 @@
 mod approvals;
 mod blobs;
 mod calls;
+mod decisions;
 mod facts;
 mod keys;
 mod lists;
@@ -25,6 +26,11 @@ pub use self::{
     calls::{
         a_call_reads_back_whole, a_final_call_never_changes, an_id_that_exists_is_stale,
         of_many_who_race_one_wins, stale_changes_nothing,
+    },
+    decisions::{
+        a_decision_reads_back_whole, a_decision_shares_the_commit_of_its_call,
+        decisions_are_found_by_time_page_by_page, decisions_of_others_are_behind_a_wall,
+        what_is_masked_replaces_what_was_asked,
     },
     facts::{
         a_commit_is_never_split, a_cursor_never_moves_back, facts_of_a_call_are_in_order,
@@ -73,6 +79,11 @@ pub async fn run(store: Arc<dyn Store>) {
     an_approval_is_spent_in_the_commit(&store).await;
     of_many_who_spend_as_many_win_as_may(&store).await;
     the_first_revocation_of_an_approval_stays(&store).await;
+    a_decision_reads_back_whole(&store).await;
+    a_decision_shares_the_commit_of_its_call(&store).await;
+    decisions_are_found_by_time_page_by_page(&store).await;
+    decisions_of_others_are_behind_a_wall(&store).await;
+    what_is_masked_replaces_what_was_asked(&store).await;
     session_events_are_in_order(&store).await;
     session_events_of_a_record_share_its_commit(&store).await;
 }

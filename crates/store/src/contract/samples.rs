@@ -10,7 +10,7 @@ use ringfence_types::{
 };
 use uuid::Uuid;
 
-use crate::{Key, Record, Version};
+use crate::{Key, NewDecision, Record, Version};
 
 /// 2026-01-01T00:00:00Z, when every sample happens.
 pub const AT: i64 = 1_767_225_600_000_000;
@@ -100,6 +100,7 @@ pub fn finished() -> State {
             Json::parse(br#"{"words":6,"exact":123456789012345678901234567890}"#)
                 .expect("valid JSON"),
         ),
+        true_result: None,
         outputs_hash: Digest::of(b"outputs").hex(),
         outcome: Some(Outcome::Exited { code: 0 }),
         stdout: Stream {
@@ -128,6 +129,8 @@ pub fn record(call: &Call, seen: Option<Version>) -> Record {
         session_events: Vec::new(),
         approval: None,
         spends: None,
+        decisions: Vec::new(),
+        rewrite: false,
     }
 }
 
@@ -158,6 +161,12 @@ pub fn approval(call: &Call, uses: u32) -> Approval {
         },
         given_at: at,
     }
+}
+
+/// A decision about a call, and the document that was judged.
+pub fn new_decision(call: &Call, at: i64) -> NewDecision {
+    let input = format!(r#"{{"args":{},"tenant":"{}"}}"#, call.asked.args, call.asked.tenant);
+    NewDecision { at: Timestamp::from_micros(at), decision: decision(), input }
 }
 
 /// A fact about a call.

@@ -6,6 +6,7 @@
 mod approvals;
 mod blobs;
 mod calls;
+mod decisions;
 mod facts;
 mod files;
 mod keys;
@@ -23,12 +24,13 @@ use tokio::sync::watch;
 
 use self::{files::Files, recent::Recent};
 use crate::{
-    ApprovalQuery, CallQuery, Commit, Error, FactQuery, Key, Logged, PAGE, Record, SessionEvent,
-    SessionQuery, Standing, Store, Stored, Version,
+    ApprovalQuery, CallQuery, Commit, DecisionQuery, Error, FactQuery, KeptDecision, Key, Logged,
+    NewDecision, PAGE, Record, SessionEvent, SessionQuery, Standing, Store, Stored, Version,
 };
 
 /// Its history; see [`Db::migrate`].
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("approvals.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("schema.sql"), include_str!("approvals.sql"), include_str!("decisions.sql")];
 
 /// The store in one SQLite file.
 #[derive(Debug)]
@@ -79,6 +81,36 @@ impl Store for SqliteStore {
 
     async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error> {
         calls::receipt(&self.db, tenant, id).await
+    }
+
+    async fn add_decision(
+        &self,
+        tenant: &TenantId,
+        tool: &str,
+        call: CallId,
+        decision: NewDecision,
+    ) -> Result<u64, Error> {
+        decisions::add(&self.db, tenant, tool, call, &decision).await
+    }
+
+    async fn decision(
+        &self,
+        tenant: Option<&TenantId>,
+        id: u64,
+    ) -> Result<Option<KeptDecision>, Error> {
+        decisions::one(&self.db, tenant, id).await
+    }
+
+    async fn decisions_of(
+        &self,
+        tenant: Option<&TenantId>,
+        call: CallId,
+    ) -> Result<Vec<KeptDecision>, Error> {
+        decisions::of_call(&self.db, tenant, call).await
+    }
+
+    async fn decisions(&self, query: DecisionQuery) -> Result<Vec<KeptDecision>, Error> {
+        decisions::list(&self.db, query).await
     }
 
     async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error> {

@@ -7,7 +7,7 @@ use ringfence_types::{Approval, Asked, Call, CallId, Digest, SessionId};
 use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::{SqliteStore, approvals, blobs, files::Held, rows, sessions};
+use super::{SqliteStore, approvals, blobs, decisions, files::Held, rows, sessions};
 use crate::{Commit, Error, IDEMPOTENCY_SECS, Record, SessionEvent, Spend, Version};
 
 /// Expired idempotency keys that a new one sweeps away. More than one, so that they run out.
@@ -17,12 +17,13 @@ const FORGET: i64 = 2;
 struct Step {
     call: Arc<Call>,
     seen: Option<i64>,
-    /// Only for a new call.
+    /// Only for a new call, and where some of it is masked from now on.
     asked: Option<String>,
     now: String,
     idempotency: Option<Once>,
     facts: String,
     receipt: Option<String>,
+    decisions: Vec<decisions::Row>,
     blobs: Vec<Blob>,
     session_events: Vec<SessionEvent>,
     /// With its text.
@@ -109,11 +110,12 @@ fn step(record: &Record) -> Result<Step, Error> {
     Ok(Step {
         call: Arc::clone(&record.call),
         seen: record.seen.map(|version| rows::position(version.0)),
-        asked: record.seen.is_none().then(|| rows::json(asked)).transpose()?,
+        asked: (record.seen.is_none() || record.rewrite).then(|| rows::json(asked)).transpose()?,
         now: rows::now(&record.call)?,
         idempotency: once,
         facts: rows::json(&record.facts)?,
         receipt: record.receipt.as_ref().map(rows::json).transpose()?,
+        decisions: record.decisions.iter().map(decisions::Row::of).collect::<Result<_, _>>()?,
         blobs: Vec::new(),
         session_events: Vec::new(),
         approval: record.approval.as_ref().map(given).transpose()?,
@@ -133,7 +135,7 @@ impl Step {
             approvals::check(connection, tenant, *id, spend)?;
         }
         let (seq, version) = match (self.seen, &self.asked) {
-            (Some(seen), _) => self.update(connection, seen)?,
+            (Some(seen), asked) => self.update(connection, seen, asked.as_deref())?,
             (None, Some(asked)) => self.insert(connection, asked)?,
             (None, None) => return Err(Error::Stale),
         };
@@ -148,6 +150,10 @@ impl Step {
                 .prepare_cached("INSERT INTO receipts (seq, receipt) VALUES (?1, ?2)")?
                 .execute(params![seq, receipt])?;
         }
+        let asked = &self.call.asked;
+        for decision in &self.decisions {
+            decision.insert(connection, &asked.tenant, asked.tool.name.as_str(), asked.id)?;
+        }
         self.blobs.iter().try_for_each(|blob| blob.insert(connection))?;
         for event in &self.session_events {
             sessions::insert(connection, event)?;
@@ -158,10 +164,15 @@ impl Step {
         Ok(Done { version: Version(version.cast_unsigned()), position: position.cast_unsigned() })
     }
 
-    fn update(&self, connection: &Connection, seen: i64) -> Result<(i64, i64), Error> {
+    fn update(
+        &self,
+        connection: &Connection,
+        seen: i64,
+        rewritten: Option<&str>,
+    ) -> Result<(i64, i64), Error> {
         let Call { asked, state, .. } = &*self.call;
         let (id, tenant, open) = (asked.id.0.as_bytes(), asked.tenant.as_str(), !state.is_final());
-        connection
+        let updated: (i64, i64) = connection
             .prepare_cached(
                 "UPDATE calls SET state = ?1, open = ?2, version = version + 1, now = ?3
                  WHERE id = ?4 AND tenant = ?5 AND version = ?6 AND open = 1
@@ -171,7 +182,13 @@ impl Step {
                 Ok((row.get(0)?, row.get(1)?))
             })
             .optional()?
-            .ok_or(Error::Stale)
+            .ok_or(Error::Stale)?;
+        if let Some(asked) = rewritten {
+            connection
+                .prepare_cached("UPDATE asked SET asked = ?1 WHERE seq = ?2")?
+                .execute(params![asked, updated.0])?;
+        }
+        Ok(updated)
     }
 
     fn insert(&self, connection: &Connection, asked: &str) -> Result<(i64, i64), Error> {

@@ -11,6 +11,9 @@ use crate::{Digest, Isolation, Json, Layers, Outcome, Timestamp, Truncated, Usag
 pub struct Finished {
     /// The result, or why there is none.
     pub produced: Produced,
+    /// Of the true result, where the one that is kept is redacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub true_result: Option<Digest>,
     /// In the form of the skills API; empty without a result.
     pub outputs_hash: String,
     /// How its program ended, if one ran.

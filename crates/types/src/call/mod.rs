@@ -33,9 +33,10 @@ pub struct Asked {
     pub tool: ToolRef,
     /// Whether the tool has no effect outside its sandbox, as known at acceptance.
     pub pure: bool,
-    /// The arguments, as they came.
+    /// The arguments, as they came; from the moment that policy allows the call, without what it
+    /// wants masked.
     pub args: Json,
-    /// Of the arguments.
+    /// Of the arguments as they came.
     pub args_digest: Digest,
     /// Of the arguments, in the form of the skills API.
     pub inputs_hash: String,

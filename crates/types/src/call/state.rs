@@ -224,6 +224,7 @@ mod tests {
     fn finished() -> Box<Finished> {
         Box::new(Finished {
             produced: Produced::Result(Json::empty_object()),
+            true_result: None,
             outputs_hash: String::new(),
             outcome: None,
             stdout: Stream::default(),

@@ -8,6 +8,7 @@
 //! value while the tool gets another; here it means a refusal.
 
 pub mod canonical;
+mod mask;
 mod node;
 mod number;
 mod parse;

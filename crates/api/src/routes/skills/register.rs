@@ -8,6 +8,7 @@ use axum::{
     response::Response,
 };
 use http::StatusCode;
+use ringfence_policy::{Action, ToolFacts};
 use ringfence_registry::{RegisterError, Upload};
 use ringfence_types::Json;
 use serde::Deserialize;
@@ -18,7 +19,7 @@ use crate::{
     auth::{self, May},
     base64, body,
     fields::{self, Fields},
-    kinds,
+    kinds, permit,
     problem::{self, Fault, Problem, pointer},
     reply,
     routes::keys::check_operator,
@@ -48,6 +49,7 @@ pub(crate) struct RegisterBody {
     )),
     responses(
         (status = 201, description = "The skill can be called", body = SkillView<'static>),
+        (status = 403, description = "Policy does not allow the action `tool.install`"),
         (status = 409, description = "Name and version are taken"),
         (status = 422, description = "The skill has faults"),
     )
@@ -59,6 +61,10 @@ pub(crate) async fn register(
 ) -> Result<Response, Problem> {
     check_operator(&caller)?;
     let upload = upload(&shared, request).await?;
+    let tool =
+        shared.engine.registry().inspect(upload.clone()).await.map_err(|error| why(&error))?;
+    let (action, about) = (Action::ToolInstall, ToolFacts::from(&tool));
+    permit::decide(&shared, caller.principal(), action, about, Json::empty_object()).await?;
     let entry = shared.engine.registry().register(upload).await.map_err(|error| why(&error))?;
     Ok(reply::json(StatusCode::CREATED, &SkillView::of(&entry)))
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_policy::{Action, ToolFacts};
 use ringfence_registry::RemoveError;
-use ringfence_types::ToolRef;
+use ringfence_types::{Json, ToolRef};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -13,6 +14,7 @@ use crate::{
     auth::{self, May},
     kinds,
     path::Named,
+    permit,
     problem::Problem,
     query::Query,
     reply,
@@ -41,6 +43,7 @@ pub(crate) struct RemovedView {
     ),
     responses(
         (status = 200, description = "It cannot be called any more", body = RemovedView),
+        (status = 403, description = "Policy does not allow the action `tool.remove`"),
         (status = 409, description = "It was not registered but belongs to a folder or the server"),
     )
 )]
@@ -54,8 +57,20 @@ pub(crate) async fn remove(
     let mut query = Query::of(&uri);
     let version = query.optional::<String>("version");
     query.finish()?;
+    let about = about(&shared, &name, version.as_deref())?;
+    let action = Action::ToolRemove;
+    permit::decide(&shared, caller.principal(), action, about, Json::empty_object()).await?;
     let removed = shared.engine.registry().remove(&name, version.as_deref()).await;
     Ok(reply::ok(&RemovedView { removed: removed.map_err(|error| why(&error))? }))
+}
+
+/// The tool as rules see it; one that another hides or that is broken is known by name alone.
+fn about(shared: &Shared, name: &str, version: Option<&str>) -> Result<ToolFacts, Problem> {
+    if let Some(entry) = shared.engine.registry().catalogue().get(name, version) {
+        return Ok(ToolFacts::from(&entry.tool));
+    }
+    let name = name.parse().map_err(|_| why(&RemoveError::Unknown))?;
+    Ok(ToolFacts::named(name, version.unwrap_or("")))
 }
 
 fn why(error: &RemoveError) -> Problem {

@@ -1,0 +1,37 @@
+//! Asking policy about what is done here beside calls. Each answer is on record before it counts.
+
+use ringfence_policy::{Action, Decided, Input, ToolFacts};
+use ringfence_types::{Decision, Json, Obligations, Principal};
+
+use crate::{kinds, problem::Problem, refused, shared::Shared};
+
+/// What an allowed action must keep to; or why it is not allowed. `args` is what was asked for.
+pub(crate) async fn decide(
+    shared: &Shared,
+    who: &Principal,
+    action: Action,
+    about: ToolFacts,
+    args: Json,
+) -> Result<Obligations, Problem> {
+    let engine = &shared.engine;
+    let name = action.name().to_owned();
+    let input = Input::about(action, who, about, engine.clock().now(), engine.new_name());
+    let judged = engine.judge(&Input { args, ..input }).await;
+    match judged.map_err(|error| refused::store(&error))?.decided {
+        Decided::Allow(permit, _) => Ok(permit.obligations().clone()),
+        Decided::Hold(decision) => {
+            let detail =
+                format!("policy wants a person to decide, and `{name}` is not kept waiting");
+            Err(refusal(&kinds::POLICY_HELD, detail, &decision))
+        }
+        Decided::Deny(decision) => Err(refusal(
+            &kinds::POLICY_DENIED,
+            format!("policy does not allow `{name}`"),
+            &decision,
+        )),
+    }
+}
+
+fn refusal(kind: &'static kinds::Kind, detail: String, decision: &Decision) -> Problem {
+    Problem::new(kind, detail).with("reasons", &decision.reasons)
+}

@@ -1,0 +1,303 @@
+//! Asking policy in the words of the AuthZEN Authorization API 1.0.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use http::{HeaderMap, HeaderName};
+use ringfence_policy::Action;
+use ringfence_types::{Json, PersonaId, Principal, Verdict};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::{
+    evaluate::OwnView,
+    question::{Question, ask},
+};
+use crate::{
+    auth::{self, May},
+    body,
+    fields::{self, Fields},
+    problem::{Fault, Problem, pointer},
+    reply,
+    shared::Shared,
+};
+
+/// Most questions of one request.
+const MOST: usize = 50;
+
+/// Whether a subject may do something with a resource.
+#[derive(ToSchema)]
+#[schema(as = AccessEvaluationRequest)]
+#[expect(dead_code, reason = "it documents what `Asked::read` reads field by field")]
+pub(crate) struct AccessBody {
+    /// `type` and `id`. A `persona` is on whose behalf; any other is for rules to read.
+    #[schema(value_type = Object)]
+    subject: Json,
+    /// `name`, such as `tool.execute`, and `properties`.
+    #[schema(value_type = Object)]
+    action: Json,
+    /// `type` and `id` (of a `tool`, its name), and `properties`, of which `args` are the arguments.
+    #[schema(value_type = Object)]
+    resource: Json,
+    #[schema(value_type = Option<Object>)]
+    context: Option<Json>,
+}
+
+/// Several questions; what is at the top holds for those that do not say otherwise.
+#[derive(ToSchema)]
+#[schema(as = AccessEvaluationsRequest)]
+#[expect(dead_code, reason = "it documents what `several` reads field by field")]
+pub(crate) struct AccessesBody {
+    #[schema(value_type = Option<Object>)]
+    subject: Option<Json>,
+    #[schema(value_type = Option<Object>)]
+    action: Option<Json>,
+    #[schema(value_type = Option<Object>)]
+    resource: Option<Json>,
+    #[schema(value_type = Option<Object>)]
+    context: Option<Json>,
+    #[schema(value_type = Vec<Object>)]
+    evaluations: Vec<Json>,
+    /// `evaluations_semantic`: `execute_all`, `deny_on_first_deny` or `permit_on_first_permit`.
+    #[schema(value_type = Option<Object>)]
+    options: Option<Json>,
+}
+
+/// Whether it may.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AccessEvaluation)]
+pub(crate) struct AccessView {
+    /// Only an allow is yes: what a person must decide about first is no until then.
+    decision: bool,
+    /// The decision as ours are.
+    #[schema(value_type = Object)]
+    context: serde_json::Value,
+}
+
+/// One question as it is written.
+#[derive(Debug, Clone, Deserialize)]
+struct Entity {
+    #[serde(rename = "type")]
+    kind: String,
+    id: String,
+    #[serde(default)]
+    properties: Option<Json>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Named {
+    name: Action,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    subject: Option<Entity>,
+    action: Option<Named>,
+    resource: Option<Entity>,
+    context: Option<Json>,
+}
+
+impl Asked {
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            subject: fields.optional("subject"),
+            action: fields.optional("action"),
+            resource: fields.optional("resource"),
+            context: fields.optional_object("context"),
+        }
+    }
+
+    fn or(self, other: &Self) -> Self {
+        Self {
+            subject: self.subject.or_else(|| other.subject.clone()),
+            action: self.action.or_else(|| other.action.clone()),
+            resource: self.resource.or_else(|| other.resource.clone()),
+            context: self.context.or_else(|| other.context.clone()),
+        }
+    }
+
+    fn question(self, who: &Principal, base: &str) -> Result<Question, Problem> {
+        let missing =
+            |name: &str| Fault { pointer: pointer(base, name), detail: "is required".to_owned() };
+        let (subject, action, resource) = match (self.subject, self.action, self.resource) {
+            (Some(subject), Some(action), Some(resource)) => (subject, action, resource),
+            (subject, action, resource) => {
+                let faults = [
+                    subject.is_none().then(|| missing("subject")),
+                    action.is_none().then(|| missing("action")),
+                    resource.is_none().then(|| missing("resource")),
+                ];
+                return Err(fields::invalid(faults.into_iter().flatten().collect()));
+            }
+        };
+        let name = resource.id.parse().map_err(|error: ringfence_types::InvalidId| {
+            let at = pointer(&pointer(base, "resource"), "id");
+            fields::invalid(vec![Fault { pointer: at, detail: error.to_string() }])
+        })?;
+        let persona = (subject.kind == "persona").then(|| subject.id.parse::<PersonaId>());
+        let persona = persona.transpose().map_err(|error| {
+            let at = pointer(&pointer(base, "subject"), "id");
+            fields::invalid(vec![Fault { pointer: at, detail: error.to_string() }])
+        })?;
+        let about = json!({
+            "subject": {"type": subject.kind, "id": subject.id, "properties": subject.properties},
+            "resource": {"type": resource.kind, "id": resource.id},
+            "context": self.context,
+        });
+        Ok(Question {
+            tenant: who.tenant.clone(),
+            persona: persona.or_else(|| who.persona.clone()),
+            action: action.name,
+            resource: name,
+            args: args(resource.properties.as_ref()),
+            metadata: Json::of(&about).unwrap_or_else(|_| Json::empty_object()),
+            session: None,
+        })
+    }
+}
+
+/// The arguments among the properties of a resource, or all of them.
+fn args(properties: Option<&Json>) -> Json {
+    let Some(properties) = properties.filter(|properties| properties.is_object()) else {
+        return Json::empty_object();
+    };
+    let within = Fields::of(properties).ok().and_then(|mut fields| fields.optional_object("args"));
+    within.unwrap_or_else(|| properties.clone())
+}
+
+/// Says whether a subject may do something with a resource.
+#[utoipa::path(
+    post, path = "/access/v1/evaluation", tag = "policy", request_body = AccessBody,
+    responses((status = 200, description = "Whether it may", body = AccessView))
+)]
+pub(crate) async fn evaluation(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let headers = request.headers().clone();
+    let body = body::json(&shared, request).await?;
+    let mut fields = Fields::of(&body)?;
+    let asked = Asked::read(&mut fields);
+    fields.ignore_the_rest();
+    fields.finish(Some(()))?;
+    let question = asked.question(caller.principal(), "")?;
+    let view = answer(&shared, caller.principal(), question).await?;
+    Ok(echoed(reply::ok(&view), &headers))
+}
+
+async fn answer(
+    shared: &Shared,
+    who: &Principal,
+    question: Question,
+) -> Result<AccessView, Problem> {
+    let answered = ask(shared, who, question).await?;
+    let decision = answered.decision.verdict == Verdict::Allow;
+    let context = serde_json::to_value(OwnView::of(&answered)).unwrap_or_default();
+    Ok(AccessView { decision, context })
+}
+
+/// Says it of several, in order.
+#[utoipa::path(
+    post, path = "/access/v1/evaluations", tag = "policy", request_body = AccessesBody,
+    responses((status = 200, description = "Whether each may: `evaluations`, in order", body = Object))
+)]
+pub(crate) async fn evaluations(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Call>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let headers = request.headers().clone();
+    let body = body::json(&shared, request).await?;
+    let who = caller.principal();
+    let (questions, semantic) = several(who, &body)?;
+    let mut views = Vec::new();
+    for question in questions {
+        let view = answer(&shared, who, question).await?;
+        let is_last = semantic.ends_with(view.decision);
+        views.push(view);
+        if is_last {
+            break;
+        }
+    }
+    Ok(echoed(reply::ok(&json!({"evaluations": views})), &headers))
+}
+
+/// When to stop before the end.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Semantic {
+    #[default]
+    ExecuteAll,
+    DenyOnFirstDeny,
+    PermitOnFirstPermit,
+}
+
+impl Semantic {
+    const fn ends_with(self, decision: bool) -> bool {
+        match self {
+            Semantic::ExecuteAll => false,
+            Semantic::DenyOnFirstDeny => !decision,
+            Semantic::PermitOnFirstPermit => decision,
+        }
+    }
+}
+
+fn several(who: &Principal, body: &Json) -> Result<(Vec<Question>, Semantic), Problem> {
+    let mut fields = Fields::of(body)?;
+    let shared = Asked::read(&mut fields);
+    let evaluations: Vec<Json> = fields.optional("evaluations").unwrap_or_default();
+    if evaluations.len() > MOST {
+        fields.fault("evaluations", format!("has more than {MOST} entries"));
+    }
+    let semantic = fields.inner("options", |options| {
+        let semantic = options.optional("evaluations_semantic");
+        options.ignore_the_rest();
+        semantic
+    });
+    fields.ignore_the_rest();
+    fields.finish(Some(()))?;
+    // Without a list the request is one question, as the specification has it.
+    if evaluations.is_empty() {
+        return Ok((vec![shared.question(who, "")?], Semantic::ExecuteAll));
+    }
+    let mut questions = Vec::with_capacity(evaluations.len());
+    for (index, one) in evaluations.iter().enumerate() {
+        let mut fields = Fields::of(one)?;
+        let asked = Asked::read(&mut fields).or(&shared);
+        fields.ignore_the_rest();
+        fields.finish(Some(()))?;
+        questions.push(asked.question(who, &format!("/evaluations/{index}"))?);
+    }
+    Ok((questions, semantic.flatten().unwrap_or_default()))
+}
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The specification asks for the client's request id back.
+fn echoed(mut response: Response, asked: &HeaderMap) -> Response {
+    if let Some(id) = asked.get(&REQUEST_ID).filter(|id| id.len() <= 256) {
+        response.headers_mut().insert(REQUEST_ID, id.clone());
+    }
+    response
+}
+
+/// Where to ask, for clients that look it up: under the name by which we were asked. A proxy that
+/// adds TLS publishes its own.
+#[utoipa::path(
+    get, path = "/.well-known/authzen-configuration", tag = "policy",
+    responses((status = 200, description = "Where to ask", body = Object))
+)]
+pub(crate) async fn configuration(headers: HeaderMap) -> Response {
+    let host = headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+    let base = format!("http://{host}");
+    reply::ok(&json!({
+        "policy_decision_point": base,
+        "access_evaluation_endpoint": format!("{base}/access/v1/evaluation"),
+        "access_evaluations_endpoint": format!("{base}/access/v1/evaluations"),
+    }))
+}

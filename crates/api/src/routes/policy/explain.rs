@@ -1,0 +1,172 @@
+//! Why a call was decided as it was.
+//!
+//! Whoever may read a call sees its reasons and what of its own document they looked at. What the
+//! rules say beyond that, their files and constants, is for the operator's admins: a constant may
+//! be another tenant's name.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use ringfence_policy::{Cause, Change, Explanation, Search};
+use ringfence_types::{CallId, Digest, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::decisions::wall;
+use crate::{
+    auth::{self, May},
+    kinds,
+    path::Named,
+    problem::Problem,
+    refused, reply,
+    shared::Shared,
+};
+
+/// Why a call was decided as it was.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Explanation)]
+pub(crate) struct ExplanationView {
+    #[schema(value_type = String)]
+    call: CallId,
+    /// The newest decision about it.
+    decision: u64,
+    #[schema(value_type = String, format = DateTime)]
+    decided_at: Timestamp,
+    /// What was decided.
+    verdict: &'static str,
+    /// Of the rules that decided.
+    #[schema(value_type = String)]
+    policy: Digest,
+    /// Of the rules in force, which explain. If they are others, so may their answer be.
+    #[schema(value_type = String)]
+    explained_by: Digest,
+    /// What the rules in force say; none if they say nothing.
+    says: Option<&'static str>,
+    /// Each reason of the rules in force, and what it looked at.
+    reasons: Vec<CauseView>,
+    /// The smallest change found that would be allowed; for admins of the operator's tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<SearchView>,
+}
+
+/// A reason and what it looked at.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ExplainedReason)]
+struct CauseView {
+    rule: String,
+    message: String,
+    /// Where the rule is written; for admins of the operator's tenant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    places: Vec<PlaceView>,
+    reads: Vec<ReadView>,
+}
+
+/// A place in the rules.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RulePlace)]
+struct PlaceView {
+    file: String,
+    line: u32,
+}
+
+/// A part of the document that was looked at.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ReadPart)]
+struct ReadView {
+    /// As a JSON Pointer.
+    path: String,
+    /// Null if there is nothing.
+    #[schema(value_type = Object)]
+    value: Option<Value>,
+}
+
+/// What came of looking for a change.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SmallestChange)]
+struct SearchView {
+    /// Whether it was found; that it was not means that none of those tried would do.
+    found: bool,
+    /// How many were judged by the rules.
+    tried: usize,
+    changes: Vec<ChangeView>,
+}
+
+/// One change of the document.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DocumentChange)]
+struct ChangeView {
+    path: String,
+    #[schema(value_type = Object)]
+    from: Option<Value>,
+    #[schema(value_type = Object)]
+    to: Option<Value>,
+}
+
+/// Explains the newest decision about a call.
+#[utoipa::path(
+    get, path = "/v1/calls/{id}/explanation", tag = "policy",
+    params(("id" = String, Path, description = "The call")),
+    responses(
+        (status = 200, description = "Why", body = ExplanationView),
+        (status = 409, description = "The rules are not files of this server"),
+    )
+)]
+pub(crate) async fn explain(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<CallId>,
+) -> Result<Response, Problem> {
+    let wall = wall(&caller);
+    let found = shared.engine.store().decisions_of(wall, id).await;
+    let mut found = found.map_err(|error| refused::store(&error))?;
+    let kept = found.pop().ok_or_else(Problem::not_found)?;
+    let bundle = shared.engine.policy().bundle().ok_or_else(elsewhere)?;
+    // Trying changes keeps a processor busy for seconds.
+    let _turn = shared.replays.acquire().await;
+    let (document, explained_by) = (kept.kept.input.clone(), bundle.digest());
+    let work = tokio::task::spawn_blocking(move || Explanation::of(&bundle, &document));
+    let explanation = work.await.ok().and_then(Result::ok).ok_or_else(unexplained)?;
+    let decision = kept.kept.decision;
+    Ok(reply::ok(&ExplanationView {
+        call: kept.call,
+        decision: kept.id,
+        decided_at: kept.kept.at,
+        verdict: decision.verdict.name(),
+        policy: decision.policy,
+        explained_by,
+        says: explanation.answer.as_ref().ok().map(|answer| answer.verdict.name()),
+        reasons: explanation.causes.into_iter().map(|c| cause(c, wall.is_none())).collect(),
+        change: wall.is_none().then(|| search(explanation.search)).flatten(),
+    }))
+}
+
+fn cause(cause: Cause, sees_rules: bool) -> CauseView {
+    let places = if sees_rules { cause.places } else { Vec::new() };
+    CauseView {
+        rule: cause.reason.rule,
+        message: cause.reason.message,
+        places: places.into_iter().map(|(file, line)| PlaceView { file, line }).collect(),
+        reads: cause.reads.into_iter().map(|(path, value)| ReadView { path, value }).collect(),
+    }
+}
+
+fn search(search: Search) -> Option<SearchView> {
+    let change = |Change { path, from, to, .. }: Change| ChangeView { path, from, to };
+    match search {
+        Search::Allowed => None,
+        Search::Nothing { tried } => Some(SearchView { found: false, tried, changes: Vec::new() }),
+        Search::Found { changes, tried } => {
+            let changes = changes.into_iter().map(change).collect();
+            Some(SearchView { found: true, tried, changes })
+        }
+    }
+}
+
+fn elsewhere() -> Problem {
+    Problem::new(&kinds::CONFLICT, "the rules in force are not files of this server")
+}
+
+fn unexplained() -> Problem {
+    Problem::new(&kinds::TIMEOUT, "the rules took too long to explain themselves")
+}

@@ -1,0 +1,74 @@
+//! What is in force.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use ringfence_types::{Digest, TenantId};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::tenant;
+use crate::{
+    auth::{self, May},
+    path::Named,
+    problem::Problem,
+    reply,
+    shared::Shared,
+};
+
+/// The rules in force for a tenant.
+#[derive(Serialize, ToSchema)]
+#[schema(as = PolicyInForce)]
+pub(crate) struct ForceView {
+    #[schema(value_type = String)]
+    tenant: TenantId,
+    /// Which engine answers.
+    engine: String,
+    /// Of the rules, which every decision, receipt and line of the log carries.
+    #[schema(value_type = String)]
+    policy: Digest,
+    /// The same as hexadecimal digits.
+    constitution_hash: String,
+    /// The files of the rules, if they are files of this server.
+    rules: Vec<RuleFileView>,
+}
+
+/// One file of rules.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RuleFile)]
+struct RuleFileView {
+    name: String,
+    bytes: usize,
+    #[schema(value_type = String)]
+    digest: Digest,
+}
+
+/// Tells which rules are in force for a tenant: your own, or any for the operator.
+#[utoipa::path(
+    get, path = "/v1/policies/{tenant}", tag = "policy",
+    params(("tenant" = String, Path, description = "The tenant")),
+    responses((status = 200, description = "What is in force", body = ForceView))
+)]
+pub(crate) async fn read(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(asked): Named<TenantId>,
+) -> Result<Response, Problem> {
+    let tenant = tenant(caller.principal(), Some(asked))?;
+    let engine = shared.engine.policy();
+    let bundle = engine.bundle();
+    let files = bundle.iter().flat_map(|bundle| bundle.files());
+    let rules = files.map(|(name, text)| RuleFileView {
+        name: name.to_owned(),
+        bytes: text.len(),
+        digest: Digest::of(text.as_bytes()),
+    });
+    let policy = engine.revision();
+    Ok(reply::ok(&ForceView {
+        tenant,
+        engine: engine.name().to_owned(),
+        policy,
+        constitution_hash: policy.hex(),
+        rules: rules.collect(),
+    }))
+}

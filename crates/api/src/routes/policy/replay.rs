@@ -1,0 +1,248 @@
+//! Trying proposed rules on the past.
+//!
+//! A request judges as much as fits into a few seconds and says where to go on, so that the work
+//! of one request is bounded however long the history is.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use ringfence_engine::{Counted, Flipped, Replay, ReplayError, ReplayRequest};
+use ringfence_policy::{Bundle, InvalidBundle};
+use ringfence_store::DecisionQuery;
+use ringfence_types::{CallId, Digest, Json, Principal, Reason, TenantId, Timestamp, ToolName};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::tenant;
+use crate::{
+    auth::{self, May},
+    body,
+    fields::Fields,
+    kinds,
+    problem::{self, Fault, Problem, pointer},
+    refused, reply,
+    routes::keys::is_operator,
+    shared::Shared,
+};
+
+/// Most decisions of one request.
+const MOST: u64 = 50_000;
+/// Most flips that are listed.
+const LISTED: u64 = 1_000;
+/// How long a request goes on.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Rules to try, and the past to try them on.
+#[derive(ToSchema)]
+#[schema(as = ReplayRequest)]
+#[expect(dead_code, reason = "it documents what `read` reads field by field")]
+pub(crate) struct ReplayBody {
+    /// The files of the proposed rules by name: `*.rego`, and `data.json` for facts.
+    #[schema(value_type = Object)]
+    files: Json,
+    /// Only decisions from this instant on.
+    #[schema(format = DateTime)]
+    since: Option<String>,
+    /// Only decisions before this instant.
+    #[schema(format = DateTime)]
+    until: Option<String>,
+    /// Only about this tool.
+    tool: Option<String>,
+    /// Only of this tenant; every one that you may see without it.
+    tenant: Option<String>,
+    /// At most so many flips one by one, up to 1000; 100 without.
+    limit: Option<u64>,
+    /// At most about so many decisions in this request, up to 50 000.
+    most: Option<u64>,
+    /// `next_cursor` of an earlier answer.
+    cursor: Option<String>,
+}
+
+/// What would flip.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Replay)]
+pub(crate) struct ReplayView {
+    /// Of the proposed rules.
+    #[schema(value_type = String)]
+    policy: Digest,
+    /// Decisions that were judged again.
+    decisions: u64,
+    /// Of these, those whose documents are masked in part.
+    redacted: u64,
+    /// Of these, those that the proposed rules have no answer for.
+    unanswered: u64,
+    /// Allowed then and now, under other obligations.
+    other_obligations: u64,
+    flips: FlipsView,
+    /// What would flip, oldest first.
+    calls: Vec<FlippedView>,
+    /// Send as `cursor` to go on; none at the end.
+    next_cursor: Option<String>,
+    seconds: f64,
+}
+
+/// Flips, counted. A kind is written `allow_to_deny`.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Flips)]
+struct FlipsView {
+    total: u64,
+    kinds: BTreeMap<String, u64>,
+    tools: BTreeMap<String, BTreeMap<String, u64>>,
+    tenants: BTreeMap<String, BTreeMap<String, u64>>,
+    /// By the rule that would decide.
+    rules: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// A decision that would be another.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Flipped)]
+struct FlippedView {
+    decision: u64,
+    #[schema(value_type = String)]
+    call: CallId,
+    #[schema(value_type = String)]
+    tenant: TenantId,
+    tool: String,
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    was: &'static str,
+    #[schema(value_type = Vec<Object>)]
+    was_because: Vec<Reason>,
+    would_be: &'static str,
+    #[schema(value_type = Vec<Object>)]
+    would_be_because: Vec<Reason>,
+}
+
+/// Judges stored decisions again by proposed rules and lists what would flip. Changes nothing.
+#[utoipa::path(
+    post, path = "/v1/policy/replay", tag = "policy", request_body = ReplayBody,
+    responses(
+        (status = 200, description = "What would flip", body = ReplayView),
+        (status = 422, description = "The body does not fit, or the rules cannot be used"),
+    )
+)]
+pub(crate) async fn replay(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Admin>,
+    request: Request,
+) -> Result<Response, Problem> {
+    body::check_type(request.headers(), "application/json")?;
+    let taken = body::take(&shared, request, shared.config.max_upload).await?;
+    let request = read(caller.principal(), &problem::parse(&taken.bytes)?)?;
+    let Ok(_turn) = shared.replays.try_acquire() else {
+        let busy = Problem::new(&kinds::BUSY, "the past is being judged for somebody else");
+        return Err(busy.retry_after(Duration::from_secs(2)));
+    };
+    match shared.engine.replay(request).await {
+        Ok(replay) => Ok(reply::ok(&view(replay))),
+        Err(ReplayError::Bundle(invalid)) => Err(unusable(&invalid)),
+        Err(ReplayError::Store(error)) => Err(refused::store(&error)),
+    }
+}
+
+fn read(who: &Principal, body: &Json) -> Result<ReplayRequest, Problem> {
+    let mut fields = Fields::of(body)?;
+    let files: Option<BTreeMap<String, String>> = fields.required("files");
+    let since: Option<Timestamp> = fields.optional("since");
+    let until: Option<Timestamp> = fields.optional("until");
+    let tool: Option<ToolName> = fields.optional("tool");
+    let asked: Option<TenantId> = fields.optional("tenant");
+    let listed = number(&mut fields, "limit", LISTED).unwrap_or(100);
+    let most = number(&mut fields, "most", MOST).unwrap_or(MOST);
+    let after = fields.optional::<String>("cursor").map(|text| cursor(&text));
+    if matches!(after, Some(None)) {
+        fields.fault("cursor", "is not a `next_cursor` of ours");
+    }
+    let files = fields.finish(files)?;
+    let tenant = match asked {
+        None if is_operator(who) => None,
+        asked => Some(tenant(who, asked)?),
+    };
+    Ok(ReplayRequest {
+        bundle: Bundle::from_files(files).map_err(|invalid| unusable(&invalid))?,
+        history: DecisionQuery {
+            tenant,
+            tool: tool.map(|tool| tool.to_string()),
+            since,
+            until,
+            after: after.flatten(),
+            limit: 0,
+        },
+        listed: usize::try_from(listed).unwrap_or(usize::MAX),
+        most: usize::try_from(most).unwrap_or(usize::MAX),
+        longest: LONGEST,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    })
+}
+
+fn number(fields: &mut Fields<'_>, name: &str, most: u64) -> Option<u64> {
+    let number = fields.whole(name)?;
+    if !(1..=most).contains(&number) {
+        fields.fault(name, format!("must be from 1 to {most}"));
+    }
+    Some(number)
+}
+
+/// Microseconds and a name.
+fn cursor(text: &str) -> Option<(Timestamp, u64)> {
+    let (at, id) = text.split_once('.')?;
+    Some((Timestamp::from_micros(at.parse().ok()?), id.parse().ok()?))
+}
+
+fn unusable(invalid: &InvalidBundle) -> Problem {
+    let fault = |problem: &ringfence_policy::Problem| {
+        let line = problem.line.map_or(String::new(), |line| format!("line {line}: "));
+        let detail = format!("{line}{}", problem.message);
+        Fault { pointer: pointer("/files", &problem.file), detail }
+    };
+    let detail = "the proposed rules cannot be used";
+    let problem = Problem::new(&kinds::BODY_INVALID, detail);
+    problem.faults(invalid.0.iter().map(fault).collect())
+}
+
+fn view(replay: Replay) -> ReplayView {
+    let all = |names: BTreeMap<String, Counted>| {
+        names.into_iter().map(|(name, counted)| (name, kinds_of(&counted))).collect()
+    };
+    ReplayView {
+        policy: replay.policy,
+        decisions: replay.decisions,
+        redacted: replay.redacted,
+        unanswered: replay.unanswered,
+        other_obligations: replay.other_obligations,
+        flips: FlipsView {
+            total: replay.flips.total,
+            kinds: kinds_of(&replay.flips.kinds),
+            tools: all(replay.flips.tools),
+            tenants: all(replay.flips.tenants),
+            rules: all(replay.flips.rules),
+        },
+        calls: replay.listed.into_iter().map(flipped).collect(),
+        next_cursor: replay.next.map(|(at, id)| format!("{}.{id}", at.as_micros())),
+        seconds: replay.took.as_secs_f64(),
+    }
+}
+
+fn kinds_of(counted: &Counted) -> BTreeMap<String, u64> {
+    counted
+        .iter()
+        .map(|((was, would_be), count)| (format!("{was}_to_{would_be}"), *count))
+        .collect()
+}
+
+fn flipped(flipped: Flipped) -> FlippedView {
+    FlippedView {
+        decision: flipped.decision,
+        call: flipped.call,
+        tenant: flipped.tenant,
+        tool: flipped.tool,
+        at: flipped.at,
+        was: flipped.was.name(),
+        was_because: flipped.was_because,
+        would_be: flipped.would_be.name(),
+        would_be_because: flipped.would_be_because,
+    }
+}

@@ -1,0 +1,119 @@
+//! Keeping to what policy allowed a call under. What cannot be kept refuses the call and says so.
+
+use ringfence_egress::{Hosts, Pattern};
+use ringfence_registry::{Entry, Runs};
+use ringfence_sandbox::{Report, Request, Running};
+use ringfence_types::{
+    CallError, Digest, Finished, Layer, LayerState, MinIsolation, Obligations, Produced, REDACTED,
+    Redact, RedactRoot, Stream,
+};
+
+use crate::{engine::Inner, live::Live};
+
+/// The one built-in tool that runs a program.
+const SANDBOXED: &str = "code_execute";
+
+/// Refuses a call whose sandbox would be weaker than policy demands, before there is one.
+pub(crate) fn check(
+    inner: &Inner,
+    entry: &Entry,
+    obligations: &Obligations,
+) -> Result<(), CallError> {
+    let Some(least) = &obligations.min_isolation else { return Ok(()) };
+    let has_sandbox = !matches!(entry.runs, Runs::Builtin) || entry.tool.name.as_str() == SANDBOXED;
+    if !has_sandbox {
+        let message = format!(
+            "policy demands a sandbox, and tool `{}` is part of the server and runs without one",
+            entry.tool.name
+        );
+        return Err(refusal(message));
+    }
+    inner
+        .parts
+        .sandbox
+        .check(&least.layers)
+        .map_err(|error| refusal(format!("policy demands a wall that is missing here: {error}")))
+}
+
+fn refusal(message: String) -> CallError {
+    CallError { code: "isolation_unavailable".to_owned(), message, details: None }
+}
+
+/// Asks for a sandbox that will do: never for a weaker one than the request did.
+pub(crate) fn isolate(obligations: &Obligations, request: &mut Request) {
+    if let Some(least) = &obligations.min_isolation {
+        request.isolation = least.tier(request.isolation);
+        request.may_miss.retain(|layer| !least.layers.contains(layer));
+    }
+}
+
+/// Whether the sandbox was what policy demanded, as it was observed. It was asked for, so only a
+/// mistake of ours or a change of the host gets here; then nobody sees a result.
+pub(crate) fn met(least: Option<&MinIsolation>, report: &Report) -> Result<(), CallError> {
+    let Some(least) = least else { return Ok(()) };
+    let stands = |layer: &Layer| matches!(report.layers.0.get(layer), Some(LayerState::Active(_)));
+    let missing: Vec<_> = least.layers.iter().filter(|layer| !stands(layer)).collect();
+    if least.is_met_by(report.isolation) && missing.is_empty() {
+        return Ok(());
+    }
+    let tier = report.isolation;
+    Err(refusal(format!(
+        "the sandbox was weaker than policy demands: {tier:?}, without {missing:?}"
+    )))
+}
+
+/// The hosts that a fetch may speak to, on every hop.
+pub(crate) fn hosts(obligations: &Obligations) -> Result<Hosts, CallError> {
+    let Some(network) = &obligations.network else { return Ok(Hosts::Any) };
+    let patterns: Result<Vec<Pattern>, _> =
+        network.hosts().iter().map(|host| host.parse()).collect();
+    patterns.map(Hosts::Only).map_err(|invalid| CallError {
+        code: "obligation_invalid".to_owned(),
+        message: format!("policy names hosts that are none: {invalid}"),
+        details: None,
+    })
+}
+
+/// Lets others follow what a program prints, unless that is masked.
+pub(crate) fn show(obligations: &Obligations, live: &Live, running: &Running) {
+    let redact = &obligations.redact;
+    if !redact.has(RedactRoot::Stdout) && !redact.has(RedactRoot::Stderr) {
+        live.print_to(running.stdout.clone(), running.stderr.clone());
+    }
+}
+
+/// Masks what came of a call, before it is kept, shown or told. Digests stay those of what was.
+pub(crate) fn mask(redact: &Redact, finished: &mut Finished, blobs: &mut Vec<Vec<u8>>) {
+    if redact.is_empty() {
+        return;
+    }
+    match &mut finished.produced {
+        Produced::Result(result) if redact.has(RedactRoot::Result) => {
+            finished.true_result = Some(Digest::of_json(result));
+            *result = redact.apply(RedactRoot::Result, result);
+        }
+        Produced::Error(error) if quotes(redact, error) => {
+            error.message = REDACTED.to_owned();
+            error.details = None;
+        }
+        Produced::Result(_) | Produced::Error(_) => {}
+    }
+    for (root, stream) in
+        [(RedactRoot::Stdout, &finished.stdout), (RedactRoot::Stderr, &finished.stderr)]
+    {
+        if redact.has(root) {
+            forget(stream, blobs);
+        }
+    }
+}
+
+/// What went wrong is told in the program's own words, or quotes the result that did not fit.
+fn quotes(redact: &Redact, error: &CallError) -> bool {
+    let of_result = error.code.starts_with("output_") && redact.has(RedactRoot::Result);
+    of_result || redact.has(RedactRoot::Stderr)
+}
+
+/// The digest stays; the bytes are not kept.
+fn forget(stream: &Stream, blobs: &mut Vec<Vec<u8>>) {
+    blobs.retain(|bytes| Some(Digest::of(bytes)) != stream.digest);
+}

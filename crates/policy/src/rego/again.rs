@@ -1,0 +1,136 @@
+//! Judging documents of the past by rules that are not in force.
+//!
+//! Threads of its own, so that decisions that somebody waits for never queue behind history. Each
+//! has its own copy of the rules and its own memory of answers, so they share nothing while they
+//! work. Documents are taken as the text that was kept: what an older version of this program
+//! wrote is judged as it was written.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+};
+
+use ringfence_types::Digest;
+use tokio::sync::oneshot;
+
+use super::{
+    Bundle, InvalidBundle, Problem, answer, cache::Cache, compile_apart, reads::Reads, workers,
+};
+use crate::{Answer, Input, Trouble, Unavailable};
+
+/// Most batches that wait for a thread: enough that none ever waits for work.
+const QUEUE: usize = 64;
+
+/// Some documents, and who waits for the answers.
+struct Job {
+    documents: Vec<String>,
+    reply: oneshot::Sender<Vec<Result<Answer, Unavailable>>>,
+}
+
+/// Rules that judge documents of the past. The threads end when it is dropped.
+#[derive(Debug)]
+pub struct Rejudge {
+    jobs: SyncSender<Job>,
+    revision: Digest,
+    threads: usize,
+}
+
+impl Rejudge {
+    /// Loads a bundle on as many threads, or says everything that is wrong with it.
+    pub fn load(bundle: &Bundle, threads: usize) -> Result<Self, InvalidBundle> {
+        let (engine, reads) = compile_apart(bundle)?;
+        let (revision, threads) = (bundle.digest(), threads.max(1));
+        let (jobs, queue) = sync_channel(QUEUE);
+        let queue = Arc::new(Mutex::new(queue));
+        for index in 0..threads {
+            let judge = Judge::new(&engine, reads.clone(), revision);
+            let queue = Arc::clone(&queue);
+            let started = thread::Builder::new()
+                .name(format!("policy-past-{index}"))
+                .stack_size(workers::STACK)
+                .spawn(move || judge.work(&queue));
+            started.map_err(|error| {
+                InvalidBundle(vec![Problem::in_file(".", format!("no thread for it: {error}"))])
+            })?;
+        }
+        Ok(Self { jobs, revision, threads })
+    }
+
+    /// Of the rules.
+    pub const fn revision(&self) -> Digest {
+        self.revision
+    }
+
+    /// How many batches are judged at one time.
+    pub const fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// What the rules say about each document, in order; the work begins before anybody waits.
+    /// A batch that finds [`QUEUE`] others waiting has no answers.
+    pub fn judge(
+        &self,
+        documents: Vec<String>,
+    ) -> impl Future<Output = Vec<Result<Answer, Unavailable>>> + Send + use<> {
+        let count = documents.len();
+        let (reply, answers) = oneshot::channel();
+        // One that finds no place drops its half, and the wait ends at once.
+        drop(self.jobs.try_send(Job { documents, reply }));
+        async move {
+            let busy = || Err(Unavailable::new(Trouble::Busy));
+            answers.await.unwrap_or_else(|_| (0..count).map(|_| busy()).collect())
+        }
+    }
+}
+
+/// One thread's rules.
+pub(super) struct Judge {
+    pristine: regorus::Engine,
+    engine: regorus::Engine,
+    reads: Reads,
+    cache: Cache,
+    revision: Digest,
+}
+
+impl Judge {
+    pub(super) fn new(engine: &regorus::Engine, reads: Reads, revision: Digest) -> Self {
+        let (pristine, engine, cache) = (engine.clone(), engine.clone(), Cache::default());
+        Self { pristine, engine, reads, cache, revision }
+    }
+
+    fn work(mut self, queue: &Mutex<Receiver<Job>>) {
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        while let Ok(job) = next() {
+            let mut answers = Vec::with_capacity(job.documents.len());
+            for document in &job.documents {
+                if job.reply.is_closed() {
+                    break;
+                }
+                answers.push(self.judge(document));
+            }
+            // If nobody waits any more, there is nobody to tell.
+            let _ = job.reply.send(answers);
+        }
+    }
+
+    pub(super) fn judge(&mut self, document: &str) -> Result<Answer, Unavailable> {
+        // One of another version of this program has no key, and is judged like any other.
+        let input = serde_json::from_str::<Input>(document).ok();
+        let key = input.and_then(|input| self.reads.key(&input));
+        if let Some(answer) = key.as_ref().and_then(|key| self.cache.get(key)) {
+            return Ok(answer);
+        }
+        let answer = workers::evaluate(&mut self.engine, document)
+            .and_then(|value| answer::read(&value, self.revision));
+        match (&answer, key) {
+            (Ok(answer), Some(key)) => self.cache.put(key, answer),
+            (Ok(_), None) => {}
+            // Whatever it was in the middle of is not for the next document to find.
+            (Err(_), _) => self.engine = self.pristine.clone(),
+        }
+        answer
+    }
+}

@@ -1,0 +1,76 @@
+//! How a sandbox must come about at least.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Isolation, Layer};
+
+/// The weakest sandbox that will do. Written as a tier (`"cold"`), or as an object where walls are
+/// demanded as well (`{"tier": "cold", "layers": ["landlock"]}`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub struct MinIsolation {
+    /// `cold` is built for the call alone. `zygote` and `warm` are equals: both stand for an
+    /// interpreter that was started ahead, so each of the three will do for them.
+    pub tier: Option<Isolation>,
+    /// Walls without which the call must not run.
+    pub layers: Vec<Layer>,
+}
+
+impl MinIsolation {
+    /// The tier to ask for, where `wanted` would be taken without this; none takes the fastest.
+    pub fn tier(&self, wanted: Option<Isolation>) -> Option<Isolation> {
+        match self.tier {
+            Some(Isolation::Cold) => Some(Isolation::Cold),
+            Some(Isolation::Zygote | Isolation::Warm) | None => wanted,
+        }
+    }
+
+    /// Whether a sandbox that came about like this will do.
+    pub fn is_met_by(&self, tier: Isolation) -> bool {
+        self.tier(Some(tier)) == Some(tier)
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        let mut layers = [self.layers, other.layers].concat();
+        layers.sort();
+        layers.dedup();
+        let is_cold = [self.tier, other.tier].contains(&Some(Isolation::Cold));
+        let tier = if is_cold { Some(Isolation::Cold) } else { self.tier.or(other.tier) };
+        Self { tier, layers }
+    }
+}
+
+/// The two ways in which it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Tier(Isolation),
+    Both(Both),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Both {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tier: Option<Isolation>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    layers: Vec<Layer>,
+}
+
+impl From<Written> for MinIsolation {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Tier(tier) => Self { tier: Some(tier), layers: Vec::new() },
+            Written::Both(Both { tier, layers }) => Self { tier, layers },
+        }
+    }
+}
+
+impl From<MinIsolation> for Written {
+    fn from(least: MinIsolation) -> Self {
+        match least {
+            MinIsolation { tier: Some(tier), layers } if layers.is_empty() => Self::Tier(tier),
+            MinIsolation { tier, layers } => Self::Both(Both { tier, layers }),
+        }
+    }
+}
