@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use ringfence_engine::{Engine, Subject, new_span, new_trace};
 use ringfence_types::{
-    Attribute, Span, SpanId, SpanKind, Timestamp, TraceContext, TraceParent, TraceState,
+    Attribute, Digest, Span, SpanId, SpanKind, Timestamp, TraceContext, TraceParent, TraceState,
 };
 
 use crate::{auth::Known, metrics::method_name, template};
@@ -21,6 +21,8 @@ pub(crate) struct Visit {
     parent: Option<SpanId>,
     /// When it came, if anybody records it.
     recorded_from: Option<Timestamp>,
+    /// Of the rules in force when it came.
+    policy: Digest,
 }
 
 /// What became of it.
@@ -42,7 +44,7 @@ impl Visit {
         };
         let is_recorded = engine.spans().is_some() && trace.parent.is_sampled();
         let recorded_from = is_recorded.then(|| engine.clock().now());
-        Self { trace, parent, recorded_from }
+        Self { trace, parent, recorded_from, policy: engine.policy().revision() }
     }
 
     /// Whom the request is for, as far as that is known.
@@ -51,6 +53,7 @@ impl Visit {
         Subject {
             tenant: principal.map(|principal| principal.tenant.clone()),
             persona: principal.and_then(|principal| principal.persona.clone()),
+            policy: Some(self.policy),
             ..Subject::of_trace(self.trace.parent.trace)
         }
     }

@@ -1,5 +1,6 @@
 //! The words we understand. Values are taken as they are and parsed later, all problems at once.
 
+mod policy;
 mod service;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -9,12 +10,14 @@ use clap_complete::Shell;
 use ringfence_sandbox::Language;
 use ringfence_types::{Isolation, Layer};
 
+pub(crate) use self::policy::PolicyCommand;
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
     DenyArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs, SettingsArgs, ToolsArgs,
 };
 use crate::{
     call, calls, cancel, completions, doctor, events, failure::Failure, holds, image, key, logs,
+    policy,
     run, selftest, serve, settings, shell, tools,
 };
 
@@ -67,6 +70,9 @@ pub(crate) enum Command {
     /// Make, list and revoke keys of a server
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Test rules, try them on the past, and tell why they said what they said
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Show the settings of `serve`
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -101,6 +107,7 @@ impl Command {
             Self::Approvals(args) => holds::approvals(&args),
             Self::Events(args) => events::events(&args),
             Self::Key(command) => key::key(&command),
+            Self::Policy(command) => policy::policy(&command),
             Self::Config(command) => settings::config(&command),
             Self::Doctor(args) => doctor::doctor(&args),
             Self::Selftest(args) => selftest::selftest(&args),

@@ -27,6 +27,7 @@ mod key;
 mod logs;
 mod mapping;
 mod plan;
+mod policy;
 mod print;
 mod problems;
 mod role;

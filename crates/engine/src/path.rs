@@ -25,7 +25,8 @@ const UNRECORDED: Duration = Duration::from_millis(25);
 
 /// Drives one call to where it stands still.
 pub(crate) async fn walk(journey: Journey, entry: Arc<Entry>, place: Place) {
-    match Subject::of_call(journey.asked()) {
+    let policy = journey.inner.parts.policy.revision();
+    match Subject::of_call(journey.asked(), policy) {
         Some(subject) => subject.scope(drive(journey, entry, place)).await,
         None => drive(journey, entry, place).await,
     }

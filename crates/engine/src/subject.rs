@@ -4,7 +4,7 @@
 //! thread-local value, nothing is formatted before somebody writes a line, and a line has it at
 //! any level of the log.
 
-use ringfence_types::{Asked, CallId, PersonaId, TenantId, TraceId};
+use ringfence_types::{Asked, CallId, Digest, PersonaId, TenantId, TraceId};
 
 tokio::task_local! {
     static SUBJECT: Subject;
@@ -21,19 +21,21 @@ pub struct Subject {
     pub persona: Option<PersonaId>,
     /// Which call, if it is one.
     pub call: Option<CallId>,
+    /// Of the rules in force when the work began.
+    pub policy: Option<Digest>,
 }
 
 impl Subject {
     /// Work for nobody in particular yet.
     pub const fn of_trace(trace: TraceId) -> Self {
-        Self { trace, tenant: None, persona: None, call: None }
+        Self { trace, tenant: None, persona: None, call: None, policy: None }
     }
 
     /// Work on a call.
-    pub fn of_call(asked: &Asked) -> Option<Self> {
+    pub fn of_call(asked: &Asked, policy: Digest) -> Option<Self> {
         let trace = asked.trace_parent.map(|parent| parent.trace)?;
         let (tenant, persona) = (Some(asked.tenant.clone()), asked.persona.clone());
-        Some(Self { trace, tenant, persona, call: Some(asked.id) })
+        Some(Self { trace, tenant, persona, call: Some(asked.id), policy: Some(policy) })
     }
 
     /// Does work for this subject.

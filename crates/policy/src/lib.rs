@@ -10,6 +10,7 @@
 //! - an approval is a field of the document, not a way around the rules.
 
 mod action;
+mod case;
 pub mod contract;
 mod decide;
 mod document;
@@ -18,6 +19,7 @@ mod input;
 mod rego;
 
 pub use action::{Action, InvalidAction, OtherAction};
+pub use case::{NoCase, test_case};
 pub use decide::{Decided, POLICY_UNAVAILABLE, Permit, decide, decide_documented};
 pub use engine::{Answer, Engine, Trouble, Unavailable};
 pub use input::{Approval, Input, PlanStep, Subject, ToolFacts};

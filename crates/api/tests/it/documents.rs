@@ -60,6 +60,7 @@ async fn every_documented_path_exists_and_no_answer_is_undocumented() {
             .replace("{exec}", "1")
             .replace("{interpreter}", "1")
             .replace("{name}", "echo")
+            .replace("{tenant}", "default")
             .replace("{session_id}", "s");
         if path == "/v1/events" {
             continue;

@@ -15,6 +15,7 @@ mod limits;
 mod malformed;
 mod numbers;
 mod oracle;
+mod policy;
 mod random;
 mod sandboxes;
 mod skills;

@@ -1,7 +1,7 @@
 //! What is logged, to standard error: text for people, one object per line for programs.
 //!
 //! Each line that is written while work is done for somebody says for whom: trace, tenant, persona
-//! and call, as far as they are known.
+//! and call, as far as they are known, and under which rules.
 
 use std::{
     fmt::{self, Write},
@@ -69,6 +69,7 @@ fn fields(subject: &Subject) -> impl Iterator<Item = (&'static str, String)> {
         ("tenant", subject.tenant.as_ref().map(ToString::to_string)),
         ("persona_id", subject.persona.as_ref().map(ToString::to_string)),
         ("call_id", subject.call.as_ref().map(ToString::to_string)),
+        ("policy", subject.policy.as_ref().map(ToString::to_string)),
     ]
     .into_iter()
     .filter_map(|(name, value)| value.map(|value| (name, value)))

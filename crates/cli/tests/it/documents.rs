@@ -30,6 +30,10 @@ const COMMANDS: &[&[&str]] = &[
     &["key", "create"],
     &["key", "list"],
     &["key", "revoke"],
+    &["policy", "test"],
+    &["policy", "replay"],
+    &["policy", "case"],
+    &["policy", "explain"],
     &["config", "show"],
 ];
 

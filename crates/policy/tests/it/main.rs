@@ -2,6 +2,7 @@
 
 mod broken;
 mod built_in;
+mod case;
 mod explain;
 mod folder;
 mod hostile;

@@ -201,7 +201,7 @@ async fn policy_decides_about_sandboxes() {
         let rules = format!(
             "package ringfence\n\ndecision := {{\"decision\": \"{decision}\", \"reasons\": \
              [{{\"rule\": \"no_boxes\", \"message\": \"not here\"}}]}} if \
-             input.tool.name == \"sandbox.create\"\n"
+             input.action == \"sandbox.create\"\n"
         );
         let bundle = Bundle::from_files([("rules.rego", rules)]).unwrap();
         let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;

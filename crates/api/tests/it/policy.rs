@@ -1,0 +1,252 @@
+//! Policy over HTTP: asked, explained, tried on the past.
+
+use ringfence_policy::Bundle;
+use ringfence_types::Scope;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Plan, Server, send, with_json};
+
+/// Asks with a key.
+async fn post(server: &Server, key: &str, path: &str, body: &Value) -> Answer {
+    send(with_json(server.bare("POST", path).bearer_auth(key), body)).await
+}
+
+async fn get(server: &Server, key: &str, path: &str) -> Answer {
+    send(server.bare("GET", path).bearer_auth(key)).await
+}
+
+#[tokio::test]
+async fn a_prompt_is_evaluated_in_the_words_of_the_original() {
+    let server = Server::start().await;
+    let body = json!({
+        "session_id": "s", "tenant": "acme", "user": "u", "prompt": "text", "role": "agent",
+        "metadata": {}, "unknown": 1,
+    });
+    let answer = server.post("/v1/evaluate", &body).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let said = answer.json();
+    assert_eq!(said["allowed"], true);
+    assert_eq!(said["score"], 1.0);
+    assert_eq!(said["severity"], "low");
+    assert_eq!(said["reasons"]["policy"], json!([]));
+    assert_eq!(said["reasons"]["constitution_hash"], Bundle::built_in().digest().hex());
+    assert_eq!(said["decision"]["decision"], "allow");
+    assert_eq!(said["decision"]["reasons"][0]["rule"], "conversation");
+    let kept = server.get(&format!("/v1/decisions/{}", said["decision"]["id"])).await.json();
+    assert_eq!(kept["input"]["args"], json!({"prompt": "text", "role": "agent", "user": "u"}));
+    assert_eq!(kept["input"]["action"], "conversation.send");
+    assert_eq!(kept["tenant"], "acme");
+    assert_eq!(kept["redacted"], false);
+    let missing = server.post("/v1/evaluate", &json!({"tenant": "acme"})).await;
+    assert_eq!((missing.status, missing.pointers()), (422, vec!["/prompt".to_owned()]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_action_is_evaluated_and_a_denial_is_an_answer() {
+    let server = Server::start().await;
+    for (action, resource, allowed, severity, rule) in [
+        ("tool.execute", "echo", true, "low", "none"),
+        ("tool.execute", "http_fetch", false, "medium", "external_call"),
+        ("tool.execute", "no_such_tool", false, "critical", "unknown_tool"),
+        ("tool.install", "anything", true, "low", "administration"),
+        ("memory.write", "somabrain", true, "low", "memory"),
+        ("tool.catalog.update", "x", false, "critical", "default"),
+    ] {
+        let context = json!({"args": {"text": "x"}, "metadata": {}});
+        let body = json!({"action": action, "resource": resource, "context": context});
+        let answer = server.post("/v1/evaluate", &body).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let said = answer.json();
+        assert_eq!(
+            (&said["allowed"], &said["severity"]),
+            (&json!(allowed), &json!(severity)),
+            "{said}"
+        );
+        let rules: Vec<_> =
+            said["decision"]["reasons"].as_array().unwrap().iter().map(|r| &r["rule"]).collect();
+        assert!(rules.contains(&&json!(rule)), "{said}");
+        assert_eq!(said["reasons"]["policy"].as_array().unwrap().is_empty(), allowed);
+    }
+    // What the asker says about a tool is no fact about it.
+    let body = json!({
+        "action": "tool.execute", "resource": "http_fetch",
+        "context": {"safety_flags": ["none"], "requeue_override": true}, "metadata": {"requeue_override": true},
+    });
+    assert_eq!(server.post("/v1/evaluate", &body).await.json()["allowed"], false);
+    let metrics = String::from_utf8(server.get("/metrics").await.bytes).unwrap();
+    let line = r#"policy_evaluations_total{decision="allow",severity="low"} 3"#;
+    assert!(metrics.contains(line), "{metrics}");
+    assert!(metrics.contains("policy_evaluation_latency_seconds_count"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn only_the_operator_asks_for_another_tenant() {
+    let server = Server::start().await;
+    let key = server.key("acme", &[Scope::Call, Scope::Read, Scope::Admin]).await;
+    let body = |tenant: &str| json!({"tenant": tenant, "prompt": "hi"});
+    assert_eq!(post(&server, &key, "/v1/evaluate", &body("acme")).await.status, 200);
+    let refused = post(&server, &key, "/v1/evaluate", &body("other")).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (403, "operator_required"));
+    assert_eq!(get(&server, &key, "/v1/policies/acme").await.status, 200);
+    assert_eq!(get(&server, &key, "/v1/policies/other").await.status, 403);
+    let reader = server.key("acme", &[Scope::Read]).await;
+    assert_eq!(post(&server, &reader, "/v1/evaluate", &body("acme")).await.status, 403);
+    let in_force = server.get("/v1/policies/other").await.json();
+    assert_eq!(in_force["policy"], Bundle::built_in().digest().to_string());
+    assert_eq!(in_force["rules"][0]["name"], "ringfence.rego");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn access_is_evaluated_as_authzen_asks() {
+    let server = Server::start().await;
+    let question = |tool: &str| {
+        json!({
+            "subject": {"type": "persona", "id": "ann"},
+            "action": {"name": "tool.execute"},
+            "resource": {"type": "tool", "id": tool, "properties": {"args": {"text": "x"}}},
+            "context": {"time": "noon"},
+        })
+    };
+    let asked = with_json(server.request("POST", "/access/v1/evaluation"), &question("echo"));
+    let answer = send(asked.header("x-request-id", "abc")).await;
+    assert_eq!((answer.status, answer.header("x-request-id")), (200, Some("abc")), "{answer:?}");
+    let said = answer.json();
+    assert_eq!((&said["decision"], &said["context"]["decision"]), (&json!(true), &json!("allow")));
+    let kept = server.get(&format!("/v1/decisions/{}", said["context"]["id"])).await.json();
+    assert_eq!(kept["input"]["persona_id"], "ann");
+    assert_eq!(kept["input"]["args"], json!({"text": "x"}));
+    assert_eq!(kept["input"]["metadata"]["context"]["time"], "noon");
+    let held = server.post("/access/v1/evaluation", &question("http_fetch")).await.json();
+    assert_eq!((&held["decision"], &held["context"]["decision"]), (&json!(false), &json!("hold")));
+    let half = server.post("/access/v1/evaluation", &json!({"action": {"name": "a.b"}})).await;
+    assert_eq!((half.status, half.pointers()), (422, vec!["/subject".into(), "/resource".into()]));
+    let resource = |tool: &str| json!({"resource": {"type": "tool", "id": tool}});
+    let several = json!({
+        "subject": {"type": "user", "id": "u"}, "action": {"name": "tool.execute"},
+        "evaluations": [resource("echo"), resource("http_fetch"), resource("timestamp")],
+    });
+    let all = server.post("/access/v1/evaluations", &several).await.json();
+    let decisions: Vec<_> =
+        all["evaluations"].as_array().unwrap().iter().map(|one| one["decision"].clone()).collect();
+    assert_eq!(decisions, [true, false, true]);
+    let mut first = several.clone();
+    first["options"] = json!({"evaluations_semantic": "deny_on_first_deny"});
+    let some = server.post("/access/v1/evaluations", &first).await.json();
+    assert_eq!(some["evaluations"].as_array().unwrap().len(), 2);
+    let found = send(server.bare("GET", "/.well-known/authzen-configuration")).await.json();
+    assert_eq!(found["access_evaluation_endpoint"], server.url("/access/v1/evaluation"));
+    server.stop().await;
+}
+
+/// A call that the built-in rules hold.
+async fn held(server: &Server, key: &str) -> String {
+    let body = json!({"tool": "http_fetch", "args": {"url": "http://a.invalid/"}});
+    let answer = post(server, key, "/v1/calls", &body).await.json();
+    assert_eq!(answer["state"], "held");
+    answer["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_explanation_tells_readers_why_and_the_operator_what_would_do() {
+    let server = Server::start().await;
+    let key = server.key("acme", &[Scope::Call, Scope::Read]).await;
+    let id = held(&server, &key).await;
+    let path = format!("/v1/calls/{id}/explanation");
+    let told = get(&server, &key, &path).await.json();
+    assert_eq!((&told["verdict"], &told["says"]), (&json!("hold"), &json!("hold")), "{told}");
+    let reason = &told["reasons"][0];
+    assert_eq!(reason["rule"], "external_call");
+    let flags = json!({"path": "/tool/safety_flags", "value": ["external_call", "network_access"]});
+    assert!(reason["reads"].as_array().unwrap().contains(&flags), "{reason}");
+    // Neither the rules' places nor their constants.
+    assert!(told.get("change").is_none() && reason.get("places").is_none(), "{told}");
+    let told = server.get(&path).await.json();
+    assert_eq!(told["reasons"][0]["places"][0]["file"], "ringfence.rego");
+    assert_eq!(told["change"]["found"], true);
+    let change = &told["change"]["changes"][0];
+    assert_eq!((&change["path"], &change["to"]), (&json!("/tool/safety_flags"), &json!([])));
+    let other = server.key("other", &[Scope::Call, Scope::Read, Scope::Admin]).await;
+    assert_eq!(get(&server, &other, &path).await.status, 404);
+    assert_eq!(get(&server, &other, &format!("/v1/calls/{id}/decisions")).await.status, 404);
+    assert_eq!(get(&server, &key, &format!("/v1/calls/{id}/decisions")).await.status, 200);
+    let caller = server.key("acme", &[Scope::Call]).await;
+    assert_eq!(get(&server, &caller, &path).await.status, 403);
+    server.stop().await;
+}
+
+const STRICT: &str = "package ringfence\n\ndecision := {\"decision\": \"deny\", \"reasons\": \
+    [{\"rule\": \"nothing\", \"message\": \"m\"}]}\n";
+
+#[tokio::test]
+async fn proposed_rules_are_tried_on_the_past_page_by_page() {
+    let server = Server::start().await;
+    let one = server.key("one", &[Scope::Call, Scope::Read, Scope::Admin]).await;
+    for _ in 0..3 {
+        server.echo("x").await;
+    }
+    let id = held(&server, &one).await;
+    let body = json!({"files": {"a.rego": STRICT}});
+    let all = server.post("/v1/policy/replay", &body).await;
+    assert_eq!(all.status, 200, "{all:?}");
+    let all = all.json();
+    assert_eq!((&all["decisions"], &all["flips"]["total"]), (&json!(4), &json!(4)));
+    assert_eq!(all["flips"]["kinds"], json!({"allow_to_deny": 3, "hold_to_deny": 1}));
+    assert_eq!(all["flips"]["rules"]["nothing"]["allow_to_deny"], 3);
+    // An admin of another tenant tries them on its own past.
+    let own = post(&server, &one, "/v1/policy/replay", &body).await.json();
+    assert_eq!((&own["decisions"], &own["calls"][0]["call"]), (&json!(1), &json!(id)));
+    let foreign = json!({"files": {"a.rego": STRICT}, "tenant": "default"});
+    assert_eq!(post(&server, &one, "/v1/policy/replay", &foreign).await.status, 403);
+    let caller = server.key("one", &[Scope::Call, Scope::Read]).await;
+    assert_eq!(post(&server, &caller, "/v1/policy/replay", &body).await.status, 403);
+    let tool = json!({"files": {"a.rego": STRICT}, "tool": "echo", "limit": 1});
+    let tool = server.post("/v1/policy/replay", &tool).await.json();
+    assert_eq!((&tool["flips"]["total"], tool["calls"].as_array().unwrap().len()), (&json!(3), 1));
+    let future = json!({"files": {"a.rego": STRICT}, "since": "2100-01-01T00:00:00Z"});
+    assert_eq!(server.post("/v1/policy/replay", &future).await.json()["decisions"], 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn rules_that_cannot_be_used_are_refused_by_file_and_line() {
+    let server = Server::start().await;
+    let body = json!({"files": {"a.rego": "package ringfence\n\ndecision := nope(1)\n"}});
+    let refused = server.post("/v1/policy/replay", &body).await;
+    assert_eq!((refused.status, refused.pointers()), (422, vec!["/files/a.rego".to_owned()]));
+    assert_eq!(refused.json()["errors"][0]["detail"], "line 3: no function `nope`");
+    for body in [json!({}), json!({"files": {}, "since": "yesterday", "limit": 0, "cursor": "x"})] {
+        assert_eq!(server.post("/v1/policy/replay", &body).await.status, 422);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn tools_are_installed_and_sandboxes_made_as_policy_says() {
+    let rules = r#"package ringfence
+
+default decision := {"decision": "allow"}
+
+decision := {"decision": "deny", "reasons": [{"rule": "frozen", "message": input.tool.name}]} if {
+	input.action in {"tool.install", "tool.remove", "sandbox.create"}
+}
+"#;
+    let bundle = Bundle::from_files([("rules.rego", rules)]).unwrap();
+    let server = Server::of(Plan { bundle, ..Plan::default() }).await;
+    let skill = json!({"files": {
+        "skill.yaml": "name: shout\nversion: 1.0.0\ndescription: Shouts.\nhandler: handler.handler\nsafety_flags: [none]\n",
+        "schema.json": r#"{"input": {"type": "object"}, "output": {"type": "object"}}"#,
+        "handler.py": "def handler(args):\n    return {}\n",
+    }});
+    let refused = server.post("/skills/register", &skill).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (403, "policy_denied"), "{refused:?}");
+    assert_eq!(refused.json()["reasons"][0]["message"], "shout");
+    let refused = server.post("/v1/sandboxes", &json!({})).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (403, "policy_denied"));
+    assert_eq!(refused.json()["reasons"][0]["message"], "sandbox");
+    let refused = server.delete("/skills/echo").await;
+    assert_eq!((refused.status, refused.problem().as_str()), (403, "policy_denied"));
+    server.stop().await;
+}

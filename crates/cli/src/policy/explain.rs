@@ -1,0 +1,94 @@
+//! `ringfence policy explain`: why a call was decided as it was.
+
+use std::{fmt::Write, process::ExitCode};
+
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    cli::ClientArgs,
+    client::{Client, escaped, pretty},
+    exit,
+    failure::Failure,
+    print,
+    table::plain,
+};
+
+pub(super) async fn explain(id: &str, args: &ClientArgs) -> Result<ExitCode, Failure> {
+    let client = Client::find(args)?;
+    let answer: Box<RawValue> =
+        client.get(&format!("/v1/calls/{}/explanation", escaped(id))).await?;
+    match args.json {
+        true => print::line(&pretty::compact(answer.get())),
+        false => {
+            let told: Value = serde_json::from_str(answer.get()).map_err(|error| {
+                Failure::because("the server's answer is not understood", &error)
+            })?;
+            print::data(text(&told).as_bytes());
+        }
+    }
+    Ok(ExitCode::from(exit::DONE))
+}
+
+fn word(value: &Value) -> String {
+    plain(value.as_str().unwrap_or("-"))
+}
+
+fn text(told: &Value) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{} at {} under {}",
+        word(&told["verdict"]),
+        word(&told["decided_at"]),
+        word(&told["policy"])
+    );
+    if told["policy"] != told["explained_by"] {
+        let says = told["says"].as_str().map_or("nothing".to_owned(), plain);
+        let _ = writeln!(
+            text,
+            "the rules in force are others, {}: they say {says}",
+            word(&told["explained_by"])
+        );
+    }
+    for reason in told["reasons"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "\n{}: {}", word(&reason["rule"]), word(&reason["message"]));
+        for place in reason["places"].as_array().into_iter().flatten() {
+            let _ = writeln!(text, "  {}:{}", word(&place["file"]), place["line"]);
+        }
+        for read in reason["reads"].as_array().into_iter().flatten() {
+            let _ = writeln!(text, "  {} is {}", word(&read["path"]), value(&read["value"]));
+        }
+    }
+    add_change(&mut text, &told["change"]);
+    text
+}
+
+/// As JSON, on one line, not without end.
+fn value(value: &Value) -> String {
+    let text = value.to_string();
+    match text.chars().count() > 200 {
+        true => plain(&format!("{}…", text.chars().take(200).collect::<String>())),
+        false => plain(&text),
+    }
+}
+
+fn add_change(text: &mut String, change: &Value) {
+    let tried = &change["tried"];
+    match change["found"].as_bool() {
+        Some(true) => {
+            let _ = writeln!(
+                text,
+                "\nthe smallest change found that would be allowed ({tried} tried):"
+            );
+            for one in change["changes"].as_array().into_iter().flatten() {
+                let (from, to) = (value(&one["from"]), value(&one["to"]));
+                let _ = writeln!(text, "  {} from {from} to {to}", word(&one["path"]));
+            }
+        }
+        Some(false) => {
+            let _ = writeln!(text, "\nnone of {tried} changes that were tried would be allowed");
+        }
+        None => {}
+    }
+}

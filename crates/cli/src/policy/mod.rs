@@ -1,0 +1,50 @@
+//! `ringfence policy`: testing rules, trying them on the past, and why they said what they said.
+
+mod case;
+mod explain;
+mod replay;
+mod test;
+
+use std::{path::Path, process::ExitCode};
+
+use ringfence_policy::Bundle;
+
+use crate::{cli::PolicyCommand, failure::Failure, run::runtime};
+
+pub(crate) fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
+    match command {
+        PolicyCommand::Test { folder, coverage, json } => {
+            test::test(folder, *coverage, *json).map_err(|failure| failure.in_json(*json))
+        }
+        PolicyCommand::Replay { bundle, since, until, tool, tenant, limit, client } => {
+            let asked = replay::Asked {
+                folder: bundle,
+                since: since.as_deref(),
+                until: until.as_deref(),
+                tool: tool.as_deref(),
+                tenant: tenant.as_deref(),
+                limit: *limit as usize,
+            };
+            let told = runtime()?.block_on(replay::replay(&asked, client));
+            told.map_err(|failure| failure.in_json(client.json))
+        }
+        PolicyCommand::Case { id, output, client } => {
+            let told = runtime()?.block_on(case::case(id, output.as_deref(), client));
+            told.map_err(|failure| failure.in_json(client.json))
+        }
+        PolicyCommand::Explain { id, client } => {
+            let told = runtime()?.block_on(explain::explain(id, client));
+            told.map_err(|failure| failure.in_json(client.json))
+        }
+    }
+}
+
+/// The rules of a folder, or everything that is wrong with its files.
+fn read(folder: &Path) -> Result<Bundle, Failure> {
+    Bundle::from_folder(folder).map_err(|invalid| unusable(folder, &invalid))
+}
+
+fn unusable(folder: &Path, invalid: &ringfence_policy::InvalidBundle) -> Failure {
+    let problems = invalid.0.iter().map(ToString::to_string).collect();
+    Failure::listing(format!("the policy `{}` cannot be used", folder.display()), problems)
+}

@@ -1,0 +1,164 @@
+//! How fast the past is judged again: fills a store with decisions by real records, then replays
+//! them against rules that changed, and prints the rate.
+//!
+//! `cargo run --release -p ringfence-engine --example replay [decisions]`
+#![expect(clippy::print_stdout, reason = "printing is what this program does")]
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot be made should stop")]
+
+use std::{path::Path, sync::Arc, time::Duration, time::Instant};
+
+use ringfence_bus::SqliteBus;
+use ringfence_egress::Fetcher;
+use ringfence_engine::{Engine, Parts, ReplayRequest, Settings, Telemetry, builtin_tools};
+use ringfence_policy::{Bundle, Input, Rego, contract::document, decide_documented};
+use ringfence_registry::Registry;
+use ringfence_sandbox::Native;
+use ringfence_sqlite::Db;
+use ringfence_store::{
+    DecisionQuery, NewDecision, Record, SqliteStore, Store,
+    contract::samples::{accepted, finished, in_state, record, tool},
+};
+use ringfence_types::{Clock, Json, Timestamp};
+
+/// Records that are on their way at one time.
+const AT_ONCE: usize = 500;
+
+/// When the first decision was made.
+const BEGIN: i64 = 1_767_225_600_000_000;
+
+#[derive(Debug)]
+struct Fixed;
+
+impl Clock for Fixed {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(BEGIN)
+    }
+}
+
+fn main() {
+    let count = std::env::args().nth(1).map_or(100_000, |count| count.parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    runtime.block_on(measure(folder.path(), count));
+}
+
+async fn measure(folder: &Path, count: usize) {
+    let (engine, store) = engine(folder).await;
+    let started = Instant::now();
+    fill(&store, count).await;
+    let took = started.elapsed().as_secs_f64();
+    println!("{count} decisions recorded with their calls in {took:.1} s");
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    for (what, rules) in [("rules over flags", FLAGS), ("rules over arguments", ARGUMENTS)] {
+        let bundle = Bundle::from_files([("rules.rego", rules)]).unwrap();
+        let request = ReplayRequest {
+            bundle,
+            history: DecisionQuery::default(),
+            listed: 100,
+            most: usize::MAX,
+            longest: Duration::from_secs(3_600),
+            threads,
+        };
+        let replay = engine.replay(request).await.unwrap();
+        assert_eq!(replay.decisions, count as u64);
+        let seconds = replay.took.as_secs_f64();
+        let rate = replay.decisions as f64 / seconds;
+        println!(
+            "{what:<22}{} judged again in {seconds:.2} s, {rate:.0} per second on {threads} threads; \
+             {} would flip: {:?}",
+            replay.decisions, replay.flips.total, replay.flips.kinds
+        );
+    }
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+/// What changed: one more flag is denied. Answers are shared by equal flags.
+const FLAGS: &str = r#"package ringfence
+
+default decision := {"decision": "allow"}
+
+decision := {"decision": "deny", "reasons": [{"rule": "personal", "message": "no personal data"}]} if {
+	"pii_risk" in input.tool.safety_flags
+}
+"#;
+
+/// What changed: mail outside is held. Every document has arguments of its own.
+const ARGUMENTS: &str = r#"package ringfence
+
+default decision := {"decision": "allow"}
+
+decision := {"decision": "hold", "reasons": [{"rule": "outside", "message": "a person must see it"}]} if {
+	not endswith(input.args.to, "@ours.example")
+}
+"#;
+
+async fn fill(store: &Arc<dyn Store>, count: usize) {
+    let rego = Arc::new(Rego::load(&Bundle::built_in()).unwrap());
+    let mut writing = tokio::task::JoinSet::new();
+    for index in 0..count {
+        let (store, rego) = (Arc::clone(store), Arc::clone(&rego));
+        writing.spawn(async move { store.record(step(&rego, index).await).await });
+        if writing.len() >= AT_ONCE {
+            writing.join_next().await.unwrap().unwrap().unwrap();
+        }
+    }
+    while let Some(written) = writing.join_next().await {
+        written.unwrap().unwrap();
+    }
+}
+
+/// The last step of a call, with the decision about it.
+async fn step(rego: &Rego, index: usize) -> Record {
+    let input = input(index);
+    let (decided, document) = decide_documented(rego, &input).await;
+    let decision = decided.decision().clone();
+    let mut call = accepted(&input.tenant);
+    call.asked.args = input.args.clone();
+    call.asked.tool = tool(input.tool.name.as_str());
+    let mut call = in_state(&call, finished());
+    call.decision = Some(decision.clone());
+    let kept = NewDecision { at: input.time, decision, input: document };
+    Record { decisions: vec![kept], ..record(&call, None) }
+}
+
+fn input(index: usize) -> Input {
+    let flags: &[&[&str]] = &[&["none"], &["pii_risk"], &["none", "file_system"], &["side_effect"]];
+    let host = if index % 3 == 0 { "other.example" } else { "ours.example" };
+    let args = format!(r#"{{"to":"user{index}@{host}","body":"Number {index} of many."}}"#);
+    let mut input = document(flags[index % flags.len()], "{}");
+    input.args = Json::parse(args.as_bytes()).unwrap();
+    input.tenant = format!("tenant-{}", index % 7).parse().unwrap();
+    input.tool.name = format!("tool_{}", index % 20).parse().unwrap();
+    input.time = Timestamp::from_micros(BEGIN + index as i64 * 1_000);
+    input
+}
+
+async fn engine(folder: &Path) -> (Engine, Arc<dyn Store>) {
+    let clock: Arc<dyn Clock> = Arc::new(Fixed);
+    let db = Db::open(&folder.join("state.db"), &ringfence_sqlite::Options::default()).unwrap();
+    let store = SqliteStore::open(db.clone(), &folder.join("blobs")).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let bus = SqliteBus::open(db, ringfence_bus::Options::default(), clock.clone()).await;
+    let registry = ringfence_registry::Config {
+        builtins: builtin_tools(clock.now()),
+        folders: Vec::new(),
+        embedded: Vec::new(),
+        uploads: folder.join("uploads"),
+        clock: clock.clone(),
+    };
+    // No sandbox is needed; the default would start this very program as its spawner.
+    let one_shot = ringfence_sandbox::Config::one_shot();
+    let sandbox = ringfence_sandbox::Config { exe: "/bin/false".into(), ..one_shot };
+    let parts = Parts {
+        store: Arc::clone(&store),
+        bus: Arc::new(bus.unwrap()),
+        policy: Arc::new(Rego::load(&Bundle::built_in()).unwrap()),
+        registry: Registry::open(registry).unwrap(),
+        sandbox: Native::open(sandbox),
+        fetcher: Fetcher::system(ringfence_egress::Options::default()),
+        telemetry: Telemetry::default(),
+        clock,
+        settings: Settings::for_processors(2, folder.join("work")),
+    };
+    (Engine::start(parts).await.unwrap(), store)
+}
