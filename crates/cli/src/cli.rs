@@ -1,6 +1,6 @@
 //! The words we understand. Values are taken as they are and parsed later, all problems at once.
 
-mod policy;
+mod rules;
 mod service;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use ringfence_sandbox::Language;
 use ringfence_types::{Isolation, Layer};
 
-pub(crate) use self::policy::PolicyCommand;
+pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
     DenyArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs, SettingsArgs, ToolsArgs,

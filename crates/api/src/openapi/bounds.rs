@@ -59,6 +59,11 @@ const ENVIRONMENT: &str = r#"{"propertyNames": {"pattern": "^[^=\\x00]+$"},
     "additionalProperties": {"type": "string", "pattern": "^[^\\x00]*$"}}"#;
 /// Relative, or beneath `/workspace`; no component is empty, `.` or `..`.
 const PATH: &str = r#"{"pattern": "^(/workspace/)?([^/.\\x00][^/\\x00]*|\\.[^/.\\x00][^/\\x00]*)(/([^/.\\x00][^/\\x00]*|\\.[^/.\\x00][^/\\x00]*))*$"}"#;
+const ACTION: &str = r#"{"pattern": "^[a-z0-9_]+(\\.[a-z0-9_]+)*$", "maxLength": 64}"#;
+const ENTITY: &str = r#"{"required": ["type", "id"], "properties": {
+    "type": {"type": "string"}, "id": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$"}}}"#;
+const NAMED: &str = r#"{"required": ["name"], "properties": {
+    "name": {"type": "string", "pattern": "^[a-z0-9_]+(\\.[a-z0-9_]+)*$", "maxLength": 64}}}"#;
 const UUID: &str = r#"{"format": "uuid"}"#;
 const KEY: &str = r#"{"pattern": "^(\"[!#-\\[\\]-~]{1,255}\"|[!#-\\[\\]-~]{1,255})$", "example": "\"8e03978e\""}"#;
 /// How base64 is written.
@@ -97,6 +102,20 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("RenameRequest", "from", PATH),
     ("RenameRequest", "to", PATH),
     ("CompleteRequest", "cursor", r#"{"maximum": 9007199254740991}"#),
+    ("EvaluationRequest", "tenant", TENANT),
+    ("EvaluationRequest", "action", ACTION),
+    ("EvaluationRequest", "resource", TOOL),
+    ("EvaluationRequest", "session_id", ID),
+    ("EvaluationRequest", "persona_id", ID),
+    ("ReplayRequest", "files", r#"{"additionalProperties": {"type": "string"}}"#),
+    ("ReplayRequest", "tenant", TENANT),
+    ("ReplayRequest", "tool", TOOL),
+    ("ReplayRequest", "limit", r#"{"minimum": 1, "maximum": 1000}"#),
+    ("ReplayRequest", "most", r#"{"minimum": 1, "maximum": 50000}"#),
+    ("ReplayRequest", "cursor", r#"{"pattern": "^[0-9]{1,18}\\.[0-9]{1,18}$"}"#),
+    ("AccessEvaluationRequest", "subject", ENTITY),
+    ("AccessEvaluationRequest", "action", NAMED),
+    ("AccessEvaluationRequest", "resource", ENTITY),
     ("ExecuteRequest", "code", r#"{"maxLength": 1000000}"#),
     ("CompleteRequest", "code", r#"{"maxLength": 1000000}"#),
 ];
@@ -112,6 +131,7 @@ const CLOSED: &[&str] = &[
     "KeyRequest",
     "Resolution",
     "RenameRequest",
+    "ReplayRequest",
     "SandboxLimits",
     "SandboxRequest",
     "SandboxTimes",
@@ -134,7 +154,7 @@ fn parameters(path: &str, operation: &mut Value) {
             ("tool", "query") => TOOL,
             ("name", "path") => TOOL,
             ("session_id", _) => ID,
-            ("tenant", "query") => TENANT,
+            ("tenant", "query" | "path") => TENANT,
             ("cursor", "query") => UUID,
             ("state", "query") => STATES,
             ("limit", "query") if path == "/v1/calls" => r#"{"minimum": 1, "maximum": 200}"#,

@@ -83,6 +83,8 @@ fn unknown(shared: &Shared, question: &Question) -> Answered {
         verdict: Verdict::Deny,
         reasons: vec![Reason { rule: UNKNOWN_TOOL.to_owned(), message }],
         obligations: Obligations::default(),
+        approvals: None,
+        approval: None,
         engine: policy.name().to_owned(),
         policy: policy.revision(),
         input: ringfence_types::Digest::of_json(&question.args),

@@ -1,7 +1,7 @@
 //! Asking policy about a sandbox that is kept.
 
 use ringfence_policy::{Action, ToolFacts};
-use ringfence_types::{Json, Obligations, Principal, ToolName};
+use ringfence_types::{Json, Obligations, Principal, RedactRoot, ToolName};
 
 use crate::{kinds, permit, problem::Problem, shared::Shared};
 
@@ -22,6 +22,11 @@ pub(super) async fn decide(
         shared.engine.sandbox().check(&least.layers).map_err(|error| {
             Problem::new(&kinds::SANDBOX_UNAVAILABLE, format!("policy demands more: {error}"))
         })?;
+    }
+    let kept = [RedactRoot::Result, RedactRoot::Stdout, RedactRoot::Stderr];
+    if kept.into_iter().any(|root| obligations.redact.has(root)) {
+        let detail = "policy wants output masked, and that of a sandbox's programs cannot be";
+        return Err(Problem::new(&kinds::SANDBOX_UNAVAILABLE, detail));
     }
     Ok(obligations)
 }
