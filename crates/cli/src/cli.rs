@@ -17,8 +17,7 @@ pub(crate) use self::service::{
 };
 use crate::{
     call, calls, cancel, completions, doctor, events, failure::Failure, holds, image, key, logs,
-    policy,
-    run, selftest, serve, settings, shell, tools,
+    policy, run, selftest, serve, settings, shell, tools,
 };
 
 /// Runs code you do not trust in a fresh, locked Linux sandbox, and tells exactly what happened.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     engine::Inner,
-    hold::{Due, Mark},
+    hold::{Due, Judgement, Mark},
     laps::Laps,
     live::Live,
     record,

@@ -4,9 +4,8 @@
 //! form, and the digest in a decision is the digest of exactly what the rules saw.
 
 use ringfence_types::{
-    ApprovalId, Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, Principal, Scopes, SessionId,
-    TenantId,
-    Timestamp, Tool, ToolName, json::canonical,
+    ApprovalId, Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, Principal, Scopes,
+    SessionId, TenantId, Timestamp, Tool, ToolName, json::canonical,
 };
 use serde::{Deserialize, Serialize, Serializer, ser};
 use serde_json::value::RawValue;

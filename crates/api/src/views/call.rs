@@ -2,8 +2,8 @@
 
 use ringfence_types::{
     ApprovalId, Call, CallError, CallId, Decision, Digest, Finished, Isolation, Json, Layers,
-    Obligations,
-    Outcome, PersonaId, Produced, Reason, SessionId, State, Stream, Timestamp, Truncated, Usage,
+    Obligations, Outcome, PersonaId, Produced, Reason, SessionId, State, Stream, Timestamp,
+    Truncated, Usage,
 };
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;

@@ -132,12 +132,7 @@ fn presented<'a>(
 }
 
 /// Policy looks at the approval. What it says stands only if it is the same policy.
-async fn second(
-    journey: &Journey,
-    input: Input,
-    held: Box<Judgement>,
-    standing: Standing,
-) -> Said {
+async fn second(journey: &Journey, input: Input, held: Box<Judgement>, standing: Standing) -> Said {
     let engine = journey.inner.parts.policy.as_ref();
     let (decided, document) = policy::decide_documented(engine, &input).await;
     let judged = |decision| Box::new(Judgement { decision, input, document });

@@ -244,11 +244,11 @@ impl By<'_> {
     async fn judged(&self, journey: &mut Journey, entry: &Entry) -> Result<Judged, NotResolved> {
         let input = dispatch::policy_input(journey, entry);
         match super::allowed(journey, input).await? {
-            Said::Hold(decision, _) if is_unavailable(&decision) => {
+            Said::Hold(judgement, _) if is_unavailable(&judgement.decision) => {
                 Err(NotResolved::PolicyUnavailable)
             }
-            Said::Hold(decision, changed) => {
-                journey.hold(decision, changed);
+            Said::Hold(judgement, changed) => {
+                journey.hold(*judgement, changed);
                 Ok(Judged::Held)
             }
             // The path asks once more and does what follows.
