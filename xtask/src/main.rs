@@ -18,7 +18,8 @@ usage: cargo xtask <command>
   bench load [--quick] [--json FILE]
                              the running server under load, beside services that do less
   bench fuzz [--minutes N]    everything that reads hostile bytes, for minutes
-  services up|down|status     real servers for use by hand
+  services build|up|down|status
+                              real policy servers of others, for use by hand
   vm [--binary PATH] [-- COMMAND…]
                               boot Debian's packaged kernel in qemu and run COMMAND there
                               (default: say which kernel and controllers it has)";

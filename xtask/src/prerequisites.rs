@@ -5,11 +5,10 @@
 //! else is told the exact command.
 
 use std::fs;
-use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use crate::{host, settings, shell};
+use crate::{host, shell};
 
 /// One thing the tests need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,20 +68,6 @@ pub fn provide() -> Result<Vec<Need>> {
 pub fn install_hint(missing: &[Need]) -> String {
     let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
     format!("apt-get update && apt-get install --no-install-recommends {}", packages.join(" "))
-}
-
-/// Records that a test did not run for want of a prerequisite.
-///
-/// # Panics
-///
-/// Unless the run allows skips: a green line must not hide a test that tested nothing.
-pub fn skip(test: &str, reason: &str) {
-    assert!(settings::may_skip(), "{test}: {reason} (set {}=1 to skip)", settings::ALLOW_SKIP);
-    if let Some(path) = settings::skip_log() {
-        let log = fs::OpenOptions::new().append(true).create(true).open(path);
-        writeln!(log.expect("the skip log can be opened"), "{test}: {reason}")
-            .expect("the skip log can be written");
-    }
 }
 
 fn missing() -> Vec<Need> {

@@ -1,20 +1,131 @@
 //! `cargo xtask services`: real servers for use by hand.
 //!
-//! Nothing in the workspace speaks to a server yet, so there is nothing to start; the command
-//! exists so that scripts written against it keep working when the first one arrives.
+//! `up` starts OPA over the built-in rules and OpenFGA over an empty store in memory, on free
+//! ports, and prints what to export. What runs is written down by pid, and `down` ends exactly
+//! that.
 
-use anyhow::{Result, bail};
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-/// Answers `up`, `down` and `status`.
+use anyhow::{Context, Result, bail};
+use ringfence_testkit::{Server, server};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{servers, settings, shell};
+
+/// Answers `build`, `up`, `down` and `status`.
 pub fn run(action: Option<&str>) -> Result<()> {
     match action {
-        Some("up" | "down" | "status") => {
-            println!("no part of this workspace needs a server yet: nothing to start or stop");
-            Ok(())
-        }
-        Some(other) => bail!("unknown action `{other}`; use up, down or status"),
-        None => bail!("name an action: up, down or status"),
+        Some("build") => build(),
+        Some("up") => server::ALL.iter().try_for_each(up),
+        Some("down") => server::ALL.iter().try_for_each(down),
+        Some("status") => server::ALL.iter().try_for_each(status),
+        Some(other) => bail!("unknown action `{other}`; use build, up, down or status"),
+        None => bail!("name an action: build, up, down or status"),
     }
+}
+
+fn build() -> Result<()> {
+    for server in &server::ALL {
+        let provided = servers::provide(server);
+        println!("{} {} {}", server.name, server.version, provided.program?.display());
+    }
+    Ok(())
+}
+
+/// A server that runs, as it was written down.
+#[derive(Debug)]
+struct Running {
+    pid: Pid,
+    url: String,
+}
+
+fn up(server: &Server) -> Result<()> {
+    let program = servers::provide(server).program?;
+    let running = match running(server)? {
+        Some(running) => running,
+        None => start(server, &program)?,
+    };
+    let Running { pid, url } = running;
+    println!("# {} {}, pid {}", server.name, server.version, pid.as_raw_nonzero());
+    println!("export {}_URL={url}", server.name.to_ascii_uppercase());
+    Ok(())
+}
+
+fn start(server: &Server, program: &Path) -> Result<Running> {
+    let folder = folder(server)?;
+    fs::create_dir_all(&folder).with_context(|| format!("create `{}`", folder.display()))?;
+    let log = fs::File::create(folder.join("log")).context("create its log")?;
+    let (http, grpc) = (free_address()?, free_address()?);
+    let mut command = shell::command(program);
+    command.args(arguments(server, &http, &grpc)).stdin(Stdio::null());
+    // A group of its own: what ends this chore does not end the server.
+    command.stdout(log.try_clone()?).stderr(log).process_group(0);
+    let child = command.spawn().with_context(|| format!("start {}", server.name))?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a pid")?;
+    let url = format!("http://{http}");
+    fs::write(folder.join("running"), format!("{}\n{url}\n", child.id())).context("note it")?;
+    Ok(Running { pid, url })
+}
+
+fn arguments(server: &Server, http: &str, grpc: &str) -> Vec<String> {
+    let rules = settings::workspace_root().join("policy/ringfence.rego").display().to_string();
+    let words: &[&str] = match server.name {
+        "opa" => &["run", "--server", "--disable-telemetry", "--addr", http, &rules],
+        _ => &[
+            "run",
+            "--playground-enabled=false",
+            "--metrics-enabled=false",
+            "--http-addr",
+            http,
+            "--grpc-addr",
+            grpc,
+        ],
+    };
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn down(server: &Server) -> Result<()> {
+    let Some(Running { pid, .. }) = running(server)? else {
+        println!("{} does not run", server.name);
+        return Ok(());
+    };
+    kill_process(pid, Signal::TERM).with_context(|| format!("end {}", server.name))?;
+    fs::remove_file(folder(server)?.join("running")).context("forget it")?;
+    println!("ended {}, pid {}", server.name, pid.as_raw_nonzero());
+    Ok(())
+}
+
+fn status(server: &Server) -> Result<()> {
+    match running(server)? {
+        Some(Running { pid, url }) => {
+            println!("{} runs at {url}, pid {}", server.name, pid.as_raw_nonzero());
+        }
+        None => println!("{} does not run", server.name),
+    }
+    Ok(())
+}
+
+/// What is written down, if that process is still the server and not a later one of its number.
+fn running(server: &Server) -> Result<Option<Running>> {
+    let Ok(text) = fs::read_to_string(folder(server)?.join("running")) else { return Ok(None) };
+    let (pid, url) = text.trim().split_once('\n').context("a note without an address")?;
+    let pid = pid.parse().ok().and_then(Pid::from_raw).context("a note without a pid")?;
+    let program = fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero()));
+    let is_it = program.is_ok_and(|path| path.file_name() == Some(server.name.as_ref()));
+    Ok(is_it.then(|| Running { pid, url: url.to_owned() }))
+}
+
+fn folder(server: &Server) -> Result<PathBuf> {
+    Ok(settings::cache_directory()?.join("services").join(server.name))
+}
+
+fn free_address() -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("find a free port")?;
+    Ok(listener.local_addr().context("read the port")?.to_string())
 }
 
 #[cfg(test)]
@@ -23,9 +134,8 @@ mod tests {
 
     #[test]
     fn unknown_actions_are_refused_by_name() {
-        assert!(run(Some("up")).is_ok());
         let error = run(Some("restart")).expect_err("unknown").to_string();
-        assert_eq!(error, "unknown action `restart`; use up, down or status");
+        assert_eq!(error, "unknown action `restart`; use build, up, down or status");
         assert!(run(None).is_err());
     }
 }

@@ -10,10 +10,11 @@ use anyhow::{Context, Result};
 
 use super::{Staged, this_host};
 use crate::report::{Counts, Row};
+use crate::servers::Provided;
 use crate::{settings, shell};
 
 /// Runs `cargo test` over the workspace, one row per test binary.
-pub(super) fn run(staged: &Staged, filter: Option<&str>) -> Result<Vec<Row>> {
+pub(super) fn run(staged: &Staged, filter: Option<&str>, servers: &[Provided]) -> Result<Vec<Row>> {
     let skip_log = staged.directory.join("skipped");
     // Tests that drop their privileges must still be able to say that they skipped.
     fs::write(&skip_log, "").context("create the skip log")?;
@@ -21,6 +22,9 @@ pub(super) fn run(staged: &Staged, filter: Option<&str>) -> Result<Vec<Row>> {
     let mut command = shell::command(settings::cargo());
     command.args(["test", "--workspace", "--no-fail-fast"]).args(filter);
     command.env(settings::BINARY, &staged.binary).env(settings::SKIP_LOG, &skip_log);
+    for Provided { server, program, .. } in servers {
+        command.envs(program.as_ref().ok().map(|path| (server.variable, path)));
+    }
     if !settings::is_ci() {
         command.env(settings::ALLOW_SKIP, "1");
     }

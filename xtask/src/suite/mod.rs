@@ -16,11 +16,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use crate::prerequisites::{self, Need};
 use crate::report::{self, Counts, Row};
+use crate::servers::{self, Provided};
 use crate::{host, settings, shell, tidy};
 
 /// The suites besides the workspace's own tests; naming one as the filter runs it alone.
@@ -34,8 +35,12 @@ pub fn run(filter: Option<&str>) -> Result<ExitCode> {
     if filter.is_none_or(|filter| filter == "tidy") {
         rows.push(tidy_row()?);
     }
-    match Staged::build() {
-        Ok(staged) => rows.extend(built_rows(&staged, filter, &missing)?),
+    let servers = servers::provide_meanwhile();
+    let built = Staged::build();
+    let servers = servers.join().map_err(|_| anyhow!("building servers panicked"))?;
+    rows.extend(servers.iter().filter_map(server_row));
+    match built {
+        Ok(staged) => rows.extend(built_rows(&staged, filter, &missing, &servers)?),
         Err(problem) => {
             println!("FAILED build: {problem:#}");
             let (suite, against) = ("build".to_owned(), "this checkout".to_owned());
@@ -48,11 +53,16 @@ pub fn run(filter: Option<&str>) -> Result<ExitCode> {
 }
 
 /// The suites that need the binary.
-fn built_rows(staged: &Staged, filter: Option<&str>, missing: &[Need]) -> Result<Vec<Row>> {
+fn built_rows(
+    staged: &Staged,
+    filter: Option<&str>,
+    missing: &[Need],
+    servers: &[Provided],
+) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let selected = |suite: &str| filter.is_none_or(|filter| filter == suite);
     if !filter.is_some_and(|filter| OTHER_SUITES.contains(&filter)) {
-        rows.extend(cargo_tests::run(staged, filter)?);
+        rows.extend(cargo_tests::run(staged, filter, servers)?);
     }
     for suite in ["drivers", "skills"].into_iter().filter(|suite| selected(suite)) {
         rows.push(python::run(suite)?);
@@ -92,6 +102,18 @@ fn missing_rows(missing: &[Need]) -> Vec<Row> {
         absent(&format!("prerequisite {}", need.package), "this host", &reason)
     };
     missing.iter().map(row).collect()
+}
+
+/// A server that was built now, with the time it took, or one that tests go without.
+fn server_row(provided: &Provided) -> Option<Row> {
+    let Provided { server, program, took } = provided;
+    let suite = format!("build {}", server.name);
+    let against = format!("{} {}", server.package, server.version);
+    match program {
+        Ok(_) if took.is_zero() => None,
+        Ok(_) => Some(Row { suite, against, counts: Counts::one(true), took: *took }),
+        Err(problem) => Some(absent(&suite, &against, &format!("{problem:#}"))),
+    }
 }
 
 fn tidy_row() -> Result<Row> {

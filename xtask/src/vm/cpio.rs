@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn busybox_reads_what_we_write() {
         let Some(busybox) = crate::shell::find_program("busybox") else {
-            return crate::prerequisites::skip("busybox_reads_what_we_write", "no busybox");
+            return crate::settings::skip("busybox_reads_what_we_write", "no busybox");
         };
         let mut child = crate::shell::command(busybox)
             .args(["cpio", "-tv"])

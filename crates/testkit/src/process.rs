@@ -1,0 +1,113 @@
+//! A server's process: started on a free port, stopped, woken, killed, and gone with its value.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::http;
+
+/// Far beyond what a server takes to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server's process. It is killed with this value.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+}
+
+/// How a server is started and how one sees that it serves.
+#[derive(Debug, Clone)]
+pub(crate) struct Start<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) arguments: Vec<String>,
+    /// Where it says what is wrong.
+    pub(crate) log: PathBuf,
+    pub(crate) address: SocketAddr,
+    /// A path that answers 200 once it serves.
+    pub(crate) health: &'a str,
+}
+
+impl Process {
+    /// Starts it and waits until it serves.
+    pub(crate) fn start(start: &Start<'_>) -> Result<Self> {
+        let log = File::create(&start.log).context("create its log")?;
+        let mut command = command(start.program);
+        command.args(&start.arguments).stdin(Stdio::null());
+        command.stdout(log.try_clone().context("share its log")?).stderr(log);
+        let shown = start.program.display();
+        let child = command.spawn().with_context(|| format!("start `{shown}`"))?;
+        let mut process = Self { child };
+        process.await_health(start)?;
+        Ok(process)
+    }
+
+    fn await_health(&mut self, start: &Start<'_>) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if http::get(start.address, start.health).is_ok_and(|answer| answer.status == 200) {
+                return Ok(());
+            }
+            let said = || std::fs::read_to_string(&start.log).unwrap_or_default();
+            let shown = start.program.display();
+            if let Some(status) = self.child.try_wait().context("look at it")? {
+                bail!("`{shown}` ended with {status}: {}", said());
+            }
+            if Instant::now() > deadline {
+                bail!("`{shown}` does not serve: {}", said());
+            }
+            // Not a measure of time: the machine is left to what is waited for.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// It keeps its sockets and says nothing any more.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// It goes on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// It is gone.
+    pub fn kill(&mut self) {
+        // It may have ended by itself; then there is nothing left to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.expect("a pid"), signal).expect("it lives");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port that nobody listens on now. Another may take it before the server does; then the server
+/// says so and the caller tries the next.
+pub(crate) fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("find a free port")?;
+    listener.local_addr().context("read the port")
+}
+
+#[expect(clippy::disallowed_methods, reason = "starting servers for tests is what this is for")]
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
+}

@@ -1,0 +1,68 @@
+//! The environment variables that tests read, and what a test does that lacks something.
+#![expect(clippy::disallowed_methods, reason = "this is the one place where tests read them")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+/// Where the program of the OPA server is.
+pub const OPA: &str = "RINGFENCE_OPA";
+/// Where the program of the OpenFGA server is.
+pub const OPENFGA: &str = "RINGFENCE_OPENFGA";
+/// Where a test records that it skipped.
+pub const SKIP_LOG: &str = "RINGFENCE_SKIP_LOG";
+/// Says that a test may skip.
+pub const ALLOW_SKIP: &str = "RINGFENCE_ALLOW_SKIP";
+
+/// The directory for things worth keeping between runs, outside any checkout.
+pub fn cache_directory() -> Result<PathBuf> {
+    cache_below(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
+}
+
+/// A path that a variable names.
+pub(crate) fn path(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Records that a test did not run for want of a prerequisite.
+///
+/// # Panics
+///
+/// Unless the run allows skips: a green line must not hide a test that tested nothing.
+pub fn skip(test: &str, reason: &str) {
+    let may_skip = std::env::var_os(ALLOW_SKIP).is_some();
+    assert!(may_skip, "{test}: {reason} (set {ALLOW_SKIP}=1 to skip)");
+    if let Some(path) = path(SKIP_LOG) {
+        let log = fs::OpenOptions::new().append(true).create(true).open(path);
+        writeln!(log.expect("the skip log can be opened"), "{test}: {reason}")
+            .expect("the skip log can be written");
+    }
+}
+
+fn cache_below(xdg: Option<OsString>, home: Option<OsString>) -> Result<PathBuf> {
+    // The XDG specification says that a relative value must be ignored.
+    let absolute = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
+    xdg.and_then(absolute)
+        .or_else(|| home.and_then(absolute).map(|home| home.join(".cache")))
+        .map(|base| base.join("ringfence"))
+        .context("neither XDG_CACHE_HOME nor HOME is an absolute path")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_follows_xdg_then_home_and_ignores_relative_paths() {
+        let cache = |xdg: Option<&str>, home: Option<&str>| {
+            cache_below(xdg.map(OsString::from), home.map(OsString::from)).ok()
+        };
+        assert_eq!(cache(Some("/x"), Some("/h")), Some("/x/ringfence".into()));
+        assert_eq!(cache(None, Some("/h")), Some("/h/.cache/ringfence".into()));
+        assert_eq!(cache(Some("x"), Some("/h")), Some("/h/.cache/ringfence".into()));
+        assert_eq!(cache(Some("x"), None), None);
+    }
+}
