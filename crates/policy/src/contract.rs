@@ -19,6 +19,7 @@ pub async fn run(engine: &dyn Engine) {
         bounded_and_pure(engine, &input).await;
         decided_as_answered(engine, &input).await;
     }
+    seen(engine);
 }
 
 /// Documents that are plain, and documents that try to be too much.
@@ -89,11 +90,24 @@ async fn bounded_and_pure(engine: &dyn Engine, input: &Input) {
     }
 }
 
+/// Its status names each engine once, and waiting for a change is possible.
+fn seen(engine: &dyn Engine) {
+    let mut names: Vec<_> = engine.status().into_iter().map(|status| status.engine).collect();
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert!(count > 0 && names.len() == count, "{names:?}");
+    assert!(names.iter().all(|name| !name.is_empty()), "{names:?}");
+    assert!(engine.changed().has_changed().is_ok(), "whoever ticks is there");
+}
+
 async fn decided_as_answered(engine: &dyn Engine, input: &Input) {
     let answered = engine.evaluate(input).await.map_or(Verdict::Hold, |answer| answer.verdict);
     let decided = decide(engine, input).await;
     assert_eq!(decided.decision().verdict, answered);
     assert_eq!(decided.decision().input, input.digest());
+    assert!(!decided.decision().engine.is_empty(), "a decision names its engine");
+    assert!(!decided.decision().fail_open, "nobody chose to fail open");
     if let Decided::Allow(permit, _) = decided {
         assert_eq!(permit.call(), input.call_id);
         assert_eq!(permit.tool(), input.tool.digest);

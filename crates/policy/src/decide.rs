@@ -4,10 +4,13 @@ use std::error::Error;
 
 use ringfence_types::{CallId, Decision, Digest, Obligations, Reason, Verdict};
 
-use crate::{Answer, Engine, Input, Unavailable};
+use crate::{Answer, Engine, Input, Trouble, Unavailable, said};
 
 /// The rule that a decision names when there was no answer.
 pub const POLICY_UNAVAILABLE: &str = "policy_unavailable";
+
+/// The rule that a decision names when a call runs although there was no answer.
+pub const FAIL_OPEN: &str = "fail_open";
 
 /// Proof that policy allowed one call of one tool with these arguments.
 ///
@@ -99,9 +102,9 @@ pub async fn decide(engine: &dyn Engine, input: &Input) -> Decided {
 
 /// The same, with the text of the document that was judged, for whoever keeps it.
 pub async fn decide_documented(engine: &dyn Engine, input: &Input) -> (Decided, String) {
-    let answer = match engine.evaluate(input).await {
-        Ok(answer) => answer,
-        Err(unavailable) => parked(engine, &unavailable),
+    let (answer, fail_open) = match engine.evaluate(input).await {
+        Ok(answer) => (answer, false),
+        Err(unavailable) => without_answer(engine, input, &unavailable),
     };
     // Written once: it is digested here and kept by the caller.
     let document = input.text();
@@ -111,9 +114,10 @@ pub async fn decide_documented(engine: &dyn Engine, input: &Input) -> (Decided, 
         obligations: answer.obligations,
         approvals: answer.approvals,
         approval: input.approval.as_ref().map(|approval| approval.id),
-        engine: engine.name().to_owned(),
+        engine: engine.answering(input),
         policy: answer.policy,
         input: Digest::of(document.as_bytes()),
+        fail_open,
     };
     let decided = match decision.verdict {
         Verdict::Allow => Decided::Allow(permit(input, &decision), decision),
@@ -132,19 +136,29 @@ fn permit(input: &Input, decision: &Decision) -> Permit {
     }
 }
 
-fn parked(engine: &dyn Engine, unavailable: &Unavailable) -> Answer {
+/// Held, unless an operator chose for this tenant that calls go on without an answer.
+fn without_answer(engine: &dyn Engine, input: &Input, unavailable: &Unavailable) -> (Answer, bool) {
+    let fail_open =
+        may_fail_open(unavailable.trouble) && engine.fail_open().contains(&input.tenant);
     tracing::warn!(
-        engine = engine.name(),
+        engine = engine.answering(input),
         error = %unavailable,
         cause = unavailable.source().map(tracing::field::display),
-        "no answer from policy: the call is held"
+        "no answer from policy: the call {}",
+        if fail_open { "RUNS, because its tenant fails open" } else { "is held" },
     );
-    let message = format!("{unavailable}; the call waits until the policy answers");
-    Answer {
-        verdict: Verdict::Hold,
-        reasons: vec![Reason { rule: POLICY_UNAVAILABLE.to_owned(), message }],
-        obligations: Obligations::default(),
-        approvals: None,
-        policy: engine.revision(),
+    let (verdict, rule, then) = match fail_open {
+        true => (Verdict::Allow, FAIL_OPEN, "this tenant is set to fail open"),
+        false => (Verdict::Hold, POLICY_UNAVAILABLE, "the call waits until the policy answers"),
+    };
+    let reason = Reason { rule: rule.to_owned(), message: format!("{unavailable}; {then}") };
+    (said::plain(verdict, reason, engine.revision()), fail_open)
+}
+
+/// Rules that say nothing, or something that is not understood, were asked and did not allow.
+const fn may_fail_open(trouble: Trouble) -> bool {
+    match trouble {
+        Trouble::Slow | Trouble::Busy | Trouble::Failed | Trouble::Down => true,
+        Trouble::Undefined | Trouble::Malformed | Trouble::Abstained => false,
     }
 }

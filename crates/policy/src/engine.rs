@@ -1,11 +1,15 @@
 //! The seam: whatever knows the rules.
 
-use std::{error, fmt, sync::Arc};
+use std::{
+    error, fmt,
+    sync::{Arc, LazyLock},
+};
 
 use async_trait::async_trait;
-use ringfence_types::{Digest, Obligations, Reason, Verdict};
+use ringfence_types::{Digest, Obligations, Reason, TenantId, Verdict};
+use tokio::sync::watch;
 
-use crate::{Bundle, Input};
+use crate::{Bundle, CanaryReport, Input, Status};
 
 /// Something that judges documents.
 ///
@@ -13,9 +17,12 @@ use crate::{Bundle, Input};
 /// - *pure*: under the same rules, the same document has the same answer;
 /// - *closed*: what the rules leave undefined, or what is not understood, is [`Unavailable`] or a
 ///   deny, never an allow;
+/// - *explicit*: an engine that has no opinion says so with [`Trouble::Abstained`], which is no
+///   allow either: a call about which nobody has an opinion is held;
 /// - *bounded*: it answers or gives up within [`contract::PATIENCE`](crate::contract::PATIENCE),
 ///   whatever the document holds and whatever the rules do, and blocks no other task meanwhile;
-/// - *named*: an answer carries the digest of the rules that gave it.
+/// - *named*: an answer carries the digest of the rules that gave it;
+/// - *seen*: its status names every engine that it asks, and [`Engine::changed`] can be waited for.
 #[async_trait]
 pub trait Engine: fmt::Debug + Send + Sync + 'static {
     /// What it is called in decisions.
@@ -32,6 +39,34 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
 
     /// What the rules say about this document.
     async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable>;
+
+    /// What a decision about this document is signed with: engines that ask others say which.
+    fn answering(&self, _input: &Input) -> String {
+        self.name().to_owned()
+    }
+
+    /// Ticks when a document may have another answer than before: the rules changed, or an engine
+    /// that gave no answer is well again. Whoever holds calls asks again then. It may tick without
+    /// need, never more often than a few times in a second.
+    fn changed(&self) -> watch::Receiver<u64> {
+        static NEVER: LazyLock<watch::Sender<u64>> = LazyLock::new(|| watch::Sender::new(0));
+        NEVER.subscribe()
+    }
+
+    /// How it is, and how each engine is that it asks.
+    fn status(&self) -> Vec<Status> {
+        vec![Status::well(self.name(), self.revision())]
+    }
+
+    /// What was found about policies that are tried beside the one in force.
+    fn canaries(&self) -> Vec<CanaryReport> {
+        Vec::new()
+    }
+
+    /// Tenants whose calls run although there was no answer, because an operator chose that.
+    fn fail_open(&self) -> Vec<TenantId> {
+        Vec::new()
+    }
 }
 
 /// What the rules said.
@@ -78,6 +113,12 @@ pub enum Trouble {
     /// Evaluation failed.
     #[error("the policy failed")]
     Failed,
+    /// The engine that knows the rules does not answer.
+    #[error("the policy cannot be reached")]
+    Down,
+    /// The rules have no opinion, and say so.
+    #[error("the policy has no opinion about this call")]
+    Abstained,
 }
 
 impl Unavailable {

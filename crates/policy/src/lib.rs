@@ -10,20 +10,35 @@
 //! - an approval is a field of the document, not a way around the rules.
 
 mod action;
+mod canary;
 mod case;
+mod combine;
 pub mod contract;
 mod decide;
 mod document;
 mod engine;
 mod input;
+mod numbers;
 mod rego;
+mod remote;
+mod said;
+mod status;
+mod ticks;
 
 pub use action::{Action, InvalidAction, OtherAction};
+pub use canary::{Canary, CanaryReport, Counts, Difference, Shadowed, Side};
 pub use case::{NoCase, test_case};
-pub use decide::{Decided, POLICY_UNAVAILABLE, Permit, decide, decide_documented};
+pub use combine::{Combined, How, Route};
+pub use decide::{Decided, FAIL_OPEN, POLICY_UNAVAILABLE, Permit, decide, decide_documented};
 pub use engine::{Answer, Engine, Trouble, Unavailable};
 pub use input::{Approval, Input, PlanStep, Subject, ToolFacts};
+pub use numbers::Numbers;
 pub use rego::{
-    Bundle, Cause, Change, Coverage, Explanation, Expression, InvalidBundle, Problem, Rego,
+    Bundle, Cause, Change, Coverage, Explanation, Expression, Folder, InvalidBundle, Problem, Rego,
     Rejudge, Search, Suite, TestOutcome, Tested,
 };
+pub use remote::{
+    AuthZen, Evaluate, InvalidTemplate, LONGEST, Opa, OpaConfig, OpenFga, OpenFgaConfig, Relation,
+    Remote, SetupError, Shape, Template, Undefined,
+};
+pub use status::{State, Status};

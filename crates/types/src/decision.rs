@@ -59,4 +59,7 @@ pub struct Decision {
     pub policy: Digest,
     /// Of the document that was judged.
     pub input: Digest,
+    /// Nobody answered, and the call was allowed because an operator set its tenant to fail open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fail_open: bool,
 }

@@ -4,10 +4,7 @@ use regorus::Value;
 use ringfence_types::Digest;
 use serde_json::{Map, Number, Value as Json};
 
-use crate::{
-    Answer, Trouble, Unavailable,
-    document::{self, Malformed},
-};
+use crate::{Answer, Trouble, Unavailable, document::Malformed, said};
 
 /// Most values and bytes of text looked at: an answer of a million reasons costs no more than
 /// finding out that it is too long.
@@ -19,9 +16,9 @@ pub(super) fn read(value: &Value, policy: Digest) -> Result<Answer, Unavailable>
         return Err(Unavailable::new(Trouble::Undefined));
     }
     let mut budget = BUDGET;
-    json(value, &mut budget)
-        .and_then(|value| document::read(value, policy))
-        .map_err(|malformed| Unavailable::because(Trouble::Malformed, malformed))
+    let value = json(value, &mut budget)
+        .map_err(|malformed| Unavailable::because(Trouble::Malformed, malformed))?;
+    said::read(value, policy)
 }
 
 fn json(value: &Value, budget: &mut usize) -> Result<Json, Malformed> {

@@ -14,6 +14,7 @@ mod folder;
 mod nesting;
 mod problem;
 mod reads;
+mod reload;
 mod suite;
 mod syntax;
 mod workers;
@@ -34,6 +35,7 @@ pub use self::{
     bundle::Bundle,
     explain::{Cause, Change, Explanation, Search},
     problem::{InvalidBundle, Problem},
+    reload::Folder,
     suite::{Coverage, Expression, Suite, TestOutcome, Tested},
 };
 use self::{cache::Cache, reads::Reads, workers::Workers};

@@ -7,6 +7,9 @@ mod explain;
 mod folder;
 mod hostile;
 mod suite;
+mod remote;
+
+use std::time::Duration;
 
 use ringfence_policy::{Bundle, Decided, InvalidBundle, Rego, contract::document, decide};
 use ringfence_types::Decision;
@@ -23,4 +26,16 @@ async fn decided(rules: &str, args: &str) -> (bool, Decision) {
         Decided::Allow(_, decision) => (true, decision),
         Decided::Hold(decision) | Decided::Deny(decision) => (false, decision),
     }
+}
+
+/// Waits for a condition; far longer than anything takes on a busy machine.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            // Not a measure of time: the machine is left to what is waited for.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    assert!(waited.is_ok(), "never came true: {what}");
 }

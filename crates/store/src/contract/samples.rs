@@ -88,6 +88,7 @@ fn decision() -> Decision {
         engine: "rego".into(),
         policy: Digest::of(b"policy"),
         input: Digest::of(b"input"),
+        fail_open: false,
     }
 }
 

@@ -88,6 +88,7 @@ fn unknown(shared: &Shared, question: &Question) -> Answered {
         engine: policy.name().to_owned(),
         policy: policy.revision(),
         input: ringfence_types::Digest::of_json(&question.args),
+        fail_open: false,
     };
     Answered { id: None, decision }
 }

@@ -1,0 +1,162 @@
+//! Several engines as one: all must allow, or the first that has an opinion decides.
+//!
+//! Which engines are asked, and how, depends on the action and on the tenant. The first route that
+//! fits is taken. A document that no route fits has no answer, so the call is held.
+
+mod merge;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use ringfence_types::{Digest, TenantId};
+use tokio::sync::watch;
+
+use crate::{Answer, CanaryReport, Engine, Input, Status, Trouble, Unavailable, ticks::Ticks};
+
+/// All engines of a route together take no longer: callers wait for them.
+const PATIENCE: Duration = Duration::from_millis(4_500);
+
+/// How the answers of several engines become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// All are asked; the strictest verdict wins, and all conditions hold. Those that abstain do not
+    /// count, but one that gives no answer leaves nobody's allow standing.
+    All,
+    /// They are asked in order; the first that does not abstain decides. One that gives no answer is
+    /// not passed over.
+    First,
+}
+
+/// Who is asked about what.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// For these actions, by name; for all if there is none.
+    pub actions: Vec<String>,
+    /// For these tenants; for all if there is none.
+    pub tenants: Vec<TenantId>,
+    /// In order. Not empty.
+    pub engines: Vec<Arc<dyn Engine>>,
+    /// How they are combined.
+    pub how: How,
+}
+
+/// Several engines as one.
+#[derive(Debug)]
+pub struct Combined {
+    routes: Vec<Route>,
+    /// Each once, in the order of the routes.
+    engines: Vec<Arc<dyn Engine>>,
+    ticks: Ticks,
+}
+
+impl Combined {
+    /// The first route that fits is taken. Needs a runtime.
+    pub fn new(routes: Vec<Route>) -> Self {
+        let mut engines: Vec<Arc<dyn Engine>> = Vec::new();
+        for engine in routes.iter().flat_map(|route| &route.engines) {
+            if !engines.iter().any(|known| Arc::ptr_eq(known, engine)) {
+                engines.push(engine.clone());
+            }
+        }
+        let ticks = Ticks::of(&engines);
+        Self { routes, engines, ticks }
+    }
+
+    fn route(&self, input: &Input) -> Option<&Route> {
+        self.routes.iter().find(|route| route.fits(input))
+    }
+}
+
+impl Route {
+    fn fits(&self, input: &Input) -> bool {
+        let named = |name: &String| name == input.action.name();
+        let of_action = self.actions.is_empty() || self.actions.iter().any(named);
+        of_action && (self.tenants.is_empty() || self.tenants.contains(&input.tenant))
+    }
+
+    async fn ask(&self, input: &Input) -> Result<Answer, Unavailable> {
+        match (self.how, self.engines.as_slice()) {
+            (_, [only]) => only.evaluate(input).await,
+            (How::All, engines) => all(engines, input).await,
+            (How::First, engines) => first(engines, input).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for Combined {
+    fn name(&self) -> &str {
+        "combined"
+    }
+
+    /// Of all engines, whichever route is taken.
+    fn revision(&self) -> Digest {
+        merge::revision(self.engines.iter().map(|engine| (engine.name(), engine.revision())))
+    }
+
+    async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
+        let Some(route) = self.route(input) else {
+            return Err(Unavailable::because(Trouble::Undefined, "no route fits this call"));
+        };
+        match tokio::time::timeout(PATIENCE, route.ask(input)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Unavailable::new(Trouble::Slow)),
+        }
+    }
+
+    fn answering(&self, input: &Input) -> String {
+        let Some(route) = self.route(input) else { return self.name().to_owned() };
+        let names: Vec<_> = route.engines.iter().map(|engine| engine.answering(input)).collect();
+        match (route.how, names.as_slice()) {
+            (_, [only]) => only.clone(),
+            (How::All, names) => format!("all({})", names.join(",")),
+            (How::First, names) => format!("first({})", names.join(",")),
+        }
+    }
+
+    fn changed(&self) -> watch::Receiver<u64> {
+        self.ticks.subscribe()
+    }
+
+    fn status(&self) -> Vec<Status> {
+        self.engines.iter().flat_map(|engine| engine.status()).collect()
+    }
+
+    fn canaries(&self) -> Vec<CanaryReport> {
+        self.engines.iter().flat_map(|engine| engine.canaries()).collect()
+    }
+
+    fn fail_open(&self) -> Vec<TenantId> {
+        self.engines.iter().flat_map(|engine| engine.fail_open()).collect()
+    }
+}
+
+/// A deny stands whoever else is missing: nothing they could say would change it.
+async fn all(engines: &[Arc<dyn Engine>], input: &Input) -> Result<Answer, Unavailable> {
+    let said = join_all(engines.iter().map(|engine| engine.evaluate(input))).await;
+    let (mut answers, mut missing) = (Vec::new(), None);
+    for (engine, said) in engines.iter().zip(said) {
+        match said {
+            Ok(answer) => answers.push((engine.name(), answer)),
+            Err(unavailable) if unavailable.trouble == Trouble::Abstained => {}
+            Err(unavailable) => missing = missing.or(Some(unavailable)),
+        }
+    }
+    match (merge::answers(answers), missing) {
+        (Some(answer), None) => Ok(answer),
+        (Some(answer), Some(_)) if merge::is_deny(&answer) => Ok(answer),
+        (_, Some(unavailable)) => Err(unavailable),
+        (None, None) => Err(Unavailable::new(Trouble::Abstained)),
+    }
+}
+
+async fn first(engines: &[Arc<dyn Engine>], input: &Input) -> Result<Answer, Unavailable> {
+    for engine in engines {
+        match engine.evaluate(input).await {
+            Err(unavailable) if unavailable.trouble == Trouble::Abstained => {}
+            said => return said,
+        }
+    }
+    Err(Unavailable::new(Trouble::Abstained))
+}

@@ -1,0 +1,141 @@
+//! A decision point that speaks AuthZEN: `POST /access/v1/evaluation`.
+//!
+//! The answer is a boolean with a context. A context that holds our decision document is read as
+//! one; then the boolean has to say the same. One that holds conditions we do not know is no answer.
+
+use async_trait::async_trait;
+use reqwest::{StatusCode, Url};
+use ringfence_types::{Digest, Reason, Verdict};
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+use tokio::sync::watch;
+
+use super::{Line, Remote, SetupError, below, line};
+use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, said};
+
+/// Parts of a context that explain and bind nobody.
+const EXPLAIN: &[&str] = &["id", "reason", "reason_admin", "reason_user", "policy", "revision"];
+/// Parts of a context that are our decision document.
+const DOCUMENT: &[&str] = &["decision", "reasons", "obligations"];
+
+/// An AuthZEN decision point.
+#[derive(Debug)]
+pub struct AuthZen {
+    line: Line,
+    url: Url,
+    revision: Digest,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    decision: bool,
+    #[serde(default)]
+    context: Map<String, Value>,
+}
+
+impl AuthZen {
+    /// Needs a runtime.
+    pub fn open(remote: Remote) -> Result<Self, SetupError> {
+        let url = below(&remote.url, "/access/v1/evaluation");
+        let revision = Digest::of(format!("authzen {url}").as_bytes());
+        let line = Line::open(remote, "/.well-known/authzen-configuration")?;
+        Ok(Self { line, url, revision })
+    }
+
+    fn read(&self, status: StatusCode, body: &[u8]) -> Result<Answer, Unavailable> {
+        line::expect_ok(status, body)?;
+        let Said { decision, context } = line::parse(body)?;
+        let policy = context.get("policy").and_then(Value::as_str);
+        let policy = policy.and_then(|text| text.parse().ok()).unwrap_or(self.revision);
+        let strange = |name: &&String| {
+            !EXPLAIN.contains(&name.as_str()) && !DOCUMENT.contains(&name.as_str())
+        };
+        if let Some(name) = context.keys().find(strange) {
+            return Err(malformed(format!("a context with `{name}`, which may be a condition")));
+        }
+        let answer = said::read(document(decision, &context), policy)?;
+        let agrees = decision == (answer.verdict == Verdict::Allow);
+        if agrees { Ok(answer) } else { Err(malformed("a context that contradicts the decision")) }
+    }
+}
+
+#[async_trait]
+impl Engine for AuthZen {
+    fn name(&self) -> &str {
+        &self.line.remote.name
+    }
+
+    /// Of the address: the protocol has no revision. An answer may carry one.
+    fn revision(&self) -> Digest {
+        self.revision
+    }
+
+    async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
+        let body = question(input).map_err(|e| Unavailable::because(Trouble::Failed, e))?;
+        self.line.ask(self.url.clone(), body, |status, body| self.read(status, body)).await
+    }
+
+    fn changed(&self) -> watch::Receiver<u64> {
+        self.line.changed()
+    }
+
+    fn status(&self) -> Vec<Status> {
+        vec![self.line.status(self.revision)]
+    }
+}
+
+/// The whole document is the context, so that nothing is kept from the rules there.
+fn question(input: &Input) -> serde_json::Result<String> {
+    let context = RawValue::from_string(input.text())?;
+    let head = json!({
+        "subject": {
+            "type": "key",
+            "id": input.principal.key,
+            "properties": {
+                "tenant": input.tenant,
+                "persona_id": input.persona_id,
+                "scopes": input.principal.scopes,
+            },
+        },
+        "action": {"name": input.action},
+        "resource": {"type": "tool", "id": input.tool.name, "properties": input.tool},
+    });
+    let head = head.to_string();
+    let open = head.strip_suffix('}').unwrap_or(&head);
+    Ok(format!(r#"{open},"context":{}}}"#, context.get()))
+}
+
+/// Our document as the context has it, else the bare decision with the reasons that it has.
+fn document(decision: bool, context: &Map<String, Value>) -> Value {
+    let of_ours = |name: &&&str| context.contains_key(**name);
+    let mut document: Map<String, Value> = DOCUMENT
+        .iter()
+        .filter(of_ours)
+        .map(|name| ((*name).to_owned(), context[*name].clone()))
+        .collect();
+    let word = if decision { Verdict::Allow } else { Verdict::Deny };
+    document.entry("decision").or_insert_with(|| json!(word));
+    document.entry("reasons").or_insert_with(|| json!(reasons(context)));
+    Value::Object(document)
+}
+
+/// The words that other decision points give: a text, or texts by language or status.
+fn reasons(context: &Map<String, Value>) -> Vec<Reason> {
+    let words =
+        ["reason", "reason_user", "reason_admin"].iter().filter_map(|key| context.get(*key));
+    let texts = words.flat_map(|value| match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Object(texts) => {
+            texts.values().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    });
+    let cut = |text: String| text.chars().take(crate::document::MESSAGE_BYTES / 4).collect();
+    let reason = |text| Reason { rule: "authzen".to_owned(), message: cut(text) };
+    texts.take(crate::document::REASONS).map(reason).collect()
+}
+
+fn malformed(words: impl Into<String>) -> Unavailable {
+    Unavailable::because(Trouble::Malformed, words.into())
+}

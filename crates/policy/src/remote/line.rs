@@ -1,0 +1,160 @@
+//! One question to an engine elsewhere, within bounds.
+
+use std::{error::Error, sync::Arc};
+
+use reqwest::{
+    Client, Response, StatusCode, Url,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+    redirect::Policy,
+};
+use ringfence_types::Digest;
+use tokio::{
+    sync::{Semaphore, watch},
+    task::AbortHandle,
+};
+
+use super::{Health, LONGEST, Remote, SetupError, probe};
+use crate::{Answer, Status, Trouble, Unavailable};
+
+/// Longer than any decision that we would keep.
+const LARGEST_ANSWER: usize = 256 << 10;
+/// Most questions under way.
+const UNDER_WAY: usize = 256;
+
+/// The way to one engine.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) remote: Remote,
+    client: Client,
+    places: Semaphore,
+    health: Arc<Health>,
+    /// Looks whether the engine is back. Ends with this value.
+    probing: AbortHandle,
+}
+
+impl Line {
+    /// Needs a runtime. Whether the engine is there shows with the first question.
+    pub(super) fn open(remote: Remote, health_path: &str) -> Result<Self, SetupError> {
+        // Whoever was first decides; all of them are ours.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
+            .timeout(remote.timeout.min(LONGEST))
+            .redirect(Policy::none())
+            .no_proxy()
+            .build()?;
+        let health = Arc::new(Health::default());
+        let probe = probe::Probe {
+            client: client.clone(),
+            url: super::below(&remote.url, health_path),
+            health: health.clone(),
+        };
+        let probing = tokio::spawn(probe.run()).abort_handle();
+        Ok(Self { remote, client, places: Semaphore::new(UNDER_WAY), health, probing })
+    }
+
+    /// Asks, and reads the answer with `read`. What goes wrong on the way, or is not understood, is
+    /// remembered.
+    pub(super) async fn ask(
+        &self,
+        url: Url,
+        body: String,
+        read: impl FnOnce(StatusCode, &[u8]) -> Result<Answer, Unavailable>,
+    ) -> Result<Answer, Unavailable> {
+        if self.health.is_down() {
+            return Err(Unavailable::new(Trouble::Down));
+        }
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(Unavailable::new(Trouble::Busy));
+        };
+        let (status, body) = match self.send(url, body).await {
+            Ok(answered) => answered,
+            Err(unavailable) => {
+                match unavailable.trouble {
+                    Trouble::Malformed => self.health.not_understood(&unavailable),
+                    _ => self.health.line_failed(&unavailable),
+                }
+                return Err(unavailable);
+            }
+        };
+        let answer = read(status, &body);
+        match &answer {
+            Err(unavailable) if unavailable.trouble != Trouble::Abstained => {
+                self.health.not_understood(unavailable);
+            }
+            _ => self.health.answered(),
+        }
+        answer
+    }
+
+    async fn send(&self, url: Url, body: String) -> Result<(StatusCode, Vec<u8>), Unavailable> {
+        let mut request = self.client.post(url).header(CONTENT_TYPE, "application/json");
+        if let Some(authorization) = &self.remote.authorization {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        let response = request.body(body).send().await.map_err(unreachable)?;
+        let status = response.status();
+        Ok((status, bounded(response).await?))
+    }
+
+    pub(super) fn changed(&self) -> watch::Receiver<u64> {
+        self.health.changed()
+    }
+
+    /// The rules there are others than before.
+    pub(super) fn rules_changed(&self) {
+        self.health.tick();
+    }
+
+    pub(super) fn status(&self, revision: Digest) -> Status {
+        let (state, problem) = self.health.state();
+        let problems = problem.into_iter().collect();
+        Status { engine: self.remote.name.clone(), revision, state, problems }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.probing.abort();
+    }
+}
+
+async fn bounded(mut response: Response) -> Result<Vec<u8>, Unavailable> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(unreachable)? {
+        body.extend_from_slice(&piece);
+        if body.len() > LARGEST_ANSWER {
+            let words = format!("an answer of more than {LARGEST_ANSWER} bytes");
+            return Err(Unavailable::because(Trouble::Malformed, words));
+        }
+    }
+    Ok(body)
+}
+
+/// Addresses are configured and may be internal: they are not in the words.
+fn unreachable(error: reqwest::Error) -> Unavailable {
+    let trouble = if error.is_timeout() { Trouble::Slow } else { Trouble::Down };
+    let error = error.without_url();
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        words += &format!(": {next}");
+        cause = next.source();
+    }
+    Unavailable::because(trouble, words)
+}
+
+/// Anything but this status is a failure of the engine about this document.
+pub(super) fn expect_ok(status: StatusCode, body: &[u8]) -> Result<(), Unavailable> {
+    if status == StatusCode::OK {
+        return Ok(());
+    }
+    let said: String = String::from_utf8_lossy(body).chars().take(200).collect();
+    let words = format!("status {}: {}", status.as_u16(), said.replace(char::is_control, " "));
+    Err(Unavailable::because(Trouble::Failed, words))
+}
+
+/// JSON of a known shape, or no answer.
+pub(super) fn parse<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Unavailable> {
+    serde_json::from_slice(body).map_err(|error| Unavailable::because(Trouble::Malformed, error))
+}

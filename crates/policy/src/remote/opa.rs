@@ -1,0 +1,251 @@
+//! An OPA server: `POST /v1/data/<path>`.
+//!
+//! What OPA leaves undefined is a deny, as everywhere with OPA. The revision is that of the bundles
+//! which OPA says it decided by; rules that were put into it by hand have none that we could know.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use reqwest::{StatusCode, Url};
+use ringfence_types::{Digest, Reason, Verdict};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+use tokio::sync::watch;
+
+use super::{Line, Remote, SetupError, below, line};
+use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, said};
+
+/// Which rule of which server is asked.
+#[derive(Debug, Clone)]
+pub struct OpaConfig {
+    /// The server.
+    pub remote: Remote,
+    /// The path of the rule: `/v1/data/ringfence/decision`.
+    pub path: String,
+    /// What it is asked with.
+    pub shape: Shape,
+    /// What it means if the rule is undefined.
+    pub undefined: Undefined,
+}
+
+/// What a server is asked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// The whole document.
+    Document,
+    /// The few fields of the services that Ringfence replaces, for rules that were written for them.
+    Original,
+}
+
+/// What an undefined rule means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undefined {
+    /// No.
+    Deny,
+    /// No opinion: another engine has to have one.
+    Abstain,
+}
+
+/// An OPA server.
+#[derive(Debug)]
+pub struct Opa {
+    line: Line,
+    url: Url,
+    path: String,
+    shape: Shape,
+    undefined: Undefined,
+    /// Of the path and of the bundles, as last seen.
+    revision: Mutex<Digest>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Said {
+    /// Absent if the rule is undefined, which is not the same as null.
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Value>,
+    #[serde(default)]
+    provenance: Provenance,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Provenance {
+    #[serde(default)]
+    bundles: BTreeMap<String, BundleRevision>,
+}
+
+#[derive(Debug, Deserialize)]
+struct BundleRevision {
+    #[serde(default)]
+    revision: String,
+}
+
+impl Opa {
+    /// Needs a runtime.
+    pub fn open(config: OpaConfig) -> Result<Self, SetupError> {
+        let OpaConfig { remote, path, shape, undefined } = config;
+        let mut url = below(&remote.url, &path);
+        url.set_query(Some("provenance=true"));
+        let revision = Mutex::new(revision(&path, &Provenance::default()));
+        let line = Line::open(remote, "/health")?;
+        Ok(Self { line, url, path, shape, undefined, revision })
+    }
+
+    fn read(&self, status: StatusCode, body: &[u8]) -> Result<Answer, Unavailable> {
+        line::expect_ok(status, body)?;
+        let said: Said = line::parse(body)?;
+        let policy = self.seen(revision(&self.path, &said.provenance));
+        match said.result {
+            Some(value) => said::read(bare(value), policy),
+            None => self.undefined(policy),
+        }
+    }
+
+    fn undefined(&self, policy: Digest) -> Result<Answer, Unavailable> {
+        if self.undefined == Undefined::Abstain {
+            return Err(Unavailable::new(Trouble::Abstained));
+        }
+        let message = format!("`{}` is undefined for this call", self.path);
+        let reason = Reason { rule: "undefined".to_owned(), message };
+        Ok(said::plain(Verdict::Deny, reason, policy))
+    }
+
+    /// Remembers a revision, and tells those who wait if it is another one.
+    fn seen(&self, revision: Digest) -> Digest {
+        let mut known = self.revision.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != revision {
+            *known = revision;
+            self.line.rules_changed();
+        }
+        revision
+    }
+}
+
+#[async_trait]
+impl Engine for Opa {
+    fn name(&self) -> &str {
+        &self.line.remote.name
+    }
+
+    fn revision(&self) -> Digest {
+        *self.revision.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
+        let body = match self.shape {
+            Shape::Document => format!(r#"{{"input":{}}}"#, input.text()),
+            Shape::Original => original(input)?,
+        };
+        self.line.ask(self.url.clone(), body, |status, body| self.read(status, body)).await
+    }
+
+    fn changed(&self) -> watch::Receiver<u64> {
+        self.line.changed()
+    }
+
+    fn status(&self) -> Vec<Status> {
+        vec![self.line.status(self.revision())]
+    }
+}
+
+/// `{"allow": true}` is what some rules say for `true`.
+fn bare(value: Value) -> Value {
+    match value.as_object() {
+        Some(object) if object.len() == 1 && object.get("allow").is_some_and(Value::is_boolean) => {
+            object["allow"].clone()
+        }
+        _ => value,
+    }
+}
+
+fn revision(path: &str, provenance: &Provenance) -> Digest {
+    let bundles: Vec<_> = provenance
+        .bundles
+        .iter()
+        .map(|(name, bundle)| (name.as_str(), bundle.revision.as_str()))
+        .collect();
+    let text = serde_json::to_vec(&("opa", path, bundles)).expect("text can be written");
+    Digest::of(&text)
+}
+
+#[derive(Debug, Serialize)]
+struct Original<'a> {
+    tenant: &'a str,
+    persona_id: Option<String>,
+    action: &'a str,
+    resource: &'a str,
+    context: Context,
+}
+
+#[derive(Debug, Serialize)]
+struct Context {
+    args: Box<RawValue>,
+    metadata: Box<RawValue>,
+}
+
+/// As the tool executor that Ringfence replaces asked.
+fn original(input: &Input) -> Result<String, Unavailable> {
+    let unwritable = |error| Unavailable::because(Trouble::Failed, error);
+    let raw = |json| RawValue::from_string(ringfence_types::json::canonical::jcs(json));
+    let original = Original {
+        tenant: input.tenant.as_str(),
+        persona_id: input.persona_id.as_ref().map(ToString::to_string),
+        action: input.action.name(),
+        resource: input.tool.name.as_str(),
+        context: Context {
+            args: raw(&input.args).map_err(unwritable)?,
+            metadata: raw(&input.metadata).map_err(unwritable)?,
+        },
+    };
+    let text = serde_json::to_string(&original).map_err(unwritable)?;
+    Ok(format!(r#"{{"input":{text}}}"#))
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::document;
+
+    #[test]
+    fn the_original_shape_is_that_of_the_original() {
+        let mut input = document(&["none"], r#"{"b":1,"a":[true]}"#);
+        input.persona_id = Some("p".parse().expect("a persona"));
+        assert_eq!(
+            original(&input).expect("text"),
+            r#"{"input":{"tenant":"acme","persona_id":"p","action":"tool.execute","resource":"echo","context":{"args":{"a":[true],"b":1},"metadata":{}}}}"#
+        );
+    }
+
+    #[test]
+    fn null_is_not_undefined() {
+        let result = |body: &str| serde_json::from_str::<Said>(body).expect("an answer").result;
+        assert_eq!(result(r#"{"decision_id":"x"}"#), None);
+        assert_eq!(result(r#"{"result":null}"#), Some(Value::Null));
+    }
+
+    #[test]
+    fn another_bundle_or_path_is_another_revision() {
+        let of = |path: &str, body: &str| {
+            revision(path, &serde_json::from_str::<Said>(body).expect("an answer").provenance)
+        };
+        let one = of("/a", r#"{"provenance":{"bundles":{"b":{"revision":"1"}}}}"#);
+        assert_eq!(
+            one,
+            of("/a", r#"{"provenance":{"bundles":{"b":{"revision":"1"}},"version":"2"}}"#)
+        );
+        for (path, body) in [
+            ("/b", r#"{"provenance":{"bundles":{"b":{"revision":"1"}}}}"#),
+            ("/a", r#"{"provenance":{"bundles":{"b":{"revision":"2"}}}}"#),
+            ("/a", r#"{"provenance":{"bundles":{"c":{"revision":"1"}}}}"#),
+            ("/a", "{}"),
+        ] {
+            assert_ne!(one, of(path, body), "{path} {body}");
+        }
+    }
+}
