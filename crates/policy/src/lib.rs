@@ -18,6 +18,7 @@ mod decide;
 mod document;
 mod engine;
 mod input;
+mod log;
 mod numbers;
 mod rego;
 mod remote;
@@ -32,6 +33,7 @@ pub use combine::{Combined, How, Route};
 pub use decide::{Decided, FAIL_OPEN, POLICY_UNAVAILABLE, Permit, decide, decide_documented};
 pub use engine::{Answer, Engine, Trouble, Unavailable};
 pub use input::{Approval, Input, PlanStep, Subject, ToolFacts};
+pub use log::{LogConfig, LogError, Logged, Target};
 pub use numbers::Numbers;
 pub use rego::{
     Bundle, Cause, Change, Coverage, Explanation, Expression, Folder, InvalidBundle, Problem, Rego,

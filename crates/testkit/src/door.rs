@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::{Context, Result};
 
 /// Path and body in, status and body out.
-type Handler = dyn Fn(&str, &str) -> (u16, String) + Send + Sync;
+type Handler = dyn Fn(&str, &[u8]) -> (u16, String) + Send + Sync;
 
 /// The server. New connections are refused once it is dropped.
 #[derive(Debug)]
@@ -22,6 +22,13 @@ impl Door {
     /// Answers every request with what `handler` makes of its path and body.
     pub fn open(
         handler: impl Fn(&str, &str) -> (u16, String) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        Self::open_raw(move |path, body| handler(path, &String::from_utf8_lossy(body)))
+    }
+
+    /// The same with bodies that need not be text.
+    pub fn open_raw(
+        handler: impl Fn(&str, &[u8]) -> (u16, String) + Send + Sync + 'static,
     ) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("listen")?;
         let address = listener.local_addr().context("read the port")?;
@@ -68,7 +75,7 @@ fn serve(client: &TcpStream, handler: &Handler) -> io::Result<()> {
         let path = head.split(' ').nth(1).unwrap_or_default();
         let mut body = vec![0; length(&head)];
         reader.read_exact(&mut body)?;
-        let (status, answer) = handler(path, &String::from_utf8_lossy(&body));
+        let (status, answer) = handler(path, &body);
         let mut client = client;
         write!(
             client,

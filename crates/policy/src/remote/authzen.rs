@@ -14,7 +14,8 @@ use super::{Line, Remote, SetupError, below, line};
 use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, said};
 
 /// Parts of a context that explain and bind nobody.
-const EXPLAIN: &[&str] = &["id", "reason", "reason_admin", "reason_user", "policy", "revision"];
+const EXPLAIN: &[&str] =
+    &["engine", "id", "policy", "reason", "reason_admin", "reason_user", "revision"];
 /// Parts of a context that are our decision document.
 const DOCUMENT: &[&str] = &["decision", "reasons", "obligations"];
 
@@ -85,9 +86,12 @@ impl Engine for AuthZen {
     }
 }
 
-/// The whole document is the context, so that nothing is kept from the rules there.
+/// The whole document is the context, so that nothing is kept from the rules there. The arguments are
+/// properties of the resource too, where Ringfence itself looks for them.
 fn question(input: &Input) -> serde_json::Result<String> {
     let context = RawValue::from_string(input.text())?;
+    let mut properties = serde_json::to_value(&input.tool)?;
+    properties["args"] = input.args.to_value();
     let head = json!({
         "subject": {
             "type": "key",
@@ -99,7 +103,7 @@ fn question(input: &Input) -> serde_json::Result<String> {
             },
         },
         "action": {"name": input.action},
-        "resource": {"type": "tool", "id": input.tool.name, "properties": input.tool},
+        "resource": {"type": "tool", "id": input.tool.name, "properties": properties},
     });
     let head = head.to_string();
     let open = head.strip_suffix('}').unwrap_or(&head);

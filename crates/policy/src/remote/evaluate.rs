@@ -14,6 +14,9 @@ use tokio::sync::watch;
 use super::{Line, Remote, SetupError, below, line};
 use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, said};
 
+/// Parts of our own decision that bind nobody.
+const EXPLAIN: &[&str] = &["engine", "id", "policy"];
+
 /// An engine that speaks `/v1/evaluate`.
 #[derive(Debug)]
 pub struct Evaluate {
@@ -63,12 +66,7 @@ impl Evaluate {
     fn read(&self, status: StatusCode, body: &[u8]) -> Result<Answer, Unavailable> {
         line::expect_ok(status, body)?;
         let said: Said = line::parse(body)?;
-        let hash = said.reasons.constitution_hash.as_str();
-        let policy = match (hash.is_empty(), hash.parse()) {
-            (true, _) => self.revision,
-            (false, Ok(digest)) => digest,
-            (false, Err(_)) => Digest::of(hash.as_bytes()),
-        };
+        let policy = revision(&said.reasons.constitution_hash).unwrap_or(self.revision);
         let is_allowed = said.allowed;
         let answer = said::read(document(said), policy)?;
         if is_allowed == (answer.verdict == Verdict::Allow) {
@@ -128,12 +126,26 @@ fn question(input: &Input) -> serde_json::Result<String> {
     Ok(format!(r#"{open},"metadata":{},"context":{document}}}"#, metadata.get()))
 }
 
+/// A digest as it is, hexadecimal digits of one, or the digest of whatever else it is.
+fn revision(hash: &str) -> Option<Digest> {
+    let digest = || hash.parse().or_else(|_| format!("sha256:{hash}").parse());
+    (!hash.is_empty()).then(|| digest().unwrap_or_else(|_| Digest::of(hash.as_bytes())))
+}
+
+/// Our decision as Ringfence puts it beside the original fields, else one made of those.
 fn document(said: Said) -> Value {
     let verdict = if said.allowed { Verdict::Allow } else { Verdict::Deny };
-    let mut document = Map::new();
-    document.insert("decision".to_owned(), said.decision.unwrap_or_else(|| json!(verdict)));
     let reasons: Vec<_> = said.reasons.policy.into_iter().map(reason).collect();
-    document.insert("reasons".to_owned(), json!(reasons));
+    let mut document = match said.decision {
+        Some(Value::Object(mut own)) => {
+            EXPLAIN.iter().for_each(|name| drop(own.remove(*name)));
+            own
+        }
+        Some(word) => Map::from_iter([("decision".to_owned(), word)]),
+        None => Map::new(),
+    };
+    document.entry("decision").or_insert_with(|| json!(verdict));
+    document.entry("reasons").or_insert_with(|| json!(reasons));
     document.extend(said.obligations.map(|value| ("obligations".to_owned(), value)));
     Value::Object(document)
 }

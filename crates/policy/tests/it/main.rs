@@ -2,12 +2,16 @@
 
 mod broken;
 mod built_in;
+mod canary;
 mod case;
+mod combined;
 mod explain;
 mod folder;
 mod hostile;
-mod suite;
+mod log;
+mod reload;
 mod remote;
+mod suite;
 
 use std::time::Duration;
 

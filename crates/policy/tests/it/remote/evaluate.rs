@@ -78,6 +78,12 @@ async fn a_decision_beside_the_original_fields_is_kept_whole_and_must_agree() {
     let engine = Evaluate::open(remote("evaluate", &door.url())).expect("a client");
     for (answer, expected) in [
         (r#"{"allowed":false,"decision":"hold"}"#, Ok(Verdict::Hold)),
+        (
+            r#"{"allowed":false,"decision":{"id":7,"decision":"hold","reasons":[],
+                "obligations":{},"engine":"rego","policy":"x"}}"#,
+            Ok(Verdict::Hold),
+        ),
+        (r#"{"allowed":false,"decision":{"decision":"hold","if":1}}"#, Err(Trouble::Malformed)),
         (r#"{"allowed":true,"decision":"hold"}"#, Err(Trouble::Malformed)),
         (r#"{"allowed":true,"obligations":{"pray":true}}"#, Err(Trouble::Malformed)),
         (r#"{"allowed":1}"#, Err(Trouble::Malformed)),

@@ -20,7 +20,7 @@ fn remote(name: &str, url: &str) -> Remote {
     Remote { name: name.to_owned(), url, timeout, authorization: None }
 }
 
-fn opa(url: &str) -> OpaConfig {
+pub(crate) fn opa(url: &str) -> OpaConfig {
     OpaConfig {
         remote: remote("opa", url),
         path: "/v1/data/ringfence/decision".to_owned(),

@@ -1,0 +1,117 @@
+//! Sends what waits on disk, oldest first, as OPA does: a gzipped JSON list.
+
+use std::{
+    fs, io,
+    io::Write,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use flate2::{Compression, write::GzEncoder};
+use reqwest::{
+    Client, Url,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+    redirect::Policy,
+};
+use tokio::sync::Notify;
+
+use super::{Counts, spool};
+
+/// How long a service may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Most bytes in one request, before they are packed, unless one piece has more.
+const TOGETHER: usize = 1 << 20;
+/// Between two tries, at first and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+pub(super) struct Sender {
+    client: Client,
+    url: Url,
+    spool: PathBuf,
+    counts: Arc<Counts>,
+}
+
+/// Pieces that go together.
+struct Batch {
+    pieces: Vec<PathBuf>,
+    entries: u64,
+    body: Vec<u8>,
+}
+
+impl Sender {
+    pub(super) fn new(url: Url, spool: PathBuf, counts: Arc<Counts>) -> reqwest::Result<Self> {
+        // Whoever was first decides; all of them are ours.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
+            .timeout(TIMEOUT)
+            .redirect(Policy::none())
+            .no_proxy()
+            .build()?;
+        Ok(Self { client, url, spool, counts })
+    }
+
+    /// Until aborted.
+    pub(super) async fn run(self, fresh: Arc<Notify>) {
+        let mut pause = PAUSES.0;
+        loop {
+            match self.send_next().await {
+                Ok(true) => pause = PAUSES.0,
+                Ok(false) => fresh.notified().await,
+                Err(problem) => {
+                    self.counts.failing.fetch_add(1, Relaxed);
+                    tracing::warn!(problem, "the decision log waits on disk: nobody takes it");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSES.1);
+                }
+            }
+        }
+    }
+
+    /// False if nothing waits.
+    async fn send_next(&self) -> Result<bool, String> {
+        let spool = self.spool.clone();
+        let batch = tokio::task::spawn_blocking(move || batch(&spool)).await;
+        let batch = batch.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let Some(batch) = batch else { return Ok(false) };
+        let request = self.client.post(self.url.clone());
+        let request = request
+            .header(CONTENT_TYPE, "application/json")
+            .header(CONTENT_ENCODING, "gzip")
+            .body(batch.body);
+        let response = request.send().await.map_err(|error| error.without_url().to_string())?;
+        if !response.status().is_success() {
+            return Err(format!("status {}", response.status().as_u16()));
+        }
+        self.counts.failing.store(0, Relaxed);
+        self.counts.sent.fetch_add(batch.entries, Relaxed);
+        for piece in batch.pieces {
+            // One that stays is sent twice, which its decision ids show; none is lost.
+            let _ = fs::remove_file(piece);
+        }
+        Ok(true)
+    }
+}
+
+fn batch(spool: &std::path::Path) -> io::Result<Option<Batch>> {
+    let (mut pieces, mut text, mut entries) = (Vec::new(), String::from("["), 0);
+    for path in spool::list(spool)? {
+        if !pieces.is_empty() && text.len() > TOGETHER {
+            break;
+        }
+        for line in fs::read_to_string(&path)?.lines() {
+            text += if entries == 0 { "" } else { "," };
+            text += line;
+            entries += 1;
+        }
+        pieces.push(path);
+    }
+    if pieces.is_empty() {
+        return Ok(None);
+    }
+    text.push(']');
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(text.as_bytes())?;
+    Ok(Some(Batch { pieces, entries, body: packed.finish()? }))
+}

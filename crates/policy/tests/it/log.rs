@@ -1,0 +1,110 @@
+//! Decisions in OPA's log format, to a file and to a service that is away at first.
+
+use std::{
+    fs,
+    sync::{Arc, Mutex},
+};
+
+use ringfence_policy::{
+    Engine, LogConfig, Logged, State, Target, contract, contract::document, decide,
+};
+use ringfence_testkit::Door;
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+fn rego(rules: &str) -> Arc<dyn Engine> {
+    Arc::new(super::load(&format!("package ringfence\n{rules}")).expect("rules"))
+}
+
+fn config(target: Target, erase: &[&str]) -> LogConfig {
+    let labels = vec![("app".to_owned(), "ringfence".to_owned())];
+    LogConfig { target, erase: erase.iter().map(|text| (*text).to_owned()).collect(), labels }
+}
+
+fn entries(path: &std::path::Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("a log");
+    text.lines().map(|line| serde_json::from_str(line).expect("one object per line")).collect()
+}
+
+#[tokio::test]
+async fn every_decision_is_a_line_with_the_fields_of_opa() {
+    let dir = tempdir().expect("temp dir");
+    let path = dir.path().join("decisions.ndjson");
+    let rules = rego("decision := true if input.args.yes");
+    let revision = rules.revision();
+    let log = Logged::open(rules, config(Target::File(path.clone()), &[])).expect("a log");
+    for args in [r#"{"yes":true}"#, "{}"] {
+        decide(&log, &document(&["none"], args)).await;
+    }
+    drop(log);
+    let [allowed, held] = &entries(&path)[..] else { panic!("two entries") };
+    assert_eq!(allowed["labels"], json!({"app": "ringfence"}));
+    assert_eq!(allowed["path"], "ringfence/decision");
+    assert_eq!(allowed["input"]["args"], json!({"yes": true}));
+    assert_eq!(allowed["result"]["decision"], "allow");
+    assert_eq!(allowed["bundles"]["rego"]["revision"], json!(revision));
+    assert_eq!(allowed["requested_by"], "019a8b7c-1234-7abc-8def-000000000001");
+    assert_eq!(allowed["timestamp"], allowed["input"]["time"]);
+    assert!(allowed["metrics"]["timer_server_handler_ns"].is_u64());
+    assert_eq!(held["error"]["code"], "policy_unavailable");
+    assert_eq!(held["result"], Value::Null);
+    assert_ne!(allowed["decision_id"], held["decision_id"]);
+}
+
+#[tokio::test]
+async fn what_is_to_be_erased_never_reaches_the_disk() {
+    let dir = tempdir().expect("temp dir");
+    let path = dir.path().join("decisions.ndjson");
+    let target = Target::File(path.clone());
+    let log = Logged::open(rego("decision := true"), config(target, &["/input/args"]));
+    let log = log.expect("a log");
+    contract::run(&log).await;
+    decide(&log, &document(&[], r#"{"password":"hunter2"}"#)).await;
+    drop(log);
+    assert!(!fs::read_to_string(&path).expect("a log").contains("hunter2"));
+    assert_eq!(entries(&path).last().expect("an entry")["erased"], json!(["/input/args"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_while_the_service_is_away_or_we_are() {
+    let dir = tempdir().expect("temp dir");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let nowhere = format!("http://{}/logs", free.local_addr().expect("an address"));
+    drop(free);
+    let to = |url: &str| Target::Service {
+        url: url.parse().expect("an address"),
+        spool: dir.path().join("spool"),
+    };
+    let log = Logged::open(rego("decision := true"), config(to(&nowhere), &[])).expect("a log");
+    for n in 0..100 {
+        decide(&log, &document(&[], &format!(r#"{{"n":{n}}}"#))).await;
+    }
+    super::until("it is visible that nobody takes them", async || {
+        log.status().iter().any(|s| s.engine == "decision log" && s.state == State::Troubled)
+    })
+    .await;
+    drop(log);
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    let taking = taken.clone();
+    let service = Door::open_raw(move |path, body| {
+        assert_eq!(path, "/logs");
+        let mut text = String::new();
+        let read =
+            std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(body), &mut text);
+        read.expect("gzip");
+        let list: Vec<Value> = serde_json::from_str(&text).expect("a list");
+        taking.lock().expect("no panic").extend(list);
+        (200, "{}".to_owned())
+    });
+    let service = service.expect("a service");
+    let url = format!("{}/logs", service.url());
+    let log = Logged::open(rego("decision := true"), config(to(&url), &[])).expect("a log");
+    decide(&log, &document(&[], r#"{"n":100}"#)).await;
+    super::until("all were taken", async || taken.lock().expect("no panic").len() == 101).await;
+    let numbers: Vec<_> = {
+        let taken = taken.lock().expect("no panic");
+        taken.iter().map(|entry| entry["input"]["args"]["n"].as_u64()).collect()
+    };
+    assert_eq!(numbers, (0..=100).map(Some).collect::<Vec<_>>(), "in order, each once");
+    assert!(log.status().iter().all(|status| status.state == State::Well));
+}
