@@ -69,7 +69,7 @@ pub(crate) enum Command {
     /// Make, list and revoke keys of a server
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Test rules, try them on the past, and tell why they said what they said
+    /// Test rules, try them on the past and beside others, and tell how and why they decide
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Show the settings of `serve`

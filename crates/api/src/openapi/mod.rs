@@ -12,7 +12,7 @@ use crate::{
     docs,
     problem::{Fault, ProblemView},
     routes::{
-        approvals, calls, canvas, events, health, holds, keys, policy, sandboxes, skills, tools,
+        approvals, calls, canvas, engines, events, health, holds, keys, policy, sandboxes, skills, tools,
     },
 };
 
@@ -41,6 +41,7 @@ use crate::{
         holds::requeue::list, holds::requeue::resolve, holds::requeue::remove,
         approvals::list, approvals::read, approvals::revoke,
         tools::list, tools::read, events::events,
+        engines::status, engines::canary,
         canvas::append, canvas::read,
         keys::create, keys::list, keys::revoke,
         policy::evaluate::evaluate, policy::force::read, policy::replay::replay,

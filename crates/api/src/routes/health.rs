@@ -38,6 +38,30 @@ pub(crate) struct HealthView {
 pub(crate) struct ProbeView {
     /// `alive`, `ready`, `stopping` or `store_unavailable`.
     status: &'static str,
+    /// How policy is, where that is asked for. Calls can be taken whatever it is: those that nobody
+    /// can decide about are held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    policy: Option<PolicyProbeView>,
+}
+
+/// How policy is, for everybody.
+#[derive(Serialize, ToSchema)]
+#[schema(as = PolicyProbe)]
+pub(crate) struct PolicyProbeView {
+    /// The worst that an engine is: `well`, `stale`, `troubled` or `down`.
+    state: &'static str,
+    /// Tenants whose calls run although nobody answers.
+    fail_open_tenants: usize,
+}
+
+fn policy(shared: &Shared) -> PolicyProbeView {
+    let policy = shared.engine.policy();
+    let worst = policy.status().into_iter().map(|status| status.state).max();
+    PolicyProbeView {
+        state: worst.map_or("well", |state| state.name()),
+        fail_open_tenants: policy.fail_open().len(),
+    }
 }
 
 /// Says that the service is there.
@@ -69,7 +93,7 @@ fn skills(shared: &Shared) -> usize {
 /// Says that the process answers.
 #[utoipa::path(get, path = "/livez", tag = "health", responses((status = 200, description = "It does", body = ProbeView)))]
 pub(crate) async fn live() -> Response {
-    reply::ok(&ProbeView { status: "alive" })
+    reply::ok(&ProbeView { status: "alive", policy: None })
 }
 
 /// How long a store may take to say that it is there.
@@ -93,7 +117,7 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     };
     let is_ready = status == "ready";
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    reply::json(code, &ProbeView { status })
+    reply::json(code, &ProbeView { status, policy: Some(policy(&shared)) })
 }
 
 /// Asked at most about once in a second, however many probe.

@@ -128,6 +128,10 @@ struct DecisionView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     approval: Option<ApprovalId>,
+    /// Nobody answered, and the call ran because an operator set its tenant to fail open.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    fail_open: bool,
 }
 
 fn is_free(obligations: &&Obligations) -> bool {
@@ -315,6 +319,7 @@ impl<'a> DecisionView<'a> {
             policy: decision.policy,
             input: decision.input,
             approval: decision.approval,
+            fail_open: decision.fail_open,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod approval;
 pub(crate) mod call;
+pub(crate) mod engine;
 pub(crate) mod hold;
 pub(crate) mod key;
 pub(crate) mod tool;

@@ -25,6 +25,16 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
+    /// Show each engine, how it is, which rules it has and what is wrong with them
+    Status {
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Show on which calls policies that are tried differ from the one in force
+    Canary {
+        #[command(flatten)]
+        client: ClientArgs,
+    },
     /// Run the Rego tests of a folder of rules, without a server
     #[command(after_help = TEST_EXAMPLES)]
     Test {

@@ -1,18 +1,27 @@
-//! `ringfence policy`: testing rules, trying them on the past, and why they said what they said.
+//! `ringfence policy`: testing rules, trying them on the past, and how and why they decide.
 
 mod case;
 mod explain;
 mod replay;
+mod state;
 mod test;
 
 use std::{path::Path, process::ExitCode};
 
 use ringfence_policy::Bundle;
 
-use crate::{cli::PolicyCommand, failure::Failure, run::runtime};
+use crate::{cli::PolicyCommand, exit, failure::Failure, run::runtime};
 
 pub(crate) fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
     match command {
+        PolicyCommand::Status { client } => {
+            let told = runtime()?.block_on(state::status(client));
+            told.map(|()| ExitCode::from(exit::DONE)).map_err(|failure| failure.in_json(client.json))
+        }
+        PolicyCommand::Canary { client } => {
+            let told = runtime()?.block_on(state::canary(client));
+            told.map(|()| ExitCode::from(exit::DONE)).map_err(|failure| failure.in_json(client.json))
+        }
         PolicyCommand::Test { folder, coverage, json } => {
             test::test(folder, *coverage, *json).map_err(|failure| failure.in_json(*json))
         }

@@ -49,7 +49,7 @@ impl Banner<'_> {
     fn text(&self) -> String {
         let catalogue = self.opened.engine.registry().catalogue();
         let data = self.settings.data.display();
-        let rules = match &self.settings.policy {
+        let rules = match &self.settings.policy.folder {
             Some(folder) => folder.display().to_string(),
             None => "built-in".to_owned(),
         };

@@ -12,6 +12,7 @@ mod data;
 mod embedded;
 mod log;
 mod parts;
+mod policy;
 mod stop;
 mod telemetry;
 

@@ -6,7 +6,6 @@ use ringfence_bus::{Bus, Options as BusOptions, SqliteBus};
 use ringfence_egress::Fetcher;
 use ringfence_engine::{Engine, Parts, Telemetry, builtin_tools};
 use ringfence_otlp::Exporter;
-use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::{Config as RegistryConfig, Registry};
 use ringfence_sandbox::{Config as SandboxConfig, Native, Root};
 use ringfence_sqlite::{Db, Options as DbOptions};
@@ -15,7 +14,7 @@ use ringfence_types::{Clock, Digest};
 use ringfence_webhook::{Counts, Webhooks};
 use tokio::task::JoinHandle;
 
-use super::{SystemClock, embedded::SKILLS, stop::Stop, telemetry};
+use super::{SystemClock, embedded::SKILLS, policy, policy::Decider, stop::Stop, telemetry};
 use crate::{failure::Failure, settings::Settings};
 
 /// Everything that is open.
@@ -29,8 +28,8 @@ pub(super) struct Opened {
     sandbox: Native,
     /// Sends traces, if they are wanted.
     exporter: Option<Exporter>,
-    /// Looks for changed skills until told to stop.
-    watcher: JoinHandle<()>,
+    /// Look for changed skills and rules until told to stop.
+    watchers: Vec<JoinHandle<()>>,
     watching: Stop,
     /// Tells others of events, if they are to be told.
     webhooks: Option<Webhooks>,
@@ -39,7 +38,8 @@ pub(super) struct Opened {
 /// Opens everything. What is slow and needed by nobody yet goes on in the background.
 pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let sandbox = sandbox(settings);
-    let policy = policy(settings.policy.as_deref())?;
+    let watching = Stop::default();
+    let Decider { engine: policy, mut watchers } = policy::open(settings, &watching)?;
     let fetcher = Fetcher::system(settings.egress.clone());
     if let Err(error) = &fetcher {
         // One tool goes without; the rest of the server has no use for certificates.
@@ -48,18 +48,18 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     }
     let registry = registry(settings)?;
     let db = database(&settings.data)?;
-    let (mut telemetry, exporter) = telemetry::open(settings, &db)?;
+    let (mut telemetry, exporter) = telemetry::open(settings, &db, &policy)?;
     let store = SqliteStore::open(db.clone(), &settings.data.join("blobs")).await;
     let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bus = SqliteBus::open(db.clone(), BusOptions::default(), clock.clone()).await;
     let bus = bus.map_err(|error| Failure::because("cannot open the queue", &error))?;
     let told = webhooks(settings, &bus, &clock, &mut telemetry).await?;
-    let revision = ringfence_policy::Engine::revision(&policy);
+    let revision = policy.revision();
     let parts = Parts {
         store: Arc::new(store),
         bus: Arc::new(bus.clone()),
-        policy: Arc::new(policy),
+        policy,
         registry: registry.clone(),
         sandbox: sandbox.clone(),
         fetcher,
@@ -69,9 +69,8 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     };
     let engine = Engine::start(parts).await;
     let engine = engine.map_err(|error| Failure::because("cannot start the engine", &error))?;
-    let watching = Stop::default();
     let asked = watching.asked();
-    let watcher = tokio::spawn(async move { registry.watch(asked).await });
+    watchers.push(tokio::spawn(async move { registry.watch(asked).await }));
     Ok(Opened {
         engine,
         policy: revision,
@@ -79,7 +78,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         bus,
         sandbox,
         exporter,
-        watcher,
+        watchers,
         watching,
         webhooks: told,
     })
@@ -109,19 +108,6 @@ fn sandbox(settings: &Settings) -> Native {
         sandbox.prepare(&Root::Host, *language);
     }
     sandbox
-}
-
-fn policy(folder: Option<&Path>) -> Result<Rego, Failure> {
-    let bundle = match folder {
-        Some(folder) => Bundle::from_folder(folder),
-        None => Ok(Bundle::built_in()),
-    };
-    let loaded = bundle.and_then(|bundle| Rego::load(&bundle));
-    loaded.map_err(|invalid| {
-        let problems = invalid.0.iter().map(ToString::to_string).collect();
-        let place = folder.map_or("built-in".to_owned(), |folder| folder.display().to_string());
-        Failure::listing(format!("the policy `{place}` cannot be used"), problems)
-    })
 }
 
 fn registry(settings: &Settings) -> Result<Registry, Failure> {
@@ -157,7 +143,9 @@ impl Opened {
     pub(super) async fn close(self) {
         self.watching.ask();
         // What it looked for is nobody's concern any more, so neither is how it ended.
-        let _ = tokio::time::timeout(WATCHER_GRACE, self.watcher).await;
+        for watcher in self.watchers {
+            let _ = tokio::time::timeout(WATCHER_GRACE, watcher).await;
+        }
         drop(self.engine);
         if let Some(webhooks) = &self.webhooks {
             webhooks.stop().await;

@@ -1,10 +1,11 @@
 //! Who watches the server: numbers that the engine does not count, and where traces go.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use prometheus_client::{metrics::info::Info, registry::Registry};
 use ringfence_engine::Telemetry;
 use ringfence_otlp::Exporter;
+use ringfence_policy::{Engine, Numbers};
 use ringfence_sqlite::Db;
 
 use crate::{failure::Failure, settings::Settings};
@@ -12,12 +13,17 @@ use crate::{failure::Failure, settings::Settings};
 /// How long traces that wait may take when the server ends.
 pub(super) const LAST_TRACES: Duration = Duration::from_secs(5);
 
-pub(super) fn open(settings: &Settings, db: &Db) -> Result<(Telemetry, Option<Exporter>), Failure> {
+pub(super) fn open(
+    settings: &Settings,
+    db: &Db,
+    policy: &Arc<dyn Engine>,
+) -> Result<(Telemetry, Option<Exporter>), Failure> {
     let mut registry = Registry::default();
     // The library appends `_info`.
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("ringfence_build", "The program that runs", build);
     db.register_metrics(&mut registry);
+    registry.register_collector(Box::new(Numbers(policy.clone())));
     let exporter = settings.otlp.clone().map(Exporter::start).transpose();
     let exporter = exporter.map_err(|error| Failure::because("cannot send traces", &error))?;
     if let Some(exporter) = &exporter {

@@ -34,16 +34,26 @@ pub(super) fn find(named: Option<PathBuf>, data: &Path) -> Option<Place> {
     path.exists().then_some(Place { path, is_named: false })
 }
 
+/// What a file says.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Settings that have a place in the table of all settings.
+    pub(super) settings: Vec<(&'static str, Given)>,
+    /// The tables of `policy`, and the file they are in.
+    pub(super) policy: Option<(Table, PathBuf)>,
+}
+
 /// All settings of the file.
-pub(super) fn read(place: Option<&Place>, problems: &mut Problems) -> Vec<(&'static str, Given)> {
-    let Some(place) = place else { return Vec::new() };
+pub(super) fn read(place: Option<&Place>, problems: &mut Problems) -> Found {
+    let Some(place) = place else { return Found::default() };
     let shown = place.path.display();
     let text = content(&place.path).map_err(|error| format!("{shown}: {error}"));
     let table = text.and_then(|text| {
         text.parse::<Table>().map_err(|error| format!("{shown}: {}", place_of(&text, &error)))
     });
-    let Some(table) = problems.keep(table) else { return Vec::new() };
-    let mut reading = Reading { place, keys: keys::all(Host::this()), found: Vec::new(), problems };
+    let Some(table) = problems.keep(table) else { return Found::default() };
+    let (keys, found) = (keys::all(Host::this()), Found::default());
+    let mut reading = Reading { place, keys, found, problems };
     reading.table(&table, "");
     reading.found
 }
@@ -67,7 +77,7 @@ fn place_of(text: &str, error: &toml::de::Error) -> String {
 struct Reading<'a> {
     place: &'a Place,
     keys: Vec<Key>,
-    found: Vec<(&'static str, Given)>,
+    found: Found,
     problems: &'a mut Problems,
 }
 
@@ -77,6 +87,7 @@ impl Reading<'_> {
             let name = format!("{prefix}{name}");
             let key = self.keys.iter().find(|key| key.name == name);
             match (key.map(|key| (key.name, key.is_list)), value) {
+                (Some(("policy", _)), Value::Table(tables)) => self.policy(tables),
                 (Some((key, is_list)), value) => self.setting(key, is_list, value),
                 (None, Value::Table(inner)) if self.is_group(&name) => {
                     self.table(inner, &format!("{name}."));
@@ -84,6 +95,14 @@ impl Reading<'_> {
                 (None, _) => self.unknown(&name),
             }
         }
+    }
+
+    /// A folder alone is a setting like others; everything else has names that we do not choose.
+    fn policy(&mut self, tables: &Table) {
+        if let Some(folder) = tables.get("folder") {
+            self.setting("policy", false, folder);
+        }
+        self.found.policy = Some((tables.clone(), self.place.path.clone()));
     }
 
     fn is_group(&self, name: &str) -> bool {
@@ -102,7 +121,7 @@ impl Reading<'_> {
         match values {
             Some(values) => {
                 let source = Source::File(self.place.path.clone());
-                self.found.push((key, Given { values, source }));
+                self.found.settings.push((key, Given { values, source }));
             }
             None => {
                 let wanted = if is_list { "a list of text" } else { "text or a number" };
@@ -151,7 +170,7 @@ mod tests {
         let found = read(find(None, dir.path()).as_ref(), &mut problems);
         let shown = format!("{}: ", path.display());
         let told = problems.none().err().map(|failure| failure.text().replace(&shown, ""));
-        (found, told)
+        (found.settings, told)
     }
 
     #[test]

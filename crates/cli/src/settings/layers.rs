@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::keys::{self, Host, Key};
+use super::{
+    file,
+    keys::{self, Host, Key},
+};
 use crate::cli::SettingsArgs;
 
 /// Where a value came from.
@@ -38,6 +41,8 @@ pub(super) struct Given {
 #[derive(Debug)]
 pub(super) struct Layers {
     rows: Vec<(Key, Given)>,
+    /// The tables of `policy`, and the file they are in.
+    policy: Option<(toml::Table, PathBuf)>,
 }
 
 impl Layers {
@@ -46,7 +51,7 @@ impl Layers {
             let given = Given { values: key.default.clone(), source: Source::Default };
             (key, given)
         };
-        Self { rows: keys::all(*host).into_iter().map(row).collect() }
+        Self { rows: keys::all(*host).into_iter().map(row).collect(), policy: None }
     }
 
     /// The data directory, which has a flag older than the settings, and its usual place.
@@ -62,6 +67,16 @@ impl Layers {
                 *row = value;
             }
         }
+    }
+
+    /// Covers what is there with what the file says.
+    pub(super) fn file(&mut self, found: file::Found) {
+        self.lay(found.settings);
+        self.policy = found.policy;
+    }
+
+    pub(super) fn policy(&self) -> Option<(&toml::Table, &Path)> {
+        self.policy.as_ref().map(|(table, path)| (table, path.as_path()))
     }
 
     /// Covers everything with what the flags say.

@@ -10,6 +10,7 @@ mod keys;
 mod layers;
 mod nearest;
 mod otlp;
+pub(crate) mod policy;
 mod read;
 mod show;
 mod webhooks;
@@ -36,8 +37,8 @@ pub(crate) struct Settings {
     pub(crate) insecure_allow_remote: bool,
     /// Folders of skill folders.
     pub(crate) skills: Vec<PathBuf>,
-    /// A folder of rules instead of the built-in ones.
-    pub(crate) policy: Option<PathBuf>,
+    /// Who decides.
+    pub(crate) policy: policy::Policy,
     /// What is logged, and how.
     pub(crate) log: Log,
     /// Where traces go, if anywhere.
@@ -103,7 +104,7 @@ fn layers(args: &SettingsArgs, problems: &mut Problems) -> Layers {
     layers.lay(data.cloned());
     layers.flags(args);
     let file = file::find(file, &layers.path("data"));
-    layers.lay(file::read(file.as_ref(), problems));
+    layers.file(file::read(file.as_ref(), problems));
     layers.lay(from_environment);
     layers.flags(args);
     layers

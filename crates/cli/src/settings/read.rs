@@ -8,7 +8,7 @@ use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig};
 use ringfence_types::{Bytes, parse_duration};
 
-use super::{Log, Sandbox, Settings, layers::Layers};
+use super::{Log, Sandbox, Settings, layers::Layers, policy};
 use crate::problems::Problems;
 
 /// All of them; `None` only if a problem was added.
@@ -21,13 +21,15 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let calls = read.calls(data.join("work"));
     let (sandbox, api, egress) = (read.sandbox(), read.api(), read.egress());
     let webhooks = read.webhooks();
+    let folder = layers.get("policy").values.first().map(PathBuf::from);
+    let policy = policy::read(folder, layers.policy(), problems);
     let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
     Some(Settings {
         data,
         listen: listen?,
         insecure_allow_remote: insecure?,
         skills,
-        policy: layers.get("policy").values.first().map(PathBuf::from),
+        policy,
         log: log?,
         otlp: otlp?,
         threads: threads?,

@@ -8,7 +8,7 @@ use super::{
     keys::Key,
     layers as read_layers,
     layers::{Given, Layers},
-    read,
+    policy, read,
 };
 use crate::{cli::ConfigCommand, exit, failure::Failure, print, problems::Problems, table::Table};
 
@@ -18,12 +18,26 @@ pub(crate) fn config(command: &ConfigCommand) -> Result<ExitCode, Failure> {
     let layers = read_layers(settings, &mut problems);
     read::settings(&layers, &mut problems);
     match json {
-        true => layers.rows().for_each(|(key, given)| print::line(&object(key, given).to_string())),
+        true => objects(&layers).for_each(|object| print::line(&object.to_string())),
         false => print::data(table(&layers).as_bytes()),
     }
     // What is wrong is told after what is there: the table is how one finds it.
     problems.none().map_err(|failure| failure.in_json(*json))?;
     Ok(ExitCode::from(exit::DONE))
+}
+
+fn objects(layers: &Layers) -> impl Iterator<Item = Value> {
+    let plain = layers.rows().map(|(key, given)| object(key, given));
+    plain.chain(tables(layers).into_iter().map(|[name, value, source]| {
+        json!({"name": name, "value": value, "source": source, "variable": null, "about": null})
+    }))
+}
+
+/// Name, value and file of all that is in tables with names that we do not choose.
+fn tables(layers: &Layers) -> Vec<[String; 3]> {
+    let Some((table, path)) = layers.policy() else { return Vec::new() };
+    let rows = policy::rows(table).into_iter().filter(|(name, _)| name != "policy.folder");
+    rows.map(|(name, value)| [name, value, path.display().to_string()]).collect()
 }
 
 fn object(key: &Key, given: &Given) -> Value {
@@ -62,5 +76,6 @@ fn table(layers: &Layers) -> String {
         };
         table.row([key.name.to_owned(), value, given.source.words()]);
     }
+    tables(layers).into_iter().for_each(|row| table.row(row));
     table.text()
 }

@@ -34,6 +34,8 @@ const COMMANDS: &[&[&str]] = &[
     &["policy", "replay"],
     &["policy", "case"],
     &["policy", "explain"],
+    &["policy", "status"],
+    &["policy", "canary"],
     &["config", "show"],
 ];
 

@@ -7,6 +7,7 @@ mod holds;
 mod keys;
 mod kills;
 mod observed;
+mod policy;
 mod remains;
 mod settings;
 mod skills;

@@ -1,0 +1,158 @@
+//! Who decides, as a server is set up to ask them: a real OPA that goes away and comes back, rules
+//! that change, candidates, and what operators see of it.
+
+use ringfence_testkit::{Opa, server};
+use serde_json::{Value, json};
+
+use crate::support::{Place, Server, command, ran, shown, until};
+
+const RULES: &str = "package ringfence
+decision := {\"decision\": \"allow\"} if input.args.text != \"no\"
+decision := {\"decision\": \"deny\"} if input.args.text == \"no\"
+";
+
+/// Writes the settings file of a place.
+fn configure(place: &Place, text: &str) {
+    std::fs::create_dir_all(place.data()).expect("a data directory");
+    std::fs::write(place.data().join("ringfence.toml"), text).expect("settings");
+}
+
+/// The state and the verdict's rule of a call of `echo`.
+fn echo(server: &Server, text: &str) -> Value {
+    let body = json!({"tool": "echo", "args": {"text": text}});
+    server.ask("POST", "/v1/calls", Some(&body)).json()
+}
+
+fn state(call: &Value) -> &str {
+    call["state"].as_str().unwrap_or_default()
+}
+
+fn ready(server: &Server) -> Value {
+    server.ask("GET", "/readyz", None).json()
+}
+
+#[test]
+fn calls_are_held_while_a_real_opa_is_frozen_and_decided_when_it_is_back() {
+    let test = "calls_are_held_while_a_real_opa_is_frozen_and_decided_when_it_is_back";
+    let Some(program) = server::OPA.program_or_skip(test) else { return };
+    let mut opa = Opa::start(&program, "1", &[("r.rego", RULES)]).expect("OPA serves");
+    let place = Place::new();
+    let url = opa.url();
+    configure(
+        &place,
+        &format!(
+            "[policy]\nuse = [\"rego\", \"corp\"]\n[policy.engines.corp]\nkind = \"opa\"\n\
+             url = \"{url}\"\ntimeout = \"500ms\"\n"
+        ),
+    );
+    let server = place.serve();
+    let call = echo(&server, "yes");
+    assert_eq!(state(&call), "finished", "{call}");
+    assert_eq!(call["decision"]["engine"], "all(rego,corp)");
+    assert_eq!(state(&echo(&server, "no")), "denied");
+    opa.process().freeze();
+    for text in ["yes", "no", "yes", "yes", "no"] {
+        let call = echo(&server, text);
+        assert_eq!(state(&call), "held", "{call}");
+        assert_eq!(call["decision"]["reasons"][0]["rule"], "policy_unavailable");
+    }
+    assert_eq!(ready(&server)["policy"]["state"], "down");
+    let status = server.client(&["policy", "status"]).worked();
+    assert!(status.stdout.contains("corp") && status.stdout.contains("down"), "{status:?}");
+    assert_eq!(server.ask("GET", "/readyz", None).status, 200, "held calls are taken");
+    opa.process().thaw();
+    until("decisions flow again", || state(&echo(&server, "yes")) == "finished");
+    assert_eq!(state(&echo(&server, "no")), "denied");
+    assert_eq!(ready(&server)["policy"]["state"], "well");
+    let metrics = server.ask("GET", "/metrics", None).body;
+    let line = "ringfence_policy_engine_state{engine=\"corp\",state=\"well\"} 1";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+#[test]
+fn rules_of_a_folder_are_replaced_and_bad_ones_are_loudly_refused() {
+    let place = Place::new();
+    let folder = place.path("policy");
+    std::fs::create_dir(&folder).expect("a folder");
+    let write = |text: &str| std::fs::write(folder.join("r.rego"), text).expect("a rule");
+    write(RULES);
+    let server = place.serve_with(&[("RINGFENCE_POLICY", &shown(&folder))]);
+    assert_eq!(state(&echo(&server, "yes")), "finished");
+    let before = echo(&server, "no")["decision"]["policy"].clone();
+    write("package ringfence\ndecision := starwith(1)\n");
+    until("the bad rules are seen", || ready(&server)["policy"]["state"] == "stale");
+    assert_eq!(echo(&server, "no")["decision"]["policy"], before, "the old ones are in force");
+    let status = server.client(&["policy", "status", "--json"]).worked().json();
+    assert_eq!(status["engines"][0]["state"], "stale");
+    let problem = status["engines"][0]["problems"][0].as_str().unwrap_or_default();
+    assert!(problem.contains("no function `starwith`"), "{status}");
+    let log = std::fs::read_to_string(place.path("log")).expect("a log");
+    assert!(log.contains("ERROR") && log.contains("the older ones stay in force"), "{log}");
+    write(&RULES.replace("\"no\"", "\"yes\""));
+    until("the good rules are in force", || state(&echo(&server, "yes")) == "denied");
+    assert_eq!(state(&echo(&server, "no")), "finished");
+    assert_eq!(ready(&server)["policy"]["state"], "well");
+}
+
+#[test]
+fn a_candidate_is_tried_on_real_calls_and_its_differences_are_listed() {
+    let place = Place::new();
+    let folder = place.path("candidate");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::write(folder.join("r.rego"), RULES).expect("a rule");
+    let candidate = shown(&folder);
+    configure(
+        &place,
+        &format!(
+            "[[policy.canary]]\nname = \"stricter\"\nfolder = \"{candidate}\"\n\
+             tenants = [\"default\"]\nfail_open = true\n[policy.log]\nfile = \"{}\"\n",
+            shown(&place.path("decisions.ndjson"))
+        ),
+    );
+    let server = place.serve();
+    assert_eq!(state(&echo(&server, "yes")), "finished");
+    let call = echo(&server, "no");
+    assert_eq!(state(&call), "finished", "a candidate changes nothing: {call}");
+    let canary = || server.client(&["policy", "canary", "--json"]).worked().json();
+    until("both were compared", || {
+        let counts = &canary()["canaries"][0]["counts"];
+        counts["same"] == 1 && counts["different"] == 1
+    });
+    let found = canary();
+    let difference = &found["canaries"][0]["differences"][0];
+    assert_eq!(difference["call_id"], call["id"]);
+    assert_eq!(difference["candidate"]["verdict"], "deny");
+    let words = server.client(&["policy", "canary"]).worked().stdout;
+    assert!(words.contains("stricter") && words.contains("deny"), "{words}");
+    assert_eq!(ready(&server)["policy"]["fail_open_tenants"], 1);
+    let status = server.client(&["policy", "status"]).worked();
+    assert!(status.stderr.contains("calls of tenant default RUN"), "{status:?}");
+    let metrics = server.ask("GET", "/metrics", None).body;
+    let line = "ringfence_policy_canary_total{canary=\"stricter\",result=\"different\"} 1";
+    assert!(metrics.contains(line), "{metrics}");
+    assert_eq!(server.stop(), Some(0));
+    let log = std::fs::read_to_string(place.path("decisions.ndjson")).expect("a decision log");
+    assert_eq!(log.lines().count(), 2, "{log}");
+}
+
+#[test]
+fn tables_of_policy_are_shown_and_everything_wrong_in_them_is_told() {
+    let place = Place::new();
+    configure(
+        &place,
+        "[policy]\nuse = [\"rego\"]\n[policy.engines.corp]\nkind = \"opa\"\nurl = \"http://a:1\"\n",
+    );
+    let data = shown(&place.data());
+    let shown = ran(&mut command(&["config", "show", "--data", &data])).worked().stdout;
+    assert!(shown.contains("policy.engines.corp.url") && shown.contains("http://a:1"), "{shown}");
+    configure(&place, "[policy]\nuse = [\"nobody\"]\nfolder = 7.5\n[policy.engines.x]\nurl = 1\n");
+    let told = ran(&mut command(&["serve", "--data", &data]));
+    told.failed(
+        2,
+        &[
+            "policy.use: no engine is called `nobody`",
+            "policy.engines.x.kind: is missing",
+            "policy.engines.x.url: is not text",
+        ],
+    );
+}
