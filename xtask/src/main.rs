@@ -17,6 +17,8 @@ usage: cargo xtask <command>
                               every tier beside bare interpreters and peers, with ratios
   bench load [--quick] [--json FILE]
                              the running server under load, beside services that do less
+  bench policy [--quick] [--json FILE]
+                              what a decision costs, beside a real OPA server
   bench fuzz [--minutes N]    everything that reads hostile bytes, for minutes
   services build|up|down|status
                               real policy servers of others, for use by hand

@@ -14,6 +14,7 @@ mod measurement;
 mod measuring;
 mod options;
 mod peers;
+mod policy;
 mod sandbox;
 mod scratch;
 mod tables;
@@ -22,13 +23,14 @@ use anyhow::{Result, bail};
 
 /// What can be asked for.
 const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
-                     fuzz [--minutes N]";
+                     policy [--quick] [--json FILE], fuzz [--minutes N]";
 
 /// Runs the benchmark that the words name.
 pub fn run(words: &[&str]) -> Result<()> {
     match words {
         ["sandbox", rest @ ..] => sandbox::run(&options::parse(rest)?),
         ["load", rest @ ..] => load::run(rest),
+        ["policy", rest @ ..] => policy::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         other => bail!("no benchmark `{}`; there are: {NAMES}", other.join(" ")),
     }

@@ -12,7 +12,8 @@ use crate::{
     docs,
     problem::{Fault, ProblemView},
     routes::{
-        approvals, calls, canvas, engines, events, health, holds, keys, policy, sandboxes, skills, tools,
+        approvals, calls, canvas, engines, events, health, holds, keys, policy, sandboxes, skills,
+        tools,
     },
 };
 

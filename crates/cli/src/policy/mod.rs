@@ -16,11 +16,13 @@ pub(crate) fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
     match command {
         PolicyCommand::Status { client } => {
             let told = runtime()?.block_on(state::status(client));
-            told.map(|()| ExitCode::from(exit::DONE)).map_err(|failure| failure.in_json(client.json))
+            told.map(|()| ExitCode::from(exit::DONE))
+                .map_err(|failure| failure.in_json(client.json))
         }
         PolicyCommand::Canary { client } => {
             let told = runtime()?.block_on(state::canary(client));
-            told.map(|()| ExitCode::from(exit::DONE)).map_err(|failure| failure.in_json(client.json))
+            told.map(|()| ExitCode::from(exit::DONE))
+                .map_err(|failure| failure.in_json(client.json))
         }
         PolicyCommand::Test { folder, coverage, json } => {
             test::test(folder, *coverage, *json).map_err(|failure| failure.in_json(*json))
