@@ -51,22 +51,55 @@ fn calls_are_held_while_a_real_opa_is_frozen_and_decided_when_it_is_back() {
     assert_eq!(call["decision"]["engine"], "all(rego,corp)");
     assert_eq!(state(&echo(&server, "no")), "denied");
     opa.process().freeze();
+    let mut held = Vec::new();
     for text in ["yes", "no", "yes", "yes", "no"] {
         let call = echo(&server, text);
         assert_eq!(state(&call), "held", "{call}");
         assert_eq!(call["decision"]["reasons"][0]["rule"], "policy_unavailable");
+        let end = if text == "yes" { "finished" } else { "denied" };
+        held.push((call["id"].as_str().expect("an id").to_owned(), end));
     }
     assert_eq!(ready(&server)["policy"]["state"], "down");
     let status = server.client(&["policy", "status"]).worked();
     assert!(status.stdout.contains("corp") && status.stdout.contains("down"), "{status:?}");
     assert_eq!(server.ask("GET", "/readyz", None).status, 200, "held calls are taken");
     opa.process().thaw();
+    for (id, end) in held {
+        let path = format!("/v1/calls/{id}");
+        until("a held call is decided", || state(&server.ask("GET", &path, None).json()) == end);
+    }
     until("decisions flow again", || state(&echo(&server, "yes")) == "finished");
     assert_eq!(state(&echo(&server, "no")), "denied");
     assert_eq!(ready(&server)["policy"]["state"], "well");
     let metrics = server.ask("GET", "/metrics", None).body;
     let line = "ringfence_policy_engine_state{engine=\"corp\",state=\"well\"} 1";
     assert!(metrics.contains(line), "{metrics}");
+}
+
+#[test]
+fn one_server_decides_for_another_by_either_protocol() {
+    let (first, second) = (Place::new(), Place::new());
+    let folder = first.path("policy");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::write(folder.join("r.rego"), RULES).expect("a rule");
+    let decider = first.serve_with(&[("RINGFENCE_POLICY", &shown(&folder))]);
+    let token = shown(&first.data().join("admin.key"));
+    for kind in ["authzen", "evaluate"] {
+        let url = format!("http://{}", decider.address);
+        configure(
+            &second,
+            &format!(
+                "[policy]\nuse = [\"peer\"]\n[policy.engines.peer]\nkind = \"{kind}\"\n\
+                 url = \"{url}\"\ntoken_file = \"{token}\"\ntimeout = \"4s\"\n"
+            ),
+        );
+        let server = second.serve();
+        let (yes, no) = (echo(&server, "yes"), echo(&server, "no"));
+        assert_eq!((state(&yes), state(&no)), ("finished", "denied"), "{kind}: {yes} {no}");
+        assert_eq!(yes["decision"]["engine"], "peer");
+        assert_eq!(yes["decision"]["policy"], decider.banner["policy"], "{kind}");
+        server.kill();
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::{engine::Inner, journey::Journey, path};
 /// Looks until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut tools = inner.parts.registry.changes();
+    let mut rules = inner.parts.policy.changed();
     // What was approved and not begun when the server went down begins now.
     let mut due = inner.dues.take_all();
     loop {
@@ -21,6 +22,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         due = tokio::select! {
             () = inner.stopping.cancelled() => return,
             Ok(()) = tools.changed() => inner.dues.take_all(),
+            Ok(()) = rules.changed() => inner.dues.take_all(),
             () = inner.dues.sooner.notified() => inner.dues.take(inner.parts.clock.now()),
             () = next(&inner) => inner.dues.take(inner.parts.clock.now()),
         };

@@ -17,7 +17,7 @@ use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, said};
 const EXPLAIN: &[&str] =
     &["engine", "id", "policy", "reason", "reason_admin", "reason_user", "revision"];
 /// Parts of a context that are our decision document.
-const DOCUMENT: &[&str] = &["decision", "reasons", "obligations"];
+const DOCUMENT: &[&str] = &["approvals", "decision", "obligations", "reasons"];
 
 /// An AuthZEN decision point.
 #[derive(Debug)]
