@@ -305,13 +305,13 @@ impl Journey {
 
     /// Where the call stands, to come back to.
     pub(crate) fn mark(&self) -> Mark {
-        (self.call.clone(), self.facts.clone())
+        (self.call.clone(), self.keep())
     }
 
     /// Comes back, after a record that failed.
-    pub(crate) fn rewind(&mut self, (call, facts): Mark) {
+    pub(crate) fn rewind(&mut self, (call, kept): Mark) {
         self.call = call;
-        self.facts = facts;
+        self.put_back(kept);
     }
 
     /// Shows where the call stands without a record of it.

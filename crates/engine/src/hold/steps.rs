@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use ringfence_store::Spend;
-use ringfence_types::{
-    Approval, Call, Decision, Digest, Edited, Event, Fact, Hold, Json, KeyId, State,
-};
+use ringfence_types::{Approval, Call, Decision, Digest, Edited, Event, Hold, Json, KeyId, State};
 use serde::Serialize;
 
 use super::{Judgement, park};
-use crate::journey::Journey;
+use crate::journey::{Journey, Kept};
 
 /// A call as it was before a step, and what was not on record then.
-pub(crate) type Mark = (Arc<Call>, Vec<Fact>);
+pub(crate) type Mark = (Arc<Call>, Kept);
 
 /// What is said of a resolution.
 #[derive(Serialize)]
