@@ -167,7 +167,7 @@ async fn an_explanation_tells_readers_why_and_the_operator_what_would_do() {
     assert_eq!(told["reasons"][0]["places"][0]["file"], "ringfence.rego");
     assert_eq!(told["change"]["found"], true);
     let change = &told["change"]["changes"][0];
-    assert_eq!((&change["path"], &change["to"]), (&json!("/tool/safety_flags"), &json!([])));
+    assert_eq!((&change["path"], &change["from"]), (&json!("/approval"), &json!(null)));
     let other = server.key("other", &[Scope::Call, Scope::Read, Scope::Admin]).await;
     assert_eq!(get(&server, &other, &path).await.status, 404);
     assert_eq!(get(&server, &other, &format!("/v1/calls/{id}/decisions")).await.status, 404);
@@ -248,5 +248,64 @@ decision := {"decision": "deny", "reasons": [{"rule": "frozen", "message": input
     assert_eq!(refused.json()["reasons"][0]["message"], "sandbox");
     let refused = server.delete("/skills/echo").await;
     assert_eq!((refused.status, refused.problem().as_str()), (403, "policy_denied"));
+    server.stop().await;
+}
+
+/// A call of Python code under obligations, at its end.
+async fn obliged(obligations: &str, code: &str) -> (Server, Value) {
+    let rules = format!(
+        "package ringfence\n\ndecision := {{\"decision\": \"allow\", \"obligations\": {obligations}}}\n"
+    );
+    let bundle = Bundle::from_files([("rules.rego", rules)]).unwrap();
+    let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
+    let args = json!({"language": "python", "code": code});
+    let answer = server.post("/v1/calls", &json!({"tool": "code_execute", "args": args})).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    (server, answer.json())
+}
+
+#[tokio::test]
+async fn a_sandbox_is_as_strong_as_policy_demands() {
+    let least = r#"{"min_isolation": {"tier": "cold", "layers": ["seccomp", "pid_namespace"]}}"#;
+    for (obligations, tier) in [("{}", "zygote"), (least, "cold")] {
+        let (server, call) = obliged(obligations, "x = 1").await;
+        assert_eq!(
+            (&call["state"], &call["isolation"]),
+            (&json!("finished"), &json!(tier)),
+            "{call}"
+        );
+        let receipt =
+            server.get(&format!("/v1/calls/{}/receipt", call["id"].as_str().unwrap())).await;
+        let stamped = &receipt.json()["decision"]["obligations"];
+        assert_eq!(stamped, &serde_json::from_str::<Value>(obligations).unwrap());
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn limits_of_policy_end_a_program_that_those_of_the_tool_would_not() {
+    let code = "import time\ntime.sleep(30)";
+    let (server, call) = obliged(r#"{"limits": {"wall_secs": 1}}"#, code).await;
+    assert_eq!(call["error"]["code"], "timeout", "{call}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn output_that_is_masked_is_neither_kept_nor_shown() {
+    let masked = r#"{"redact": ["/stdout", "/stderr", "/result/stdout", "/args/code"]}"#;
+    for (obligations, is_shown) in [("{}", true), (masked, false)] {
+        let (server, call) = obliged(obligations, "print('word' + 'less')").await;
+        let id = call["id"].as_str().unwrap();
+        let output = server.get(&format!("/v1/calls/{id}/output/stdout")).await;
+        assert_eq!(String::from_utf8_lossy(&output.bytes).contains("wordless"), is_shown);
+        assert_eq!(call.to_string().contains("wordless"), is_shown, "{call}");
+        let again = server.get(&format!("/v1/calls/{id}")).await.json();
+        assert_eq!(again.to_string().contains("wordless"), is_shown, "{again}");
+        assert_eq!(again["args"]["code"] != "[redacted]", is_shown);
+        server.stop().await;
+    }
+    let (server, call) = obliged(masked, "raise ValueError('word' + 'less')").await;
+    assert_eq!(call["error"]["message"], "[redacted]");
+    assert!(!call.to_string().contains("wordless"), "{call}");
     server.stop().await;
 }

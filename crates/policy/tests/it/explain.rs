@@ -50,29 +50,24 @@ fn flags_that_stand_in_the_way_are_named_and_taken_away() {
         hold
         side_effect at ringfence.rego:59
           /action is "tool.execute"
-          /taint is []
-          /tool/requires_approval is false
+          /approval is null
           /tool/safety_flags is ["none","side_effect"]
         none at ringfence.rego:36
           /action is "tool.execute"
-          /principal/scopes is ["call"]
-          /taint is []
           /tool/safety_flags is ["none","side_effect"]
-        change /tool/safety_flags from ["none","side_effect"] to ["none"]
+        change /approval from null to {"by":["00000000-0000-7000-8000-000000000000"],"decided_at":"2023-11-14T22:13:20.000000Z","id":"00000000-0000-7000-8000-000000000001","reach":"once","shown":"sha256:0000000000000000000000000000000000000000000000000000000000000000"}
     "#]]
     .assert_eq(&told(&built_in, &["none", "side_effect"], "{}"));
     expect![[r#"
         deny
-        unknown_flag at ringfence.rego:98
+        unknown_flag at ringfence.rego:115
           /action is "tool.execute"
-          /principal/scopes is ["call"]
           /tool/safety_flags is ["external_call","telepathy"]
-        external_call at ringfence.rego:66
+        external_call at ringfence.rego:67
           /action is "tool.execute"
-          /taint is []
-          /tool/requires_approval is false
+          /approval is null
           /tool/safety_flags is ["external_call","telepathy"]
-        change /tool/safety_flags from ["external_call","telepathy"] to ["telepathy"]
+        change /approval from null to {"by":["00000000-0000-7000-8000-000000000000"],"decided_at":"2023-11-14T22:13:20.000000Z","id":"00000000-0000-7000-8000-000000000001","reach":"once","shown":"sha256:0000000000000000000000000000000000000000000000000000000000000000"}
         change /tool/safety_flags from ["external_call","telepathy"] to ["external_call"]
     "#]]
     .assert_eq(&told(&built_in, &["external_call", "telepathy"], "{}"));
@@ -80,8 +75,6 @@ fn flags_that_stand_in_the_way_are_named_and_taken_away() {
         allow
         none at ringfence.rego:36
           /action is "tool.execute"
-          /principal/scopes is ["call"]
-          /taint is []
           /tool/safety_flags is ["none"]
         allowed as it is
     "#]]
@@ -105,7 +98,7 @@ decision := {"decision": "allow"} if {
           /approval/by is nothing
           /args/to is "eve@other.example"
           /principal/key is "019a8b7c-1234-7abc-8def-000000000001"
-        change /approval from null to {"by":"00000000-0000-7000-8000-000000000000","decided_at":"2023-11-14T22:13:20.000000Z","shown":"sha256:0000000000000000000000000000000000000000000000000000000000000000"}
+        change /approval from null to {"by":["00000000-0000-7000-8000-000000000000"],"decided_at":"2023-11-14T22:13:20.000000Z","id":"00000000-0000-7000-8000-000000000001","reach":"once","shown":"sha256:0000000000000000000000000000000000000000000000000000000000000000"}
     "#]]
     .assert_eq(&told(&bundle(rules), &["none"], r#"{"to": "eve@other.example"}"#));
     let rules = r#"default decision := {"decision": "deny", "reasons": [{"rule": "large", "message": "m"}]}

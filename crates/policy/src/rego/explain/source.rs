@@ -133,9 +133,12 @@ fn written(module: &Module, rule: &Rule) -> Option<Written> {
         }
         Found::Call { .. } | Found::With(_) | Found::TooDeep => {}
     });
-    // Its own name is at its head; others of that name say other things.
-    let Written { name, refers, .. } = &mut written;
-    refers.retain(|other| other != name);
+    // Its own name is at its head; others of that name say other things. Only a default speaks
+    // because those others do not.
+    if !matches!(rule, Rule::Default { .. }) {
+        let Written { name, refers, .. } = &mut written;
+        refers.retain(|other| other != name);
+    }
     Some(written)
 }
 
