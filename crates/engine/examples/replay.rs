@@ -123,7 +123,7 @@ async fn step(rego: &Rego, index: usize) -> Record {
 
 fn input(index: usize) -> Input {
     let flags: &[&[&str]] = &[&["none"], &["pii_risk"], &["none", "file_system"], &["side_effect"]];
-    let host = if index % 3 == 0 { "other.example" } else { "ours.example" };
+    let host = if index.is_multiple_of(3) { "other.example" } else { "ours.example" };
     let args = format!(r#"{{"to":"user{index}@{host}","body":"Number {index} of many."}}"#);
     let mut input = document(flags[index % flags.len()], "{}");
     input.args = Json::parse(args.as_bytes()).unwrap();
