@@ -16,7 +16,7 @@ use std::{
 };
 
 use ringfence_api::{Api, ApiConfig, keys};
-use ringfence_engine::{Engine, Parts, Settings, builtin_tools};
+use ringfence_engine::{Engine, Ledger, Parts, Settings, builtin_tools};
 use ringfence_types::{Clock, Timestamp};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -41,7 +41,7 @@ async fn main() {
     let seconds = arguments.next().unwrap_or(5);
     let dir = tempfile::tempdir().unwrap();
     let engine = engine(dir.path()).await;
-    let made = keys::ensure_admin_key(engine.store().as_ref(), engine.clock().as_ref()).await;
+    let made = keys::ensure_admin_key(&engine).await;
     let secret = made.unwrap().unwrap().secret;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -133,6 +133,9 @@ async fn engine(dir: &Path) -> Engine {
     let options = ringfence_sqlite::Options::default();
     let db = ringfence_sqlite::Db::open(&dir.join("state.db"), &options).unwrap();
     let store = ringfence_store::SqliteStore::open(db.clone(), &dir.join("blobs")).await.unwrap();
+    let store: Arc<dyn ringfence_store::Store> = Arc::new(store);
+    let key = ringfence_ledger::SigningKey::from_seed([5; 32]);
+    let ledger = Ledger::open(store.clone(), key, clock.now()).await.unwrap();
     let options = ringfence_bus::Options::default();
     let bus = ringfence_bus::SqliteBus::open(db, options, clock.clone()).await.unwrap();
     let registry = ringfence_registry::Config {
@@ -148,7 +151,8 @@ async fn engine(dir: &Path) -> Engine {
         ..ringfence_sandbox::Config::one_shot()
     };
     let parts = Parts {
-        store: Arc::new(store),
+        store,
+        ledger,
         bus: Arc::new(bus),
         policy: Arc::new(ringfence_policy::Rego::load(&bundle).unwrap()),
         registry: ringfence_registry::Registry::open(registry).unwrap(),

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use ringfence_store::{Key, Store};
-use ringfence_types::{Clock, Digest, KeyId, PersonaId, Scope, Scopes, TenantId, Timestamp};
+use ringfence_engine::Engine;
+use ringfence_ledger::{Entry, KeyChange};
+use ringfence_store::Key;
+use ringfence_types::{Digest, KeyId, PersonaId, Scope, Scopes, TenantId, Timestamp};
 use uuid::Uuid;
 
 use crate::base64;
@@ -75,12 +77,22 @@ pub enum Error {
     Store(#[from] ringfence_store::Error),
 }
 
+/// What the ledger says of a key.
+pub(crate) fn told(key: &Key, event: &str, by: Option<KeyId>, at: Timestamp) -> Entry {
+    let change = KeyChange {
+        event: event.to_owned(),
+        key: key.id,
+        label: key.label.clone(),
+        scopes: key.scopes.clone(),
+        persona: key.persona.clone(),
+        expires_at: key.expires_at,
+        by,
+    };
+    Entry::key(key.tenant.clone(), at, &change)
+}
+
 /// Makes a key.
-pub async fn create_key(
-    store: &dyn Store,
-    clock: &dyn Clock,
-    request: KeyRequest,
-) -> Result<NewKey, Error> {
+pub async fn create_key(engine: &Engine, request: KeyRequest) -> Result<NewKey, Error> {
     let secret = secret()?;
     let key = Key {
         id: KeyId(Uuid::new_v4()),
@@ -90,25 +102,23 @@ pub async fn create_key(
         prefix: secret[..SHOWN].to_owned(),
         secret: Digest::of(secret.as_bytes()),
         scopes: request.scopes,
-        created_at: clock.now(),
+        created_at: engine.clock().now(),
         created_by: request.created_by,
         expires_at: request.expires_at,
         revoked_at: None,
         last_used_at: None,
     };
-    store.add_key(key.clone()).await?;
+    let entry = engine.ledger().seal(told(&key, "created", key.created_by, key.created_at))?;
+    engine.store().add_key(key.clone(), entry).await?;
     Ok(NewKey { key, secret: Secret(secret) })
 }
 
 /// Makes the first admin key if no key can make others: on the first start, or after all of them
 /// ended.
-pub async fn ensure_admin_key(
-    store: &dyn Store,
-    clock: &dyn Clock,
-) -> Result<Option<NewKey>, Error> {
+pub async fn ensure_admin_key(engine: &Engine) -> Result<Option<NewKey>, Error> {
     let tenant: TenantId = OPERATOR_TENANT.parse().expect("our own name is valid");
-    let now = clock.now();
-    let keys = store.keys(Some(&tenant)).await?;
+    let now = engine.clock().now();
+    let keys = engine.store().keys(Some(&tenant)).await?;
     if keys.iter().any(|key| is_usable_admin(key, now)) {
         return Ok(None);
     }
@@ -120,7 +130,7 @@ pub async fn ensure_admin_key(
         expires_at: None,
         created_by: None,
     };
-    create_key(store, clock, request).await.map(Some)
+    create_key(engine, request).await.map(Some)
 }
 
 /// Whether the key can make keys for good.

@@ -66,6 +66,7 @@ kinds! {
     ARGS_INVALID UNPROCESSABLE_ENTITY "args_invalid" "The arguments do not fit the tool"
     TOOL_BROKEN UNPROCESSABLE_ENTITY "tool_broken" "The tool is broken"
     IDEMPOTENCY_KEY_REUSED UNPROCESSABLE_ENTITY "idempotency_key_reused" "The key was used for another request"
+    PROOF_TOO_LARGE UNPROCESSABLE_ENTITY "proof_too_large" "There is too much for one file"
     SKILL_INVALID UNPROCESSABLE_ENTITY "skill_invalid" "The skill cannot be registered"
     UPGRADE_REQUIRED UPGRADE_REQUIRED "upgrade_required" "The path is reached by a WebSocket"
     RATE_LIMITED TOO_MANY_REQUESTS "rate_limited" "The key makes too many requests"
@@ -76,6 +77,7 @@ kinds! {
     STOPPING SERVICE_UNAVAILABLE "stopping" "The server is stopping"
     STORE_UNAVAILABLE SERVICE_UNAVAILABLE "store_unavailable" "The store does not answer"
     POLICY_UNAVAILABLE SERVICE_UNAVAILABLE "policy_unavailable" "The policy does not answer"
+    PROOF_NOT_READY SERVICE_UNAVAILABLE "proof_not_ready" "No checkpoint covers it yet"
     SANDBOX_UNAVAILABLE SERVICE_UNAVAILABLE "sandbox_unavailable" "No sandbox could be had"
     TIMEOUT GATEWAY_TIMEOUT "timeout" "The answer took too long"
 }

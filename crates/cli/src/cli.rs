@@ -1,5 +1,6 @@
 //! The words we understand. Values are taken as they are and parsed later, all problems at once.
 
+mod ledger;
 mod rules;
 mod service;
 
@@ -10,14 +11,15 @@ use clap_complete::Shell;
 use ringfence_sandbox::Language;
 use ringfence_types::{Isolation, Layer};
 
+pub(crate) use self::ledger::{AuditArgs, ExportArgs, LedgerCommand, ReplayArgs, VerifyArgs};
 pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
     DenyArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs, SettingsArgs, ToolsArgs,
 };
 use crate::{
-    call, calls, cancel, completions, doctor, events, failure::Failure, holds, image, key, logs,
-    policy, run, selftest, serve, settings, shell, tools,
+    call, calls, cancel, completions, doctor, events, failure::Failure, holds, image, key,
+    ledger as book, logs, policy, run, selftest, serve, settings, shell, tools,
 };
 
 /// Runs code you do not trust in a fresh, locked Linux sandbox, and tells exactly what happened.
@@ -72,6 +74,17 @@ pub(crate) enum Command {
     /// Test rules, try them on the past and beside others, and tell how and why they decide
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// List what happened, from the ledger
+    Audit(AuditArgs),
+    /// Write one file that proves a call or a session
+    Export(ExportArgs),
+    /// Check that nothing on record was changed, without a server
+    Verify(VerifyArgs),
+    /// Make a call of a pure tool again and compare what it gives
+    Replay(ReplayArgs),
+    /// Show what commits to the ledger and who signs it; change the key
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Show the settings of `serve`
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -107,6 +120,11 @@ impl Command {
             Self::Events(args) => events::events(&args),
             Self::Key(command) => key::key(&command),
             Self::Policy(command) => policy::policy(&command),
+            Self::Audit(args) => book::audit(&args),
+            Self::Export(args) => book::export(&args),
+            Self::Verify(args) => book::verify(&args),
+            Self::Replay(args) => book::replay(&args),
+            Self::Ledger(command) => book::ledger(&command),
             Self::Config(command) => settings::config(&command),
             Self::Doctor(args) => doctor::doctor(&args),
             Self::Selftest(args) => selftest::selftest(&args),

@@ -24,6 +24,7 @@ mod holds;
 mod image;
 mod json;
 mod key;
+mod ledger;
 mod logs;
 mod mapping;
 mod plan;

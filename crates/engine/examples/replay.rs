@@ -138,6 +138,8 @@ async fn engine(folder: &Path) -> (Engine, Arc<dyn Store>) {
     let db = Db::open(&folder.join("state.db"), &ringfence_sqlite::Options::default()).unwrap();
     let store = SqliteStore::open(db.clone(), &folder.join("blobs")).await.unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
+    let key = ringfence_ledger::SigningKey::from_seed([5; 32]);
+    let ledger = ringfence_engine::Ledger::open(store.clone(), key, clock.now()).await.unwrap();
     let bus = SqliteBus::open(db, ringfence_bus::Options::default(), clock.clone()).await;
     let registry = ringfence_registry::Config {
         builtins: builtin_tools(clock.now()),
@@ -154,6 +156,7 @@ async fn engine(folder: &Path) -> (Engine, Arc<dyn Store>) {
         bus: Arc::new(bus.unwrap()),
         policy: Arc::new(Rego::load(&Bundle::built_in()).unwrap()),
         registry: Registry::open(registry).unwrap(),
+        ledger,
         sandbox: Native::open(sandbox),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         telemetry: Telemetry::default(),

@@ -8,8 +8,8 @@ use ringfence_sandbox::{
     Canceller, InputFile, Language, Program, Report, Request, Running, files::BoxPath,
 };
 use ringfence_types::{
-    CallError, Digest, Finished, Json, Limits, MinIsolation, Origin, Outcome, Produced, Stream,
-    Timestamp, Tool,
+    CallError, Digest, Finished, Json, Limits, MinIsolation, Origin, Outcome, Produced, Seen,
+    Stream, Timestamp, Tool,
 };
 
 use crate::{builtin, engine::Inner, journey::Journey, oblige, record::Ended};
@@ -110,12 +110,13 @@ pub(crate) async fn sandboxed(
     let inner = journey.inner.clone();
     request.limits = limits(&inner, &request.limits, &permit);
     oblige::isolate(permit.obligations(), &mut request);
+    let seen = Seen { limits: Some(request.limits.clone()), ..Seen::default() };
     match inner.parts.sandbox.run(request).await {
         Ok(running) => {
             oblige::show(permit.obligations(), &journey.live(), &running);
             let canceller = running.canceller();
             let least = permit.obligations().min_isolation.clone();
-            let wait = Box::pin(report(inner, running, least, reading, started_at));
+            let wait = Box::pin(report(inner, running, least, reading, started_at, seen));
             Started::Running(Work { wait, canceller })
         }
         Err(error) => ended(failure("sandbox_failed", chain(&error), started_at)),
@@ -137,6 +138,7 @@ async fn report(
     least: Option<MinIsolation>,
     reading: Reading,
     started_at: Timestamp,
+    seen: Seen,
 ) -> Ended {
     match running.wait().await {
         Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped,
@@ -146,7 +148,7 @@ async fn report(
                 Err(error) => Produced::Error(error),
             };
             let duration = inner.parts.clock.now().since(started_at);
-            finished(&report, produced, started_at, duration)
+            finished(&report, produced, started_at, duration, seen)
         }
         Err(error) => failure("sandbox_failed", chain(&error), started_at),
     }
@@ -157,6 +159,7 @@ fn finished(
     produced: Produced,
     started_at: Timestamp,
     duration: Duration,
+    seen: Seen,
 ) -> Ended {
     let (stdout, out) = kept(&report.stdout);
     let (stderr, err) = kept(&report.stderr);
@@ -174,7 +177,7 @@ fn finished(
         duration,
     };
     let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
-    Ended::Finished { finished: Box::new(finished), blobs, session_events: Vec::new() }
+    Ended::Finished { finished: Box::new(finished), blobs, session_events: Vec::new(), seen }
 }
 
 fn kept(output: &ringfence_sandbox::Output) -> (Stream, Vec<u8>) {
@@ -270,7 +273,8 @@ pub(crate) fn without_program(produced: Produced, started_at: Timestamp, took: D
         started_at,
         duration: took,
     };
-    Ended::Finished { finished: Box::new(finished), blobs: Vec::new(), session_events: Vec::new() }
+    let (blobs, session_events, seen) = (Vec::new(), Vec::new(), Seen::default());
+    Ended::Finished { finished: Box::new(finished), blobs, session_events, seen }
 }
 
 pub(crate) fn failure(code: &str, message: String, started_at: Timestamp) -> Ended {

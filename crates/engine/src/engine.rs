@@ -12,9 +12,10 @@ use ringfence_types::{Clock, Spans, Stopper};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Metrics, Telemetry,
+    Ledger, Metrics, Telemetry,
     hold::{self, Dues, Locks},
     ids::Ids,
+    ledger::{self, Tools},
     live::Lives,
     publish,
     queue::{Bounds, Queue},
@@ -32,6 +33,8 @@ pub struct Parts {
     pub policy: Arc<dyn policy::Engine>,
     /// What tools there are.
     pub registry: Registry,
+    /// Where everything that happens is signed and proved; of the same store.
+    pub ledger: Ledger,
     /// Where programs run.
     pub sandbox: Native,
     /// How tools reach the network, or why they cannot.
@@ -123,9 +126,15 @@ impl Engine {
             stopping: CancellationToken::new(),
         };
         let inner = Arc::new(inner);
+        // Before any call: what its digest stands for is on the ledger first.
+        let Parts { ledger, registry, clock, .. } = &inner.parts;
+        let mut tools = Tools::recorded(ledger).await?;
+        tools.record(ledger, &registry.catalogue(), clock.now()).await?;
         recover::run(&inner).await?;
         inner.tasks.spawn(publish::run(inner.clone()));
         inner.tasks.spawn(hold::run(inner.clone()));
+        inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
+        inner.tasks.spawn(ledger::commit(inner.clone()));
         Ok(Self { inner })
     }
 
@@ -142,6 +151,11 @@ impl Engine {
     /// What tools there are.
     pub fn registry(&self) -> &Registry {
         &self.inner.parts.registry
+    }
+
+    /// Where everything that happens is signed and proved.
+    pub fn ledger(&self) -> &Ledger {
+        &self.inner.parts.ledger
     }
 
     /// The state that doors keep beside calls: keys and session events.
@@ -183,6 +197,10 @@ impl Engine {
                 live.cancel(Stopper::Shutdown);
             }
             self.inner.tasks.wait().await;
+        }
+        if let Err(error) = self.ledger().commit().await {
+            let error = crate::dispatch::chain(&error);
+            tracing::warn!(error, "the ledger ends without a checkpoint; the next start makes it");
         }
     }
 }

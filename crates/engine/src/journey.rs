@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use ringfence_ledger::Entry;
 use ringfence_policy::Input;
 use ringfence_store::{Error, NewDecision, Record, SessionEvent, Spend, Stored, Version};
 use ringfence_types::{
-    Approval, Asked, Call, Decision, Digest, Effect, Event, Fact, Json, Reason, Receipt, Redact,
-    RedactRoot, ToolName, ToolRef, Verdict,
+    About, Approval, Asked, Call, Decision, Digest, Effect, Event, Fact, Json, Reason, Receipt,
+    Redact, RedactRoot, Sealed, Seen, ToolName, ToolRef, Verdict,
 };
 use serde::Serialize;
 
@@ -44,6 +45,10 @@ pub(crate) struct Journey {
     truth: Option<(Json, Option<Json>)>,
     /// Whether an earlier record holds other arguments than the call has now.
     rewrite: bool,
+    /// What goes on the ledger with the next record, beside the entry of a call that ends.
+    pub(crate) entries: Vec<Entry>,
+    /// What its run showed that only its receipt tells.
+    pub(crate) seen: Seen,
     live: Arc<Live>,
     /// Where the time went, if anybody records it.
     pub(crate) laps: Option<Box<Laps>>,
@@ -73,6 +78,7 @@ pub(crate) struct Kept {
     session_events: Vec<SessionEvent>,
     decisions: Vec<NewDecision>,
     rewrite: bool,
+    entries: Vec<Entry>,
 }
 
 impl Journey {
@@ -129,6 +135,8 @@ impl Journey {
             decisions: Vec::new(),
             truth: None,
             rewrite: false,
+            entries: Vec::new(),
+            seen: Seen::default(),
             live,
         }
     }
@@ -168,6 +176,10 @@ impl Journey {
             self.inner.metrics.decided(&self.call.asked, &decision);
             let Decision { verdict, reasons, policy, .. } = &decision;
             let data = Json::plain(&Judged { policy: *policy, reasons, verdict: *verdict });
+            // Of a call that ends or runs, the decision is part of its own entry.
+            if *verdict == Verdict::Hold {
+                self.entries.push(Entry::decision(self.about(), &decision));
+            }
             self.note("call.decided", data);
             let kept = NewDecision { at: input.time, decision: decision.clone(), input: document };
             self.decisions.push(kept);
@@ -231,7 +243,7 @@ impl Journey {
     pub(crate) async fn commit(&mut self) -> Result<(), Error> {
         // One that was looked at and stays as it was needs no record.
         if self.version.is_none() || !self.facts.is_empty() {
-            let record = self.record();
+            let record = self.record()?;
             self.version = Some(self.inner.parts.store.record(record).await?);
         }
         let over = self.call.state.is_final() || self.call.hold().is_some();
@@ -244,19 +256,19 @@ impl Journey {
         Ok(())
     }
 
-    fn record(&mut self) -> Record {
-        Record {
+    fn record(&mut self) -> Result<Record, Error> {
+        Ok(Record {
+            entries: self.sealed()?,
             call: self.call.clone(),
             seen: self.version,
             facts: std::mem::take(&mut self.facts),
-            receipt: Receipt::of(&self.call),
             blobs: std::mem::take(&mut self.blobs),
             session_events: std::mem::take(&mut self.session_events),
             approval: self.approval.take(),
             spends: self.spends.take(),
             decisions: std::mem::take(&mut self.decisions),
             rewrite: std::mem::take(&mut self.rewrite),
-        }
+        })
     }
 
     /// Keeps the list of held calls, and their number, as they are on record.
@@ -273,6 +285,18 @@ impl Journey {
         self.was_held = is_held;
     }
 
+    /// Whom and what an entry concerns that is made now.
+    pub(crate) fn about(&self) -> About {
+        About::call(&self.call.asked, self.inner.parts.clock.now())
+    }
+
+    /// Signs what goes on the ledger; here, because the one writer has no time for it.
+    fn sealed(&mut self) -> Result<Vec<Sealed>, Error> {
+        let ending = Receipt::of(&self.call, self.seen.clone()).map(Entry::call);
+        let entries = std::mem::take(&mut self.entries).into_iter().chain(ending);
+        entries.map(|entry| self.inner.parts.ledger.seal(entry)).collect()
+    }
+
     /// A copy of what the next record takes with it, in case that record fails.
     pub(crate) fn keep(&self) -> Kept {
         Kept {
@@ -281,6 +305,7 @@ impl Journey {
             session_events: self.session_events.clone(),
             decisions: self.decisions.clone(),
             rewrite: self.rewrite,
+            entries: self.entries.clone(),
         }
     }
 
@@ -291,6 +316,7 @@ impl Journey {
         self.session_events = kept.session_events;
         self.decisions = kept.decisions;
         self.rewrite = kept.rewrite;
+        self.entries = kept.entries;
     }
 
     /// Gives an approval with the next record.

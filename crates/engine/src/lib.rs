@@ -8,7 +8,8 @@
 //! - Nothing runs without a `Permit`, and only `policy` makes one.
 //! - A call is durable before it can have an effect outside its sandbox, and before anybody is
 //!   told its name.
-//! - Every call that was made durable comes to exactly one final state, with one receipt.
+//! - Every call that was made durable comes to exactly one final state, with one entry of the
+//!   ledger in the same commit.
 
 mod accept;
 mod builtin;
@@ -19,6 +20,7 @@ mod ids;
 mod journey;
 mod judge;
 mod laps;
+mod ledger;
 mod live;
 mod message;
 mod metrics;
@@ -42,6 +44,10 @@ pub use self::{
     engine::{Engine, Parts, Settings},
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
     judge::Judged,
+    ledger::{
+        Ledger, OpenError, Unprovable, consistency as ledger_consistency, keys as ledger_keys,
+        proof as ledger_proof, tile as ledger_tile,
+    },
     live::Ticket,
     metrics::Metrics,
     read::{Bytes, FactId, Follow, OutputStream},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringfence_store::{Error, SessionEvent};
-use ringfence_types::{Call, Event, Finished, Json, Produced, Reason, State, Stopper};
+use ringfence_types::{Call, Event, Finished, Json, Produced, Reason, Seen, State, Stopper};
 use serde::Serialize;
 
 use crate::{journey::Journey, oblige};
@@ -18,6 +18,8 @@ pub(crate) enum Ended {
         blobs: Vec<Vec<u8>>,
         /// What it adds to its session.
         session_events: Vec<SessionEvent>,
+        /// What only its receipt tells.
+        seen: Seen,
     },
     /// It was stopped on request.
     Stopped,
@@ -37,10 +39,11 @@ impl Journey {
     /// Takes the last step.
     pub(crate) fn end(&mut self, ended: Ended) {
         match ended {
-            Ended::Finished { mut finished, mut blobs, session_events } => {
+            Ended::Finished { mut finished, mut blobs, session_events, seen } => {
                 if let Some(redact) = self.redact() {
                     oblige::mask(redact, &mut finished, &mut blobs);
                 }
+                self.seen = seen;
                 self.inner.metrics.finished(&self.call.asked, &finished);
                 self.blobs = blobs;
                 self.session_events = session_events;

@@ -85,7 +85,22 @@ impl Db {
         Ok(db)
     }
 
-    fn start(&self, writer: Writer, readers: Vec<Connection>, lock: Lock) -> std::io::Result<()> {
+    /// Opens a file that is there, to read it: whoever else has it open goes on writing. Everything
+    /// that would write is refused as [`Error::Closed`].
+    pub fn open_to_read(path: &Path, options: &Options) -> Result<Self, Error> {
+        let reader = connect::reader(path, options.reader_cache_kib)?;
+        let db = Db(Arc::new(Inner {
+            writes: Arc::new(Queue::new(0)),
+            reads: Arc::new(Queue::new(options.queue)),
+            metrics: Metrics::default(),
+            threads: Mutex::default(),
+        }));
+        db.0.writes.close();
+        db.start_reading(vec![reader]).map_err(Error::files("start threads for", path))?;
+        Ok(db)
+    }
+
+    fn start_reading(&self, readers: Vec<Connection>) -> std::io::Result<()> {
         let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for connection in readers {
             let queue = Arc::clone(&self.0.reads);
@@ -95,6 +110,12 @@ impl Db {
                 reader::run(&connection, &queue.0);
             })?);
         }
+        Ok(())
+    }
+
+    fn start(&self, writer: Writer, readers: Vec<Connection>, lock: Lock) -> std::io::Result<()> {
+        self.start_reading(readers)?;
+        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = Arc::clone(&self.0.writes);
         let thread = thread::Builder::new().name("db-write".into());
         threads.push(thread.spawn(move || {

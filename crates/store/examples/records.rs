@@ -123,7 +123,8 @@ fn rows(path: &Path, batch: usize, around: [&str; 2], time: Duration) -> f64 {
         connection.execute_batch("BEGIN").unwrap();
         for _ in 0..batch {
             let last = record(&in_state(&accepted(&tenant), finished()), None);
-            let text = serde_json::to_string(&(&*last.call, &last.receipt, &last.facts)).unwrap();
+            let text = serde_json::to_string(&(&*last.call, &last.entries[0].payload, &last.facts))
+                .unwrap();
             let sql = "INSERT INTO calls (call) VALUES (?1)";
             execute(around[0]);
             connection.prepare_cached(sql).unwrap().execute([text]).unwrap();

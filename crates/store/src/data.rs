@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ringfence_types::{
-    Approval, ApprovalId, Call, CallId, Decision, Digest, Fact, Json, KeyId, PersonaId, Receipt,
-    Scopes, SessionId, TenantId, Timestamp, ToolName,
+    Approval, ApprovalId, Call, CallId, Decision, Digest, EntryKind, Fact, Json, KeyId, PersonaId,
+    Scopes, Sealed, SessionId, TenantId, Timestamp, ToolName,
 };
 
 /// Counts the records of a call, from 1.
@@ -20,8 +20,8 @@ pub struct Record {
     pub seen: Option<Version>,
     /// What became true.
     pub facts: Vec<Fact>,
-    /// The receipt, if this is the last step.
-    pub receipt: Option<Receipt>,
+    /// What goes on the ledger with this step; the call's own entry, if it is the last.
+    pub entries: Vec<Sealed>,
     /// Bytes that the call refers to by digest. One that is already there is left alone.
     pub blobs: Vec<Vec<u8>>,
     /// Appended to sessions in the same commit, so that a call's effect on its session happens
@@ -180,6 +180,51 @@ pub struct Commit {
     pub call: Arc<Call>,
     /// What became true.
     pub facts: Vec<Fact>,
+}
+
+/// An entry of the ledger and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Its index, from 0.
+    pub index: u64,
+    /// The entry.
+    pub sealed: Sealed,
+}
+
+/// Which entries of the ledger, in their order.
+#[derive(Debug, Clone, Default)]
+pub struct EntryQuery {
+    /// Whose, with those of the whole server; `None` is every tenant, for readers inside.
+    pub tenant: Option<TenantId>,
+    /// Only of this kind.
+    pub kind: Option<EntryKind>,
+    /// Only about this tool.
+    pub tool: Option<ToolName>,
+    /// Only about this call.
+    pub call: Option<CallId>,
+    /// Only about calls of this session of the tenant.
+    pub session: Option<SessionId>,
+    /// Only on behalf of this persona.
+    pub persona: Option<PersonaId>,
+    /// Only from this moment on.
+    pub since: Option<Timestamp>,
+    /// Only before this moment.
+    pub until: Option<Timestamp>,
+    /// Only from this index on.
+    pub from: u64,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A checkpoint of the ledger, with the tiles of its tree that are new since the one before.
+#[derive(Debug, Clone)]
+pub struct Commitment {
+    /// Entries under it.
+    pub size: u64,
+    /// The signed note.
+    pub note: String,
+    /// Level, index and hashes of each tile that became full.
+    pub tiles: Vec<(u8, u64, Vec<u8>)>,
 }
 
 /// A key as it is kept: what it may do, and a digest of its secret, never the secret.

@@ -1,4 +1,4 @@
-//! Durable state: calls, facts, receipts, keys, session events, and the bytes they refer to.
+//! Durable state: calls, facts, the ledger, keys, session events, and the bytes they refer to.
 //!
 //! The trait is small and knows what a call is, never why it changes. Backends pass one contract
 //! suite (`contract`), which is the trait's documentation made executable.
@@ -11,13 +11,14 @@ mod sqlite;
 use std::{fmt::Debug, sync::Arc};
 
 use async_trait::async_trait;
-use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
+use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
 use tokio::sync::watch;
 
 pub use self::{
     data::{
-        ApprovalQuery, CallQuery, Commit, DecisionQuery, FactQuery, KeptDecision, Key, Logged,
-        NewDecision, Record, SessionEvent, SessionQuery, Spend, Standing, Stored, Version,
+        ApprovalQuery, CallQuery, Commit, Commitment, DecisionQuery, EntryQuery, FactQuery,
+        KeptDecision, Key, Logged, NewDecision, Placed, Record, SessionEvent, SessionQuery, Spend,
+        Standing, Stored, Version,
     },
     error::Error,
     sqlite::SqliteStore,
@@ -27,8 +28,9 @@ pub use self::{
 ///
 /// Contract (checked by `contract` for every backend):
 /// - **Durable.** What [`Store::record`] acknowledged survives `kill -9` and a power cut.
-/// - **One commit.** Call, facts, receipt, decisions, blobs, session events and the idempotency key
-///   of a [`Record`] become visible together or not at all.
+/// - **One commit.** Call, facts, entries of the ledger, decisions, blobs, session events and the
+///   idempotency key of a [`Record`] become visible together or not at all; so do a key, or its
+///   revocation, and its entry.
 /// - **Compare and set.** A record whose `seen` is not the current version fails with
 ///   [`Error::Stale`] and changes nothing; so does an insert of an id that exists.
 /// - **Final is final.** A call in a final state never changes again: [`Error::Stale`].
@@ -42,6 +44,8 @@ pub use self::{
 ///   records.
 /// - **Decisions stay.** A decision that was kept reads back whole, with the document that was
 ///   judged, and never changes. Whoever follows them by time finds each of them once.
+/// - **The ledger only grows.** Entries have indexes from 0 without a gap, in the order of the
+///   commits, and never change.
 /// - **Tenants are walls.** A read names its tenant and finds nothing of any other.
 /// - **Bounded.** No answer holds more than it was asked for, and at most [`PAGE`] items.
 #[async_trait]
@@ -96,6 +100,31 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// most and at least one decision: only an empty one says that there are no more.
     async fn decisions(&self, query: DecisionQuery) -> Result<Vec<KeptDecision>, Error>;
 
+    /// Appends to the ledger, in this order, and gives the index of the first. An entry about a call
+    /// that is not there is [`Error::Stale`].
+    async fn append(&self, entries: Vec<Sealed>) -> Result<u64, Error>;
+
+    /// Entries of the ledger, in their order.
+    async fn entries(&self, query: EntryQuery) -> Result<Vec<Placed>, Error>;
+
+    /// How many entries there are; changes with each commit that has some.
+    fn grown(&self) -> watch::Receiver<u64>;
+
+    /// Hashes of the entries from an index on, as leaves of the ledger's tree.
+    async fn leaves(&self, from: u64, limit: usize) -> Result<Vec<Digest>, Error>;
+
+    /// Keeps a checkpoint. One of the same size, or a tile, that is already there stays.
+    async fn save_checkpoint(&self, commitment: Commitment) -> Result<(), Error>;
+
+    /// The newest checkpoint: entries under it, and the signed note.
+    async fn checkpoint(&self) -> Result<Option<(u64, String)>, Error>;
+
+    /// Checkpoints over more than so many entries, smallest first.
+    async fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<(u64, String)>, Error>;
+
+    /// The hashes of a full tile of the ledger's tree.
+    async fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error>;
+
     /// Facts after a position, oldest first. A commit's facts are never split between answers, so
     /// an answer may hold a few more than `limit`.
     async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error>;
@@ -117,8 +146,8 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Remembers how far it has come; never moves back.
     async fn set_cursor(&self, name: &str, position: u64) -> Result<(), Error>;
 
-    /// Adds a key.
-    async fn add_key(&self, key: Key) -> Result<(), Error>;
+    /// Adds a key and the entry that says so.
+    async fn add_key(&self, key: Key, entry: Sealed) -> Result<(), Error>;
 
     /// Keys of a tenant, or of all, oldest first.
     async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error>;
@@ -126,12 +155,14 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The key whose secret has this digest, revoked and expired ones included.
     async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error>;
 
-    /// Revokes a key; `false` if the tenant has no such key. The first revocation stays on record.
+    /// Revokes a key; `false` if the tenant has no such key. The first revocation stays on record,
+    /// and only it takes its entry to the ledger.
     async fn revoke_key(
         &self,
         tenant: Option<&TenantId>,
         id: KeyId,
         at: Timestamp,
+        entry: Sealed,
     ) -> Result<bool, Error>;
 
     /// Remembers when keys were last used; never moves back, unknown keys are ignored.
@@ -150,13 +181,14 @@ pub trait Store: Debug + Send + Sync + 'static {
     async fn approval(&self, tenant: &TenantId, id: ApprovalId) -> Result<Option<Standing>, Error>;
 
     /// Takes an approval back; `false` if the tenant has no such. The first revocation stays on
-    /// record.
+    /// record, and only it takes its entry to the ledger.
     async fn revoke_approval(
         &self,
         tenant: &TenantId,
         id: ApprovalId,
         by: KeyId,
         at: Timestamp,
+        entry: Sealed,
     ) -> Result<bool, Error>;
 }
 

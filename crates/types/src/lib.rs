@@ -15,6 +15,7 @@ mod obligations;
 mod outcome;
 mod principal;
 mod receipt;
+mod sealed;
 mod size;
 mod span;
 mod time;
@@ -44,7 +45,8 @@ pub use outcome::{
     Absent, Evidence, Hit, Isolation, Layer, LayerState, Layers, Limit, Outcome, Truncated, Usage,
 };
 pub use principal::{InvalidScope, Principal, Scope, Scopes};
-pub use receipt::Receipt;
+pub use receipt::{Flow, Receipt, Seen};
+pub use sealed::{About, EntryKind, Sealed, UnknownKind, predicate};
 pub use size::{Bytes, InvalidQuantity, parse_duration};
 pub use span::{Attribute, Span, SpanKind, Spans};
 pub use time::{Clock, InvalidTimestamp, Timestamp};

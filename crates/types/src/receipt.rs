@@ -1,13 +1,40 @@
-//! The record of a call: what was asked, decided, run, produced.
+//! The record of a call: what was asked, decided, run, produced, and what nobody could see.
+//!
+//! It is the predicate of the call's entry in the ledger, and kept nowhere else.
 
-use std::time::Duration;
+mod unseen;
+
+use std::{borrow::Cow, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Call, CallId, Decision, Digest, Isolation, Json, KeyId, Layers, Outcome, PersonaId, Produced,
-    SessionId, State, Stream, TenantId, Timestamp, ToolRef, Usage,
+    Call, CallId, Decision, Digest, Isolation, Json, KeyId, Layers, Limits, Outcome, PersonaId,
+    Produced, SessionId, State, Stream, TenantId, Timestamp, ToolRef, Usage,
 };
+
+/// What only whoever ran the call could see, and no row of the call says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// What its sandbox was allowed to use.
+    pub limits: Option<Limits>,
+    /// Where it went on the network through us, in order.
+    pub egress: Vec<Flow>,
+}
+
+/// One exchange with a server outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// The host that was asked for.
+    pub host: String,
+    /// The address that answered, with its port.
+    pub peer: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// Bytes of body taken from it; none where nobody read the body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
 
 /// Everything about a call that somebody may ask for proof of, as digests where it is data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +77,12 @@ pub struct Receipt {
     pub isolation: Option<Isolation>,
     /// The walls that stood and those that were absent.
     pub layers: Option<Layers>,
+    /// What its sandbox was allowed to use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// Where it went on the network through us, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<Flow>,
     /// In the form of the skills API.
     pub inputs_hash: String,
     /// In the form of the skills API; empty without a result.
@@ -64,11 +97,17 @@ pub struct Receipt {
     pub duration: Option<Duration>,
     /// For finding it in traces.
     pub trace_id: String,
+    /// What nobody could see, or what there was no room for, in plain words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_observed: Vec<Cow<'static, str>>,
 }
+
+/// Reasons that a shortened receipt keeps, and characters of each of their messages.
+const REASONS: (usize, usize) = (16, 256);
 
 impl Receipt {
     /// The receipt of a call that has come to its end; none before.
-    pub fn of(call: &Call) -> Option<Self> {
+    pub fn of(call: &Call, seen: Seen) -> Option<Self> {
         if !call.state.is_final() {
             return None;
         }
@@ -106,6 +145,9 @@ impl Receipt {
             usage: finished.and_then(|finished| finished.usage),
             isolation: finished.and_then(|finished| finished.isolation),
             layers: finished.and_then(|finished| finished.layers.clone()),
+            not_observed: unseen::words(&call.state, &seen),
+            limits: seen.limits,
+            egress: seen.egress,
             inputs_hash: call.inputs_hash().to_owned(),
             outputs_hash: finished.map(|f| f.outputs_hash.clone()).unwrap_or_default(),
             accepted_at: asked.accepted_at,
@@ -114,6 +156,23 @@ impl Receipt {
             duration: finished.map(|finished| finished.duration),
             trace_id: asked.trace_id.clone(),
         })
+    }
+
+    /// Leaves out most of what policy said, for a receipt that would be too long. The call has all
+    /// of it.
+    #[must_use]
+    pub fn shortened(mut self) -> Self {
+        if let Some(decision) = &mut self.decision {
+            let (most, length) = REASONS;
+            decision.reasons.truncate(most);
+            for reason in &mut decision.reasons {
+                reason.message = reason.message.chars().take(length).collect();
+                reason.rule = reason.rule.chars().take(length).collect();
+            }
+        }
+        let words = "what policy said beyond the beginning of its first reasons: there is no room";
+        self.not_observed.push(Cow::Borrowed(words));
+        self
     }
 
     /// Of its canonical form.

@@ -3,6 +3,7 @@
 //! The suites run one after another: they measure time limits and count processes, and two cores
 //! shared by two suites make both lie. A failing suite does not stop the next one.
 
+mod attest;
 mod cargo_tests;
 mod machine;
 mod observe;
@@ -26,7 +27,7 @@ use crate::{host, settings, shell, tidy};
 
 /// The suites besides the workspace's own tests; naming one as the filter runs it alone.
 const OTHER_SUITES: &[&str] =
-    &["tidy", "drivers", "skills", "observe", "schemathesis", "rootless", "vm"];
+    &["tidy", "drivers", "skills", "observe", "attest", "schemathesis", "rootless", "vm"];
 
 /// Runs the suites that the filter selects and prints the table.
 pub fn run(filter: Option<&str>) -> Result<ExitCode> {
@@ -69,6 +70,9 @@ fn built_rows(
     }
     if selected("observe") {
         rows.push(observe::run(staged)?);
+    }
+    if selected("attest") {
+        rows.push(attest::run(staged)?);
     }
     if selected("schemathesis") {
         rows.push(schemathesis::run(staged)?);

@@ -1,5 +1,7 @@
 //! What is written in Python, tested by Python's own means: the drivers and the shipped skills.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -20,6 +22,26 @@ pub(super) fn run(suite: &str) -> Result<Row> {
     let started = Instant::now();
     let python = shell::command("/usr/bin/python3");
     unittest(suite, python, folder, started)
+}
+
+/// An interpreter with packages, installed once and kept in the cache under this name.
+pub(super) fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let cache = settings::cache_directory()?;
+    let kept = cache.join(format!("{name}-{}", packages.join("-").replace("==", "-")));
+    let python = kept.join("bin/python");
+    // Written last: an environment without it is not complete.
+    let stamp = kept.join("complete");
+    if stamp.exists() {
+        return Ok(python);
+    }
+    println!("installing {}", packages.join(", "));
+    fs::create_dir_all(&cache).with_context(|| format!("create `{}`", cache.display()))?;
+    shell::run(shell::command("/usr/bin/python3").args(["-m", "venv", "--clear"]).arg(&kept))?;
+    let mut pip = shell::command(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    shell::run(pip.args(packages)).with_context(|| format!("install what `{name}` needs"))?;
+    fs::write(&stamp, "").context("note what was installed")?;
+    Ok(python)
 }
 
 /// Runs the tests of a folder with this interpreter.

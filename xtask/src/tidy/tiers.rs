@@ -16,6 +16,7 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-bus", 1),
     ("ringfence-egress", 1),
     ("ringfence-otlp", 1),
+    ("ringfence-ledger", 1),
     ("ringfence-registry", 2),
     // It reads the bus and speaks HTTP; what events mean it does not know.
     ("ringfence-webhook", 2),
@@ -38,6 +39,7 @@ const TOOLS: &[&str] = &["ringfence-testkit", "ringfence-bench", "xtask"];
 
 /// What a room must not know, by package name, with the reason.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
+    ("ringfence-ledger", &["tokio", "rustix", "libc", "rusqlite"], "it does no I/O"),
     ("ringfence-types", &["tokio", "rustix", "libc", "sqlx", "axum", "reqwest"], "it does no I/O"),
     (
         "ringfence-jail",

@@ -155,9 +155,17 @@ fn parameters(path: &str, operation: &mut Value) {
             ("name", "path") => TOOL,
             ("session_id", _) => ID,
             ("tenant", "query" | "path") => TENANT,
+            ("cursor", "query") if path == "/v1/audit" => r#"{"pattern": "^[0-9]{1,18}$"}"#,
             ("cursor", "query") => UUID,
+            ("call_id", "query") => UUID,
+            ("persona_id", "query") => ID,
+            ("kind", "query") if path == "/v1/audit" => ENTRIES,
+            ("since" | "until", "query") => r#"{"format": "date-time"}"#,
+            ("from", "query") if path == "/v1/ledger/consistency" => r#"{"minimum": 1}"#,
             ("state", "query") => STATES,
-            ("limit", "query") if path == "/v1/calls" => r#"{"minimum": 1, "maximum": 200}"#,
+            ("limit", "query") if ["/v1/calls", "/v1/audit"].contains(&path) => {
+                r#"{"minimum": 1, "maximum": 200}"#
+            }
             ("wait", "query") => r#"{"maximum": 300}"#,
             ("stream", "path") => r#"{"enum": ["stdout", "stderr"]}"#,
             ("id", "path") if path.starts_with("/v1/calls") || path.starts_with("/v1/keys") => UUID,
@@ -166,6 +174,9 @@ fn parameters(path: &str, operation: &mut Value) {
         add(schema, bound);
     }
 }
+
+const ENTRIES: &str = r#"{"enum": ["call", "decision", "approval", "resolution", "tool", "key",
+    "checkpoint-key"]}"#;
 
 const STATES: &str = r#"{"enum": ["accepted", "held", "dispatched", "running", "cancelling",
     "finished", "denied", "cancelled", "outcome_unknown"]}"#;

@@ -12,8 +12,8 @@ use crate::{
     docs,
     problem::{Fault, ProblemView},
     routes::{
-        approvals, calls, canvas, engines, events, health, holds, keys, policy, sandboxes, skills,
-        tools,
+        approvals, calls, canvas, engines, events, health, holds, keys, ledger, policy, sandboxes,
+        skills, tools,
     },
 };
 
@@ -30,6 +30,7 @@ use crate::{
         (name = "events", description = "What happens, as it happens"),
         (name = "canvas", description = "What was put on a session's canvas"),
         (name = "policy", description = "Asking policy, trying other rules on the past, and why it said what it said"),
+        (name = "ledger", description = "What happened, signed, and the proofs of it"),
         (name = "keys", description = "Who may do what"),
         (name = "sandboxes", description = "Sandboxes that are kept: programs and files in them"),
         (name = "skills", description = "The skills API of the code executor service"),
@@ -41,6 +42,8 @@ use crate::{
         holds::list, holds::read, holds::resolve::resolve, holds::resolve::resolve_policy_requeue,
         holds::requeue::list, holds::requeue::resolve, holds::requeue::remove,
         approvals::list, approvals::read, approvals::revoke,
+        ledger::proof::of_call, ledger::proof::of_session, ledger::audit::audit,
+        ledger::checkpoint, ledger::tile, ledger::keys, ledger::consistency,
         tools::list, tools::read, events::events,
         engines::status, engines::canary,
         canvas::append, canvas::read,

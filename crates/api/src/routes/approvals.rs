@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_engine::Engine;
+use ringfence_ledger::Entry;
 use ringfence_store::ApprovalQuery;
-use ringfence_types::{ApprovalId, ToolName};
+use ringfence_types::{About, ApprovalId, KeyId, Principal, ToolName};
+use serde::Serialize;
 
 use crate::{
     auth::{self, May},
@@ -81,10 +84,36 @@ pub(crate) async fn revoke(
     caller: May<auth::Approve>,
     Named(id): Named<ApprovalId>,
 ) -> Result<Response, Problem> {
-    let (who, now) = (caller.principal(), shared.engine.clock().now());
-    let revoked = shared.engine.store().revoke_approval(&who.tenant, id, who.key, now).await;
+    let revoked = take_back(&shared.engine, caller.principal(), id).await;
     match revoked.map_err(|error| refused::store(&error))? {
         true => Ok(reply::nothing()),
         false => Err(Problem::not_found()),
     }
+}
+
+/// Revokes an approval and puts it on the ledger, in one commit; `false` if there is no such.
+async fn take_back(
+    engine: &Engine,
+    who: &Principal,
+    id: ApprovalId,
+) -> Result<bool, ringfence_store::Error> {
+    let (store, at) = (engine.store(), engine.clock().now());
+    let Some(standing) = store.approval(&who.tenant, id).await? else { return Ok(false) };
+    let about = About {
+        call: Some(standing.approval.call),
+        tool: Some(standing.approval.tool.name),
+        persona: standing.approval.persona,
+        ..About::tenant(who.tenant.clone(), at)
+    };
+    let entry = Entry::approval(about, &Revoked { event: "revoked", id, by: who.key });
+    let entry = engine.ledger().seal(entry)?;
+    store.revoke_approval(&who.tenant, id, who.key, at, entry).await
+}
+
+/// What the ledger says of an approval that was taken back.
+#[derive(Serialize)]
+struct Revoked {
+    event: &'static str,
+    id: ApprovalId,
+    by: KeyId,
 }

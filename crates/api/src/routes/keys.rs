@@ -10,6 +10,7 @@ use axum::{
     response::Response,
 };
 use http::{StatusCode, Uri};
+use ringfence_engine::Engine;
 use ringfence_types::{Json, KeyId, PersonaId, Principal, Scope, Scopes, TenantId, Timestamp};
 use utoipa::ToSchema;
 
@@ -60,8 +61,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let body = body::json(&shared, request).await?;
     let request = read(caller.principal(), shared.engine.clock().now(), &body)?;
-    let engine = &shared.engine;
-    let made = keys::create_key(engine.store().as_ref(), engine.clock().as_ref(), request).await;
+    let made = keys::create_key(&shared.engine, request).await;
     let made = made.map_err(|error| match error {
         keys::Error::Store(error) => refused::store(&error),
         keys::Error::Random(error) => {
@@ -178,11 +178,25 @@ pub(crate) async fn revoke(
     if tenant.is_none() {
         check_not_last(&shared, id).await?;
     }
-    let revoked = shared.engine.store().revoke_key(tenant, id, shared.engine.clock().now()).await;
+    let revoked = end(&shared.engine, who, tenant, id).await;
     let revoked = revoked.map_err(|error| refused::store(&error))?;
     // After the store and before the answer: who gets the answer cannot use the key any more.
     shared.keys.forget(id);
     if revoked { Ok(reply::nothing()) } else { Err(Problem::not_found()) }
+}
+
+/// Revokes a key and puts it on the ledger, in one commit; `false` if there is no such key.
+async fn end(
+    engine: &Engine,
+    who: &Principal,
+    tenant: Option<&TenantId>,
+    id: KeyId,
+) -> Result<bool, ringfence_store::Error> {
+    let keys = engine.store().keys(tenant).await?;
+    let Some(key) = keys.iter().find(|key| key.id == id) else { return Ok(false) };
+    let at = engine.clock().now();
+    let entry = engine.ledger().seal(keys::told(key, "revoked", Some(who.key), at))?;
+    engine.store().revoke_key(tenant, id, at, entry).await
 }
 
 /// Without any key that makes keys nobody could come in any more.

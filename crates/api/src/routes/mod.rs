@@ -8,6 +8,7 @@ pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod holds;
 pub(crate) mod keys;
+pub(crate) mod ledger;
 pub(crate) mod policy;
 pub(crate) mod sandboxes;
 pub(crate) mod skills;
@@ -30,6 +31,13 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/calls/{id}/events", get(calls::events::events))
         .route("/v1/calls/{id}/output/{stream}", get(calls::output::output))
         .route("/v1/calls/{id}/receipt", get(calls::read::receipt))
+        .route("/v1/calls/{id}/proof", get(ledger::proof::of_call))
+        .route("/v1/sessions/{session_id}/proof", get(ledger::proof::of_session))
+        .route("/v1/audit", get(ledger::audit::audit))
+        .route("/v1/ledger/checkpoint", get(ledger::checkpoint))
+        .route("/v1/ledger/tile/{level}/{*path}", get(ledger::tile))
+        .route("/v1/ledger/keys", get(ledger::keys))
+        .route("/v1/ledger/consistency", get(ledger::consistency))
         .route("/v1/tools", get(tools::list))
         .route("/v1/tools/{name}", get(tools::read))
         .route("/v1/keys", post(keys::create).get(keys::list))

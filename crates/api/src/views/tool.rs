@@ -28,6 +28,8 @@ pub(crate) struct ToolView<'a> {
     origin: Origin,
     /// What it may do, in the words of policy.
     safety_flags: &'a [String],
+    /// Whether it has no effect outside its sandbox, so that a second run does no harm.
+    pure: bool,
     requires_approval: bool,
     tags: &'a [String],
     limits: LimitsView,
@@ -60,6 +62,7 @@ impl<'a> ToolView<'a> {
             digest: tool.digest,
             origin: tool.origin,
             safety_flags: &tool.safety_flags,
+            pure: tool.is_pure(),
             requires_approval: tool.requires_approval,
             tags: &tool.tags,
             limits: LimitsView::of(&tool.limits),

@@ -127,11 +127,16 @@ async fn the_last_key_that_makes_keys_cannot_be_revoked() {
 async fn the_first_admin_key_is_made_once() {
     let server = Server::start().await;
     let (store, clock) = (server.engine.store(), server.engine.clock());
-    let again = ensure_admin_key(store.as_ref(), clock.as_ref()).await.unwrap();
+    let again = ensure_admin_key(&server.engine).await.unwrap();
     assert!(again.is_none(), "there is one already");
     let keys = store.keys(None).await.unwrap();
-    store.revoke_key(None, keys[0].id, clock.now()).await.unwrap();
-    let made = ensure_admin_key(store.as_ref(), clock.as_ref()).await.unwrap();
+    let entry = ringfence_ledger::Entry::approval(
+        ringfence_types::About::server(clock.now()),
+        &"revoked behind the door",
+    );
+    let entry = server.engine.ledger().seal(entry).unwrap();
+    store.revoke_key(None, keys[0].id, clock.now(), entry).await.unwrap();
+    let made = ensure_admin_key(&server.engine).await.unwrap();
     assert_eq!(works(&server, made.unwrap().secret.reveal()).await, 200);
     server.stop().await;
 }

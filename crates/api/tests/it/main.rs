@@ -11,6 +11,7 @@ mod guide;
 mod holds;
 mod idempotency;
 mod keys;
+mod ledger;
 mod limits;
 mod malformed;
 mod numbers;

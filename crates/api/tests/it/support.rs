@@ -15,12 +15,13 @@ use ringfence_api::{
 };
 use ringfence_bus::SqliteBus;
 use ringfence_egress::Fetcher;
-use ringfence_engine::{Engine, Parts, Settings, builtin_tools};
+use ringfence_engine::{Engine, Ledger, Parts, Settings, builtin_tools};
+use ringfence_ledger::SigningKey;
 use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::Registry;
 use ringfence_sandbox::Native;
 use ringfence_sqlite::Db;
-use ringfence_store::SqliteStore;
+use ringfence_store::{SqliteStore, Store};
 use ringfence_types::{Clock, Scope, Scopes, Timestamp};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -250,6 +251,9 @@ async fn engine(dir: &Path, plan: &Plan) -> Engine {
     let clock: Arc<dyn Clock> = Arc::new(Wall);
     let db = Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).unwrap();
     let store = SqliteStore::open(db.clone(), &dir.join("blobs")).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let key = SigningKey::from_seed([5; 32]);
+    let ledger = Ledger::open(store.clone(), key, clock.now()).await.unwrap();
     let bus = SqliteBus::open(db, ringfence_bus::Options::default(), clock.clone());
     for (name, files) in &plan.skills {
         for (path, content) in files {
@@ -273,7 +277,8 @@ async fn engine(dir: &Path, plan: &Plan) -> Engine {
         }
     };
     let parts = Parts {
-        store: Arc::new(store),
+        store,
+        ledger,
         bus: Arc::new(bus.await.unwrap()),
         policy: Arc::new(Rego::load(&plan.bundle).unwrap()),
         registry: Registry::open(registry).unwrap(),
@@ -295,6 +300,6 @@ async fn key(engine: &Engine, tenant: &str, scopes: &[Scope]) -> String {
         expires_at: None,
         created_by: None,
     };
-    let made = create_key(engine.store().as_ref(), engine.clock().as_ref(), request).await;
+    let made = create_key(engine, request).await;
     made.unwrap().secret.reveal().to_owned()
 }

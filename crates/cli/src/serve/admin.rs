@@ -4,13 +4,12 @@ use std::path::Path;
 
 use ringfence_api::keys::{self, NewKey};
 
-use super::{SystemClock, data, parts::Opened};
+use super::{data, parts::Opened};
 use crate::failure::Failure;
 
 /// Makes it if no key can make others.
 pub(super) async fn ensure(opened: &Opened, dir: &Path) -> Result<Option<NewKey>, Failure> {
-    let store = opened.engine.store();
-    let made = keys::ensure_admin_key(store.as_ref(), &SystemClock).await;
+    let made = keys::ensure_admin_key(&opened.engine).await;
     let made = made.map_err(|error| Failure::because("cannot make the first key", &error))?;
     if let Some(new) = &made {
         let path = dir.join("admin.key");

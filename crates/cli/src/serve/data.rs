@@ -26,7 +26,7 @@ pub(super) fn prepare(data: &Path) -> Result<(), Failure> {
 }
 
 /// Writes a file for the owner alone; whoever looks sees all of it or none.
-pub(super) fn write(path: &Path, content: &str) -> io::Result<fs::File> {
+pub(crate) fn write(path: &Path, content: &str) -> io::Result<fs::File> {
     let fresh = path.with_extension("new");
     let _ = fs::remove_file(&fresh);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;

@@ -21,8 +21,8 @@ use std::process::ExitCode;
 use ringfence_api::Api;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-pub(crate) use self::clock::SystemClock;
 use self::{address::Address, banner::Banner, parts::Opened, stop::Stop};
+pub(crate) use self::{clock::SystemClock, data::write as write_file, parts::database};
 use crate::{cli::ServeArgs, exit, failure::Failure, settings::Settings, signals::Signals};
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {

@@ -9,13 +9,13 @@ use ringfence_otlp::Exporter;
 use ringfence_registry::{Config as RegistryConfig, Registry};
 use ringfence_sandbox::{Config as SandboxConfig, Native, Root};
 use ringfence_sqlite::{Db, Options as DbOptions};
-use ringfence_store::SqliteStore;
+use ringfence_store::{SqliteStore, Store};
 use ringfence_types::{Clock, Digest};
 use ringfence_webhook::{Counts, Webhooks};
 use tokio::task::JoinHandle;
 
 use super::{SystemClock, embedded::SKILLS, policy, policy::Decider, stop::Stop, telemetry};
-use crate::{failure::Failure, settings::Settings};
+use crate::{failure::Failure, ledger, settings::Settings};
 
 /// Everything that is open.
 #[derive(Debug)]
@@ -51,13 +51,16 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let (mut telemetry, exporter) = telemetry::open(settings, &db, &policy)?;
     let store = SqliteStore::open(db.clone(), &settings.data.join("blobs")).await;
     let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let ledger = ledger::open(&settings.data, store.clone()).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bus = SqliteBus::open(db.clone(), BusOptions::default(), clock.clone()).await;
     let bus = bus.map_err(|error| Failure::because("cannot open the queue", &error))?;
     let told = webhooks(settings, &bus, &clock, &mut telemetry).await?;
     let revision = policy.revision();
     let parts = Parts {
-        store: Arc::new(store),
+        store,
+        ledger,
         bus: Arc::new(bus.clone()),
         policy,
         registry: registry.clone(),
@@ -121,7 +124,7 @@ fn registry(settings: &Settings) -> Result<Registry, Failure> {
     Registry::open(config).map_err(|error| Failure::of(&error))
 }
 
-fn database(data: &Path) -> Result<Db, Failure> {
+pub(crate) fn database(data: &Path) -> Result<Db, Failure> {
     // Small caches: the kernel's own cache of the file is close behind, and shared.
     let options =
         DbOptions { writer_cache_kib: 4 << 10, reader_cache_kib: 1 << 10, ..DbOptions::default() };

@@ -36,6 +36,13 @@ const COMMANDS: &[&[&str]] = &[
     &["policy", "explain"],
     &["policy", "status"],
     &["policy", "canary"],
+    &["audit"],
+    &["export"],
+    &["verify"],
+    &["replay"],
+    &["ledger", "checkpoint"],
+    &["ledger", "keys"],
+    &["ledger", "rotate"],
     &["config", "show"],
 ];
 

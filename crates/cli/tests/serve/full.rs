@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Place, Server, until};
+use crate::support::{Place, Server, command, ran, until};
 
 /// A small disk of its own, gone with this value.
 struct Disk(PathBuf);
@@ -67,9 +67,15 @@ fn a_full_disk_refuses_calls_and_loses_none_that_were_told() {
     assert_eq!(server.ask("GET", "/v1/tools", None).status, 200, "and reads");
     disk.grow();
     until("calls are taken again", || echo(&server, "after").status == 200);
-    for id in told {
+    let after = 1;
+    for id in &told {
         let call = server.ask("GET", &format!("/v1/calls/{id}"), None).json();
         assert_eq!(call["state"], "finished", "{call}");
     }
     assert_eq!(server.stop(), Some(0));
+    // What was told is on the ledger, and what was refused is not: a call that cannot be put on
+    // record does not happen.
+    let data = place.data().display().to_string();
+    let log = ran(&mut command(&["verify", "--log", "--json", "--data", &data])).worked().json();
+    assert_eq!(log["kinds"]["call"], told.len() as u64 + after, "{log}");
 }

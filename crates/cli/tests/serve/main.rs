@@ -6,6 +6,8 @@ mod full;
 mod holds;
 mod keys;
 mod kills;
+#[cfg(test)]
+mod ledger;
 mod observed;
 mod policy;
 mod remains;

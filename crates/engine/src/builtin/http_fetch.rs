@@ -2,14 +2,19 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ringfence_egress::{Request, Target};
-use ringfence_types::Obligations;
+use ringfence_egress::{Request, Response, Target};
+use ringfence_types::{CallError, Flow, Obligations};
 use serde_json::{Value, json};
 
-use super::{Given, error, text};
+use super::{error, text};
 use crate::{journey::Journey, oblige};
 
-pub(super) async fn run(journey: &Journey, obligations: &Obligations, args: &Value) -> Given {
+/// What came, and where from.
+pub(super) async fn run(
+    journey: &Journey,
+    obligations: &Obligations,
+    args: &Value,
+) -> Result<(Value, Vec<Flow>), CallError> {
     let invalid = || error("url_invalid", &"Valid 'url' argument required");
     let url = Target::parse(text(args, "url")).map_err(|_| invalid())?;
     let timeout = args.get("timeout").and_then(Value::as_f64).unwrap_or(10.0);
@@ -28,10 +33,23 @@ pub(super) async fn run(journey: &Journey, obligations: &Obligations, args: &Val
         .iter()
         .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
         .collect();
-    Ok(json!({
+    let given = json!({
         "url": response.url.to_string(),
         "status_code": response.status,
         "headers": headers,
         "text": response.text(),
-    }))
+    });
+    Ok((given, flows(&response)))
+}
+
+/// Every hop; of all but the last nobody read the body.
+fn flows(response: &Response) -> Vec<Flow> {
+    let last = response.hops.len().saturating_sub(1);
+    let flow = |(at, hop): (usize, &ringfence_egress::Hop)| Flow {
+        host: hop.url.host().to_string(),
+        peer: hop.peer.to_string(),
+        status: hop.status,
+        bytes: (at == last).then_some(response.body.len() as u64),
+    };
+    response.hops.iter().enumerate().map(flow).collect()
 }

@@ -42,7 +42,7 @@ pub(crate) async fn start(
         "echo" => end(echo::run(&args)),
         "timestamp" => end(timestamp::run(&args, started_at)),
         "file_read" => end(file_read::run(journey, &args).await),
-        "http_fetch" => end(http_fetch::run(journey, permit.obligations(), &args).await),
+        "http_fetch" => fetched(journey, entry, &permit, started_at, &args).await,
         "canvas_append" => canvas(journey, entry, started_at, &args),
         "code_execute" => code_execute::start(journey, entry, permit, started_at, &args).await,
         other => {
@@ -55,6 +55,25 @@ pub(crate) async fn start(
 /// The end of a tool that ran inline.
 fn inline(journey: &Journey, entry: &Entry, started_at: Timestamp, given: Given) -> Started {
     ended(without_program(produced(entry, given), started_at, took(journey, started_at)))
+}
+
+/// The end of a fetch, with where it went.
+async fn fetched(
+    journey: &Journey,
+    entry: &Entry,
+    permit: &Permit,
+    started_at: Timestamp,
+    args: &Value,
+) -> Started {
+    let (given, egress) = match http_fetch::run(journey, permit.obligations(), args).await {
+        Ok((given, egress)) => (Ok(given), egress),
+        Err(error) => (Err(error), Vec::new()),
+    };
+    let mut end = without_program(produced(entry, given), started_at, took(journey, started_at));
+    if let Ended::Finished { seen, .. } = &mut end {
+        seen.egress = egress;
+    }
+    ended(end)
 }
 
 fn canvas(journey: &Journey, entry: &Entry, started_at: Timestamp, args: &Value) -> Started {

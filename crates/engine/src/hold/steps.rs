@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ringfence_ledger::Entry;
 use ringfence_store::Spend;
 use ringfence_types::{Approval, Call, Decision, Digest, Edited, Event, Hold, Json, KeyId, State};
 use serde::Serialize;
@@ -23,6 +24,7 @@ struct Said<'a> {
 /// What is said of arguments that a person changed.
 #[derive(Serialize)]
 struct Changed {
+    action: &'static str,
     asked: Digest,
     by: KeyId,
     now: Digest,
@@ -61,20 +63,29 @@ impl Journey {
         call.state = State::Held(Box::new(hold));
         call.changed_at = self.inner.parts.clock.now();
         self.note("call.approval", Json::plain(&said));
+        let about = self.about();
+        self.entries.extend(approval.as_ref().map(|given| Entry::approval(about, given)));
         self.give(approval);
     }
 
     /// Puts other arguments in place of those that were asked for.
     pub(crate) fn edit(&mut self, edited: Edited) {
-        let said =
-            Changed { asked: self.call.asked.args_digest, by: edited.by, now: edited.args_digest };
+        let said = Changed {
+            action: "edit",
+            asked: self.call.asked.args_digest,
+            by: edited.by,
+            now: edited.args_digest,
+        };
         Arc::make_mut(&mut self.call).edited = Some(edited);
+        self.entries.push(Entry::resolution(self.about(), &said));
         self.note("call.edited", Json::plain(&said));
     }
 
     /// Remembers what somebody said about the hold.
     pub(crate) fn note_resolution(&mut self, action: &str, by: KeyId, reason: Option<&str>) {
-        self.note("call.resolved", Json::plain(&Said { action, by, reason }));
+        let said = Said { action, by, reason };
+        self.entries.push(Entry::resolution(self.about(), &said));
+        self.note("call.resolved", Json::plain(&said));
     }
 
     /// Uses an approval with the next record.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfence_engine::{FactId, Refused};
 use ringfence_store::CallQuery;
-use ringfence_types::{Call, Produced, Receipt, State};
+use ringfence_types::{Call, Produced, Receipt, Seen, State};
 use serde_json::{Value, json};
 
 use crate::support::{echo, engine, principal, request, stand};
@@ -39,7 +39,7 @@ async fn a_call_is_run_recorded_and_receipted() {
     assert_eq!(engine.get(&who, call.asked.id).await.expect("works here"), Some(call.clone()));
     let receipt =
         engine.receipt(&who, call.asked.id).await.expect("works here").expect("it is final");
-    assert_eq!(Some(receipt), Receipt::of(&call));
+    assert_eq!(Some(receipt), Receipt::of(&call, Seen::default()));
     engine.stop(Duration::from_secs(5)).await;
 }
 

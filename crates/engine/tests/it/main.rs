@@ -5,6 +5,8 @@
 mod calls;
 mod holds;
 mod idempotency;
+#[cfg(test)]
+mod ledger;
 mod obligations;
 mod overload;
 mod recovery;

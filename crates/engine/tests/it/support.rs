@@ -4,12 +4,13 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use ringfence_bus::SqliteBus;
 use ringfence_egress::Fetcher;
-use ringfence_engine::{CallRequest, Engine, Parts, Settings, builtin_tools};
+use ringfence_engine::{CallRequest, Engine, Ledger, Parts, Settings, builtin_tools};
+use ringfence_ledger::SigningKey;
 use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::Registry;
 use ringfence_sandbox::Native;
 use ringfence_sqlite::Db;
-use ringfence_store::SqliteStore;
+use ringfence_store::{SqliteStore, Store};
 use ringfence_types::{Call, Clock, Hold, Json, KeyId, Principal, Scope, State, Timestamp};
 use serde_json::{Value, json};
 
@@ -51,6 +52,9 @@ pub(crate) async fn engine_of(
     let db =
         Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).expect("works here");
     let store = SqliteStore::open(db.clone(), &dir.join("blobs")).await.expect("works here");
+    let store: Arc<dyn Store> = Arc::new(store);
+    let key = SigningKey::from_seed([5; 32]);
+    let ledger = Ledger::open(store.clone(), key, clock.now()).await.expect("works here");
     let bus = SqliteBus::open(db.clone(), ringfence_bus::Options::default(), clock.clone());
     let registry = ringfence_registry::Config {
         builtins: builtin_tools(clock.now()),
@@ -60,7 +64,8 @@ pub(crate) async fn engine_of(
         clock: clock.clone(),
     };
     let parts = Parts {
-        store: Arc::new(store),
+        store,
+        ledger,
         bus: Arc::new(bus.await.expect("works here")),
         policy,
         registry: Registry::open(registry).expect("works here"),

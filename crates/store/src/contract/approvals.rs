@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_types::{Approval, Call, KeyId, State, TenantId, Timestamp};
+use ringfence_types::{About, Approval, Call, EntryKind, KeyId, State, TenantId, Timestamp};
 use uuid::Uuid;
 
 use super::{
     calls::put,
-    samples::{AT, accepted, approval, held, in_state, record, tenant},
+    samples::{AT, accepted, approval, held, in_state, record, sealed, tenant},
 };
-use crate::{ApprovalQuery, Error, Record, Spend, Standing, Store, Version};
+use crate::{ApprovalQuery, EntryQuery, Error, Record, Spend, Standing, Store, Version};
 
 fn query(tenant: &TenantId) -> ApprovalQuery {
     let tenant = tenant.clone();
@@ -122,7 +122,11 @@ pub async fn the_first_revocation_of_an_approval_stays(store: &Arc<dyn Store>) {
     let (call, approval) = given(store, &tenant, 1).await;
     let (by, other) = (KeyId(Uuid::now_v7()), KeyId(Uuid::now_v7()));
     let foreign = super::samples::tenant();
-    let revoke = |tenant, by, at| store.revoke_approval(tenant, approval.id, by, at);
+    let revoke = |tenant, by, at| {
+        let about = About::call(&call.asked, at);
+        let entry = sealed(EntryKind::Approval, about, &by);
+        store.revoke_approval(tenant, approval.id, by, at, entry)
+    };
     assert!(!revoke(&foreign, by, at(1)).await.expect("no such"));
     assert!(revoke(&tenant, by, at(2)).await.expect("revoked"));
     assert!(revoke(&tenant, other, at(3)).await.expect("revoked"));
@@ -132,4 +136,9 @@ pub async fn the_first_revocation_of_an_approval_stays(store: &Arc<dyn Store>) {
     assert!(matches!(refused, Err(Error::Spent)));
     let live = ApprovalQuery { live_at: Some(at(0)), ..query(&tenant) };
     assert_eq!(store.approvals(live).await.expect("none"), []);
+    let about = EntryQuery { kind: Some(EntryKind::Approval), limit: 9, ..EntryQuery::default() };
+    let about = EntryQuery { call: Some(call.asked.id), ..about };
+    let told = store.entries(about).await.expect("entries");
+    let told: Vec<_> = told.iter().map(|placed| placed.sealed.predicate().ok()).collect();
+    assert_eq!(told, [Some(by)], "the first revocation is on the ledger, and only it");
 }

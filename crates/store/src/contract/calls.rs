@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ringfence_types::{Call, CallId, Receipt, State};
+use ringfence_types::{Call, CallId, Receipt, Seen, State};
 
 use super::samples::{accepted, finished, in_state, record, tenant};
 use crate::{Error, FactQuery, Store, Stored, Version};
@@ -44,7 +44,10 @@ pub async fn a_call_reads_back_whole(store: &Arc<dyn Store>) {
     assert_eq!(put(store, &last, Some(1)).await, Version(2));
     let stored = Stored { call: last.clone(), version: Version(2) };
     let facts = vec!["call.accepted".into(), "call.finished".into()];
-    assert_eq!(known(store, &last).await, (Some(stored), Receipt::of(&last), facts));
+    assert_eq!(
+        known(store, &last).await,
+        (Some(stored), Receipt::of(&last, Seen::default()), facts)
+    );
 }
 
 /// A record whose `seen` is not the current version changes nothing.

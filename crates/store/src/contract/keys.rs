@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use ringfence_types::{Digest, KeyId, Timestamp};
 use uuid::Uuid;
 
-use super::samples::{AT, key, tenant};
-use crate::{Error, Store};
+use super::samples::{AT, about_key, key, tenant};
+use crate::{EntryQuery, Error, Store};
 
 /// A key reads back as it was added, by its tenant and by its secret; never twice.
 pub async fn a_key_reads_back_whole(store: &Arc<dyn Store>) {
@@ -15,7 +15,7 @@ pub async fn a_key_reads_back_whole(store: &Arc<dyn Store>) {
     second.created_at = first.created_at.after(Duration::from_secs(1));
     (second.persona, second.created_by, second.expires_at) = (None, None, None);
     for key in [&second, &first] {
-        store.add_key(key.clone()).await.expect("a key");
+        store.add_key(key.clone(), about_key(key)).await.expect("a key");
     }
     let listed = store.keys(Some(&tenant)).await.expect("keys");
     assert_eq!(listed, [first.clone(), second.clone()], "oldest first");
@@ -24,7 +24,7 @@ pub async fn a_key_reads_back_whole(store: &Arc<dyn Store>) {
     let found = store.key_by_secret(second.secret).await.expect("an answer");
     assert_eq!(found, Some(second));
     assert_eq!(store.key_by_secret(Digest::of(b"none")).await.expect("an answer"), None);
-    let again = store.add_key(first).await;
+    let again = store.add_key(first.clone(), about_key(&first)).await;
     assert!(matches!(again, Err(Error::Stale)), "expected stale, got {again:?}");
 }
 
@@ -32,10 +32,11 @@ pub async fn a_key_reads_back_whole(store: &Arc<dyn Store>) {
 pub async fn the_first_revocation_stays(store: &Arc<dyn Store>) {
     let (mine, theirs) = (tenant(), tenant());
     let key = key(&mine, "revoked");
-    store.add_key(key.clone()).await.expect("a key");
+    store.add_key(key.clone(), about_key(&key)).await.expect("a key");
     let at = |seconds| Timestamp::from_micros(AT + seconds);
     let revoke = async |tenant, seconds| {
-        store.revoke_key(tenant, key.id, at(seconds)).await.expect("an answer")
+        let entry = about_key(&key);
+        store.revoke_key(tenant, key.id, at(seconds), entry).await.expect("an answer")
     };
     assert!(!revoke(Some(&theirs), 1).await);
     assert_eq!(store.keys(Some(&mine)).await.expect("keys")[0].revoked_at, None);
@@ -44,14 +45,34 @@ pub async fn the_first_revocation_stays(store: &Arc<dyn Store>) {
     let found = store.key_by_secret(key.secret).await.expect("an answer").expect("the key");
     assert_eq!(found.revoked_at, Some(at(2)));
     let unknown = KeyId(Uuid::now_v7());
-    assert!(!store.revoke_key(None, unknown, at(1)).await.expect("an answer"));
+    let entry = about_key(&key);
+    assert!(!store.revoke_key(None, unknown, at(1), entry).await.expect("an answer"));
+}
+
+/// A key and its first revocation are on the ledger, each once; what was refused is not.
+pub async fn a_key_and_its_end_are_on_the_ledger(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let key = key(&tenant, "told");
+    let (made, ended) = (about_key(&key), about_key(&key));
+    store.add_key(key.clone(), made.clone()).await.expect("a key");
+    let again = store.add_key(key.clone(), about_key(&key)).await;
+    assert!(matches!(again, Err(Error::Stale)), "expected stale, got {again:?}");
+    for (seconds, entry) in [(1, ended.clone()), (2, about_key(&key))] {
+        let at = Timestamp::from_micros(AT + seconds);
+        assert!(store.revoke_key(None, key.id, at, entry).await.expect("an answer"));
+    }
+    let kind = Some(ringfence_types::EntryKind::Key);
+    let query = EntryQuery { tenant: Some(tenant), kind, limit: 99, ..EntryQuery::default() };
+    let found = store.entries(query).await.expect("entries");
+    let found: Vec<_> = found.into_iter().map(|placed| placed.sealed).collect();
+    assert_eq!(found, [made, ended]);
 }
 
 /// The last use of a key never moves back, and unknown keys are ignored.
 pub async fn a_key_is_touched_forwards(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let key = key(&tenant, "touched");
-    store.add_key(key.clone()).await.expect("a key");
+    store.add_key(key.clone(), about_key(&key)).await.expect("a key");
     for (touch, expected) in [(5, 5), (3, 5), (8, 8)] {
         let at = Timestamp::from_micros(AT + touch);
         let used = vec![(KeyId(Uuid::now_v7()), at), (key.id, at)];

@@ -10,6 +10,7 @@ mod calls;
 mod decisions;
 mod facts;
 mod keys;
+mod ledger;
 mod lists;
 mod once;
 pub mod samples;
@@ -37,7 +38,15 @@ pub use self::{
         the_newest_position_changes_with_each_commit, who_follows_the_commits_misses_none,
         who_follows_the_facts_misses_none,
     },
-    keys::{a_key_is_touched_forwards, a_key_reads_back_whole, the_first_revocation_stays},
+    keys::{
+        a_key_and_its_end_are_on_the_ledger, a_key_is_touched_forwards, a_key_reads_back_whole,
+        the_first_revocation_stays,
+    },
+    ledger::{
+        a_checkpoint_and_its_tiles_read_back, an_entry_about_no_call_of_ours_is_refused,
+        an_entry_shares_its_commit, entries_are_found_by_what_they_concern,
+        entries_have_indexes_without_a_gap, entries_of_others_are_never_found,
+    },
     lists::{
         calls_are_listed_newest_first_page_by_page, filters_find_what_they_say,
         no_answer_is_longer_than_a_page, tenants_are_walls, unfinished_calls_are_oldest_first,
@@ -84,6 +93,13 @@ pub async fn run(store: Arc<dyn Store>) {
     decisions_are_found_by_time_page_by_page(&store).await;
     decisions_of_others_are_behind_a_wall(&store).await;
     what_is_masked_replaces_what_was_asked(&store).await;
+    a_key_and_its_end_are_on_the_ledger(&store).await;
+    entries_have_indexes_without_a_gap(&store).await;
+    an_entry_shares_its_commit(&store).await;
+    an_entry_about_no_call_of_ours_is_refused(&store).await;
+    entries_are_found_by_what_they_concern(&store).await;
+    entries_of_others_are_never_found(&store).await;
+    a_checkpoint_and_its_tiles_read_back(&store).await;
     session_events_are_in_order(&store).await;
     session_events_of_a_record_share_its_commit(&store).await;
 }

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use ringfence_types::{
-    Approval, ApprovalId, Arguments, Asked, Bytes, Call, CallId, Decision, Digest, Fact, Finished,
-    Hold, Idempotency, Isolation, Json, KeyId, Layer, LayerState, Layers, Outcome, Produced, Reach,
-    Reason, Receipt, Scope, Scopes, State, Stream, TenantId, Terms, Timestamp, ToolRef, Truncated,
-    Usage, Verdict, Vote, shown,
+    About, Approval, ApprovalId, Arguments, Asked, Bytes, Call, CallId, Decision, Digest,
+    EntryKind, Fact, Finished, Hold, Idempotency, Isolation, Json, KeyId, Layer, LayerState,
+    Layers, Outcome, Produced, Reach, Reason, Receipt, Scope, Scopes, Sealed, Seen, State, Stream,
+    TenantId, Terms, Timestamp, ToolRef, Truncated, Usage, Verdict, Vote, shown,
 };
 use uuid::Uuid;
 
@@ -118,14 +118,27 @@ pub fn finished() -> State {
     }))
 }
 
-/// A step that says one thing about the call, with a receipt if it is the last.
+/// An entry of the ledger that says so. Nobody signed it: the store takes what it is given.
+pub fn sealed<T: serde::Serialize>(kind: EntryKind, about: About, predicate: &T) -> Sealed {
+    let payload = serde_json::json!({ "predicateType": kind, "predicate": predicate }).to_string();
+    let leaf = Digest::of(Uuid::now_v7().as_bytes());
+    Sealed { kind, about, payload, signature: [7; 64], signer: Digest::of(b"signer"), leaf }
+}
+
+/// The entry of a call that came to its end; none before.
+pub fn ending(call: &Call) -> Option<Sealed> {
+    let receipt = Receipt::of(call, Seen::default())?;
+    Some(sealed(EntryKind::Call, About::call(&call.asked, call.changed_at), &receipt))
+}
+
+/// A step that says one thing about the call, with its entry if it is the last.
 pub fn record(call: &Call, seen: Option<Version>) -> Record {
     let facts = vec![fact(call, call.state.name())];
     Record {
         call: Arc::new(call.clone()),
         seen,
         facts,
-        receipt: Receipt::of(call),
+        entries: ending(call).into_iter().collect(),
         blobs: Vec::new(),
         session_events: Vec::new(),
         approval: None,
@@ -174,6 +187,12 @@ pub fn new_decision(call: &Call, at: i64) -> NewDecision {
 pub fn fact(call: &Call, kind: &str) -> Fact {
     let data = Json::parse(br#"{"n":1}"#).expect("valid JSON");
     Fact { kind: format!("call.{kind}"), call: call.asked.id, at: call.changed_at, data }
+}
+
+/// An entry about a key.
+pub fn about_key(key: &Key) -> Sealed {
+    let about = About::tenant(key.tenant.clone(), key.created_at);
+    sealed(EntryKind::Key, about, &key.label)
 }
 
 /// A key of a tenant.

@@ -1,11 +1,13 @@
 //! Approvals: given with a step of a call, spent with another, revoked.
 
+use std::sync::Arc;
+
 use ringfence_sqlite::{Connection, Db};
-use ringfence_types::{Approval, ApprovalId, CallId, KeyId, TenantId, Timestamp};
+use ringfence_types::{Approval, ApprovalId, CallId, KeyId, Sealed, TenantId, Timestamp};
 use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
-use super::rows;
+use super::{SqliteStore, ledger, rows};
 use crate::{ApprovalQuery, Error, Spend, Standing};
 
 /// Columns in the order that [`standing`] reads. The first parameter is a call whose use does not
@@ -66,25 +68,27 @@ pub(super) async fn one(
 }
 
 pub(super) async fn revoke(
-    db: &Db,
+    store: &SqliteStore,
     tenant: &TenantId,
     id: ApprovalId,
-    by: KeyId,
-    at: Timestamp,
+    (by, at): (KeyId, Timestamp),
+    entry: Sealed,
 ) -> Result<bool, Error> {
     let tenant = tenant.clone();
-    db.write(move |connection| {
-        let sql = "UPDATE approvals SET revoked_at = COALESCE(revoked_at, ?3),
-                   revoked_by = COALESCE(revoked_by, ?4) WHERE id = ?1 AND tenant = ?2";
-        let changed = connection.prepare_cached(sql)?.execute(params![
-            id.0.as_bytes(),
-            tenant.as_str(),
-            at.as_micros(),
-            by.0.as_bytes()
-        ])?;
-        Ok(changed > 0)
-    })
-    .await
+    let revoke = move |connection: &Connection| -> Result<(bool, Option<u64>), Error> {
+        let sql = "SELECT revoked_at IS NULL FROM approvals WHERE id = ?1 AND tenant = ?2";
+        let mut statement = connection.prepare_cached(sql)?;
+        let key = params![id.0.as_bytes(), tenant.as_str()];
+        let found = statement.query_row(key, |row| row.get::<_, bool>(0)).optional()?;
+        let Some(true) = found else { return Ok((found.is_some(), None)) };
+        let sql = "UPDATE approvals SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1";
+        let change = params![id.0.as_bytes(), at.as_micros(), by.0.as_bytes()];
+        connection.prepare_cached(sql)?.execute(change)?;
+        Ok((true, Some(ledger::put(connection, &entry)?)))
+    };
+    let grown = Arc::clone(&store.grown);
+    let then = move |(_, size): &(bool, Option<u64>)| ledger::announce(&grown, *size);
+    store.db.write_then(revoke, then).await.map(|(is_there, _): (bool, _)| is_there)
 }
 
 /// Whether a call may use an approval: it exists, is not over, not revoked, and fewer other calls

@@ -1,7 +1,7 @@
 //! Finding calls.
 
 use ringfence_sqlite::{Connection, Db};
-use ringfence_types::{CallId, KeyId, Receipt, TenantId, Timestamp};
+use ringfence_types::{CallId, KeyId, TenantId, Timestamp};
 use rusqlite::{OptionalExtension as _, ToSql, params};
 
 use super::{
@@ -33,24 +33,6 @@ pub(super) async fn idempotent(
         );
         let at = horizon(now.as_micros());
         first(connection, &sql, params![key.0.as_bytes(), idempotency_key, at])
-    })
-    .await
-}
-
-pub(super) async fn receipt(
-    db: &Db,
-    tenant: &TenantId,
-    id: CallId,
-) -> Result<Option<Receipt>, Error> {
-    let tenant = tenant.clone();
-    db.read(move |connection| {
-        let receipt = connection
-            .prepare_cached(
-                "SELECT receipt FROM receipts JOIN calls ON calls.seq = receipts.seq
-                 WHERE calls.id = ?1 AND calls.tenant = ?2",
-            )?
-            .query_row(params![id.0.as_bytes(), tenant.as_str()], |row| rows::parsed(row, 0));
-        Ok(receipt.optional()?)
     })
     .await
 }

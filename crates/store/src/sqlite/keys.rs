@@ -1,19 +1,21 @@
 //! Keys. There are few, so nothing here is hurried.
 
+use std::sync::Arc;
+
 use ringfence_sqlite::Db;
-use ringfence_types::{Digest, KeyId, TenantId, Timestamp};
+use ringfence_types::{Digest, KeyId, Sealed, TenantId, Timestamp};
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::rows;
+use super::{SqliteStore, ledger, rows};
 use crate::{Error, Key};
 
 const COLUMNS: &str = "SELECT id, tenant, persona, label, prefix, secret, scopes, created_at, \
                        created_by, expires_at, revoked_at, last_used_at FROM keys";
 
 /// A second key with the same id or the same secret is [`Error::Stale`].
-pub(super) async fn add(db: &Db, key: Key) -> Result<(), Error> {
+pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<(), Error> {
     let scopes = rows::json(&key.scopes)?;
-    db.write(move |connection| {
+    let add = move |connection: &ringfence_sqlite::Connection| {
         let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
         let added = connection.execute(
             "INSERT INTO keys (id, tenant, persona, label, prefix, secret, scopes, created_at,
@@ -34,9 +36,11 @@ pub(super) async fn add(db: &Db, key: Key) -> Result<(), Error> {
                 micros(key.last_used_at),
             ],
         )?;
-        if added == 1 { Ok(()) } else { Err(Error::Stale) }
-    })
-    .await
+        if added == 1 { ledger::insert(connection, &entry, None) } else { Err(Error::Stale) }
+    };
+    let grown = Arc::clone(&store.grown);
+    let added = store.db.write_then(add, move |size| ledger::announce(&grown, Some(*size)));
+    added.await.map(drop)
 }
 
 pub(super) async fn list(db: &Db, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
@@ -59,22 +63,32 @@ pub(super) async fn by_secret(db: &Db, secret: Digest) -> Result<Option<Key>, Er
     .await
 }
 
+/// Whether there is such a key, and how many entries there are if this was its first revocation.
 pub(super) async fn revoke(
-    db: &Db,
+    store: &SqliteStore,
     tenant: Option<&TenantId>,
-    id: KeyId,
-    at: Timestamp,
+    (id, at): (KeyId, Timestamp),
+    entry: Sealed,
 ) -> Result<bool, Error> {
     let tenant = tenant.cloned();
-    db.write(move |connection| {
-        let revoked = connection.execute(
-            "UPDATE keys SET revoked_at = coalesce(revoked_at, ?1)
-             WHERE id = ?2 AND (?3 IS NULL OR tenant = ?3)",
-            params![at.as_micros(), id.0.as_bytes(), tenant.as_ref().map(TenantId::as_str)],
-        )?;
-        Ok(revoked > 0)
-    })
-    .await
+    let revoke = move |connection: &ringfence_sqlite::Connection| -> Result<_, Error> {
+        let tenant = tenant.as_ref().map(TenantId::as_str);
+        let sql = "SELECT revoked_at IS NULL FROM keys
+                   WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)";
+        let mut statement = connection.prepare_cached(sql)?;
+        let found =
+            statement.query_row(params![id.0.as_bytes(), tenant], |row| row.get::<_, bool>(0));
+        let Some(is_first) = found.optional()? else { return Ok((false, None)) };
+        if !is_first {
+            return Ok((true, None));
+        }
+        let sql = "UPDATE keys SET revoked_at = ?1 WHERE id = ?2";
+        connection.execute(sql, params![at.as_micros(), id.0.as_bytes()])?;
+        Ok((true, Some(ledger::insert(connection, &entry, None)?)))
+    };
+    let grown = Arc::clone(&store.grown);
+    let then = move |(_, size): &(bool, Option<u64>)| ledger::announce(&grown, *size);
+    store.db.write_then(revoke, then).await.map(|(is_there, _): (bool, _)| is_there)
 }
 
 pub(super) async fn touch(db: &Db, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {

@@ -6,10 +6,13 @@
 mod approvals;
 mod blobs;
 mod calls;
+mod checkpoints;
 mod decisions;
+mod entries;
 mod facts;
 mod files;
 mod keys;
+mod ledger;
 mod recent;
 mod record;
 mod rows;
@@ -19,18 +22,23 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use ringfence_sqlite::Db;
-use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, TenantId, Timestamp};
+use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
 use tokio::sync::watch;
 
 use self::{files::Files, recent::Recent};
 use crate::{
-    ApprovalQuery, CallQuery, Commit, DecisionQuery, Error, FactQuery, KeptDecision, Key, Logged,
-    NewDecision, PAGE, Record, SessionEvent, SessionQuery, Standing, Store, Stored, Version,
+    ApprovalQuery, CallQuery, Commit, Commitment, DecisionQuery, EntryQuery, Error, FactQuery,
+    KeptDecision, Key, Logged, NewDecision, PAGE, Placed, Record, SessionEvent, SessionQuery,
+    Standing, Store, Stored, Version,
 };
 
 /// Its history; see [`Db::migrate`].
-const MIGRATIONS: &[&str] =
-    &[include_str!("schema.sql"), include_str!("approvals.sql"), include_str!("decisions.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("approvals.sql"),
+    include_str!("decisions.sql"),
+    include_str!("ledger.sql"),
+];
 
 /// The store in one SQLite file.
 #[derive(Debug)]
@@ -38,6 +46,8 @@ pub struct SqliteStore {
     db: Db,
     files: Arc<Files>,
     newest: Arc<watch::Sender<u64>>,
+    /// Entries of the ledger.
+    grown: Arc<watch::Sender<u64>>,
     recent: Arc<Recent>,
 }
 
@@ -48,7 +58,16 @@ impl SqliteStore {
         let files = Arc::new(Files::open(blobs).map_err(Error::backend("open the blobs"))?);
         blobs::sweep(&db, &files).await?;
         let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
-        Ok(Self { db, files, newest, recent: Arc::default() })
+        let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
+        Ok(Self { db, files, newest, grown, recent: Arc::default() })
+    }
+
+    /// Reads what a database holds that was opened to be read; nothing is brought up to date.
+    pub async fn read(db: Db, blobs: &Path) -> Result<Self, Error> {
+        let files = Arc::new(Files::open(blobs).map_err(Error::backend("open the blobs"))?);
+        let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
+        let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
+        Ok(Self { db, files, newest, grown, recent: Arc::default() })
     }
 }
 
@@ -80,7 +99,39 @@ impl Store for SqliteStore {
     }
 
     async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error> {
-        calls::receipt(&self.db, tenant, id).await
+        ledger::receipt(&self.db, tenant, id).await
+    }
+
+    async fn append(&self, entries: Vec<Sealed>) -> Result<u64, Error> {
+        ledger::append(self, entries).await
+    }
+
+    async fn entries(&self, query: EntryQuery) -> Result<Vec<Placed>, Error> {
+        entries::list(&self.db, query).await
+    }
+
+    fn grown(&self) -> watch::Receiver<u64> {
+        self.grown.subscribe()
+    }
+
+    async fn leaves(&self, from: u64, limit: usize) -> Result<Vec<Digest>, Error> {
+        ledger::leaves(&self.db, from, limit).await
+    }
+
+    async fn save_checkpoint(&self, commitment: Commitment) -> Result<(), Error> {
+        checkpoints::save(&self.db, commitment).await
+    }
+
+    async fn checkpoint(&self) -> Result<Option<(u64, String)>, Error> {
+        checkpoints::newest(&self.db).await
+    }
+
+    async fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<(u64, String)>, Error> {
+        checkpoints::list(&self.db, after, limit).await
+    }
+
+    async fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error> {
+        checkpoints::tile(&self.db, level, index).await
     }
 
     async fn add_decision(
@@ -148,8 +199,8 @@ impl Store for SqliteStore {
         facts::set_cursor(&self.db, name, position).await
     }
 
-    async fn add_key(&self, key: Key) -> Result<(), Error> {
-        keys::add(&self.db, key).await
+    async fn add_key(&self, key: Key, entry: Sealed) -> Result<(), Error> {
+        keys::add(self, key, entry).await
     }
 
     async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
@@ -165,8 +216,9 @@ impl Store for SqliteStore {
         tenant: Option<&TenantId>,
         id: KeyId,
         at: Timestamp,
+        entry: Sealed,
     ) -> Result<bool, Error> {
-        keys::revoke(&self.db, tenant, id, at).await
+        keys::revoke(self, tenant, (id, at), entry).await
     }
 
     async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
@@ -195,7 +247,8 @@ impl Store for SqliteStore {
         id: ApprovalId,
         by: KeyId,
         at: Timestamp,
+        entry: Sealed,
     ) -> Result<bool, Error> {
-        approvals::revoke(&self.db, tenant, id, by, at).await
+        approvals::revoke(self, tenant, id, (by, at), entry).await
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ringfence_sqlite::Connection;
-use ringfence_types::{Approval, Asked, Call, CallId, Digest, SessionId};
+use ringfence_types::{Approval, Asked, Call, CallId, Digest, Sealed, SessionId};
 use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::{SqliteStore, approvals, blobs, decisions, files::Held, rows, sessions};
+use super::{SqliteStore, approvals, blobs, decisions, files::Held, ledger, rows, sessions};
 use crate::{Commit, Error, IDEMPOTENCY_SECS, Record, SessionEvent, Spend, Version};
 
 /// Expired idempotency keys that a new one sweeps away. More than one, so that they run out.
@@ -22,8 +22,8 @@ struct Step {
     now: String,
     idempotency: Option<Once>,
     facts: String,
-    receipt: Option<String>,
     decisions: Vec<decisions::Row>,
+    entries: Vec<Sealed>,
     blobs: Vec<Blob>,
     session_events: Vec<SessionEvent>,
     /// With its text.
@@ -49,18 +49,22 @@ struct Blob {
 struct Done {
     version: Version,
     position: u64,
+    /// Entries of the ledger then, if it grew.
+    entries: Option<u64>,
 }
 
 pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Version, Error> {
     let (blobs, held) = place(store, std::mem::take(&mut record.blobs)).await?;
     let session_events = std::mem::take(&mut record.session_events);
-    let step = Step { blobs, session_events, ..step(&record)? };
+    let entries = std::mem::take(&mut record.entries);
+    let step = Step { blobs, session_events, entries, ..step(&record)? };
     let Record { call, facts, .. } = record;
     let bytes = step.now.len()
         + step.facts.len()
         + call.asked.args.as_str().len()
         + call.asked.metadata.as_str().len();
     let (newest, recent) = (Arc::clone(&store.newest), Arc::clone(&store.recent));
+    let grown = Arc::clone(&store.grown);
     let done = store.db.write_then(
         move |connection| step.write(connection),
         move |done: &Done| {
@@ -71,6 +75,7 @@ pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Ve
             recent.add(Commit { position: done.position, call, facts }, bytes);
             // After it: whoever learns of the position finds the commit.
             newest.send_replace(done.position);
+            ledger::announce(&grown, done.entries);
         },
     );
     done.await.map(|done| done.version)
@@ -114,8 +119,8 @@ fn step(record: &Record) -> Result<Step, Error> {
         now: rows::now(&record.call)?,
         idempotency: once,
         facts: rows::json(&record.facts)?,
-        receipt: record.receipt.as_ref().map(rows::json).transpose()?,
         decisions: record.decisions.iter().map(decisions::Row::of).collect::<Result<_, _>>()?,
+        entries: Vec::new(),
         blobs: Vec::new(),
         session_events: Vec::new(),
         approval: record.approval.as_ref().map(given).transpose()?,
@@ -145,10 +150,9 @@ impl Step {
         if let Some((approval, text)) = &self.approval {
             approvals::insert(connection, approval, text)?;
         }
-        if let Some(receipt) = &self.receipt {
-            connection
-                .prepare_cached("INSERT INTO receipts (seq, receipt) VALUES (?1, ?2)")?
-                .execute(params![seq, receipt])?;
+        let mut entries = None;
+        for entry in &self.entries {
+            entries = Some(ledger::insert(connection, entry, Some(seq))?);
         }
         let asked = &self.call.asked;
         for decision in &self.decisions {
@@ -161,7 +165,8 @@ impl Step {
         let position = connection
             .prepare_cached("INSERT INTO facts (call, tenant, facts) VALUES (?1, ?2, ?3)")?
             .insert(params![seq, self.call.asked.tenant.as_str(), self.facts])?;
-        Ok(Done { version: Version(version.cast_unsigned()), position: position.cast_unsigned() })
+        let (version, position) = (Version(version.cast_unsigned()), position.cast_unsigned());
+        Ok(Done { version, position, entries })
     }
 
     fn update(

@@ -83,7 +83,8 @@ pub(super) fn timestamp(row: &Row<'_>, index: usize) -> rusqlite::Result<Timesta
     row.get(index).map(Timestamp::from_micros)
 }
 
-fn unreadable(
+/// A column whose text is not what it should be.
+pub(super) fn unreadable(
     index: usize,
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> rusqlite::Error {

@@ -39,6 +39,13 @@ sentences! {
     a_key_reads_back_whole
     the_first_revocation_stays
     a_key_is_touched_forwards
+    a_key_and_its_end_are_on_the_ledger
+    entries_have_indexes_without_a_gap
+    an_entry_shares_its_commit
+    an_entry_about_no_call_of_ours_is_refused
+    entries_are_found_by_what_they_concern
+    entries_of_others_are_never_found
+    a_checkpoint_and_its_tiles_read_back
     session_events_are_in_order
     session_events_of_a_record_share_its_commit
 }

@@ -16,7 +16,7 @@ use ringfence_store::{
     FactQuery, Store, Version,
     contract::samples::{accepted, finished, in_state, record},
 };
-use ringfence_types::{CallId, Digest, Receipt, TenantId};
+use ringfence_types::{CallId, Digest, Receipt, Seen, TenantId};
 
 use crate::support::open;
 
@@ -119,7 +119,10 @@ async fn check(store: &Arc<dyn Store>, acknowledged: &BTreeMap<CallId, u64>) {
             store.facts(query).await.unwrap().into_iter().map(|l| l.fact.kind).collect();
         let all = ["call.accepted", "call.finished"];
         assert_eq!(kinds, all[..stored.version.0 as usize], "facts of {id}");
-        assert_eq!(store.receipt(&tenant(), *id).await.unwrap(), Receipt::of(&stored.call));
+        assert_eq!(
+            store.receipt(&tenant(), *id).await.unwrap(),
+            Receipt::of(&stored.call, Seen::default())
+        );
         if stored.version.0 == 2 {
             let bytes = output(*id);
             let found = store.blob(Digest::of(&bytes), 0, u64::MAX).await.unwrap();

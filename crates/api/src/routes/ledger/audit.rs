@@ -1,0 +1,160 @@
+//! What happened, from the ledger itself: page by page, or all of it line by line.
+
+use std::sync::Arc;
+
+use axum::{body::Body, extract::State, response::Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderValue, Uri, header};
+use ringfence_store::{EntryQuery, Error, Placed, Store};
+use ringfence_types::{CallId, EntryKind, PersonaId, SessionId, Timestamp, ToolName};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::{
+    auth::{self, Caller, May},
+    problem::Problem,
+    query::Query,
+    refused, reply,
+    shared::Shared,
+};
+
+/// Entries of the ledger.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AuditPage)]
+pub(crate) struct PageView {
+    /// In their order.
+    entries: Vec<EntryView>,
+    /// For the next page; none if this is the last.
+    next_cursor: Option<String>,
+}
+
+/// An entry of the ledger.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AuditEntry)]
+struct EntryView {
+    /// Where it stands.
+    index: u64,
+    /// `call`, `decision`, `approval`, `resolution`, `tool`, `key` or `checkpoint-key`.
+    kind: &'static str,
+    /// When it happened.
+    at: String,
+    /// The call that it concerns.
+    call_id: Option<String>,
+    /// On whose behalf.
+    persona_id: Option<String>,
+    /// The tool.
+    tool: Option<String>,
+    /// Its hash as a leaf of the log.
+    leaf: String,
+    /// The id of the key that signed it.
+    keyid: String,
+    /// What it says: a statement of in-toto.
+    #[schema(value_type = Object)]
+    statement: Box<RawValue>,
+}
+
+/// Lists what happened, oldest first: entries of the tenant, and those of the whole server.
+///
+/// With `Accept: application/x-ndjson` all that the filters find is sent, one entry per line.
+#[utoipa::path(
+    get, path = "/v1/audit", tag = "ledger",
+    params(
+        ("kind" = Option<String>, Query, description = "Only of this kind"),
+        ("tool" = Option<String>, Query, description = "Only about this tool"),
+        ("call_id" = Option<String>, Query, description = "Only about this call"),
+        ("session_id" = Option<String>, Query, description = "Only about calls of this session"),
+        ("persona_id" = Option<String>, Query, description = "Only on behalf of this persona"),
+        ("since" = Option<String>, Query, description = "Only from this instant on"),
+        ("until" = Option<String>, Query, description = "Only before this instant"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of an earlier answer"),
+        ("limit" = Option<u64>, Query, description = "At most so many, from 1 to 200; 50 without"),
+    ),
+    responses((status = 200, description = "Entries", body = PageView))
+)]
+pub(crate) async fn audit(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let query = query(&caller, &uri)?;
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    if accepted.is_some_and(|accepted| accepted.contains("application/x-ndjson")) {
+        return Ok(lines(shared.engine.store().clone(), query));
+    }
+    let limit = query.limit;
+    let found = shared.engine.store().entries(query).await;
+    let found = found.map_err(|error| refused::store(&error))?;
+    let is_full = found.len() == limit;
+    let next = found.last().filter(|_| is_full).map(|last| (last.index + 1).to_string());
+    let entries = found.into_iter().filter_map(view).collect();
+    Ok(reply::ok(&PageView { entries, next_cursor: next }))
+}
+
+fn query(caller: &Caller, uri: &Uri) -> Result<EntryQuery, Problem> {
+    let mut query = Query::of(uri);
+    let found = EntryQuery {
+        tenant: Some(caller.principal().tenant.clone()),
+        kind: query.optional::<EntryKind>("kind"),
+        tool: query.optional::<ToolName>("tool"),
+        call: query.optional::<CallId>("call_id"),
+        session: query.optional::<SessionId>("session_id"),
+        persona: query.optional::<PersonaId>("persona_id"),
+        since: query.optional::<Timestamp>("since"),
+        until: query.optional::<Timestamp>("until"),
+        from: query.optional::<u64>("cursor").unwrap_or(0),
+        limit: query.number("limit", 1, 200).unwrap_or(50) as usize,
+    };
+    query.finish()?;
+    Ok(found)
+}
+
+/// Only a payload that is no JSON has no view, and such a payload was never signed.
+fn view(placed: Placed) -> Option<EntryView> {
+    let Placed { index, sealed } = placed;
+    Some(EntryView {
+        index,
+        kind: sealed.kind.name(),
+        at: sealed.about.at.to_string(),
+        call_id: sealed.about.call.map(|call| call.to_string()),
+        persona_id: sealed.about.persona.map(|persona| persona.to_string()),
+        tool: sealed.about.tool.map(|tool| tool.to_string()),
+        leaf: sealed.leaf.to_string(),
+        keyid: sealed.signer.hex(),
+        statement: RawValue::from_string(sealed.payload).ok()?,
+    })
+}
+
+/// Entries per piece of an export.
+const PIECE: usize = 200;
+
+/// Everything, piece by piece as it is read. If reading fails the answer is cut off, so that nobody
+/// takes it for whole.
+fn lines(store: Arc<dyn Store>, query: EntryQuery) -> Response {
+    let pieces = stream::try_unfold(Some(query.from), move |from| {
+        let (store, query) = (store.clone(), query.clone());
+        async move {
+            let Some(from) = from else { return Ok::<_, Error>(None) };
+            let found = store.entries(EntryQuery { from, limit: PIECE, ..query }).await?;
+            let next = found.last().map(|last| last.index + 1).filter(|_| found.len() == PIECE);
+            Ok(Some((written(found), next)))
+        }
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn written(found: Vec<Placed>) -> Bytes {
+    let mut text = Vec::new();
+    for entry in found.into_iter().filter_map(view) {
+        if serde_json::to_writer(&mut text, &entry).is_ok() {
+            text.push(b'\n');
+        }
+    }
+    text.into()
+}

@@ -1,0 +1,162 @@
+//! The ledger: what commits to everything, and the proofs that something is under it.
+//!
+//! Hashes are everybody's: they tell nothing of what they are of. What an entry says is its tenant's
+//! alone, so tiles of entries are not served.
+
+pub(crate) mod audit;
+pub(crate) mod proof;
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    response::Response,
+};
+use http::{HeaderValue, StatusCode, Uri};
+use ringfence_engine::{ledger_consistency, ledger_keys, ledger_tile};
+use ringfence_ledger::{Checkpoint, LedgerKey, merkle::TileId};
+use ringfence_types::Digest;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    auth::{self, May},
+    base64, kinds,
+    problem::Problem,
+    query::Query,
+    refused, reply,
+    shared::Shared,
+};
+
+/// Gives the newest checkpoint: a signed note of C2SP `tlog-checkpoint`.
+#[utoipa::path(
+    get, path = "/v1/ledger/checkpoint", tag = "ledger",
+    responses((status = 200, description = "The note", body = String, content_type = "text/plain"))
+)]
+pub(crate) async fn checkpoint(
+    State(shared): State<Arc<Shared>>,
+    _caller: May<auth::Read>,
+) -> Result<Response, Problem> {
+    let newest = shared.engine.ledger().checkpoint().await;
+    let (_, note) = newest.map_err(|error| refused::store(&error))?.ok_or_else(not_yet)?;
+    Ok(reply::of(StatusCode::OK, TEXT, note.into()))
+}
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+fn not_yet() -> Problem {
+    let detail = "no checkpoint covers it yet; there is one within a second or two";
+    Problem::new(&kinds::PROOF_NOT_READY, detail).retry_after(std::time::Duration::from_secs(1))
+}
+
+/// Gives a tile of hashes, as C2SP `tlog-tiles` has it, for example `/v1/ledger/tile/0/000.p/7`.
+#[utoipa::path(
+    get, path = "/v1/ledger/tile/{level}/{path}", tag = "ledger",
+    params(
+        ("level" = String, Path, description = "0 is the leaves"),
+        ("path" = String, Path, description = "Index and width; may have slashes"),
+    ),
+    responses((status = 200, description = "The hashes", body = Vec<u8>, content_type = "application/octet-stream"))
+)]
+pub(crate) async fn tile(
+    State(shared): State<Arc<Shared>>,
+    _caller: May<auth::Read>,
+    path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
+) -> Result<Response, Problem> {
+    let Path((level, rest)) = path.map_err(|_| Problem::not_found())?;
+    let id = TileId::parse(&format!("tile/{level}/{rest}")).map_err(|_| Problem::not_found())?;
+    let tile = ledger_tile(shared.engine.ledger().store(), id).await;
+    let tile = tile.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    Ok(reply::of(StatusCode::OK, BYTES, tile.into()))
+}
+
+/// Keys of the ledger.
+#[derive(Serialize, ToSchema)]
+#[schema(as = LedgerKeyList)]
+pub(crate) struct KeysView {
+    /// The name of the log.
+    origin: String,
+    /// From the first; the last is in force.
+    keys: Vec<KeyView>,
+}
+
+/// A key of the ledger.
+#[derive(Serialize, ToSchema)]
+#[schema(as = LedgerKey)]
+struct KeyView {
+    /// As envelopes name it.
+    keyid: String,
+    /// The index of the entry that names it. It signs from there on: the first one itself, others
+    /// the next entry.
+    named_at: u64,
+    /// Its 32 bytes, as hexadecimal digits.
+    public: String,
+    /// The same, as most tools read it.
+    pem: String,
+    /// The same, as tools for signed notes read it.
+    vkey: String,
+}
+
+/// Lists the keys that signed the ledger, with what is needed to verify their signatures.
+#[utoipa::path(
+    get, path = "/v1/ledger/keys", tag = "ledger",
+    responses((status = 200, description = "Keys", body = KeysView))
+)]
+pub(crate) async fn keys(
+    State(shared): State<Arc<Shared>>,
+    _caller: May<auth::Read>,
+) -> Result<Response, Problem> {
+    let ledger = shared.engine.ledger();
+    let keys = ledger_keys(ledger.store()).await.map_err(|error| refused::store(&error))?;
+    let view = |(named_at, key): &(u64, LedgerKey)| KeyView {
+        keyid: key.id.hex(),
+        named_at: *named_at,
+        public: key.public.to_string(),
+        pem: key.public.pem(),
+        vkey: Checkpoint::verifier(&key.origin, &key.public),
+    };
+    let origin = ledger.signer().origin().to_owned();
+    Ok(reply::ok(&KeysView { origin, keys: keys.iter().map(view).collect() }))
+}
+
+/// A proof that the log only grew.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ConsistencyProof)]
+pub(crate) struct ConsistencyView {
+    /// Entries of the older tree.
+    from: u64,
+    /// Entries of the newer one.
+    to: u64,
+    /// The hashes of RFC 6962, section 2.1.2, in base64.
+    proof: Vec<String>,
+    /// The newer checkpoint.
+    checkpoint: String,
+}
+
+/// Proves that the newest checkpoint took nothing away from an older one.
+#[utoipa::path(
+    get, path = "/v1/ledger/consistency", tag = "ledger",
+    params(("from" = u64, Query, description = "Entries under the older checkpoint, from 1")),
+    responses((status = 200, description = "The proof", body = ConsistencyView))
+)]
+pub(crate) async fn consistency(
+    State(shared): State<Arc<Shared>>,
+    _caller: May<auth::Read>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let ledger = shared.engine.ledger();
+    let newest = ledger.checkpoint().await.map_err(|error| refused::store(&error))?;
+    let (to, checkpoint) = newest.ok_or_else(not_yet)?;
+    let mut query = Query::of(&uri);
+    let from = query.number("from", 1, to);
+    if from.is_none() {
+        query.fault("from", format!("must be from 1 to {to}"));
+    }
+    query.finish()?;
+    let from = from.unwrap_or(to);
+    let proof = ledger_consistency(ledger.store(), from, to).await;
+    let proof = proof.map_err(|error| refused::store(&error))?;
+    let proof = proof.iter().map(|hash: &Digest| base64::encode(hash.as_bytes())).collect();
+    Ok(reply::ok(&ConsistencyView { from, to, proof, checkpoint }))
+}

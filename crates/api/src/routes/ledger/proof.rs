@@ -1,0 +1,91 @@
+//! One file that proves a call or a session.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use http::{HeaderValue, StatusCode, Uri};
+use ringfence_engine::Unprovable;
+use ringfence_ledger::Selection;
+use ringfence_types::{CallId, SessionId};
+
+use super::not_yet;
+use crate::{
+    auth::{self, Caller, May},
+    kinds,
+    path::Named,
+    problem::Problem,
+    query::Query,
+    refused, reply,
+    shared::Shared,
+};
+
+/// Proves what happened to a call: every entry of the ledger about it, in one file that
+/// `ringfence verify` checks without anything else.
+#[utoipa::path(
+    get, path = "/v1/calls/{id}/proof", tag = "ledger",
+    params(
+        ("id" = String, Path, description = "The call"),
+        ("artifacts" = Option<bool>, Query, description = "With arguments, result and output"),
+    ),
+    responses(
+        (status = 200, description = "The bundle", body = Object),
+        (status = 422, description = "There is too much for one file"),
+    )
+)]
+pub(crate) async fn of_call(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<CallId>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    export(&shared, &caller, Selection::Call(id), &uri).await
+}
+
+/// Proves what happened in a session: every entry of the ledger about its calls.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/proof", tag = "ledger",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("artifacts" = Option<bool>, Query, description = "With arguments, results and output"),
+    ),
+    responses(
+        (status = 200, description = "The bundle", body = Object),
+        (status = 422, description = "There is too much for one file"),
+    )
+)]
+pub(crate) async fn of_session(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Read>,
+    Named(id): Named<SessionId>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    export(&shared, &caller, Selection::Session(id), &uri).await
+}
+
+async fn export(
+    shared: &Shared,
+    caller: &Caller,
+    selection: Selection,
+    uri: &Uri,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(uri);
+    let with_artifacts = query.optional::<bool>("artifacts").unwrap_or(false);
+    query.finish()?;
+    let (engine, who) = (&shared.engine, caller.principal());
+    let at = engine.clock().now();
+    let bundle = engine.ledger().export(who, selection, with_artifacts, at).await;
+    let bundle = bundle.map_err(|error| problem(&error))?.ok_or_else(Problem::not_found)?;
+    Ok(reply::of(StatusCode::OK, JSON, bundle.render().into()))
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+fn problem(error: &Unprovable) -> Problem {
+    match error {
+        Unprovable::Store(error) => refused::store(error),
+        Unprovable::NotYet => not_yet(),
+        Unprovable::TooMany | Unprovable::TooLarge => {
+            Problem::new(&kinds::PROOF_TOO_LARGE, error.to_string())
+        }
+    }
+}

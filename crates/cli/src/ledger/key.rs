@@ -1,0 +1,115 @@
+//! The file of the key that signs the ledger: its owner's alone.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use ringfence_ledger::SigningKey;
+use ringfence_store::Store;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::{failure::Failure, serve::write_file};
+
+/// The key in force.
+pub(super) fn path(data: &Path) -> PathBuf {
+    data.join("ledger.key")
+}
+
+/// The next key, until the ledger names it.
+fn next_path(data: &Path) -> PathBuf {
+    data.join("ledger.next.key")
+}
+
+/// Reads the key; makes it if the ledger is new, and only then: entries that were signed by a key
+/// that is gone cannot be followed by those of another.
+pub(super) fn load(data: &Path, is_new: bool) -> Result<SigningKey, Failure> {
+    let path = path(data);
+    match fs::read_to_string(&path) {
+        Ok(text) => parse(&path, &text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_new => make(&path),
+        Err(error) => {
+            let message = format!("cannot read the key of the ledger, `{}`", path.display());
+            let hint = "put it back from a copy; without it nothing more can be put on record";
+            Err(Failure::because(message, &error).hint(hint))
+        }
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<SigningKey, Failure> {
+    let shown = path.display();
+    let mode = fs::metadata(path).map(|found| found.permissions().mode()).unwrap_or(0o777);
+    if mode & 0o077 != 0 {
+        let message = format!("others can read the key of the ledger, `{shown}`");
+        let cause = "whoever has it can sign what never happened".to_owned();
+        let hint = format!("chmod 600 {shown}, and ringfence ledger rotate if others had it");
+        return Err(Failure::listing(message, vec![cause]).hint(hint));
+    }
+    SigningKey::parse(text)
+        .map_err(|error| Failure::because(format!("cannot use the key `{shown}`"), &error))
+}
+
+fn make(path: &Path) -> Result<SigningKey, Failure> {
+    let key = fresh()?;
+    write_file(path, &key.pem())
+        .map_err(|error| Failure::because(format!("cannot write `{}`", path.display()), &error))?;
+    Ok(key)
+}
+
+fn fresh() -> Result<SigningKey, Failure> {
+    let mut seed = [0; 32];
+    let got = getrandom(&mut seed, GetRandomFlags::empty());
+    match got {
+        Ok(32) => Ok(SigningKey::from_seed(seed)),
+        Ok(_) => Err(Failure::new("the kernel gave too few random bytes for a key")),
+        Err(error) => Err(Failure::because("no random bytes for a key", &io::Error::from(error))),
+    }
+}
+
+/// Puts a key beside the one in force. It counts once the ledger names it.
+pub(super) fn prepare_next(data: &Path) -> Result<SigningKey, Failure> {
+    make(&next_path(data))
+}
+
+/// Ends a change of keys that was cut off: the next key is in force if the ledger says so, and else
+/// never was.
+pub(super) async fn settle(data: &Path, store: &dyn Store) -> Result<(), Failure> {
+    let next = next_path(data);
+    let Ok(text) = fs::read_to_string(&next) else { return Ok(()) };
+    let id = parse(&next, &text)?.public().id();
+    let keys = ringfence_engine::ledger_keys(store).await;
+    let keys = keys.map_err(|error| Failure::because("cannot read the ledger", &error))?;
+    let is_named = keys.last().is_some_and(|(_, key)| key.id == id);
+    let settled = match is_named {
+        true => fs::rename(&next, path(data)),
+        false => fs::remove_file(&next),
+    };
+    settled.map_err(|error| Failure::because(format!("cannot settle `{}`", next.display()), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_for_its_owner_alone_and_refused_if_others_can_read_it() {
+        let data = tempfile::tempdir().unwrap();
+        let made = load(data.path(), true).unwrap();
+        let again = load(data.path(), true).unwrap();
+        assert_eq!(made.public(), again.public());
+        let path = path(data.path());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let refused = load(data.path(), false).unwrap_err().text();
+        assert!(refused.contains("others can read") && refused.contains("chmod 600"), "{refused}");
+    }
+
+    #[test]
+    fn a_ledger_with_a_past_gets_no_new_key() {
+        let data = tempfile::tempdir().unwrap();
+        let refused = load(data.path(), false).unwrap_err().text();
+        assert!(refused.contains("cannot read the key"), "{refused}");
+        assert!(!path(data.path()).exists());
+    }
+}

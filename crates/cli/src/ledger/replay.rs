@@ -1,0 +1,124 @@
+//! `ringfence replay`: whether a call would give the same again.
+//!
+//! The call is made anew, through policy and on record like any other, with the recorded arguments and
+//! exactly the recorded tool. What is compared is the digest on the two receipts, so nobody's word counts.
+
+use std::process::ExitCode;
+
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{
+    cli::ReplayArgs,
+    client::{Client, escaped},
+    exit,
+    failure::Failure,
+    print,
+    run::runtime,
+};
+
+/// As much of a call as is needed to make it again.
+#[derive(Debug, Deserialize)]
+struct Call {
+    id: String,
+    state: String,
+    tool: String,
+    version: String,
+    digest: String,
+    args: Box<RawValue>,
+    edited_args: Option<Box<RawValue>>,
+}
+
+/// What the server is asked.
+#[derive(Debug, Serialize)]
+struct Request<'a> {
+    tool: &'a str,
+    version: &'a str,
+    args: &'a RawValue,
+    metadata: Value,
+    wait: u32,
+}
+
+/// Seconds to wait for the end of the second call.
+const WAIT: u32 = 300;
+
+pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    let is_json = args.client.json;
+    let code = runtime()?.block_on(carry_out(args));
+    code.map(ExitCode::from).map_err(|failure| failure.in_json(is_json))
+}
+
+async fn carry_out(args: &ReplayArgs) -> Result<u8, Failure> {
+    let client = Client::find(&args.client)?;
+    let first: Call = client.get(&format!("/v1/calls/{}", escaped(&args.id))).await?;
+    let before = result(&client, &first.id).await?;
+    let before = before
+        .ok_or_else(|| impossible(format!("the call is {}, without a result", first.state)))?;
+    check_tool(&client, &first).await?;
+    let second = again(&client, &first).await?;
+    let after = result(&client, &second.id).await?;
+    let is_equal = after.as_ref() == Some(&before);
+    tell(&first, &second, (&before, after.as_deref()), args.client.json);
+    Ok(if is_equal { exit::DONE } else { exit::FAILED })
+}
+
+fn impossible(why: impl Into<String>) -> Failure {
+    Failure::listing("the call cannot be made again", vec![why.into()])
+}
+
+/// The digest of what a call gave, from its receipt.
+async fn result(client: &Client, id: &str) -> Result<Option<String>, Failure> {
+    let receipt: Value = client.get(&format!("/v1/calls/{}/receipt", escaped(id))).await?;
+    Ok(receipt["result"].as_str().map(str::to_owned))
+}
+
+/// Only exactly the same tool, and only one whose second run does no harm.
+async fn check_tool(client: &Client, call: &Call) -> Result<(), Failure> {
+    let path = format!("/v1/tools/{}?version={}", escaped(&call.tool), escaped(&call.version));
+    let tool: Value = client.get(&path).await?;
+    if tool["digest"].as_str() != Some(call.digest.as_str()) {
+        let why = format!("`{}` {} is another tool now than it was", call.tool, call.version);
+        return Err(impossible(why));
+    }
+    match tool["pure"].as_bool() {
+        Some(true) => Ok(()),
+        _ => Err(impossible(format!("`{}` has effects outside its sandbox", call.tool))),
+    }
+}
+
+async fn again(client: &Client, call: &Call) -> Result<Call, Failure> {
+    let request = Request {
+        tool: &call.tool,
+        version: &call.version,
+        args: call.edited_args.as_deref().unwrap_or(&call.args),
+        metadata: json!({ "replay_of": call.id }),
+        wait: WAIT,
+    };
+    let body = serde_json::to_string(&request)
+        .map_err(|error| Failure::because("cannot write the request", &error))?;
+    let request = client.request(Method::POST, "/v1/calls");
+    let request = request.header("content-type", "application/json").body(body);
+    let text = client.text(client.send(request).await?).await?;
+    let made: Call = serde_json::from_str(&text)
+        .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
+    match made.state.as_str() {
+        "finished" if made.digest == call.digest => Ok(made),
+        "finished" => Err(impossible("the tool was changed in between")),
+        state => Err(impossible(format!("call {} is {state}", made.id))),
+    }
+}
+
+fn tell(first: &Call, second: &Call, (before, after): (&str, Option<&str>), is_json: bool) {
+    let is_equal = after == Some(before);
+    let word = if is_equal { "equal" } else { "different" };
+    if is_json {
+        let object = json!({
+            "outcome": word, "call": first.id, "replay": second.id, "result": before,
+            "replay_result": after,
+        });
+        return print::line(&object.to_string());
+    }
+    let after = after.unwrap_or("no result");
+    print::line(&format!("{word}\ncall    {}  {before}\nreplay  {}  {after}", first.id, second.id));
+}

@@ -1,0 +1,141 @@
+//! `ringfence verify`: whether what is on record is what was signed. Needs nothing but the record.
+
+use std::{
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use ringfence_ledger::{Bundle, Flaw, Ground, PublicKey, Selection, Shown};
+use ringfence_types::{CallId, Digest};
+use serde_json::{Value, json};
+
+use super::{log, reading};
+use crate::{cli::VerifyArgs, exit, failure::Failure, print, run::runtime};
+
+pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    carry_out(args).map_err(|failure| failure.in_json(args.json))?;
+    Ok(ExitCode::from(exit::DONE))
+}
+
+fn carry_out(args: &VerifyArgs) -> Result<(), Failure> {
+    let pinned = args.key.as_deref().map(pin).transpose()?;
+    let found = match (&args.file, &args.call) {
+        (Some(file), _) => bundle(file, pinned)?,
+        (None, Some(call)) => runtime()?.block_on(one(args, call, pinned))?,
+        (None, None) => runtime()?.block_on(log::check(args, pinned))?,
+    };
+    match args.json {
+        true => print::line(&found.json.to_string()),
+        false => print::data(found.text.as_bytes()),
+    }
+    if pinned.is_none() && !args.json {
+        let hint = format!("hint: compare the key with one you trust: --key {}\n", found.key);
+        print::note(&hint);
+    }
+    Ok(())
+}
+
+/// What is told of something that holds.
+pub(super) struct Found {
+    pub(super) text: String,
+    pub(super) json: Value,
+    /// The key that signed last.
+    pub(super) key: String,
+}
+
+/// A key by its id, or by a file.
+fn pin(text: &str) -> Result<Digest, Failure> {
+    let bare = text.strip_prefix("sha256:").unwrap_or(text);
+    if let Ok(id) = format!("sha256:{bare}").parse() {
+        return Ok(id);
+    }
+    let read = fs::read_to_string(text);
+    let read = read.map_err(|error| {
+        Failure::because(format!("--key: `{text}` is no key id, and no file"), &error)
+    })?;
+    let key = PublicKey::parse(&read);
+    key.map(|key| key.id())
+        .map_err(|error| Failure::because(format!("--key: cannot use `{text}`"), &error))
+}
+
+/// Something does not hold.
+pub(super) fn broken(what: &str, flaw: &Flaw) -> Failure {
+    Failure::because(format!("{what} does not hold"), flaw).code(exit::FAILED)
+}
+
+fn bundle(file: &Path, pinned: Option<Digest>) -> Result<Found, Failure> {
+    let unreadable = |error| Failure::because(format!("cannot read `{}`", file.display()), &error);
+    let text = match file.as_os_str() == "-" {
+        true => {
+            let mut text = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut text).map_err(unreadable)?;
+            text
+        }
+        false => fs::read(file).map_err(unreadable)?,
+    };
+    let name = format!("`{}`", file.display());
+    let verified = Bundle::verify(&text, pinned).map_err(|flaw| broken(&name, &flaw))?;
+    let ground =
+        Ground { checkpoint: verified.checkpoint, key: verified.key, chain: verified.chain };
+    let about = match &verified.manifest.selection {
+        Selection::Call(call) => format!("call {call}"),
+        Selection::Session(session) => format!("session {session}"),
+    };
+    let mut told = told(&ground, &verified.entries, &about);
+    told.json["exported_at"] = json!(verified.manifest.at);
+    told.json["artifacts"] = json!(verified.artifacts);
+    if let Some(count) = verified.artifacts {
+        told.text += &format!("artifacts   {count}, each with its digest\n");
+    }
+    Ok(told)
+}
+
+/// One call, from the data directory.
+async fn one(args: &VerifyArgs, call: &str, pinned: Option<Digest>) -> Result<Found, Failure> {
+    let id: CallId = call.parse().map_err(|error| Failure::because("--call", &error))?;
+    let store = reading(&args.data).await?;
+    let proof = ringfence_engine::ledger_proof(&store, id).await;
+    let proof = proof.map_err(|error| Failure::because("cannot read the ledger", &error))?;
+    let (note, keys, entries) =
+        proof.ok_or_else(|| Failure::new("the ledger has no checkpoint yet"))?;
+    if entries.is_empty() {
+        return Err(Failure::new(format!("the ledger has no entry about call {id}"))
+            .hint("ringfence calls lists calls; one that has not ended has no receipt yet"));
+    }
+    let what = format!("call {id}");
+    let ground = Ground::of(&note, &keys, pinned).map_err(|flaw| broken(&what, &flaw))?;
+    let shown = ground.show(&entries).map_err(|flaw| broken(&what, &flaw))?;
+    Ok(told(&ground, &shown, &what))
+}
+
+fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
+    let Ground { checkpoint, key, .. } = ground;
+    let mut text = format!(
+        "verified    {about}\nlog         {}\ncheckpoint  {} entries, root {}\nkey         {}\n",
+        checkpoint.origin,
+        checkpoint.size,
+        checkpoint.root,
+        key.id().hex(),
+    );
+    for entry in entries {
+        text += &format!("entry       {}  {}  {}\n", entry.index, entry.about.at, entry.kind);
+    }
+    let entry = |entry: &Shown| {
+        let predicate: Value = serde_json::from_str(&entry.predicate).unwrap_or_default();
+        json!({"index": entry.index, "kind": entry.kind, "at": entry.about.at, "predicate": predicate})
+    };
+    let json = json!({
+        "outcome": "verified", "about": about, "origin": checkpoint.origin,
+        "size": checkpoint.size, "root": checkpoint.root, "keyid": key.id().hex(),
+        "entries": entries.iter().map(entry).collect::<Vec<_>>(),
+    });
+    Found { text, json, key: key.id().hex() }
+}
+
+/// A checkpoint that somebody kept.
+pub(super) fn kept(path: &PathBuf) -> Result<String, Failure> {
+    fs::read_to_string(path)
+        .map_err(|error| Failure::because(format!("cannot read `{}`", path.display()), &error))
+}

@@ -1,0 +1,234 @@
+//! The ledger through the binary: what was acknowledged is proved, and what was changed is found.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use ringfence_sqlite::{Connection, Db, Error, Options};
+use serde_json::{Value, json};
+
+use crate::support::{Place, Ran, Server, command, ran, shown};
+
+fn echo(server: &Server, text: &str) -> String {
+    let call = server.call("echo", &json!({ "text": text }));
+    call["id"].as_str().expect("an id").to_owned()
+}
+
+/// The offline command, in an environment that knows of no server.
+fn verify(args: &[&str]) -> Ran {
+    ran(&mut command(&[&["verify"], args].concat()))
+}
+
+fn log(data: &Path) -> Ran {
+    verify(&["--log", "--json", "--data", &shown(data)])
+}
+
+/// Changes a database that no server has open.
+fn meddle(data: &Path, sql: &'static str) {
+    let db = Db::open(&data.join("ringfence.db"), &Options::default()).expect("the database");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let work =
+        move |connection: &Connection| -> Result<(), Error> { Ok(connection.execute_batch(sql)?) };
+    runtime.block_on(db.write(work)).expect("a change");
+    db.close();
+}
+
+#[test]
+fn an_exported_call_is_verified_by_its_file_alone_and_not_if_a_byte_is_another() {
+    let place = Place::new();
+    let server = place.serve();
+    let id = echo(&server, "hi");
+    let file = place.path("proof.json");
+    let path = shown(&file);
+    server.client(&["export", &id, "--artifacts", "-o", &path]).worked();
+    server.stop();
+    let told = verify(&[&path]).worked();
+    assert!(told.stdout.contains(&format!("verified    call {id}")), "{told:?}");
+    assert!(told.stderr.contains("hint: compare the key"), "{told:?}");
+    let object = verify(&[&path, "--json"]).worked().json();
+    assert_eq!((&object["outcome"], &object["artifacts"]), (&json!("verified"), &json!(2)));
+    assert_eq!(object["entries"][0]["predicate"]["tool"]["name"], "echo");
+    let key = object["keyid"].as_str().expect("a key id");
+    verify(&[&path, "--key", key]).worked();
+    verify(&[&path, "--key", &"0".repeat(64)]).failed(1, &["does not hold", "not signed by"]);
+
+    let text = fs::read_to_string(&file).expect("the file");
+    fs::write(&file, text.replacen("\"index\":", "\"index\":1", 1)).expect("a change");
+    verify(&[&path]).failed(1, &["error: ", "does not hold", "entry "]);
+    fs::write(&file, &text[..text.len() - 1]).expect("a change");
+    verify(&[&path]).failed(1, &["file: not in the form that was written"]);
+    verify(&["/nonexistent/file"]).failed(2, &["cannot read"]);
+    verify(&[]).failed(2, &["required"]);
+}
+
+#[test]
+fn a_session_is_exported_whole() {
+    let place = Place::new();
+    let server = place.serve();
+    for number in 0..3 {
+        let body = json!({"tool": "echo", "args": {"text": number.to_string()}, "session_id": "s"});
+        assert_eq!(server.ask("POST", "/v1/calls", Some(&body)).status, 200);
+    }
+    echo(&server, "of no session");
+    let file = shown(&place.path("session.json"));
+    server.client(&["export", "s", "-o", &file]).worked();
+    let object = verify(&[&file, "--json"]).worked().json();
+    assert_eq!(object["entries"].as_array().map(Vec::len), Some(3));
+    server.client(&["export", "nobody's"]).failed(2, &["error: "]);
+}
+
+#[test]
+fn the_log_holds_beside_a_running_server_and_after_a_kill() {
+    let place = Place::new();
+    let server = place.serve();
+    let first = echo(&server, "one");
+    log(&place.data()).worked();
+    let last = echo(&server, "two");
+    // Between the commit of the call and its checkpoint, most likely; whenever it is, nothing is lost.
+    server.kill();
+    let killed = log(&place.data()).worked().json();
+    assert_eq!(killed["kinds"]["call"], 2);
+    let server = place.serve();
+    server.stop();
+    let object = log(&place.data()).worked().json();
+    assert_eq!((&object["kinds"]["call"], &object["uncommitted"]), (&json!(2), &json!(0)));
+    for id in [first, last] {
+        let data = shown(&place.data());
+        let object = verify(&["--call", &id, "--data", &data, "--json"]).worked().json();
+        assert_eq!(object["entries"][0]["predicate"]["call"], id);
+    }
+}
+
+/// What somebody with the database can do to it, and the words that name it.
+const MEDDLING: [(&str, &str); 8] = [
+    (
+        "UPDATE ledger SET payload = replace(payload, '\"state\":\"finished\"',
+         '\"state\":\"cancelled\"') WHERE kind = 'call'",
+        "the signature is not by the key",
+    ),
+    ("UPDATE ledger SET tenant = 'other' WHERE kind = 'call'", "what is kept beside it"),
+    ("UPDATE ledger SET at = at + 1 WHERE kind = 'call'", "what is kept beside it"),
+    (
+        "UPDATE ledger SET leaf = zeroblob(32) WHERE position =
+         (SELECT max(position) FROM ledger)",
+        "its hash is not the one on record",
+    ),
+    (
+        "DELETE FROM ledger WHERE position = (SELECT max(position) - 1 FROM ledger)",
+        "missing; entry ",
+    ),
+    (
+        "DELETE FROM ledger WHERE position = (SELECT max(position) FROM ledger)",
+        "missing; there are only",
+    ),
+    (
+        "UPDATE ledger SET position = -1 WHERE position = (SELECT max(position) FROM ledger);
+         UPDATE ledger SET position = position + 1
+         WHERE position = (SELECT max(position) FROM ledger);
+         UPDATE ledger SET position = (SELECT max(position) FROM ledger) - 1 WHERE position = -1",
+        "not those under the checkpoint",
+    ),
+    ("UPDATE checkpoints SET note = replace(note, 'ringfence/', 'ringfense/')", "of the log"),
+];
+
+#[test]
+fn whatever_is_done_to_the_database_is_found_and_named() {
+    let place = Place::new();
+    let server = place.serve();
+    echo(&server, "one");
+    echo(&server, "two");
+    server.stop();
+    log(&place.data()).worked();
+    for (index, (sql, words)) in MEDDLING.into_iter().enumerate() {
+        let copy = place.path(&format!("copy-{index}"));
+        fs::create_dir(&copy).expect("a folder");
+        fs::copy(place.data().join("ringfence.db"), copy.join("ringfence.db")).expect("a copy");
+        log(&copy).worked();
+        meddle(&copy, sql);
+        log(&copy).failed(1, &["does not hold", words]);
+    }
+}
+
+#[test]
+fn a_new_key_takes_over_and_what_the_old_one_signed_still_holds() {
+    let place = Place::new();
+    let server = place.serve();
+    let old = echo(&server, "by the first key");
+    let file = shown(&place.path("old.json"));
+    server.client(&["export", &old, "-o", &file]).worked();
+    let kept = server.client(&["ledger", "checkpoint"]).worked().stdout;
+    fs::write(place.path("kept.txt"), &kept).expect("a file");
+    let data = shown(&place.data());
+    let rotate = || ran(&mut command(&["ledger", "rotate", "--json", "--data", &data]));
+    rotate().failed(2, &["another server uses", "hint: "]);
+    server.stop();
+    let rotated = rotate().worked().json();
+    let server = place.serve();
+    let new = echo(&server, "by the second key");
+    let listed = server.client(&["ledger", "keys", "--json"]).worked().stdout;
+    let ids: Vec<Value> = listed.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let ids: Vec<_> = ids.iter().map(|key| key["keyid"].clone()).collect();
+    assert_eq!(ids, [rotated["replaces"].clone(), rotated["keyid"].clone()]);
+    let both = shown(&place.path("both.json"));
+    let (first, second) = (ids[0].as_str().expect("an id"), ids[1].as_str().expect("an id"));
+    for (id, key, other) in [(&old, second, first), (&new, second, first)] {
+        server.client(&["export", id, "-o", &both]).worked();
+        verify(&[&both, "--key", key]).worked();
+        verify(&[&both, "--key", other]).failed(1, &["not signed by"]);
+    }
+    verify(&[&file, "--key", first]).worked();
+    server.stop();
+    let older = shown(&place.path("kept.txt"));
+    let log = ["--log", "--data", &data, "--checkpoint", &older];
+    verify(&log).worked();
+    fs::write(place.path("kept.txt"), kept.replacen("ringfence/", "ringfence/x", 1)).unwrap();
+    verify(&log).failed(1, &["checkpoint over"]);
+}
+
+#[test]
+fn the_key_is_its_owner_s_alone_and_a_past_without_it_is_no_beginning() {
+    let place = Place::new();
+    place.serve().stop();
+    let key = place.data().join("ledger.key");
+    assert_eq!(fs::metadata(&key).expect("a key").permissions().mode() & 0o7777, 0o600);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("a change");
+    let data = shown(&place.data());
+    let serve = || ran(&mut command(&["serve", "--listen", "127.0.0.1:0", "--data", &data]));
+    serve().failed(2, &["others can read the key", "chmod 600"]);
+    fs::remove_file(&key).expect("it was there");
+    serve().failed(2, &["cannot read the key of the ledger"]);
+    assert!(!key.exists(), "none was made");
+}
+
+#[test]
+fn an_audit_lists_what_happened() {
+    let place = Place::new();
+    let server = place.serve();
+    let id = echo(&server, "hi");
+    let told = server.client(&["audit", "--since", "1h"]).worked();
+    for words in ["INDEX", "checkpoint-key", "created first admin key", &id, "finished"] {
+        assert!(told.stdout.contains(words), "no `{words}` in {}", told.stdout);
+    }
+    let lines = server.client(&["audit", "--kind", "call", "--json"]).worked().stdout;
+    let entry: Value = serde_json::from_str(&lines).expect("one line");
+    assert_eq!(entry["call_id"], id);
+    server.client(&["audit", "--since", "soon"]).failed(2, &["--since"]);
+    server.client(&["audit", "--kind", "gossip"]).failed(2, &["not a kind of entry"]);
+}
+
+#[test]
+fn a_replay_tells_what_is_the_same_what_is_not_and_what_cannot_be() {
+    let place = Place::new();
+    let server = place.serve();
+    let id = echo(&server, "hi");
+    let object = server.client(&["replay", &id, "--json"]).worked().json();
+    assert_eq!((&object["outcome"], &object["call"]), (&json!("equal"), &json!(id)));
+    assert_ne!(object["replay"], object["call"], "a call of its own, on record");
+    let audit = server.client(&["audit", "--kind", "call", "--json"]).worked().stdout;
+    assert_eq!(audit.lines().count(), 2);
+    let clock = server.call("timestamp", &json!({}));
+    let other = server.client(&["replay", clock["id"].as_str().expect("an id")]);
+    assert_eq!((other.code, other.stdout.lines().next()), (Some(1), Some("different")));
+    let held = server.call("http_fetch", &json!({"url": "https://example.com/"}));
+    let held = held["id"].as_str().expect("an id").to_owned();
+    server.client(&["cancel", &held]).worked();
+    server.client(&["replay", &held]).failed(2, &["cannot be made again", "without a result"]);
+}

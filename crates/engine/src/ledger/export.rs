@@ -1,0 +1,141 @@
+//! One file that proves a call or a session to somebody who has nothing else.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use ringfence_ledger::{Artifact, Bundle, Manifest, Selection};
+use ringfence_store::{EntryQuery, Error, Placed, Store};
+use ringfence_types::{
+    Call, Digest, EntryKind, Principal, Produced, Receipt, State, Timestamp, json::canonical,
+};
+
+use super::{
+    Ledger, all,
+    proofs::{items, key_entries},
+};
+
+/// Most entries in one file.
+const MOST: usize = 5_000;
+
+/// Most bytes of artifacts in one file.
+const MOST_BYTES: usize = 64 << 20;
+
+/// How long a checkpoint over the newest entry may take: it is made once a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no proof.
+#[derive(Debug, thiserror::Error)]
+pub enum Unprovable {
+    /// There are too many entries for one file.
+    #[error("there are more than {MOST} entries; export single calls instead")]
+    TooMany,
+    /// There are too many bytes for one file.
+    #[error("the artifacts have more than {} MiB; export without them", MOST_BYTES >> 20)]
+    TooLarge,
+    /// No checkpoint covers it yet.
+    #[error("no checkpoint covers the newest entry yet")]
+    NotYet,
+    /// The store failed.
+    #[error("read the ledger")]
+    Store(#[from] Error),
+}
+
+impl Ledger {
+    /// The file about a call or a session of a tenant; none if there are no entries about it.
+    pub async fn export(
+        &self,
+        who: &Principal,
+        selection: Selection,
+        with_artifacts: bool,
+        at: Timestamp,
+    ) -> Result<Option<Bundle>, Unprovable> {
+        let store = self.store();
+        let entries = all(store, query(who, &selection), MOST).await?;
+        let Some(last) = entries.last() else { return Ok(None) };
+        if entries.len() > MOST {
+            return Err(Unprovable::TooMany);
+        }
+        let (size, note) = self.covering(last.index).await?;
+        let mut keys = key_entries(store).await?;
+        keys.retain(|key| key.index < size);
+        let keys = items(store, &keys, size).await?;
+        let proved = items(store, &entries, size).await?;
+        let artifacts = match with_artifacts {
+            true => Some(artifacts(store, who, &entries).await?),
+            false => None,
+        };
+        let manifest = Manifest { at, tenant: who.tenant.clone(), selection };
+        let bundle = Bundle::new(note, keys, proved, artifacts);
+        Ok(Some(self.signer().bundle(&manifest, bundle)))
+    }
+
+    /// The newest checkpoint, once it covers the entry.
+    async fn covering(&self, index: u64) -> Result<(u64, String), Unprovable> {
+        let mut committed = self.0.committed.subscribe();
+        let covered = async { committed.wait_for(|size| *size > index).await.is_ok() };
+        if tokio::time::timeout(PATIENCE, covered).await != Ok(true) {
+            return Err(Unprovable::NotYet);
+        }
+        self.checkpoint().await?.ok_or(Unprovable::NotYet)
+    }
+}
+
+fn query(who: &Principal, selection: &Selection) -> EntryQuery {
+    let own = EntryQuery { tenant: Some(who.tenant.clone()), ..EntryQuery::default() };
+    match selection {
+        Selection::Call(call) => EntryQuery { call: Some(*call), ..own },
+        Selection::Session(session) => EntryQuery { session: Some(session.clone()), ..own },
+    }
+}
+
+/// The bytes that receipts refer to: arguments, result, what was printed.
+async fn artifacts(
+    store: &dyn Store,
+    who: &Principal,
+    entries: &[Placed],
+) -> Result<Vec<Artifact>, Unprovable> {
+    let mut kept: Vec<Artifact> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for receipt in receipts(entries) {
+        for (digest, bytes) in of_call(store, who, &receipt).await? {
+            // What is kept under a digest is checked by the store; what is derived is checked here.
+            if Digest::of(&bytes) == digest && seen.insert(digest) {
+                kept.push(Artifact { digest, bytes });
+            }
+        }
+        if kept.iter().map(|artifact| artifact.bytes.len()).sum::<usize>() > MOST_BYTES {
+            return Err(Unprovable::TooLarge);
+        }
+    }
+    Ok(kept)
+}
+
+fn receipts(entries: &[Placed]) -> Vec<Receipt> {
+    let calls = entries.iter().filter(|placed| placed.sealed.kind == EntryKind::Call);
+    calls.filter_map(|placed| placed.sealed.predicate().ok()).collect()
+}
+
+async fn of_call(
+    store: &dyn Store,
+    who: &Principal,
+    receipt: &Receipt,
+) -> Result<Vec<(Digest, Vec<u8>)>, Error> {
+    let mut found = Vec::new();
+    if let Some(stored) = store.call(&who.tenant, receipt.call).await? {
+        found.push((receipt.args, canonical::jcs(stored.call.args()).into_bytes()));
+        found.extend(receipt.result.zip(result(&stored.call)));
+    }
+    for digest in [receipt.stdout.digest, receipt.stderr.digest].into_iter().flatten() {
+        if let Some(bytes) = store.blob(digest, 0, u64::MAX).await? {
+            found.push((digest, bytes));
+        }
+    }
+    Ok(found)
+}
+
+fn result(call: &Call) -> Option<Vec<u8>> {
+    let State::Finished(finished) = &call.state else { return None };
+    match &finished.produced {
+        Produced::Result(result) => Some(canonical::jcs(result).into_bytes()),
+        Produced::Error(_) => None,
+    }
+}

@@ -1,0 +1,166 @@
+//! The ledger as the engine keeps it: signs, appends, commits to what is there, proves it.
+//!
+//! An entry is signed by whoever has something to say and written by the store in the same commit as
+//! what it tells of. So there is no state of the database in which a call has ended and the ledger
+//! does not say so; and if the ledger cannot be written, neither can the call.
+
+mod commit;
+mod export;
+mod proofs;
+mod tools;
+
+use std::sync::Arc;
+
+use ringfence_ledger::{Entry, LedgerKey, Signer, SigningKey, merkle::Builder, said_in};
+use ringfence_store::{EntryQuery, Error, PAGE, Placed, Store};
+use ringfence_types::{Digest, EntryKind, Sealed, Timestamp};
+use tokio::sync::{Mutex, watch};
+
+pub(crate) use self::{
+    commit::run as commit,
+    tools::{Tools, run as follow_tools},
+};
+pub use self::{
+    export::Unprovable,
+    proofs::{consistency, keys, proof, tile},
+};
+
+/// The ledger. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Ledger(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    store: Arc<dyn Store>,
+    signer: Signer,
+    /// The right edge of the tree; none before it was read, or after a checkpoint failed.
+    tree: Mutex<Option<Builder>>,
+    /// Entries under the newest checkpoint.
+    committed: watch::Sender<u64>,
+}
+
+/// Why the ledger cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another key is in force.
+    #[error("the ledger is signed by {expected}, and the key at hand is {found}")]
+    OtherKey {
+        /// The key in force.
+        expected: Digest,
+        /// The key at hand.
+        found: Digest,
+    },
+    /// Its entries do not begin with a key.
+    #[error("the ledger does not begin with a key")]
+    NoBeginning,
+    /// The store failed.
+    #[error("read the ledger")]
+    Store(#[from] Error),
+}
+
+impl Ledger {
+    /// Opens the ledger of a store, to be signed with this key. A ledger without entries begins
+    /// here, and gets its name from its first key.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        key: SigningKey,
+        at: Timestamp,
+    ) -> Result<Self, OpenError> {
+        let newest = proofs::key_entries(store.as_ref()).await?.pop();
+        let is_new = newest.is_none() && *store.grown().borrow() == 0;
+        let signer = match newest {
+            Some(placed) => continued(key, &placed)?,
+            None if is_new => begun(key),
+            None => return Err(OpenError::NoBeginning),
+        };
+        let committed = store.checkpoint().await?.map_or(0, |(size, _)| size);
+        let tree = Mutex::default();
+        let committed = watch::Sender::new(committed);
+        let ledger = Self(Arc::new(Inner { store, signer, tree, committed }));
+        if is_new {
+            ledger.append(vec![Entry::checkpoint_key(at, &ledger.named(None))]).await?;
+        }
+        Ok(ledger)
+    }
+
+    /// Lets another key sign from now on. Nothing else may be written meanwhile: this is for a
+    /// ledger that nobody else has open.
+    pub async fn rotate(&self, to: &SigningKey, at: Timestamp) -> Result<(), Error> {
+        let public = to.public();
+        let origin = self.signer().origin().to_owned();
+        let key = LedgerKey { origin, public, id: public.id(), replaces: Some(self.signer().id()) };
+        self.append(vec![Entry::checkpoint_key(at, &key)]).await
+    }
+
+    /// Who signs.
+    pub fn signer(&self) -> &Signer {
+        &self.0.signer
+    }
+
+    /// Signs an entry. It is on record when the store has taken it.
+    pub fn seal(&self, entry: Entry) -> Result<Sealed, Error> {
+        self.0.signer.seal(entry).map_err(|error| Error::Backend {
+            doing: "sign an entry of the ledger",
+            source: Box::new(error),
+        })
+    }
+
+    /// Puts entries on record that belong to no step of a call.
+    pub async fn append(&self, entries: Vec<Entry>) -> Result<(), Error> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let sealed = entries.into_iter().map(|entry| self.seal(entry)).collect::<Result<_, _>>()?;
+        self.0.store.append(sealed).await.map(drop)
+    }
+
+    /// The signed note of the newest checkpoint; none if nothing was committed to yet.
+    pub async fn checkpoint(&self) -> Result<Option<(u64, String)>, Error> {
+        self.0.store.checkpoint().await
+    }
+
+    /// What is kept, for reading.
+    pub fn store(&self) -> &dyn Store {
+        self.0.store.as_ref()
+    }
+
+    fn named(&self, replaces: Option<Digest>) -> LedgerKey {
+        let signer = self.signer();
+        let (origin, public) = (signer.origin().to_owned(), *signer.public());
+        LedgerKey { origin, public, id: signer.id(), replaces }
+    }
+}
+
+/// A log has the name of its first key: nobody else's has it, and it needs no setting.
+fn begun(key: SigningKey) -> Signer {
+    let origin = format!("ringfence/{}", &key.public().id().hex()[..16]);
+    Signer::new(key, origin).expect("digits are a name")
+}
+
+fn continued(key: SigningKey, newest: &Placed) -> Result<Signer, OpenError> {
+    let named: LedgerKey = said_in(&newest.sealed).ok_or(OpenError::NoBeginning)?;
+    let (expected, found) = (named.id, key.public().id());
+    if expected != found {
+        return Err(OpenError::OtherKey { expected, found });
+    }
+    Signer::new(key, named.origin).ok_or(OpenError::NoBeginning)
+}
+
+/// All entries that a query finds, page by page, but at most so many.
+async fn all(store: &dyn Store, query: EntryQuery, most: usize) -> Result<Vec<Placed>, Error> {
+    let mut found: Vec<Placed> = Vec::new();
+    let mut from = query.from;
+    loop {
+        let page = store.entries(EntryQuery { from, limit: PAGE, ..query.clone() }).await?;
+        let is_last = page.len() < PAGE;
+        from = page.last().map_or(from, |last| last.index + 1);
+        found.extend(page);
+        if is_last || found.len() > most {
+            return Ok(found);
+        }
+    }
+}
+
+fn of_kind(kind: EntryKind) -> EntryQuery {
+    EntryQuery { kind: Some(kind), ..EntryQuery::default() }
+}

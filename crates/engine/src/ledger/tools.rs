@@ -1,0 +1,117 @@
+//! Tools that come, change and go are on the ledger: what a digest in a receipt stood for, and since
+//! when.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use ringfence_ledger::{Entry, ToolChange, ToolEvent, said_in};
+use ringfence_registry::Catalogue;
+use ringfence_store::Error;
+use ringfence_types::{EntryKind, Origin, Timestamp, ToolName, ToolRef};
+
+use super::{Ledger, all, of_kind};
+use crate::engine;
+
+/// After a change that could not be recorded.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The tools that the ledger knows to be there, and where each comes from.
+#[derive(Debug, Default)]
+pub(crate) struct Tools(BTreeMap<(ToolName, String), (ToolRef, String)>);
+
+impl Tools {
+    /// As the entries so far tell it.
+    pub(crate) async fn recorded(ledger: &Ledger) -> Result<Self, Error> {
+        let entries = all(ledger.store(), of_kind(EntryKind::Tool), usize::MAX).await?;
+        let mut known = Self::default();
+        for change in entries.iter().filter_map(|placed| said_in(&placed.sealed)) {
+            known.apply(change);
+        }
+        Ok(known)
+    }
+
+    fn apply(&mut self, change: ToolChange) {
+        let ToolChange { event, tool, origin, .. } = change;
+        let name = (tool.name.clone(), tool.version.clone());
+        match event {
+            ToolEvent::Removed => drop(self.0.remove(&name)),
+            ToolEvent::Added | ToolEvent::Changed => drop(self.0.insert(name, (tool, origin))),
+        }
+    }
+
+    /// Puts on record what has changed since.
+    pub(crate) async fn record(
+        &mut self,
+        ledger: &Ledger,
+        catalogue: &Catalogue,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let now = Self::of(catalogue);
+        let changes = self.differences(&now);
+        let entries = changes.iter().map(|change| Entry::tool(at, change)).collect();
+        ledger.append(entries).await?;
+        *self = now;
+        Ok(())
+    }
+
+    fn of(catalogue: &Catalogue) -> Self {
+        let tools = catalogue.entries().iter().map(|entry| &entry.tool);
+        let named = tools.map(|tool| {
+            let name = (tool.name.clone(), tool.version.clone());
+            (name, (tool.reference(), origin(tool.origin).to_owned()))
+        });
+        Self(named.collect())
+    }
+
+    fn differences(&self, now: &Self) -> Vec<ToolChange> {
+        let gone = self.0.iter().filter(|(name, _)| !now.0.contains_key(*name));
+        let gone = gone.map(|(_, (tool, origin))| ToolChange {
+            event: ToolEvent::Removed,
+            tool: tool.clone(),
+            origin: origin.clone(),
+            before: None,
+        });
+        let here = now.0.iter().filter_map(|(name, (tool, origin))| {
+            let before = self.0.get(name).map(|(tool, _)| tool.digest);
+            let event = match before {
+                None => ToolEvent::Added,
+                Some(digest) if digest != tool.digest => ToolEvent::Changed,
+                Some(_) => return None,
+            };
+            Some(ToolChange { event, tool: tool.clone(), origin: origin.clone(), before })
+        });
+        gone.chain(here).collect()
+    }
+}
+
+fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Builtin => "builtin",
+        Origin::Folder => "folder",
+        Origin::Upload => "upload",
+    }
+}
+
+/// Follows the catalogue until the engine stops.
+pub(crate) async fn run(inner: Arc<engine::Inner>, mut known: Tools) {
+    let parts = &inner.parts;
+    let mut changes = parts.registry.changes();
+    loop {
+        changes.mark_unchanged();
+        let catalogue = parts.registry.catalogue();
+        let recorded = known.record(&parts.ledger, &catalogue, parts.clock.now()).await;
+        let next = async {
+            match recorded {
+                Ok(()) => drop(changes.changed().await),
+                Err(error) => {
+                    let error = crate::dispatch::chain(&error);
+                    tracing::warn!(error, "a change of the tools is not on the ledger yet");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = next => {}
+            () = inner.stopping.cancelled() => return,
+        }
+    }
+}

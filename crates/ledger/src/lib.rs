@@ -1,0 +1,42 @@
+//! What makes a record evidence.
+//!
+//! An entry is a statement of in-toto in an envelope of DSSE, signed with Ed25519 ([`Entry`],
+//! [`Signer`], [`Envelope`]). Entries are the leaves of a tree that only grows ([`merkle`]); a signed
+//! [`Checkpoint`] commits to all of them; keys follow one another in entries of their own
+//! ([`Chain`]). Whoever has a checkpoint can be shown that an entry is under it, and that a later
+//! checkpoint took nothing away.
+//!
+//! Everything here is a function of its arguments: no file, no clock, no task. Formats are those of
+//! others, so that others can check us: RFC 6962 for hashes, C2SP `tlog-tiles`, `tlog-checkpoint`
+//! and `signed-note`, in-toto attestation v1, DSSE v1.
+//!
+//! Invariant: every structure has one byte form. What is read is written again and compared, so no
+//! byte of what was verified can be changed without notice.
+
+mod bundle;
+mod chain;
+mod checkpoint;
+mod encoding;
+mod entry;
+mod envelope;
+mod flaw;
+mod key;
+mod log;
+pub mod merkle;
+mod note;
+mod signer;
+mod statement;
+
+pub use self::{
+    bundle::{Artifact, Bundle, Ground, Item, Manifest, Selection, Shown, Verified},
+    chain::Chain,
+    checkpoint::Checkpoint,
+    entry::{Entry, KeyChange, LedgerKey, ToolChange, ToolEvent, said_in},
+    envelope::{Envelope, MOST as MOST_ENVELOPE},
+    flaw::{Flaw, Place, Problem},
+    key::{InvalidKey, PublicKey, SigningKey},
+    log::{Audited, LogCheck, Row},
+    note::Note,
+    signer::{Signer, TooLarge},
+    statement::{Statement, Subject, kind_of, predicate_type},
+};

@@ -1,0 +1,63 @@
+//! What commits to the ledger: checkpoints, and the tiles of its tree.
+
+use ringfence_sqlite::Db;
+use rusqlite::{OptionalExtension as _, params};
+
+use super::rows;
+use crate::{Commitment, Error};
+
+/// The tiles that a checkpoint commits to and the checkpoint itself, in one commit.
+pub(super) async fn save(db: &Db, commitment: Commitment) -> Result<(), Error> {
+    db.write(move |connection| {
+        for (level, index, hashes) in &commitment.tiles {
+            connection
+                .prepare_cached(
+                    "INSERT INTO tiles (id, hashes) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING",
+                )?
+                .execute(params![id(*level, *index), hashes])?;
+        }
+        connection
+            .prepare_cached(
+                "INSERT INTO checkpoints (size, note) VALUES (?1, ?2) ON CONFLICT (size) DO NOTHING",
+            )?
+            .execute(params![rows::position(commitment.size), commitment.note])?;
+        Ok(())
+    })
+    .await
+}
+
+pub(super) async fn newest(db: &Db) -> Result<Option<(u64, String)>, Error> {
+    db.read(|connection| {
+        let sql = "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1";
+        let mut statement = connection.prepare_cached(sql)?;
+        Ok(statement.query_row([], checkpoint).optional()?)
+    })
+    .await
+}
+
+pub(super) async fn list(db: &Db, after: u64, limit: usize) -> Result<Vec<(u64, String)>, Error> {
+    db.read(move |connection| {
+        let sql = "SELECT size, note FROM checkpoints WHERE size > ?1 ORDER BY size LIMIT ?2";
+        let mut statement = connection.prepare_cached(sql)?;
+        let params = params![rows::position(after), rows::page(limit)];
+        Ok(statement.query_map(params, checkpoint)?.collect::<Result<_, _>>()?)
+    })
+    .await
+}
+
+pub(super) async fn tile(db: &Db, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error> {
+    db.read(move |connection| {
+        let mut statement = connection.prepare_cached("SELECT hashes FROM tiles WHERE id = ?1")?;
+        Ok(statement.query_row([id(level, index)], |row| row.get(0)).optional()?)
+    })
+    .await
+}
+
+fn checkpoint(row: &rusqlite::Row<'_>) -> rusqlite::Result<(u64, String)> {
+    Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
+}
+
+/// One number for both; no log comes near so many tiles of one level.
+const fn id(level: u8, index: u64) -> i64 {
+    ((level as i64 & 0x7f) << 56) | (index & 0x00ff_ffff_ffff_ffff).cast_signed()
+}
