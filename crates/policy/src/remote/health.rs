@@ -31,8 +31,8 @@ pub(super) struct Health {
     trouble: Mutex<Option<String>>,
     /// Trouble began.
     pub(super) began: Notify,
-    /// Trouble ended.
-    pub(super) ended: Notify,
+    /// The rules there are others than before.
+    pub(super) other_rules: Notify,
     ticks: watch::Sender<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Default for Health {
             failures: AtomicU32::new(0),
             trouble: Mutex::new(None),
             began: Notify::new(),
-            ended: Notify::new(),
+            other_rules: Notify::new(),
             ticks: watch::Sender::new(0),
         }
     }
@@ -69,7 +69,6 @@ impl Health {
         // The probe sees it and ticks: it knows how often it may.
         if self.is_troubled() {
             self.with(|trouble| *trouble = None);
-            self.ended.notify_one();
         }
     }
 

@@ -103,7 +103,7 @@ impl Line {
 
     /// The rules there are others than before.
     pub(super) fn rules_changed(&self) {
-        self.health.tick();
+        self.health.other_rules.notify_one();
     }
 
     pub(super) fn status(&self, revision: Digest) -> Status {
