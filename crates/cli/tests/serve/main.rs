@@ -9,6 +9,7 @@ mod kills;
 #[cfg(test)]
 mod ledger;
 mod observed;
+mod past;
 mod policy;
 mod remains;
 mod settings;
