@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How the name of a test begins.
 const TEST: &str = "test_";
 /// How the name of a test begins that is not run yet.
-const TODO: &str = "todo_test_";
+const LATER: &str = "todo_test_";
 
 /// What came of the tests of a bundle.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,7 +130,7 @@ fn found(modules: &[Ref<Module>]) -> BTreeMap<String, Test> {
     for module in modules.iter().filter(|module| check::is_test(module)) {
         for rule in &module.policy {
             let Some(own) = own_name(rule) else { continue };
-            let (is_test, is_todo) = (own.starts_with(TEST), own.starts_with(TODO));
+            let (is_test, is_todo) = (own.starts_with(TEST), own.starts_with(LATER));
             if !is_test && !is_todo {
                 continue;
             }
