@@ -54,7 +54,9 @@ async fn a_held_call_says_what_it_waits_for_and_can_be_withdrawn() {
     assert_eq!(place, call["links"]["self"]);
     assert!(answer.header("retry-after").is_some());
     assert!(!call["reasons"].as_array().unwrap().is_empty());
-    assert!(call["hold"]["waits_for"].as_str().unwrap().contains("approve"));
+    assert_eq!(call["hold"]["approvals_needed"], 1);
+    let resolve = format!("/v1/holds/{}/resolve", call["id"].as_str().unwrap());
+    assert_eq!(call["hold"]["resolve"], resolve);
     let receipt = server.get(&format!("{place}/receipt")).await;
     assert_eq!((receipt.status, receipt.problem().as_str()), (409, "not_finished"));
     let ended = server.delete(place).await;
