@@ -48,9 +48,10 @@ impl Entry {
     /// Policy decided, and the call goes on waiting.
     pub fn decision(about: About, decision: &Decision) -> Self {
         let mut decision = decision.clone();
-        decision.reasons.truncate(64);
+        decision.reasons.truncate(16);
         for reason in &mut decision.reasons {
             reason.message = reason.message.chars().take(256).collect();
+            reason.rule = reason.rule.chars().take(256).collect();
         }
         Self::of(EntryKind::Decision, about, None, &decision)
     }

@@ -224,7 +224,7 @@ fn a_replay_tells_what_is_the_same_what_is_not_and_what_cannot_be() {
     assert_ne!(object["replay"], object["call"], "a call of its own, on record");
     let audit = server.client(&["audit", "--kind", "call", "--json"]).worked().stdout;
     assert_eq!(audit.lines().count(), 2);
-    let clock = server.call("timestamp", &json!({}));
+    let clock = server.call("timestamp", &json!({"format": "%H:%M:%S.%f"}));
     let other = server.client(&["replay", clock["id"].as_str().expect("an id")]);
     assert_eq!((other.code, other.stdout.lines().next()), (Some(1), Some("different")));
     let held = server.call("http_fetch", &json!({"url": "https://example.com/"}));
