@@ -70,7 +70,7 @@ impl Rejudge {
     }
 
     /// What the rules say about each document, in order; the work begins before anybody waits.
-    /// A batch that finds [`QUEUE`] others waiting has no answers.
+    /// A batch that finds too many others waiting has no answers.
     pub fn judge(
         &self,
         documents: Vec<String>,
