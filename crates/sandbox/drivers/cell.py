@@ -30,9 +30,11 @@ class Runner:
 
     def run(self, code, filename, names):
         """Executes a cell. Returns (has a value, the value)."""
-        if self._interrupts.pending:  # In this file, or the next signal could slip between.
-            raise KeyboardInterrupt
         stage.remember_source(filename, code)
+        # After the last call into another driver file: a signal there is only noted, and from here
+        # to the cell it is raised.
+        if self._interrupts.pending:
+            raise KeyboardInterrupt
         body, last = self._compiled(code, filename)
         value = None
         if body is not None:

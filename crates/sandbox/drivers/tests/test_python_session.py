@@ -154,6 +154,19 @@ class Session(unittest.TestCase):
                 self.assertEqual(frames[-2]["name"], "KeyboardInterrupt")
         self.is_alive()
 
+    def test_an_interrupt_while_the_driver_prepares_a_cell_is_not_lost(self):
+        # A signal that arrives in the driver's own code, right before the cell begins.
+        self.ok(
+            "import sys\n"
+            "stage = sys.modules['_ringfence_stage']\n"
+            "names = {'remember': stage.remember_source}\n"
+            "code = 'import os, signal\\ndef slow(path, code):\\n    os.kill(os.getpid(), signal.SIGINT)\\n    remember(path, code)'\n"
+            "exec(compile(code, stage.__file__, 'exec'), names)\n"
+            "stage.remember_source = names['slow']"
+        )
+        self.cells.start("while True: pass")
+        self.assertEqual(self.cells.wire.until("done")[-1]["status"], "interrupted")
+
     def test_interrupts_between_cells_do_nothing(self):
         for _ in range(50):
             self.cells.driver.interrupt()
