@@ -29,9 +29,15 @@ pub(super) fn write(document: &mut Value) {
     let stdin = &mut schemas["ExecRequest"]["properties"]["stdin"];
     let described = stdin["description"].take();
     *stdin = json!({"oneOf": [text, coded, open, {"type": "null"}], "description": described});
-    for schema in ["CanvasEvent", "Kept"] {
-        // Anything at all.
-        schemas[schema]["properties"]["content"] = json!({"description": "Anything."});
+    // Anything at all.
+    for (schema, field) in [
+        ("CanvasEvent", "content"),
+        ("Kept", "content"),
+        ("ReadPart", "value"),
+        ("DocumentChange", "from"),
+        ("DocumentChange", "to"),
+    ] {
+        schemas[schema]["properties"][field] = json!({"description": "Anything."});
     }
     schemas["ExecRequest"]["properties"]["argv"]["prefixItems"] = json!([{
         "type": "string", "pattern": "^[^\\x00]+$",
@@ -66,6 +72,9 @@ const NAMED: &str = r#"{"required": ["name"], "properties": {
     "name": {"type": "string", "pattern": "^[a-z0-9_]+(\\.[a-z0-9_]+)*$", "maxLength": 64}}}"#;
 const UUID: &str = r#"{"format": "uuid"}"#;
 const KEY: &str = r#"{"pattern": "^(\"[!#-\\[\\]-~]{1,255}\"|[!#-\\[\\]-~]{1,255})$", "example": "\"8e03978e\""}"#;
+/// What has a UUID for its name.
+const UUIDS: &[&str] =
+    &["/v1/calls", "/v1/keys", "/v1/holds", "/v1/requeue", "/v1/policy/requeue", "/v1/approvals"];
 /// How base64 is written.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 
@@ -163,12 +172,14 @@ fn parameters(path: &str, operation: &mut Value) {
             ("since" | "until", "query") => r#"{"format": "date-time"}"#,
             ("from", "query") if path == "/v1/ledger/consistency" => r#"{"minimum": 1}"#,
             ("state", "query") => STATES,
-            ("limit", "query") if ["/v1/calls", "/v1/audit"].contains(&path) => {
+            ("limit", "query")
+                if ["/v1/calls", "/v1/audit", "/v1/holds", "/v1/approvals"].contains(&path) =>
+            {
                 r#"{"minimum": 1, "maximum": 200}"#
             }
             ("wait", "query") => r#"{"maximum": 300}"#,
             ("stream", "path") => r#"{"enum": ["stdout", "stderr"]}"#,
-            ("id", "path") if path.starts_with("/v1/calls") || path.starts_with("/v1/keys") => UUID,
+            ("id", "path") if UUIDS.iter().any(|of| path.starts_with(of)) => UUID,
             _ => "{}",
         };
         add(schema, bound);

@@ -23,3 +23,4 @@ mod skills;
 mod streams;
 mod support;
 mod tools;
+mod walls;

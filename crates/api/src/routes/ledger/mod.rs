@@ -138,7 +138,10 @@ pub(crate) struct ConsistencyView {
 #[utoipa::path(
     get, path = "/v1/ledger/consistency", tag = "ledger",
     params(("from" = u64, Query, description = "Entries under the older checkpoint, from 1")),
-    responses((status = 200, description = "The proof", body = ConsistencyView))
+    responses(
+        (status = 200, description = "The proof", body = ConsistencyView),
+        (status = 404, description = "No checkpoint covers so many entries"),
+    )
 )]
 pub(crate) async fn consistency(
     State(shared): State<Arc<Shared>>,
@@ -149,12 +152,16 @@ pub(crate) async fn consistency(
     let newest = ledger.checkpoint().await.map_err(|error| refused::store(&error))?;
     let (to, checkpoint) = newest.ok_or_else(not_yet)?;
     let mut query = Query::of(&uri);
-    let from = query.number("from", 1, to);
+    let from = query.number("from", 1, u64::MAX);
     if from.is_none() {
-        query.fault("from", format!("must be from 1 to {to}"));
+        query.fault("from", "is required: a number from 1");
     }
     query.finish()?;
     let from = from.unwrap_or(to);
+    if from > to {
+        let detail = format!("the newest checkpoint covers {to} entries");
+        return Err(Problem::new(&kinds::NOT_FOUND, detail));
+    }
     let proof = ledger_consistency(ledger.store(), from, to).await;
     let proof = proof.map_err(|error| refused::store(&error))?;
     let proof = proof.iter().map(|hash: &Digest| base64::encode(hash.as_bytes())).collect();
