@@ -58,15 +58,15 @@ pub fn build(built: &[(&str, &Path)], script: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is under test, without its debugging information: that is most of a debug build, and
-/// memory is what the machine has least of.
+/// What is under test, without its debugging information and names: those are most of a debug
+/// build, and memory is what the machine has least of.
 fn add_binary(archive: &mut Archive, name: &str, binary: &Path) -> Result<()> {
     for library in libraries(binary)? {
         add_file(archive, &library, &inside(&library))?;
     }
     let stripped = Scratch::create("stripped", &[])?;
     shell::run(
-        shell::command("strip").args(["--strip-debug", "-o"]).arg(&stripped.path).arg(binary),
+        shell::command("strip").args(["--strip-all", "-o"]).arg(&stripped.path).arg(binary),
     )?;
     let bytes = fs::read(&stripped.path).context("read the stripped binary")?;
     archive.file(&format!("usr/bin/{name}"), 0o755, &bytes);

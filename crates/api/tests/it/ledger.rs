@@ -70,9 +70,14 @@ async fn a_checkpoint_its_tiles_and_an_older_one_agree() {
         let answer = server.get(&format!("/v1/ledger/tile/{missing}")).await;
         assert_eq!((answer.status, answer.problem().as_str()), (404, "not_found"), "{missing}");
     }
-    for bad in ["", "?from=0", "?from=999999", "?from=x"] {
-        let answer = server.get(&format!("/v1/ledger/consistency{bad}")).await;
-        assert_eq!(answer.problem(), "query_invalid", "{bad}");
+    for (query, code) in [
+        ("", "query_invalid"),
+        ("?from=0", "query_invalid"),
+        ("?from=x", "query_invalid"),
+        ("?from=999999", "not_found"),
+    ] {
+        let answer = server.get(&format!("/v1/ledger/consistency{query}")).await;
+        assert_eq!(answer.problem(), code, "{query}");
     }
     server.stop().await;
 }

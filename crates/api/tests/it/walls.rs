@@ -82,7 +82,11 @@ impl Things {
 }
 
 fn name(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("no name: {value}")).to_owned()
+    match value {
+        Value::String(name) => name.clone(),
+        Value::Number(number) => number.to_string(),
+        other => panic!("no name: {other}"),
+    }
 }
 
 async fn get(server: &Server, by: &str, path: &str) -> Value {
