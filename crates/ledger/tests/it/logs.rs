@@ -1,4 +1,4 @@
-//! The whole log: every field of every entry and every byte of every checkpoint counts.
+//! A11: The whole log: every field of every entry and every byte of every checkpoint counts.
 
 use ringfence_ledger::{Audited, Flaw, LogCheck, Place, Problem, Row};
 use ringfence_types::{Digest, EntryKind};

@@ -1,4 +1,4 @@
-//! Engines that are stopped, killed, slowed and garbled while calls are judged.
+//! A16: Engines that are stopped, killed, slowed and garbled while calls are judged.
 //!
 //! Under load, one task per caller judges a harmless and a forbidden document in turn. What must
 //! hold: the forbidden one is never allowed, each question has an outcome, an allow is the rules' own
