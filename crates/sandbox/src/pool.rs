@@ -9,7 +9,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -32,6 +32,8 @@ use crate::{
 
 /// How often a pool looks whether it is too large.
 const REVIEW: Duration = Duration::from_secs(5);
+/// So many zygotes in a row that end before they are ready end by what they load.
+pub(crate) const EARLY_ENDS: u32 = 4;
 /// How long a pool waits after a member could not be made.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// How long a refill waits while there are members enough: making one takes a processor and the
@@ -119,6 +121,8 @@ pub(crate) struct Pool {
     zygote: AsyncMutex<Option<Arc<Zygote>>>,
     /// Why this root's interpreter cannot be forked from, once that is known.
     unforkable: Mutex<Option<String>>,
+    /// Zygotes in a row that ended before they were ready.
+    early_ends: AtomicU32,
     filler: Mutex<Option<AbortHandle>>,
 }
 
@@ -156,6 +160,7 @@ impl Pool {
             wanted: Notify::new(),
             zygote: AsyncMutex::new(None),
             unforkable: Mutex::new(None),
+            early_ends: AtomicU32::new(0),
             filler: Mutex::new(None),
         });
         if least > 0 {
@@ -223,15 +228,20 @@ impl Pool {
         if let Some(zygote) = slot.as_ref().filter(|zygote| !zygote.is_old(self.forks)) {
             return Ok(zygote.clone());
         }
-        let mut started = self.start_zygote(inner).await;
-        if matches!(started, Err(Error::Gone(EARLY_END))) {
-            started = self.start_zygote(inner).await.map_err(|error| match error {
-                Error::Gone(EARLY_END) => Error::Unforkable("it ends before it is ready".into()),
-                other => other,
-            });
-        }
+        let started = self.start_zygote(inner).await.map_err(|error| self.judged(error));
         let zygote = started.inspect_err(|error| self.note_unforkable(error))?;
+        self.early_ends.store(0, Ordering::Relaxed);
         Ok(slot.insert(Arc::new(zygote)).clone())
+    }
+
+    /// What ends a helper ends the zygotes beneath it, and the next one may do better. What an
+    /// import does ends every one.
+    fn judged(&self, error: Error) -> Error {
+        let is_early = matches!(error, Error::Gone(EARLY_END));
+        if is_early && self.early_ends.fetch_add(1, Ordering::Relaxed) + 1 >= EARLY_ENDS {
+            return Error::Unforkable("it ends before it is ready".into());
+        }
+        error
     }
 
     async fn start_zygote(&self, inner: &Inner) -> Result<Zygote, Error> {

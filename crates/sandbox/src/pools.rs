@@ -14,7 +14,7 @@ use crate::{
     live::Live,
     module::Module,
     native::{Inner, hand_over, lock},
-    pool::Pool,
+    pool::{EARLY_ENDS, Pool},
     prepared::Prepared,
 };
 
@@ -99,15 +99,17 @@ impl Inner {
         }
     }
 
-    /// A zygote that died is replaced once.
+    /// A zygote that died is replaced, until it is plain that none lives.
     async fn prepare_now(&self, pool: &Pool, shape: &Shape) -> Result<Prepared, Error> {
-        match pool.make_now(self, shape).await {
-            Err(Error::Gone(_)) => {
-                pool.forget_zygote().await;
-                pool.make_now(self, shape).await
+        let mut made = pool.make_now(self, shape).await;
+        for _ in 1..EARLY_ENDS {
+            if !matches!(made, Err(Error::Gone(_))) {
+                break;
             }
-            other => other,
+            pool.forget_zygote().await;
+            made = pool.make_now(self, shape).await;
         }
+        made
     }
 
     /// The pool of interpreters without any call's code.
