@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::http;
 
@@ -73,7 +73,9 @@ impl Process {
 
     /// It keeps its sockets and says nothing any more.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
+        let pid = self.signal(Signal::STOP);
+        // A signal takes its time on a busy machine, and the threads go on answering meanwhile.
+        waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).expect("it stops");
     }
 
     /// It goes on.
@@ -88,9 +90,10 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.expect("a pid"), signal).expect("it lives");
+    fn signal(&self, signal: Signal) -> Pid {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, signal).expect("it lives");
+        pid
     }
 }
 

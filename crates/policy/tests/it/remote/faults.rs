@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -35,17 +35,32 @@ trait Broken {
     fn end(&mut self);
 }
 
-/// What the callers saw.
+/// What the callers saw, counted while they go on.
 #[derive(Debug, Default)]
 struct Seen {
-    allowed: usize,
-    denied: usize,
-    held: usize,
+    allowed: AtomicUsize,
+    denied: AtomicUsize,
+    held: AtomicUsize,
+}
+
+impl Seen {
+    /// Waits for callers to be allowed and denied from now on.
+    async fn more(&self, when: &str) {
+        let (allowed, denied) = (self.allowed.load(Relaxed), self.denied.load(Relaxed));
+        let both =
+            async || self.allowed.load(Relaxed) > allowed && self.denied.load(Relaxed) > denied;
+        until(&format!("callers are allowed and denied {when}"), both).await;
+    }
 }
 
 /// Judges until told to stop; panics if anything runs that nobody allowed.
-async fn load(engine: Arc<dyn Engine>, yes: Input, no: Input, stop: Arc<AtomicBool>) -> Seen {
-    let mut seen = Seen::default();
+async fn load(
+    engine: Arc<dyn Engine>,
+    yes: Input,
+    no: Input,
+    stop: Arc<AtomicBool>,
+    seen: Arc<Seen>,
+) {
     while !stop.load(Relaxed) {
         for (input, may_run) in [(&yes, true), (&no, false)] {
             let decided = decide(engine.as_ref(), input).await;
@@ -55,33 +70,31 @@ async fn load(engine: Arc<dyn Engine>, yes: Input, no: Input, stop: Arc<AtomicBo
                 Decided::Allow(permit, _) => {
                     assert!(may_run && !is_parked, "ran undecided: {reason:?}");
                     drop(permit);
-                    seen.allowed += 1;
+                    seen.allowed.fetch_add(1, Relaxed);
                 }
-                Decided::Deny(_) => seen.denied += 1,
+                Decided::Deny(_) => {
+                    seen.denied.fetch_add(1, Relaxed);
+                }
                 Decided::Hold(decision) => {
                     assert!(is_parked, "{decision:?}");
-                    seen.held += 1;
+                    seen.held.fetch_add(1, Relaxed);
                     // The next call arrives a little later, as calls do.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             }
         }
     }
-    seen
 }
 
 /// Load, a fault in the middle of it, and the time after.
 async fn survive(engine: Arc<dyn Engine>, yes: Input, no: Input, fault: &mut dyn Broken) {
-    let answers = async || {
-        let verdicts = (verdict(&*engine, &yes).await, verdict(&*engine, &no).await);
-        verdicts == (Verdict::Allow, Verdict::Deny)
-    };
-    until("it answers before", answers).await;
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {
-        callers.spawn(load(engine.clone(), yes.clone(), no.clone(), stop.clone()));
+        let (stop, seen) = (stop.clone(), seen.clone());
+        callers.spawn(load(engine.clone(), yes.clone(), no.clone(), stop, seen));
     }
+    seen.more("before the fault").await;
     let mut changed = engine.changed();
     fault.begin();
     until("the fault shows", async || engine.status()[0].state != State::Well).await;
@@ -90,18 +103,12 @@ async fn survive(engine: Arc<dyn Engine>, yes: Input, no: Input, fault: &mut dyn
     fault.end();
     let ticked = tokio::time::timeout(Duration::from_secs(60), changed.changed()).await;
     ticked.expect("a tick after the fault").expect("it lives");
-    until("it answers after", answers).await;
+    seen.more("after the fault").await;
     stop.store(true, Relaxed);
-    let mut all = Seen::default();
-    while let Some(seen) = callers.join_next().await {
-        let Seen { allowed, denied, held } = seen.expect("no caller panicked");
-        all = Seen {
-            allowed: all.allowed + allowed,
-            denied: all.denied + denied,
-            held: all.held + held,
-        };
+    while let Some(ended) = callers.join_next().await {
+        ended.expect("no caller panicked");
     }
-    assert!(all.allowed > 0 && all.denied > 0 && all.held > 0, "{all:?}");
+    assert!(seen.held.load(Relaxed) > 0, "{seen:?}");
 }
 
 async fn verdict(engine: &dyn Engine, input: &Input) -> Verdict {
