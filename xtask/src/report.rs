@@ -42,15 +42,25 @@ pub struct Row {
     pub counts: Counts,
     /// How long they took.
     pub took: Duration,
+    /// Which checks failed, each with the beginning of what it said.
+    pub failures: Vec<String>,
 }
 
-/// The table, and below it the plain closing line.
+/// The table, below it what failed and why, and the plain closing line: whoever has only the end
+/// of a long output has what matters.
 pub fn render(rows: &[Row]) -> String {
     let total = rows.iter().fold(Counts::default(), |sum, row| sum.plus(row.counts));
     let mut lines =
         vec![["suite", "against", "passed", "failed", "skipped", "seconds"].map(str::to_owned)];
     lines.extend(rows.iter().map(cells));
-    format!("{}\n{}\n", align(&lines), closing_line(total))
+    let mut text = format!("{}\n", align(&lines));
+    for row in rows {
+        for failure in &row.failures {
+            let _ = writeln!(text, "FAILED {}: {failure}\n", row.suite);
+        }
+    }
+    let _ = writeln!(text, "{}", closing_line(total));
+    text
 }
 
 /// `N passed, M failed, K skipped`.
@@ -101,12 +111,14 @@ mod tests {
             against: against.to_owned(),
             counts: Counts { passed, failed, skipped },
             took: Duration::from_millis(millis),
+            failures: (0..failed).map(|_| "a_test\nthe reason".to_owned()).collect(),
         };
         let rows =
             [row("types", "no kernel", 120, 0, 0, 40), row("vm", "kernel 6.1", 3, 1, 2, 12_340)];
         let expected = "suite  against     passed  failed  skipped  seconds\n\
                         types  no kernel      120       0        0      0.0\n\
                         vm     kernel 6.1       3       1        2     12.3\n\n\
+                        FAILED vm: a_test\nthe reason\n\n\
                         123 passed, 1 failed, 2 skipped\n";
         assert_eq!(render(&rows), expected);
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::failed_tests::FailedTests;
 use super::{Staged, this_host};
 use crate::report::{Counts, Row};
 use crate::servers::Provided;
@@ -52,6 +53,7 @@ struct Counter {
     package: String,
     suite: String,
     started: Instant,
+    failed: FailedTests,
     rows: Vec<Row>,
 }
 
@@ -64,11 +66,13 @@ impl Counter {
             package: String::new(),
             suite: String::new(),
             started: Instant::now(),
+            failed: FailedTests::default(),
             rows: Vec::new(),
         }
     }
 
     fn line(&mut self, line: &str) {
+        self.failed.line(line);
         if let Some(suite) = suite_name(line, &mut self.package) {
             self.suite = suite;
             self.started = Instant::now();
@@ -82,7 +86,8 @@ impl Counter {
         if counts != Counts::default() {
             let took = self.started.elapsed();
             let suite = std::mem::take(&mut self.suite);
-            self.rows.push(Row { suite, against: self.against.clone(), counts, took });
+            let (against, failures) = (self.against.clone(), self.failed.take());
+            self.rows.push(Row { suite, against, counts, took, failures });
         }
         self.suite.clear();
     }
@@ -110,8 +115,8 @@ impl Counter {
             let name = if self.suite.is_empty() { "cargo test" } else { &self.suite };
             let suite = format!("{name} (did not finish)");
             let took = Duration::ZERO;
-            let counts = Counts::one(false);
-            self.rows.push(Row { suite, against: self.against, counts, took });
+            let (counts, failures) = (Counts::one(false), self.failed.take());
+            self.rows.push(Row { suite, against: self.against, counts, took, failures });
         }
         self.rows
     }

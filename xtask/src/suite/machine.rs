@@ -134,34 +134,31 @@ impl Tracker {
             .iter()
             .map(|(identity, _)| {
                 let (mut counts, mut took) = (Counts::default(), Duration::ZERO);
+                let mut failures = Vec::new();
                 for step in STEPS {
-                    let (more, time) = verdict(identity, step, finished.next());
+                    let (more, problem, time) = verdict(step, finished.next());
                     counts = counts.plus(more);
+                    failures.extend(problem.map(|problem| format!("{}: {problem}", step.name)));
                     took += time;
                 }
                 let against = format!("kernel {kernel}, cgroup v2, {identity}, qemu");
-                Row { suite: "vm".to_owned(), against, counts, took }
+                Row { suite: "vm".to_owned(), against, counts, took, failures }
             })
             .collect()
     }
 }
 
 fn verdict(
-    identity: &str,
     step: &Step,
     seen: Option<&(Duration, Observation)>,
-) -> (Counts, Duration) {
-    let (counts, problem, took) = match seen {
+) -> (Counts, Option<String>, Duration) {
+    match seen {
         Some((took, observation)) => {
             let (counts, problem) = steps::judge(step, observation);
             (counts, problem, *took)
         }
         None => (Counts::one(false), Some("did not run to its end".to_owned()), Duration::ZERO),
-    };
-    if let Some(problem) = problem {
-        println!("FAILED vm ({identity}): {}: {problem}", step.name);
     }
-    (counts, took)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod attest;
 mod cargo_tests;
+mod failed_tests;
 mod machine;
 mod observe;
 mod python;
@@ -45,7 +46,8 @@ pub fn run(filter: Option<&str>) -> Result<ExitCode> {
         Err(problem) => {
             println!("FAILED build: {problem:#}");
             let (suite, against) = ("build".to_owned(), "this checkout".to_owned());
-            rows.push(Row { suite, against, counts: Counts::one(false), took: Duration::ZERO });
+            let (took, failures) = (Duration::ZERO, vec![format!("{problem:#}")]);
+            rows.push(Row { suite, against, counts: Counts::one(false), took, failures });
         }
     }
     println!("\n{}", report::render(&rows));
@@ -94,7 +96,9 @@ fn absent(suite: &str, against: &str, reason: &str) -> Row {
         Counts { skipped: 1, ..Counts::default() }
     };
     println!("{} {suite}: {reason}", if counts.failed > 0 { "FAILED" } else { "SKIPPED" });
-    Row { suite: suite.to_owned(), against: against.to_owned(), counts, took: Duration::ZERO }
+    let failures = Vec::from_iter((counts.failed > 0).then(|| reason.to_owned()));
+    let (suite, against, took) = (suite.to_owned(), against.to_owned(), Duration::ZERO);
+    Row { suite, against, counts, took, failures }
 }
 
 fn missing_rows(missing: &[Need]) -> Vec<Row> {
@@ -115,7 +119,10 @@ fn server_row(provided: &Provided) -> Option<Row> {
     let against = format!("{} {}", server.package, server.version);
     match program {
         Ok(_) if took.is_zero() => None,
-        Ok(_) => Some(Row { suite, against, counts: Counts::one(true), took: *took }),
+        Ok(_) => {
+            let (counts, failures) = (Counts::one(true), Vec::new());
+            Some(Row { suite, against, counts, took: *took, failures })
+        }
         Err(problem) => Some(absent(&suite, &against, &format!("{problem:#}"))),
     }
 }
@@ -123,14 +130,16 @@ fn server_row(provided: &Provided) -> Option<Row> {
 fn tidy_row() -> Result<Row> {
     let started = Instant::now();
     let tree = tidy::Tree::read(&settings::workspace_root())?;
-    let mut counts = Counts::default();
+    let (mut counts, mut failures) = (Counts::default(), Vec::new());
     for rule in tidy::RULES {
         let problems = rule(&tree);
         tidy::print(&problems);
+        let errors = problems.iter().filter(|problem| problem.is_error());
+        failures.extend(errors.map(ToString::to_string));
         counts = counts.plus(Counts::one(!problems.iter().any(tidy::Problem::is_error)));
     }
-    let against = "this checkout".to_owned();
-    Ok(Row { suite: "tidy".to_owned(), against, counts, took: started.elapsed() })
+    let (suite, against) = ("tidy".to_owned(), "this checkout".to_owned());
+    Ok(Row { suite, against, counts, took: started.elapsed(), failures })
 }
 
 /// A copy of the built binary that every user can reach, in a directory that goes away.

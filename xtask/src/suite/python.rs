@@ -59,7 +59,16 @@ pub(super) fn unittest(
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     println!("{said}");
     let counts = counts(&said, output.status.success());
-    Ok(Row { suite: suite.to_owned(), against: this_host(), counts, took: started.elapsed() })
+    let failures = failures(&said, counts);
+    let (suite, against) = (suite.to_owned(), this_host());
+    Ok(Row { suite, against, counts, took: started.elapsed(), failures })
+}
+
+/// From the first report of a failed test on, or the last words where there is none.
+fn failures(said: &str, counts: Counts) -> Vec<String> {
+    let reports = said.find("\n=====").map_or(said, |at| &said[at..]);
+    let beginning: Vec<&str> = reports.lines().take(60).collect();
+    Vec::from_iter((counts.failed > 0).then(|| beginning.join("\n")))
 }
 
 /// `Ran 101 tests in 14.1s`, then `OK` or `FAILED (failures=1, errors=2, skipped=3)`. A run that

@@ -21,16 +21,14 @@ pub(super) fn run(staged: &Staged) -> Result<Row> {
         return Ok(absent("rootless", &against, "`setpriv` is missing"));
     }
     let started = Instant::now();
-    let mut counts = Counts::default();
+    let (mut counts, mut failures) = (Counts::default(), Vec::new());
     for step in STEPS.iter().filter(|step| !step.needs_cgroup) {
         println!("rootless: {}", step.name);
         let (more, problem) = steps::judge(step, &observe(&mut as_user(staged, step))?);
-        if let Some(problem) = problem {
-            println!("FAILED rootless: {}: {problem}", step.name);
-        }
+        failures.extend(problem.map(|problem| format!("{}: {problem}", step.name)));
         counts = counts.plus(more);
     }
-    Ok(Row { suite: "rootless".to_owned(), against, counts, took: started.elapsed() })
+    Ok(Row { suite: "rootless".to_owned(), against, counts, took: started.elapsed(), failures })
 }
 
 fn as_user(staged: &Staged, step: &Step) -> Command {
