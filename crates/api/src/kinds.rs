@@ -70,6 +70,7 @@ kinds! {
     SKILL_INVALID UNPROCESSABLE_ENTITY "skill_invalid" "The skill cannot be registered"
     UPGRADE_REQUIRED UPGRADE_REQUIRED "upgrade_required" "The path is reached by a WebSocket"
     RATE_LIMITED TOO_MANY_REQUESTS "rate_limited" "The key makes too many requests"
+    TOO_MANY_CALLS TOO_MANY_REQUESTS "too_many_calls" "Too many calls are waiting"
     TOO_MANY_STREAMS TOO_MANY_REQUESTS "too_many_streams" "The key has too many event streams"
     TOO_MANY_SANDBOXES TOO_MANY_REQUESTS "too_many_sandboxes" "There are too many sandboxes"
     INTERNAL INTERNAL_SERVER_ERROR "internal" "We failed"

@@ -38,7 +38,7 @@ pub(crate) fn call(refused: &Refused) -> Problem {
             .with("call_id", id)
             .retry_after(Duration::from_secs(1)),
         Refused::Busy { retry_after } => {
-            Problem::new(&kinds::BUSY, detail).retry_after(*retry_after)
+            Problem::new(&kinds::TOO_MANY_CALLS, detail).retry_after(*retry_after)
         }
         Refused::Stopping => {
             Problem::new(&kinds::STOPPING, detail).retry_after(Duration::from_secs(5))

@@ -151,10 +151,10 @@ fn share(path: &str, operation: &mut Value) {
         (has_body, "413", "The body is too large"),
         (has_body, "415", "The body is of the wrong type"),
         (has_body, "422", "Something in the request does not fit"),
-        (!is_open, "429", "The key makes too many requests"),
+        (!is_open, "429", "The key makes too many requests, or too many calls are waiting"),
         (true, "431", "The header is too large; there is no body"),
         (true, "500", "We failed"),
-        (true, "503", "Too much is waiting, the server is stopping or the store does not answer"),
+        (true, "503", "The server is busy or stopping, or the store does not answer"),
         (!is_open, "504", "The answer took too long"),
     ];
     let Some(responses) = operation["responses"].as_object_mut() else { return };

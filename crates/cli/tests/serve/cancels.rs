@@ -33,6 +33,22 @@ fn cancelling_a_call_leaves_no_process_of_it() {
 }
 
 #[test]
+fn a_call_that_finds_the_line_full_is_told_so_and_when_to_come_again() {
+    let place = Place::new();
+    let full = [("RINGFENCE_CALLS_RUNNING", "1"), ("RINGFENCE_CALLS_WAITING", "0")];
+    let server = place.serve_with(&full);
+    let made = server.client(&["call", "code_execute", SLEEP, "--no-wait"]).worked();
+    let id = made.stdout.trim().to_owned();
+    let body = serde_json::json!({"tool": "echo", "args": {"text": "one too many"}});
+    let refused = server.ask("POST", "/v1/calls", Some(&body));
+    assert_eq!((refused.status, &refused.json()["code"]), (429, &"too_many_calls".into()));
+    assert!(refused.head.contains("\r\nretry-after: 1"), "{}", refused.head);
+    server.client(&["cancel", &id]).worked();
+    until("there is room", || server.ask("POST", "/v1/calls", Some(&body)).status == 200);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn an_interrupt_cancels_the_call_and_tells_so() {
     let place = Place::new();
     let server = place.serve();

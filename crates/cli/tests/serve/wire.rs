@@ -12,6 +12,8 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    /// Its first line and its headers, in small letters.
+    pub(crate) head: String,
     pub(crate) body: String,
 }
 
@@ -68,7 +70,7 @@ fn parse(answer: &[u8]) -> Option<Answer> {
         None if head.contains("transfer-encoding: chunked") => dechunked(body)?,
         None => body.to_vec(),
     };
-    Some(Answer { status, body: String::from_utf8_lossy(&body).into_owned() })
+    Some(Answer { status, head, body: String::from_utf8_lossy(&body).into_owned() })
 }
 
 fn dechunked(mut rest: &[u8]) -> Option<Vec<u8>> {
