@@ -12,3 +12,4 @@ mod rootless;
 mod streams;
 mod support;
 mod terminals;
+mod traps;

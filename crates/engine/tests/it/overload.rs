@@ -73,6 +73,33 @@ async fn a_full_line_refuses_at_once_and_the_others_finish() {
     engine.stop(PATIENCE).await;
 }
 
+/// R19: Who comes at the same time finds the same places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_many_as_there_is_room_for_are_taken_however_many_come_at_once() {
+    let dir = tempfile::tempdir().expect("works here");
+    let gate = Arc::new(Gate(Semaphore::new(0)));
+    let settings = Settings {
+        running: 2,
+        running_per_tenant: 2,
+        waiting_per_tenant: 3,
+        ..Settings::for_processors(2, dir.path().join("work"))
+    };
+    let (engine, _db) = engine_of(dir.path(), gate.clone(), settings).await;
+    let mut callers = tokio::task::JoinSet::new();
+    for number in 0..100 {
+        let engine = engine.clone();
+        let call = async move { engine.call(&principal("rush"), echo(&number.to_string())).await };
+        callers.spawn(call);
+    }
+    let taken: Vec<_> = callers.join_all().await.into_iter().filter_map(Result::ok).collect();
+    assert_eq!((taken.len(), engine.load()), (5, (2, 3)));
+    gate.0.add_permits(taken.len());
+    for mut ticket in taken {
+        ticket.wait(PATIENCE).await.expect("on record");
+    }
+    engine.stop(PATIENCE).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_goes_on_when_its_caller_does_not_wait() {
     let dir = tempfile::tempdir().expect("works here");
