@@ -9,7 +9,7 @@ use ringfence_types::{
 
 use crate::{
     CallRequest, Engine, Refused, Ticket, builtin, engine::Inner, journey::Journey, live::Live,
-    onward::Onward, path, trace::new_trace,
+    onward::Onward, path, queue::Claim, trace::new_trace,
 };
 
 /// Longest idempotency key.
@@ -187,7 +187,7 @@ async fn set_out(
             return Err(error.into());
         }
     }
-    let onward = Onward::new(&inner.tasks, path::walk(journey, entry, place));
+    let onward = Onward::new(&inner.tasks, path::walk(journey, entry, Claim::Made(place)));
     // Nobody is expected to wait for one whose name is told at once.
     let onward = (!detached).then_some(onward);
     Ok(Ticket { id, replayed: false, live, onward })

@@ -277,7 +277,7 @@ impl Journey {
         let is_held = self.call.hold().is_some();
         self.inner.metrics.held(i64::from(is_held) - i64::from(self.was_held));
         if let Some(hold) = self.call.hold() {
-            let due = Due { tenant: self.call.asked.tenant.clone(), call: id };
+            let due = Due::from(self.call.as_ref());
             self.inner.dues.add(due, self.inner.parts.clock.now(), hold.expires_at);
         } else if self.was_held {
             self.inner.dues.remove(id);

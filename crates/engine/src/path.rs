@@ -15,7 +15,7 @@ use crate::{
     hold::{self, Allowed, By, Said},
     journey::Journey,
     laps::Lap,
-    queue::{Place, Turn},
+    queue::{Claim, Place, Turn},
     record::Ended,
 };
 
@@ -24,16 +24,16 @@ use crate::{
 const UNRECORDED: Duration = Duration::from_millis(25);
 
 /// Drives one call to where it stands still.
-pub(crate) async fn walk(journey: Journey, entry: Arc<Entry>, place: Place) {
+pub(crate) async fn walk(journey: Journey, entry: Arc<Entry>, claim: Claim) {
     let policy = journey.inner.parts.policy.revision();
     match Subject::of_call(journey.asked(), policy) {
-        Some(subject) => subject.scope(drive(journey, entry, place)).await,
-        None => drive(journey, entry, place).await,
+        Some(subject) => subject.scope(drive(journey, entry, claim)).await,
+        None => drive(journey, entry, claim).await,
     }
 }
 
-async fn drive(mut journey: Journey, entry: Arc<Entry>, place: Place) {
-    let driven = stages(&mut journey, &entry, place).await;
+async fn drive(mut journey: Journey, entry: Arc<Entry>, claim: Claim) {
+    let driven = stages(&mut journey, &entry, claim).await;
     journey.lap(Lap::Record);
     journey.tell_spans();
     let (tool, state) = (&journey.asked().tool.name, journey.call.state.name());
@@ -48,11 +48,11 @@ async fn drive(mut journey: Journey, entry: Arc<Entry>, place: Place) {
     }
 }
 
-async fn stages(journey: &mut Journey, entry: &Arc<Entry>, place: Place) -> Result<(), Error> {
+async fn stages(journey: &mut Journey, entry: &Arc<Entry>, claim: Claim) -> Result<(), Error> {
     let Some(allowed) = decide(journey, entry).await? else {
         return journey.commit().await;
     };
-    let Some(turn) = wait_for_turn(journey, place).await? else {
+    let Some(turn) = wait_for_turn(journey, claim).await? else {
         return journey.commit().await;
     };
     journey.lap(Lap::Queue);
@@ -135,7 +135,14 @@ async fn spend(journey: &mut Journey, permit: Permit, by: By) -> Result<Option<P
 }
 
 /// Waits for a place; `None` if somebody cancelled meanwhile.
-async fn wait_for_turn(journey: &mut Journey, place: Place) -> Result<Option<Turn>, Error> {
+async fn wait_for_turn(journey: &mut Journey, claim: Claim) -> Result<Option<Turn>, Error> {
+    let place = match claim {
+        Claim::Made(place) => place,
+        Claim::WhenAllowed(look) => {
+            drop(look);
+            journey.inner.queue.rejoin(&journey.asked().tenant)
+        }
+    };
     let mut turn = match place {
         Place::Now(turn) => return Ok(Some(turn)),
         Place::Later(turn) => turn,

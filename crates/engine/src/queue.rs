@@ -9,7 +9,7 @@ use std::{
 };
 
 use ringfence_types::TenantId;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// How many may run and wait.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,16 @@ pub(crate) struct Turn {
 pub(crate) enum Place {
     Now(Turn),
     Later(oneshot::Receiver<Turn>),
+}
+
+/// When a call comes by its place.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    /// It has one: whoever finds the line full is refused before policy is asked.
+    Made(Place),
+    /// It was held, and joins the line once policy allows it: what is held still takes no place from
+    /// anybody. Until then it may have one among those that are judged again.
+    WhenAllowed(Option<OwnedSemaphorePermit>),
 }
 
 #[derive(Debug)]

@@ -6,7 +6,9 @@ use ringfence_registry::Entry;
 use ringfence_store::{Error, Stored};
 use ringfence_types::{CallError, Digest, Effect, Event, Produced};
 
-use crate::{dispatch::without_program, engine::Inner, hold::Due, journey::Journey, path};
+use crate::{
+    dispatch::without_program, engine::Inner, hold::Due, journey::Journey, path, queue::Claim,
+};
 
 /// Calls per read.
 const ROUND: usize = 200;
@@ -27,8 +29,7 @@ pub(crate) async fn run(inner: &Arc<Inner>) -> Result<(), Error> {
 async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
     if let Some(hold) = stored.call.hold() {
         inner.metrics.held(1);
-        let due = Due { tenant: stored.call.asked.tenant.clone(), call: stored.call.asked.id };
-        inner.dues.add(due, inner.parts.clock.now(), hold.expires_at);
+        inner.dues.add(Due::from(&stored.call), inner.parts.clock.now(), hold.expires_at);
         return Ok(());
     }
     let (id, pure) = (stored.call.asked.id, stored.call.asked.pure);
@@ -45,7 +46,7 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
         (Effect::Decide, Some(entry)) => {
             tracing::info!(call_id = %id, trace_id, tenant, "a call of an earlier process is run again");
             let place = inner.queue.rejoin(&journey.asked().tenant);
-            inner.tasks.spawn(path::walk(journey, entry, place));
+            inner.tasks.spawn(path::walk(journey, entry, Claim::Made(place)));
             Ok(())
         }
         (Effect::Decide, None) => {

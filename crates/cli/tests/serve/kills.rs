@@ -154,7 +154,7 @@ fn send(address: &str, key: &str, name: &str, body: &Value) -> Option<Value> {
     let headers =
         [("authorization", format!("Bearer {key}")), ("idempotency-key", format!("\"{name}\""))];
     let answer = wire::ask(address, "POST", "/v1/calls", &headers, Some(body)).ok()?;
-    assert!(matches!(answer.status, 200 | 202 | 409 | 503), "{answer:?}");
+    assert!(matches!(answer.status, 200 | 202 | 409 | 429 | 503), "{answer:?}");
     (answer.status < 300).then(|| answer.json())
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use ringfence_types::{CallId, TenantId, Timestamp};
+use ringfence_types::{Call, CallId, SessionId, TenantId, Timestamp};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -19,7 +19,15 @@ const LONGEST: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) tenant: TenantId,
+    pub(crate) session: Option<SessionId>,
     pub(crate) call: CallId,
+}
+
+impl From<&Call> for Due {
+    fn from(call: &Call) -> Self {
+        let asked = &call.asked;
+        Self { tenant: asked.tenant.clone(), session: asked.session.clone(), call: asked.id }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +46,9 @@ struct Table {
 #[derive(Debug)]
 struct Place {
     tenant: TenantId,
+    session: Option<SessionId>,
+    /// Somebody is going to look at it, and has not begun.
+    is_taken: bool,
     at: Timestamp,
     tries: u32,
     expires_at: Timestamp,
@@ -55,7 +66,8 @@ impl Dues {
         let pause = FIRST.saturating_mul(1 << tries.min(16)).min(LONGEST);
         let at = now.after(pause).min(expires_at);
         table.by_time.insert((at, due.call));
-        let place = Place { tenant: due.tenant, at, tries, expires_at };
+        let Due { tenant, session, .. } = due;
+        let place = Place { tenant, session, is_taken: false, at, tries, expires_at };
         table.by_call.insert(due.call, place);
         self.sooner.notify_one();
     }
@@ -66,7 +78,7 @@ impl Dues {
     }
 
     /// Those whose time has come, oldest call first. They stay until they are added again or
-    /// removed, but are not due again before their next time.
+    /// removed, but are not due again before somebody has begun to look at them.
     pub(crate) fn take(&self, now: Timestamp) -> Vec<Due> {
         let mut table = self.lock();
         // No id is smaller than this one.
@@ -82,6 +94,13 @@ impl Dues {
         table.by_time.clear();
         let calls = table.by_call.keys().copied().collect();
         table.named(calls)
+    }
+
+    /// Somebody looks at one now: what changes from here on is another reason to look.
+    pub(crate) fn begin(&self, call: CallId) {
+        if let Some(place) = self.lock().by_call.get_mut(&call) {
+            place.is_taken = false;
+        }
     }
 
     /// Puts back one that could not be looked at.
@@ -117,10 +136,15 @@ impl Table {
         Some(place)
     }
 
-    fn named(&self, mut calls: Vec<CallId>) -> Vec<Due> {
+    /// Those of these that nobody has taken yet.
+    fn named(&mut self, mut calls: Vec<CallId>) -> Vec<Due> {
         calls.sort();
-        let due =
-            |call: CallId| Some(Due { tenant: self.by_call.get(&call)?.tenant.clone(), call });
+        let due = |call: CallId| {
+            let place = self.by_call.get_mut(&call)?;
+            let is_taken = std::mem::replace(&mut place.is_taken, true);
+            let (tenant, session) = (place.tenant.clone(), place.session.clone());
+            (!is_taken).then_some(Due { tenant, session, call })
+        };
         calls.into_iter().filter_map(due).collect()
     }
 }
@@ -134,7 +158,8 @@ mod tests {
     }
 
     fn due(number: u128) -> Due {
-        Due { tenant: "t".parse().unwrap(), call: CallId(Uuid::from_u128(number)) }
+        let (tenant, call) = ("t".parse().unwrap(), CallId(Uuid::from_u128(number)));
+        Due { tenant, session: None, call }
     }
 
     #[test]
@@ -164,6 +189,9 @@ mod tests {
         assert_eq!(dues.take(at(4)), []);
         assert_eq!(dues.take_all(), [due(1), due(3)]);
         assert_eq!(dues.next(), None, "being looked at");
+        assert_eq!(dues.take_all(), [], "whoever took them sees what changed meanwhile");
+        dues.begin(due(1).call);
+        assert_eq!(dues.take_all(), [due(1)], "but not what changes from now on");
         dues.again(due(3).call, at(10));
         assert_eq!(dues.next(), Some(at(15)));
         dues.remove(due(3).call);

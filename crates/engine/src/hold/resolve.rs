@@ -13,7 +13,7 @@ use super::{
     apply::{Said, is_unavailable},
     terms::{InvalidTerms, TermsRequest, agree},
 };
-use crate::{Engine, dispatch, engine::Inner, journey::Journey, path};
+use crate::{Engine, dispatch, engine::Inner, journey::Journey, path, queue::Claim};
 
 /// Longest reason in somebody's words, in bytes.
 const REASON: usize = 2_000;
@@ -290,8 +290,7 @@ impl By<'_> {
         let (inner, call) = (self.inner, journey.call.clone());
         match journey.again() {
             Some(journey) => {
-                let place = inner.queue.rejoin(&call.asked.tenant);
-                inner.tasks.spawn(path::walk(journey, entry, place));
+                inner.tasks.spawn(path::walk(journey, entry, Claim::WhenAllowed(None)));
             }
             // It is on its path, and will find that something changed.
             None => inner.dues.soon(call.asked.id, inner.parts.clock.now()),

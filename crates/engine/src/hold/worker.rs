@@ -7,9 +7,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ringfence_store::Stored;
 use ringfence_types::{Event, SessionId, TenantId};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Due;
-use crate::{engine::Inner, journey::Journey, path};
+use crate::{engine::Inner, journey::Journey, path, queue::Claim};
+
+/// Holds that policy is asked about at one time: there may be very many, and calls that come in
+/// want to be judged too.
+const LOOKS: usize = 8;
 
 /// Looks until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
@@ -17,8 +22,9 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     let mut rules = inner.parts.policy.changed();
     // What was approved and not begun when the server went down begins now.
     let mut due = inner.dues.take_all();
+    let looks = Arc::new(Semaphore::new(LOOKS));
     loop {
-        look(&inner, due).await;
+        look(&inner, &looks, due);
         due = tokio::select! {
             () = inner.stopping.cancelled() => return,
             Ok(()) = tools.changed() => inner.dues.take_all(),
@@ -38,19 +44,33 @@ async fn next(inner: &Inner) {
 }
 
 /// Calls of one session, one after the other.
-type Lines = BTreeMap<(TenantId, Option<SessionId>, usize), Vec<Stored>>;
+type Lines = BTreeMap<(TenantId, Option<SessionId>, usize), Vec<Due>>;
 
-async fn look(inner: &Arc<Inner>, due: Vec<Due>) {
+fn look(inner: &Arc<Inner>, looks: &Arc<Semaphore>, due: Vec<Due>) {
     let mut lines = Lines::new();
     for (index, due) in due.into_iter().enumerate() {
-        let Some(stored) = held(inner, &due).await else { continue };
-        let session = stored.call.asked.session.clone();
         // Calls without a session wait for nobody.
-        let line = if session.is_some() { 0 } else { index + 1 };
-        lines.entry((due.tenant, session, line)).or_default().push(stored);
+        let line = if due.session.is_some() { 0 } else { index + 1 };
+        let key = (due.tenant.clone(), due.session.clone(), line);
+        lines.entry(key).or_default().push(due);
     }
     for line in lines.into_values() {
-        inner.tasks.spawn(go(inner.clone(), line));
+        inner.tasks.spawn(go(inner.clone(), looks.clone(), line));
+    }
+}
+
+async fn go(inner: Arc<Inner>, looks: Arc<Semaphore>, line: Vec<Due>) {
+    for due in line {
+        let look = tokio::select! {
+            // Whoever starts next looks at all of them.
+            () = inner.stopping.cancelled() => return,
+            look = looks.clone().acquire_owned() => look,
+        };
+        let Ok(look) = look else { return };
+        inner.dues.begin(due.call);
+        if let Some(stored) = held(&inner, &due).await {
+            one(&inner, stored, look).await;
+        }
     }
 }
 
@@ -75,24 +95,17 @@ async fn held(inner: &Inner, due: &Due) -> Option<Stored> {
     }
 }
 
-async fn go(inner: Arc<Inner>, line: Vec<Stored>) {
-    for stored in line {
-        one(&inner, stored).await;
-    }
-}
-
-async fn one(inner: &Arc<Inner>, stored: Stored) {
+async fn one(inner: &Arc<Inner>, stored: Stored, look: OwnedSemaphorePermit) {
     let now = inner.parts.clock.now();
-    let asked = &stored.call.asked;
-    let (id, tool, tenant) = (asked.id, asked.tool.digest, asked.tenant.clone());
+    let (id, tool) = (stored.call.asked.id, stored.call.asked.tool.digest);
     if stored.call.hold().is_some_and(|hold| hold.expires_at <= now) {
         return expire(inner, stored).await;
     }
     let entry = inner.parts.registry.catalogue().by_digest(tool).cloned();
     match entry {
         Some(entry) => {
-            let place = inner.queue.rejoin(&tenant);
-            path::walk(Journey::resume(inner.clone(), stored), entry, place).await;
+            let journey = Journey::resume(inner.clone(), stored);
+            path::walk(journey, entry, Claim::WhenAllowed(Some(look))).await;
         }
         // It cannot run; whoever looks at it is told so, and it expires.
         None => inner.dues.again(id, now.after(Duration::from_secs(60))),

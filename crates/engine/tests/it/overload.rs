@@ -1,6 +1,12 @@
 //! More calls than can be served, and callers that go away.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use ringfence_engine::{Refused, Settings};
@@ -8,14 +14,30 @@ use ringfence_policy::{self as policy, Answer, Input, Unavailable};
 use ringfence_types::{Digest, Obligations, State, Verdict};
 use tokio::sync::Semaphore;
 
-use crate::support::{echo, engine_of, principal};
+use crate::support::{Replaced, echo, engine_of, principal, stand};
 
 /// Longer than anything takes, even while the machine is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Rules that allow everything, but only as many calls as it is told to.
 #[derive(Debug)]
-struct Gate(Semaphore);
+struct Gate(Semaphore, AtomicUsize);
+
+impl Gate {
+    fn closed() -> Arc<Self> {
+        Arc::new(Self(Semaphore::new(0), AtomicUsize::new(0)))
+    }
+
+    /// Waits until so many have asked.
+    async fn asked_by(&self, count: usize) {
+        let enough = async {
+            while self.1.load(Ordering::SeqCst) < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, enough).await.expect("they ask");
+    }
+}
 
 #[async_trait]
 impl policy::Engine for Gate {
@@ -28,6 +50,7 @@ impl policy::Engine for Gate {
     }
 
     async fn evaluate(&self, _: &Input) -> Result<Answer, Unavailable> {
+        self.1.fetch_add(1, Ordering::SeqCst);
         self.0.acquire().await.expect("never closed").forget();
         Ok(Answer {
             verdict: Verdict::Allow,
@@ -42,7 +65,7 @@ impl policy::Engine for Gate {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_line_refuses_at_once_and_the_others_finish() {
     let dir = tempfile::tempdir().expect("works here");
-    let gate = Arc::new(Gate(Semaphore::new(0)));
+    let gate = Gate::closed();
     let settings = Settings {
         running: 2,
         running_per_tenant: 2,
@@ -77,7 +100,7 @@ async fn a_full_line_refuses_at_once_and_the_others_finish() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_as_there_is_room_for_are_taken_however_many_come_at_once() {
     let dir = tempfile::tempdir().expect("works here");
-    let gate = Arc::new(Gate(Semaphore::new(0)));
+    let gate = Gate::closed();
     let settings = Settings {
         running: 2,
         running_per_tenant: 2,
@@ -101,9 +124,45 @@ async fn as_many_as_there_is_room_for_are_taken_however_many_come_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_that_are_judged_again_take_no_place_from_new_calls() {
+    let dir = tempfile::tempdir().expect("works here");
+    let settings = Settings {
+        running: 2,
+        running_per_tenant: 2,
+        waiting_per_tenant: 3,
+        ..Settings::for_processors(2, dir.path().join("work"))
+    };
+    let who = principal("patient");
+    let ask = "package ringfence\ndecision := {\"decision\": \"hold\", \"reasons\": []}";
+    let (engine, db) = engine_of(dir.path(), Replaced::new(ask), settings.clone()).await;
+    let mut held = Vec::new();
+    for number in 0..50 {
+        held.push(stand(&engine, &who, echo(&number.to_string())).await.asked.id);
+    }
+    engine.stop(PATIENCE).await;
+    drop(engine);
+    db.close();
+    // All of them are judged at the start, a few at one time.
+    let gate = Gate::closed();
+    let (engine, _db) = engine_of(dir.path(), gate.clone(), settings).await;
+    gate.asked_by(8).await;
+    assert_eq!(engine.load(), (0, 0));
+    let mut ticket = engine.call(&who, echo("new")).await.expect("there is room");
+    let new = tokio::spawn(async move { ticket.wait(PATIENCE).await.map(drop) });
+    gate.asked_by(9).await;
+    assert_eq!(gate.1.load(Ordering::SeqCst), 9, "no more at one time");
+    gate.0.add_permits(10 * held.len());
+    new.await.expect("no panic").expect("on record");
+    for id in held {
+        crate::holds::after(&engine, &who, id, &["call.finished"]).await;
+    }
+    engine.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_goes_on_when_its_caller_does_not_wait() {
     let dir = tempfile::tempdir().expect("works here");
-    let gate = Arc::new(Gate(Semaphore::new(0)));
+    let gate = Gate::closed();
     let settings = Settings::for_processors(2, dir.path().join("work"));
     let (engine, _db) = engine_of(dir.path(), gate.clone(), settings).await;
     let who = principal("t");

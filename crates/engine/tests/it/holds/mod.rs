@@ -65,7 +65,7 @@ pub(super) async fn resolve(
 }
 
 /// Waits until the call has a fact of one of these kinds, and says how it stands.
-pub(super) async fn after(
+pub(crate) async fn after(
     engine: &Engine,
     who: &Principal,
     id: CallId,
