@@ -16,9 +16,7 @@ use std::{
 use ringfence_types::Digest;
 use tokio::sync::oneshot;
 
-use super::{
-    Bundle, InvalidBundle, Problem, answer, cache::Cache, compile_apart, reads::Reads, workers,
-};
+use super::{Bundle, InvalidBundle, Problem, cache::Cache, compile_apart, reads::Reads, workers};
 use crate::{Answer, Input, Trouble, Unavailable};
 
 /// Most batches that wait for a thread: enough that none ever waits for work.
@@ -119,12 +117,11 @@ impl Judge {
     pub(super) fn judge(&mut self, document: &str) -> Result<Answer, Unavailable> {
         // One of another version of this program has no key, and is judged like any other.
         let input = serde_json::from_str::<Input>(document).ok();
-        let key = input.and_then(|input| self.reads.key(&input));
+        let key = input.and_then(|input| self.reads.see(&input).key());
         if let Some(answer) = key.as_ref().and_then(|key| self.cache.get(key)) {
             return Ok(answer);
         }
-        let answer = workers::evaluate(&mut self.engine, document)
-            .and_then(|value| answer::read(&value, self.revision));
+        let answer = workers::judge(&mut self.engine, document, self.revision);
         match (&answer, key) {
             (Ok(answer), Some(key)) => self.cache.put(key, answer),
             (Ok(_), None) => {}

@@ -88,7 +88,7 @@ fn refusal(found: &Found<'_>, module: &Module, functions: &Functions) -> Option<
             (!of_input && !is_test(module))
                 .then(|| "outside of tests, `with` can only replace `input`".to_owned())
         }
-        Found::Constant(_) => None,
+        Found::Constant(_) | Found::Statement | Found::Level(_) => None,
         Found::TooDeep => Some(format!("nested more than {} deep", syntax::DEPTH)),
     }
 }

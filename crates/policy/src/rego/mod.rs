@@ -2,15 +2,18 @@
 //!
 //! A [`Bundle`] is loaded once, with all of its problems named, and never changes afterwards: new
 //! rules are a new [`Rego`]. The rule [`DECISION`] answers. Answers are remembered by the parts of
-//! the document that the rules can see (see `reads`).
+//! the document that the rules can see (see `reads`). What is new is found out where it is asked if
+//! that takes but a moment (`here`), and by threads that can wait (`workers`) otherwise.
 
 mod again;
 mod answer;
+mod brief;
 mod bundle;
 mod cache;
 mod check;
 mod explain;
 mod folder;
+mod here;
 mod nesting;
 mod problem;
 mod reads;
@@ -38,11 +41,20 @@ pub use self::{
     reload::Folder,
     suite::{Coverage, Expression, Suite, TestOutcome, Tested},
 };
-use self::{cache::Cache, reads::Reads, workers::Workers};
+use self::{
+    cache::Cache,
+    here::Here,
+    reads::{Reads, Seen},
+    workers::Workers,
+};
 use crate::{Answer, Engine, Input, Unavailable};
 
 /// The rule that decides.
 const DECISION: &str = "data.ringfence.decision";
+/// Most rules that are evaluated where they are needed: more take too long to be worth a try.
+const BRIEF_RULES: usize = 128;
+/// Most bytes of `data.json` beside rules that are.
+const BRIEF_DATA: usize = 256 << 10;
 /// How long loading may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -53,19 +65,25 @@ pub struct Rego {
     revision: Digest,
     reads: Reads,
     cache: Cache,
+    /// None if the rules are too many or not surely brief.
+    here: Option<Here>,
     workers: Workers,
 }
 
 impl Rego {
     /// Loads a bundle, or says everything that is wrong with it. Takes a few milliseconds.
     pub fn load(bundle: &Bundle) -> Result<Self, InvalidBundle> {
-        let (engine, reads) = compile_apart(bundle)?;
+        let (engine, reads, here) = apart(bundle, PATIENCE, |bundle| {
+            let (mut engine, reads) = compile(bundle)?;
+            let here = here(&mut engine, bundle);
+            Ok((engine, reads, here))
+        })?;
         let revision = bundle.digest();
         let workers = Workers::start(&engine, revision).map_err(|error| {
             InvalidBundle(vec![Problem::in_file(".", format!("no thread for it: {error}"))])
         })?;
         let bundle = Arc::new(bundle.clone());
-        Ok(Self { bundle, revision, reads, cache: Cache::default(), workers })
+        Ok(Self { bundle, revision, reads, cache: Cache::default(), here, workers })
     }
 
     /// The parts of the document that the rules look at, such as `tool.safety_flags`.
@@ -74,9 +92,35 @@ impl Rego {
     }
 
     /// What the rules say, without looking at what they said before.
+    async fn judge(&self, seen: &Seen<'_>, input: &Input) -> Result<Answer, Unavailable> {
+        match self.here(seen) {
+            Some(answer) => answer,
+            None => self.ask(input).await,
+        }
+    }
+
+    /// What they say, if that is found in a moment.
+    fn here(&self, seen: &Seen<'_>) -> Option<Result<Answer, Unavailable>> {
+        let here = self.here.as_ref().filter(|_| seen.size() <= here::DOCUMENT_BYTES)?;
+        here.evaluate(&seen.document()?)
+    }
+
+    /// What all of the rules say about all of the document.
     async fn ask(&self, input: &Input) -> Result<Answer, Unavailable> {
         self.workers.ask(input.text()).await
     }
+}
+
+/// What evaluates on the thread of whoever asks, if the rules are for that.
+fn here(engine: &mut regorus::Engine, bundle: &Bundle) -> Option<Here> {
+    // A pass over much data is one step, and a long one.
+    if bundle.data().is_some_and(|data| data.len() > BRIEF_DATA) {
+        return None;
+    }
+    let modules = engine.get_modules();
+    let rules = modules.iter().map(|module| module.policy.len()).sum::<usize>();
+    let is_brief = rules <= BRIEF_RULES && brief::are_brief(modules);
+    is_brief.then(|| Here::new(engine, bundle.digest()))
 }
 
 #[async_trait]
@@ -94,14 +138,15 @@ impl Engine for Rego {
     }
 
     async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
-        let Some(key) = self.reads.key(input) else {
-            return self.ask(input).await;
+        let seen = self.reads.see(input);
+        let Some(key) = seen.key() else {
+            return self.judge(&seen, input).await;
         };
         if let Some(answer) = self.cache.get(&key) {
             return Ok(answer);
         }
         // A failure is not kept: time may have run out by bad luck.
-        let answer = self.ask(input).await?;
+        let answer = self.judge(&seen, input).await?;
         self.cache.put(key, &answer);
         Ok(answer)
     }

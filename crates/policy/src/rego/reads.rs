@@ -1,10 +1,12 @@
 //! Which parts of the document the rules can see.
 //!
-//! Two documents that agree in all of those parts have the same answer, so it may be remembered.
-//! Found from the parsed rules, and always too much rather than too little: `input.tool[x]` reads
-//! all of `tool`, and `input` in any other place reads everything.
+//! Two documents that agree in all of those parts have the same answer, so it may be remembered,
+//! and a document of those parts alone has the same answer as the whole one. Found from the parsed
+//! rules, and always too much rather than too little: `input.tool[x]` reads all of `tool`, and
+//! `input` in any other place reads everything.
 
-use ringfence_types::Digest;
+use regorus::Value;
+use ringfence_types::{Digest, json::canonical};
 use serde::Serialize;
 
 use super::syntax::{self, Found};
@@ -59,6 +61,15 @@ pub(super) struct Reads {
     parts: Vec<usize>,
 }
 
+/// The parts of one document that a set of rules reads, written down.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    input: &'a Input,
+    reads: &'a Reads,
+    /// Compact JSON has no line breaks, so with one behind each part nothing runs into another.
+    text: Vec<u8>,
+}
+
 impl Reads {
     /// Of these modules.
     pub(super) fn of(modules: &[regorus::unstable::Ref<regorus::unstable::Module>]) -> Self {
@@ -68,33 +79,79 @@ impl Reads {
                 Found::Name(path) if path.names[0] == "input" => mark(&path.names[1..], &mut read),
                 // Whatever is in there was not looked at.
                 Found::TooDeep => mark(&[], &mut read),
-                Found::Name(_) | Found::Call { .. } | Found::With(_) | Found::Constant(_) => {}
+                Found::Name(_)
+                | Found::Call { .. }
+                | Found::With(_)
+                | Found::Constant(_)
+                | Found::Statement
+                | Found::Level(_) => {}
             });
         }
         let parts = (0..PARTS.len()).filter(|index| read[*index]).collect();
         Self { parts }
     }
 
-    /// The same for two documents only if the rules cannot tell them apart; none if an answer is
-    /// not worth keeping.
-    pub(super) fn key(&self, input: &Input) -> Option<Digest> {
-        let mut parts = self.parts.iter().map(|index| &PARTS[*index]);
-        if parts.clone().any(|part| PASSING.contains(&part.path[0])) {
-            return None;
-        }
+    /// What the rules see of a document.
+    pub(super) fn see<'a>(&'a self, input: &'a Input) -> Seen<'a> {
         let mut text = Vec::with_capacity(256);
-        parts.by_ref().for_each(|part| {
+        for part in self.parts() {
             (part.write)(input, &mut text);
-            // Compact JSON has no line breaks, so nothing runs into its neighbour.
             text.push(b'\n');
-        });
-        Some(Digest::of(&text))
+        }
+        Seen { input, reads: self, text }
     }
 
     /// Their names, for people.
     pub(super) fn names(&self) -> Vec<String> {
-        self.parts.iter().map(|index| PARTS[*index].path.join(".")).collect()
+        self.parts().map(|part| part.path.join(".")).collect()
     }
+
+    fn parts(&self) -> impl Iterator<Item = &'static Part> {
+        self.parts.iter().map(|index| &PARTS[*index])
+    }
+}
+
+impl Seen<'_> {
+    /// The same for two documents only if the rules cannot tell them apart; none if an answer is
+    /// not worth keeping.
+    pub(super) fn key(&self) -> Option<Digest> {
+        let is_passing = self.reads.parts().any(|part| PASSING.contains(&part.path[0]));
+        (!is_passing).then(|| Digest::of(&self.text))
+    }
+
+    /// In bytes.
+    pub(super) fn size(&self) -> usize {
+        self.text.len()
+    }
+
+    /// As rules get it. None if it cannot be read, which only a document of ours that is none
+    /// could bring about.
+    pub(super) fn document(&self) -> Option<Value> {
+        let mut document = Value::new_object();
+        let mut texts = self.text.split(|byte| *byte == b'\n');
+        for part in self.reads.parts() {
+            let text = std::str::from_utf8(texts.next()?).ok()?;
+            // Rules see the canonical form of what a client sent: keys and numbers have one
+            // writing there.
+            let value = match part.path {
+                ["args"] => Value::from_json_str(&canonical::jcs(&self.input.args)),
+                ["metadata"] => Value::from_json_str(&canonical::jcs(&self.input.metadata)),
+                _ => Value::from_json_str(text),
+            };
+            put(&mut document, part.path, value.ok()?)?;
+        }
+        Some(document)
+    }
+}
+
+fn put(document: &mut Value, path: &[&str], value: Value) -> Option<()> {
+    let (first, rest) = path.split_first()?;
+    let fields = document.as_object_mut().ok()?;
+    if rest.is_empty() {
+        fields.insert(Value::from(*first), value);
+        return Some(());
+    }
+    put(fields.get_or_insert_with(Value::from(*first), Value::new_object), rest, value)
 }
 
 /// A path reads what lies beneath it and what it lies in.

@@ -29,6 +29,10 @@ pub(super) enum Found<'a> {
     With(Option<Path>),
     /// A text, a number, true or false.
     Constant(&'a regorus::Value),
+    /// One statement of a query.
+    Statement,
+    /// An expression, by how deep in others it lies.
+    Level(usize),
     /// Nested beyond [`DEPTH`]; what is inside was not looked at.
     TooDeep,
 }
@@ -91,6 +95,7 @@ fn query(query: &Query, depth: usize, visit: Visit<'_>) {
 }
 
 fn statement(statement: &LiteralStmt, depth: usize, visit: Visit<'_>) {
+    visit(Found::Statement, &statement.span);
     match &statement.literal {
         Literal::SomeVars { .. } => {}
         Literal::SomeIn { key, value, collection, .. } => {
@@ -116,6 +121,7 @@ fn expr(this: &Expr, depth: usize, visit: Visit<'_>) {
     if depth > DEPTH {
         return visit(Found::TooDeep, this.span());
     }
+    visit(Found::Level(depth), this.span());
     let depth = depth + 1;
     match this {
         Expr::String { value, .. }

@@ -111,7 +111,7 @@ async fn an_answer_about_one_argument_is_never_given_about_another() {
 #[tokio::test]
 async fn rules_that_see_the_call_or_the_time_are_asked_every_time() {
     for rules in ["decision := input.time != 1", "decision := input.call_id != 1"] {
-        assert_eq!(load(rules).reads.key(&document(&[], "{}")), None, "{rules}");
+        assert_eq!(load(rules).reads.see(&document(&[], "{}")).key(), None, "{rules}");
     }
 }
 
@@ -177,5 +177,22 @@ fn the_text_of_a_document_is_canonical() {
         assert_eq!(input.text(), ringfence_types::json::canonical::jcs(&json));
         assert_eq!(input.digest(), Digest::of_json(&json));
         assert_eq!(serde_json::from_str::<Input>(&input.text()).unwrap().text(), input.text());
+    }
+}
+
+#[tokio::test]
+async fn what_is_brief_is_answered_at_once_and_what_is_not_is_answered_as_well() {
+    let big = format!(r#"{{"x":"{}"}}"#, "y".repeat(here::DOCUMENT_BYTES));
+    let row: String = (1..200).map(|index| format!("r{index} := r{}\n", index - 1)).collect();
+    let row = format!("r0 := input.args.x == 1\ndecision := r199\n{row}");
+    for (rules, args, at_once) in [
+        ("decision := input.args.x == 1", r#"{"x":1}"#, true),
+        ("decision := input.args.x == 1", big.as_str(), false),
+        ("decision := json.unmarshal(input.args.x) == 1", r#"{"x":"1"}"#, false),
+        (row.as_str(), r#"{"x":1}"#, false),
+    ] {
+        let (rego, input) = (load(rules), document(&[], args));
+        assert_eq!(rego.here(&rego.reads.see(&input)).is_some(), at_once, "{rules}");
+        assert_eq!(rego.evaluate(&input).await.unwrap(), rego.ask(&input).await.unwrap());
     }
 }

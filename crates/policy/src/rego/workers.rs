@@ -1,8 +1,9 @@
 //! Threads that evaluate.
 //!
-//! Evaluation is work for a processor, and a bad rule can make it long, so it happens on threads
-//! of its own: a step that the clock of the evaluator cannot interrupt then delays other
-//! evaluations, but never the server. Both the threads and the queue before them are few; whoever
+//! Evaluation is work for a processor, and a bad rule can make it long, so what is not done in a
+//! moment where it is needed (see [`here`](super::here)) happens on threads of its own: a step that
+//! the clock of the evaluator cannot interrupt then delays other evaluations, but never the server.
+//! Both the threads and the queue before them are few; whoever
 //! finds no place or waits too long has no answer, and the call is held.
 
 use std::{
@@ -83,7 +84,7 @@ fn work(pristine: &regorus::Engine, policy: Digest, queue: &Mutex<Receiver<Job>>
         if job.reply.is_closed() {
             continue;
         }
-        let answer = evaluate(&mut engine, &job.document).and_then(|v| answer::read(&v, policy));
+        let answer = judge(&mut engine, &job.document, policy);
         if answer.is_err() {
             // Whatever it was in the middle of is not for the next document to find.
             engine = pristine.clone();
@@ -93,16 +94,29 @@ fn work(pristine: &regorus::Engine, policy: Digest, queue: &Mutex<Receiver<Job>>
     }
 }
 
+/// What the rules say about one document, as text.
+pub(super) fn judge(
+    engine: &mut regorus::Engine,
+    document: &str,
+    policy: Digest,
+) -> Result<Answer, Unavailable> {
+    let document = Value::from_json_str(document)
+        .map_err(|error| Unavailable::because(Trouble::Failed, error))?;
+    evaluate(engine, document).and_then(|value| answer::read(&value, policy))
+}
+
 /// Evaluates the decision about one document.
-pub(super) fn evaluate(engine: &mut regorus::Engine, document: &str) -> Result<Value, Unavailable> {
-    let failed = |error| Unavailable::because(Trouble::Failed, error);
-    engine.set_input(Value::from_json_str(document).map_err(failed)?);
+pub(super) fn evaluate(
+    engine: &mut regorus::Engine,
+    document: Value,
+) -> Result<Value, Unavailable> {
+    engine.set_input(document);
     let value = engine.eval_rule(DECISION.to_owned());
     for line in engine.take_prints().unwrap_or_default().iter().take(100) {
         tracing::debug!(line, "a rule printed");
     }
     value.map_err(|error| match error.downcast_ref::<LimitError>() {
         Some(_) => Unavailable::because(Trouble::Slow, error),
-        None => failed(error),
+        None => Unavailable::because(Trouble::Failed, error),
     })
 }

@@ -131,7 +131,11 @@ fn written(module: &Module, rule: &Rule) -> Option<Written> {
                 written.constants.push(value);
             }
         }
-        Found::Call { .. } | Found::With(_) | Found::TooDeep => {}
+        Found::Call { .. }
+        | Found::With(_)
+        | Found::Statement
+        | Found::Level(_)
+        | Found::TooDeep => {}
     });
     // Its own name is at its head; others of that name say other things. Only a default speaks
     // because those others do not.
