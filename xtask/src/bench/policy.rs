@@ -13,6 +13,9 @@ use super::machine::{self, Quiet};
 use super::measurement::{Measurement, ratio};
 use crate::{report, servers, settings, shell};
 
+/// How the names of rows end whose rules cannot be found by their conditions.
+const EVERY: &str = ", every rule";
+
 /// Rows by name and number of rules.
 struct Findings(Vec<(String, u64, Measurement)>);
 
@@ -95,8 +98,9 @@ fn table(found: &Findings) -> String {
     let mut lines = vec![head.map(str::to_owned)];
     for (name, rules, measured) in &found.0 {
         let micros = |percent| format!("{:.1}", measured.percentile(percent).as_secs_f64() * 1e6);
+        let beside = if name.ends_with(EVERY) { "OPA server, every rule" } else { "OPA server" };
         let times = |percent| {
-            let server = found.at("OPA server", *rules, percent);
+            let server = found.at(beside, *rules, percent);
             let times = server.and_then(|server| ratio(server, measured.percentile(percent)));
             times.map_or_else(|| "-".to_owned(), |times| format!("{times:.1}x"))
         };

@@ -3,7 +3,8 @@
 //! A [`Bundle`] is loaded once, with all of its problems named, and never changes afterwards: new
 //! rules are a new [`Rego`]. The rule [`DECISION`] answers. Answers are remembered by the parts of
 //! the document that the rules can see (see `reads`). What is new is found out where it is asked if
-//! that takes but a moment (`here`), and by threads that can wait (`workers`) otherwise.
+//! that takes but a moment (`here`), by the rules that may have something to say (`index`), and by
+//! threads that can wait (`workers`) otherwise.
 
 mod again;
 mod answer;
@@ -14,6 +15,7 @@ mod check;
 mod explain;
 mod folder;
 mod here;
+mod index;
 mod nesting;
 mod problem;
 mod reads;
@@ -44,6 +46,7 @@ pub use self::{
 use self::{
     cache::Cache,
     here::Here,
+    index::Index,
     reads::{Reads, Seen},
     workers::Workers,
 };
@@ -65,25 +68,33 @@ pub struct Rego {
     revision: Digest,
     reads: Reads,
     cache: Cache,
-    /// None if the rules are too many or not surely brief.
-    here: Option<Here>,
+    brief: Brief,
     workers: Workers,
+}
+
+/// What can be found out on the thread of whoever asks.
+#[derive(Debug)]
+struct Brief {
+    /// By all rules, unless they are too many or not surely brief.
+    whole: Option<Here>,
+    /// By those that may have something to say.
+    index: Option<Index>,
 }
 
 impl Rego {
     /// Loads a bundle, or says everything that is wrong with it. Takes a few milliseconds.
     pub fn load(bundle: &Bundle) -> Result<Self, InvalidBundle> {
-        let (engine, reads, here) = apart(bundle, PATIENCE, |bundle| {
+        let (engine, reads, brief) = apart(bundle, PATIENCE, |bundle| {
             let (mut engine, reads) = compile(bundle)?;
-            let here = here(&mut engine, bundle);
-            Ok((engine, reads, here))
+            let brief = Brief::of(&mut engine, bundle);
+            Ok((engine, reads, brief))
         })?;
         let revision = bundle.digest();
         let workers = Workers::start(&engine, revision).map_err(|error| {
             InvalidBundle(vec![Problem::in_file(".", format!("no thread for it: {error}"))])
         })?;
         let bundle = Arc::new(bundle.clone());
-        Ok(Self { bundle, revision, reads, cache: Cache::default(), here, workers })
+        Ok(Self { bundle, revision, reads, cache: Cache::default(), brief, workers })
     }
 
     /// The parts of the document that the rules look at, such as `tool.safety_flags`.
@@ -93,16 +104,10 @@ impl Rego {
 
     /// What the rules say, without looking at what they said before.
     async fn judge(&self, seen: &Seen<'_>, input: &Input) -> Result<Answer, Unavailable> {
-        match self.here(seen) {
+        match self.brief.evaluate(seen) {
             Some(answer) => answer,
             None => self.ask(input).await,
         }
-    }
-
-    /// What they say, if that is found in a moment.
-    fn here(&self, seen: &Seen<'_>) -> Option<Result<Answer, Unavailable>> {
-        let here = self.here.as_ref().filter(|_| seen.size() <= here::DOCUMENT_BYTES)?;
-        here.evaluate(&seen.document()?)
     }
 
     /// What all of the rules say about all of the document.
@@ -111,16 +116,31 @@ impl Rego {
     }
 }
 
-/// What evaluates on the thread of whoever asks, if the rules are for that.
-fn here(engine: &mut regorus::Engine, bundle: &Bundle) -> Option<Here> {
-    // A pass over much data is one step, and a long one.
-    if bundle.data().is_some_and(|data| data.len() > BRIEF_DATA) {
-        return None;
+impl Brief {
+    fn of(engine: &mut regorus::Engine, bundle: &Bundle) -> Self {
+        // A pass over much data is one step, and a long one.
+        if bundle.data().is_some_and(|data| data.len() > BRIEF_DATA) {
+            return Self { whole: None, index: None };
+        }
+        let revision = bundle.digest();
+        let modules = engine.get_modules();
+        let rules = modules.iter().map(|module| module.policy.len()).sum::<usize>();
+        let is_brief = rules <= BRIEF_RULES && brief::are_brief(modules);
+        let whole = is_brief.then(|| Here::new(engine, revision));
+        Self { whole, index: Index::of(engine, revision) }
     }
-    let modules = engine.get_modules();
-    let rules = modules.iter().map(|module| module.policy.len()).sum::<usize>();
-    let is_brief = rules <= BRIEF_RULES && brief::are_brief(modules);
-    is_brief.then(|| Here::new(engine, bundle.digest()))
+
+    /// What the rules say, if that is found in a moment.
+    fn evaluate(&self, seen: &Seen<'_>) -> Option<Result<Answer, Unavailable>> {
+        if seen.size() > here::DOCUMENT_BYTES || (self.whole.is_none() && self.index.is_none()) {
+            return None;
+        }
+        let document = seen.document()?;
+        match self.index.as_ref().and_then(|index| index.find(&document)) {
+            Some(here) => here.evaluate(&document),
+            None => self.whole.as_ref()?.evaluate(&document),
+        }
+    }
 }
 
 #[async_trait]

@@ -192,7 +192,75 @@ async fn what_is_brief_is_answered_at_once_and_what_is_not_is_answered_as_well()
         (row.as_str(), r#"{"x":1}"#, false),
     ] {
         let (rego, input) = (load(rules), document(&[], args));
-        assert_eq!(rego.here(&rego.reads.see(&input)).is_some(), at_once, "{rules}");
+        assert_eq!(rego.brief.evaluate(&rego.reads.see(&input)).is_some(), at_once, "{rules}");
         assert_eq!(rego.evaluate(&input).await.unwrap(), rego.ask(&input).await.unwrap());
     }
+}
+
+/// Rules as many people keep them: by tool, by path and by tenant, each of its own.
+fn many(count: usize) -> String {
+    let rule = |index: usize| {
+        let when = match index % 3 {
+            0 => format!("input.tool.name == \"t{index}\""),
+            1 => format!("startswith(input.args.path, \"p{index}/\")"),
+            _ => format!("input.args.size > 10; input.tenant in [\"t{index}\", \"u{index}\"]"),
+        };
+        format!(
+            "denials contains {{\"rule\": \"r{index}\", \"message\": \"no\"}} if {{ {when} }}\n"
+        )
+    };
+    let rules: String = (0..count).map(rule).collect();
+    format!(
+        "{rules}decision := {{\"decision\": \"allow\"}} if count(denials) == 0\n\
+         decision := {{\"decision\": \"deny\", \"reasons\": denials}} if count(denials) > 0\n"
+    )
+}
+
+/// Waits until the rules that a document needs are there by themselves.
+async fn indexed(rego: &Rego, input: &Input) {
+    let seen = rego.reads.see(input).document().unwrap();
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while rego.brief.index.as_ref().unwrap().find(&seen).is_none() {
+        assert!(std::time::Instant::now() < deadline, "they never are");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_few_of_many_rules_answer_as_all_of_them_do() {
+    let rego = load(&many(300));
+    assert!(rego.brief.whole.is_none(), "too many to be asked here");
+    for (tool, tenant, args, denials) in [
+        ("echo", "acme", r#"{"path":"notes/1","size":1}"#, 0),
+        ("t3", "acme", r#"{"path":"notes/1","size":1}"#, 1),
+        ("t3", "u5", r#"{"path":"p4/1","size":11}"#, 3),
+        ("t3", "u5", r#"{"path":"p4/1","size":10}"#, 2),
+        ("t300", "t299", r#"{"path":"p298/","size":"big"}"#, 2),
+        ("echo", "acme", "{}", 0),
+    ] {
+        let mut input = document(&[], args);
+        (input.tool.name, input.tenant) = (tool.parse().unwrap(), tenant.parse().unwrap());
+        let all = rego.ask(&input).await.unwrap();
+        assert_eq!(all.reasons.len(), denials);
+        indexed(&rego, &input).await;
+        let some = rego.brief.evaluate(&rego.reads.see(&input)).expect("at once").unwrap();
+        assert_eq!(some, all);
+    }
+    // A path that is no text makes the rules fail, and they are all asked about it.
+    let input = document(&[], r#"{"path":1}"#);
+    assert!(rego.brief.evaluate(&rego.reads.see(&input)).is_none());
+    assert_eq!(rego.evaluate(&input).await.unwrap_err().trouble, crate::Trouble::Failed);
+}
+
+#[tokio::test]
+async fn engines_with_few_rules_are_bounded_and_end_with_their_bundle() {
+    let rego = load(&many(300));
+    let mut input = document(&[], r#"{"path":"notes/1","size":1}"#);
+    for index in 0..100 {
+        input.tool.name = format!("t{}", index * 3).parse().unwrap();
+        indexed(&rego, &input).await;
+    }
+    let changed = load(&many(299));
+    let seen = changed.reads.see(&input);
+    assert!(changed.brief.evaluate(&seen).is_none(), "nothing is taken over from other rules");
 }
