@@ -25,7 +25,7 @@ use crate::{Answer, Trouble, Unavailable};
 /// How long an evaluation may take here: a hundred times the usual.
 const MOMENT: Duration = Duration::from_millis(1);
 /// Steps between looks at the clock. None takes long.
-const STEPS: u32 = 4;
+const STEPS: u32 = 8;
 /// Larger documents are read by the workers.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 10;
 /// Most engines that are kept for the next evaluation: one for each core of a large machine.

@@ -6,7 +6,7 @@
 //! `input` in any other place reads everything.
 
 use regorus::Value;
-use ringfence_types::{Digest, json::canonical};
+use ringfence_types::{Digest, Json, json::canonical};
 use serde::Serialize;
 
 use super::syntax::{self, Found};
@@ -131,17 +131,39 @@ impl Seen<'_> {
         let mut texts = self.text.split(|byte| *byte == b'\n');
         for part in self.reads.parts() {
             let text = std::str::from_utf8(texts.next()?).ok()?;
-            // Rules see the canonical form of what a client sent: keys and numbers have one
-            // writing there.
+            // Rules see the canonical form of what a client sent: a number has one writing there.
             let value = match part.path {
-                ["args"] => Value::from_json_str(&canonical::jcs(&self.input.args)),
-                ["metadata"] => Value::from_json_str(&canonical::jcs(&self.input.metadata)),
-                _ => Value::from_json_str(text),
+                ["args"] if has_other_numbers(text) => canonical_value(&self.input.args),
+                ["metadata"] if has_other_numbers(text) => canonical_value(&self.input.metadata),
+                _ => Value::from_json_str(text).ok(),
             };
-            put(&mut document, part.path, value.ok()?)?;
+            put(&mut document, part.path, value?)?;
         }
         Some(document)
     }
+}
+
+fn canonical_value(json: &Json) -> Option<Value> {
+    Value::from_json_str(&canonical::jcs(json)).ok()
+}
+
+/// Whether compact JSON has numbers that are not plain integers, which are canonical already.
+fn has_other_numbers(text: &str) -> bool {
+    let (mut is_text, mut is_escaped, mut before) = (false, false, b' ');
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            _ if is_text => {}
+            b'.' => return true,
+            b'e' | b'E' if before.is_ascii_digit() => return true,
+            b'0' if before == b'-' => return true,
+            _ => {}
+        }
+        before = byte;
+    }
+    false
 }
 
 fn put(document: &mut Value, path: &[&str], value: Value) -> Option<()> {

@@ -180,6 +180,43 @@ fn the_text_of_a_document_is_canonical() {
     }
 }
 
+#[test]
+fn rules_see_the_same_values_in_the_parts_that_they_read_as_in_the_whole() {
+    let numbers = [
+        "1",
+        "-1",
+        "0",
+        "-0",
+        "-0.0",
+        "1.0",
+        "1e2",
+        "1E2",
+        "-1.5e-3",
+        "10",
+        "0.1",
+        "1e308",
+        "9007199254740993",
+        "123456789012345678901234567890",
+        "\"1.0\"",
+        "\"a\\\"1.0\"",
+        "\"\\\\\"",
+        "[true,1.0]",
+        "[false,1]",
+        "{\"e\":1,\"b\":[2,{\"a\":-0}]}",
+        "null",
+    ];
+    let all = load("decision := count(input) == 1");
+    let odd = numbers.map(|number| document(&[], &format!(r#"{{"x":{number},"e":1}}"#)));
+    for mut input in odd.into_iter().chain(documents()) {
+        input.metadata = input.args.clone();
+        let whole = regorus::Value::from_json_str(&input.text()).unwrap();
+        let seen = all.reads.see(&input).document().unwrap();
+        assert_eq!(seen, whole, "{}", input.text());
+        // Equal numbers may still be written differently.
+        assert_eq!(seen.to_json_str().unwrap(), whole.to_json_str().unwrap());
+    }
+}
+
 #[tokio::test]
 async fn what_is_brief_is_answered_at_once_and_what_is_not_is_answered_as_well() {
     let big = format!(r#"{{"x":"{}"}}"#, "y".repeat(here::DOCUMENT_BYTES));
