@@ -46,6 +46,30 @@ async fn other_tasks_go_on_while_a_rule_runs_away() {
     assert!(turns > 1000, "{turns} turns");
 }
 
+/// Rules that are found by their conditions are asked on the thread of whoever asks, and one among
+/// them that runs away is none of that thread's business.
+#[tokio::test]
+async fn a_rule_that_runs_away_behind_a_condition_is_cut_off_every_time() {
+    let plain: String = (0..100)
+        .map(|index| format!("denials contains {index} if input.args.path == \"p{index}\"\n"))
+        .collect();
+    let rules = format!(
+        "{}\n{plain}denials contains \"bomb\" if {{ input.args.path == \"bomb\"; loops }}\n\
+         decision := count(denials) == 0\n",
+        BOMB.replace("decision :=", "loops :="),
+    );
+    let rego = load(&rules).expect("rules");
+    for number in 0..12 {
+        // Each is new, so that no answer is remembered.
+        let args = |path: &str| format!(r#"{{"path":"{path}","number":{number}}}"#);
+        let bomb = rego.evaluate(&document(&[], &args("bomb"))).await;
+        assert_eq!(bomb.expect_err("cut off").trouble, Trouble::Slow);
+        let denied = rego.evaluate(&document(&[], &args("p7"))).await.expect("an answer");
+        let allowed = rego.evaluate(&document(&[], &args("p"))).await.expect("an answer");
+        assert_eq!((denied.verdict, allowed.verdict), (Verdict::Deny, Verdict::Allow));
+    }
+}
+
 #[tokio::test]
 async fn a_rush_of_slow_rules_is_refused_and_not_queued_without_end() {
     let rego = std::sync::Arc::new(load(BOMB).expect("rules"));
