@@ -2,8 +2,8 @@
 //! policy` starts. Prints one object with all samples, in nanoseconds.
 //!
 //! Both get the same rules and the same documents, one after the other. Each document has arguments
-//! that were never seen, so that no answer is remembered, but for the rows that say so. Both find
-//! most rules by their conditions; the last rows have conditions that neither can look up.
+//! that were never seen, so that no answer is remembered, but for the rows that say so. The rules of
+//! the last rows have conditions that cannot be looked up, so that each of them is evaluated.
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
