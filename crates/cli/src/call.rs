@@ -38,6 +38,8 @@ struct Request<'a> {
     session_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     persona_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    fresh: bool,
 }
 
 /// As much of an accepted call as is needed to follow it.
@@ -82,6 +84,7 @@ async fn make(client: &Client, args: &CallArgs, arguments: Arguments) -> Result<
         version: args.tool_version.as_deref(),
         session_id: args.session.as_deref(),
         persona_id: args.persona.as_deref(),
+        fresh: args.fresh,
     };
     let body = serde_json::to_string(&body)
         .map_err(|error| Failure::because("cannot write the request", &error))?;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -33,6 +33,7 @@ struct Call {
     accepted_at: String,
     error: Option<CallError>,
     timings: Option<Timings>,
+    memoised: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -93,6 +94,7 @@ fn table(calls: &[Box<RawValue>]) -> Result<String, Failure> {
             .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
         let state = match &call.error {
             Some(error) if error.code != call.state => format!("{} ({})", call.state, error.code),
+            _ if call.memoised.is_some() => format!("{} (memoised)", call.state),
             _ => call.state,
         };
         let took = call.timings.map_or("-".to_owned(), |t| format!("{:.1} ms", t.duration_ms));

@@ -25,6 +25,8 @@ struct Tool {
     safety_flags: Vec<String>,
     #[serde(default)]
     requires_approval: bool,
+    #[serde(default)]
+    memoised: bool,
     parameters: Box<RawValue>,
     output_schema: Box<RawValue>,
     digest: String,
@@ -93,7 +95,8 @@ fn understood(text: &str) -> Result<Tool, Failure> {
 
 fn flags(tool: &Tool) -> String {
     let approval = tool.requires_approval.then_some("requires_approval");
-    let flags = tool.safety_flags.iter().map(String::as_str).chain(approval);
+    let memoised = tool.memoised.then_some("memoised");
+    let flags = tool.safety_flags.iter().map(String::as_str).chain(approval).chain(memoised);
     flags.collect::<Vec<_>>().join(" ")
 }
 

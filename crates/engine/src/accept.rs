@@ -95,6 +95,7 @@ fn call(
         inputs_hash: canonical::python_hash(&request.args),
         metadata: request.metadata.clone(),
         idempotency: idempotency(request, args_digest)?,
+        fresh: request.fresh,
         trace_id: trace.parent.trace.to_string(),
         trace_parent: Some(trace.parent),
         trace_state: trace.state,

@@ -87,7 +87,7 @@ fn ahead(tool: &Tool) -> Option<Digest> {
     (tool.origin != Origin::Upload).then_some(tool.digest)
 }
 
-fn is_for(permit: &Permit, journey: &Journey) -> bool {
+pub(crate) fn is_for(permit: &Permit, journey: &Journey) -> bool {
     let asked = journey.asked();
     permit.call() == asked.id
         && permit.tool() == asked.tool.digest
@@ -175,6 +175,7 @@ fn finished(
         layers: Some(report.layers.clone()),
         started_at,
         duration,
+        memoised: None,
     };
     let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
     Ended::Finished { finished: Box::new(finished), blobs, session_events: Vec::new(), seen }
@@ -272,6 +273,7 @@ pub(crate) fn without_program(produced: Produced, started_at: Timestamp, took: D
         layers: None,
         started_at,
         duration: took,
+        memoised: None,
     };
     let (blobs, session_events, seen) = (Vec::new(), Vec::new(), Seen::default());
     Ended::Finished { finished: Box::new(finished), blobs, session_events, seen }

@@ -12,7 +12,7 @@ use ringfence_types::{Clock, Spans, Stopper};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Ledger, Metrics, Telemetry,
+    Ledger, Memo, Metrics, Telemetry,
     hold::{self, Dues, Locks},
     ids::Ids,
     ledger::{self, Tools},
@@ -64,6 +64,8 @@ pub struct Settings {
     pub hold_for: Duration,
     /// Holds one directory per tenant, which `file_read` reads.
     pub work: PathBuf,
+    /// Of which tools results are remembered.
+    pub memo: Memo,
 }
 
 impl Settings {
@@ -78,6 +80,7 @@ impl Settings {
             longest: Duration::from_secs(3_600),
             hold_for: Duration::from_secs(86_400),
             work,
+            memo: Memo::default(),
         }
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct Journey {
     pub(crate) entries: Vec<Entry>,
     /// What its run showed that only its receipt tells.
     pub(crate) seen: Seen,
+    /// Under which key its result is remembered, if it is.
+    pub(crate) memo: Option<Digest>,
     live: Arc<Live>,
     /// Where the time went, if anybody records it.
     pub(crate) laps: Option<Box<Laps>>,
@@ -137,6 +139,7 @@ impl Journey {
             rewrite: false,
             entries: Vec::new(),
             seen: Seen::default(),
+            memo: None,
             live,
         }
     }
@@ -259,6 +262,7 @@ impl Journey {
     fn record(&mut self) -> Result<Record, Error> {
         Ok(Record {
             entries: self.sealed()?,
+            memo: self.new_memo(),
             call: self.call.clone(),
             seen: self.version,
             facts: std::mem::take(&mut self.facts),

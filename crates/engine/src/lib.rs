@@ -22,6 +22,7 @@ mod judge;
 mod laps;
 mod ledger;
 mod live;
+mod memo;
 mod message;
 mod metrics;
 mod oblige;
@@ -49,6 +50,7 @@ pub use self::{
         proof as ledger_proof, tile as ledger_tile,
     },
     live::Ticket,
+    memo::Memo,
     metrics::Metrics,
     read::{Bytes, FactId, Follow, OutputStream},
     replay::{Counted, Flipped, Flips, Replay, ReplayError, ReplayRequest},

@@ -16,10 +16,10 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use ringfence_types::{Asked, Decision, Finished, Produced, Verdict};
+use ringfence_types::{Asked, Decision, Finished, Produced, ToolName, Verdict};
 
 use self::{
-    labels::{Names, OfResult, OfTool, ToolDecision, ToolOutcome, ToolReason},
+    labels::{Names, OfResult, OfTool, ToolDecision, ToolOutcome, ToolReason, ToolResult},
     scrape::Scraped,
     tool::{OfOneTool, Timing},
 };
@@ -45,6 +45,7 @@ pub struct Metrics {
     blocked: Family<OfTool, Counter>,
     pending: Gauge<i64, AtomicI64>,
     published: Family<OfResult, Counter>,
+    memo: Family<ToolResult, Counter>,
     scraped: Scraped,
     /// Tools whose requests were refused.
     refused: Names,
@@ -67,6 +68,7 @@ impl Metrics {
             blocked: Family::default(),
             pending: Gauge::default(),
             published: Family::default(),
+            memo: Family::default(),
             scraped,
             refused: Names::default(),
             tools: RwLock::default(),
@@ -92,6 +94,8 @@ impl Metrics {
         to.register("policy_blocked", "Calls held or denied by policy", self.blocked.clone());
         to.register("requeue_pending", "Calls held now", self.pending.clone());
         to.register("requeue_pending_total", "Calls held now", self.pending.clone());
+        let about = "Calls of tools whose results are remembered, by what was found";
+        to.register("tool_memo_lookups", about, self.memo.clone());
         to.register("durable_publish", "Messages published", self.published.clone());
     }
 
@@ -139,7 +143,16 @@ impl Metrics {
                 self.requests.get_or_create(&labels).inc()
             }
         };
-        tool.took(finished.duration);
+        // Nothing ran, so nothing took any time.
+        if finished.memoised.is_none() {
+            tool.took(finished.duration);
+        }
+    }
+
+    /// Whether a remembered result was found: `hit`, `miss`, or `fresh` if none was wanted.
+    pub(crate) fn looked_up(&self, tool: &ToolName, result: &'static str) {
+        let tool = self.tool(tool.as_str()).name.clone();
+        self.memo.get_or_create(&ToolResult { tool, result }).inc();
     }
 
     /// A request that was refused before it became a call.

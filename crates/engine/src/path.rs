@@ -15,6 +15,7 @@ use crate::{
     hold::{self, Allowed, By, Said},
     journey::Journey,
     laps::Lap,
+    memo,
     queue::{Claim, Place, Turn},
     record::Ended,
 };
@@ -59,8 +60,12 @@ async fn stages(journey: &mut Journey, entry: &Arc<Entry>, claim: Claim) -> Resu
     let Some(permit) = dispatch(journey, entry, allowed).await? else {
         return journey.commit().await;
     };
-    let ended = run(journey, entry, permit).await?;
+    let ended = match memo::recall(journey, &entry.tool, &permit).await {
+        Some(ended) => ended,
+        None => run(journey, entry, permit).await?,
+    };
     drop(turn);
+    memo::settle(journey).await;
     journey.lap(Lap::Run);
     journey.end(ended);
     journey.commit_the_end().await

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ringfence_store::{Error, SessionEvent};
-use ringfence_types::{Call, Event, Finished, Json, Produced, Reason, Seen, State, Stopper};
+use ringfence_types::{
+    Call, CallId, Event, Finished, Json, Produced, Reason, Seen, State, Stopper,
+};
 use serde::Serialize;
 
 use crate::{journey::Journey, oblige};
@@ -40,7 +42,8 @@ impl Journey {
     pub(crate) fn end(&mut self, ended: Ended) {
         match ended {
             Ended::Finished { mut finished, mut blobs, session_events, seen } => {
-                if let Some(redact) = self.redact() {
+                // What an earlier call gave was masked then, by the same obligations.
+                if let Some(redact) = self.redact().filter(|_| finished.memoised.is_none()) {
                     oblige::mask(redact, &mut finished, &mut blobs);
                 }
                 self.seen = seen;
@@ -112,6 +115,9 @@ struct Summary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failed<'a>>,
     execution_time_ms: f64,
+    /// The call that ran in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memoised: Option<CallId>,
     success: bool,
 }
 
@@ -128,5 +134,6 @@ fn summary(finished: &Finished) -> Json {
         Produced::Error(error) => Some(Failed { code: &error.code, message: &error.message }),
     };
     let execution_time_ms = finished.duration.as_secs_f64() * 1_000.0;
-    Json::plain(&Summary { success: error.is_none(), execution_time_ms, error })
+    let memoised = finished.memoised.map(|memoised| memoised.call);
+    Json::plain(&Summary { success: error.is_none(), execution_time_ms, memoised, error })
 }

@@ -26,6 +26,8 @@ pub struct CallRequest {
     pub trace: Option<TraceContext>,
     /// Whether its name is told before it ends, so that it must be on record at once.
     pub detached: bool,
+    /// Whether it must run even if the result of an equal call is remembered.
+    pub fresh: bool,
 }
 
 impl CallRequest {
@@ -41,6 +43,7 @@ impl CallRequest {
             idempotency_key: None,
             trace: None,
             detached: false,
+            fresh: false,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     entry::about,
     envelope::Envelope,
     flaw::{Flaw, Place, Problem},
+    given_again,
     key::PublicKey,
     merkle,
     note::Note,
@@ -87,7 +88,8 @@ pub struct Manifest {
     pub at: Timestamp,
     /// Whose entries it holds.
     pub tenant: TenantId,
-    /// Which: all of these that the log had then.
+    /// Which: all of these that the log had then, and the receipts of earlier calls whose results
+    /// they were given.
     pub selection: Selection,
 }
 
@@ -169,7 +171,9 @@ impl Bundle {
         let ground = Ground::of(&bundle.checkpoint, &bundle.keys, pinned)?;
         let manifest = bundle.check_manifest(&ground.key)?;
         let entries = ground.show(&bundle.entries)?;
-        entries.iter().try_for_each(|entry| entry.check_belongs(&manifest))?;
+        let originals = given_again::originals(&bundle.entries, &entries, &manifest)?;
+        let own = entries.iter().filter(|entry| !originals.contains(&entry.index));
+        own.into_iter().try_for_each(|entry| entry.check_belongs(&manifest))?;
         let artifacts = bundle.check_artifacts()?;
         let Ground { checkpoint, key, chain } = ground;
         Ok(Verified { manifest, checkpoint, key, chain, entries, artifacts })
@@ -262,7 +266,7 @@ impl Item {
 
 impl Shown {
     /// That it is one of those that the bundle is about.
-    fn check_belongs(&self, manifest: &Manifest) -> Result<(), Flaw> {
+    pub(crate) fn check_belongs(&self, manifest: &Manifest) -> Result<(), Flaw> {
         let is_foreign = match &manifest.selection {
             Selection::Call(call) => self.about.call != Some(*call),
             Selection::Session(_) => self.about.call.is_none(),

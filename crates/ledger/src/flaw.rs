@@ -108,6 +108,9 @@ pub enum Problem {
     /// It concerns something else than the bundle is about.
     #[error("concerns something else")]
     Foreign,
+    /// It has the result of an earlier call, whose entry is not in the bundle or says otherwise.
+    #[error("its result is said to be that of entry {0}, which is not here or says otherwise")]
+    Original(u64),
     /// The bytes have another digest.
     #[error("the bytes have another digest")]
     Bytes,

@@ -20,6 +20,7 @@ mod encoding;
 mod entry;
 mod envelope;
 mod flaw;
+mod given_again;
 mod key;
 mod log;
 pub mod merkle;

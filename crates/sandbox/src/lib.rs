@@ -30,6 +30,7 @@ mod pools;
 mod prepared;
 mod request;
 mod running;
+mod runtime;
 pub mod session;
 mod spare;
 mod spawner;

@@ -12,7 +12,7 @@ use ringfence_jail::{
     cgroup::Stats,
     wire::{RootSource, RootSpec, ToInit},
 };
-use ringfence_types::{Isolation, Layer};
+use ringfence_types::{Digest, Isolation, Layer};
 use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle};
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
     launch::{self, Launch},
     live::{Live, owner},
     pool::Pool,
+    runtime::Runtime,
     spawner::Spawner,
     streams::{Streams, job_channel},
     template::Template,
@@ -67,6 +68,7 @@ pub(crate) struct Inner {
     templates: Mutex<HashMap<RootSpec, Arc<Template>>>,
     pub(crate) pools: std::sync::Mutex<HashMap<PoolKey, Arc<Pool>>>,
     pub(crate) sessions: crate::session::Registry,
+    runtime: Runtime,
 }
 
 impl Native {
@@ -77,7 +79,13 @@ impl Native {
         // It starts while nobody waits for it. If it cannot, the first request says why.
         let spawner = Spawner::start(&config.exe).ok();
         let spawner = spawner.filter(|spawner| spawner.own(groups.paths()).is_ok());
+        let runtime = Runtime::new(&config.exe);
+        if config.pools.is_some() {
+            // Before an interpreter is started ahead.
+            let _ = runtime.unchanged();
+        }
         let inner = Inner {
+            runtime,
             config,
             groups,
             spawner: Mutex::new(spawner),
@@ -128,6 +136,13 @@ impl Native {
             _ => Isolation::Warm,
         };
         self.inner.pool(root, language, isolation);
+    }
+
+    /// Of what the host has for its programs: interpreters, libraries, this binary. None once that
+    /// is not what it was at first, because interpreters that were started before have what was there
+    /// then. Looks at files.
+    pub fn runtime(&self) -> Option<Digest> {
+        self.inner.runtime.unchanged()
     }
 
     /// What every pool holds and has done.

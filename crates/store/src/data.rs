@@ -35,6 +35,28 @@ pub struct Record {
     pub decisions: Vec<NewDecision>,
     /// Whether what was asked is written anew: policy wants some of it masked.
     pub rewrite: bool,
+    /// Under which key the result of this call, which ends with this step, is remembered.
+    pub memo: Option<NewMemo>,
+}
+
+/// A result to be remembered in the place of one under the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewMemo {
+    /// Of everything that the result depends on.
+    pub key: Digest,
+    /// Most results that are remembered of the tenant; the oldest give way.
+    pub most: u32,
+}
+
+/// The call whose result is remembered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remembered {
+    /// As it ended.
+    pub call: Call,
+    /// Where its entry stands in the ledger.
+    pub entry: u64,
+    /// Of that entry, as a leaf of the ledger's tree.
+    pub leaf: Digest,
 }
 
 /// The use of an approval.

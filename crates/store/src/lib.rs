@@ -17,8 +17,8 @@ use tokio::sync::watch;
 pub use self::{
     data::{
         ApprovalQuery, CallQuery, Commit, Commitment, DecisionQuery, EntryQuery, FactQuery,
-        KeptDecision, Key, Logged, NewDecision, Placed, Record, SessionEvent, SessionQuery, Spend,
-        Standing, Stored, Version,
+        KeptDecision, Key, Logged, NewDecision, NewMemo, Placed, Record, Remembered, SessionEvent,
+        SessionQuery, Spend, Standing, Stored, Version,
     },
     error::Error,
     sqlite::SqliteStore,
@@ -44,6 +44,9 @@ pub use self::{
 ///   records.
 /// - **Decisions stay.** A decision that was kept reads back whole, with the document that was
 ///   judged, and never changes. Whoever follows them by time finds each of them once.
+/// - **Memory is an index.** A result is remembered in the commit of its call and read from that
+///   call's record: what is not on record any more is not remembered. No tenant makes another
+///   forget.
 /// - **The ledger only grows.** Entries have indexes from 0 without a gap, in the order of the
 ///   commits, and never change.
 /// - **Tenants are walls.** A read names its tenant and finds nothing of any other.
@@ -72,6 +75,14 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// The receipt of a call that came to its end.
     async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error>;
+
+    /// The call whose result a tenant remembers under a key, if it ended after `since`.
+    async fn remembered(
+        &self,
+        tenant: &TenantId,
+        key: Digest,
+        since: Timestamp,
+    ) -> Result<Option<Remembered>, Error>;
 
     /// Keeps a decision about something that is no call.
     async fn add_decision(

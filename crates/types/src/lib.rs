@@ -27,8 +27,8 @@ pub use approval::{
     Reach, Terms, Test, Vote, shown,
 };
 pub use call::{
-    Asked, Call, CallError, Effect, Event, Finished, Idempotency, Illegal, Produced, State,
-    Stopper, Stream,
+    Asked, Call, CallError, Effect, Event, Finished, Idempotency, Illegal, Memoised, Produced,
+    State, Stopper, Stream,
 };
 pub use decision::{Decision, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};

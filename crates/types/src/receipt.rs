@@ -9,8 +9,8 @@ use std::{borrow::Cow, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Call, CallId, Decision, Digest, Isolation, Json, KeyId, Layers, Limits, Outcome, PersonaId,
-    Produced, SessionId, State, Stream, TenantId, Timestamp, ToolRef, Usage,
+    Call, CallId, Decision, Digest, Isolation, Json, KeyId, Layers, Limits, Memoised, Outcome,
+    PersonaId, Produced, SessionId, State, Stream, TenantId, Timestamp, ToolRef, Usage,
 };
 
 /// What only whoever ran the call could see, and no row of the call says.
@@ -95,6 +95,9 @@ pub struct Receipt {
     pub ended_at: Timestamp,
     /// How long it ran.
     pub duration: Option<Duration>,
+    /// Where the result comes from, if nothing ran for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memoised: Option<Memoised>,
     /// For finding it in traces.
     pub trace_id: String,
     /// What nobody could see, or what there was no room for, in plain words.
@@ -154,6 +157,7 @@ impl Receipt {
             started_at: finished.map(|finished| finished.started_at),
             ended_at: call.changed_at,
             duration: finished.map(|finished| finished.duration),
+            memoised: finished.and_then(|finished| finished.memoised),
             trace_id: asked.trace_id.clone(),
         })
     }

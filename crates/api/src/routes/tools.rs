@@ -30,7 +30,7 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     Query::of(&uri).finish()?;
     let catalogue = shared.engine.registry().catalogue();
-    let tools: Vec<_> = newest(&catalogue).map(|entry| view(&catalogue, entry)).collect();
+    let tools: Vec<_> = newest(&catalogue).map(|entry| view(&shared, &catalogue, entry)).collect();
     let broken = catalogue.broken().iter().map(BrokenView::of).collect();
     Ok(reply::ok(&ToolListView { count: tools.len(), tools, broken }))
 }
@@ -60,7 +60,7 @@ pub(crate) async fn read(
             format!("there is no tool `{name}` here"),
         ));
     };
-    Ok(reply::ok(&view(&catalogue, entry)))
+    Ok(reply::ok(&view(&shared, &catalogue, entry)))
 }
 
 /// The newest version of each tool. The catalogue is sorted by name, then version.
@@ -71,7 +71,8 @@ pub(crate) fn newest(catalogue: &Catalogue) -> impl Iterator<Item = &Arc<Entry>>
         .filter_map(<[_]>::last)
 }
 
-fn view<'a>(catalogue: &'a Catalogue, entry: &'a Entry) -> ToolView<'a> {
+fn view<'a>(shared: &Shared, catalogue: &'a Catalogue, entry: &'a Entry) -> ToolView<'a> {
     let versions = catalogue.versions(entry.tool.name.as_str()).iter();
-    ToolView::of(entry, versions.map(|entry| entry.tool.version.as_str()).collect())
+    let versions = versions.map(|entry| entry.tool.version.as_str()).collect();
+    ToolView::of(entry, versions, shared.engine.memoises(&entry.tool))
 }

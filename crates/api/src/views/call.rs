@@ -2,8 +2,8 @@
 
 use ringfence_types::{
     ApprovalId, Call, CallError, CallId, Decision, Digest, Finished, Isolation, Json, Layers,
-    Obligations, Outcome, PersonaId, Produced, Reason, SessionId, State, Stream, Timestamp,
-    Truncated, Usage,
+    Memoised, Obligations, Outcome, PersonaId, Produced, Reason, SessionId, State, Stream,
+    Timestamp, Truncated, Usage,
 };
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -83,6 +83,9 @@ pub(crate) struct CallView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     layers: Option<&'a Layers>,
+    /// Where the result comes from, if nothing ran for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memoised: Option<MemoisedView>,
     /// How long it took.
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<TimingsView>,
@@ -163,6 +166,26 @@ struct UsageView {
     io_read_bytes: u64,
     io_written_bytes: u64,
     processes: u32,
+}
+
+/// The earlier call whose result was given once more.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Memoised)]
+struct MemoisedView {
+    /// The call that ran.
+    #[schema(value_type = String)]
+    call_id: CallId,
+    /// When it ended.
+    #[schema(value_type = String, format = DateTime)]
+    ended_at: Timestamp,
+    /// Where its entry stands in the ledger.
+    entry: u64,
+    /// Of that entry, as a leaf of the ledger's tree.
+    #[schema(value_type = String)]
+    leaf: Digest,
+    /// Where its receipt is.
+    #[schema(value_type = String)]
+    receipt: Href,
 }
 
 /// How long a call took.
@@ -254,6 +277,7 @@ impl<'a> CallView<'a> {
             usage: finished.and_then(|finished| finished.usage.as_ref()).map(UsageView::of),
             isolation: finished.and_then(|finished| finished.isolation),
             layers: finished.and_then(|finished| finished.layers.as_ref()),
+            memoised: finished.and_then(|finished| finished.memoised).map(MemoisedView::of),
             timings: finished.map(|finished| TimingsView::of(call, finished)),
             stdout: finished.map(|finished| stream(&finished.stdout, "/output/stdout")),
             stderr: finished.map(|finished| stream(&finished.stderr, "/output/stderr")),
@@ -321,6 +345,12 @@ impl<'a> DecisionView<'a> {
             approval: decision.approval,
             fail_open: decision.fail_open,
         }
+    }
+}
+
+impl MemoisedView {
+    fn of(Memoised { call, entry, leaf, ended_at }: Memoised) -> Self {
+        Self { call_id: call, ended_at, entry, leaf, receipt: Href(call, "/receipt") }
     }
 }
 

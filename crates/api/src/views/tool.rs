@@ -30,6 +30,8 @@ pub(crate) struct ToolView<'a> {
     safety_flags: &'a [String],
     /// Whether it has no effect outside its sandbox, so that a second run does no harm.
     pure: bool,
+    /// Whether its results are remembered here and given again for the same arguments.
+    memoised: bool,
     requires_approval: bool,
     tags: &'a [String],
     limits: LimitsView,
@@ -50,7 +52,7 @@ struct LimitsView {
 }
 
 impl<'a> ToolView<'a> {
-    pub(crate) fn of(entry: &'a Entry, versions: Vec<&'a str>) -> Self {
+    pub(crate) fn of(entry: &'a Entry, versions: Vec<&'a str>, memoised: bool) -> Self {
         let tool = &entry.tool;
         Self {
             name: tool.name.as_str(),
@@ -63,6 +65,7 @@ impl<'a> ToolView<'a> {
             origin: tool.origin,
             safety_flags: &tool.safety_flags,
             pure: tool.is_pure(),
+            memoised,
             requires_approval: tool.requires_approval,
             tags: &tool.tags,
             limits: LimitsView::of(&tool.limits),

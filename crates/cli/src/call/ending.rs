@@ -17,6 +17,14 @@ pub(super) struct Ended {
     error: Option<CallError>,
     #[serde(default)]
     reasons: Vec<Reason>,
+    memoised: Option<Memoised>,
+}
+
+/// The earlier call whose result it is.
+#[derive(Debug, Deserialize)]
+struct Memoised {
+    call_id: String,
+    ended_at: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -43,6 +51,13 @@ struct Reason {
 /// Whether nothing more happens to it without a person.
 pub(super) fn is_still(state: &str) -> bool {
     matches!(state, "held" | "finished" | "denied" | "expired" | "cancelled" | "outcome_unknown")
+}
+
+impl Memoised {
+    fn words(&self) -> String {
+        let (call, at) = (plain(&self.call_id), plain(&self.ended_at));
+        format!("memoised: the result of call {call}, which ended at {at}; --fresh runs it anew\n")
+    }
 }
 
 impl Ended {
@@ -72,7 +87,9 @@ impl Ended {
     pub(super) fn words(&self, with_traceback: bool) -> String {
         let (id, tool) = (plain(&self.id), plain(&self.tool));
         let mut text = match (self.state.as_str(), &self.error) {
-            ("finished", None) => return String::new(),
+            ("finished", None) => {
+                return self.memoised.as_ref().map_or(String::new(), Memoised::words);
+            }
             ("held", _) => format!("held: call {id} of `{tool}` waits for approval\n"),
             ("denied", _) => format!("denied: call {id} of `{tool}` is not allowed\n"),
             (_, Some(error)) => {

@@ -119,6 +119,9 @@ pub(crate) struct CallArgs {
     /// Equal keys mean the same request, done once
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
+    /// Run it even if the result of an equal call is remembered
+    #[arg(long)]
+    pub(crate) fresh: bool,
     /// Do not show what the program prints while it runs
     #[arg(long, short)]
     pub(crate) quiet: bool,

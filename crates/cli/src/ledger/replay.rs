@@ -38,6 +38,8 @@ struct Request<'a> {
     args: &'a RawValue,
     metadata: Value,
     wait: u32,
+    /// What was remembered would prove nothing.
+    fresh: bool,
 }
 
 /// Seconds to wait for the end of the second call.
@@ -94,6 +96,7 @@ async fn again(client: &Client, call: &Call) -> Result<Call, Failure> {
         args: call.edited_args.as_deref().unwrap_or(&call.args),
         metadata: json!({ "replay_of": call.id }),
         wait: WAIT,
+        fresh: true,
     };
     let body = serde_json::to_string(&request)
         .map_err(|error| Failure::because("cannot write the request", &error))?;

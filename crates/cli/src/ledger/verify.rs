@@ -121,6 +121,12 @@ fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
     );
     for entry in entries {
         text += &format!("entry       {}  {}  {}\n", entry.index, entry.about.at, entry.kind);
+        let predicate: Value = serde_json::from_str(&entry.predicate).unwrap_or_default();
+        if let (Some(call), Some(index)) =
+            (predicate["memoised"]["call"].as_str(), predicate["memoised"]["entry"].as_u64())
+        {
+            text += &format!("memoised    the result is that of call {call}, entry {index}\n");
+        }
     }
     let entry = |entry: &Shown| {
         let predicate: Value = serde_json::from_str(&entry.predicate).unwrap_or_default();

@@ -130,6 +130,9 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "A held call that nobody decides about ends after this",
             "24h".into(),
         ),
+        many("memo.tools", "Pure tools whose results are given again for equal calls", &[]),
+        one("memo.keep_for", "For how long a result is given again", "24h".into()),
+        one("memo.most_per_tenant", "Results remembered of one tenant", "10000".into()),
         Key { is_secret: true, ..many("webhook.urls", "Who is told of events", &[]) },
         Key {
             is_secret: true,

@@ -86,6 +86,7 @@ impl Reader<'_> {
         let waiting_per_tenant = self.count("calls.waiting_per_tenant", 0, 1_000_000);
         let longest = self.time("calls.longest");
         let hold_for = self.time("calls.hold_for");
+        let memo = self.memo();
         Some(engine::Settings {
             running: running?,
             running_per_tenant: per_tenant?,
@@ -94,7 +95,19 @@ impl Reader<'_> {
             longest: longest?,
             hold_for: hold_for?,
             work,
+            memo: memo?,
         })
+    }
+
+    fn memo(&mut self) -> Option<engine::Memo> {
+        let tools = self.many("memo.tools", parsed);
+        let keep_for = self.time("memo.keep_for");
+        let most = self.one("memo.most_per_tenant", |text| {
+            let most = text.parse().ok().filter(|most| (1..=10_000_000).contains(most));
+            most.ok_or_else(|| format!("`{text}` is not a number from 1 to 10000000"))
+        });
+        let tools = tools?.into_iter().collect();
+        Some(engine::Memo { tools, keep_for: keep_for?, most_per_tenant: most? })
     }
 
     fn sandbox(&mut self) -> Option<Sandbox> {

@@ -8,6 +8,7 @@ mod keys;
 mod kills;
 #[cfg(test)]
 mod ledger;
+mod memos;
 mod observed;
 mod past;
 mod policy;

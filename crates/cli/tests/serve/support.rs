@@ -20,9 +20,13 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_ringfence");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `ringfence` in an environment without settings.
-#[expect(clippy::disallowed_methods, reason = "a test starts what it tests")]
 pub(crate) fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
+    command_of(Path::new(BINARY), args)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test starts what it tests")]
+fn command_of(binary: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(binary);
     command.args(args).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
     command.stdin(Stdio::null());
     command
@@ -63,8 +67,17 @@ impl Place {
     }
 
     pub(crate) fn serve_on(&self, listen: &str, variables: &[(&str, &str)]) -> Server {
+        self.start(command(&["serve", "--json", "--listen", listen]), variables)
+    }
+
+    /// Starts another binary as a server here.
+    pub(crate) fn serve_as(&self, binary: &Path, variables: &[(&str, &str)]) -> Server {
+        let args = ["serve", "--json", "--listen", "127.0.0.1:0"];
+        self.start(command_of(binary, &args), variables)
+    }
+
+    fn start(&self, mut command: Command, variables: &[(&str, &str)]) -> Server {
         let (data, skills) = (shown(&self.data()), shown(&self.skills()));
-        let mut command = command(&["serve", "--json", "--listen", listen]);
         command.args(["--data", &data, "--skills", &skills]).envs(variables.iter().copied());
         let log = File::create(self.path("log")).expect("a file for the log");
         command.stdout(Stdio::piped()).stderr(log);

@@ -49,12 +49,13 @@ impl Ledger {
         at: Timestamp,
     ) -> Result<Option<Bundle>, Unprovable> {
         let store = self.store();
-        let entries = all(store, query(who, &selection), MOST).await?;
+        let mut entries = all(store, query(who, &selection), MOST).await?;
         let Some(last) = entries.last() else { return Ok(None) };
         if entries.len() > MOST {
             return Err(Unprovable::TooMany);
         }
         let (size, note) = self.covering(last.index).await?;
+        add_originals(store, who, &mut entries).await?;
         let mut keys = key_entries(store).await?;
         keys.retain(|key| key.index < size);
         let keys = items(store, &keys, size).await?;
@@ -85,6 +86,25 @@ fn query(who: &Principal, selection: &Selection) -> EntryQuery {
         Selection::Call(call) => EntryQuery { call: Some(*call), ..own },
         Selection::Session(session) => EntryQuery { session: Some(session.clone()), ..own },
     }
+}
+
+/// The receipts of earlier calls whose results these were given: each came before its own.
+async fn add_originals(
+    store: &dyn Store,
+    who: &Principal,
+    entries: &mut Vec<Placed>,
+) -> Result<(), Error> {
+    let here: BTreeSet<u64> = entries.iter().map(|placed| placed.index).collect();
+    let named = receipts(entries).into_iter().filter_map(|receipt| receipt.memoised);
+    let named: BTreeSet<u64> = named.map(|memoised| memoised.entry).collect();
+    for &from in named.difference(&here) {
+        let tenant = Some(who.tenant.clone());
+        let query = EntryQuery { tenant, from, limit: 1, ..EntryQuery::default() };
+        let found = store.entries(query).await?;
+        entries.extend(found.into_iter().filter(|placed| placed.index == from));
+    }
+    entries.sort_by_key(|placed| placed.index);
+    Ok(())
 }
 
 /// The bytes that receipts refer to: arguments, result, what was printed.

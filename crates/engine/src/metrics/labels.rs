@@ -36,6 +36,13 @@ pub(super) struct ToolReason {
     pub(super) reason: String,
 }
 
+/// Tool and result.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ToolResult {
+    pub(super) tool: String,
+    pub(super) result: &'static str,
+}
+
 /// Result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct OfResult {

@@ -7,6 +7,7 @@ mod holds;
 mod idempotency;
 #[cfg(test)]
 mod ledger;
+mod memo;
 mod obligations;
 mod overload;
 mod recovery;

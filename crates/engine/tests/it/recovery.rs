@@ -26,6 +26,7 @@ fn left(who: &Principal, tool: &Tool, args: &serde_json::Value, state: State) ->
         args,
         metadata: Json::empty_object(),
         idempotency: None,
+        fresh: false,
         trace_id: "0".repeat(32),
         trace_parent: None,
         trace_state: None,
@@ -46,6 +47,7 @@ async fn put(store: &dyn Store, call: &Call) {
         spends: None,
         decisions: Vec::new(),
         rewrite: false,
+        memo: None,
     };
     store.record(record).await.expect("works here");
 }

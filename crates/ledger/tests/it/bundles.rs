@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use ringfence_ledger::{Bundle, Flaw, Place, Problem};
-use ringfence_types::{Digest, EntryKind};
+use ringfence_types::{Digest, EntryKind, Memoised};
 use serde_json::Value;
 
-use crate::samples::{call_id, log, signer};
+use crate::samples::{at, call_id, log, signer};
 
 fn verify(text: &[u8]) -> Result<ringfence_ledger::Verified, Flaw> {
     Bundle::verify(text, None)
@@ -118,6 +118,34 @@ fn an_older_checkpoint_cannot_stand_in_for_the_newest() {
     let older = log().checkpoints[1].clone();
     let flaw = changed(|value| value["checkpoint"] = older.into());
     assert_eq!(flaw.place, Place::Entry(0), "the proofs are not for it: {flaw}");
+}
+
+#[test]
+fn a_call_that_was_given_a_result_is_proved_with_the_call_that_ran_or_not_at_all() {
+    let (ran, denied) = (log().rows[3].sealed.clone(), log().rows[9].sealed.clone());
+    let memoised = Memoised { call: call_id(1), entry: 3, leaf: ran.leaf, ended_at: at(12) };
+    let bundle = |memoised: Memoised, entries: &[u64]| {
+        let log = log().given_again(memoised);
+        let bundle = log.bundle_of(4, |row| entries.contains(&row.index), None);
+        verify(bundle.render().as_bytes())
+    };
+    let shown = bundle(memoised, &[3, 10]).unwrap().entries;
+    let shown: Vec<_> = shown.iter().map(|entry| (entry.index, entry.about.call)).collect();
+    assert_eq!(shown, [(3, Some(call_id(1))), (10, Some(call_id(4)))]);
+
+    let missing = bundle(memoised, &[10]).unwrap_err();
+    assert_eq!((missing.place, missing.problem), (Place::Entry(10), Problem::Original(3)));
+    for other in [
+        Memoised { call: call_id(2), ..memoised },
+        Memoised { leaf: denied.leaf, ..memoised },
+        // It stands there, and it gave something else.
+        Memoised { call: call_id(3), entry: 9, leaf: denied.leaf, ..memoised },
+    ] {
+        let flaw = bundle(other, &[3, 9, 10]).unwrap_err();
+        assert_eq!(flaw.problem, Problem::Original(other.entry), "{other:?}");
+    }
+    let foreign = bundle(memoised, &[3, 9, 10]).unwrap_err();
+    assert_eq!((foreign.place, foreign.problem), (Place::Entry(9), Problem::Foreign));
 }
 
 proptest! {

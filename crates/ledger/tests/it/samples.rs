@@ -8,8 +8,8 @@ use ringfence_ledger::{
     merkle::{self, Builder, Tile, TileId, Tiles},
 };
 use ringfence_types::{
-    About, Asked, Call, CallId, Decision, Digest, Finished, Json, KeyId, Obligations, Produced,
-    Reason, Receipt, Scope, Scopes, Seen, State, Stream, Timestamp, ToolRef, Verdict,
+    About, Asked, Call, CallId, Decision, Digest, Finished, Json, KeyId, Memoised, Obligations,
+    Produced, Reason, Receipt, Scope, Scopes, Seen, State, Stream, Timestamp, ToolRef, Verdict,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -71,6 +71,7 @@ pub(crate) fn asked(number: u128) -> Asked {
         args,
         metadata: Json::empty_object(),
         idempotency: None,
+        fresh: false,
         trace_id: "0".repeat(32),
         trace_parent: None,
         trace_state: None,
@@ -92,6 +93,7 @@ pub(crate) fn receipt(number: u128, has_result: bool) -> Receipt {
         layers: None,
         started_at: at(11),
         duration: Duration::from_millis(3),
+        memoised: None,
     };
     let state = match has_result {
         true => State::Finished(Box::new(finished)),
@@ -208,18 +210,32 @@ impl Log {
 
     /// Everything about the second call, with the bytes that its receipt names.
     pub(crate) fn bundle(&self) -> Bundle {
-        let is_key = |row: &Row| row.sealed.kind == ringfence_types::EntryKind::CheckpointKey;
-        let entries = self.items(|row| row.sealed.about.call == Some(call_id(2)));
         let artifacts = [RESULT.as_bytes(), PRINTED]
             .map(|bytes| Artifact { digest: Digest::of(bytes), bytes: bytes.to_vec() });
+        let about = |row: &Row| row.sealed.about.call == Some(call_id(2));
+        self.bundle_of(2, about, Some(artifacts.into()))
+    }
+
+    /// What is said to be everything about a call.
+    pub(crate) fn bundle_of(
+        &self,
+        call: u128,
+        wanted: impl Fn(&Row) -> bool,
+        artifacts: Option<Vec<Artifact>>,
+    ) -> Bundle {
+        let is_key = |row: &Row| row.sealed.kind == ringfence_types::EntryKind::CheckpointKey;
         let checkpoint = self.checkpoints.last().unwrap().clone();
-        let keys = self.items(is_key);
-        let bundle = Bundle::new(checkpoint, keys, entries, Some(artifacts.into()));
-        let manifest = Manifest {
-            at: at(30),
-            tenant: "acme".parse().unwrap(),
-            selection: Selection::Call(call_id(2)),
-        };
+        let bundle = Bundle::new(checkpoint, self.items(is_key), self.items(wanted), artifacts);
+        let selection = Selection::Call(call_id(call));
+        let manifest = Manifest { at: at(30), tenant: "acme".parse().unwrap(), selection };
         self.signer.bundle(&manifest, bundle)
+    }
+
+    /// A fourth call, which was given the result of an earlier one.
+    pub(crate) fn given_again(mut self, memoised: Memoised) -> Self {
+        let entry = Entry::call(Receipt { memoised: Some(memoised), ..receipt(4, true) });
+        self.add(&signer(2), vec![entry]);
+        self.checkpoint(&signer(2));
+        self
     }
 }

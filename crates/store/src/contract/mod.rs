@@ -12,6 +12,7 @@ mod facts;
 mod keys;
 mod ledger;
 mod lists;
+mod memos;
 mod once;
 pub mod samples;
 mod sessions;
@@ -50,6 +51,10 @@ pub use self::{
     lists::{
         calls_are_listed_newest_first_page_by_page, filters_find_what_they_say,
         no_answer_is_longer_than_a_page, tenants_are_walls, unfinished_calls_are_oldest_first,
+    },
+    memos::{
+        a_memory_shares_the_commit_of_its_call, a_remembered_call_reads_back_with_its_entry,
+        no_more_is_remembered_than_may_be_and_each_tenant_for_itself,
     },
     once::{
         a_day_later_the_key_is_free, an_idempotency_key_makes_one_call, of_equal_requests_one_wins,
@@ -93,6 +98,9 @@ pub async fn run(store: Arc<dyn Store>) {
     decisions_are_found_by_time_page_by_page(&store).await;
     decisions_of_others_are_behind_a_wall(&store).await;
     what_is_masked_replaces_what_was_asked(&store).await;
+    a_remembered_call_reads_back_with_its_entry(&store).await;
+    a_memory_shares_the_commit_of_its_call(&store).await;
+    no_more_is_remembered_than_may_be_and_each_tenant_for_itself(&store).await;
     a_key_and_its_end_are_on_the_ledger(&store).await;
     entries_have_indexes_without_a_gap(&store).await;
     an_entry_shares_its_commit(&store).await;

@@ -40,6 +40,7 @@ pub fn accepted(tenant: &TenantId) -> Call {
             args,
             metadata: Json::empty_object(),
             idempotency: None,
+            fresh: false,
             trace_id: "0123456789abcdef0123456789abcdef".to_owned(),
             trace_parent: None,
             trace_state: None,
@@ -115,6 +116,7 @@ pub fn finished() -> State {
         layers: Some(Layers(layers.into())),
         started_at: Timestamp::from_micros(AT),
         duration: Duration::from_micros(1234),
+        memoised: None,
     }))
 }
 
@@ -145,6 +147,7 @@ pub fn record(call: &Call, seen: Option<Version>) -> Record {
         spends: None,
         decisions: Vec::new(),
         rewrite: false,
+        memo: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod facts;
 mod files;
 mod keys;
 mod ledger;
+mod memos;
 mod recent;
 mod record;
 mod rows;
@@ -28,8 +29,8 @@ use tokio::sync::watch;
 use self::{files::Files, recent::Recent};
 use crate::{
     ApprovalQuery, CallQuery, Commit, Commitment, DecisionQuery, EntryQuery, Error, FactQuery,
-    KeptDecision, Key, Logged, NewDecision, PAGE, Placed, Record, SessionEvent, SessionQuery,
-    Standing, Store, Stored, Version,
+    KeptDecision, Key, Logged, NewDecision, PAGE, Placed, Record, Remembered, SessionEvent,
+    SessionQuery, Standing, Store, Stored, Version,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -38,6 +39,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("approvals.sql"),
     include_str!("decisions.sql"),
     include_str!("ledger.sql"),
+    include_str!("memos.sql"),
 ];
 
 /// The store in one SQLite file.
@@ -100,6 +102,15 @@ impl Store for SqliteStore {
 
     async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error> {
         ledger::receipt(&self.db, tenant, id).await
+    }
+
+    async fn remembered(
+        &self,
+        tenant: &TenantId,
+        key: Digest,
+        since: Timestamp,
+    ) -> Result<Option<Remembered>, Error> {
+        memos::find(&self.db, tenant, key, since).await
     }
 
     async fn append(&self, entries: Vec<Sealed>) -> Result<u64, Error> {

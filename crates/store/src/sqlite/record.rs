@@ -7,8 +7,8 @@ use ringfence_types::{Approval, Asked, Call, CallId, Digest, Sealed, SessionId};
 use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::{SqliteStore, approvals, blobs, decisions, files::Held, ledger, rows, sessions};
-use crate::{Commit, Error, IDEMPOTENCY_SECS, Record, SessionEvent, Spend, Version};
+use super::{SqliteStore, approvals, blobs, decisions, files::Held, ledger, memos, rows, sessions};
+use crate::{Commit, Error, IDEMPOTENCY_SECS, NewMemo, Record, SessionEvent, Spend, Version};
 
 /// Expired idempotency keys that a new one sweeps away. More than one, so that they run out.
 const FORGET: i64 = 2;
@@ -29,6 +29,7 @@ struct Step {
     /// With its text.
     approval: Option<(Approval, String)>,
     spends: Option<Spend>,
+    memo: Option<NewMemo>,
 }
 
 /// The client's key for doing this once.
@@ -125,6 +126,7 @@ fn step(record: &Record) -> Result<Step, Error> {
         session_events: Vec::new(),
         approval: record.approval.as_ref().map(given).transpose()?,
         spends: record.spends,
+        memo: record.memo,
     })
 }
 
@@ -157,6 +159,9 @@ impl Step {
         let asked = &self.call.asked;
         for decision in &self.decisions {
             decision.insert(connection, &asked.tenant, asked.tool.name.as_str(), asked.id)?;
+        }
+        if let Some(memo) = &self.memo {
+            memos::insert(connection, asked, memo, seq, self.call.changed_at)?;
         }
         self.blobs.iter().try_for_each(|blob| blob.insert(connection))?;
         for event in &self.session_events {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Isolation, Json, Layers, Outcome, Timestamp, Truncated, Usage};
+use crate::{CallId, Digest, Isolation, Json, Layers, Outcome, Timestamp, Truncated, Usage};
 
 /// The end of a call that was dispatched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,22 @@ pub struct Finished {
     pub started_at: Timestamp,
     /// How long it ran.
     pub duration: Duration,
+    /// Where the result comes from, if nothing ran for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memoised: Option<Memoised>,
+}
+
+/// The earlier call whose result was given once more, and the entry that is its receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memoised {
+    /// The call that ran.
+    pub call: CallId,
+    /// Where its entry stands in the ledger.
+    pub entry: u64,
+    /// Of that entry, as a leaf of the ledger's tree.
+    pub leaf: Digest,
+    /// When it ended.
+    pub ended_at: Timestamp,
 }
 
 /// A result, or an error of the tool's.

@@ -6,7 +6,7 @@ mod state;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    finished::{CallError, Finished, Produced, Stream},
+    finished::{CallError, Finished, Memoised, Produced, Stream},
     state::{Effect, Event, Illegal, State, Stopper},
 };
 use crate::{
@@ -44,6 +44,9 @@ pub struct Asked {
     pub metadata: Json,
     /// The client's key for doing this once.
     pub idempotency: Option<Idempotency>,
+    /// Whether it must run even if the result of an equal call is remembered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
     /// For finding it in traces: 32 hexadecimal digits.
     pub trace_id: String,
     /// The work in that trace that asked for it. None of calls before this was kept.

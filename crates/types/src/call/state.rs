@@ -234,6 +234,7 @@ mod tests {
             layers: None,
             started_at: Timestamp::from_micros(0),
             duration: Duration::ZERO,
+            memoised: None,
         })
     }
 

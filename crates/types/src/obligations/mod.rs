@@ -30,6 +30,9 @@ pub struct Obligations {
     /// The hosts that may be spoken to, of those that the tool could reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
+    /// It must run: no remembered result of an equal call will do.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
 }
 
 impl Obligations {
@@ -41,6 +44,7 @@ impl Obligations {
             min_isolation: both(self.min_isolation, other.min_isolation, MinIsolation::and),
             redact: self.redact.and(other.redact),
             network: both(self.network, other.network, |one, other| one.and(&other)),
+            fresh: self.fresh || other.fresh,
         }
     }
 }

@@ -91,12 +91,13 @@ fn network() -> impl Strategy<Value = Network> {
 }
 
 fn any_obligations() -> impl Strategy<Value = Obligations> {
-    (some(caps()), some(least()), redact(), some(network())).prop_map(
-        |(limits, min_isolation, redact, network)| Obligations {
+    (some(caps()), some(least()), redact(), some(network()), any::<bool>()).prop_map(
+        |(limits, min_isolation, redact, network, fresh)| Obligations {
             limits,
             min_isolation,
             redact,
             network,
+            fresh,
         },
     )
 }

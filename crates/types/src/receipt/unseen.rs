@@ -22,7 +22,11 @@ pub(super) fn words(state: &State, seen: &Seen) -> Vec<Words> {
 
 fn of_finished(finished: &Finished, seen: &Seen) -> Vec<Words> {
     let mut words = Vec::new();
-    if finished.layers.is_some() {
+    if finished.memoised.is_some() {
+        words.push(
+            "anything of a run: nothing ran, and the receipt of the earlier call tells".into(),
+        );
+    } else if finished.layers.is_some() {
         words.push(
             "what the program did inside its sandbox, beyond its output and what it used".into(),
         );
@@ -62,6 +66,7 @@ mod tests {
             layers: None,
             started_at: Timestamp::from_micros(0),
             duration: Duration::ZERO,
+            memoised: None,
         }
     }
 

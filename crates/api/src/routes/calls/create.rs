@@ -44,6 +44,9 @@ pub(crate) struct CallBody {
     /// Your own data; nobody here acts on it.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Json>,
+    /// Whether it must run even if the result of an equal call is remembered.
+    #[schema(default = false)]
+    fresh: Option<bool>,
 }
 
 /// Makes a call and waits for its end.
@@ -107,11 +110,12 @@ fn read(shared: &Shared, body: &Json) -> Result<(CallRequest, Duration), Problem
     let session: Option<SessionId> = fields.optional("session_id");
     let persona: Option<PersonaId> = fields.optional("persona_id");
     let metadata = fields.optional_object("metadata");
+    let fresh = fields.optional::<bool>("fresh").unwrap_or_default();
     fields.finish(tool.zip(args)).map(|(tool, args)| {
         let detached = wait.is_zero();
         let metadata = metadata.unwrap_or_else(Json::empty_object);
         let call = CallRequest::new(tool, args);
-        (CallRequest { version, session, persona, metadata, detached, ..call }, wait)
+        (CallRequest { version, session, persona, metadata, detached, fresh, ..call }, wait)
     })
 }
 

@@ -41,6 +41,9 @@ pub(crate) struct ExecuteBody {
     actor_type: Option<String>,
     #[schema(value_type = Option<Object>)]
     metadata: Option<Json>,
+    /// Whether it must run even if the result of an equal execution is remembered.
+    #[schema(default = false)]
+    fresh: Option<bool>,
 }
 
 /// What came of it.
@@ -134,6 +137,7 @@ pub(crate) async fn execute(
     let call = CallRequest {
         metadata: asked.call_metadata(),
         idempotency_key,
+        fresh: asked.fresh,
         trace: Some(caller.trace().clone()),
         ..CallRequest::new(tool, asked.args.clone())
     };
@@ -170,6 +174,7 @@ struct Asked {
     actor_id: Option<String>,
     actor_type: Option<String>,
     metadata: Option<Json>,
+    fresh: bool,
 }
 
 /// How an execution ended.
@@ -191,10 +196,11 @@ impl Asked {
         let actor_id = fields.optional("actor_id");
         let actor_type = fields.optional("actor_type");
         let metadata = fields.optional_object("metadata");
+        let fresh = fields.optional("fresh").unwrap_or_default();
         fields.ignore_the_rest();
         let (skill, args) = fields.finish(skill.zip(args))?;
         let skill = skill.chars().take(200).collect();
-        Ok(Self { skill, args, request_id, actor_id, actor_type, metadata })
+        Ok(Self { skill, args, request_id, actor_id, actor_type, metadata, fresh })
     }
 
     /// What the client told about itself stays with the call.

@@ -1,0 +1,238 @@
+//! Giving the result of an earlier equal call instead of running a tool again, where an operator
+//! asked for that by the tool's name.
+//!
+//! The memory is an index over the record (see `Store::remembered`), kept in the commit of the call
+//! that ran. Nothing here stands in for a decision: whoever gets here holds a permit. Two equal calls
+//! at the same time may both run; the later end is remembered.
+
+use std::{collections::BTreeSet, sync::Once, time::Duration};
+
+use ringfence_policy::Permit;
+use ringfence_store::{NewMemo, Remembered};
+use ringfence_types::{
+    Digest, Finished, Json, Memoised, Obligations, Origin, Seen, State, TenantId, Timestamp, Tool,
+    ToolName,
+};
+use serde::Serialize;
+
+use crate::{Engine, builtin, dispatch, engine::Inner, journey::Journey, record::Ended};
+
+/// Of which tools results are remembered, and how much.
+#[derive(Debug, Clone)]
+pub struct Memo {
+    /// By name; none unless an operator says so.
+    pub tools: BTreeSet<ToolName>,
+    /// A result is given again for so long.
+    pub keep_for: Duration,
+    /// Results remembered of one tenant; the oldest give way.
+    pub most_per_tenant: u32,
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        let keep_for = Duration::from_secs(86_400);
+        Self { tools: BTreeSet::new(), keep_for, most_per_tenant: 10_000 }
+    }
+}
+
+/// Flags of tools that look at nothing but their arguments. `file_system` does no harm, but what it
+/// reads may be another thing tomorrow.
+const BY_ARGUMENTS: &[&str] = &["none", "pii_risk"];
+
+/// Whether the result of a tool may be remembered at all, whatever an operator says.
+fn can_be(tool: &Tool) -> bool {
+    let flags = tool.safety_flags.iter().all(|flag| BY_ARGUMENTS.contains(&flag.as_str()));
+    flags && (tool.origin != Origin::Builtin || builtin::looks_at_arguments_only(&tool.name))
+}
+
+impl Engine {
+    /// Whether results of a tool are remembered here.
+    pub fn memoises(&self, tool: &Tool) -> bool {
+        is_on(&self.inner, tool)
+    }
+}
+
+fn is_on(inner: &Inner, tool: &Tool) -> bool {
+    inner.parts.settings.memo.tools.contains(&tool.name) && can_be(tool)
+}
+
+/// Everything that a result depends on. The tenant is part of it, so nobody gets, and nobody can
+/// find out about, what another tenant's call gave.
+#[derive(Serialize)]
+struct Key<'a> {
+    tenant: &'a TenantId,
+    tool: Digest,
+    args: Digest,
+    runtime: Digest,
+    policy: Digest,
+    obligations: &'a Obligations,
+}
+
+/// The end of a call whose equal is remembered. A call that may be remembered itself learns its key.
+pub(crate) async fn recall(journey: &mut Journey, tool: &Tool, permit: &Permit) -> Option<Ended> {
+    if !is_on(&journey.inner, tool) {
+        return None;
+    }
+    let key = key(journey, permit).await?;
+    journey.memo = Some(key);
+    let fresh = journey.asked().fresh || permit.obligations().fresh;
+    let found = if fresh { None } else { find(journey, key).await };
+    let result = match &found {
+        _ if fresh => "fresh",
+        Some(_) => "hit",
+        None => "miss",
+    };
+    journey.inner.metrics.looked_up(&tool.name, result);
+    found
+}
+
+/// None for a call that must run, and whose result is its own: one that a person looked at, or that
+/// no policy was asked about; and for every call once the runtime is not what it was.
+async fn key(journey: &Journey, permit: &Permit) -> Option<Digest> {
+    let decision = journey.call.decision.as_ref()?;
+    let by_rule = journey.call.edited.is_none() && decision.approval.is_none();
+    if !by_rule || decision.fail_open || !dispatch::is_for(permit, journey) {
+        return None;
+    }
+    let key = Key {
+        tenant: &journey.asked().tenant,
+        tool: permit.tool(),
+        args: permit.args(),
+        runtime: runtime(&journey.inner).await?,
+        policy: decision.policy,
+        obligations: permit.obligations(),
+    };
+    Some(Digest::of_json(&Json::plain(&key)))
+}
+
+/// It stays so until the server is started anew, and one line is enough.
+static TOLD: Once = Once::new();
+
+/// Looks at files, so not on a thread that serves.
+async fn runtime(inner: &Inner) -> Option<Digest> {
+    let sandbox = inner.parts.sandbox.clone();
+    let runtime = tokio::task::spawn_blocking(move || sandbox.runtime()).await.ok().flatten();
+    if runtime.is_none() {
+        TOLD.call_once(|| {
+            let hint = "start the server anew";
+            tracing::warn!(hint, "the host's programs were changed: results are not remembered");
+        });
+    }
+    runtime
+}
+
+async fn find(journey: &Journey, key: Digest) -> Option<Ended> {
+    let parts = &journey.inner.parts;
+    let now = parts.clock.now();
+    let since = before(now, parts.settings.memo.keep_for);
+    match parts.store.remembered(&journey.asked().tenant, key, since).await {
+        Ok(remembered) => given_again(remembered?, now),
+        Err(error) => {
+            // Nothing depends on a memory: the call runs.
+            let error = dispatch::chain(&error);
+            tracing::warn!(error, "what is remembered cannot be read");
+            None
+        }
+    }
+}
+
+fn before(now: Timestamp, span: Duration) -> Timestamp {
+    let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(now.as_micros().saturating_sub(span))
+}
+
+/// What the earlier call gave and printed; what its run used and stood behind is on its own receipt.
+fn given_again(remembered: Remembered, now: Timestamp) -> Option<Ended> {
+    let Remembered { call, entry, leaf } = remembered;
+    let State::Finished(before) = call.state else { return None };
+    let memoised = Memoised { call: call.asked.id, entry, leaf, ended_at: call.changed_at };
+    let finished = Finished {
+        outcome: None,
+        usage: None,
+        isolation: None,
+        layers: None,
+        started_at: now,
+        duration: Duration::ZERO,
+        memoised: Some(memoised),
+        ..*before
+    };
+    let (blobs, session_events, seen) = (Vec::new(), Vec::new(), Seen::default());
+    Some(Ended::Finished { finished: Box::new(finished), blobs, session_events, seen })
+}
+
+/// Lets go of the key if the runtime changed while the call ran.
+pub(crate) async fn settle(journey: &mut Journey) {
+    if journey.memo.is_some() && runtime(&journey.inner).await.is_none() {
+        journey.memo = None;
+    }
+}
+
+impl Journey {
+    /// What the next record remembers: the result of a call that ran and has one.
+    pub(crate) fn new_memo(&self) -> Option<NewMemo> {
+        let State::Finished(finished) = &self.call.state else { return None };
+        let is_own = finished.is_success() && finished.memoised.is_none();
+        let most = self.inner.parts.settings.memo.most_per_tenant;
+        self.memo.filter(|_| is_own).map(|key| NewMemo { key, most })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_looks_at_nothing_but_its_arguments_can_be_remembered() {
+        let tools = crate::builtin_tools(Timestamp::from_micros(0));
+        let can: Vec<_> = tools.iter().filter(|tool| can_be(tool)).map(|tool| &tool.name).collect();
+        assert_eq!(
+            can.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
+            ["echo", "code_execute"]
+        );
+        let skill = |flags: &[&str]| Tool {
+            origin: Origin::Folder,
+            safety_flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            ..tools[0].clone()
+        };
+        for (flags, expected) in [
+            (&["none"][..], true),
+            (&[], true),
+            (&["pii_risk"], true),
+            (&["file_system"], false),
+            (&["network_access"], false),
+            (&["none", "external_call"], false),
+            (&["a flag of tomorrow"], false),
+        ] {
+            assert_eq!(can_be(&skill(flags)), expected, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn every_part_of_the_key_counts() {
+        let tenant = |name: &str| name.parse::<TenantId>().unwrap();
+        let (acme, other) = (tenant("acme"), tenant("other"));
+        let (free, bound) =
+            (Obligations::default(), Obligations { fresh: true, ..Obligations::default() });
+        let digest = |text: &str| Digest::of(text.as_bytes());
+        let key = || Key {
+            tenant: &acme,
+            tool: digest("tool"),
+            args: digest("args"),
+            runtime: digest("runtime"),
+            policy: digest("policy"),
+            obligations: &free,
+        };
+        let keys = [
+            key(),
+            Key { tenant: &other, ..key() },
+            Key { tool: digest("x"), ..key() },
+            Key { args: digest("x"), ..key() },
+            Key { runtime: digest("x"), ..key() },
+            Key { policy: digest("x"), ..key() },
+            Key { obligations: &bound, ..key() },
+        ];
+        let digests: BTreeSet<_> =
+            keys.iter().map(|key| Digest::of_json(&Json::plain(key))).collect();
+        assert_eq!(digests.len(), keys.len());
+    }
+}
