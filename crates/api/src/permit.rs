@@ -1,22 +1,24 @@
 //! Asking policy about what is done here beside calls. Each answer is on record before it counts.
 
 use ringfence_policy::{Action, Decided, Input, ToolFacts};
-use ringfence_types::{Decision, Json, Obligations, Principal};
+use ringfence_types::{Decision, Json, Obligations};
 
-use crate::{kinds, problem::Problem, refused, shared::Shared};
+use crate::{auth::Caller, kinds, problem::Problem, refused, shared::Shared};
 
 /// What an allowed action must keep to; or why it is not allowed. `args` is what was asked for.
 pub(crate) async fn decide(
     shared: &Shared,
-    who: &Principal,
+    caller: &Caller,
     action: Action,
     about: ToolFacts,
     args: Json,
 ) -> Result<Obligations, Problem> {
     let engine = &shared.engine;
     let name = action.name().to_owned();
-    let input = Input::about(action, who, about, engine.clock().now(), engine.new_name());
-    let judged = engine.judge(&Input { args, ..input }).await;
+    let (now, id) = (engine.clock().now(), engine.new_name());
+    let input = Input::about(action, caller.principal(), about, now, id);
+    let trace = Some(caller.trace().parent);
+    let judged = engine.judge(&Input { args, trace, ..input }).await;
     match judged.map_err(|error| refused::store(&error))?.decided {
         Decided::Allow(permit, _) => Ok(permit.obligations().clone()),
         Decided::Hold(decision) => {

@@ -63,6 +63,7 @@ pub fn document(flags: &[&str], args: &str) -> Input {
             tags: Vec::new(),
             version: "1.0.0".to_owned(),
         },
+        trace: None,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use ringfence_types::{
     ApprovalId, Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, Principal, Scopes,
-    SessionId, TenantId, Timestamp, Tool, ToolName, json::canonical,
+    SessionId, TenantId, Timestamp, Tool, ToolName, TraceParent, json::canonical,
 };
 use serde::{Deserialize, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
@@ -54,6 +54,10 @@ pub struct Input {
     pub time: Timestamp,
     /// What would run; for actions that run no tool, what they are about, by name.
     pub tool: ToolFacts,
+    /// The work that it is part of, for whoever logs the decision. Rules do not see it, and it is no
+    /// part of the document.
+    #[serde(skip)]
+    pub trace: Option<TraceParent>,
 }
 
 /// A step of a plan.
@@ -148,6 +152,7 @@ impl Input {
             tenant: asked.tenant.clone(),
             time,
             tool: ToolFacts::from(tool),
+            trace: asked.trace_context(),
         }
     }
 
@@ -176,6 +181,7 @@ impl Input {
             tenant: who.tenant.clone(),
             time,
             tool: about,
+            trace: None,
         }
     }
 

@@ -166,6 +166,8 @@ fn a_candidate_is_tried_on_real_calls_and_its_differences_are_listed() {
     assert_eq!(server.stop(), Some(0));
     let log = std::fs::read_to_string(place.path("decisions.ndjson")).expect("a decision log");
     assert_eq!(log.lines().count(), 2, "{log}");
+    let logged: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(logged["trace_id"], call["trace_id"]);
 }
 
 #[test]

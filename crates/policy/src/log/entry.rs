@@ -16,8 +16,8 @@ pub(super) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// In one line.
-    pub(super) fn line(&self, config: &LogConfig) -> String {
+    /// As an object.
+    pub(super) fn object(&self, config: &LogConfig) -> Value {
         let labels: Map<String, Value> =
             config.labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let (call, time) = (self.input.call_id, self.input.time);
@@ -30,6 +30,10 @@ impl Entry<'_> {
             "metrics": {"timer_server_handler_ns": u64::try_from(self.took).unwrap_or(u64::MAX)},
             "req_id": self.number,
         });
+        if let Some(trace) = &self.input.trace {
+            entry["trace_id"] = json!(trace.trace.to_string());
+            entry["span_id"] = json!(trace.span.to_string());
+        }
         // Exact numbers of arguments stay text in the document; here they are read by tools of others.
         entry["input"] = serde_json::from_str(&self.input.text()).unwrap_or_default();
         match self.said {
@@ -47,23 +51,31 @@ impl Entry<'_> {
             }
         }
         erase(&mut entry, &config.erase);
-        entry.to_string()
+        entry
     }
 }
 
 /// What was there and is gone is listed, as OPA does it.
-fn erase(entry: &mut Value, pointers: &[String]) {
-    let mut erased = Vec::new();
+pub(super) fn erase(entry: &mut Value, pointers: &[String]) {
     for pointer in pointers {
         let Some((parent, name)) = pointer.rsplit_once('/') else { continue };
-        let name = name.replace("~1", "/").replace("~0", "~");
         let fields = entry.pointer_mut(parent).and_then(Value::as_object_mut);
-        if fields.and_then(|fields| fields.remove(&name)).is_some() {
-            erased.push(pointer.clone());
+        if fields.and_then(|fields| fields.remove(&unescaped(name))).is_some() {
+            list(entry, "erased", pointer);
         }
     }
-    if !erased.is_empty() {
-        entry["erased"] = json!(erased);
+}
+
+/// A part of a JSON pointer as the name that it stands for.
+pub(super) fn unescaped(part: &str) -> String {
+    part.replace("~1", "/").replace("~0", "~")
+}
+
+/// Adds to a list of pointers of an entry.
+pub(super) fn list(entry: &mut Value, name: &str, pointer: &str) {
+    match &mut entry[name] {
+        Value::Array(all) => all.push(json!(pointer)),
+        none => *none = json!([pointer]),
     }
 }
 

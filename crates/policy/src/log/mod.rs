@@ -7,6 +7,7 @@
 //! Invariant: an entry that could not be kept is counted, logged as an error, and shown in the status.
 
 mod entry;
+mod mask;
 mod spool;
 mod upload;
 
@@ -29,7 +30,9 @@ use tokio::{
 };
 
 use self::{entry::Entry, spool::Keeper};
-use crate::{Answer, Bundle, CanaryReport, Engine, Input, State, Status, Unavailable};
+use crate::{
+    Answer, Bundle, CanaryReport, Engine, Input, State, Status, Unavailable, rego::STACK,
+};
 
 /// Entries on their way to the disk; more make decisions wait.
 const QUEUE: usize = 1024;
@@ -85,8 +88,18 @@ pub(crate) struct Counts {
     sent: AtomicU64,
     /// Could not be kept.
     lost: AtomicU64,
+    /// Kept without input and result, because the rules could not say what to mask.
+    bare: AtomicU64,
     /// Tries in a row in which the service did not take any.
     failing: AtomicU64,
+}
+
+/// An entry on its way to the disk.
+#[derive(Debug)]
+struct Pending {
+    entry: serde_json::Value,
+    /// The rules in force, which may mask some of it.
+    bundle: Option<Arc<Bundle>>,
 }
 
 /// An engine whose decisions are logged.
@@ -97,7 +110,7 @@ pub struct Logged {
     counts: Arc<Counts>,
     number: AtomicU64,
     /// Taken when this is dropped, which ends the thread.
-    queue: Option<mpsc::Sender<String>>,
+    queue: Option<mpsc::Sender<Pending>>,
     thread: Option<JoinHandle<()>>,
     sending: Option<AbortHandle>,
 }
@@ -115,7 +128,8 @@ impl Logged {
                 Some(tokio::spawn(sender.run(keeper.fresh())).abort_handle())
             }
         };
-        let thread = std::thread::Builder::new().name("policy-log".to_owned());
+        // Masks are rules, and rules nest on the stack.
+        let thread = std::thread::Builder::new().name("policy-log".to_owned()).stack_size(STACK);
         let thread = thread
             .spawn(move || keeper.run(waiting))
             .map_err(|error| LogError::Open { path: config.target.path().to_owned(), error })?;
@@ -131,9 +145,9 @@ impl Logged {
             engine: self.inner.answering(input),
             number: self.number.fetch_add(1, Relaxed) + 1,
         };
-        let line = entry.line(&self.config);
+        let pending = Pending { entry: entry.object(&self.config), bundle: self.inner.bundle() };
         let is_kept = match &self.queue {
-            Some(queue) => queue.send(line).await.is_ok(),
+            Some(queue) => queue.send(pending).await.is_ok(),
             None => false,
         };
         if !is_kept {
@@ -202,10 +216,15 @@ impl Engine for Logged {
 
     fn status(&self) -> Vec<Status> {
         let count = |number: &AtomicU64| number.load(Relaxed);
-        let Counts { kept, sent, lost, failing } = &*self.counts;
+        let Counts { kept, sent, lost, bare, failing } = &*self.counts;
         let mut problems = Vec::new();
         if count(lost) > 0 {
             problems.push(format!("{} entries could not be kept", count(lost)));
+        }
+        if count(bare) > 0 {
+            let words =
+                "entries have neither input nor result: the rules failed to say what to mask";
+            problems.push(format!("{} {words}", count(bare)));
         }
         if count(failing) > 0 {
             let waiting = count(kept).saturating_sub(count(sent));

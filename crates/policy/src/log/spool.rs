@@ -9,7 +9,10 @@ use std::{
 
 use tokio::sync::{Notify, mpsc};
 
-use super::{Counts, LogError, Target};
+use super::{
+    Counts, LogError, Pending, Target,
+    mask::{Masks, Unmasked},
+};
 
 /// Most entries of one piece.
 const ENTRIES: usize = 500;
@@ -23,6 +26,7 @@ pub(super) const PIECE: &str = "ndjson";
 pub(super) struct Keeper {
     place: Place,
     counts: Arc<Counts>,
+    masks: Masks,
     /// There is a new piece.
     fresh: Arc<Notify>,
 }
@@ -45,7 +49,7 @@ impl Keeper {
         let fresh = Arc::new(Notify::new());
         // What an earlier process left is sent first.
         fresh.notify_one();
-        Ok(Self { place, counts, fresh })
+        Ok(Self { place, counts, masks: Masks::default(), fresh })
     }
 
     pub(super) fn fresh(&self) -> Arc<Notify> {
@@ -53,13 +57,12 @@ impl Keeper {
     }
 
     /// Until the queue is closed and empty.
-    pub(super) fn run(mut self, mut waiting: mpsc::Receiver<String>) {
+    pub(super) fn run(mut self, mut waiting: mpsc::Receiver<Pending>) {
         while let Some(first) = waiting.blocking_recv() {
-            let mut text = first + "\n";
+            let mut text = self.line(first);
             let mut entries = 1;
             while let (true, Ok(next)) = (entries < ENTRIES, waiting.try_recv()) {
-                text += &next;
-                text.push('\n');
+                text += &self.line(next);
                 entries += 1;
             }
             match self.place.keep(&text) {
@@ -70,6 +73,19 @@ impl Keeper {
                 Err(error) => self.counts.lost(entries as u64, &error.to_string()),
             }
         }
+    }
+}
+
+impl Keeper {
+    /// An entry, masked, as one line.
+    fn line(&mut self, pending: Pending) -> String {
+        let Pending { mut entry, bundle } = pending;
+        let masked = bundle.map(|bundle| self.masks.apply(&bundle, &mut entry));
+        if let Some(Err(Unmasked(why))) = masked {
+            self.counts.bare.fetch_add(1, Relaxed);
+            tracing::error!(why, "a decision is logged without input and result");
+        }
+        entry.to_string() + "\n"
     }
 }
 

@@ -16,6 +16,7 @@ mod explain;
 mod folder;
 mod here;
 mod index;
+mod mask;
 mod nesting;
 mod problem;
 mod reads;
@@ -50,6 +51,7 @@ use self::{
     reads::{Reads, Seen},
     workers::Workers,
 };
+pub(crate) use self::{mask::Mask, workers::STACK};
 use crate::{Answer, Engine, Input, Unavailable};
 
 /// The rule that decides.

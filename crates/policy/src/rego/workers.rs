@@ -32,7 +32,7 @@ const QUEUE: usize = 256;
 /// One processor less would be one bad rule away from none.
 const THREADS: usize = 2;
 /// Rules that need each other nest on the stack; pages that nobody touches cost nothing.
-pub(super) const STACK: usize = 256 << 20;
+pub(crate) const STACK: usize = 256 << 20;
 
 /// What is to be judged, and who waits for it.
 struct Job {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ringfence_policy::{
-    Engine, LogConfig, Logged, State, Target, contract, contract::document, decide,
+    Engine, Input, LogConfig, Logged, State, Target, contract, contract::document, decide,
 };
 use ringfence_testkit::Door;
 use serde_json::{Value, json};
@@ -63,6 +63,82 @@ async fn what_is_to_be_erased_never_reaches_the_disk() {
     drop(log);
     assert!(!fs::read_to_string(&path).expect("a log").contains("hunter2"));
     assert_eq!(entries(&path).last().expect("an entry")["erased"], json!(["/input/args"]));
+}
+
+#[tokio::test]
+async fn an_entry_has_the_trace_of_its_call_and_the_document_has_not() {
+    let dir = tempdir().expect("temp dir");
+    let path = dir.path().join("decisions.ndjson");
+    let log = Logged::open(rego("decision := true"), config(Target::File(path.clone()), &[]));
+    let log = log.expect("a log");
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().expect("a trace");
+    let plain = document(&[], "{}");
+    let traced = Input { trace: Some(trace), ..plain.clone() };
+    assert_eq!(traced.text(), plain.text());
+    decide(&log, &traced).await;
+    decide(&log, &plain).await;
+    drop(log);
+    let [traced, plain] = &entries(&path)[..] else { panic!("two entries") };
+    assert_eq!(traced["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(traced["span_id"], "b7ad6b7169203331");
+    assert_eq!((&plain["trace_id"], &plain["span_id"]), (&Value::Null, &Value::Null));
+}
+
+/// Rules with a mask beside them, and what is logged of a document with a password.
+async fn logged_with(mask: &str) -> (Value, Vec<ringfence_policy::Status>) {
+    let dir = tempdir().expect("temp dir");
+    let path = dir.path().join("decisions.ndjson");
+    let mask = format!("package system.log\n{mask}");
+    let files = [("rules.rego", "package ringfence\ndecision := true"), ("mask.rego", &mask)];
+    let bundle = ringfence_policy::Bundle::from_files(files).expect("files");
+    let rules = Arc::new(ringfence_policy::Rego::load(&bundle).expect("rules"));
+    let log = Logged::open(rules, config(Target::File(path.clone()), &["/input/time"]));
+    let log = Arc::new(log.expect("a log"));
+    decide(log.as_ref(), &document(&["none"], r#"{"password":"hunter2","to":"bob"}"#)).await;
+    let mut entry = Value::Null;
+    for _ in 0..2_000 {
+        if let Some(line) = entries(&path).pop() {
+            entry = line;
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let status = log.status();
+    (entry, status)
+}
+
+#[tokio::test]
+async fn the_rules_say_what_is_left_out_and_what_is_replaced() {
+    let (entry, status) = logged_with(
+        r#"
+        mask contains "/input/args/password" if input.input.tool.name == "echo"
+        mask contains "/result/reasons" if input.result.decision == "deny"
+        mask contains {"op": "upsert", "path": "/input/args/to", "value": x} if {
+            x := sprintf("%d letters", [count(input.input.args.to)])
+        }
+        "#,
+    )
+    .await;
+    assert_eq!(entry["input"]["args"], json!({"to": "3 letters"}), "{entry}");
+    assert_eq!(entry["erased"], json!(["/input/time", "/input/args/password"]));
+    assert_eq!(entry["masked"], json!(["/input/args/to"]));
+    assert!(entry["result"]["reasons"].is_array());
+    assert_eq!(status.last().expect("its own").state, State::Well);
+}
+
+#[tokio::test]
+async fn a_mask_that_cannot_be_made_out_leaves_out_everything() {
+    for mask in [
+        r#"mask contains "/labels/app""#,
+        r#"mask := 1"#,
+        "mask contains x if {\n  some x in input.input.args\n}",
+    ] {
+        let (entry, status) = logged_with(mask).await;
+        assert_eq!((&entry["input"], &entry["result"]), (&Value::Null, &Value::Null), "{mask}");
+        assert_eq!(entry["erased"], json!(["/input/time", "/input", "/result"]), "{mask}");
+        let problems = &status.last().expect("its own").problems;
+        assert!(problems[0].contains("1 entries have neither"), "{problems:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -186,16 +186,16 @@ pub(crate) async fn evaluation(
     fields.ignore_the_rest();
     fields.finish(Some(()))?;
     let question = asked.question(caller.principal(), "")?;
-    let view = answer(&shared, caller.principal(), question).await?;
+    let view = answer(&shared, &caller, question).await?;
     Ok(echoed(reply::ok(&view), &headers))
 }
 
 async fn answer(
     shared: &Shared,
-    who: &Principal,
+    caller: &auth::Caller,
     question: Question,
 ) -> Result<AccessView, Problem> {
-    let answered = ask(shared, who, question).await?;
+    let answered = ask(shared, caller, question).await?;
     let decision = answered.decision.verdict == Verdict::Allow;
     let context = serde_json::to_value(OwnView::of(&answered)).unwrap_or_default();
     Ok(AccessView { decision, context })
@@ -217,7 +217,7 @@ pub(crate) async fn evaluations(
     let (questions, semantic) = several(who, &body)?;
     let mut views = Vec::new();
     for question in questions {
-        let view = answer(&shared, who, question).await?;
+        let view = answer(&shared, &caller, question).await?;
         let is_last = semantic.ends_with(view.decision);
         views.push(view);
         if is_last {

@@ -124,7 +124,7 @@ pub(crate) async fn evaluate(
     let who = caller.principal();
     let (question, of) = read(&body)?;
     let question = Question { tenant: tenant(who, of)?, ..question };
-    let answered = ask(&shared, who, question).await?;
+    let answered = ask(&shared, &caller, question).await?;
     let decision = &answered.decision;
     Ok(reply::ok(&EvaluationView {
         allowed: decision.verdict == ringfence_types::Verdict::Allow,

@@ -2,11 +2,10 @@
 
 use ringfence_policy::{Action, Decided, Input, ToolFacts};
 use ringfence_types::{
-    Decision, Json, Obligations, PersonaId, Principal, Reason, SessionId, TenantId, ToolName,
-    Verdict,
+    Decision, Json, Obligations, PersonaId, Reason, SessionId, TenantId, ToolName, Verdict,
 };
 
-use crate::{metrics::Evaluated, problem::Problem, refused, shared::Shared};
+use crate::{auth::Caller, metrics::Evaluated, problem::Problem, refused, shared::Shared};
 
 /// A question, whichever door it came through.
 #[derive(Debug, Clone)]
@@ -35,7 +34,7 @@ const UNKNOWN_TOOL: &str = "unknown_tool";
 /// Asks policy. The answer is for whoever asked to keep to: nothing runs here.
 pub(super) async fn ask(
     shared: &Shared,
-    who: &Principal,
+    caller: &Caller,
     question: Question,
 ) -> Result<Answered, Problem> {
     let started = std::time::Instant::now();
@@ -50,7 +49,8 @@ pub(super) async fn ask(
         persona_id: question.persona,
         session_id: question.session,
         tenant: question.tenant,
-        ..Input::about(question.action, who, about, now, name)
+        trace: Some(caller.trace().parent),
+        ..Input::about(question.action, caller.principal(), about, now, name)
     };
     let judged = engine.judge(&input).await.map_err(|error| refused::store(&error))?;
     let decision = match judged.decided {

@@ -143,7 +143,7 @@ pub(crate) async fn fork(
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
     // Its limits are those of the first, to which policy agreed.
-    permit::decide(&shared, caller.principal(), Json::empty_object()).await?;
+    permit::decide(&shared, &caller, Json::empty_object()).await?;
     let _room = shared.packing.acquire().await;
     let _turn = shared.making.lock().await;
     check_room(&shared, caller.principal())?;

@@ -130,11 +130,11 @@ async fn once(
     asked: Asked,
 ) -> Result<Response, Problem> {
     let who = caller.principal();
-    let Some(key) = key else { return make(shared, who, asked).await.map(|made| answer(&made)) };
+    let Some(key) = key else { return make(shared, caller, asked).await.map(|made| answer(&made)) };
     let lives = |id: &SessionId| shared.engine.sandbox().session_by_id(id).is_some();
     match shared.tables.once.turn((who.key, key), fingerprint, lives)? {
         Turn::First(claim) => {
-            let made = make(shared, who, asked).await?;
+            let made = make(shared, caller, asked).await?;
             claim.fulfil(made.id());
             Ok(answer(&made))
         }
@@ -194,9 +194,10 @@ pub(super) fn answer(session: &Session) -> Response {
     response
 }
 
-async fn make(shared: &Shared, who: &Principal, asked: Asked) -> Result<Session, Problem> {
+async fn make(shared: &Shared, caller: &auth::Caller, asked: Asked) -> Result<Session, Problem> {
+    let who = caller.principal();
     let Asked { mut request, args, snapshot } = asked;
-    let obligations = permit::decide(shared, who, args).await?;
+    let obligations = permit::decide(shared, caller, args).await?;
     if let Some(caps) = &obligations.limits {
         request.limits = caps.apply(request.limits);
     }

@@ -1,9 +1,9 @@
 //! Asking policy about a sandbox that is kept.
 
 use ringfence_policy::{Action, ToolFacts};
-use ringfence_types::{Json, Obligations, Principal, RedactRoot, ToolName};
+use ringfence_types::{Json, Obligations, RedactRoot, ToolName};
 
-use crate::{kinds, permit, problem::Problem, shared::Shared};
+use crate::{auth::Caller, kinds, permit, problem::Problem, shared::Shared};
 
 /// What rules see as the tool.
 const TOOL: &str = "sandbox";
@@ -11,12 +11,12 @@ const TOOL: &str = "sandbox";
 /// What an allowed sandbox must keep to; or why there is none. `args` is what was asked for.
 pub(super) async fn decide(
     shared: &Shared,
-    who: &Principal,
+    caller: &Caller,
     args: Json,
 ) -> Result<Obligations, Problem> {
     let name: ToolName = TOOL.parse().expect("our own name is valid");
     let about = ToolFacts::named(name, env!("CARGO_PKG_VERSION"));
-    let obligations = permit::decide(shared, who, Action::SandboxCreate, about, args).await?;
+    let obligations = permit::decide(shared, caller, Action::SandboxCreate, about, args).await?;
     // Each is built for whoever asked and reaches no network: tiers and hosts are kept as it is.
     if let Some(least) = &obligations.min_isolation {
         shared.engine.sandbox().check(&least.layers).map_err(|error| {
