@@ -111,15 +111,16 @@ impl Response {
     }
 }
 
-/// One exchange with one server, for the operator's log: the peer may be an internal address.
+/// One exchange with one server, or one that was begun and not answered. For the operator's log: the
+/// peer may be an internal address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
     /// What was asked for.
     pub url: Target,
     /// How it was answered.
-    pub status: u16,
+    pub status: Option<u16>,
     /// Who answered.
-    pub peer: SocketAddr,
+    pub peer: Option<SocketAddr>,
 }
 
 /// Fetches. Cheap to clone; fetches share nothing but the options and the resolver.
@@ -144,20 +145,27 @@ impl Fetcher {
 
     /// Fetches, or says why not. Dropping the future ends the fetch.
     pub async fn fetch(&self, request: Request) -> Result<Response, Error> {
-        let after = request.timeout.min(self.options.longest_timeout);
-        timeout(after, self.follow(request)).await.unwrap_or(Err(Error::Timeout { after }))
+        self.fetch_along(request, &mut Vec::new()).await
     }
 
-    async fn follow(&self, request: Request) -> Result<Response, Error> {
+    /// The same, with every exchange told as soon as it is begun: also those of a fetch that fails, or
+    /// that nobody waits for any more.
+    pub async fn fetch_along(
+        &self,
+        request: Request,
+        hops: &mut Vec<Hop>,
+    ) -> Result<Response, Error> {
+        let after = request.timeout.min(self.options.longest_timeout);
+        timeout(after, self.follow(request, hops)).await.unwrap_or(Err(Error::Timeout { after }))
+    }
+
+    async fn follow(&self, request: Request, hops: &mut Vec<Hop>) -> Result<Response, Error> {
         let mut url = request.url.clone();
-        let mut hops = Vec::new();
-        while hops.len() <= MOST_REDIRECTS {
-            let answer = self.exchange(&url, &request).await?;
-            hops.push(answer.hop(&url));
-            let response = answer.response;
+        for _ in 0..=MOST_REDIRECTS {
+            let response = self.exchange(&url, &request, hops).await?;
             match redirect::next(&url, response.status(), response.headers())? {
                 Some(next) => url = next,
-                None => return finish(response, url, hops, self.bound(&request)).await,
+                None => return finish(response, url, hops.clone(), self.bound(&request)).await,
             }
         }
         Err(Error::TooManyRedirects { limit: MOST_REDIRECTS })

@@ -22,15 +22,17 @@ pub struct Seen {
     pub egress: Vec<Flow>,
 }
 
-/// One exchange with a server outside.
+/// One exchange with a server outside, or one that was begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// The host that was asked for.
     pub host: String,
-    /// The address that answered, with its port.
-    pub peer: String,
-    /// The status of the answer.
-    pub status: u16,
+    /// The address that answered, with its port; none if nobody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// The status of the answer; none if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
     /// Bytes of body taken from it; none where nobody read the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,

@@ -28,20 +28,15 @@ const MOST_ADDRESSES: usize = 8;
 /// Of W3C trace context.
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// A response whose headers are acceptable, and who sent it.
-pub(super) struct Answer {
-    pub(super) response: reqwest::Response,
-    peer: SocketAddr,
-}
-
-impl Answer {
-    pub(super) fn hop(&self, url: &Target) -> Hop {
-        Hop { url: url.clone(), status: self.response.status().as_u16(), peer: self.peer }
-    }
-}
-
 impl Fetcher {
-    pub(super) async fn exchange(&self, url: &Target, request: &Request) -> Result<Answer, Error> {
+    /// A response whose headers are acceptable. From the moment that a server may learn of it, it is
+    /// one of `hops`.
+    pub(super) async fn exchange(
+        &self,
+        url: &Target,
+        request: &Request,
+        hops: &mut Vec<Hop>,
+    ) -> Result<reqwest::Response, Error> {
         if !request.hosts.permits(url.host()) {
             return Err(Error::HostRefused { host: url.host().clone() });
         }
@@ -51,11 +46,15 @@ impl Fetcher {
         if let Some(trace) = request.trace_parent.filter(|_| self.options.pass_trace) {
             asked = asked.header(TRACE_PARENT, trace.to_string());
         }
+        hops.push(Hop { url: url.clone(), status: None, peer: None });
         let sent = asked.header(ACCEPT_ENCODING, "identity").send().await;
         let response = sent.map_err(|error| classify(error, url.host()))?;
+        if let Some(hop) = hops.last_mut() {
+            (hop.status, hop.peer) = (Some(response.status().as_u16()), response.remote_addr());
+        }
         headers::check(response.headers())?;
-        let peer = peer(&response, &addresses, url.host())?;
-        Ok(Answer { response, peer })
+        check_peer(&response, &addresses, url.host())?;
+        Ok(response)
     }
 
     /// The addresses that may be dialled for `url`: all of the host's, or none.
@@ -103,14 +102,13 @@ impl Fetcher {
 
 /// Checks after the fact that the HTTP client dialled what it was given. It has no reason not to;
 /// should a later version of it find one, no byte of the answer reaches the caller.
-fn peer(
+fn check_peer(
     response: &reqwest::Response,
     vetted: &[SocketAddr],
     host: &Host,
-) -> Result<SocketAddr, Error> {
-    let peer = response.remote_addr().filter(|peer| vetted.contains(peer));
-    peer.ok_or_else(|| Error::ConnectFailed {
-        host: host.clone(),
-        source: "the peer is not an address that was vetted".into(),
-    })
+) -> Result<(), Error> {
+    let is_vetted = response.remote_addr().is_some_and(|peer| vetted.contains(&peer));
+    let source = "the peer is not an address that was vetted";
+    let failed = || Error::ConnectFailed { host: host.clone(), source: source.into() };
+    is_vetted.then_some(()).ok_or_else(failed)
 }

@@ -33,8 +33,32 @@ async fn a_redirect_inside_is_followed_only_where_permitted() {
     let response = both.fetch(get(&outside.url())).await.unwrap();
     assert_eq!(response.text(), "inside");
     assert_eq!(response.url.as_str(), inside.url());
-    let statuses: Vec<u16> = response.hops.iter().map(|hop| hop.status).collect();
+    let statuses: Vec<u16> = response.hops.iter().filter_map(|hop| hop.status).collect();
     assert_eq!(statuses, [302, 200]);
+}
+
+#[tokio::test]
+async fn a_fetch_that_fails_tells_where_it_went() {
+    let silent = Server::start("127.0.0.1:0", |_, stream| async move { drop(stream) }).await;
+    let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned();
+    let missing = Server::answering(missing).await;
+    let inside = Server::answering(ok("inside")).await;
+    for (next, code, hops) in [
+        (&missing, "http_status", vec![Some(302), Some(404)]),
+        (&silent, "response_invalid", vec![Some(302), None]),
+        // Nobody was asked, so nobody learned of it.
+        (&inside, "address_refused", vec![Some(302)]),
+    ] {
+        let first = Server::answering(redirect(&next.url())).await;
+        let fetcher = fetcher(&[first.address, missing.address, silent.address]);
+        let mut told = Vec::new();
+        let failed = fetcher.fetch_along(get(&first.url()), &mut told).await;
+        assert_eq!(seen(failed), code);
+        assert_eq!(told.iter().map(|hop| hop.status).collect::<Vec<_>>(), hops, "{code}");
+        assert_eq!(told[0].peer, Some(first.address));
+        assert!(told.iter().all(|hop| hop.status.is_some() == hop.peer.is_some()), "{told:?}");
+    }
+    assert_eq!(inside.heads(), Vec::<String>::new());
 }
 
 #[tokio::test]

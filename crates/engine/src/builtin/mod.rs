@@ -63,7 +63,7 @@ fn inline(journey: &Journey, entry: &Entry, started_at: Timestamp, given: Given)
     ended(without_program(produced(entry, given), started_at, took(journey, started_at)))
 }
 
-/// The end of a fetch, with where it went.
+/// The end of a fetch, with where it went, whether or not it brought something back.
 async fn fetched(
     journey: &Journey,
     entry: &Entry,
@@ -71,10 +71,8 @@ async fn fetched(
     started_at: Timestamp,
     args: &Value,
 ) -> Started {
-    let (given, egress) = match http_fetch::run(journey, permit.obligations(), args).await {
-        Ok((given, egress)) => (Ok(given), egress),
-        Err(error) => (Err(error), Vec::new()),
-    };
+    let mut egress = Vec::new();
+    let given = http_fetch::run(journey, permit.obligations(), args, &mut egress).await;
     let mut end = without_program(produced(entry, given), started_at, took(journey, started_at));
     if let Ended::Finished { seen, .. } = &mut end {
         seen.egress = egress;

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn who_goes_out_leaves_what_nobody_here_sees() {
-        let flow = Flow { host: "a".into(), peer: "b".into(), status: 200, bytes: None };
+        let flow = Flow { host: "a".into(), peer: None, status: None, bytes: None };
         let seen = Seen { egress: vec![flow], ..Seen::default() };
         let words = told(finished(), &seen);
         assert!(words.iter().any(|words| words.contains("servers it spoke to")), "{words:?}");
