@@ -12,7 +12,7 @@ use ringfence_types::{Clock, Spans, Stopper};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Ledger, Memo, Metrics, Telemetry,
+    Ledger, Memo, Metrics, Telemetry, canary,
     hold::{self, Dues, Locks},
     ids::Ids,
     ledger::{self, Tools},
@@ -102,6 +102,8 @@ pub(crate) struct Inner {
     pub(crate) dues: Dues,
     /// Who decides about a hold.
     pub(crate) locks: Locks,
+    /// What was last put on record of policies that are tried.
+    pub(crate) marks: canary::Marks,
     /// Owns every task of the engine: stopping waits for all of them.
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -125,6 +127,7 @@ impl Engine {
             queue: Queue::new(bounds),
             dues: Dues::default(),
             locks: Locks::default(),
+            marks: canary::Marks::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         };
@@ -138,6 +141,7 @@ impl Engine {
         inner.tasks.spawn(hold::run(inner.clone()));
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
         inner.tasks.spawn(ledger::commit(inner.clone()));
+        inner.tasks.spawn(canary::run(inner.clone()));
         Ok(Self { inner })
     }
 

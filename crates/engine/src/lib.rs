@@ -13,6 +13,7 @@
 
 mod accept;
 mod builtin;
+mod canary;
 mod dispatch;
 mod engine;
 mod hold;
@@ -42,6 +43,7 @@ mod validate;
 
 pub use self::{
     builtin::tools as builtin_tools,
+    canary::Tried,
     engine::{Engine, Parts, Settings},
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
     judge::Judged,

@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use ringfence_types::{CallId, Digest, Reason, TenantId, Timestamp, ToolName, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -54,7 +54,7 @@ pub struct CanaryReport {
     pub fail_open: bool,
     /// What came of its questions.
     pub counts: Counts,
-    /// The newest differences first.
+    /// The newest differences first, at most 500.
     pub differences: Vec<Difference>,
 }
 
@@ -72,7 +72,7 @@ pub struct Counts {
 }
 
 /// A call about which two policies differ.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// When it was judged.
     pub at: Timestamp,
@@ -89,7 +89,7 @@ pub struct Difference {
 }
 
 /// What one of two policies says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
     /// The answer.
     pub verdict: Verdict,
@@ -106,6 +106,7 @@ pub struct Shadowed {
     canaries: Vec<Arc<Watched>>,
     fail_open: Vec<TenantId>,
     ticks: Ticks,
+    found: Arc<watch::Sender<u64>>,
     /// One per candidate; they end with this value.
     _judging: JoinSet<()>,
 }
@@ -115,6 +116,8 @@ struct Watched {
     canary: Canary,
     queue: mpsc::Sender<Box<Question>>,
     found: Mutex<Found>,
+    /// Ticks with every answer.
+    ticks: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -136,15 +139,21 @@ impl Shadowed {
         let open = canaries.iter().filter(|canary| canary.fail_open);
         let fail_open = open.flat_map(|canary| canary.tenants.clone()).collect();
         let mut judging = JoinSet::new();
-        let canaries = canaries.into_iter().map(|canary| start(canary, &mut judging)).collect();
+        let found = Arc::new(watch::Sender::new(0));
+        let start = |canary| start(canary, found.clone(), &mut judging);
+        let canaries = canaries.into_iter().map(start).collect();
         let ticks = Ticks::of([&enforced]);
-        Self { enforced, canaries, fail_open, ticks, _judging: judging }
+        Self { enforced, canaries, fail_open, ticks, found, _judging: judging }
     }
 }
 
-fn start(canary: Canary, judging: &mut JoinSet<()>) -> Arc<Watched> {
+fn start(
+    canary: Canary,
+    ticks: Arc<watch::Sender<u64>>,
+    judging: &mut JoinSet<()>,
+) -> Arc<Watched> {
     let (queue, waiting) = mpsc::channel(QUEUE);
-    let watched = Arc::new(Watched { canary, queue, found: Mutex::default() });
+    let watched = Arc::new(Watched { canary, queue, found: Mutex::default(), ticks });
     judging.spawn(judge(watched.clone(), waiting));
     watched
 }
@@ -153,6 +162,7 @@ async fn judge(watched: Arc<Watched>, mut waiting: mpsc::Receiver<Box<Question>>
     while let Some(question) = waiting.recv().await {
         let said = watched.canary.candidate.evaluate(&question.input).await;
         watched.compare(*question, said);
+        watched.ticks.send_modify(|tick| *tick += 1);
     }
 }
 
@@ -293,6 +303,10 @@ impl Engine for Shadowed {
 
     fn canaries(&self) -> Vec<CanaryReport> {
         self.canaries.iter().map(|watched| watched.report()).collect()
+    }
+
+    fn found(&self) -> watch::Receiver<u64> {
+        self.found.subscribe()
     }
 
     fn fail_open(&self) -> Vec<TenantId> {

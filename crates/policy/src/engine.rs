@@ -49,7 +49,6 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
     /// that gave no answer is well again. Whoever holds calls asks again then. It may tick without
     /// need, never more often than a few times in a second.
     fn changed(&self) -> watch::Receiver<u64> {
-        static NEVER: LazyLock<watch::Sender<u64>> = LazyLock::new(|| watch::Sender::new(0));
         NEVER.subscribe()
     }
 
@@ -58,9 +57,14 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
         vec![Status::well(self.name(), self.revision())]
     }
 
-    /// What was found about policies that are tried beside the one in force.
+    /// What was found about policies that are tried beside the one in force, since this began.
     fn canaries(&self) -> Vec<CanaryReport> {
         Vec::new()
+    }
+
+    /// Ticks when more was found.
+    fn found(&self) -> watch::Receiver<u64> {
+        NEVER.subscribe()
     }
 
     /// Tenants whose calls run although there was no answer, because an operator chose that.
@@ -68,6 +72,9 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
         Vec::new()
     }
 }
+
+/// For what never ticks.
+static NEVER: LazyLock<watch::Sender<u64>> = LazyLock::new(|| watch::Sender::new(0));
 
 /// What the rules said.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -141,6 +141,32 @@ pub struct DecisionQuery {
     pub limit: usize,
 }
 
+/// What more was found about a policy that is tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFindings {
+    /// What it is called.
+    pub canary: String,
+    /// When.
+    pub at: Timestamp,
+    /// Added to what was counted before, each to its own.
+    pub counts: Vec<u64>,
+    /// What differs, as text, oldest first.
+    pub differences: Vec<String>,
+    /// Most differences that are kept; the oldest give way.
+    pub most: u32,
+}
+
+/// What was found about a policy that is tried.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// When the first of it was; none if nothing was.
+    pub since: Option<Timestamp>,
+    /// What was counted.
+    pub counts: Vec<u64>,
+    /// What differs, newest first, each with a number that grows.
+    pub differences: Vec<(u64, String)>,
+}
+
 /// A call and how often it was recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {

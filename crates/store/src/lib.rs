@@ -17,8 +17,8 @@ use tokio::sync::watch;
 pub use self::{
     data::{
         ApprovalQuery, CallQuery, Commit, Commitment, DecisionQuery, EntryQuery, FactQuery,
-        KeptDecision, Key, Logged, NewDecision, NewMemo, Placed, Record, Remembered, SessionEvent,
-        SessionQuery, Spend, Standing, Stored, Version,
+        Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, NewMemo, Placed, Record,
+        Remembered, SessionEvent, SessionQuery, Spend, Standing, Stored, Version,
     },
     error::Error,
     sqlite::SqliteStore,
@@ -110,6 +110,18 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Decisions by time, oldest first. An answer holds about [`DECISION_BYTES`] of documents at
     /// most and at least one decision: only an empty one says that there are no more.
     async fn decisions(&self, query: DecisionQuery) -> Result<Vec<KeptDecision>, Error>;
+
+    /// Adds to what was found about a policy that is tried.
+    async fn add_findings(&self, new: NewFindings) -> Result<(), Error>;
+
+    /// What was found about the policy of this name; of the differences those before a number, if one
+    /// is given.
+    async fn findings(
+        &self,
+        canary: &str,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Findings, Error>;
 
     /// Appends to the ledger, in this order, and gives the index of the first. An entry about a call
     /// that is not there is [`Error::Stale`].

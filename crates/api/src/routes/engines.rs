@@ -9,7 +9,7 @@ use crate::{
     auth::{self, May},
     problem::Problem,
     query::Query,
-    reply,
+    refused, reply,
     shared::Shared,
     views::engine::{CanaryListView, PolicyStatusView},
 };
@@ -33,9 +33,15 @@ pub(crate) async fn status(
     }))
 }
 
-/// Shows what was found about policies that are tried beside the one in force.
+/// Shows what was found about policies that are tried beside the one in force, in this process and
+/// before: counts, and the newest differences of each.
 #[utoipa::path(
     get, path = "/v1/policy/canary", tag = "policy",
+    params(
+        ("name" = Option<String>, Query, description = "Only this one"),
+        ("cursor" = Option<u64>, Query, description = "Only differences older than those of an earlier answer: the `next_cursor` of the canary that `name` names"),
+        ("limit" = Option<u64>, Query, description = "Most differences of each, from 1 to 1000; 500 without it"),
+    ),
     responses((status = 200, description = "Canaries", body = CanaryListView))
 )]
 pub(crate) async fn canary(
@@ -43,7 +49,15 @@ pub(crate) async fn canary(
     _: May<auth::Admin>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    Query::of(&uri).finish()?;
-    let canaries = shared.engine.policy().canaries();
+    let mut query = Query::of(&uri);
+    let name = query.optional::<String>("name");
+    let before = query.number("cursor", 0, u64::MAX);
+    if before.is_some() && name.is_none() {
+        query.fault("cursor", "is that of one canary: `name` it");
+    }
+    let limit = query.number("limit", 1, 1_000).unwrap_or(500);
+    query.finish()?;
+    let canaries = shared.engine.canaries(name.as_deref(), before, limit as usize).await;
+    let canaries = canaries.map_err(|error| refused::store(&error))?;
     Ok(reply::ok(&CanaryListView { canaries: canaries.into_iter().map(Into::into).collect() }))
 }

@@ -1,7 +1,8 @@
 //! Who decides, as operators see it.
 
-use ringfence_policy::{CanaryReport, Counts, Difference, Side, Status};
-use ringfence_types::{Digest, Reason};
+use ringfence_engine::Tried;
+use ringfence_policy::{Counts, Difference, Side, Status};
+use ringfence_types::{Digest, Reason, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -55,9 +56,14 @@ pub(crate) struct CanaryView {
     tenants: Vec<String>,
     /// Whether calls of these tenants run while nobody answers.
     fail_open: bool,
+    /// Since when it is counted; none if nothing was found yet.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    since: Option<Timestamp>,
     counts: CanaryCountsView,
-    /// The newest first, at most 500.
+    /// The newest first; the newest 10 000 are kept.
     differences: Vec<DifferenceView>,
+    /// Send as `cursor` for older ones; none at the end.
+    next_cursor: Option<u64>,
 }
 
 /// What came of its questions.
@@ -103,8 +109,8 @@ impl From<Status> for EngineView {
     }
 }
 
-impl From<CanaryReport> for CanaryView {
-    fn from(report: CanaryReport) -> Self {
+impl From<Tried> for CanaryView {
+    fn from(Tried { report, since, next }: Tried) -> Self {
         let Counts { same, different, unavailable, left_out } = report.counts;
         Self {
             name: report.name,
@@ -112,8 +118,10 @@ impl From<CanaryReport> for CanaryView {
             revision: report.revision,
             tenants: report.tenants.iter().map(ToString::to_string).collect(),
             fail_open: report.fail_open,
+            since,
             counts: CanaryCountsView { same, different, unavailable, left_out },
             differences: report.differences.into_iter().map(DifferenceView::from).collect(),
+            next_cursor: next,
         }
     }
 }

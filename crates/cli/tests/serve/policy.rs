@@ -171,6 +171,41 @@ fn a_candidate_is_tried_on_real_calls_and_its_differences_are_listed() {
 }
 
 #[test]
+fn what_was_found_about_a_candidate_outlives_a_kill() {
+    let place = Place::new();
+    let folder = place.path("candidate");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::write(folder.join("r.rego"), RULES).expect("a rule");
+    let canary =
+        format!("[[policy.canary]]\nname = \"stricter\"\nfolder = \"{}\"\n", shown(&folder));
+    configure(&place, &canary);
+    let mut calls = Vec::new();
+    for round in 1..=2 {
+        let server = place.serve();
+        calls.push(echo(&server, "no")["id"].clone());
+        let found = || server.ask("GET", "/v1/policy/canary", None).json()["canaries"][0].clone();
+        until("it was compared", || found()["counts"]["different"] == round);
+        let found = found();
+        let listed: Vec<_> =
+            found["differences"].as_array().expect("a list").iter().rev().collect();
+        let listed: Vec<_> = listed.iter().map(|one| one["call_id"].clone()).collect();
+        assert_eq!(listed, calls);
+        assert!(found["since"].is_string(), "{found}");
+        // What was shown is on record.
+        server.kill();
+    }
+    let server = place.serve();
+    let page = |query: &str| {
+        server.ask("GET", &format!("/v1/policy/canary?{query}"), None).json()["canaries"].clone()
+    };
+    let first = page("name=stricter&limit=1")[0].clone();
+    let older = page(&format!("name=stricter&limit=1&cursor={}", first["next_cursor"]));
+    assert_eq!(older[0]["differences"][0]["call_id"], calls[0]);
+    assert_eq!(page("name=other"), json!([]));
+    assert_eq!(server.ask("GET", "/v1/policy/canary?cursor=3", None).status, 400);
+}
+
+#[test]
 fn tables_of_policy_are_shown_and_everything_wrong_in_them_is_told() {
     let place = Place::new();
     configure(

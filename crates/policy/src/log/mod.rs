@@ -241,6 +241,10 @@ impl Engine for Logged {
         self.inner.canaries()
     }
 
+    fn found(&self) -> watch::Receiver<u64> {
+        self.inner.found()
+    }
+
     fn fail_open(&self) -> Vec<TenantId> {
         self.inner.fail_open()
     }

@@ -7,6 +7,7 @@
 mod approvals;
 mod blobs;
 mod calls;
+mod canaries;
 mod decisions;
 mod facts;
 mod keys;
@@ -29,6 +30,7 @@ pub use self::{
         a_call_reads_back_whole, a_final_call_never_changes, an_id_that_exists_is_stale,
         of_many_who_race_one_wins, stale_changes_nothing,
     },
+    canaries::findings_add_up_and_the_newest_are_kept,
     decisions::{
         a_decision_reads_back_whole, a_decision_shares_the_commit_of_its_call,
         decisions_are_found_by_time_page_by_page, decisions_of_others_are_behind_a_wall,
@@ -98,6 +100,7 @@ pub async fn run(store: Arc<dyn Store>) {
     decisions_are_found_by_time_page_by_page(&store).await;
     decisions_of_others_are_behind_a_wall(&store).await;
     what_is_masked_replaces_what_was_asked(&store).await;
+    findings_add_up_and_the_newest_are_kept(&store).await;
     a_remembered_call_reads_back_with_its_entry(&store).await;
     a_memory_shares_the_commit_of_its_call(&store).await;
     no_more_is_remembered_than_may_be_and_each_tenant_for_itself(&store).await;

@@ -6,6 +6,7 @@
 mod approvals;
 mod blobs;
 mod calls;
+mod canaries;
 mod checkpoints;
 mod decisions;
 mod entries;
@@ -29,8 +30,8 @@ use tokio::sync::watch;
 use self::{files::Files, recent::Recent};
 use crate::{
     ApprovalQuery, CallQuery, Commit, Commitment, DecisionQuery, EntryQuery, Error, FactQuery,
-    KeptDecision, Key, Logged, NewDecision, PAGE, Placed, Record, Remembered, SessionEvent,
-    SessionQuery, Standing, Store, Stored, Version,
+    Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, PAGE, Placed, Record,
+    Remembered, SessionEvent, SessionQuery, Standing, Store, Stored, Version,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -40,6 +41,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("decisions.sql"),
     include_str!("ledger.sql"),
     include_str!("memos.sql"),
+    include_str!("canaries.sql"),
 ];
 
 /// The store in one SQLite file.
@@ -173,6 +175,19 @@ impl Store for SqliteStore {
 
     async fn decisions(&self, query: DecisionQuery) -> Result<Vec<KeptDecision>, Error> {
         decisions::list(&self.db, query).await
+    }
+
+    async fn add_findings(&self, new: NewFindings) -> Result<(), Error> {
+        canaries::add(&self.db, new).await
+    }
+
+    async fn findings(
+        &self,
+        canary: &str,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Findings, Error> {
+        canaries::find(&self.db, canary, before, limit).await
     }
 
     async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error> {
