@@ -19,7 +19,9 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{Answer, Bundle, Engine, Input, POLICY_UNAVAILABLE, Status, Unavailable, ticks::Ticks};
+use crate::{
+    Answer, Bundle, Engine, Input, POLICY_UNAVAILABLE, Part, Status, Unavailable, ticks::Ticks,
+};
 
 /// Most documents that wait for one candidate.
 const QUEUE: usize = 1024;
@@ -283,6 +285,10 @@ impl Engine for Shadowed {
 
     fn answering(&self, input: &Input) -> String {
         self.enforced.answering(input)
+    }
+
+    fn parts(&self, input: &Input) -> Vec<Part> {
+        self.enforced.parts(input)
     }
 
     fn changed(&self) -> watch::Receiver<u64> {

@@ -45,6 +45,12 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
         self.name().to_owned()
     }
 
+    /// Who is asked about this document, each with its rules where this process has them.
+    fn parts(&self, _input: &Input) -> Vec<Part> {
+        let (engine, revision) = (self.name().to_owned(), self.revision());
+        vec![Part { engine, revision, bundle: self.bundle() }]
+    }
+
     /// Ticks when a document may have another answer than before: the rules changed, or an engine
     /// that gave no answer is well again. Whoever holds calls asks again then. It may tick without
     /// need, never more often than a few times in a second.
@@ -71,6 +77,17 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
     fn fail_open(&self) -> Vec<TenantId> {
         Vec::new()
     }
+}
+
+/// One of those who are asked about a document.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// What it is called.
+    pub engine: String,
+    /// Of its rules, as far as known.
+    pub revision: Digest,
+    /// Its rules; none where they are elsewhere.
+    pub bundle: Option<Arc<Bundle>>,
 }
 
 /// For what never ticks.

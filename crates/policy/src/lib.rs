@@ -31,7 +31,7 @@ pub use canary::{Canary, CanaryReport, Counts, Difference, Shadowed, Side};
 pub use case::{NoCase, test_case};
 pub use combine::{Combined, How, Route};
 pub use decide::{Decided, FAIL_OPEN, POLICY_UNAVAILABLE, Permit, decide, decide_documented};
-pub use engine::{Answer, Engine, Trouble, Unavailable};
+pub use engine::{Answer, Engine, Part, Trouble, Unavailable};
 pub use input::{Approval, Input, PlanStep, Subject, ToolFacts};
 pub use log::{LogConfig, LogError, Logged, Target};
 pub use numbers::Numbers;

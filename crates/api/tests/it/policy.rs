@@ -156,17 +156,20 @@ async fn an_explanation_tells_readers_why_and_the_operator_what_would_do() {
     let id = held(&server, &key).await;
     let path = format!("/v1/calls/{id}/explanation");
     let told = get(&server, &key, &path).await.json();
-    assert_eq!((&told["verdict"], &told["says"]), (&json!("hold"), &json!("hold")), "{told}");
-    let reason = &told["reasons"][0];
+    let part = &told["parts"][0];
+    assert_eq!((&told["verdict"], &part["says"]), (&json!("hold"), &json!("hold")), "{told}");
+    assert_eq!((&part["engine"], &part["explained"]), (&json!("rego"), &json!(true)));
+    let reason = &part["reasons"][0];
     assert_eq!(reason["rule"], "external_call");
     let flags = json!({"path": "/tool/safety_flags", "value": ["external_call", "network_access"]});
     assert!(reason["reads"].as_array().unwrap().contains(&flags), "{reason}");
     // Neither the rules' places nor their constants.
-    assert!(told.get("change").is_none() && reason.get("places").is_none(), "{told}");
+    assert!(part.get("change").is_none() && reason.get("places").is_none(), "{told}");
     let told = server.get(&path).await.json();
-    assert_eq!(told["reasons"][0]["places"][0]["file"], "ringfence.rego");
-    assert_eq!(told["change"]["found"], true);
-    let change = &told["change"]["changes"][0];
+    let part = &told["parts"][0];
+    assert_eq!(part["reasons"][0]["places"][0]["file"], "ringfence.rego");
+    assert_eq!(part["change"]["found"], true);
+    let change = &part["change"]["changes"][0];
     assert_eq!((&change["path"], &change["from"]), (&json!("/approval"), &json!(null)));
     let other = server.key("other", &[Scope::Call, Scope::Read, Scope::Admin]).await;
     assert_eq!(get(&server, &other, &path).await.status, 404);

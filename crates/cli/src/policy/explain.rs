@@ -43,15 +43,42 @@ fn text(told: &Value) -> String {
         word(&told["decided_at"]),
         word(&told["policy"])
     );
+    let parts = told["parts"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_one = parts.len() == 1;
     if told["policy"] != told["explained_by"] {
-        let says = told["says"].as_str().map_or("nothing".to_owned(), plain);
-        let _ = writeln!(
-            text,
-            "the rules in force are others, {}: they say {says}",
-            word(&told["explained_by"])
-        );
+        let _ = write!(text, "the rules in force are others, {}", word(&told["explained_by"]));
+        let _ = match is_one {
+            true => writeln!(text, ": they say {}", said(&parts[0])),
+            false => writeln!(text),
+        };
     }
-    for reason in told["reasons"].as_array().into_iter().flatten() {
+    for part in parts {
+        if !is_one {
+            add_engine(&mut text, part);
+        }
+        add_part(&mut text, part);
+    }
+    text
+}
+
+fn said(part: &Value) -> String {
+    part["says"].as_str().map_or("nothing".to_owned(), plain)
+}
+
+/// Which of several engines it is, and what it says.
+fn add_engine(text: &mut String, part: &Value) {
+    let (engine, policy) = (word(&part["engine"]), word(&part["policy"]));
+    let _ = match part["explained"].as_bool() {
+        Some(true) => writeln!(text, "\nengine {engine} under {policy} says {}", said(part)),
+        _ => writeln!(
+            text,
+            "\nengine {engine}: its rules are elsewhere and cannot be explained here"
+        ),
+    };
+}
+
+fn add_part(text: &mut String, part: &Value) {
+    for reason in part["reasons"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "\n{}: {}", word(&reason["rule"]), word(&reason["message"]));
         for place in reason["places"].as_array().into_iter().flatten() {
             let _ = writeln!(text, "  {}:{}", word(&place["file"]), place["line"]);
@@ -60,8 +87,7 @@ fn text(told: &Value) -> String {
             let _ = writeln!(text, "  {} is {}", word(&read["path"]), value(&read["value"]));
         }
     }
-    add_change(&mut text, &told["change"]);
-    text
+    add_change(text, &part["change"]);
 }
 
 /// As JSON, on one line, not without end.

@@ -206,6 +206,36 @@ fn what_was_found_about_a_candidate_outlives_a_kill() {
 }
 
 #[test]
+fn each_of_several_engines_is_explained_or_named_as_one_that_cannot_be() {
+    let place = Place::new();
+    // The first has an opinion, so nobody speaks to the second.
+    let elsewhere = "[policy.engines.corp]\nkind = \"opa\"\nurl = \"http://127.0.0.1:9\"\n";
+    configure(
+        &place,
+        &format!("[policy]\nuse = [\"rego\", \"corp\"]\ncombine = \"first\"\n{elsewhere}"),
+    );
+    let server = place.serve();
+    let held = server.call("http_fetch", &json!({"url": "https://example.com/"}));
+    let id = held["id"].as_str().expect("an id").to_owned();
+    let told = server.client(&["policy", "explain", &id, "--json"]).worked().json();
+    let part = |index: usize| &told["parts"][index];
+    let named = |index: usize| (part(index)["engine"].clone(), part(index)["explained"].clone());
+    assert_eq!([named(0), named(1)], [(json!("rego"), json!(true)), (json!("corp"), json!(false))]);
+    assert_eq!(part(0)["reasons"][0]["rule"], "external_call");
+    assert_eq!((&part(1)["says"], &part(1)["reasons"]), (&Value::Null, &json!([])));
+    let words = server.client(&["policy", "explain", &id]).worked().stdout;
+    for line in
+        ["engine rego under sha256:", " says hold", "external_call: ", "engine corp: its rules"]
+    {
+        assert!(words.contains(line), "no `{line}` in {words}");
+    }
+    server.stop();
+    configure(&place, &format!("[policy]\nuse = [\"corp\"]\n{elsewhere}"));
+    let server = place.serve();
+    server.client(&["policy", "explain", &id]).failed(2, &["not files of this server: corp has"]);
+}
+
+#[test]
 fn tables_of_policy_are_shown_and_everything_wrong_in_them_is_told() {
     let place = Place::new();
     configure(

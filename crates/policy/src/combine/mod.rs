@@ -12,7 +12,9 @@ use futures_util::future::join_all;
 use ringfence_types::{Digest, TenantId};
 use tokio::sync::watch;
 
-use crate::{Answer, CanaryReport, Engine, Input, Status, Trouble, Unavailable, ticks::Ticks};
+use crate::{
+    Answer, CanaryReport, Engine, Input, Part, Status, Trouble, Unavailable, ticks::Ticks,
+};
 
 /// All engines of a route together take no longer: callers wait for them.
 const PATIENCE: Duration = Duration::from_millis(4_500);
@@ -113,6 +115,11 @@ impl Engine for Combined {
             (How::All, names) => format!("all({})", names.join(",")),
             (How::First, names) => format!("first({})", names.join(",")),
         }
+    }
+
+    fn parts(&self, input: &Input) -> Vec<Part> {
+        let engines = self.route(input).map(|route| route.engines.iter());
+        engines.into_iter().flatten().flat_map(|engine| engine.parts(input)).collect()
     }
 
     fn changed(&self) -> watch::Receiver<u64> {

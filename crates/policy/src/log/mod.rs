@@ -31,7 +31,7 @@ use tokio::{
 
 use self::{entry::Entry, spool::Keeper};
 use crate::{
-    Answer, Bundle, CanaryReport, Engine, Input, State, Status, Unavailable, rego::STACK,
+    Answer, Bundle, CanaryReport, Engine, Input, Part, State, Status, Unavailable, rego::STACK,
 };
 
 /// Entries on their way to the disk; more make decisions wait.
@@ -145,7 +145,8 @@ impl Logged {
             engine: self.inner.answering(input),
             number: self.number.fetch_add(1, Relaxed) + 1,
         };
-        let pending = Pending { entry: entry.object(&self.config), bundle: self.inner.bundle() };
+        let bundle = self.inner.parts(input).into_iter().find_map(|part| part.bundle);
+        let pending = Pending { entry: entry.object(&self.config), bundle };
         let is_kept = match &self.queue {
             Some(queue) => queue.send(pending).await.is_ok(),
             None => false,
@@ -208,6 +209,10 @@ impl Engine for Logged {
 
     fn answering(&self, input: &Input) -> String {
         self.inner.answering(input)
+    }
+
+    fn parts(&self, input: &Input) -> Vec<Part> {
+        self.inner.parts(input)
     }
 
     fn changed(&self) -> watch::Receiver<u64> {

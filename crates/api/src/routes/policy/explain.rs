@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
-use ringfence_policy::{Cause, Change, Explanation, Search};
+use ringfence_policy::{Bundle, Cause, Change, Explanation, Input, Part, Search};
 use ringfence_types::{CallId, Digest, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -41,11 +41,27 @@ pub(crate) struct ExplanationView {
     /// Of the rules in force, which explain. If they are others, so may their answer be.
     #[schema(value_type = String)]
     explained_by: Digest,
-    /// What the rules in force say; none if they say nothing.
+    /// Each engine that is asked about such a call now, in order.
+    parts: Vec<PartView>,
+}
+
+/// What one engine says, and why.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ExplainedPart)]
+struct PartView {
+    /// Which one.
+    engine: String,
+    /// Of its rules, as far as known.
+    #[schema(value_type = String)]
+    policy: Digest,
+    /// Whether its rules are files of this server. Those of others cannot be explained here, and
+    /// nothing more is said about them.
+    explained: bool,
+    /// What it says; none if it says nothing.
     says: Option<&'static str>,
-    /// Each reason of the rules in force, and what it looked at.
+    /// Each of its reasons, and what it looked at.
     reasons: Vec<CauseView>,
-    /// The smallest change found that would be allowed; for admins of the operator's tenant.
+    /// The smallest change found that it would allow; for admins of the operator's tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<SearchView>,
 }
@@ -109,7 +125,7 @@ struct ChangeView {
     params(("id" = String, Path, description = "The call")),
     responses(
         (status = 200, description = "Why", body = ExplanationView),
-        (status = 409, description = "The rules are not files of this server"),
+        (status = 409, description = "No rules about it are files of this server"),
     )
 )]
 pub(crate) async fn explain(
@@ -121,12 +137,7 @@ pub(crate) async fn explain(
     let found = shared.engine.store().decisions_of(wall, id).await;
     let mut found = found.map_err(|error| refused::store(&error))?;
     let kept = found.pop().ok_or_else(Problem::not_found)?;
-    let bundle = shared.engine.policy().bundle().ok_or_else(elsewhere)?;
-    // Trying changes keeps a processor busy for seconds.
-    let _turn = shared.replays.acquire().await;
-    let (document, explained_by) = (kept.kept.input.clone(), bundle.digest());
-    let work = tokio::task::spawn_blocking(move || Explanation::of(&bundle, &document));
-    let explanation = work.await.ok().and_then(Result::ok).ok_or_else(unexplained)?;
+    let parts = explained(&shared, &kept.kept.input, wall.is_none()).await?;
     let decision = kept.kept.decision;
     Ok(reply::ok(&ExplanationView {
         call: kept.call,
@@ -134,11 +145,54 @@ pub(crate) async fn explain(
         decided_at: kept.kept.at,
         verdict: decision.verdict.name(),
         policy: decision.policy,
-        explained_by,
-        says: explanation.answer.as_ref().ok().map(|answer| answer.verdict.name()),
-        reasons: explanation.causes.into_iter().map(|c| cause(c, wall.is_none())).collect(),
-        change: wall.is_none().then(|| search(explanation.search)).flatten(),
+        explained_by: shared.engine.policy().revision(),
+        parts,
     }))
+}
+
+/// What each engine that is asked about this document says, as far as its rules are here.
+async fn explained(
+    shared: &Shared,
+    document: &str,
+    sees_rules: bool,
+) -> Result<Vec<PartView>, Problem> {
+    let input: Input = serde_json::from_str(document).map_err(|_| older())?;
+    let parts = shared.engine.policy().parts(&input);
+    if parts.iter().all(|part| part.bundle.is_none()) {
+        return Err(elsewhere(&parts));
+    }
+    // Trying changes keeps a processor busy for seconds.
+    let _turn = shared.replays.acquire().await;
+    let mut views = Vec::new();
+    for Part { engine, revision, bundle } in parts {
+        let explanation = match bundle {
+            Some(bundle) => Some(explanation(bundle, document.to_owned()).await?),
+            None => None,
+        };
+        views.push(part(engine, revision, explanation, sees_rules));
+    }
+    Ok(views)
+}
+
+async fn explanation(bundle: Arc<Bundle>, document: String) -> Result<Explanation, Problem> {
+    let work = tokio::task::spawn_blocking(move || Explanation::of(&bundle, &document));
+    work.await.ok().and_then(Result::ok).ok_or_else(unexplained)
+}
+
+fn part(
+    engine: String,
+    policy: Digest,
+    explanation: Option<Explanation>,
+    sees_rules: bool,
+) -> PartView {
+    let explained = explanation.is_some();
+    let (mut says, mut reasons, mut change) = (None, Vec::new(), None);
+    if let Some(explanation) = explanation {
+        says = explanation.answer.as_ref().ok().map(|answer| answer.verdict.name());
+        reasons = explanation.causes.into_iter().map(|one| cause(one, sees_rules)).collect();
+        change = sees_rules.then(|| search(explanation.search)).flatten();
+    }
+    PartView { engine, policy, explained, says, reasons, change }
 }
 
 fn cause(cause: Cause, sees_rules: bool) -> CauseView {
@@ -163,8 +217,15 @@ fn search(search: Search) -> Option<SearchView> {
     }
 }
 
-fn elsewhere() -> Problem {
-    Problem::new(&kinds::CONFLICT, "the rules in force are not files of this server")
+fn elsewhere(parts: &[Part]) -> Problem {
+    let names: Vec<_> = parts.iter().map(|part| part.engine.as_str()).collect();
+    let detail = format!("the rules are not files of this server: {} has them", names.join(", "));
+    Problem::new(&kinds::CONFLICT, detail)
+}
+
+fn older() -> Problem {
+    let detail = "the document that was judged is of another version of this server";
+    Problem::new(&kinds::CONFLICT, detail)
 }
 
 fn unexplained() -> Problem {
