@@ -40,7 +40,8 @@ pub use rego::{
     Rejudge, Search, Suite, TestOutcome, Tested,
 };
 pub use remote::{
-    AuthZen, Evaluate, InvalidTemplate, LONGEST, Opa, OpaConfig, OpenFga, OpenFgaConfig, Relation,
-    Remote, SetupError, Shape, Template, Undefined,
+    AuthZen, AuthZenProtocol, Evaluate, EvaluateProtocol, InvalidTemplate, LONGEST, Opa, OpaConfig,
+    OpenFga, OpenFgaConfig, Plain, Protocol, Relation, Remote, SetupError, Shape, Template,
+    Undefined,
 };
 pub use status::{State, Status};

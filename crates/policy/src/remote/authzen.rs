@@ -3,15 +3,12 @@
 //! The answer is a boolean with a context. A context that holds our decision document is read as
 //! one; then the boolean has to say the same. One that holds conditions we do not know is no answer.
 
-use async_trait::async_trait;
-use reqwest::{StatusCode, Url};
 use ringfence_types::{Digest, Reason, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
-use tokio::sync::watch;
 
-use super::{Line, Remote, SetupError, below, line};
-use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, said};
+use super::{Plain, Protocol, line};
+use crate::{Answer, Input, Trouble, Unavailable, said};
 
 /// Parts of a context that explain and bind nobody.
 const EXPLAIN: &[&str] =
@@ -19,13 +16,12 @@ const EXPLAIN: &[&str] =
 /// Parts of a context that are our decision document.
 const DOCUMENT: &[&str] = &["approvals", "decision", "obligations", "reasons"];
 
-/// An AuthZEN decision point.
+/// The protocol of an AuthZEN decision point.
 #[derive(Debug)]
-pub struct AuthZen {
-    line: Line,
-    url: Url,
-    revision: Digest,
-}
+pub enum AuthZenProtocol {}
+
+/// An AuthZEN decision point.
+pub type AuthZen = Plain<AuthZenProtocol>;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,20 +31,19 @@ struct Said {
     context: Map<String, Value>,
 }
 
-impl AuthZen {
-    /// Needs a runtime.
-    pub fn open(remote: Remote) -> Result<Self, SetupError> {
-        let url = below(&remote.url, "/access/v1/evaluation");
-        let revision = Digest::of(format!("authzen {url}").as_bytes());
-        let line = Line::open(remote, "/.well-known/authzen-configuration")?;
-        Ok(Self { line, url, revision })
+impl Protocol for AuthZenProtocol {
+    const NAME: &'static str = "authzen";
+    const PATH: &'static str = "/access/v1/evaluation";
+    const HEALTH: &'static str = "/.well-known/authzen-configuration";
+
+    fn question(input: &Input) -> serde_json::Result<String> {
+        question(input)
     }
 
-    fn read(&self, status: StatusCode, body: &[u8]) -> Result<Answer, Unavailable> {
-        line::expect_ok(status, body)?;
+    fn read(body: &[u8], revision: Digest) -> Result<Answer, Unavailable> {
         let Said { decision, context } = line::parse(body)?;
         let policy = context.get("policy").and_then(Value::as_str);
-        let policy = policy.and_then(|text| text.parse().ok()).unwrap_or(self.revision);
+        let policy = policy.and_then(|text| text.parse().ok()).unwrap_or(revision);
         let strange = |name: &&String| {
             !EXPLAIN.contains(&name.as_str()) && !DOCUMENT.contains(&name.as_str())
         };
@@ -58,31 +53,6 @@ impl AuthZen {
         let answer = said::read(document(decision, &context), policy)?;
         let agrees = decision == (answer.verdict == Verdict::Allow);
         if agrees { Ok(answer) } else { Err(malformed("a context that contradicts the decision")) }
-    }
-}
-
-#[async_trait]
-impl Engine for AuthZen {
-    fn name(&self) -> &str {
-        &self.line.remote.name
-    }
-
-    /// Of the address: the protocol has no revision. An answer may carry one.
-    fn revision(&self) -> Digest {
-        self.revision
-    }
-
-    async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
-        let body = question(input).map_err(|e| Unavailable::because(Trouble::Failed, e))?;
-        self.line.ask(self.url.clone(), body, |status, body| self.read(status, body)).await
-    }
-
-    fn changed(&self) -> watch::Receiver<u64> {
-        self.line.changed()
-    }
-
-    fn status(&self) -> Vec<Status> {
-        vec![self.line.status(self.revision)]
     }
 }
 

@@ -4,26 +4,22 @@
 //! engine that knows more than words, as Ringfence itself does, finds the structured fields beside
 //! it, and may answer with a decision document beside the fields of the original.
 
-use async_trait::async_trait;
-use reqwest::{StatusCode, Url};
 use ringfence_types::{Digest, Reason, Verdict, json::canonical};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
-use tokio::sync::watch;
 
-use super::{Line, Remote, SetupError, below, line};
-use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, said};
+use super::{Plain, Protocol, line};
+use crate::{Answer, Input, Trouble, Unavailable, said};
 
 /// Parts of our own decision that bind nobody.
 const EXPLAIN: &[&str] = &["engine", "id", "policy"];
 
-/// An engine that speaks `/v1/evaluate`.
+/// The protocol of `/v1/evaluate`.
 #[derive(Debug)]
-pub struct Evaluate {
-    line: Line,
-    url: Url,
-    revision: Digest,
-}
+pub enum EvaluateProtocol {}
+
+/// An engine that speaks `/v1/evaluate`.
+pub type Evaluate = Plain<EvaluateProtocol>;
 
 /// Score and severity grade what `allowed` says; they bind nobody.
 #[derive(Debug, Deserialize)]
@@ -54,19 +50,19 @@ struct Violation {
     severity: Option<String>,
 }
 
-impl Evaluate {
-    /// Needs a runtime.
-    pub fn open(remote: Remote) -> Result<Self, SetupError> {
-        let url = below(&remote.url, "/v1/evaluate");
-        let revision = Digest::of(format!("evaluate {url}").as_bytes());
-        let line = Line::open(remote, "/health")?;
-        Ok(Self { line, url, revision })
+impl Protocol for EvaluateProtocol {
+    const NAME: &'static str = "evaluate";
+    const PATH: &'static str = "/v1/evaluate";
+    const HEALTH: &'static str = "/health";
+
+    fn question(input: &Input) -> serde_json::Result<String> {
+        question(input)
     }
 
-    fn read(&self, status: StatusCode, body: &[u8]) -> Result<Answer, Unavailable> {
-        line::expect_ok(status, body)?;
+    /// An answer carries the hash of the constitution.
+    fn read(body: &[u8], revision: Digest) -> Result<Answer, Unavailable> {
         let said: Said = line::parse(body)?;
-        let policy = revision(&said.reasons.constitution_hash).unwrap_or(self.revision);
+        let policy = constitution(&said.reasons.constitution_hash).unwrap_or(revision);
         let is_allowed = said.allowed;
         let answer = said::read(document(said), policy)?;
         if is_allowed == (answer.verdict == Verdict::Allow) {
@@ -74,31 +70,6 @@ impl Evaluate {
         }
         let words = "a decision that contradicts `allowed`";
         Err(Unavailable::because(Trouble::Malformed, words))
-    }
-}
-
-#[async_trait]
-impl Engine for Evaluate {
-    fn name(&self) -> &str {
-        &self.line.remote.name
-    }
-
-    /// Of the address; an answer carries the hash of the constitution.
-    fn revision(&self) -> Digest {
-        self.revision
-    }
-
-    async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
-        let body = question(input).map_err(|e| Unavailable::because(Trouble::Failed, e))?;
-        self.line.ask(self.url.clone(), body, |status, body| self.read(status, body)).await
-    }
-
-    fn changed(&self) -> watch::Receiver<u64> {
-        self.line.changed()
-    }
-
-    fn status(&self) -> Vec<Status> {
-        vec![self.line.status(self.revision)]
     }
 }
 
@@ -127,7 +98,7 @@ fn question(input: &Input) -> serde_json::Result<String> {
 }
 
 /// A digest as it is, hexadecimal digits of one, or the digest of whatever else it is.
-fn revision(hash: &str) -> Option<Digest> {
+fn constitution(hash: &str) -> Option<Digest> {
     let digest = || hash.parse().or_else(|_| format!("sha256:{hash}").parse());
     (!hash.is_empty()).then(|| digest().unwrap_or_else(|_| Digest::of(hash.as_bytes())))
 }

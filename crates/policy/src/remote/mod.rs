@@ -10,6 +10,7 @@ mod health;
 mod line;
 mod opa;
 mod openfga;
+mod plain;
 mod probe;
 mod template;
 
@@ -18,10 +19,11 @@ use std::time::Duration;
 use reqwest::{Url, header::HeaderValue};
 
 pub use self::{
-    authzen::AuthZen,
-    evaluate::Evaluate,
+    authzen::{AuthZen, AuthZenProtocol},
+    evaluate::{Evaluate, EvaluateProtocol},
     opa::{Opa, OpaConfig, Shape, Undefined},
     openfga::{OpenFga, OpenFgaConfig, Relation},
+    plain::{Plain, Protocol},
     template::{InvalidTemplate, Template},
 };
 use self::{health::Health, line::Line};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use http::Uri;
 use ringfence_store::CallQuery;
-use ringfence_types::{CallId, SessionId, State as CallState, ToolName};
+use ringfence_types::{Call, CallId, SessionId, State as CallState, ToolName};
 
 use crate::{
     auth::{self, May},
@@ -33,21 +33,36 @@ pub(crate) async fn list(
     caller: May<auth::Read>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let query = query(&caller, &uri)?;
-    let limit = query.limit;
-    let calls = shared.engine.list(caller.principal(), query).await;
-    let calls = calls.map_err(|error| refused::store(&error))?;
-    let next = calls.get(limit.wrapping_sub(1)).map(|call| call.asked.id.to_string());
-    let calls = calls.iter().take(limit).map(CallView::of).collect();
-    Ok(reply::ok(&CallListView { calls, next_cursor: next }))
-}
-
-fn query(caller: &auth::Caller, uri: &Uri) -> Result<CallQuery, Problem> {
-    let mut query = Query::of(uri);
+    let mut query = Query::of(&uri);
     let state = query.optional::<String>("state");
     if state.as_ref().is_some_and(|state| !CallState::NAMES.contains(&state.as_str())) {
         query.fault("state", format!("must be one of {}", CallState::NAMES.join(", ")));
     }
+    let (calls, next_cursor) = page(&shared, &caller, query, state).await?;
+    let calls = calls.iter().map(CallView::of).collect();
+    Ok(reply::ok(&CallListView { calls, next_cursor }))
+}
+
+/// Calls of a state by what else is asked for, and the cursor to go on from.
+pub(in crate::routes) async fn page(
+    shared: &Shared,
+    caller: &auth::Caller,
+    query: Query,
+    state: Option<String>,
+) -> Result<(Vec<Call>, Option<String>), Problem> {
+    let query = wanted(caller, query, state)?;
+    let limit = query.limit;
+    let calls = shared.engine.list(caller.principal(), query).await;
+    let calls = calls.map_err(|error| refused::store(&error))?;
+    let next = calls.get(limit.wrapping_sub(1)).map(|call| call.asked.id.to_string());
+    Ok((calls, next))
+}
+
+fn wanted(
+    caller: &auth::Caller,
+    mut query: Query,
+    state: Option<String>,
+) -> Result<CallQuery, Problem> {
     let tool = query.optional::<ToolName>("tool");
     let session = query.optional::<SessionId>("session_id");
     let before = query.optional::<CallId>("cursor");

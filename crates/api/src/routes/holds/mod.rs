@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use http::Uri;
 use ringfence_store::CallQuery;
-use ringfence_types::{Call, CallId, SessionId, ToolName};
+use ringfence_types::{Call, CallId};
 
 use crate::{
     auth::{self, Caller, May},
@@ -17,6 +17,7 @@ use crate::{
     problem::Problem,
     query::Query,
     refused, reply,
+    routes::calls::list::page,
     shared::Shared,
     views::hold::{HoldListView, HoldView},
 };
@@ -37,30 +38,10 @@ pub(crate) async fn list(
     caller: May<auth::SeeHolds>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let query = query(&caller, &uri)?;
-    let limit = query.limit;
-    let calls = shared.engine.list(caller.principal(), query).await;
-    let calls = calls.map_err(|error| refused::store(&error))?;
-    let next_cursor = calls.get(limit.wrapping_sub(1)).map(|call| call.asked.id.to_string());
+    let held = Some("held".to_owned());
+    let (calls, next_cursor) = page(&shared, &caller, Query::of(&uri), held).await?;
     let holds = calls.iter().filter_map(HoldView::of).collect();
     Ok(reply::ok(&HoldListView { holds, next_cursor }))
-}
-
-fn query(caller: &Caller, uri: &Uri) -> Result<CallQuery, Problem> {
-    let mut query = Query::of(uri);
-    let tool = query.optional::<ToolName>("tool");
-    let session = query.optional::<SessionId>("session_id");
-    let before = query.optional::<CallId>("cursor");
-    let limit = query.number("limit", 1, 200).unwrap_or(50) as usize;
-    query.finish()?;
-    Ok(CallQuery {
-        tenant: caller.principal().tenant.clone(),
-        state: Some("held".to_owned()),
-        tool: tool.map(|tool| tool.to_string()),
-        session,
-        before,
-        limit,
-    })
 }
 
 /// Shows a call that waits for a decision: exactly what would happen.

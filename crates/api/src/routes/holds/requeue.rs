@@ -15,7 +15,6 @@ use utoipa::ToSchema;
 use super::{newest, resolve as resolving};
 use crate::{
     auth::{self, Caller, May},
-    body,
     path::Named,
     problem::Problem,
     reply,
@@ -104,10 +103,8 @@ pub(crate) async fn resolve(
     Named(id): Named<CallId>,
     request: Request,
 ) -> Result<Response, Problem> {
-    resolving::must_be_held(&shared, &caller, id).await?;
-    let body = body::json(&shared, request).await?;
     let approve = Action::Approve { terms: TermsRequest::default(), edited: None };
-    let resolution = resolving::read(&body, Some(approve))?;
+    let resolution = resolving::asked(&shared, &caller, id, request, Some(approve)).await?;
     status(&shared, &caller, id, resolution, "discarded").await
 }
 
@@ -137,8 +134,7 @@ async fn status(
     discarded: &'static str,
 ) -> Result<Response, Problem> {
     let is_denial = matches!(resolution.action, Action::Deny);
-    let resolved = shared.engine.resolve(caller.principal(), id, resolution).await;
-    let status = match resolved.map_err(|refused| resolving::problem(&refused))? {
+    let status = match resolving::carry_out(shared, caller, id, resolution).await? {
         Resolved::Runs(_) => "requeued",
         Resolved::Waits(_) => "pending",
         Resolved::Ended(_) if is_denial => "denied",

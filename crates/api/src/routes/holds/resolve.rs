@@ -101,11 +101,8 @@ async fn answer(
     id: CallId,
     request: Request,
 ) -> Result<Response, Problem> {
-    must_be_held(shared, caller, id).await?;
-    let body = body::json(shared, request).await?;
-    let resolution = read(&body, None)?;
-    let resolved = shared.engine.resolve(caller.principal(), id, resolution).await;
-    match resolved.map_err(|refused| problem(&refused))? {
+    let resolution = asked(shared, caller, id, request, None).await?;
+    match carry_out(shared, caller, id, resolution).await? {
         Resolved::Ended(call) => Ok(reply::ok(&CallView::of(&call))),
         Resolved::Runs(call) | Resolved::Waits(call) => {
             let mut response = reply::json(StatusCode::ACCEPTED, &CallView::of(&call));
@@ -118,22 +115,35 @@ async fn answer(
     }
 }
 
-/// Whoever decides about nothing is told so, whatever they decided.
-pub(super) async fn must_be_held(
+/// What somebody decides about a hold; `otherwise` is what an empty body means. Whoever decides about
+/// nothing is told so, whatever they decided.
+pub(super) async fn asked(
     shared: &Shared,
     caller: &Caller,
     id: CallId,
-) -> Result<(), Problem> {
+    request: Request,
+    otherwise: Option<Action>,
+) -> Result<Resolution, Problem> {
     let call = shared.engine.get(caller.principal(), id).await;
     let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
-    match call.hold() {
-        Some(_) => Ok(()),
-        None => Err(not_held(call.state.name())),
+    if call.hold().is_none() {
+        return Err(not_held(call.state.name()));
     }
+    read(&body::json(shared, request).await?, otherwise)
 }
 
-/// Reads a resolution; `otherwise` is what an empty one means.
-pub(super) fn read(body: &Json, otherwise: Option<Action>) -> Result<Resolution, Problem> {
+/// What became of the hold.
+pub(super) async fn carry_out(
+    shared: &Shared,
+    caller: &Caller,
+    id: CallId,
+    resolution: Resolution,
+) -> Result<Resolved, Problem> {
+    let resolved = shared.engine.resolve(caller.principal(), id, resolution).await;
+    resolved.map_err(|refused| problem(&refused))
+}
+
+fn read(body: &Json, otherwise: Option<Action>) -> Result<Resolution, Problem> {
     let mut fields = Fields::of(body)?;
     let name: Option<String> = fields.optional("action");
     let allow: Option<bool> = fields.optional("allow");
@@ -194,7 +204,7 @@ fn duration(fields: &mut Fields<'_>, text: &str) -> Option<Duration> {
 }
 
 /// Why a hold was not resolved, for clients.
-pub(super) fn problem(refused: &NotResolved) -> Problem {
+fn problem(refused: &NotResolved) -> Problem {
     let with = |kind| Problem::new(kind, refused.to_string());
     match refused {
         NotResolved::Missing => Problem::not_found(),
