@@ -108,7 +108,8 @@ pub async fn create_key(engine: &Engine, request: KeyRequest) -> Result<NewKey, 
         revoked_at: None,
         last_used_at: None,
     };
-    let entry = engine.ledger().seal(told(&key, "created", key.created_by, key.created_at))?;
+    let pen = engine.ledger().pen().await;
+    let entry = pen.seal(told(&key, "created", key.created_by, key.created_at))?;
     engine.store().add_key(key.clone(), entry).await?;
     Ok(NewKey { key, secret: Secret(secret) })
 }

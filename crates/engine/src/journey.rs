@@ -12,6 +12,7 @@ use ringfence_types::{
 use serde::Serialize;
 
 use crate::{
+    Pen,
     engine::Inner,
     hold::{Due, Judgement, Mark},
     laps::Laps,
@@ -246,8 +247,10 @@ impl Journey {
     pub(crate) async fn commit(&mut self) -> Result<(), Error> {
         // One that was looked at and stays as it was needs no record.
         if self.version.is_none() || !self.facts.is_empty() {
-            let record = self.record()?;
-            self.version = Some(self.inner.parts.store.record(record).await?);
+            let inner = self.inner.clone();
+            let pen = inner.parts.ledger.pen().await;
+            let record = self.record(&pen)?;
+            self.version = Some(inner.parts.store.record(record).await?);
         }
         let over = self.call.state.is_final() || self.call.hold().is_some();
         if over {
@@ -259,9 +262,9 @@ impl Journey {
         Ok(())
     }
 
-    fn record(&mut self) -> Result<Record, Error> {
+    fn record(&mut self, pen: &Pen<'_>) -> Result<Record, Error> {
         Ok(Record {
-            entries: self.sealed()?,
+            entries: self.sealed(pen)?,
             memo: self.new_memo(),
             call: self.call.clone(),
             seen: self.version,
@@ -295,10 +298,10 @@ impl Journey {
     }
 
     /// Signs what goes on the ledger; here, because the one writer has no time for it.
-    fn sealed(&mut self) -> Result<Vec<Sealed>, Error> {
+    fn sealed(&mut self, pen: &Pen<'_>) -> Result<Vec<Sealed>, Error> {
         let ending = Receipt::of(&self.call, self.seen.clone()).map(Entry::call);
         let entries = std::mem::take(&mut self.entries).into_iter().chain(ending);
-        entries.map(|entry| self.inner.parts.ledger.seal(entry)).collect()
+        entries.map(|entry| pen.seal(entry)).collect()
     }
 
     /// A copy of what the next record takes with it, in case that record fails.

@@ -48,8 +48,9 @@ pub use self::{
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
     judge::Judged,
     ledger::{
-        Ledger, OpenError, Unprovable, consistency as ledger_consistency, keys as ledger_keys,
-        proof as ledger_proof, tile as ledger_tile,
+        Keys, Ledger, NotRotated, OpenError, Pen, Rotated, Unprovable,
+        consistency as ledger_consistency, keys as ledger_keys, proof as ledger_proof,
+        tile as ledger_tile,
     },
     live::Ticket,
     memo::Memo,

@@ -44,6 +44,7 @@ use crate::{
         approvals::list, approvals::read, approvals::revoke,
         ledger::proof::of_call, ledger::proof::of_session, ledger::audit::audit,
         ledger::checkpoint, ledger::tile, ledger::keys, ledger::consistency,
+        ledger::rotate,
         tools::list, tools::read, events::events,
         engines::status, engines::canary,
         canvas::append, canvas::read,

@@ -106,7 +106,8 @@ async fn take_back(
         ..About::tenant(who.tenant.clone(), at)
     };
     let entry = Entry::approval(about, &Revoked { event: "revoked", id, by: who.key });
-    let entry = engine.ledger().seal(entry)?;
+    let pen = engine.ledger().pen().await;
+    let entry = pen.seal(entry)?;
     store.revoke_approval(&who.tenant, id, who.key, at, entry).await
 }
 

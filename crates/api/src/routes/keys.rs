@@ -195,7 +195,8 @@ async fn end(
     let keys = engine.store().keys(tenant).await?;
     let Some(key) = keys.iter().find(|key| key.id == id) else { return Ok(false) };
     let at = engine.clock().now();
-    let entry = engine.ledger().seal(keys::told(key, "revoked", Some(who.key), at))?;
+    let pen = engine.ledger().pen().await;
+    let entry = pen.seal(keys::told(key, "revoked", Some(who.key), at))?;
     engine.store().revoke_key(tenant, id, at, entry).await
 }
 

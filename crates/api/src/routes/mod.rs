@@ -37,6 +37,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/ledger/checkpoint", get(ledger::checkpoint))
         .route("/v1/ledger/tile/{level}/{*path}", get(ledger::tile))
         .route("/v1/ledger/keys", get(ledger::keys))
+        .route("/v1/ledger/rotate", post(ledger::rotate))
         .route("/v1/ledger/consistency", get(ledger::consistency))
         .route("/v1/tools", get(tools::list))
         .route("/v1/tools/{name}", get(tools::read))

@@ -134,7 +134,7 @@ async fn the_first_admin_key_is_made_once() {
         ringfence_types::About::server(clock.now()),
         &"revoked behind the door",
     );
-    let entry = server.engine.ledger().seal(entry).unwrap();
+    let entry = server.engine.ledger().pen().await.seal(entry).unwrap();
     store.revoke_key(None, keys[0].id, clock.now(), entry).await.unwrap();
     let made = ensure_admin_key(&server.engine).await.unwrap();
     assert_eq!(works(&server, made.unwrap().secret.reveal()).await, 200);

@@ -124,12 +124,9 @@ pub(crate) enum LedgerCommand {
         #[command(flatten)]
         client: ClientArgs,
     },
-    /// Let a new key sign from now on; the server must not run meanwhile
+    /// Let a new key sign from now on, while a server runs or none does
     Rotate {
         #[command(flatten)]
-        data: DataArgs,
-        /// Print one object
-        #[arg(long)]
-        json: bool,
+        client: ClientArgs,
     },
 }

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ringfence_engine::Keys;
 use ringfence_ledger::SigningKey;
 use ringfence_store::Store;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -67,9 +68,18 @@ fn fresh() -> Result<SigningKey, Failure> {
     }
 }
 
-/// Puts a key beside the one in force. It counts once the ledger names it.
-pub(super) fn prepare_next(data: &Path) -> Result<SigningKey, Failure> {
-    make(&next_path(data))
+/// The keys of a data directory.
+#[derive(Debug)]
+pub(super) struct Files(pub(super) PathBuf);
+
+impl Keys for Files {
+    fn prepare(&self) -> io::Result<SigningKey> {
+        make(&next_path(&self.0)).map_err(|failure| io::Error::other(failure.text()))
+    }
+
+    fn take_over(&self) -> io::Result<()> {
+        fs::rename(next_path(&self.0), path(&self.0))
+    }
 }
 
 /// Ends a change of keys that was cut off: the next key is in force if the ledger says so, and else

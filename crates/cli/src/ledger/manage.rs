@@ -7,24 +7,24 @@ use ringfence_store::SqliteStore;
 use ringfence_types::Clock as _;
 use serde_json::{Value, json};
 
-use super::{key, open};
+use super::open;
 use crate::{
-    cli::{DataArgs, LedgerCommand},
+    cli::{ClientArgs, DataArgs, LedgerCommand},
     client::Client,
     exit,
     failure::Failure,
     print,
     run::runtime,
     serve::{SystemClock, database},
-    table::Table,
+    table::{Table, plain},
 };
 
 pub(crate) fn ledger(command: &LedgerCommand) -> Result<ExitCode, Failure> {
-    let (LedgerCommand::Checkpoint { client: crate::cli::ClientArgs { json, .. } }
-    | LedgerCommand::Keys { client: crate::cli::ClientArgs { json, .. } }
-    | LedgerCommand::Rotate { json, .. }) = command;
+    let (LedgerCommand::Checkpoint { client }
+    | LedgerCommand::Keys { client }
+    | LedgerCommand::Rotate { client }) = command;
     let told = runtime()?.block_on(carry_out(command));
-    told.map_err(|failure| failure.in_json(*json))?;
+    told.map_err(|failure| failure.in_json(client.json))?;
     Ok(ExitCode::from(exit::DONE))
 }
 
@@ -45,7 +45,7 @@ async fn carry_out(command: &LedgerCommand) -> Result<(), Failure> {
             list(&keys, client.json);
             Ok(())
         }
-        LedgerCommand::Rotate { data, json } => rotate(data, *json).await,
+        LedgerCommand::Rotate { client } => rotate(client).await,
     }
 }
 
@@ -62,27 +62,39 @@ fn list(keys: &Value, is_json: bool) {
     print::data(table.text().as_bytes());
 }
 
+/// By the server, if one runs on the data directory or is named; else here.
+async fn rotate(args: &ClientArgs) -> Result<(), Failure> {
+    let rotated = match Client::find(args) {
+        Ok(server) => server.post("/v1/ledger/rotate", &json!({})).await?,
+        Err(_) if args.url.is_none() => rotate_here(&args.data).await?,
+        Err(failure) => return Err(failure),
+    };
+    let text = |name: &str| plain(rotated[name].as_str().unwrap_or("-"));
+    match args.json {
+        true => print::line(&rotated.to_string()),
+        false => print::line(&format!(
+            "key {} signs from now on, after {}",
+            text("keyid"),
+            text("replaces")
+        )),
+    }
+    Ok(())
+}
+
 /// The new key is on disk before the ledger names it, and in its place after; a crash in between is
 /// settled by whoever opens the ledger next.
-async fn rotate(args: &DataArgs, is_json: bool) -> Result<(), Failure> {
+async fn rotate_here(args: &DataArgs) -> Result<Value, Failure> {
     let data = super::directory(args);
     let db = database(&data)?;
     let store = SqliteStore::open(db.clone(), &data.join("blobs")).await;
     let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
-    let store: std::sync::Arc<dyn ringfence_store::Store> = std::sync::Arc::new(store);
-    let old = open(&data, store.clone()).await?;
-    let failed = |error| Failure::because("cannot write the ledger", &error);
-    old.commit().await.map_err(failed)?;
-    let next = key::prepare_next(&data)?;
-    old.rotate(&next, SystemClock.now()).await.map_err(failed)?;
-    let new = open(&data, store).await?;
-    new.commit().await.map_err(failed)?;
-    let (before, now) = (old.signer().id().hex(), new.signer().id().hex());
-    drop((old, new));
+    let ledger = open(&data, std::sync::Arc::new(store)).await?;
+    let rotated = ledger.rotate(SystemClock.now()).await;
+    let rotated = rotated
+        .map_err(|error| Failure::because("the key of the ledger is still the same", &error))?;
+    drop(ledger);
     db.close();
-    match is_json {
-        true => print::line(&json!({"keyid": now, "replaces": before}).to_string()),
-        false => print::line(&format!("key {now} signs from now on, after {before}")),
-    }
-    Ok(())
+    Ok(json!({
+        "keyid": rotated.key.hex(), "replaces": rotated.replaces.hex(), "named_at": rotated.entry,
+    }))
 }

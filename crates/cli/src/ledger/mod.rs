@@ -28,7 +28,9 @@ pub(crate) async fn open(data: &Path, store: Arc<dyn Store>) -> Result<Ledger, F
     key::settle(data, store.as_ref()).await?;
     let is_new = *store.grown().borrow() == 0;
     let key = key::load(data, is_new)?;
-    Ledger::open(store, key, SystemClock.now()).await.map_err(|error| {
+    let opened = Ledger::open(store, key, SystemClock.now()).await;
+    let opened = opened.map(|ledger| ledger.with_keys(Arc::new(key::Files(data.to_owned()))));
+    opened.map_err(|error| {
         let failure = Failure::because("cannot open the ledger", &error);
         match error {
             OpenError::OtherKey { .. } => {

@@ -1,11 +1,16 @@
 //! The ledger through the binary: what was acknowledged is proved, and what was changed is found.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+};
 
 use ringfence_sqlite::{Connection, Db, Error, Options};
 use serde_json::{Value, json};
 
-use crate::support::{Place, Ran, Server, command, ran, shown};
+use crate::support::{Place, Ran, Server, command, ran, shown, until};
 
 fn echo(server: &Server, text: &str) -> String {
     let call = server.call("echo", &json!({ "text": text }));
@@ -158,14 +163,11 @@ fn a_new_key_takes_over_and_what_the_old_one_signed_still_holds() {
     fs::write(place.path("kept.txt"), &kept).expect("a file");
     let data = shown(&place.data());
     let rotate = || ran(&mut command(&["ledger", "rotate", "--json", "--data", &data]));
-    rotate().failed(2, &["another server uses", "hint: "]);
     server.stop();
     let rotated = rotate().worked().json();
     let server = place.serve();
     let new = echo(&server, "by the second key");
-    let listed = server.client(&["ledger", "keys", "--json"]).worked().stdout;
-    let ids: Vec<Value> = listed.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
-    let ids: Vec<_> = ids.iter().map(|key| key["keyid"].clone()).collect();
+    let ids = keys(&server);
     assert_eq!(ids, [rotated["replaces"].clone(), rotated["keyid"].clone()]);
     let both = shown(&place.path("both.json"));
     let (first, second) = (ids[0].as_str().expect("an id"), ids[1].as_str().expect("an id"));
@@ -181,6 +183,93 @@ fn a_new_key_takes_over_and_what_the_old_one_signed_still_holds() {
     verify(&log).worked();
     fs::write(place.path("kept.txt"), kept.replacen("ringfence/", "ringfence/x", 1)).unwrap();
     verify(&log).failed(1, &["checkpoint over"]);
+}
+
+/// The keys that signed, by their ids.
+fn keys(server: &Server) -> Vec<Value> {
+    let listed = server.client(&["ledger", "keys", "--json"]).worked().stdout;
+    let ids = listed.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    ids.map(|key| key["keyid"].clone()).collect()
+}
+
+#[test]
+fn keys_take_over_while_calls_go_on() {
+    let place = Place::new();
+    let server = place.serve();
+    let old = echo(&server, "by the first key");
+    let file = shown(&place.path("old.json"));
+    server.client(&["export", &old, "-o", &file]).worked();
+    let (is_over, made) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let rotated: Vec<Value> = std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    let id = echo(&server, "meanwhile");
+                    made.fetch_add(1, Relaxed);
+                    let proof = server.ask("GET", &format!("/v1/calls/{id}/proof"), None);
+                    assert_eq!(proof.status, 200, "{proof:?}");
+                    ringfence_ledger::Bundle::verify(proof.body.as_bytes(), None)
+                        .expect("it holds");
+                }
+            });
+        }
+        let rotated = (0..5).map(|_| {
+            let before = made.load(Relaxed);
+            until("calls go on", || made.load(Relaxed) > before + 4);
+            server.client(&["ledger", "rotate", "--json"]).worked().json()
+        });
+        let rotated = rotated.collect();
+        is_over.store(true, Relaxed);
+        rotated
+    });
+    let ids = keys(&server);
+    let after: Vec<_> = rotated.iter().map(|one| one["keyid"].clone()).collect();
+    assert_eq!(ids[1..], after);
+    assert!(rotated.windows(2).all(|pair| pair[1]["replaces"] == pair[0]["keyid"]), "{rotated:?}");
+    let agent = server
+        .client(&["key", "create", "agent", "--tenant", "acme", "--scope", "admin", "--json"]);
+    let agent = agent.worked().json()["secret"].as_str().expect("a secret").to_owned();
+    let authorization = [("authorization", format!("Bearer {agent}"))];
+    let refused =
+        crate::wire::ask(&server.address, "POST", "/v1/ledger/rotate", &authorization, None);
+    assert_eq!(refused.expect("an answer").status, 403, "only the operator's admins");
+    server.stop();
+    verify(&[&file, "--key", ids[0].as_str().expect("an id")]).worked();
+    let object = log(&place.data()).worked().json();
+    assert_eq!(object["kinds"]["checkpoint-key"], 6);
+    let server = place.serve();
+    echo(&server, "after a restart");
+    assert_eq!(keys(&server).len(), 6);
+}
+
+#[test]
+fn a_kill_while_the_key_changes_leaves_one_key_in_force() {
+    let place = Place::new();
+    for moment in [0, 1, 2, 3, 5, 8, 13, 21] {
+        let server = place.serve();
+        echo(&server, "before");
+        std::thread::scope(|scope| {
+            let rotating = scope.spawn(|| {
+                let key = [("authorization", format!("Bearer {}", server.key))];
+                // Whether it is answered is up to the moment.
+                let _ = crate::wire::ask(&server.address, "POST", "/v1/ledger/rotate", &key, None);
+            });
+            // Not to wait for anything: the moment is the test.
+            std::thread::sleep(std::time::Duration::from_millis(moment));
+            crate::support::signal(server.pid(), rustix::process::Signal::KILL);
+            rotating.join().expect("it asks");
+        });
+        server.gone();
+        log(&place.data()).worked();
+        let server = place.serve();
+        let id = echo(&server, "after");
+        server.stop();
+        let object = log(&place.data()).worked().json();
+        assert_eq!(object["uncommitted"], 0, "{moment} ms");
+        let data = shown(&place.data());
+        verify(&["--call", &id, "--data", &data]).worked();
+        assert!(!place.data().join("ledger.next.key").exists(), "{moment} ms");
+    }
 }
 
 #[test]

@@ -155,6 +155,12 @@ impl Server {
         child.wait().expect("it ends").code()
     }
 
+    /// Waits for the end of one that was killed.
+    pub(crate) fn gone(mut self) {
+        let mut child = self.child.take().expect("it ran");
+        child.wait().expect("it ends");
+    }
+
     /// Ends it without asking.
     pub(crate) fn kill(mut self) {
         let mut child = self.child.take().expect("it runs");

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ringfence_ledger::{
-    Checkpoint, Note,
+    Checkpoint, Note, Signer,
     merkle::{Builder, TileId},
 };
 use ringfence_store::{Commitment, Error, PAGE, Store};
@@ -51,6 +51,11 @@ impl Ledger {
 
     /// Signs a checkpoint over all there is, if there is something new.
     pub async fn commit(&self) -> Result<(), Error> {
+        self.commit_by(self.pen().await.signer()).await
+    }
+
+    /// The same, for whoever keeps others from signing or holds a pen.
+    pub(super) async fn commit_by(&self, signer: &Signer) -> Result<(), Error> {
         let store = self.0.store.as_ref();
         let mut tree = self.0.tree.lock().await;
         let mut builder = match tree.take() {
@@ -60,7 +65,7 @@ impl Ledger {
         let (before, size) = (builder.size(), *store.grown().borrow());
         let tiles = extend(store, &mut builder, size).await?;
         if size > before {
-            let note = self.signer().checkpoint(size, builder.root()).render();
+            let note = signer.checkpoint(size, builder.root()).render();
             // If it fails, the tree is read again: what was not kept must be made again.
             store.save_checkpoint(Commitment { size, note, tiles }).await?;
             self.0.committed.send_replace(size);

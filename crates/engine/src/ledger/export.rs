@@ -54,7 +54,13 @@ impl Ledger {
         if entries.len() > MOST {
             return Err(Unprovable::TooMany);
         }
-        let (size, note) = self.covering(last.index).await?;
+        self.covered(last.index).await?;
+        // The key that signed the checkpoint signs the list.
+        let pen = self.pen().await;
+        let (size, note) = self.checkpoint().await?.ok_or(Unprovable::NotYet)?;
+        if size <= pen.since() {
+            return Err(Unprovable::NotYet);
+        }
         add_originals(store, who, &mut entries).await?;
         let mut keys = key_entries(store).await?;
         keys.retain(|key| key.index < size);
@@ -66,17 +72,17 @@ impl Ledger {
         };
         let manifest = Manifest { at, tenant: who.tenant.clone(), selection };
         let bundle = Bundle::new(note, keys, proved, artifacts);
-        Ok(Some(self.signer().bundle(&manifest, bundle)))
+        Ok(Some(pen.signer().bundle(&manifest, bundle)))
     }
 
-    /// The newest checkpoint, once it covers the entry.
-    async fn covering(&self, index: u64) -> Result<(u64, String), Unprovable> {
+    /// Waits for a checkpoint over the entry.
+    async fn covered(&self, index: u64) -> Result<(), Unprovable> {
         let mut committed = self.0.committed.subscribe();
         let covered = async { committed.wait_for(|size| *size > index).await.is_ok() };
         if tokio::time::timeout(PATIENCE, covered).await != Ok(true) {
             return Err(Unprovable::NotYet);
         }
-        self.checkpoint().await?.ok_or(Unprovable::NotYet)
+        Ok(())
     }
 }
 

@@ -7,14 +7,15 @@
 mod commit;
 mod export;
 mod proofs;
+mod rotate;
 mod tools;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ringfence_ledger::{Entry, LedgerKey, Signer, SigningKey, merkle::Builder, said_in};
 use ringfence_store::{EntryQuery, Error, PAGE, Placed, Store};
 use ringfence_types::{Digest, EntryKind, Sealed, Timestamp};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, RwLock, RwLockReadGuard, watch};
 
 pub(crate) use self::{
     commit::run as commit,
@@ -23,6 +24,7 @@ pub(crate) use self::{
 pub use self::{
     export::Unprovable,
     proofs::{consistency, keys, proof, tile},
+    rotate::{Keys, NotRotated, Rotated},
 };
 
 /// The ledger. Cheap to clone.
@@ -32,11 +34,53 @@ pub struct Ledger(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: Arc<dyn Store>,
-    signer: Signer,
+    /// The name of the log.
+    origin: String,
+    /// Held for reading from an entry's signature to its commit, and for writing while the key changes:
+    /// no entry stands behind the end of the key that signed it.
+    current: RwLock<Current>,
+    /// Where the next key comes from; none where keys are not changed.
+    keys: OnceLock<Arc<dyn Keys>>,
     /// The right edge of the tree; none before it was read, or after a checkpoint failed.
     tree: Mutex<Option<Builder>>,
     /// Entries under the newest checkpoint.
     committed: watch::Sender<u64>,
+}
+
+/// Who signs, and since which entry.
+#[derive(Debug)]
+struct Current {
+    signer: Signer,
+    /// The index of the entry that names it.
+    since: u64,
+}
+
+/// Signs entries. While it is held the key does not change, so it is held until they are on record; and
+/// whoever has one does not take another.
+#[derive(Debug)]
+pub struct Pen<'a>(RwLockReadGuard<'a, Current>);
+
+impl Pen<'_> {
+    /// Signs an entry. It is on record when the store has taken it.
+    pub fn seal(&self, entry: Entry) -> Result<Sealed, Error> {
+        seal(&self.0.signer, entry)
+    }
+
+    pub(super) fn signer(&self) -> &Signer {
+        &self.0.signer
+    }
+
+    /// The index of the entry that names the key.
+    pub(super) fn since(&self) -> u64 {
+        self.0.since
+    }
+}
+
+fn seal(signer: &Signer, entry: Entry) -> Result<Sealed, Error> {
+    signer.seal(entry).map_err(|error| Error::Backend {
+        doing: "sign an entry of the ledger",
+        source: Box::new(error),
+    })
 }
 
 /// Why the ledger cannot be used.
@@ -68,41 +112,45 @@ impl Ledger {
     ) -> Result<Self, OpenError> {
         let newest = proofs::key_entries(store.as_ref()).await?.pop();
         let is_new = newest.is_none() && *store.grown().borrow() == 0;
+        let since = newest.as_ref().map_or(0, |placed| placed.index);
         let signer = match newest {
             Some(placed) => continued(key, &placed)?,
             None if is_new => begun(key),
             None => return Err(OpenError::NoBeginning),
         };
         let committed = store.checkpoint().await?.map_or(0, |(size, _)| size);
-        let tree = Mutex::default();
-        let committed = watch::Sender::new(committed);
-        let ledger = Self(Arc::new(Inner { store, signer, tree, committed }));
+        let inner = Inner {
+            store,
+            origin: signer.origin().to_owned(),
+            current: RwLock::new(Current { signer, since }),
+            keys: OnceLock::new(),
+            tree: Mutex::default(),
+            committed: watch::Sender::new(committed),
+        };
+        let ledger = Self(Arc::new(inner));
         if is_new {
-            ledger.append(vec![Entry::checkpoint_key(at, &ledger.named(None))]).await?;
+            let first = named(ledger.pen().await.signer(), None);
+            ledger.append(vec![Entry::checkpoint_key(at, &first)]).await?;
         }
         Ok(ledger)
     }
 
-    /// Lets another key sign from now on. Nothing else may be written meanwhile: this is for a
-    /// ledger that nobody else has open.
-    pub async fn rotate(&self, to: &SigningKey, at: Timestamp) -> Result<(), Error> {
-        let public = to.public();
-        let origin = self.signer().origin().to_owned();
-        let key = LedgerKey { origin, public, id: public.id(), replaces: Some(self.signer().id()) };
-        self.append(vec![Entry::checkpoint_key(at, &key)]).await
+    /// The same ledger, whose key can be changed.
+    #[must_use]
+    pub fn with_keys(self, keys: Arc<dyn Keys>) -> Self {
+        // Whoever was first stays.
+        let _ = self.0.keys.set(keys);
+        self
     }
 
-    /// Who signs.
-    pub fn signer(&self) -> &Signer {
-        &self.0.signer
+    /// The name of the log.
+    pub fn origin(&self) -> &str {
+        &self.0.origin
     }
 
-    /// Signs an entry. It is on record when the store has taken it.
-    pub fn seal(&self, entry: Entry) -> Result<Sealed, Error> {
-        self.0.signer.seal(entry).map_err(|error| Error::Backend {
-            doing: "sign an entry of the ledger",
-            source: Box::new(error),
-        })
+    /// To sign with, until what was signed is on record.
+    pub async fn pen(&self) -> Pen<'_> {
+        Pen(self.0.current.read().await)
     }
 
     /// Puts entries on record that belong to no step of a call.
@@ -110,7 +158,8 @@ impl Ledger {
         if entries.is_empty() {
             return Ok(());
         }
-        let sealed = entries.into_iter().map(|entry| self.seal(entry)).collect::<Result<_, _>>()?;
+        let pen = self.pen().await;
+        let sealed = entries.into_iter().map(|entry| pen.seal(entry)).collect::<Result<_, _>>()?;
         self.0.store.append(sealed).await.map(drop)
     }
 
@@ -123,12 +172,12 @@ impl Ledger {
     pub fn store(&self) -> &dyn Store {
         self.0.store.as_ref()
     }
+}
 
-    fn named(&self, replaces: Option<Digest>) -> LedgerKey {
-        let signer = self.signer();
-        let (origin, public) = (signer.origin().to_owned(), *signer.public());
-        LedgerKey { origin, public, id: signer.id(), replaces }
-    }
+/// What the ledger says of a key.
+fn named(signer: &Signer, replaces: Option<Digest>) -> LedgerKey {
+    let (origin, public) = (signer.origin().to_owned(), *signer.public());
+    LedgerKey { origin, public, id: signer.id(), replaces }
 }
 
 /// A log has the name of its first key: nobody else's has it, and it needs no setting.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_engine::{Engine, Ledger, OpenError};
+use ringfence_engine::{Engine, Keys, Ledger, NotRotated, OpenError};
 use ringfence_ledger::{
     Audited, Bundle, Checkpoint, Flaw, LogCheck, Note, Row, Selection, SigningKey, ToolChange,
     merkle, said_in,
@@ -94,7 +94,8 @@ async fn an_exported_call_is_verified_by_nothing_but_its_file() {
         ledger.export(who, selection, artifacts, Wall.now()).await.expect("works here")
     };
     let file = export(&who, true).await.expect("there is something").render();
-    let verified = Bundle::verify(file.as_bytes(), Some(ledger.signer().id())).expect("it holds");
+    let key = SigningKey::from_seed([5; 32]).public().id();
+    let verified = Bundle::verify(file.as_bytes(), Some(key)).expect("it holds");
     assert_eq!(verified.entries.len(), 1);
     assert_eq!(verified.artifacts, Some(2), "arguments and result");
     assert!(export(&stranger, true).await.is_none(), "a foreign call is none");
@@ -137,6 +138,20 @@ async fn consistent(store: &dyn Store) {
     }
 }
 
+/// Keeps nothing, and knows the next key.
+#[derive(Debug)]
+struct Next;
+
+impl Keys for Next {
+    fn prepare(&self) -> std::io::Result<SigningKey> {
+        Ok(SigningKey::from_seed([6; 32]))
+    }
+
+    fn take_over(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_not_in_force_opens_nothing_and_its_successor_does() {
     let dir = tempfile::tempdir().expect("works here");
@@ -154,7 +169,8 @@ async fn a_key_that_is_not_in_force_opens_nothing_and_its_successor_does() {
     let open = async |seed| Ledger::open(store.clone(), key(seed), Wall.now()).await;
     assert!(matches!(open(6).await, Err(OpenError::OtherKey { .. })));
     let old = open(5).await.expect("the key in force");
-    old.rotate(&key(6), Wall.now()).await.expect("works here");
+    assert!(matches!(old.rotate(Wall.now()).await, Err(NotRotated::NoKeys)));
+    old.with_keys(Arc::new(Next)).rotate(Wall.now()).await.expect("works here");
     assert!(matches!(open(5).await, Err(OpenError::OtherKey { .. })));
     let new = open(6).await.expect("the key in force");
     new.commit().await.expect("works here");

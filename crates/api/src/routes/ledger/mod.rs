@@ -13,7 +13,7 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, StatusCode, Uri};
-use ringfence_engine::{ledger_consistency, ledger_keys, ledger_tile};
+use ringfence_engine::{NotRotated, Rotated, ledger_consistency, ledger_keys, ledger_tile};
 use ringfence_ledger::{Checkpoint, LedgerKey, merkle::TileId};
 use ringfence_types::Digest;
 use serde::Serialize;
@@ -25,6 +25,7 @@ use crate::{
     problem::Problem,
     query::Query,
     refused, reply,
+    routes::keys::check_operator,
     shared::Shared,
 };
 
@@ -116,8 +117,52 @@ pub(crate) async fn keys(
         pem: key.public.pem(),
         vkey: Checkpoint::verifier(&key.origin, &key.public),
     };
-    let origin = ledger.signer().origin().to_owned();
+    let origin = ledger.origin().to_owned();
     Ok(reply::ok(&KeysView { origin, keys: keys.iter().map(view).collect() }))
+}
+
+/// A change of the ledger's key.
+#[derive(Serialize, ToSchema)]
+#[schema(as = LedgerRotation)]
+pub(crate) struct RotationView {
+    /// The key that signs from now on.
+    keyid: String,
+    /// The one before it.
+    replaces: String,
+    /// The index of the entry that says so.
+    named_at: u64,
+}
+
+/// Lets a new key sign the ledger from now on, while calls go on. For admins of the operator's tenant.
+#[utoipa::path(
+    post, path = "/v1/ledger/rotate", tag = "ledger",
+    responses(
+        (status = 200, description = "The new key is in force", body = RotationView),
+        (status = 409, description = "The key is not one that this server keeps"),
+        (status = 503, description = "The key or the ledger cannot be written; the old key stays"),
+    )
+)]
+pub(crate) async fn rotate(
+    State(shared): State<Arc<Shared>>,
+    caller: May<auth::Admin>,
+) -> Result<Response, Problem> {
+    check_operator(&caller)?;
+    let Rotated { key, replaces, entry } =
+        shared.engine.rotate_ledger().await.map_err(|error| not_rotated(&error))?;
+    let (keyid, replaces) = (key.hex(), replaces.hex());
+    Ok(reply::ok(&RotationView { keyid, replaces, named_at: entry }))
+}
+
+fn not_rotated(error: &NotRotated) -> Problem {
+    match error {
+        NotRotated::Store(error) => refused::store(error),
+        NotRotated::Stopping => Problem::new(&kinds::STOPPING, error.to_string()),
+        NotRotated::NoKeys => Problem::new(&kinds::CONFLICT, error.to_string()),
+        NotRotated::Keep(cause) => {
+            tracing::error!(error = cause as &dyn std::error::Error, "the next key cannot be kept");
+            Problem::new(&kinds::STORE_UNAVAILABLE, error.to_string())
+        }
+    }
 }
 
 /// A proof that the log only grew.
