@@ -18,6 +18,7 @@ use crate::{
     migrate::migrate,
     queue::Queue,
     reader,
+    witness::{Stand, Witness},
     writer::Writer,
 };
 
@@ -58,6 +59,7 @@ pub struct Db(Arc<Inner>);
 struct Inner {
     writes: Arc<Queue<Box<dyn Job>>>,
     reads: Arc<Queue<Box<dyn Job>>>,
+    stand: Arc<Stand>,
     metrics: Metrics,
     /// Taken by whoever closes the database.
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -69,15 +71,21 @@ impl Db {
         let lock = lock::prepare(path)?;
         let connection = connect::writer(path, options.writer_cache_kib)?;
         let log_pages = i64::try_from(options.log_bytes / connect::PAGE).unwrap_or(i64::MAX);
-        let metrics = Metrics::default();
-        let writer =
-            Writer { connection, batch: options.batch, log_pages, metrics: metrics.clone() };
+        let (metrics, stand) = (Metrics::default(), Arc::<Stand>::default());
+        let writer = Writer {
+            connection,
+            batch: options.batch,
+            log_pages,
+            stand: Arc::clone(&stand),
+            metrics: metrics.clone(),
+        };
         let readers = (0..options.readers.max(1))
             .map(|_| connect::reader(path, options.reader_cache_kib))
             .collect::<Result<Vec<_>, _>>()?;
         let db = Db(Arc::new(Inner {
             writes: Arc::new(Queue::new(options.queue)),
             reads: Arc::new(Queue::new(options.queue)),
+            stand,
             metrics,
             threads: Mutex::default(),
         }));
@@ -92,6 +100,7 @@ impl Db {
         let db = Db(Arc::new(Inner {
             writes: Arc::new(Queue::new(0)),
             reads: Arc::new(Queue::new(options.queue)),
+            stand: Arc::default(),
             metrics: Metrics::default(),
             threads: Mutex::default(),
         }));
@@ -170,6 +179,11 @@ impl Db {
             Ok(()) => answer,
             Err(error) => Answer::refused(error),
         }
+    }
+
+    /// Lets somebody see every transaction from the next one on, instead of whoever did until now.
+    pub fn watch(&self, witness: Arc<dyn Witness>) {
+        self.0.stand.take(witness);
     }
 
     /// Registers what is counted and timed here.

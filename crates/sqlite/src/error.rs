@@ -44,6 +44,9 @@ pub enum Error {
     /// The transaction could not be begun or committed: nothing of it was acknowledged.
     #[error("commit")]
     Commit(#[source] Arc<rusqlite::Error>),
+    /// Whoever watches the transactions does not stand for this one: nothing of it was kept.
+    #[error("the transaction was refused")]
+    Refused(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// A statement failed.
     #[error("query the database")]
     Query(#[source] Arc<rusqlite::Error>),

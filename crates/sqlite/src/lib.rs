@@ -18,6 +18,7 @@ mod metrics;
 mod migrate;
 mod queue;
 mod reader;
+mod witness;
 mod writer;
 
 pub use rusqlite::Connection;
@@ -26,4 +27,5 @@ pub use self::{
     db::{Db, Options},
     error::Error,
     job::Answer,
+    witness::Witness,
 };

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Instant};
 
 use rusqlite::Connection;
 
-use crate::{Error, job::Job, metrics::Metrics, queue::Queue};
+use crate::{Error, Witness, job::Job, metrics::Metrics, queue::Queue, witness::Stand};
 
 type Jobs = Vec<Box<dyn Job>>;
 
@@ -23,6 +23,7 @@ pub(crate) struct Writer {
     pub(crate) batch: usize,
     /// Pages in the write-ahead log at which they are brought into the database.
     pub(crate) log_pages: i64,
+    pub(crate) stand: Arc<Stand>,
     pub(crate) metrics: Metrics,
 }
 
@@ -31,7 +32,10 @@ impl Writer {
         let mut jobs = Vec::new();
         while queue.take(self.batch, &mut jobs) {
             let (began, size) = (Instant::now(), jobs.len());
-            commit(&self.connection, &mut jobs);
+            let witness = self.stand.witness();
+            let transaction =
+                Transaction { connection: &self.connection, witness: witness.as_deref() };
+            transaction.commit(&mut jobs);
             self.metrics.committed(size, began.elapsed());
             self.checkpoint_if_large();
         }
@@ -67,25 +71,10 @@ impl Writer {
     }
 }
 
-/// Does all of the work in one transaction and answers it.
-fn commit(connection: &Connection, jobs: &mut Jobs) {
-    let done = match plain(connection, jobs) {
-        Ok(()) => execute(connection, "COMMIT"),
-        Err(Stopped::Failed(error)) => Err(error),
-        Err(Stopped::Spoiled(index)) => {
-            rollback(connection);
-            // Its own error is its answer; the others begin anew.
-            jobs.remove(index).answer();
-            guarded(connection, jobs).and_then(|()| execute(connection, "COMMIT"))
-        }
-    };
-    match done {
-        Ok(()) => jobs.drain(..).for_each(Job::answer),
-        Err(error) => {
-            rollback(connection);
-            jobs.drain(..).for_each(|job| job.refuse(error.clone()));
-        }
-    }
+/// One transaction of all that waits.
+struct Transaction<'a> {
+    connection: &'a Connection,
+    witness: Option<&'a dyn Witness>,
 }
 
 /// Why a transaction stopped before its commit.
@@ -96,48 +85,84 @@ enum Stopped {
     Failed(Error),
 }
 
-fn plain(connection: &Connection, jobs: &mut Jobs) -> Result<(), Stopped> {
-    execute(connection, "BEGIN IMMEDIATE").map_err(Stopped::Failed)?;
-    for (index, job) in jobs.iter_mut().enumerate() {
-        let before = connection.total_changes();
-        let done = job.run(connection);
-        // Some errors, a full disk among them, end the whole transaction behind our back.
-        if done && connection.is_autocommit() {
-            return Err(Stopped::Failed(Error::Abandoned));
-        }
-        if !done && (connection.is_autocommit() || connection.total_changes() != before) {
-            return Err(Stopped::Spoiled(index));
+impl Transaction<'_> {
+    /// Does all of the work and answers it.
+    fn commit(&self, jobs: &mut Jobs) {
+        let done = match self.plain(jobs) {
+            Ok(()) => self.close(),
+            Err(Stopped::Failed(error)) => Err(error),
+            Err(Stopped::Spoiled(index)) => {
+                self.rollback();
+                // Its own error is its answer; the others begin anew.
+                jobs.remove(index).answer();
+                self.guarded(jobs).and_then(|()| self.close())
+            }
+        };
+        match done {
+            Ok(()) => jobs.drain(..).for_each(Job::answer),
+            Err(error) => {
+                self.rollback();
+                jobs.drain(..).for_each(|job| job.refuse(error.clone()));
+            }
         }
     }
-    Ok(())
-}
 
-fn guarded(connection: &Connection, jobs: &mut Jobs) -> Result<(), Error> {
-    execute(connection, "BEGIN IMMEDIATE")?;
-    for job in jobs.iter_mut() {
-        execute(connection, "SAVEPOINT work")?;
-        let done = job.run(connection);
-        if connection.is_autocommit() {
-            return Err(Error::Abandoned);
-        }
-        if !done {
-            execute(connection, "ROLLBACK TO work")?;
-        }
-        execute(connection, "RELEASE work")?;
+    fn begin(&self) -> Result<(), Error> {
+        self.execute("BEGIN IMMEDIATE")?;
+        self.witness.map_or(Ok(()), |witness| witness.begun(self.connection))
     }
-    Ok(())
-}
 
-/// Ends what is left of a transaction, so that the connection stays usable.
-fn rollback(connection: &Connection) {
-    if !connection.is_autocommit()
-        && let Err(error) = execute(connection, "ROLLBACK")
-    {
-        tracing::error!(%error, "a transaction could not be rolled back");
+    fn close(&self) -> Result<(), Error> {
+        let Some(witness) = self.witness else { return self.execute("COMMIT") };
+        let kept = witness.closing(self.connection).and_then(|()| self.execute("COMMIT"));
+        witness.ended(kept.is_ok());
+        kept
     }
-}
 
-fn execute(connection: &Connection, sql: &str) -> Result<(), Error> {
-    let run = || connection.prepare_cached(sql)?.execute([]);
-    run().map(drop).map_err(|error| Error::Commit(Arc::new(error)))
+    fn plain(&self, jobs: &mut Jobs) -> Result<(), Stopped> {
+        let connection = self.connection;
+        self.begin().map_err(Stopped::Failed)?;
+        for (index, job) in jobs.iter_mut().enumerate() {
+            let before = connection.total_changes();
+            let done = job.run(connection);
+            // Some errors, a full disk among them, end the whole transaction behind our back.
+            if done && connection.is_autocommit() {
+                return Err(Stopped::Failed(Error::Abandoned));
+            }
+            if !done && (connection.is_autocommit() || connection.total_changes() != before) {
+                return Err(Stopped::Spoiled(index));
+            }
+        }
+        Ok(())
+    }
+
+    fn guarded(&self, jobs: &mut Jobs) -> Result<(), Error> {
+        self.begin()?;
+        for job in jobs.iter_mut() {
+            self.execute("SAVEPOINT work")?;
+            let done = job.run(self.connection);
+            if self.connection.is_autocommit() {
+                return Err(Error::Abandoned);
+            }
+            if !done {
+                self.execute("ROLLBACK TO work")?;
+            }
+            self.execute("RELEASE work")?;
+        }
+        Ok(())
+    }
+
+    /// Ends what is left of a transaction, so that the connection stays usable.
+    fn rollback(&self) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.execute("ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction could not be rolled back");
+        }
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), Error> {
+        let run = || self.connection.prepare_cached(sql)?.execute([]);
+        run().map(drop).map_err(|error| Error::Commit(Arc::new(error)))
+    }
 }

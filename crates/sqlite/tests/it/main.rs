@@ -6,3 +6,5 @@ mod commits;
 mod opening;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod witness;
