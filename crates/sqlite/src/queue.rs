@@ -19,11 +19,13 @@ pub(crate) struct Queue<T> {
 struct Waiting<T> {
     items: VecDeque<T>,
     closed: bool,
+    /// How many wait for something to arrive: to wake nobody is a system call all the same.
+    idle: usize,
 }
 
 impl<T> Queue<T> {
     pub(crate) fn new(most: usize) -> Self {
-        let waiting = Waiting { items: VecDeque::new(), closed: false };
+        let waiting = Waiting { items: VecDeque::new(), closed: false, idle: 0 };
         Self { waiting: Mutex::new(waiting), arrived: Condvar::new(), most }
     }
 
@@ -37,8 +39,11 @@ impl<T> Queue<T> {
             return Err(Error::Busy);
         }
         waiting.items.push_back(item);
+        let is_awaited = waiting.idle > 0;
         drop(waiting);
-        self.arrived.notify_one();
+        if is_awaited {
+            self.arrived.notify_one();
+        }
         Ok(())
     }
 
@@ -46,7 +51,9 @@ impl<T> Queue<T> {
     pub(crate) fn take(&self, most: usize, into: &mut Vec<T>) -> bool {
         let mut waiting = self.lock();
         while waiting.items.is_empty() && !waiting.closed {
+            waiting.idle += 1;
             waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            waiting.idle -= 1;
         }
         let count = waiting.items.len().min(most);
         into.extend(waiting.items.drain(..count));

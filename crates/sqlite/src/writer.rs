@@ -13,6 +13,13 @@ use rusqlite::Connection;
 
 use crate::{Error, Witness, job::Job, metrics::Metrics, queue::Queue, witness::Stand};
 
+/// So much work in one transaction is a sign that there is more to do.
+const MANY: usize = 16;
+
+/// Then the size of the log is looked at after so many of them: SQLite plans that question anew each
+/// time.
+const LOOK: usize = 4;
+
 type Jobs = Vec<Box<dyn Job>>;
 
 /// The thread's own.
@@ -29,7 +36,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn run(self, queue: &Arc<Queue<Box<dyn Job>>>) {
-        let mut jobs = Vec::new();
+        let (mut jobs, mut unseen) = (Vec::new(), 0);
         while queue.take(self.batch, &mut jobs) {
             let (began, size) = (Instant::now(), jobs.len());
             let witness = self.stand.witness();
@@ -37,7 +44,11 @@ impl Writer {
                 Transaction { connection: &self.connection, witness: witness.as_deref() };
             transaction.commit(&mut jobs);
             self.metrics.committed(size, began.elapsed());
-            self.checkpoint_if_large();
+            unseen += 1;
+            if size < MANY || unseen >= LOOK {
+                unseen = 0;
+                self.checkpoint_if_large();
+            }
         }
         self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
     }
