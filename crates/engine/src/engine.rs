@@ -140,7 +140,7 @@ impl Engine {
         inner.tasks.spawn(publish::run(inner.clone()));
         inner.tasks.spawn(hold::run(inner.clone()));
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
-        inner.tasks.spawn(ledger::commit(inner.clone()));
+        inner.tasks.spawn(ledger::sign_late(inner.clone()));
         inner.tasks.spawn(canary::run(inner.clone()));
         Ok(Self { inner })
     }
@@ -204,10 +204,6 @@ impl Engine {
                 live.cancel(Stopper::Shutdown);
             }
             self.inner.tasks.wait().await;
-        }
-        if let Err(error) = self.ledger().commit().await {
-            let error = crate::dispatch::chain(&error);
-            tracing::warn!(error, "the ledger ends without a checkpoint; the next start makes it");
         }
     }
 }

@@ -297,11 +297,11 @@ impl Journey {
         About::call(&self.call.asked, self.inner.parts.clock.now())
     }
 
-    /// Signs what goes on the ledger; here, because the one writer has no time for it.
+    /// What goes on the ledger; made here, because the one writer has no time for it.
     fn sealed(&mut self, pen: &Pen<'_>) -> Result<Vec<Sealed>, Error> {
         let ending = Receipt::of(&self.call, self.seen.clone()).map(Entry::call);
         let entries = std::mem::take(&mut self.entries).into_iter().chain(ending);
-        entries.map(|entry| pen.seal(entry)).collect()
+        entries.map(|entry| self.inner.parts.ledger.seal_step(pen, entry)).collect()
     }
 
     /// A copy of what the next record takes with it, in case that record fails.

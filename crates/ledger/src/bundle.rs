@@ -121,6 +121,8 @@ pub struct Shown {
     pub about: About,
     /// The text of its predicate.
     pub predicate: String,
+    /// Whether it has a signature of its own; without one it is the checkpoint's word.
+    pub is_signed: bool,
 }
 
 impl Manifest {
@@ -253,18 +255,21 @@ impl Item {
     }
 
     fn show(&self, ground: &Ground) -> Result<Shown, Flaw> {
-        let flaw = |problem| Place::Entry(self.index).is(problem);
         // A copy, because a key that stands among the entries adds nothing to those that are known.
         let statement = ground.chain.clone().check(self.index, &self.envelope)?;
         self.check(&ground.checkpoint)?;
-        let kind = statement.kind().ok_or_else(|| flaw(Problem::Statement))?;
-        let about = about(kind, &statement.predicate).ok_or_else(|| flaw(Problem::Statement))?;
-        let index = self.index;
-        Ok(Shown { index, kind, about, predicate: statement.predicate })
+        Shown::of(self.index, statement, true)
     }
 }
 
 impl Shown {
+    pub(crate) fn of(index: u64, statement: Statement, is_signed: bool) -> Result<Self, Flaw> {
+        let flaw = || Place::Entry(index).is(Problem::Statement);
+        let kind = statement.kind().ok_or_else(flaw)?;
+        let about = about(kind, &statement.predicate).ok_or_else(flaw)?;
+        Ok(Self { index, kind, about, predicate: statement.predicate, is_signed })
+    }
+
     /// That it is one of those that the bundle is about.
     pub(crate) fn check_belongs(&self, manifest: &Manifest) -> Result<(), Flaw> {
         let is_foreign = match &manifest.selection {

@@ -1,7 +1,7 @@
 //! Which key was in force when. The first entry of a log names its first key and is signed by it;
 //! every later key is named by an entry that the key before it signed.
 
-use ringfence_types::{Digest, EntryKind};
+use ringfence_types::{Digest, EntryKind, Sealed};
 
 use crate::{
     entry::{LedgerKey, said},
@@ -24,7 +24,7 @@ impl Chain {
     /// From the first entry of the log.
     pub fn begin(first: &Envelope) -> Result<Self, Flaw> {
         let place = || Place::Entry(0);
-        let statement = statement(0, first)?;
+        let statement = statement(0, &first.payload)?;
         let LedgerKey { origin, public, id, replaces } =
             key(&statement).ok_or_else(|| place().is(Problem::Statement))?;
         if id != public.id() || replaces.is_some() {
@@ -53,12 +53,22 @@ impl Chain {
 
     /// Checks an entry that is not the first, and takes the key that it names, if it names one.
     pub fn check(&mut self, index: u64, envelope: &Envelope) -> Result<Statement, Flaw> {
-        let statement = statement(index, envelope)?;
+        let statement = statement(index, &envelope.payload)?;
         self.check_signature(index, envelope)?;
         if statement.kind() == Some(EntryKind::CheckpointKey) {
             self.extend(index, &statement)?;
         }
         Ok(statement)
+    }
+
+    /// Checks an entry that has no signature yet: the end of a call, said to be by the key in force.
+    pub fn check_unsigned(&self, index: u64, sealed: &Sealed) -> Result<Statement, Flaw> {
+        let statement = statement(index, &sealed.payload)?;
+        self.check_signer(index, sealed.signer)?;
+        match statement.kind() {
+            Some(EntryKind::Call) => Ok(statement),
+            _ => Err(Place::Entry(index).is(Problem::Unsigned)),
+        }
     }
 
     /// Checks that the key in force has signed a checkpoint over so many entries.
@@ -84,20 +94,24 @@ impl Chain {
     }
 
     fn check_signature(&self, index: u64, envelope: &Envelope) -> Result<(), Flaw> {
-        let key = self.at(index);
-        let (expected, found): (Digest, _) = (key.id(), envelope.signer);
-        if expected != found {
-            return Err(Place::Entry(index).is(Problem::Key { expected, found }));
-        }
-        match envelope.is_signed_by(key) {
+        self.check_signer(index, envelope.signer)?;
+        match envelope.is_signed_by(self.at(index)) {
             true => Ok(()),
             false => Err(Place::Entry(index).is(Problem::Signature)),
         }
     }
+
+    fn check_signer(&self, index: u64, found: Digest) -> Result<(), Flaw> {
+        let expected = self.at(index).id();
+        match expected == found {
+            true => Ok(()),
+            false => Err(Place::Entry(index).is(Problem::Key { expected, found })),
+        }
+    }
 }
 
-fn statement(index: u64, envelope: &Envelope) -> Result<Statement, Flaw> {
-    let statement = Statement::parse(&envelope.payload);
+fn statement(index: u64, payload: &str) -> Result<Statement, Flaw> {
+    let statement = Statement::parse(payload);
     statement
         .filter(|statement| statement.kind().is_some())
         .ok_or_else(|| Place::Entry(index).is(Problem::Statement))

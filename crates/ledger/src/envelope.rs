@@ -43,9 +43,25 @@ struct Signature {
 }
 
 impl Envelope {
-    /// The bytes that go into the log.
+    /// The envelope of an entry that has its signature.
+    pub fn of(sealed: &Sealed) -> Option<Self> {
+        let Sealed { payload, signer, signature, .. } = sealed;
+        Some(Self { payload: payload.clone(), signer: *signer, signature: (*signature)? })
+    }
+
+    /// Its text.
     pub fn render(&self) -> String {
-        render(&self.payload, &self.signer.hex(), &self.signature)
+        let mut text = String::with_capacity(length(&self.payload));
+        text.push_str(r#"{"payload":""#);
+        push_base64(self.payload.as_bytes(), &mut text);
+        text.push_str(r#"","payloadType":""#);
+        text.push_str(TYPE);
+        text.push_str(r#"","signatures":[{"keyid":""#);
+        text.push_str(&self.signer.hex());
+        text.push_str(r#"","sig":""#);
+        push_base64(&self.signature, &mut text);
+        text.push_str(r#""}]}"#);
+        text
     }
 
     /// Reads what [`Envelope::render`] writes, and nothing else.
@@ -56,7 +72,7 @@ impl Envelope {
 
     /// Its hash as a leaf of the log.
     pub fn leaf(&self) -> Digest {
-        merkle::leaf(self.render().as_bytes())
+        leaf(&self.payload)
     }
 
     /// Whether the key has signed it.
@@ -65,26 +81,18 @@ impl Envelope {
     }
 }
 
-impl From<&Sealed> for Envelope {
-    fn from(sealed: &Sealed) -> Self {
-        let Sealed { payload, signer, signature, .. } = sealed;
-        Self { payload: payload.clone(), signer: *signer, signature: *signature }
-    }
+/// How long the text of an envelope with such a payload is.
+pub(crate) fn length(payload: &str) -> usize {
+    // Without the payload: a key id of 64 digits and a signature of 88 characters among the rest.
+    const REST: usize = 68 + TYPE.len() + 64 + 88;
+    payload.len().div_ceil(3) * 4 + REST
 }
 
-/// The whole text, without a detour through a tree: every call passes here.
-pub(crate) fn render(payload: &str, signer: &str, signature: &[u8; 64]) -> String {
-    let mut text = String::with_capacity(payload.len() / 3 * 4 + 300);
-    text.push_str(r#"{"payload":""#);
-    push_base64(payload.as_bytes(), &mut text);
-    text.push_str(r#"","payloadType":""#);
-    text.push_str(TYPE);
-    text.push_str(r#"","signatures":[{"keyid":""#);
-    text.push_str(signer);
-    text.push_str(r#"","sig":""#);
-    push_base64(signature, &mut text);
-    text.push_str(r#""}]}"#);
-    text
+/// The hash of a statement as a leaf of the log: of the bytes that are signed, and not of the
+/// signature. So a log can commit to a statement before it is signed, and a signature that comes
+/// later changes nothing; Ed25519 gives the same one whenever it is made.
+pub(crate) fn leaf(payload: &str) -> Digest {
+    merkle::leaf_of_parts(&[head(TYPE, payload).as_bytes(), payload.as_bytes()])
 }
 
 /// What is signed: DSSE's pre-authentication encoding.
@@ -93,8 +101,11 @@ pub(crate) fn preimage(payload: &str) -> Vec<u8> {
 }
 
 fn encoded(kind: &str, payload: &str) -> Vec<u8> {
-    let head = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len());
-    [head.as_bytes(), payload.as_bytes()].concat()
+    [head(kind, payload).as_bytes(), payload.as_bytes()].concat()
+}
+
+fn head(kind: &str, payload: &str) -> String {
+    format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len())
 }
 
 impl Serialize for Envelope {
@@ -133,10 +144,16 @@ mod tests {
     }
 
     #[test]
+    fn a_leaf_is_of_what_is_signed() {
+        assert_eq!(leaf("{}"), merkle::leaf(&preimage("{}")));
+    }
+
+    #[test]
     fn an_envelope_has_one_form() {
         let envelope =
             Envelope { payload: "{}".into(), signer: Digest::of(b"k"), signature: [9; 64] };
         let text = envelope.render();
+        assert_eq!(length(&envelope.payload), text.len());
         assert_eq!(serde_json::to_string(&envelope).unwrap(), text);
         assert_eq!(Envelope::parse(&text), Some(envelope));
         for bad in [

@@ -69,6 +69,9 @@ pub enum Problem {
     /// The signature is not by the key.
     #[error("the signature is not by the key that it names")]
     Signature,
+    /// It has no signature, and must have one.
+    #[error("it has no signature")]
+    Unsigned,
     /// The leaf that was kept is not that of the entry.
     #[error("its hash is not the one on record")]
     Leaf,

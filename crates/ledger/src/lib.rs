@@ -10,6 +10,9 @@
 //! others, so that others can check us: RFC 6962 for hashes, C2SP `tlog-tiles`, `tlog-checkpoint`
 //! and `signed-note`, in-toto attestation v1, DSSE v1.
 //!
+//! The entry of a call may be kept without its signature for a while ([`Signer::put_off`]). Then the
+//! checkpoint of its commit vouches for it, and only what is under one is signed later.
+//!
 //! Invariant: every structure has one byte form. What is read is written again and compared, so no
 //! byte of what was verified can be changed without notice.
 
@@ -25,6 +28,7 @@ mod key;
 mod log;
 pub mod merkle;
 mod note;
+mod proved;
 mod signer;
 mod statement;
 
@@ -38,6 +42,7 @@ pub use self::{
     key::{InvalidKey, PublicKey, SigningKey},
     log::{Audited, LogCheck, Row},
     note::Note,
-    signer::{Signer, TooLarge},
+    proved::Proved,
+    signer::{Own, Signer, TooLarge},
     statement::{Statement, Subject, kind_of, predicate_type},
 };

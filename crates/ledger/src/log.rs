@@ -1,6 +1,7 @@
 //! The whole log, entry by entry: nothing changed, nothing missing, nothing moved.
 //!
-//! Each entry is checked by itself; where they stand is checked by every checkpoint on the way, so
+//! Each entry is checked by itself: by its signature, or, where that is not made yet, by the checkpoint
+//! over it, which must be there. Where they stand is checked by every checkpoint on the way, so
 //! that what was moved is found between two checkpoints that are close together.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -11,10 +12,11 @@ use crate::{
     chain::Chain,
     checkpoint::Checkpoint,
     entry::about,
-    envelope::Envelope,
+    envelope::{self, Envelope},
     flaw::{Flaw, Place, Problem},
     merkle::{Builder, Tile},
     note::Note,
+    statement::Statement,
 };
 
 /// An entry as it was found.
@@ -36,6 +38,8 @@ pub struct LogCheck {
     /// The last one that held: entries under it, and their root.
     held: Option<(u64, Digest)>,
     kinds: BTreeMap<EntryKind, u64>,
+    /// Entries without a signature, and the last of them.
+    unsigned: (u64, Option<u64>),
     /// Half of every leaf: enough to tell them apart. An entry that was copied to the end would be
     /// signed again by the next checkpoint, and nothing else would tell.
     seen: HashSet<[u8; 16]>,
@@ -48,6 +52,8 @@ pub struct Audited {
     pub entries: u64,
     /// Of these, by kind.
     pub kinds: BTreeMap<EntryKind, u64>,
+    /// Of these, without a signature of their own yet; the checkpoint covers them.
+    pub unsigned: u64,
     /// The newest checkpoint that was checked: entries under it, and their root.
     pub checkpoint: Option<(u64, Digest)>,
     /// The keys; none if there are no entries.
@@ -75,25 +81,16 @@ impl LogCheck {
         if row.index != expected {
             return Err(Place::Entry(expected).is(Problem::Missing { found: row.index }));
         }
-        let envelope = Envelope::from(&row.sealed);
-        self.check(row, &envelope)?;
+        self.check(row)?;
         self.tree.push(row.sealed.leaf, full);
         *self.kinds.entry(row.sealed.kind).or_default() += 1;
         self.compare()
     }
 
-    fn check(&mut self, row: &Row, envelope: &Envelope) -> Result<(), Flaw> {
+    fn check(&mut self, row: &Row) -> Result<(), Flaw> {
         let flaw = |problem| Place::Entry(row.index).is(problem);
-        let statement = match &mut self.chain {
-            None => {
-                let chain = Chain::begin(envelope)?;
-                let statement = crate::Statement::parse(&envelope.payload);
-                self.chain = Some(chain);
-                statement.ok_or_else(|| flaw(Problem::Statement))?
-            }
-            Some(chain) => chain.check(row.index, envelope)?,
-        };
-        if envelope.leaf() != row.sealed.leaf {
+        let statement = self.statement(row)?;
+        if envelope::leaf(&row.sealed.payload) != row.sealed.leaf {
             return Err(flaw(Problem::Leaf));
         }
         let half = row.sealed.leaf.as_bytes().first_chunk().expect("32 bytes have a first half");
@@ -106,6 +103,24 @@ impl LogCheck {
             return Err(flaw(Problem::Index));
         }
         Ok(())
+    }
+
+    /// What an entry says, by whose signature it does.
+    fn statement(&mut self, row: &Row) -> Result<Statement, Flaw> {
+        let Row { index, sealed } = row;
+        let flaw = |problem| Place::Entry(*index).is(problem);
+        match (&mut self.chain, Envelope::of(sealed)) {
+            (None, None) => Err(flaw(Problem::Unsigned)),
+            (None, Some(first)) => {
+                self.chain = Some(Chain::begin(&first)?);
+                Statement::parse(&first.payload).ok_or_else(|| flaw(Problem::Statement))
+            }
+            (Some(chain), Some(envelope)) => chain.check(*index, &envelope),
+            (Some(chain), None) => {
+                self.unsigned = (self.unsigned.0 + 1, Some(*index));
+                chain.check_unsigned(*index, sealed)
+            }
+        }
     }
 
     /// Compares with every checkpoint that is due.
@@ -137,6 +152,12 @@ impl LogCheck {
         if let Some((_, _)) = self.ahead.front() {
             return Err(Place::Entry(entries).is(Problem::Truncated { size: entries }));
         }
-        Ok(Audited { entries, kinds: self.kinds, checkpoint: self.held, chain: self.chain })
+        let covered = self.held.map_or(0, |(size, _)| size);
+        let (unsigned, last) = self.unsigned;
+        if let Some(last) = last.filter(|last| *last >= covered) {
+            return Err(Place::Entry(last).is(Problem::Unsigned));
+        }
+        let Self { kinds, held: checkpoint, chain, .. } = self;
+        Ok(Audited { entries, kinds, unsigned, checkpoint, chain })
     }
 }

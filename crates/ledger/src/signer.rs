@@ -1,15 +1,15 @@
 //! Who signs the ledger.
 
-use ringfence_types::{Digest, Sealed};
+use ringfence_types::{Digest, EntryKind, Sealed};
 
 use crate::{
     Bundle,
     bundle::Manifest,
     checkpoint::{Checkpoint, is_origin},
     entry::Entry,
-    envelope::{Envelope, MOST, preimage, render},
+    envelope::{self, Envelope, MOST, preimage},
     key::{PublicKey, SigningKey},
-    merkle,
+    merkle::{self, Mismatch},
     note::Note,
 };
 
@@ -21,14 +21,23 @@ pub struct TooLarge {
     pub bytes: usize,
 }
 
+/// A checkpoint that the key at hand has signed: only [`Signer::own`] makes one.
+#[derive(Debug, Clone)]
+pub struct Own(Checkpoint);
+
+impl Own {
+    /// What it commits to.
+    pub const fn checkpoint(&self) -> &Checkpoint {
+        &self.0
+    }
+}
+
 /// The key in force and the name of the log.
 #[derive(Debug)]
 pub struct Signer {
     key: SigningKey,
     public: PublicKey,
     id: Digest,
-    /// Of `id`, because every call writes it.
-    id_text: String,
     origin: String,
 }
 
@@ -37,7 +46,8 @@ impl Signer {
     pub fn new(key: SigningKey, origin: String) -> Option<Self> {
         let public = key.public();
         let id = public.id();
-        is_origin(&origin).then(|| Self { key, public, id, id_text: id.hex(), origin })
+        let is_name = is_origin(&origin);
+        is_name.then_some(Self { key, public, id, origin })
     }
 
     /// The name of the log.
@@ -57,14 +67,51 @@ impl Signer {
 
     /// Signs an entry.
     pub fn seal(&self, entry: Entry) -> Result<Sealed, TooLarge> {
-        let Entry { kind, about, payload } = entry;
-        let signature = self.key.sign(&preimage(&payload));
-        let envelope = render(&payload, &self.id_text, &signature);
-        if envelope.len() > MOST {
-            return Err(TooLarge { bytes: envelope.len() });
+        let sealed = self.prepare(entry)?;
+        let signature = Some(self.key.sign(&preimage(&sealed.payload)));
+        Ok(Sealed { signature, ..sealed })
+    }
+
+    /// Makes the entry of a call that has ended ready to be kept without a signature, for a log whose
+    /// every commit is under a checkpoint; [`Signer::sign_late`] signs it. Of the other kinds there
+    /// are few, and people act by them: they are signed at once.
+    pub fn put_off(&self, entry: Entry) -> Result<Sealed, TooLarge> {
+        match entry.kind {
+            EntryKind::Call => self.prepare(entry),
+            _ => self.seal(entry),
         }
-        let leaf = merkle::leaf(envelope.as_bytes());
-        Ok(Sealed { kind, about, payload, signature, signer: self.id, leaf })
+    }
+
+    fn prepare(&self, entry: Entry) -> Result<Sealed, TooLarge> {
+        let Entry { kind, about, payload } = entry;
+        let bytes = envelope::length(&payload);
+        if bytes > MOST {
+            return Err(TooLarge { bytes });
+        }
+        let leaf = envelope::leaf(&payload);
+        Ok(Sealed { kind, about, payload, signature: None, signer: self.id, leaf })
+    }
+
+    /// What a checkpoint commits to, if this key has signed it for this log.
+    pub fn own(&self, note: &str) -> Option<Own> {
+        let note = Note::parse(note)?;
+        let is_ours = note.is_signed_by(&self.origin, &self.public);
+        let checkpoint = Checkpoint::of(&note)?;
+        (is_ours && checkpoint.origin == self.origin).then_some(Own(checkpoint))
+    }
+
+    /// Signs an entry that was put off. What was kept may have been changed since: only what stands
+    /// under a checkpoint of ours was put there by us.
+    pub fn sign_late(
+        &self,
+        own: &Own,
+        index: u64,
+        payload: &str,
+        proof: &[Digest],
+    ) -> Result<[u8; 64], Mismatch> {
+        let Checkpoint { size, root, .. } = own.0;
+        merkle::verify_inclusion(envelope::leaf(payload), index, size, proof, root)?;
+        Ok(self.key.sign(&preimage(payload)))
     }
 
     /// Signs what the log commits to.

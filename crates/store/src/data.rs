@@ -273,6 +273,8 @@ pub struct Commitment {
     pub note: String,
     /// Level, index and hashes of each tile that became full.
     pub tiles: Vec<(u8, u64, Vec<u8>)>,
+    /// The size of an earlier one that this one makes superfluous.
+    pub replaces: Option<u64>,
 }
 
 /// A key as it is kept: what it may do, and a digest of its secret, never the secret.

@@ -24,6 +24,18 @@ pub use self::{
     sqlite::SqliteStore,
 };
 
+/// Signs for the ledger. All of it is called on the one thread that writes, in this order.
+pub trait Notary: Debug + Send + Sync {
+    /// Entries that it has signed for.
+    fn size(&self) -> u64;
+
+    /// The checkpoint over those and these.
+    fn commit(&self, leaves: &[Digest]) -> Commitment;
+
+    /// Whether the commit is on disk. If not, the checkpoint never was.
+    fn ended(&self, is_kept: bool);
+}
+
 /// Durable state.
 ///
 /// Contract (checked by `contract` for every backend):
@@ -49,6 +61,9 @@ pub use self::{
 ///   forget.
 /// - **The ledger only grows.** Entries have indexes from 0 without a gap, in the order of the
 ///   commits, and never change.
+/// - **A checkpoint in the commit.** Once there is a [`Notary`], what it signs for the entries of a
+///   commit is part of that commit; and if the ledger is not as the notary left it, nothing is
+///   written any more.
 /// - **Tenants are walls.** A read names its tenant and finds nothing of any other.
 /// - **Bounded.** No answer holds more than it was asked for, and at most [`PAGE`] items.
 #[async_trait]
@@ -136,8 +151,17 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Hashes of the entries from an index on, as leaves of the ledger's tree.
     async fn leaves(&self, from: u64, limit: usize) -> Result<Vec<Digest>, Error>;
 
-    /// Keeps a checkpoint. One of the same size, or a tile, that is already there stays.
-    async fn save_checkpoint(&self, commitment: Commitment) -> Result<(), Error>;
+    /// Lets somebody sign a checkpoint in every commit in which the ledger grows, from the next one
+    /// on. Until then an entry without a signature is refused.
+    fn appoint(&self, notary: Arc<dyn Notary>);
+
+    /// Keeps signatures of entries from an index on that were appended without; in order, so what does
+    /// not begin where the last ones ended is left alone. Those of entries that have one of their own
+    /// count for nothing.
+    async fn save_signatures(&self, first: u64, made: Vec<[u8; 64]>) -> Result<(), Error>;
+
+    /// Entries that have their signature: all before this index.
+    async fn signed(&self) -> Result<u64, Error>;
 
     /// The newest checkpoint: entries under it, and the signed note.
     async fn checkpoint(&self) -> Result<Option<(u64, String)>, Error>;

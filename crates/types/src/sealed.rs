@@ -1,5 +1,5 @@
 //! An entry of the ledger on its way to the store and back: what it says, whom it concerns, and
-//! the signature that makes it evidence.
+//! what makes it evidence: its signature, or its leaf under a signed checkpoint.
 //!
 //! Signing is in `ledger`, keeping is in `store`; they do not know each other and meet here.
 
@@ -112,7 +112,7 @@ impl About {
     }
 }
 
-/// An entry, signed and ready to be kept.
+/// An entry, ready to be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
     /// What it tells of.
@@ -121,11 +121,11 @@ pub struct Sealed {
     pub about: About,
     /// The statement, as it was signed.
     pub payload: String,
-    /// By `signer`, over the payload.
-    pub signature: [u8; 64],
-    /// The id of the key that signed.
+    /// By `signer`, over the payload; none if it is made later.
+    pub signature: Option<[u8; 64]>,
+    /// The id of the key that signs.
     pub signer: Digest,
-    /// Of the envelope, as a leaf of the log's tree.
+    /// Of what is signed, as a leaf of the log's tree.
     pub leaf: Digest,
 }
 

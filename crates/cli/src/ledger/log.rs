@@ -133,6 +133,10 @@ fn told(audited: &Audited, pinned: Option<Digest>) -> Result<Found, Failure> {
     if let Some(root) = root {
         text += &format!("checkpoint  {size} entries, root {root}\n");
     }
+    if audited.unsigned > 0 {
+        let count = audited.unsigned;
+        text += &format!("            {count} by the checkpoint, not signed themselves yet\n");
+    }
     let after = audited.entries - size;
     if after > 0 {
         text += &format!("            {after} after it, each signed, with no checkpoint yet\n");
@@ -140,7 +144,7 @@ fn told(audited: &Audited, pinned: Option<Digest>) -> Result<Found, Failure> {
     text += &format!("keys        {}\nkey         {}\n", chain.keys().count(), key.id().hex());
     let json = json!({
         "outcome": "verified", "origin": chain.origin(), "entries": audited.entries,
-        "kinds": audited.kinds, "size": size, "root": root, "uncommitted": after,
+        "kinds": audited.kinds, "unsigned": audited.unsigned, "size": size, "root": root, "uncommitted": after,
         "keys": chain.keys().map(|(from, key)| json!({"from": from, "keyid": key.id().hex()}))
             .collect::<Vec<_>>(),
         "keyid": key.id().hex(),

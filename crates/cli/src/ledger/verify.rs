@@ -106,7 +106,7 @@ async fn one(args: &VerifyArgs, call: &str, pinned: Option<Digest>) -> Result<Fo
     }
     let what = format!("call {id}");
     let ground = Ground::of(&note, &keys, pinned).map_err(|flaw| broken(&what, &flaw))?;
-    let shown = ground.show(&entries).map_err(|flaw| broken(&what, &flaw))?;
+    let shown = ground.show_kept(&entries).map_err(|flaw| broken(&what, &flaw))?;
     Ok(told(&ground, &shown, &what))
 }
 
@@ -120,7 +120,8 @@ fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
         key.id().hex(),
     );
     for entry in entries {
-        text += &format!("entry       {}  {}  {}\n", entry.index, entry.about.at, entry.kind);
+        let by = if entry.is_signed { "" } else { "  by the checkpoint, not signed itself yet" };
+        text += &format!("entry       {}  {}  {}{by}\n", entry.index, entry.about.at, entry.kind);
         let predicate: Value = serde_json::from_str(&entry.predicate).unwrap_or_default();
         if let (Some(call), Some(index)) =
             (predicate["memoised"]["call"].as_str(), predicate["memoised"]["entry"].as_u64())
@@ -130,7 +131,7 @@ fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
     }
     let entry = |entry: &Shown| {
         let predicate: Value = serde_json::from_str(&entry.predicate).unwrap_or_default();
-        json!({"index": entry.index, "kind": entry.kind, "at": entry.about.at, "predicate": predicate})
+        json!({"index": entry.index, "kind": entry.kind, "at": entry.about.at, "signed": entry.is_signed, "predicate": predicate})
     };
     let json = json!({
         "outcome": "verified", "about": about, "origin": checkpoint.origin,

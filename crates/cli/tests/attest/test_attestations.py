@@ -96,8 +96,10 @@ def root_from(index, size, hash_, proof):
     return node(proof[-1], root_from(index - split, size - split, hash_, proof[:-1]))
 
 
-def rendered(envelope):
-    return json.dumps(envelope, separators=(",", ":")).encode()
+def encoded(envelope):
+    """DSSE's pre-authentication encoding: what is signed, and what is a leaf of the log."""
+    kind, payload = envelope["payloadType"].encode(), base64.b64decode(envelope["payload"])
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
 class Attestations(unittest.TestCase):
@@ -160,12 +162,12 @@ class Attestations(unittest.TestCase):
         size, wanted = int(size), base64.b64decode(hash_)
         for item in self.items:
             proof = [base64.b64decode(text) for text in item["proof"]]
-            found = root_from(item["index"], size, leaf(rendered(item["envelope"])), proof)
+            found = root_from(item["index"], size, leaf(encoded(item["envelope"])), proof)
             self.assertEqual(found, wanted, item["index"])
         tile = self.server.ask(f"/v1/ledger/tile/0/000.p/{size}")
         leaves = [tile[at:at + 32] for at in range(0, len(tile), 32)]
         self.assertEqual(root(leaves), wanted)
-        self.assertEqual(leaves[0], leaf(rendered(self.bundle["keys"][0]["envelope"])))
+        self.assertEqual(leaves[0], leaf(encoded(self.bundle["keys"][0]["envelope"])))
 
     def test_the_checkpoint_is_a_signed_note_by_its_specification(self):
         text, signature = self.bundle["checkpoint"].split("\n\n")

@@ -102,12 +102,100 @@ fn the_log_holds_beside_a_running_server_and_after_a_kill() {
     }
 }
 
+/// Waits until the server has signed what it owes, which it does by itself.
+fn until_signed(data: &Path) {
+    let is_signed = || log(data).worked().json()["unsigned"] == json!(0);
+    for _ in 0..400 {
+        if is_signed() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("the server has not signed its entries");
+}
+
+#[test]
+fn calls_that_a_killed_server_owes_a_signature_are_signed_by_the_next() {
+    let place = Place::new();
+    let server = place.serve();
+    let ids: Vec<_> = (0..40).map(|number| echo(&server, &number.to_string())).collect();
+    server.kill();
+    let killed = log(&place.data()).worked().json();
+    assert_eq!((&killed["kinds"]["call"], &killed["uncommitted"]), (&json!(40), &json!(0)));
+    let server = place.serve();
+    // Asked for before it is due, and signed all the same.
+    let file = shown(&place.path("proof.json"));
+    server.client(&["export", &ids[39], "-o", &file]).worked();
+    verify(&[&file]).worked();
+    until_signed(&place.data());
+    server.stop();
+    let data = shown(&place.data());
+    let object = verify(&["--call", &ids[0], "--data", &data, "--json"]).worked().json();
+    assert_eq!(object["entries"][0]["signed"], true);
+}
+
+/// Whoever writes to the database while no server runs gets nothing signed: neither what they add nor
+/// what they change.
+#[test]
+fn a_server_does_not_sign_for_what_somebody_put_into_its_ledger() {
+    let place = Place::new();
+    let server = place.serve();
+    let id = echo(&server, "one");
+    server.stop();
+    let serve = |data: &Path| {
+        ran(&mut command(&["serve", "--listen", "127.0.0.1:0", "--data", &shown(data)]))
+    };
+    for (index, sql) in [
+        "INSERT INTO ledger (kind, tenant, call, persona, tool, at, leaf, signer, payload)
+         SELECT kind, tenant, call, persona, tool, at, leaf, signer, payload FROM ledger
+         WHERE kind = 'call'",
+        "DELETE FROM ledger WHERE position = (SELECT max(position) FROM ledger)",
+        "UPDATE ledger SET leaf = zeroblob(32) WHERE kind = 'call'",
+        "DELETE FROM checkpoints",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let copy = place.path(&format!("copy-{index}"));
+        copied(&place.data(), &copy);
+        meddle(&copy, sql);
+        serve(&copy).failed(2, &["not what its newest checkpoint says"]);
+    }
+    // What no start looks at is looked at before it is signed.
+    meddle(
+        &place.data(),
+        "DELETE FROM signatures; UPDATE ledger SET signature = NULL, payload = replace(payload,
+         '\"state\":\"finished\"', '\"state\":\"cancelled\"') WHERE kind = 'call'",
+    );
+    let server = place.serve();
+    server.client(&["export", &id]).failed(2, &["error: "]);
+    server.stop();
+}
+
+fn copied(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("a folder");
+    for name in ["ringfence.db", "ledger.key"] {
+        fs::copy(from.join(name), to.join(name)).expect("a copy");
+    }
+}
+
 /// What somebody with the database can do to it, and the words that name it.
-const MEDDLING: [(&str, &str); 8] = [
+const MEDDLING: [(&str, &str); 11] = [
     (
         "UPDATE ledger SET payload = replace(payload, '\"state\":\"finished\"',
          '\"state\":\"cancelled\"') WHERE kind = 'call'",
         "the signature is not by the key",
+    ),
+    ("UPDATE signatures SET signatures = zeroblob(length(signatures))", "the signature is not by"),
+    // As if it were not signed yet.
+    (
+        "DELETE FROM signatures; UPDATE ledger SET payload = replace(payload,
+         '\"state\":\"finished\"', '\"state\":\"cancelled\"') WHERE kind = 'call'",
+        "its hash is not the one on record",
+    ),
+    (
+        "UPDATE ledger SET signature = NULL WHERE position = 1; DELETE FROM signatures",
+        "no signature",
     ),
     ("UPDATE ledger SET tenant = 'other' WHERE kind = 'call'", "what is kept beside it"),
     ("UPDATE ledger SET at = at + 1 WHERE kind = 'call'", "what is kept beside it"),
@@ -125,7 +213,8 @@ const MEDDLING: [(&str, &str); 8] = [
         "missing; there are only",
     ),
     (
-        "UPDATE ledger SET position = -1 WHERE position = (SELECT max(position) FROM ledger);
+        "DELETE FROM signatures;
+         UPDATE ledger SET position = -1 WHERE position = (SELECT max(position) FROM ledger);
          UPDATE ledger SET position = position + 1
          WHERE position = (SELECT max(position) FROM ledger);
          UPDATE ledger SET position = (SELECT max(position) FROM ledger) - 1 WHERE position = -1",
@@ -140,6 +229,7 @@ fn whatever_is_done_to_the_database_is_found_and_named() {
     let server = place.serve();
     echo(&server, "one");
     echo(&server, "two");
+    until_signed(&place.data());
     server.stop();
     log(&place.data()).worked();
     for (index, (sql, words)) in MEDDLING.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! One file that proves a call or a session to somebody who has nothing else.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use ringfence_ledger::{Artifact, Bundle, Manifest, Selection};
 use ringfence_store::{EntryQuery, Error, Placed, Store};
@@ -8,19 +8,13 @@ use ringfence_types::{
     Call, Digest, EntryKind, Principal, Produced, Receipt, State, Timestamp, json::canonical,
 };
 
-use super::{
-    Ledger, all,
-    proofs::{items, key_entries},
-};
+use super::{Ledger, all, damaged, proofs::key_entries};
 
 /// Most entries in one file.
 const MOST: usize = 5_000;
 
 /// Most bytes of artifacts in one file.
 const MOST_BYTES: usize = 64 << 20;
-
-/// How long a checkpoint over the newest entry may take: it is made once a second.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there is no proof.
 #[derive(Debug, thiserror::Error)]
@@ -31,9 +25,6 @@ pub enum Unprovable {
     /// There are too many bytes for one file.
     #[error("the artifacts have more than {} MiB; export without them", MOST_BYTES >> 20)]
     TooLarge,
-    /// No checkpoint covers it yet.
-    #[error("no checkpoint covers the newest entry yet")]
-    NotYet,
     /// The store failed.
     #[error("read the ledger")]
     Store(#[from] Error),
@@ -49,23 +40,23 @@ impl Ledger {
         at: Timestamp,
     ) -> Result<Option<Bundle>, Unprovable> {
         let store = self.store();
+        // The key that signed the checkpoint signs the list, and entries that have no signature yet.
+        let pen = self.pen().await;
         let mut entries = all(store, query(who, &selection), MOST).await?;
-        let Some(last) = entries.last() else { return Ok(None) };
+        if entries.is_empty() {
+            return Ok(None);
+        }
         if entries.len() > MOST {
             return Err(Unprovable::TooMany);
         }
-        self.covered(last.index).await?;
-        // The key that signed the checkpoint signs the list.
-        let pen = self.pen().await;
-        let (size, note) = self.checkpoint().await?.ok_or(Unprovable::NotYet)?;
-        if size <= pen.since() {
-            return Err(Unprovable::NotYet);
-        }
+        // After the entries were read: there was none without a checkpoint over it.
+        let (_, note) = self.checkpoint().await?.ok_or_else(damaged)?;
+        let own = pen.signer().own(&note).ok_or_else(damaged)?;
         add_originals(store, who, &mut entries).await?;
         let mut keys = key_entries(store).await?;
-        keys.retain(|key| key.index < size);
-        let keys = items(store, &keys, size).await?;
-        let proved = items(store, &entries, size).await?;
+        keys.retain(|key| key.index < own.checkpoint().size);
+        let keys = self.items(&keys, pen.signer(), &own).await?;
+        let proved = self.items(&entries, pen.signer(), &own).await?;
         let artifacts = match with_artifacts {
             true => Some(artifacts(store, who, &entries).await?),
             false => None,
@@ -73,16 +64,6 @@ impl Ledger {
         let manifest = Manifest { at, tenant: who.tenant.clone(), selection };
         let bundle = Bundle::new(note, keys, proved, artifacts);
         Ok(Some(pen.signer().bundle(&manifest, bundle)))
-    }
-
-    /// Waits for a checkpoint over the entry.
-    async fn covered(&self, index: u64) -> Result<(), Unprovable> {
-        let mut committed = self.0.committed.subscribe();
-        let covered = async { committed.wait_for(|size| *size > index).await.is_ok() };
-        if tokio::time::timeout(PATIENCE, covered).await != Ok(true) {
-            return Err(Unprovable::NotYet);
-        }
-        Ok(())
     }
 }
 

@@ -1,30 +1,34 @@
 //! The ledger as the engine keeps it: signs, appends, commits to what is there, proves it.
 //!
-//! An entry is signed by whoever has something to say and written by the store in the same commit as
-//! what it tells of. So there is no state of the database in which a call has ended and the ledger
-//! does not say so; and if the ledger cannot be written, neither can the call.
+//! An entry is written by the store in the same commit as what it tells of, and so is a checkpoint over
+//! all entries (`tree`). So there is no state of the database in which a call has ended and the ledger
+//! does not say so, and none in which an entry could be exchanged; and if the ledger cannot be written,
+//! neither can the call. The entry of a call gets its own signature later (`late`), or when it is asked
+//! for (`proofs`).
 
-mod commit;
 mod export;
+mod late;
 mod proofs;
 mod rotate;
 mod tools;
+mod tree;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, atomic::AtomicU64};
 
-use ringfence_ledger::{Entry, LedgerKey, Signer, SigningKey, merkle::Builder, said_in};
+use ringfence_ledger::{Entry, LedgerKey, Own, Signer, SigningKey, said_in};
 use ringfence_store::{EntryQuery, Error, PAGE, Placed, Store};
 use ringfence_types::{Digest, EntryKind, Sealed, Timestamp};
-use tokio::sync::{Mutex, RwLock, RwLockReadGuard, watch};
+use tokio::sync::{RwLock, RwLockReadGuard, watch};
 
-pub(crate) use self::{
-    commit::run as commit,
-    tools::{Tools, run as follow_tools},
-};
+use self::tree::Tree;
 pub use self::{
     export::Unprovable,
     proofs::{consistency, keys, proof, tile},
     rotate::{Keys, NotRotated, Rotated},
+};
+pub(crate) use self::{
+    late::run as sign_late,
+    tools::{Tools, run as follow_tools},
 };
 
 /// The ledger. Cheap to clone.
@@ -41,18 +45,18 @@ struct Inner {
     current: RwLock<Current>,
     /// Where the next key comes from; none where keys are not changed.
     keys: OnceLock<Arc<dyn Keys>>,
-    /// The right edge of the tree; none before it was read, or after a checkpoint failed.
-    tree: Mutex<Option<Builder>>,
-    /// Entries under the newest checkpoint.
-    committed: watch::Sender<u64>,
+    /// Signs checkpoints for the store.
+    tree: Arc<Tree>,
+    /// Entries so far.
+    grown: watch::Receiver<u64>,
+    /// Entries before this have their signature.
+    signed: AtomicU64,
 }
 
-/// Who signs, and since which entry.
+/// Who signs.
 #[derive(Debug)]
 struct Current {
-    signer: Signer,
-    /// The index of the entry that names it.
-    since: u64,
+    signer: Arc<Signer>,
 }
 
 /// Signs entries. While it is held the key does not change, so it is held until they are on record; and
@@ -69,18 +73,10 @@ impl Pen<'_> {
     pub(super) fn signer(&self) -> &Signer {
         &self.0.signer
     }
-
-    /// The index of the entry that names the key.
-    pub(super) fn since(&self) -> u64 {
-        self.0.since
-    }
 }
 
 fn seal(signer: &Signer, entry: Entry) -> Result<Sealed, Error> {
-    signer.seal(entry).map_err(|error| Error::Backend {
-        doing: "sign an entry of the ledger",
-        source: Box::new(error),
-    })
+    signer.seal(entry).map_err(too_large)
 }
 
 /// Why the ledger cannot be used.
@@ -112,22 +108,19 @@ impl Ledger {
     ) -> Result<Self, OpenError> {
         let newest = proofs::key_entries(store.as_ref()).await?.pop();
         let is_new = newest.is_none() && *store.grown().borrow() == 0;
-        let since = newest.as_ref().map_or(0, |placed| placed.index);
         let signer = match newest {
             Some(placed) => continued(key, &placed)?,
             None if is_new => begun(key),
             None => return Err(OpenError::NoBeginning),
         };
-        let committed = store.checkpoint().await?.map_or(0, |(size, _)| size);
-        let inner = Inner {
-            store,
-            origin: signer.origin().to_owned(),
-            current: RwLock::new(Current { signer, since }),
-            keys: OnceLock::new(),
-            tree: Mutex::default(),
-            committed: watch::Sender::new(committed),
-        };
-        let ledger = Self(Arc::new(inner));
+        let (signer, grown) = (Arc::new(signer), store.grown());
+        let builder = proofs::resume(store.as_ref(), &signer).await?;
+        let tree = Arc::new(Tree::new(signer.clone(), builder));
+        store.appoint(tree.clone());
+        let signed = AtomicU64::new(store.signed().await?);
+        let origin = signer.origin().to_owned();
+        let (current, keys) = (RwLock::new(Current { signer }), OnceLock::new());
+        let ledger = Self(Arc::new(Inner { store, origin, current, keys, tree, grown, signed }));
         if is_new {
             let first = named(ledger.pen().await.signer(), None);
             ledger.append(vec![Entry::checkpoint_key(at, &first)]).await?;
@@ -153,6 +146,15 @@ impl Ledger {
         Pen(self.0.current.read().await)
     }
 
+    /// Makes what a step of a call says ready for the store. Its end is signed later, unless too much
+    /// waits for that already.
+    pub(crate) fn seal_step(&self, pen: &Pen<'_>, entry: Entry) -> Result<Sealed, Error> {
+        match self.owes_too_much() {
+            true => pen.seal(entry),
+            false => pen.signer().put_off(entry).map_err(too_large),
+        }
+    }
+
     /// Puts entries on record that belong to no step of a call.
     pub async fn append(&self, entries: Vec<Entry>) -> Result<(), Error> {
         if entries.is_empty() {
@@ -168,6 +170,12 @@ impl Ledger {
         self.0.store.checkpoint().await
     }
 
+    /// The newest checkpoint, which is over all entries that can be found: ours, or it is damage.
+    async fn own(&self, signer: &Signer) -> Result<Own, Error> {
+        let newest = self.checkpoint().await?;
+        newest.and_then(|(_, note)| signer.own(&note)).ok_or_else(damaged)
+    }
+
     /// What is kept, for reading.
     pub fn store(&self) -> &dyn Store {
         self.0.store.as_ref()
@@ -178,6 +186,19 @@ impl Ledger {
 fn named(signer: &Signer, replaces: Option<Digest>) -> LedgerKey {
     let (origin, public) = (signer.origin().to_owned(), *signer.public());
     LedgerKey { origin, public, id: signer.id(), replaces }
+}
+
+/// The tree that the store holds is not the one that was signed.
+#[derive(Debug, thiserror::Error)]
+#[error("the ledger is not what its newest checkpoint says: `ringfence verify --log` tells more")]
+struct Damaged;
+
+fn damaged() -> Error {
+    Error::Backend { doing: "build the tree of the ledger", source: Box::new(Damaged) }
+}
+
+fn too_large(error: ringfence_ledger::TooLarge) -> Error {
+    Error::Backend { doing: "sign an entry of the ledger", source: Box::new(error) }
 }
 
 /// A log has the name of its first key: nobody else's has it, and it needs no setting.

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 
 use ringfence_ledger::{
-    Envelope, Item, LedgerKey,
-    merkle::{self, Tile, TileId, Tiles},
+    Item, LedgerKey, Own, Proved, Row, Signer,
+    merkle::{self, Builder, Tile, TileId, Tiles},
     said_in,
 };
 use ringfence_store::{EntryQuery, Error, Placed, Store};
 use ringfence_types::{CallId, Digest, EntryKind};
 
-use super::{all, commit::damaged, of_kind};
+use super::{Ledger, all, damaged, of_kind};
+
+/// Signatures between two moments at which others may run: about two milliseconds.
+const YIELD: usize = 64;
 
 /// The entries that name keys of the ledger, from the first on. There are few.
 pub(super) async fn key_entries(store: &dyn Store) -> Result<Vec<Placed>, Error> {
@@ -57,37 +60,90 @@ pub async fn tile(store: &dyn Store, id: TileId) -> Result<Option<Vec<u8>>, Erro
     Ok(Some(tile.bytes()))
 }
 
-/// Entries with their proofs, by the tree of the given size.
-pub(super) async fn items(
-    store: &dyn Store,
-    entries: &[Placed],
-    size: u64,
-) -> Result<Vec<Item>, Error> {
+impl Ledger {
+    /// Entries with their proofs, by a checkpoint of ours. One without a signature is signed, if its
+    /// proof holds.
+    pub(super) async fn items(
+        &self,
+        entries: &[Placed],
+        signer: &Signer,
+        own: &Own,
+    ) -> Result<Vec<Item>, Error> {
+        let proved = proved(self.store(), entries, own.checkpoint().size).await?;
+        let mut items = Vec::with_capacity(proved.len());
+        for (number, proved) in proved.into_iter().enumerate() {
+            // A signature takes a while, and others want to run.
+            if number % YIELD == YIELD - 1 {
+                tokio::task::yield_now().await;
+            }
+            let signed = signed(proved, signer, own).ok_or_else(damaged)?;
+            items.push(signed.item().ok_or_else(damaged)?);
+        }
+        Ok(items)
+    }
+}
+
+fn signed(mut proved: Proved, signer: &Signer, own: &Own) -> Option<Proved> {
+    let Row { index, sealed } = &mut proved.row;
+    if sealed.signature.is_none() {
+        let is_ours = sealed.signer == signer.id();
+        let made = signer.sign_late(own, *index, &sealed.payload, &proved.proof).ok()?;
+        sealed.signature = is_ours.then_some(made);
+    }
+    Some(proved)
+}
+
+/// Entries as they are, with their proofs, by the tree of the given size.
+async fn proved(store: &dyn Store, entries: &[Placed], size: u64) -> Result<Vec<Proved>, Error> {
     let needed = entries.iter().flat_map(|e| merkle::tiles_for_inclusion(e.index, size));
     let mut tiles = Tiles::default();
     for id in needed.collect::<BTreeSet<_>>() {
         tiles.add(Tile { id, hashes: hashes(store, id).await? });
     }
-    let item = |placed: &Placed| {
-        let proof = merkle::inclusion(&tiles, placed.index, size)?;
-        Some(Item { index: placed.index, envelope: Envelope::from(&placed.sealed), proof })
+    let one = |Placed { index, sealed }: &Placed| {
+        let proof = merkle::inclusion(&tiles, *index, size)?;
+        Some(Proved { row: Row { index: *index, sealed: sealed.clone() }, proof })
     };
-    entries.iter().map(|placed| item(placed).ok_or_else(damaged)).collect()
+    entries.iter().map(|placed| one(placed).ok_or_else(damaged)).collect()
 }
 
 /// What proves everything about a call: the newest checkpoint, the entries that name keys, the
-/// entries about the call. None if there is no checkpoint yet; entries after it are left out.
+/// entries about the call as they are kept. None if there is no checkpoint yet; entries after it are
+/// left out.
 pub async fn proof(
     store: &dyn Store,
     call: CallId,
-) -> Result<Option<(String, Vec<Item>, Vec<Item>)>, Error> {
+) -> Result<Option<(String, Vec<Item>, Vec<Proved>)>, Error> {
     let Some((size, note)) = store.checkpoint().await? else { return Ok(None) };
     let about = EntryQuery { call: Some(call), ..EntryQuery::default() };
     let mut found = [key_entries(store).await?, all(store, about, usize::MAX).await?];
     found.iter_mut().for_each(|entries| entries.retain(|entry| entry.index < size));
     let [keys, entries] = found;
-    let keys = items(store, &keys, size).await?;
-    Ok(Some((note, keys, items(store, &entries, size).await?)))
+    let keys = proved(store, &keys, size).await?.into_iter();
+    let keys = keys.map(|key| key.item().ok_or_else(damaged)).collect::<Result<_, _>>()?;
+    Ok(Some((note, keys, proved(store, &entries, size).await?)))
+}
+
+/// The tree under the newest checkpoint, from tiles and leaves, if the key has signed it and if it is
+/// over all entries that are there: what is beyond it was put there by somebody else.
+pub(super) async fn resume(store: &dyn Store, signer: &Signer) -> Result<Builder, Error> {
+    let size = *store.grown().borrow();
+    let Some((_, note)) = store.checkpoint().await? else {
+        return if size == 0 { Ok(Builder::default()) } else { Err(damaged()) };
+    };
+    let own = signer.own(&note).filter(|own| own.checkpoint().size == size).ok_or_else(damaged)?;
+    let mut edge = Vec::new();
+    for id in TileId::edge(size) {
+        edge.push(match id {
+            Some(id) => hashes(store, id).await?,
+            None => Vec::new(),
+        });
+    }
+    let builder = Builder::resume(size, edge).ok_or_else(damaged)?;
+    match builder.root() == own.checkpoint().root {
+        true => Ok(builder),
+        false => Err(damaged()),
+    }
 }
 
 /// That the tree of `size` entries begins with that of `old` entries.

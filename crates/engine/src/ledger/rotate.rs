@@ -70,21 +70,20 @@ impl Ledger {
         // One change at a time, and nobody signs meanwhile.
         let mut current = self.0.current.write().await;
         let next = kept(&keys, |keys| keys.prepare()).await?;
-        self.commit_by(&current.signer).await?;
+        // Afterwards nobody has the key any more that they want.
+        self.sign_all(&current.signer).await?;
         let successor =
             Signer::new(next, self.0.origin.clone()).expect("it is the name of this log");
+        let successor = Arc::new(successor);
         let key = named(&successor, Some(current.signer.id()));
         let entry = seal(&current.signer, Entry::checkpoint_key(at, &key))?;
-        let since = self.0.store.append(vec![entry]).await?;
-        let rotated = Rotated { key: key.id, replaces: current.signer.id(), entry: since };
-        *current = Current { signer: successor, since };
+        // What commits to the entry is the first thing that the new key signs.
+        self.0.tree.succeed(successor.clone());
+        let appended = self.0.store.append(vec![entry]).await;
+        let entry = appended.inspect_err(|_| self.0.tree.succeed(current.signer.clone()))?;
+        let rotated = Rotated { key: key.id, replaces: current.signer.id(), entry };
+        *current = Current { signer: successor };
         // What follows only tidies up: the ledger has spoken, and the next start does the same.
-        if let Err(error) = self.commit_by(&current.signer).await {
-            tracing::warn!(
-                error = crate::dispatch::chain(&error),
-                "no checkpoint by the new key yet"
-            );
-        }
         if let Err(error) = kept(&keys, |keys| keys.take_over()).await {
             tracing::warn!(%error, "the new key is not in its place yet; the next start puts it there");
         }

@@ -104,17 +104,41 @@ async fn an_exported_call_is_verified_by_nothing_but_its_file() {
     engine.stop(Duration::from_secs(5)).await;
 }
 
-/// As after a crash between a commit and its checkpoint: nothing is stopped in good order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn entries_without_a_checkpoint_get_one_at_the_next_start() {
+async fn what_a_call_owes_is_signed_when_there_is_time_and_holds_before_that() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    for number in 0..300 {
+        stand(&engine, &principal("acme"), echo(&number.to_string())).await;
+    }
+    let store = engine.store().clone();
+    audit(store.as_ref()).await.expect("it holds, signed or not");
+    let signed = async {
+        while engine.ledger().owed() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), signed).await.expect("it is signed by itself");
+    let audited = audit(stopped(engine).await.as_ref()).await.expect("it holds");
+    assert_eq!((audited.unsigned, audited.kinds[&EntryKind::Call]), (0, 300));
+    assert_eq!(store.signed().await.expect("works here"), audited.entries);
+}
+
+/// As after a crash: nothing is stopped in good order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_entry_is_under_a_checkpoint_whenever_the_server_dies() {
     let dir = tempfile::tempdir().expect("works here");
     let who = principal("acme");
     let (first, db) = engine(dir.path()).await;
     for number in 0..600 {
         stand(&first, &who, echo(&number.to_string())).await;
     }
+    let last = stand(&first, &who, echo("the last")).await;
     db.close();
     let (second, _db) = engine(dir.path()).await;
+    let export = second.ledger().export(&who, Selection::Call(last.asked.id), false, Wall.now());
+    let file = export.await.expect("works here").expect("there is something").render();
+    Bundle::verify(file.as_bytes(), None).expect("signed when it is asked for");
     let store = stopped(second).await;
     let size = *store.grown().borrow();
     assert!(size > 600, "{size}");
@@ -173,8 +197,9 @@ async fn a_key_that_is_not_in_force_opens_nothing_and_its_successor_does() {
     old.with_keys(Arc::new(Next)).rotate(Wall.now()).await.expect("works here");
     assert!(matches!(open(5).await, Err(OpenError::OtherKey { .. })));
     let new = open(6).await.expect("the key in force");
-    new.commit().await.expect("works here");
+    assert_eq!(new.owed(), 1, "the entry that names it; all before it was signed by the old one");
     let audited = audit(store.as_ref()).await.expect("entries of both keys hold");
+    assert_eq!(audited.unsigned, 0);
     assert_eq!(audited.chain.expect("it has keys").keys().count(), 2);
 }
 

@@ -14,6 +14,9 @@ pub struct Builder {
     size: u64,
     /// By level of tiles; each shorter than a full tile.
     edge: Vec<Vec<Digest>>,
+    /// The complete subtrees that all leaves make, from left to right: one for each bit of `size`.
+    /// Made from the edge too, but a root is asked for at every commit.
+    peaks: Vec<Digest>,
 }
 
 impl Builder {
@@ -21,7 +24,9 @@ impl Builder {
     /// None if they are not those of such a tree.
     pub fn resume(size: u64, edge: Vec<Vec<Digest>>) -> Option<Self> {
         let wanted = TileId::edge(size).into_iter().map(|id| id.map_or(0, |id| id.width as usize));
-        edge.iter().map(Vec::len).eq(wanted).then_some(Self { size, edge })
+        let mut peaks: Vec<_> = edge.iter().flat_map(|tile| peaks(tile)).collect();
+        peaks.reverse();
+        edge.iter().map(Vec::len).eq(wanted).then_some(Self { size, edge, peaks })
     }
 
     /// Leaves so far.
@@ -36,6 +41,7 @@ impl Builder {
 
     /// Adds a leaf, and hands out the tiles that it filled, lowest first.
     pub fn push(&mut self, leaf: Digest, mut full: impl FnMut(Tile)) {
+        self.raise(leaf);
         self.size += 1;
         let (mut level, mut hash) = (0, leaf);
         loop {
@@ -55,9 +61,17 @@ impl Builder {
         }
     }
 
+    /// Joins the leaf with every subtree to its left that is as large, like a carry.
+    fn raise(&mut self, leaf: Digest) {
+        let joined = self.peaks.len() - self.size.trailing_ones() as usize;
+        let as_large = self.peaks.drain(joined..).rev();
+        let peak = as_large.fold(leaf, |right, left| hash::node(left, right));
+        self.peaks.push(peak);
+    }
+
     /// The root of all leaves so far.
     pub fn root(&self) -> Digest {
-        let parts = self.edge.iter().flat_map(|tile| peaks(tile));
+        let parts = self.peaks.iter().rev().copied();
         parts.reduce(|right, left| hash::node(left, right)).unwrap_or_else(hash::empty)
     }
 }

@@ -22,6 +22,10 @@ fn changed(log: &Log, change: impl FnOnce(&mut Vec<Row>)) -> Flaw {
     check(&rows, &log.checkpoints).expect_err("a change that is not found")
 }
 
+fn flip_signature(row: &mut Row, at: usize) {
+    row.sealed.signature.as_mut().expect("it is signed")[at] ^= 1;
+}
+
 #[test]
 fn an_untouched_log_holds() {
     let log = log();
@@ -47,7 +51,7 @@ fn every_byte_of_every_entry_counts_and_the_entry_is_named() {
             assert_eq!(flaw.place, place, "byte {at} of the payload: {flaw}");
         }
         for at in 0..64 {
-            let flaw = changed(&log, |rows| rows[index].sealed.signature[at] ^= 1);
+            let flaw = changed(&log, |rows| flip_signature(&mut rows[index], at));
             assert_eq!(flaw.place, place, "byte {at} of the signature: {flaw}");
         }
         for at in 0..32 {
@@ -182,7 +186,7 @@ fn entries_after_the_newest_checkpoint_are_checked_by_themselves() {
     let audited = check(&log.rows, &log.checkpoints[..2]).unwrap();
     assert_eq!((audited.entries, audited.checkpoint.unwrap().0), (10, 6));
     let mut rows = log.rows.clone();
-    rows[9].sealed.signature[5] ^= 1;
+    flip_signature(&mut rows[9], 5);
     let flaw = check(&rows, &log.checkpoints[..2]).unwrap_err();
     assert_eq!((flaw.place, flaw.problem), (Place::Entry(9), Problem::Signature));
 }
@@ -212,4 +216,66 @@ fn an_older_checkpoint_of_another_history_is_found() {
     assert_eq!(flaw.place, Place::Entries(0, 4), "{flaw}");
     check(&log.rows, &[log.checkpoints[0].clone(), log.checkpoints[2].clone()])
         .expect("the control: its own older checkpoint holds");
+}
+
+/// The log with the ends of its calls not signed yet.
+fn owing() -> Log {
+    let mut log = log();
+    let ends = log.rows.iter_mut().filter(|row| row.sealed.kind == EntryKind::Call);
+    ends.for_each(|row| row.sealed.signature = None);
+    log
+}
+
+#[test]
+fn the_end_of_a_call_may_be_by_the_checkpoint_alone_and_is_counted() {
+    let log = owing();
+    assert_eq!(check(&log.rows, &log.checkpoints).unwrap().unsigned, 3);
+    // What no checkpoint covers is nobody's word.
+    let flaw = check(&log.rows, &log.checkpoints[..2]).unwrap_err();
+    assert_eq!((flaw.place, flaw.problem), (Place::Entry(9), Problem::Unsigned));
+    let audited = check(&log.rows[..8], &log.checkpoints[..2]).unwrap();
+    assert_eq!(audited.unsigned, 1, "the control: entry 3 is under the first checkpoint");
+}
+
+#[test]
+fn everything_but_the_end_of_a_call_must_be_signed() {
+    let log = owing();
+    for index in (0..log.rows.len()).filter(|at| log.rows[*at].sealed.kind != EntryKind::Call) {
+        let flaw = changed(&log, |rows| rows[index].sealed.signature = None);
+        let place = Place::Entry(index as u64);
+        assert_eq!((flaw.place, flaw.problem), (place, Problem::Unsigned));
+    }
+}
+
+#[test]
+fn every_byte_of_an_entry_that_is_not_signed_counts_too() {
+    let log = owing();
+    for index in (0..log.rows.len()).filter(|at| log.rows[*at].sealed.signature.is_none()) {
+        let place = Place::Entry(index as u64);
+        for at in 0..log.rows[index].sealed.payload.len() {
+            let flaw = changed(&log, |rows| meddle(&mut rows[index], at));
+            assert_eq!(flaw.place, place, "byte {at}: {flaw}");
+            // Whoever makes the hash anew is found by the next checkpoint. Not if it is no
+            // statement any more, or says something else than what is kept beside it: then at once.
+            changed(&log, |rows| {
+                meddle(&mut rows[index], at);
+                rows[index].sealed.leaf = leaf(&rows[index].sealed.payload);
+            });
+        }
+        let flaw = changed(&log, |rows| rows[index].sealed.signer = Digest::of(b"other"));
+        assert!(matches!((flaw.place, flaw.problem), (p, Problem::Key { .. }) if p == place));
+    }
+}
+
+fn meddle(row: &mut Row, at: usize) {
+    let mut bytes = row.sealed.payload.clone().into_bytes();
+    bytes[at] ^= 1;
+    row.sealed.payload = String::from_utf8(bytes).unwrap();
+}
+
+/// As a leaf is made, from the specification of DSSE.
+fn leaf(payload: &str) -> Digest {
+    let kind = "application/vnd.in-toto+json";
+    let signed = format!("DSSEv1 {} {kind} {} {payload}", kind.len(), payload.len());
+    ringfence_ledger::merkle::leaf(signed.as_bytes())
 }

@@ -5,6 +5,8 @@ mod bundles;
 #[cfg(test)]
 mod entries;
 #[cfg(test)]
+mod late;
+#[cfg(test)]
 mod logs;
 #[cfg(test)]
 mod samples;

@@ -202,7 +202,7 @@ impl Log {
         let (tree, tiles) = self.grown();
         let item = |row: &Row| Item {
             index: row.index,
-            envelope: Envelope::from(&row.sealed),
+            envelope: Envelope::of(&row.sealed).unwrap(),
             proof: merkle::inclusion(&tiles, row.index, tree.size()).unwrap(),
         };
         self.rows.iter().filter(|row| wanted(row)).map(item).collect()

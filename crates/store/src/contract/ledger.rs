@@ -1,6 +1,9 @@
 //! The ledger.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
 
 use ringfence_types::{About, Digest, EntryKind, Sealed, TenantId, Timestamp};
 use serde_json::json;
@@ -10,7 +13,7 @@ use super::{
     calls::put,
     samples::{AT, accepted, ending, finished, in_state, record, sealed, tenant},
 };
-use crate::{Commitment, EntryQuery, Error, Placed, Store, Version};
+use crate::{Commitment, EntryQuery, Error, Notary, Placed, Store, Version};
 
 /// Something about the whole tenant.
 fn entry(tenant: &TenantId, kind: EntryKind, micros: i64) -> Sealed {
@@ -158,23 +161,114 @@ pub async fn entries_of_others_are_never_found(store: &Arc<dyn Store>) {
     }
 }
 
-/// A checkpoint reads back with its tiles; the first of its size stays.
-pub async fn a_checkpoint_and_its_tiles_read_back(store: &Arc<dyn Store>) {
-    store.append(vec![entry(&tenant(), EntryKind::Key, 1)]).await.expect("an entry");
+/// Counts instead of signing, and replaces every checkpoint of its own but the first.
+#[derive(Debug)]
+struct Counting {
+    /// Entries, those of a commit that has not ended, and where the first tile goes.
+    state: Mutex<(u64, u64)>,
+    first: u64,
+    tile: u64,
+}
+
+impl Counting {
+    fn over(size: u64) -> Self {
+        let tile = Uuid::now_v7().as_u128() as u64 >> 16;
+        Self { state: Mutex::new((size, 0)), first: size, tile }
+    }
+
+    fn hashes(leaves: &[Digest]) -> Vec<u8> {
+        leaves.iter().flat_map(|leaf| leaf.as_bytes()).copied().collect()
+    }
+}
+
+impl Notary for Counting {
+    fn size(&self) -> u64 {
+        self.state.lock().expect("no panic").0
+    }
+
+    fn commit(&self, leaves: &[Digest]) -> Commitment {
+        let mut state = self.state.lock().expect("no panic");
+        let (before, size) = (state.0, state.0 + leaves.len() as u64);
+        state.1 = size;
+        let tiles = vec![(2, self.tile + before - self.first, Self::hashes(leaves))];
+        let replaces = (before > self.first + 1).then_some(before);
+        Commitment { size, note: format!("over {size}"), tiles, replaces }
+    }
+
+    fn ended(&self, is_kept: bool) {
+        let mut state = self.state.lock().expect("no panic");
+        if is_kept {
+            state.0 = state.0.max(state.1);
+        }
+    }
+}
+
+/// What a notary signs for the entries of a commit is there when they are, with its tiles; and one
+/// that it replaces is gone. Nothing is signed for what was refused.
+pub async fn a_checkpoint_and_its_tiles_share_the_commit(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let before = *store.grown().borrow();
+    let notary = Arc::new(Counting::over(before));
+    store.appoint(notary.clone());
+    let listed = async || store.checkpoints(before, 9).await.expect("checkpoints");
+    let mut kept: Vec<(u64, String)> = Vec::new();
+    for added in 1..=3 {
+        let entry = entry(&tenant, EntryKind::Key, added);
+        let leaf = entry.leaf;
+        let index = store.append(vec![entry]).await.expect("an entry");
+        kept.retain(|(size, _)| *size != index || index == before + 1);
+        kept.push((index + 1, format!("over {}", index + 1)));
+        assert_eq!(listed().await, kept);
+        assert_eq!(store.checkpoint().await.expect("one"), kept.last().cloned());
+        let tile = store.tile(2, notary.tile + index - before).await.expect("a tile");
+        assert_eq!(tile, Some(Counting::hashes(&[leaf])));
+    }
+    let stray = ending(&in_state(&accepted(&tenant), finished())).expect("it has ended");
+    store.append(vec![stray]).await.expect_err("it is about no call of ours");
+    assert_eq!(listed().await, kept);
+    assert_eq!(store.tile(1, notary.tile).await.expect("an answer"), None);
+}
+
+/// A ledger that is not as the notary left it takes nothing more.
+pub async fn a_ledger_that_somebody_else_changed_takes_nothing(store: &Arc<dyn Store>) {
+    let tenant = tenant();
     let size = *store.grown().borrow();
-    let tile = Digest::of(Uuid::now_v7().as_bytes()).as_bytes().repeat(256);
-    let index = Uuid::now_v7().as_u128() as u64 >> 16;
-    for (note, hashes) in [("first", tile.clone()), ("second", vec![1; 8_192])] {
-        let tiles = vec![(2, index, hashes.clone()), (0, index, hashes)];
-        let commitment = Commitment { size, note: note.to_owned(), tiles };
-        store.save_checkpoint(commitment).await.expect("a checkpoint");
+    for other in [size + 1, size.saturating_sub(1)].into_iter().filter(|other| *other != size) {
+        store.appoint(Arc::new(Counting::over(other)));
+        let refused = store.append(vec![entry(&tenant, EntryKind::Key, 1)]).await;
+        assert!(matches!(refused, Err(Error::Backend { .. })), "{refused:?}");
+        assert_eq!(*store.grown().borrow(), size);
     }
-    assert_eq!(store.checkpoint().await.expect("one"), Some((size, "first".to_owned())));
-    let listed = store.checkpoints(size - 1, 9).await.expect("checkpoints");
-    assert_eq!(listed, [(size, "first".to_owned())]);
-    assert_eq!(store.checkpoints(size, 9).await.expect("checkpoints"), []);
-    for level in [0, 2] {
-        assert_eq!(store.tile(level, index).await.expect("a tile"), Some(tile.clone()));
-    }
-    assert_eq!(store.tile(1, index).await.expect("an answer"), None);
+    store.appoint(Arc::new(Counting::over(size)));
+    store.append(vec![entry(&tenant, EntryKind::Key, 1)]).await.expect("the control");
+}
+
+/// An entry without a signature is taken only where every commit has a checkpoint, and gets one later,
+/// in order.
+pub async fn a_signature_may_come_later(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let bare = || Sealed { signature: None, ..entry(&tenant, EntryKind::Key, 1) };
+    let first = *store.grown().borrow();
+    store.appoint(Arc::new(Counting::over(first)));
+    let signed = entry(&tenant, EntryKind::Key, 2);
+    store.append(vec![bare(), signed.clone(), bare(), bare()]).await.expect("entries");
+    let kept = async || {
+        let query = EntryQuery { from: first, limit: 4, ..EntryQuery::default() };
+        let found = found(store, query).await;
+        found.into_iter().map(|placed| placed.sealed.signature).collect::<Vec<_>>()
+    };
+    let of = |number: u8| Some([number; 64]);
+    let own = signed.signature;
+    assert_eq!(kept().await, [None, own, None, None]);
+    let done = store.signed().await.expect("a number");
+    assert!(done <= first, "{done}");
+    // Whatever came before this test.
+    store.save_signatures(done, vec![[9; 64]; (first - done) as usize]).await.expect("works");
+    store.save_signatures(first + 1, vec![[8; 64]]).await.expect("left alone: a gap");
+    store.save_signatures(first, vec![[1; 64], [2; 64]]).await.expect("works");
+    store.save_signatures(first, vec![[7; 64]; 4]).await.expect("left alone: they are there");
+    assert_eq!(kept().await, [of(1), own, None, None]);
+    store.save_signatures(first + 2, vec![[3; 64]]).await.expect("works");
+    assert_eq!(kept().await, [of(1), own, of(3), None]);
+    assert_eq!(store.signed().await.expect("a number"), first + 3);
 }

@@ -46,9 +46,11 @@ pub use self::{
         the_first_revocation_stays,
     },
     ledger::{
-        a_checkpoint_and_its_tiles_read_back, an_entry_about_no_call_of_ours_is_refused,
-        an_entry_shares_its_commit, entries_are_found_by_what_they_concern,
-        entries_have_indexes_without_a_gap, entries_of_others_are_never_found,
+        a_checkpoint_and_its_tiles_share_the_commit,
+        a_ledger_that_somebody_else_changed_takes_nothing, a_signature_may_come_later,
+        an_entry_about_no_call_of_ours_is_refused, an_entry_shares_its_commit,
+        entries_are_found_by_what_they_concern, entries_have_indexes_without_a_gap,
+        entries_of_others_are_never_found,
     },
     lists::{
         calls_are_listed_newest_first_page_by_page, filters_find_what_they_say,
@@ -110,7 +112,10 @@ pub async fn run(store: Arc<dyn Store>) {
     an_entry_about_no_call_of_ours_is_refused(&store).await;
     entries_are_found_by_what_they_concern(&store).await;
     entries_of_others_are_never_found(&store).await;
-    a_checkpoint_and_its_tiles_read_back(&store).await;
     session_events_are_in_order(&store).await;
     session_events_of_a_record_share_its_commit(&store).await;
+    // Last, because what they appoint stays.
+    a_checkpoint_and_its_tiles_share_the_commit(&store).await;
+    a_ledger_that_somebody_else_changed_takes_nothing(&store).await;
+    a_signature_may_come_later(&store).await;
 }

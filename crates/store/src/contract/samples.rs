@@ -124,7 +124,7 @@ pub fn finished() -> State {
 pub fn sealed<T: serde::Serialize>(kind: EntryKind, about: About, predicate: &T) -> Sealed {
     let payload = serde_json::json!({ "predicateType": kind, "predicate": predicate }).to_string();
     let leaf = Digest::of(Uuid::now_v7().as_bytes());
-    Sealed { kind, about, payload, signature: [7; 64], signer: Digest::of(b"signer"), leaf }
+    Sealed { kind, about, payload, signature: Some([7; 64]), signer: Digest::of(b"signer"), leaf }
 }
 
 /// The entry of a call that came to its end; none before.

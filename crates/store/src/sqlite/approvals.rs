@@ -7,7 +7,7 @@ use ringfence_types::{Approval, ApprovalId, CallId, KeyId, Sealed, TenantId, Tim
 use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
-use super::{SqliteStore, ledger, rows};
+use super::{SqliteStore, ledger, rows, witness};
 use crate::{ApprovalQuery, Error, Spend, Standing};
 
 /// Columns in the order that [`standing`] reads. The first parameter is a call whose use does not
@@ -74,6 +74,7 @@ pub(super) async fn revoke(
     (by, at): (KeyId, Timestamp),
     entry: Sealed,
 ) -> Result<bool, Error> {
+    witness::check(store, std::slice::from_ref(&entry))?;
     let tenant = tenant.clone();
     let revoke = move |connection: &Connection| -> Result<(bool, Option<u64>), Error> {
         let sql = "SELECT revoked_at IS NULL FROM approvals WHERE id = ?1 AND tenant = ?2";

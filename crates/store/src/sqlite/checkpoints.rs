@@ -1,29 +1,32 @@
 //! What commits to the ledger: checkpoints, and the tiles of its tree.
 
-use ringfence_sqlite::Db;
+use ringfence_sqlite::{Connection, Db};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::rows;
 use crate::{Commitment, Error};
 
-/// The tiles that a checkpoint commits to and the checkpoint itself, in one commit.
-pub(super) async fn save(db: &Db, commitment: Commitment) -> Result<(), Error> {
-    db.write(move |connection| {
-        for (level, index, hashes) in &commitment.tiles {
-            connection
-                .prepare_cached(
-                    "INSERT INTO tiles (id, hashes) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING",
-                )?
-                .execute(params![id(*level, *index), hashes])?;
-        }
+/// The tiles that a checkpoint commits to and the checkpoint itself, in the transaction that they are
+/// about.
+pub(super) fn put(connection: &Connection, commitment: &Commitment) -> rusqlite::Result<()> {
+    for (level, index, hashes) in &commitment.tiles {
         connection
             .prepare_cached(
-                "INSERT INTO checkpoints (size, note) VALUES (?1, ?2) ON CONFLICT (size) DO NOTHING",
+                "INSERT INTO tiles (id, hashes) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING",
             )?
-            .execute(params![rows::position(commitment.size), commitment.note])?;
-        Ok(())
-    })
-    .await
+            .execute(params![id(*level, *index), hashes])?;
+    }
+    if let Some(replaced) = commitment.replaces {
+        connection
+            .prepare_cached("DELETE FROM checkpoints WHERE size = ?1")?
+            .execute([rows::position(replaced)])?;
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO checkpoints (size, note) VALUES (?1, ?2) ON CONFLICT (size) DO NOTHING",
+        )?
+        .execute(params![rows::position(commitment.size), commitment.note])?;
+    Ok(())
 }
 
 pub(super) async fn newest(db: &Db) -> Result<Option<(u64, String)>, Error> {

@@ -5,7 +5,7 @@ use ringfence_types::{EntryKind, PersonaId, SessionId, ToolName};
 use rusqlite::params;
 
 use super::{
-    ledger::{COLUMNS, placed},
+    ledger::{columns, placed},
     rows,
 };
 use crate::{EntryQuery, Error, Placed};
@@ -63,8 +63,9 @@ fn selection(query: &EntryQuery, tenant: Option<&str>) -> String {
         (false, true) => "INDEXED BY ledger_by_tenant",
         (false, false) => "",
     };
+    let columns = columns();
     let mut sql = format!(
-        "SELECT {COLUMNS} FROM ledger {index} LEFT JOIN calls ON calls.seq = ledger.call
+        "SELECT {columns} FROM ledger {index} LEFT JOIN calls ON calls.seq = ledger.call
          WHERE ledger.position > ?1"
     );
     let mut when = |is_given: bool, filter: &str, number: usize| match is_given {

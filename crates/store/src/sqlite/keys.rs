@@ -6,7 +6,7 @@ use ringfence_sqlite::Db;
 use ringfence_types::{Digest, KeyId, Sealed, TenantId, Timestamp};
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::{SqliteStore, ledger, rows};
+use super::{SqliteStore, ledger, rows, witness};
 use crate::{Error, Key};
 
 const COLUMNS: &str = "SELECT id, tenant, persona, label, prefix, secret, scopes, created_at, \
@@ -14,6 +14,7 @@ const COLUMNS: &str = "SELECT id, tenant, persona, label, prefix, secret, scopes
 
 /// A second key with the same id or the same secret is [`Error::Stale`].
 pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<(), Error> {
+    witness::check(store, std::slice::from_ref(&entry))?;
     let scopes = rows::json(&key.scopes)?;
     let add = move |connection: &ringfence_sqlite::Connection| {
         let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
@@ -70,6 +71,7 @@ pub(super) async fn revoke(
     (id, at): (KeyId, Timestamp),
     entry: Sealed,
 ) -> Result<bool, Error> {
+    witness::check(store, std::slice::from_ref(&entry))?;
     let tenant = tenant.cloned();
     let revoke = move |connection: &ringfence_sqlite::Connection| -> Result<_, Error> {
         let tenant = tenant.as_ref().map(TenantId::as_str);

@@ -7,7 +7,7 @@ use ringfence_types::{About, CallId, Digest, PersonaId, Receipt, Sealed, TenantI
 use rusqlite::{OptionalExtension as _, Row, params};
 use tokio::sync::watch;
 
-use super::{SqliteStore, rows};
+use super::{SqliteStore, rows, signatures, witness};
 use crate::{Error, Placed};
 
 /// How many entries there are.
@@ -20,6 +20,7 @@ pub(super) async fn size(db: &Db) -> Result<u64, Error> {
 }
 
 pub(super) async fn append(store: &SqliteStore, entries: Vec<Sealed>) -> Result<u64, Error> {
+    witness::check(store, &entries)?;
     let grown = Arc::clone(&store.grown);
     let count = entries.len() as u64;
     let write = move |connection: &Connection| -> Result<_, Error> {
@@ -84,10 +85,15 @@ pub(super) fn insert(
 }
 
 /// Columns of every query for entries, in the order that [`placed`] reads.
-pub(super) const COLUMNS: &str = "ledger.position, ledger.kind, ledger.tenant, calls.id, ledger.persona, ledger.tool, \
-     ledger.at, ledger.leaf, ledger.signer, ledger.signature, ledger.payload";
+pub(super) fn columns() -> String {
+    let signature = signatures::COLUMN;
+    format!(
+        "ledger.position, ledger.kind, ledger.tenant, calls.id, ledger.persona, ledger.tool, \
+         ledger.at, ledger.leaf, ledger.signer, {signature}, ledger.payload"
+    )
+}
 
-/// An entry from [`COLUMNS`].
+/// An entry from [`columns`].
 pub(super) fn placed(row: &Row<'_>) -> rusqlite::Result<Placed> {
     let has =
         |index: usize| row.get_ref(index).map(|value| value != rusqlite::types::ValueRef::Null);
@@ -104,7 +110,7 @@ pub(super) fn placed(row: &Row<'_>) -> rusqlite::Result<Placed> {
         about,
         leaf: rows::digest(row, 7)?,
         signer: rows::digest(row, 8)?,
-        signature: row.get(9)?,
+        signature: row.get_ref(9)?.as_blob_or_null()?.and_then(|bytes| bytes.try_into().ok()),
         payload: row.get(10)?,
     };
     Ok(Placed { index: row.get::<_, i64>(0)?.cast_unsigned() - 1, sealed })

@@ -19,8 +19,13 @@ mod recent;
 mod record;
 mod rows;
 mod sessions;
+mod signatures;
+mod witness;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use async_trait::async_trait;
 use ringfence_sqlite::Db;
@@ -29,9 +34,9 @@ use tokio::sync::watch;
 
 use self::{files::Files, recent::Recent};
 use crate::{
-    ApprovalQuery, CallQuery, Commit, Commitment, DecisionQuery, EntryQuery, Error, FactQuery,
-    Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, PAGE, Placed, Record,
-    Remembered, SessionEvent, SessionQuery, Standing, Store, Stored, Version,
+    ApprovalQuery, CallQuery, Commit, DecisionQuery, EntryQuery, Error, FactQuery, Findings,
+    KeptDecision, Key, Logged, NewDecision, NewFindings, Notary, PAGE, Placed, Record, Remembered,
+    SessionEvent, SessionQuery, Standing, Store, Stored, Version,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -42,6 +47,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("ledger.sql"),
     include_str!("memos.sql"),
     include_str!("canaries.sql"),
+    include_str!("signatures.sql"),
 ];
 
 /// The store in one SQLite file.
@@ -53,6 +59,8 @@ pub struct SqliteStore {
     /// Entries of the ledger.
     grown: Arc<watch::Sender<u64>>,
     recent: Arc<Recent>,
+    /// Whether somebody signs a checkpoint with every commit.
+    is_witnessed: AtomicBool,
 }
 
 impl SqliteStore {
@@ -63,7 +71,7 @@ impl SqliteStore {
         blobs::sweep(&db, &files).await?;
         let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
         let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
-        Ok(Self { db, files, newest, grown, recent: Arc::default() })
+        Ok(Self::new(db, files, newest, grown))
     }
 
     /// Reads what a database holds that was opened to be read; nothing is brought up to date.
@@ -71,7 +79,17 @@ impl SqliteStore {
         let files = Arc::new(Files::open(blobs).map_err(Error::backend("open the blobs"))?);
         let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
         let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
-        Ok(Self { db, files, newest, grown, recent: Arc::default() })
+        Ok(Self::new(db, files, newest, grown))
+    }
+
+    fn new(
+        db: Db,
+        files: Arc<Files>,
+        newest: Arc<watch::Sender<u64>>,
+        grown: Arc<watch::Sender<u64>>,
+    ) -> Self {
+        let is_witnessed = AtomicBool::new(false);
+        Self { db, files, newest, grown, recent: Arc::default(), is_witnessed }
     }
 }
 
@@ -131,8 +149,16 @@ impl Store for SqliteStore {
         ledger::leaves(&self.db, from, limit).await
     }
 
-    async fn save_checkpoint(&self, commitment: Commitment) -> Result<(), Error> {
-        checkpoints::save(&self.db, commitment).await
+    fn appoint(&self, notary: Arc<dyn Notary>) {
+        witness::appoint(self, notary);
+    }
+
+    async fn save_signatures(&self, first: u64, made: Vec<[u8; 64]>) -> Result<(), Error> {
+        signatures::save(&self.db, first, made).await
+    }
+
+    async fn signed(&self) -> Result<u64, Error> {
+        signatures::end(&self.db).await
     }
 
     async fn checkpoint(&self) -> Result<Option<(u64, String)>, Error> {

@@ -7,7 +7,9 @@ use ringfence_types::{Approval, Asked, Call, CallId, Digest, Sealed, SessionId};
 use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::{SqliteStore, approvals, blobs, decisions, files::Held, ledger, memos, rows, sessions};
+use super::{
+    SqliteStore, approvals, blobs, decisions, files::Held, ledger, memos, rows, sessions, witness,
+};
 use crate::{Commit, Error, IDEMPOTENCY_SECS, NewMemo, Record, SessionEvent, Spend, Version};
 
 /// Expired idempotency keys that a new one sweeps away. More than one, so that they run out.
@@ -57,6 +59,7 @@ struct Done {
 pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Version, Error> {
     let (blobs, held) = place(store, std::mem::take(&mut record.blobs)).await?;
     let session_events = std::mem::take(&mut record.session_events);
+    witness::check(store, &record.entries)?;
     let entries = std::mem::take(&mut record.entries);
     let step = Step { blobs, session_events, entries, ..step(&record)? };
     let Record { call, facts, .. } = record;

@@ -45,7 +45,9 @@ sentences! {
     an_entry_about_no_call_of_ours_is_refused
     entries_are_found_by_what_they_concern
     entries_of_others_are_never_found
-    a_checkpoint_and_its_tiles_read_back
+    a_checkpoint_and_its_tiles_share_the_commit
+    a_ledger_that_somebody_else_changed_takes_nothing
+    a_signature_may_come_later
     session_events_are_in_order
     session_events_of_a_record_share_its_commit
 }
@@ -58,4 +60,17 @@ async fn the_whole_contract_holds_twice_on_one_store_and_after_reopening() {
         let (_db, store) = open(folder.path()).await;
         contract::run(store).await;
     }
+}
+
+/// Without anybody who signs for the commit nothing would show that it was changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_without_a_signature_needs_a_notary() {
+    use ringfence_types::{About, EntryKind, Sealed, Timestamp};
+    let folder = tempfile::tempdir().unwrap();
+    let (_db, store) = open(folder.path()).await;
+    let about = About::server(Timestamp::from_micros(0));
+    let signed = contract::samples::sealed(EntryKind::Tool, about, &1);
+    let bare = Sealed { signature: None, ..signed.clone() };
+    store.append(vec![signed.clone(), bare]).await.expect_err("one of them is not signed");
+    store.append(vec![signed]).await.expect("the control");
 }

@@ -8,7 +8,6 @@ use ringfence_engine::Unprovable;
 use ringfence_ledger::Selection;
 use ringfence_types::{CallId, SessionId};
 
-use super::not_yet;
 use crate::{
     auth::{self, Caller, May},
     kinds,
@@ -83,7 +82,6 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 fn problem(error: &Unprovable) -> Problem {
     match error {
         Unprovable::Store(error) => refused::store(error),
-        Unprovable::NotYet => not_yet(),
         Unprovable::TooMany | Unprovable::TooLarge => {
             Problem::new(&kinds::PROOF_TOO_LARGE, error.to_string())
         }
