@@ -39,8 +39,8 @@ pub(crate) async fn status(
     get, path = "/v1/policy/canary", tag = "policy",
     params(
         ("name" = Option<String>, Query, description = "Only this one"),
-        ("cursor" = Option<u64>, Query, description = "Only differences older than those of an earlier answer: the `next_cursor` of the canary that `name` names"),
-        ("limit" = Option<u64>, Query, description = "Most differences of each, from 1 to 1000; 500 without it"),
+        ("cursor" = Option<u64>, Query, description = "Only differences older than those of an earlier answer: the `next_cursor` of a canary"),
+        ("limit" = Option<u64>, Query, description = "Most differences of each; 500 without it", minimum = 1, maximum = 1000),
     ),
     responses((status = 200, description = "Canaries", body = CanaryListView))
 )]
@@ -52,9 +52,6 @@ pub(crate) async fn canary(
     let mut query = Query::of(&uri);
     let name = query.optional::<String>("name");
     let before = query.number("cursor", 0, u64::MAX);
-    if before.is_some() && name.is_none() {
-        query.fault("cursor", "is that of one canary: `name` it");
-    }
     let limit = query.number("limit", 1, 1_000).unwrap_or(500);
     query.finish()?;
     let canaries = shared.engine.canaries(name.as_deref(), before, limit as usize).await;

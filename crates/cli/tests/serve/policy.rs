@@ -202,7 +202,8 @@ fn what_was_found_about_a_candidate_outlives_a_kill() {
     let older = page(&format!("name=stricter&limit=1&cursor={}", first["next_cursor"]));
     assert_eq!(older[0]["differences"][0]["call_id"], calls[0]);
     assert_eq!(page("name=other"), json!([]));
-    assert_eq!(server.ask("GET", "/v1/policy/canary?cursor=3", None).status, 400);
+    assert_eq!(page(&format!("limit=1&cursor={}", first["next_cursor"])), older);
+    assert_eq!(server.ask("GET", "/v1/policy/canary?limit=0", None).status, 400);
 }
 
 #[test]

@@ -99,6 +99,9 @@ fn hard_link(ground: &Ground) -> Finding {
     worst(targets.iter().map(attempt)).unwrap_or_else(|| held("no target"))
 }
 
+/// How often the control waits for its own program's file.
+const BUSY_TRIES: usize = 100;
+
 /// Keeps a handle of a program's file, lets the program end, and overwrites the file: the way in
 /// which a container once replaced its own runtime on the host.
 fn overwrite_programs(ground: &Ground) -> Finding {
@@ -144,7 +147,15 @@ fn overwrite_own_copy(ground: &Ground) -> Finding {
         let number = std::os::fd::AsRawFd::as_raw_fd(&handle);
         OpenOptions::new().write(true).open(format!("/proc/self/fd/{number}"))?.write_all(b"x")
     };
-    let answer = overwrite();
+    // Whoever forked while the copy was written holds it for a moment, until their own exec.
+    let mut answer = overwrite();
+    for _ in 0..BUSY_TRIES {
+        if !matches!(&answer, Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        answer = overwrite();
+    }
     drop(fs::remove_file("program"));
     ground.succeeded("overwriting an ended program", answer)
 }
