@@ -165,6 +165,7 @@ fn parameters(path: &str, operation: &mut Value) {
             ("session_id", _) => ID,
             ("tenant", "query" | "path") => TENANT,
             ("cursor", "query") if path == "/v1/audit" => r#"{"pattern": "^[0-9]{1,18}$"}"#,
+            ("cursor", "query") if path == "/v1/policy/canary" => "{}",
             ("cursor", "query") => UUID,
             ("call_id", "query") => UUID,
             ("persona_id", "query") => ID,
@@ -190,7 +191,7 @@ const ENTRIES: &str = r#"{"enum": ["call", "decision", "approval", "resolution",
     "checkpoint-key"]}"#;
 
 const STATES: &str = r#"{"enum": ["accepted", "held", "dispatched", "running", "cancelling",
-    "finished", "denied", "cancelled", "outcome_unknown"]}"#;
+    "finished", "denied", "expired", "cancelled", "outcome_unknown"]}"#;
 
 /// Bodies that are neither JSON nor text are bytes, not lists of numbers.
 fn bytes(operation: &mut Value) {
