@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regorus::unstable::{BUILTINS, Expr, Module, Ref, Rule, RuleHead};
+use regorus::unstable::{BUILTINS, Expr, Module, Ref, Rule};
 
 use super::{
     check,
@@ -189,15 +189,7 @@ fn depth(name: &[String], rules: &Rules, known: &mut Known) -> Option<usize> {
 
 /// With its package; of a head with a computed part, what is ahead of it.
 fn name(module: &Module, rule: &Rule) -> Option<Vec<String>> {
-    let refr = match rule {
-        Rule::Spec { head, .. } => match head {
-            RuleHead::Compr { refr, .. }
-            | RuleHead::Set { refr, .. }
-            | RuleHead::Func { refr, .. } => refr,
-        },
-        Rule::Default { refr, .. } => refr,
-    };
-    Some([check::package(module), syntax::path(refr)?.names].concat())
+    Some([check::package(module), syntax::path(syntax::refr(rule))?.names].concat())
 }
 
 #[cfg(test)]

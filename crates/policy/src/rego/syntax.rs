@@ -63,6 +63,18 @@ pub(super) fn rule(rule: &Rule, visit: Visit<'_>) {
     }
 }
 
+/// What a rule is called, as it is written.
+pub(super) fn refr(rule: &Rule) -> &Expr {
+    match rule {
+        Rule::Spec { head, .. } => match head {
+            RuleHead::Compr { refr, .. }
+            | RuleHead::Set { refr, .. }
+            | RuleHead::Func { refr, .. } => refr,
+        },
+        Rule::Default { refr, .. } => refr,
+    }
+}
+
 fn head(head: &RuleHead, visit: Visit<'_>) {
     match head {
         RuleHead::Compr { refr, assign, .. } => {

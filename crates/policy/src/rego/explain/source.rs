@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use regorus::unstable::{Module, Ref, Rule, RuleHead};
+use regorus::unstable::{Module, Ref, Rule};
 use serde_json::Value;
 
 use super::super::{
@@ -97,18 +97,10 @@ impl Source {
 }
 
 fn written(module: &Module, rule: &Rule) -> Option<Written> {
-    let refr = match rule {
-        Rule::Spec { head, .. } => match head {
-            RuleHead::Compr { refr, .. }
-            | RuleHead::Set { refr, .. }
-            | RuleHead::Func { refr, .. } => refr,
-        },
-        Rule::Default { refr, .. } => refr,
-    };
     let package = check::package(module);
     let span = rule.span();
     let mut written = Written {
-        name: [package.clone(), syntax::path(refr)?.names].concat(),
+        name: [package.clone(), syntax::path(syntax::refr(rule))?.names].concat(),
         file: span.source.file().clone(),
         line: span.line,
         reads: BTreeSet::new(),

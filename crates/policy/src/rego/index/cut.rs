@@ -61,7 +61,7 @@ fn file(module: &Ref<Module>, lookup: &mut Lookup, next: &mut Number) -> Option<
         let name = match rule.as_ref() {
             Rule::Default { .. } => None,
             Rule::Spec { .. } => {
-                let names = syntax::path(guard::refr(rule))?.names;
+                let names = syntax::path(syntax::refr(rule))?.names;
                 Some([check::package(module), names].concat())
             }
         };

@@ -67,7 +67,8 @@ pub(super) fn are_unsure(modules: &[Ref<Module>]) -> bool {
         let aliases = module.imports.iter().filter_map(|import| import.r#as.as_ref());
         unsure |= aliases.map(|alias| alias.text()).any(is_known);
         for rule in &module.policy {
-            let defined = syntax::path(refr(rule)).and_then(|path| path.names.into_iter().next());
+            let defined =
+                syntax::path(syntax::refr(rule)).and_then(|path| path.names.into_iter().next());
             unsure |= defined.is_none_or(|name| is_known(&name));
         }
         syntax::module(module, &mut |found, _| {
@@ -110,18 +111,6 @@ fn is_plain(head: &RuleHead) -> bool {
             matches!(refr.as_ref(), Expr::Var { .. }) && key.is_some()
         }
         RuleHead::Func { .. } => false,
-    }
-}
-
-/// The name of a rule, as it is written.
-pub(super) fn refr(rule: &Rule) -> &Expr {
-    match rule {
-        Rule::Spec { head, .. } => match head {
-            RuleHead::Compr { refr, .. }
-            | RuleHead::Set { refr, .. }
-            | RuleHead::Func { refr, .. } => refr,
-        },
-        Rule::Default { refr, .. } => refr,
     }
 }
 
