@@ -25,7 +25,9 @@ pub enum Error {
         known: usize,
     },
     /// A schema change that the file has seen is not the one this program knows by its number.
-    #[error("schema change {number} of `{component}` is not the one the database was made with")]
+    #[error(
+        "schema change {number} of `{component}` is not the one the database was made with: use the build that made it, or another data directory"
+    )]
     Changed {
         /// Whose schema.
         component: String,
