@@ -16,8 +16,16 @@ CREATE TABLE ledger (
     at INTEGER NOT NULL,
     leaf BLOB NOT NULL,
     signer BLOB NOT NULL,
-    signature BLOB NOT NULL,
+    -- Of what was signed at once.
+    signature BLOB,
     payload TEXT NOT NULL
+) STRICT;
+
+-- Those that came later, in rows of many: 64 bytes for each entry from the index `first` on. They are
+-- made in the order of the entries, so each row begins where the one before it ends.
+CREATE TABLE signatures (
+    first INTEGER PRIMARY KEY,
+    signatures BLOB NOT NULL
 ) STRICT;
 
 CREATE INDEX ledger_by_call ON ledger (call) WHERE call IS NOT NULL;

@@ -47,7 +47,6 @@ const MIGRATIONS: &[&str] = &[
     include_str!("ledger.sql"),
     include_str!("memos.sql"),
     include_str!("canaries.sql"),
-    include_str!("signatures.sql"),
 ];
 
 /// The store in one SQLite file.
