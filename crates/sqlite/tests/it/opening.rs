@@ -63,7 +63,8 @@ async fn a_newer_schema_is_refused_and_so_is_a_changed_one() {
     let changed = db.migrate("numbers", OTHER).await.unwrap_err();
     assert_eq!(
         changed.to_string(),
-        "schema change 1 of `numbers` is not the one the database was made with"
+        "schema change 1 of `numbers` is not the one the database was made with: use the build that \
+         made it, or another data directory"
     );
     db.migrate("numbers", MORE).await.unwrap();
     db.migrate("numbers", MORE).await.unwrap();
