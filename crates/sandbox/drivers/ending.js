@@ -47,9 +47,11 @@ function tell(error) {
   return state.told ? state.told(error) : report.describe(error);
 }
 
-// The final frame, then the end of the process.
+// The final frame, and the end of the process once nobody listens any more: its teardown
+// takes a processor that whoever reads the frame has work for.
 function leave(status, error) {
   wire.send({ ev: 'done', exit: status, error, rusage: rusage() });
+  wire.linger();
   reallyExit(status);
 }
 

@@ -1,8 +1,9 @@
 """The end of a job: what the interpreter does at exit, without its teardown.
 
 Order, as in the interpreter: non-daemon threads, exit handlers, flush, globals (so
-that `__del__` runs and forgotten files are written), flush. Then the final frame and
-`os._exit`: freeing the rest is the kernel's work and costs milliseconds.
+that `__del__` runs and forgotten files are written), flush. Then the final frame. Whoever
+reads it has work to do: only when the channel closes does the process end, by `os._exit`,
+because freeing its memory is the kernel's work and takes a processor for a millisecond.
 """
 
 import _thread
@@ -48,14 +49,21 @@ def wind_down(module, status):
 
 
 def leave(channel, status, error):
-    """The final frame, then the end of the process."""
+    """The final frame, and the end of the process once nobody listens any more."""
     status &= 255
-    if channel.is_ours():
-        try:
-            channel.send({"ev": "done", "exit": status, "error": error, "rusage": rusage()})
-        except Exception:  # Out of memory, most likely.
-            channel.send({"ev": "done", "exit": status, "error": None, "rusage": None})
-    _exit(status)
+    try:
+        if channel.is_ours():
+            _tell(channel, status, error)
+            channel.linger()
+    finally:
+        _exit(status)
+
+
+def _tell(channel, status, error):
+    try:
+        channel.send({"ev": "done", "exit": status, "error": error, "rusage": rusage()})
+    except Exception:  # Out of memory, most likely.
+        channel.send({"ev": "done", "exit": status, "error": None, "rusage": None})
 
 
 def rusage():

@@ -124,4 +124,13 @@ function receive() {
   return body && decode(body);
 }
 
-module.exports = { fd, send, receive, encode, decode, length, writeAll, Refused };
+// Blocks until the other side lets go; nothing that comes is read any more.
+function linger() {
+  try {
+    while (exactly(1) !== null);
+  } catch {
+    reallyExit(LOST);
+  }
+}
+
+module.exports = { fd, send, receive, linger, encode, decode, length, writeAll, Refused };

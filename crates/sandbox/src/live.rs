@@ -10,7 +10,7 @@ use ringfence_jail::{
     socket::{self, Received},
     wire::{Ended, FromInit},
 };
-use ringfence_types::{Bytes, Limits, Usage};
+use ringfence_types::{Bytes, Isolation, Limits, Usage};
 use tokio::{task::AbortHandle, time::sleep_until};
 
 use crate::{
@@ -30,6 +30,10 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long we wait for what an ended driver has said; it is in its socket already, unless a child
 /// of its program holds the other end.
 const LAST_FRAME: Duration = Duration::from_millis(100);
+
+/// How long the end of a sandbox waits for the caller. On a small machine it takes every processor
+/// for a millisecond, just when the caller puts the result on record.
+const AFTER_YOU: Duration = Duration::from_millis(3);
 
 /// A program that was handed over.
 #[derive(Debug)]
@@ -242,7 +246,7 @@ impl Live {
         let workspace =
             workspace.map(|dir| Arc::new(Workspace::new(dir, owner, FileLimits::default())));
         let outcome = outcome(seen, &self.limits);
-        Report {
+        let report = Report {
             hints: hints(&outcome, &self.limits, &self.streams.stderr.output),
             outcome,
             exit_code: seen.code,
@@ -256,6 +260,20 @@ impl Live {
             isolation: self.cell.isolation,
             timings,
             workspace,
+        };
+        self.end_of(seen);
+        report
+    }
+
+    /// Ends the sandbox: a little later where a driver sits in it that ended well and waits for
+    /// that, and where nobody waits for its place.
+    fn end_of(self, seen: &Observed) {
+        let ended_well = seen.code.is_some() && seen.stopped.is_none() && self.job.is_some();
+        if ended_well && self.cell.isolation != Isolation::Cold && self.cell.groups().has_room() {
+            tokio::spawn(async move {
+                tokio::time::sleep(AFTER_YOU).await;
+                drop(self);
+            });
         }
     }
 }

@@ -16,8 +16,8 @@ use ringfence_types::{Digest, Isolation, Layer};
 use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle};
 
 use crate::{
-    Error, FailedImport, Language, PoolConfig, PoolKey, PoolStatus, Program, Request, Root,
-    Running, Stdin,
+    Error, FailedImport, InputFile, Language, PoolConfig, PoolKey, PoolStatus, Program, Request,
+    Root, Running, Stdin,
     cell::{self, Cell, Shape},
     files::{FileLimits, Workspace},
     groups::{Groups, Idle},
@@ -371,23 +371,31 @@ pub(crate) async fn hand_over(
     Ok(Started { streams, job: job.map(Job::new) })
 }
 
+/// So many bytes are in a workspace, which is memory, before another thread would have woken.
+const AT_ONCE: usize = 64 << 10;
+
 /// Puts the request's files into the workspace, before the program can see it.
 pub(crate) async fn put_files(cell: &Cell, request: &Request) -> Result<(), Error> {
     let dir = cell.workspace.as_ref().ok_or(Error::Gone("workspace"))?;
     let dir = rustix::io::fcntl_dupfd_cloexec(dir, 3).map_err(std::io::Error::from);
     let dir = dir.map_err(Error::io("hold the workspace"))?;
     let workspace = Workspace::new(dir, owner(cell), FileLimits::default());
+    if request.files.iter().map(|file| file.content.len()).sum::<usize>() <= AT_ONCE {
+        return put_all(&workspace, &request.files);
+    }
     let files = request.files.clone();
-    let putting = tokio::task::spawn_blocking(move || {
-        for file in files {
-            let mut content: &[u8] = &file.content;
-            workspace
-                .put(&file.path, file.mode, &mut content)
-                .map_err(|source| Error::File { path: file.path.to_string(), source })?;
-        }
-        Ok(())
-    });
+    let putting = tokio::task::spawn_blocking(move || put_all(&workspace, &files));
     putting.await.unwrap_or(Err(Error::Gone("task that put files")))
+}
+
+fn put_all(workspace: &Workspace, files: &[InputFile]) -> Result<(), Error> {
+    for file in files {
+        let mut content: &[u8] = &file.content;
+        workspace
+            .put(&file.path, file.mode, &mut content)
+            .map_err(|source| Error::File { path: file.path.to_string(), source })?;
+    }
+    Ok(())
 }
 
 /// Feeds standard input in the background: a program that never reads it holds nobody up.

@@ -58,6 +58,10 @@ class Wire:
             frames.append(frame)
         return frames
 
+    def let_go(self):
+        """Nothing more is sent."""
+        self.sock.shutdown(socket.SHUT_WR)
+
     def _exactly(self, count):
         data = b""
         while len(data) < count:
@@ -175,6 +179,7 @@ def once(command, job, **options):
         assert driver.wire.receive() == {"ev": "ready"}
         driver.wire.send(job)
         done = driver.wire.receive()
+        driver.wire.let_go()
         status = driver.wait()
         return Ended(done, driver.out.end(), driver.err.end(), driver.result.end(), status)
 

@@ -106,9 +106,19 @@ class Run(Scene):
         with Driver(node("once"), drain=False) as driver:
             driver.wire.receive()
             driver.wire.send({"op": "run", "code": "process.stdout.write('x'.repeat(3 << 20)); process.stderr.write('e'.repeat(1 << 20)); process.exit(0)"})
+            driver.wire.let_go()
             size = read_slowly(driver.process.stdout.fileno())
             self.assertEqual(driver.wire.receive()["exit"], 0)
             self.assertEqual((size, len(driver.err.end())), (3 << 20, 1 << 20))
+
+    def test_it_ends_when_nobody_listens_any_more(self):
+        with Driver(node("once")) as driver:
+            driver.wire.receive()
+            driver.wire.send({"op": "run", "code": "process.exitCode = 3", "cwd": self.cwd})
+            self.assertEqual(driver.wire.receive()["exit"], 3)
+            self.assertIsNone(driver.process.poll())
+            driver.wire.let_go()
+            self.assertEqual(driver.wait(), 3)
 
     def test_children_do_not_hold_the_job_channel(self):
         code = "console.log(require('child_process').execFileSync('readlink', ['/proc/self/fd/4'], {stdio: ['ignore', 'pipe', 'ignore']}).toString())"

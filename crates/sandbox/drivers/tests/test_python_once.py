@@ -167,6 +167,23 @@ class Run(Scene):
             driver.wire.send({"op": "run", "code": "print('x')", "cwd": self.cwd})
             self.assertEqual(driver.wire.receive()["exit"], 120)
 
+    def test_it_ends_when_nobody_listens_any_more(self):
+        with Driver(python("once")) as driver:
+            driver.wire.receive()
+            driver.wire.send({"op": "run", "code": "raise SystemExit(3)", "cwd": self.cwd})
+            self.assertEqual(driver.wire.receive()["exit"], 3)
+            self.assertIsNone(driver.process.poll())
+            driver.wire.let_go()
+            self.assertEqual(driver.wait(), 3)
+
+    def test_a_signal_while_it_waits_to_end_changes_nothing(self):
+        code = "import signal\ndef loud(*_): raise ValueError\nsignal.signal(signal.SIGALRM, loud)\nsignal.setitimer(signal.ITIMER_REAL, 0.2)"
+        with Driver(python("once")) as driver:
+            driver.wire.receive()
+            driver.wire.send({"op": "run", "code": code, "cwd": self.cwd})
+            self.assertEqual(driver.wire.receive()["exit"], 0)
+            self.assertEqual((driver.wait(), driver.err.end()), (0, ""))
+
     def test_the_end_of_the_channel_before_a_job_is_a_clean_exit(self):
         with Driver(python("once")) as driver:
             driver.wire.receive()

@@ -74,6 +74,7 @@ class Worker:
         os.close(self.stdin)
         self.wire.send(job)
         done = self.wire.receive()
+        self.wire.let_go()
         assert self.wire.receive() is None
         self.wire.sock.close()
         return Ended(done, self.out.end(), self.err.end(), self.result.end(), done and done["exit"])
