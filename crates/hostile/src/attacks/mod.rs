@@ -19,6 +19,7 @@ mod network;
 mod output;
 mod processes;
 mod setid;
+mod shared;
 mod signals;
 mod sockets;
 mod time;
@@ -33,7 +34,7 @@ use crate::Case;
 /// Every case, in the order in which the suite runs them.
 pub fn cases() -> &'static [Case] {
     static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
-        let groups: [fn() -> Vec<Case>; 23] = [
+        let groups: [fn() -> Vec<Case>; 24] = [
             writes::cases,
             descriptors::cases,
             chroot::cases,
@@ -53,6 +54,7 @@ pub fn cases() -> &'static [Case] {
             bombs::cases,
             disk::cases,
             hoards::cases,
+            shared::cases,
             time::cases,
             output::cases,
             leftovers::cases,

@@ -16,6 +16,7 @@ mod privileges;
 mod probes;
 mod processes;
 mod resources;
+mod shared;
 mod terminal;
 
 use std::io;
@@ -40,6 +41,7 @@ pub use resources::{
     create_timers, die_after, hold_message_queues, hold_shared_segment, online_processors,
     open_descriptors, open_socket, physical_page, touch_pages,
 };
+pub use shared::{map_huge_page, notice_readers};
 pub use terminal::{push_input, select_console};
 
 /// What the kernel answered: its value, or the error it refused with.

@@ -36,6 +36,10 @@ pub enum Swap {
 /// With equal limits the kernel refuses at the sum, which is charged first, and Linux 6.18 counts
 /// that nowhere: `memory.failcnt` and `memory.memsw.failcnt` both stay zero, and the evidence is lost.
 const SUM_SLACK: u64 = 64 << 10;
+/// The part of the memory limit that network buffers may take beside it in version 1, which has a
+/// counter of its own for them and does not count them otherwise. They come out of one pool of the
+/// whole host, so that a sandbox which fills sockets that nobody reads would dry up everybody's.
+const BUFFERS_PART: u64 = 8;
 /// The largest `pids.max` the kernel takes as a number (`PID_MAX_LIMIT`).
 const MOST_PIDS: u32 = 4 << 20;
 const PERIOD_MICROS: u64 = 100_000;
@@ -73,6 +77,8 @@ fn write_memory_v2(dir: &Path, bytes: u64) -> Result<Swap, Error> {
 
 /// Memory plus swap may never be below memory, so when raising the sum goes first.
 fn write_memory_v1(dir: &Path, bytes: u64) -> Result<Swap, Error> {
+    let buffers = (bytes / BUFFERS_PART).to_string();
+    file::write_if_present(dir, "memory.kmem.tcp.limit_in_bytes", &buffers)?;
     let memory = || file::write(dir, "memory.limit_in_bytes", &bytes.to_string());
     let sum = bytes.saturating_add(SUM_SLACK).to_string();
     let sum = || file::write_if_present(dir, "memory.memsw.limit_in_bytes", &sum);

@@ -13,6 +13,7 @@ const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
 const JUMP: u16 = 0x05; // BPF_JMP | BPF_JA
 const JUMP_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
 const JUMP_FROM: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
+const JUMP_BITS: u16 = 0x45; // BPF_JMP | BPF_JSET | BPF_K
 const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 
 /// Two stones may be laid after a distance was measured, hence not 255.
@@ -54,6 +55,11 @@ impl Assembler {
 
     pub(super) fn branch_from(&mut self, value: u32, from: Label, below: Label) -> Label {
         self.branch(JUMP_FROM, value, from, below)
+    }
+
+    /// Whether any bit of `mask` is set.
+    pub(super) fn branch_bits(&mut self, mask: u32, any: Label, none: Label) -> Label {
+        self.branch(JUMP_BITS, mask, any, none)
     }
 
     pub(super) fn finish(mut self) -> Vec<sock_filter> {

@@ -104,9 +104,7 @@ fn emit_requirement(assembler: &mut Assembler, requirement: &Requirement, next: 
         Some(pointer) => emit_null(assembler, pointer, next, refusal(requirement.otherwise)),
         None => refusal(requirement.otherwise),
     };
-    let tree = emit_search(assembler, &value_ranges(requirement, next, refused));
-    let masked =
-        if requirement.mask == u32::MAX { tree } else { assembler.and(requirement.mask, tree) };
+    let masked = emit_value(assembler, requirement, next, refused);
     // The low half of a 64-bit argument comes first on the little-endian machines we know.
     let checked = assembler.load(ARGUMENTS_AT + 8 * u32::from(requirement.argument), masked);
     match requirement.when {
@@ -116,6 +114,20 @@ fn emit_requirement(assembler: &mut Assembler, requirement: &Requirement, next: 
         }
         None => checked,
     }
+}
+
+/// Looks at the argument, which is loaded. "None of these bits" is one instruction.
+fn emit_value(
+    assembler: &mut Assembler,
+    requirement: &Requirement,
+    listed: Label,
+    other: Label,
+) -> Label {
+    if requirement.one_of == [0] {
+        return assembler.branch_bits(requirement.mask, other, listed);
+    }
+    let tree = emit_search(assembler, &value_ranges(requirement, listed, other));
+    if requirement.mask == u32::MAX { tree } else { assembler.and(requirement.mask, tree) }
 }
 
 /// Goes on at `null` if both halves of a pointer argument are zero.

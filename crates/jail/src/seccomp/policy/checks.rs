@@ -20,6 +20,9 @@ pub(super) const RULES: &[Rule] = &[
     check("open", OPEN, "opens files the mount tree shows, but not past the page cache"),
     check("openat", OPENAT, "opens files the mount tree shows, but not past the page cache"),
     check("fcntl", FCNTL, "descriptor flags and file locks, but no way past the page cache"),
+    check("inotify_add_watch", INOTIFY, "tells who changes a visible file, but not who reads it"),
+    check("mmap", MMAP, "memory and mapped files, run-time compilers too; but no huge pages"),
+    check("memfd_create", MEMFD, "a file in memory, charged to the cgroup; but no huge pages"),
     check("preadv2", PREADV, "preadv with flags, but not past the page cache"),
     check("fadvise64", FADVISE, "hints on an open file; what others read stays in memory"),
 ];
@@ -83,12 +86,31 @@ const NODES: [u32; 4] = [0, c::S_IFREG, c::S_IFIFO, c::S_IFSOCK];
 /// cannot do without its cache, and the workspace is one.
 const OPEN: &[Requirement] = &[requirement(1, bits(c::O_DIRECT), &[0], Errno::INVAL)];
 const OPENAT: &[Requirement] = &[requirement(2, bits(c::O_DIRECT), &[0], Errno::INVAL)];
-const FCNTL: &[Requirement] = &[Requirement {
-    when: Some((1, bits(c::F_SETFL))),
-    ..requirement(2, bits(c::O_DIRECT), &[0], Errno::INVAL)
-}];
-/// `RWF_DONTCACHE`, which libc does not name yet; older kernels answer the same.
-const PREADV: &[Requirement] = &[requirement(5, 0x80, &[0], Errno::OPNOTSUPP)];
+const FCNTL: &[Requirement] = &[
+    Requirement {
+        when: Some((1, bits(c::F_SETFL))),
+        ..requirement(2, bits(c::O_DIRECT), &[0], Errno::INVAL)
+    },
+    Requirement {
+        when: Some((1, bits(c::F_NOTIFY))),
+        ..requirement(2, DN_ACCESS, &[0], Errno::PERM)
+    },
+];
+/// A file of the root is one and the same for the host and for all sandboxes. Whoever may watch it
+/// being read sees which commands the host runs, and which modules a neighbour imports. Nobody
+/// changes it, so watching for changes tells nothing. The same goes for `F_NOTIFY` above.
+const INOTIFY: &[Requirement] = &[requirement(2, READING, &[0], Errno::PERM)];
+/// libc does not name it.
+const DN_ACCESS: u32 = 1;
+const READING: u32 = c::IN_ACCESS | c::IN_OPEN | c::IN_CLOSE_NOWRITE;
+/// Huge pages that an administrator set aside are one pool for the whole host, and no memory limit
+/// counts them. `ENOMEM` is what an empty pool answers.
+const MMAP: &[Requirement] = &[requirement(3, bits(c::MAP_HUGETLB), &[0], Errno::NOMEM)];
+const MEMFD: &[Requirement] = &[requirement(1, c::MFD_HUGETLB, &[0], Errno::INVAL)];
+/// `RWF_DONTCACHE`, which libc does not name yet, and `RWF_NOWAIT`, which tells whether somebody has
+/// read the page before. Kernels or file systems without them answer the same.
+const PREADV: &[Requirement] =
+    &[requirement(5, 0x80 | bits(c::RWF_NOWAIT), &[0], Errno::OPNOTSUPP)];
 /// All but `POSIX_FADV_DONTNEED`, which is 4.
 const FADVISE: &[Requirement] = &[requirement(3, u32::MAX, &[0, 1, 2, 3, 5], Errno::INVAL)];
 

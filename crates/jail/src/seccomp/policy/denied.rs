@@ -111,10 +111,7 @@ const GROUPS: &[Group] = &[
             "quotactl",
             "quotactl_fd",
             "nfsservctl",
-            "lookup_dcookie",
-            "lsm_get_self_attr",
-            "lsm_set_self_attr",
-            "lsm_list_modules",
+            "_sysctl",
         ],
     ),
     refused("talks to hardware", &["iopl", "ioperm"]),
@@ -136,8 +133,9 @@ const GROUPS: &[Group] = &[
         "moves pages between memory nodes, also those of others",
         &["migrate_pages", "move_pages"],
     ),
-    refused(
-        "immutable flags and project ids would survive into the hands of whoever cleans up",
+    missing(
+        "immutable flags and project ids would survive into the hands of whoever cleans up; tools \
+         fall back to an ioctl, which is refused as well",
         &["file_setattr"],
     ),
     missing(
@@ -163,8 +161,16 @@ const GROUPS: &[Group] = &[
         &["mbind", "set_mempolicy", "get_mempolicy", "set_mempolicy_home_node"],
     ),
     missing(
+        "tells which pages of a file somebody has read; kernels before 6.12 tell it of every file",
+        &["cachestat"],
+    ),
+    missing(
         "newer ways to read the mount table; libmount falls back to mountinfo",
         &["statmount", "listmount"],
+    ),
+    missing(
+        "newer ways to ask for security modules, which libraries find in /proc otherwise",
+        &["lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules"],
     ),
     missing(
         "entered by the kernel's own trampolines, which pass the filter without being asked",
@@ -177,13 +183,13 @@ const GROUPS: &[Group] = &[
             "uselib",
             "ustat",
             "sysfs",
-            "_sysctl",
             "getpmsg",
             "putpmsg",
             "afs_syscall",
             "tuxcall",
             "security",
             "vserver",
+            "lookup_dcookie",
             "epoll_ctl_old",
             "epoll_wait_old",
             "set_thread_area",

@@ -26,7 +26,6 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("tee", "duplicates the content of a pipe"),
     ("vmsplice", "moves the caller's memory into a pipe"),
     ("readahead", "hint on an open file"),
-    ("cachestat", "page cache numbers of a file the caller may write"),
     // Size.
     ("truncate", "within the workspace's size limit"),
     ("ftruncate", "within the workspace's size limit"),
@@ -96,7 +95,6 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     // Watching.
     ("inotify_init", "watches visible paths, counted per user namespace; build tools"),
     ("inotify_init1", "watches visible paths, counted per user namespace; build tools"),
-    ("inotify_add_watch", "watches visible paths, counted per user namespace; build tools"),
     ("inotify_rm_watch", "ends a watch"),
     // Narrowing.
     ("landlock_create_ruleset", "can only narrow; sandboxes inside ours use it"),

@@ -2,7 +2,6 @@
 
 pub(super) const ALLOWED: &[super::Allowed] = &[
     ("brk", "the heap"),
-    ("mmap", "memory and mapped files; compilers at run time need executable pages"),
     ("munmap", "gives memory back"),
     ("mremap", "grows or moves a mapping"),
     ("mprotect", "every dynamic loader and run-time compiler"),
@@ -19,6 +18,5 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("mseal", "makes a mapping unchangeable; newer dynamic loaders"),
     ("map_shadow_stack", "control-flow protection of the caller's own stack"),
     ("remap_file_pages", "emulated by mmap since Linux 4.0"),
-    ("memfd_create", "a file in memory, charged to the cgroup; exec of it gains nothing"),
     ("membarrier", "memory ordering between the caller's threads"),
 ];

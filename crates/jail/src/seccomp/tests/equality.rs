@@ -130,8 +130,18 @@ fn arguments_decide_as_the_policy_promises() {
         (fcntl(libc::F_SETFL, libc::O_DIRECT), Some(Errno::INVAL)),
         (fcntl(libc::F_DUPFD, libc::O_DIRECT), ok),
         (fcntl(libc::F_SETLK, libc::O_DIRECT), ok),
-        (("preadv2", [0, 0, 0, 0, 0, libc::RWF_NOWAIT as u64]), ok),
+        (("preadv2", [0, 0, 0, 0, 0, libc::RWF_HIPRI as u64]), ok),
+        (("preadv2", [0, 0, 0, 0, 0, libc::RWF_NOWAIT as u64]), Some(Errno::OPNOTSUPP)),
         (("preadv2", [0, 0, 0, 0, 0, 0x80]), Some(Errno::OPNOTSUPP)),
+        (third("inotify_add_watch", u64::from(libc::IN_MODIFY | libc::IN_CLOSE_WRITE)), ok),
+        (third("inotify_add_watch", u64::from(libc::IN_OPEN)), Some(Errno::PERM)),
+        (third("inotify_add_watch", u64::from(libc::IN_ALL_EVENTS)), Some(Errno::PERM)),
+        (fcntl(libc::F_NOTIFY, 2), ok),
+        (fcntl(libc::F_NOTIFY, 1), Some(Errno::PERM)),
+        (("mmap", [0, 0, 0, libc::MAP_ANONYMOUS as u64, 0, 0]), ok),
+        (("mmap", [0, 0, 0, libc::MAP_HUGETLB as u64, 0, 0]), Some(Errno::NOMEM)),
+        (second("memfd_create", libc::MFD_CLOEXEC.into()), ok),
+        (second("memfd_create", libc::MFD_HUGETLB.into()), Some(Errno::INVAL)),
         (advice(libc::POSIX_FADV_SEQUENTIAL), ok),
         (advice(libc::POSIX_FADV_DONTNEED), Some(Errno::INVAL)),
     ] {
@@ -202,6 +212,10 @@ fn edges(number: u32, requirements: &'static [Requirement]) -> Vec<Call> {
     });
     let mut calls = Vec::new();
     for requirement in requirements {
+        let mut passing = passing;
+        if let Some((at, value)) = requirement.when {
+            passing[usize::from(at)] = u64::from(value);
+        }
         for value in interesting(requirement) {
             let mut arguments = passing;
             arguments[usize::from(requirement.argument)] = value;

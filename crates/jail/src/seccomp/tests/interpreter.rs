@@ -65,6 +65,7 @@ impl<'a> Interpreter<'a> {
                 0x05 => k as usize,
                 0x15 => jump(accumulator == k),
                 0x35 => jump(accumulator >= k),
+                0x45 => jump(accumulator & k != 0),
                 0x06 => {
                     self.taken.insert((at, at));
                     self.deepest = self.deepest.max(steps);
@@ -84,7 +85,7 @@ impl<'a> Interpreter<'a> {
             match instruction.code {
                 0x06 => vec![(at, at)],
                 0x05 => vec![to(instruction.k as usize)],
-                0x15 | 0x35 => vec![to(instruction.jt.into()), to(instruction.jf.into())],
+                0x15 | 0x35 | 0x45 => vec![to(instruction.jt.into()), to(instruction.jf.into())],
                 _ => vec![to(0)],
             }
         });

@@ -153,6 +153,13 @@ fn checked() -> Vec<(Probe, i32)> {
         (ioctl("TIOCSETD on nothing", no_queue, libc::TIOCSETD), libc::ENOTTY),
         (call("prctl SET_SECCOMP", libc::SYS_prctl, [seccomp, 2, 1, 0, 0, 0]), libc::EINVAL),
         (first("personality", libc::SYS_personality, libc::ADDR_NO_RANDOMIZE.into()), libc::EPERM),
+        (
+            call("inotify of readers", libc::SYS_inotify_add_watch, [-1, 1, 0x20, 0, 0, 0]),
+            libc::EPERM,
+        ),
+        (call("dnotify of readers", libc::SYS_fcntl, [-1, 1026, 1, 0, 0, 0]), libc::EPERM),
+        (call("mmap of huge pages", libc::SYS_mmap, [0, 0, 0, 0x4_0022, -1, 0]), libc::ENOMEM),
+        (call("memfd of huge pages", libc::SYS_memfd_create, [1, 4, 0, 0, 0, 0]), libc::EINVAL),
         (call("mknod", libc::SYS_mknod, [1, libc::S_IFCHR.into(), 0, 0, 0, 0]), libc::EPERM),
         (call("mknodat", libc::SYS_mknodat, [-1, 1, libc::S_IFBLK.into(), 0, 0, 0]), libc::EPERM),
     ]);
@@ -171,6 +178,9 @@ fn ordinary() -> Vec<Probe> {
         call("kill", libc::SYS_kill, [0, 0, 0, 0, 0, 0]),
         call("getrandom", libc::SYS_getrandom, [0; 6]),
         call("memfd_create", libc::SYS_memfd_create, [1, 0, 0, 0, 0, 0]),
+        call("inotify of writers", libc::SYS_inotify_add_watch, [-1, 1, 0x102, 0, 0, 0]),
+        call("dnotify of writers", libc::SYS_fcntl, [-1, 1026, 2, 0, 0, 0]),
+        call("mmap of nothing", libc::SYS_mmap, [0, 0, 0, 0x22, -1, 0]),
         call("landlock version", libc::SYS_landlock_create_ruleset, [0, 0, 1, 0, 0, 0]),
         call("unassigned", 400, [0; 6]),
         call("from the future", 1000, [0; 6]),

@@ -124,6 +124,7 @@ fn errno_name(errno: Errno) -> &'static str {
         Errno::NOSYS => "ENOSYS",
         Errno::NOTTY => "ENOTTY",
         Errno::INVAL => "EINVAL",
+        Errno::NOMEM => "ENOMEM",
         Errno::OPNOTSUPP => "EOPNOTSUPP",
         Errno::AFNOSUPPORT => "EAFNOSUPPORT",
         Errno::PROTONOSUPPORT => "EPROTONOSUPPORT",

@@ -1,0 +1,115 @@
+//! What the host and all sandboxes have in common: the files of the root, pools of memory.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    net::{TcpListener, TcpStream},
+    os::fd::AsFd,
+};
+
+use ringfence_jail::attack;
+use ringfence_types::{Bytes, Layer, Limit};
+use rustix::{
+    fs::inotify::{self, WatchFlags},
+    io::Errno,
+};
+
+use crate::{
+    Case, Finding, Ground, Group, Judge,
+    finding::{broken, escaped, held, not_applicable},
+    ground::worst,
+};
+
+/// A directory of the root, which every sandbox shares with the host.
+const SHARED: &str = "/usr/bin";
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |group: Group, id: &str, promise: &str, attack: fn(&Ground) -> Finding| {
+        Case::new(group, id, promise, attack)
+    };
+    vec![
+        case(
+            Group::Information,
+            "I01.readers",
+            "nobody is seen reading a file of the root",
+            readers,
+        ),
+        case(Group::Resources, "R07.huge-pages", "the host's huge pages stay its own", huge_pages),
+        case(Group::Resources, "R07.buffers", "network buffers stop at the memory limit", buffers)
+            .limited(|limits| (limits.memory, limits.open_files) = (MEMORY, 1024))
+            .judged(Judge::ReportOrLimit(Limit::Memory))
+            .needing(Layer::CgroupMemory),
+    ]
+}
+
+/// Every way to watch, alone: a wall that knows only one of them is none.
+fn readers(ground: &Ground) -> Finding {
+    let kinds = [WatchFlags::OPEN, WatchFlags::ACCESS, WatchFlags::CLOSE_NOWRITE];
+    let watches = kinds.map(|kind| ground.succeeded("inotify", watch(kind)));
+    let notice = File::open(SHARED).and_then(|directory| attack::notice_readers(directory.as_fd()));
+    let all = watches.into_iter().chain([ground.succeeded("dnotify", notice)]);
+    worst(all).unwrap_or_else(|| broken("nothing was tried"))
+}
+
+fn watch(kind: WatchFlags) -> io::Result<()> {
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC)?;
+    Ok(inotify::add_watch(&watch, SHARED, kind).map(drop)?)
+}
+
+fn huge_pages(ground: &Ground) -> Finding {
+    match attack::map_huge_page() {
+        Err(error) if ground.is_outside() && error.raw_os_error() == Some(ENOMEM) => {
+            not_applicable("this host has no huge pages set aside")
+        }
+        answer => ground.succeeded("taking a huge page", answer),
+    }
+}
+
+const ENOMEM: i32 = Errno::NOMEM.raw_os_error();
+
+/// What the sandbox may use in the case of buffers.
+const MEMORY: Bytes = Bytes::mib(64);
+/// What is tried, in bytes: more than that, little for any host.
+const ENOUGH: u64 = 72 << 20;
+
+/// Fills connections to ourselves from which nobody reads.
+fn buffers(ground: &Ground) -> Finding {
+    let mut held_up = Vec::new();
+    let filled = TcpListener::bind("127.0.0.1:0").and_then(|listener| {
+        let mut total = 0;
+        while total < ENOUGH {
+            let (full, unread, bytes) = fill_one(&listener)?;
+            held_up.extend([full, unread]);
+            total += bytes;
+            if bytes == 0 {
+                break;
+            }
+        }
+        Ok(total)
+    });
+    match filled {
+        Ok(total) if total >= ENOUGH => escaped(format!("{total} bytes are in flight")),
+        Ok(total) if ground.is_outside() => not_applicable(format!("this host ends at {total}")),
+        Ok(total) => held(format!("{total} bytes, and not one more")),
+        Err(error) if ground.is_outside() => not_applicable(error.to_string()),
+        Err(error) => held(format!("{} connections, then: {error}", held_up.len() / 2)),
+    }
+}
+
+/// A connection with both its ends, and how many bytes it took.
+fn fill_one(listener: &TcpListener) -> io::Result<(TcpStream, TcpStream, u64)> {
+    let mut stream = TcpStream::connect(listener.local_addr()?)?;
+    let (peer, _) = listener.accept()?;
+    stream.set_nonblocking(true)?;
+    let chunk = vec![0; 256 << 10];
+    let mut total = 0;
+    loop {
+        match stream.write(&chunk) {
+            Ok(written) => total += written as u64,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Ok((stream, peer, total));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
