@@ -1,17 +1,20 @@
-//! The thread that answers sandboxes' questions about memory; see `jail::clerk` for what and why.
+//! The threads that answer sandboxes' questions about memory; see `jail::clerk` for what and why.
 //!
-//! One thread serves all sandboxes. An answer costs microseconds and waits for nobody: a question
-//! that was seen to be there is either answered or gone, so no sandbox can hold up another's.
+//! Askers are hostile. An answer is written into the asker's memory, and a process can keep its
+//! memory locked for a good part of a second; and it can ask without end, at our expense and not on
+//! its own account of processor time. So each sandbox has one question at a time, there is always a
+//! thread left for the next one's, nothing is locked meanwhile, and whoever asks much is answered
+//! slowly.
 
 use std::{
     collections::HashMap,
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     thread::JoinHandle,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use ringfence_jail::clerk::{Facts, answer};
@@ -21,22 +24,32 @@ use rustix::{
     io::Errno,
 };
 
-/// Whoever writes to the bell wants the thread to end.
-const BELL: u64 = 0;
+use crate::native::lock;
 
-/// The thread and what it listens to.
+/// Whoever writes to the bell wants the threads to end.
+const BELL: u64 = 0;
+/// Questions of one sandbox that are answered at once. Programs ask once or twice.
+const PROMPT: u32 = 256;
+/// How long each further one has to wait for the next.
+const REST: Duration = Duration::from_millis(1);
+/// Sandboxes that can hold up a thread at one time; the next one's question waits for them.
+const MOST_THREADS: usize = 32;
+
+/// The threads and what they listen to.
 #[derive(Debug)]
 pub(crate) struct Clerk {
     desk: Option<Arc<Desk>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Desk {
     epoll: OwnedFd,
     bell: OwnedFd,
-    askers: Mutex<HashMap<u64, Asker>>,
+    askers: Mutex<HashMap<u64, Arc<Asker>>>,
     next: AtomicU64,
+    /// Threads that wait for a question.
+    idle: AtomicUsize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -44,32 +57,39 @@ struct Asker {
     questions: OwnedFd,
     memory: Arc<AtomicU64>,
     since: Instant,
+    asked: AtomicU32,
 }
 
 impl Clerk {
-    /// Starts the thread. Where that fails, questions are answered as not implemented.
+    /// Starts a thread. Where that fails, questions are answered as not implemented.
     pub(crate) fn start() -> Self {
         let desk = Desk::open().ok().map(Arc::new);
-        let thread = desk.clone().and_then(|desk| {
-            std::thread::Builder::new().name("clerk".into()).spawn(move || desk.serve()).ok()
-        });
-        Self { desk, thread }
+        if let Some(desk) = &desk {
+            desk.hire();
+        }
+        Self { desk }
     }
 
     /// Answers a sandbox's questions until its end; `memory` may change meanwhile.
     pub(crate) fn serve(&self, questions: OwnedFd, memory: Arc<AtomicU64>) {
         if let Some(desk) = &self.desk {
-            desk.admit(Asker { questions, memory, since: Instant::now() });
+            desk.admit(Asker {
+                questions,
+                memory,
+                since: Instant::now(),
+                asked: AtomicU32::new(0),
+            });
         }
     }
 }
 
 impl Drop for Clerk {
     fn drop(&mut self) {
-        if let Some(desk) = self.desk.take() {
-            let _ = rustix::io::write(&desk.bell, &1_u64.to_ne_bytes());
-        }
-        if let Some(thread) = self.thread.take() {
+        let Some(desk) = self.desk.take() else { return };
+        let _ = rustix::io::write(&desk.bell, &1_u64.to_ne_bytes());
+        let threads = std::mem::take(&mut *lock(&desk.threads));
+        // One that is hired after this look sees the bell first of all.
+        for thread in threads {
             let _ = thread.join();
         }
     }
@@ -80,48 +100,88 @@ impl Desk {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC)?;
         epoll::add(&epoll, &bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
-        let askers = Mutex::new(HashMap::new());
-        Ok(Self { epoll, bell, askers, next: AtomicU64::new(BELL + 1) })
+        Ok(Self {
+            epoll,
+            bell,
+            askers: Mutex::default(),
+            next: AtomicU64::new(BELL + 1),
+            idle: AtomicUsize::new(0),
+            threads: Mutex::default(),
+        })
+    }
+
+    fn hire(self: &Arc<Self>) {
+        let mut threads = lock(&self.threads);
+        if threads.len() < MOST_THREADS {
+            let desk = self.clone();
+            self.idle.fetch_add(1, Ordering::Relaxed);
+            let hired = std::thread::Builder::new().name("clerk".into()).spawn(move || desk.work());
+            match hired {
+                Ok(thread) => threads.push(thread),
+                Err(_) => drop(self.idle.fetch_sub(1, Ordering::Relaxed)),
+            }
+        }
     }
 
     fn admit(&self, asker: Asker) {
         let token = self.next.fetch_add(1, Ordering::Relaxed);
+        let asker = Arc::new(asker);
+        lock(&self.askers).insert(token, asker.clone());
         let data = epoll::EventData::new_u64(token);
-        let mut askers = self.askers();
-        if epoll::add(&self.epoll, &asker.questions, data, epoll::EventFlags::IN).is_ok() {
-            askers.insert(token, asker);
+        if epoll::add(&self.epoll, &asker.questions, data, ONCE).is_err() {
+            lock(&self.askers).remove(&token);
         }
     }
 
-    fn serve(&self) {
-        let mut events = Vec::with_capacity(64);
+    /// One of the threads; it counts as idle when it begins.
+    fn work(self: &Arc<Self>) {
+        let mut events = Vec::with_capacity(1);
         loop {
             match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
             }
-            for event in events.drain(..) {
-                match event.data.u64() {
-                    BELL => return,
-                    token => self.attend(token, event.flags),
+            let Some(event) = events.pop() else { continue };
+            match event.data.u64() {
+                BELL => return,
+                token => {
+                    if self.idle.fetch_sub(1, Ordering::Relaxed) == 1 {
+                        self.hire();
+                    }
+                    self.attend(token, event.flags);
+                    self.idle.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
     }
 
     fn attend(&self, token: u64, flags: epoll::EventFlags) {
-        let mut askers = self.askers();
-        let Some(asker) = askers.get(&token) else { return };
+        let Some(asker) = lock(&self.askers).get(&token).cloned() else { return };
         let ended = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
-        let memory = asker.memory.load(Ordering::Relaxed);
-        let facts = Facts { memory, uptime: asker.since.elapsed() };
-        if ended || answer(asker.questions.as_fd(), facts).is_err() {
-            // Closing the descriptor takes it out of the set as well.
-            askers.remove(&token);
+        let goes_on = !ended && asker.answer() && self.listen_again(token, &asker);
+        if !goes_on {
+            // The last owner closes the descriptor, which takes it out of the set as well.
+            lock(&self.askers).remove(&token);
         }
     }
 
-    fn askers(&self) -> MutexGuard<'_, HashMap<u64, Asker>> {
-        self.askers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listen_again(&self, token: u64, asker: &Asker) -> bool {
+        let data = epoll::EventData::new_u64(token);
+        epoll::modify(&self.epoll, &asker.questions, data, ONCE).is_ok()
+    }
+}
+
+/// Told once, until it is asked for again: one question of a sandbox at a time.
+const ONCE: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ONESHOT);
+
+impl Asker {
+    /// Whether there may be more.
+    fn answer(&self) -> bool {
+        if self.asked.fetch_add(1, Ordering::Relaxed) >= PROMPT {
+            self.asked.store(PROMPT, Ordering::Relaxed);
+            std::thread::sleep(REST);
+        }
+        let memory = self.memory.load(Ordering::Relaxed);
+        answer(self.questions.as_fd(), Facts { memory, uptime: self.since.elapsed() }).is_ok()
     }
 }

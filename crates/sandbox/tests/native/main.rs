@@ -17,6 +17,7 @@ mod makers;
 mod missing;
 mod order;
 mod places;
+mod questions;
 mod streams;
 mod support;
 mod zygotes;
