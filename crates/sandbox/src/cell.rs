@@ -3,7 +3,7 @@
 use std::{
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -26,9 +26,10 @@ use crate::{
     zygote::Zygote,
 };
 
-/// First of the ids that sandboxes have outside when built as root; far from any account's.
-const FIRST_UID: u32 = 0x6000_0000;
-const UIDS: u32 = 0x1_0000;
+/// First of the ids that sandboxes have outside when built as root; far from any account's and from
+/// those that container managers give out.
+const FIRST_UID: u32 = 0x7000_0000;
+const UIDS: u32 = 0x0100_0000;
 
 /// What a sandbox has to be like, whatever runs in it.
 #[derive(Debug, Clone)]
@@ -191,11 +192,26 @@ pub(crate) fn has_ended(pidfd: &OwnedFd) -> bool {
 }
 
 /// A sandbox's uid outside; rootless ones have their user's.
+///
+/// The kernel counts much by uid: watches, pipes, descriptors on their way, terminals. Several
+/// services on one host know nothing of each other, so each begins at a random place.
 pub(crate) fn next_uid(mode: Mode) -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
+    static NEXT: OnceLock<AtomicU32> = OnceLock::new();
     match mode {
-        Mode::Root => FIRST_UID + NEXT.fetch_add(1, Ordering::Relaxed) % UIDS,
+        Mode::Root => {
+            let next = NEXT.get_or_init(|| AtomicU32::new(random()));
+            FIRST_UID + next.fetch_add(1, Ordering::Relaxed) % UIDS
+        }
         Mode::Rootless => rustix::process::geteuid().as_raw(),
+    }
+}
+
+/// Where the kernel has no randomness yet, the process id is different at least.
+fn random() -> u32 {
+    let mut bytes = [0; 4];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK) {
+        Ok(4) => u32::from_ne_bytes(bytes),
+        _ => std::process::id(),
     }
 }
 

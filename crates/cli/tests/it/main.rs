@@ -1,5 +1,6 @@
 //! The binary as a person or a program uses it: real sandboxes, real files, real exit codes.
 
+mod apart;
 mod documents;
 mod exit_codes;
 mod files;
