@@ -167,14 +167,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "inside:local")]
     pub(crate) out: Vec<OsString>,
     /// Wall-clock time, such as 500ms or 5s [default: 60s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) timeout: Option<String>,
     /// Bytes by which the program may be ahead of our reader on each output stream; with --json,
     /// bytes kept of each, its head and its tail [default: 8M]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) output: Option<String>,
     /// Bytes of output after which the program is stopped [default: none]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) output_total: Option<String>,
     /// How the sandbox comes about
     #[arg(long, value_enum, default_value = "cold")]
@@ -194,25 +194,25 @@ pub(crate) struct PlaceArgs {
     #[arg(long = "file", value_name = "local:inside")]
     pub(crate) file_in: Vec<OsString>,
     /// CPU time of all processes together [default: none]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) cpu_time: Option<String>,
     /// Memory, swap and workspace included [default: 512M]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) memory: Option<String>,
     /// Share of processors, such as 0.5 or 2 [default: 1]
-    #[arg(long, value_name = "CPUS")]
+    #[arg(long, value_name = "CPUS", allow_negative_numbers = true)]
     pub(crate) cpu: Option<String>,
     /// Processes and threads together [default: 128]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) pids: Option<String>,
     /// Bytes in the workspace, /tmp and /dev/shm together [default: 128M, at most half the memory]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) disk: Option<String>,
     /// Files and directories in the same places [default: 16384]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) inodes: Option<String>,
     /// Open descriptors of one process [default: 1024]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) open_files: Option<String>,
     /// Set a variable of the program's environment
     #[arg(long, value_name = "NAME=VALUE")]
@@ -247,7 +247,7 @@ pub(crate) struct ShellArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     /// End the sandbox after this time [default: 8h]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) timeout: Option<String>,
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn copy_out(workspace: Option<&Workspace>, wanted: &[FileOut]) -> Vec
 fn one_file(workspace: &Workspace, file: &FileOut) -> Result<u64, String> {
     let mut artifact = workspace.get(&file.inside).map_err(|refused| refused.reason.to_string())?;
     let write = || -> io::Result<u64> {
-        let mut beside = tempfile::NamedTempFile::new_in(parent(&file.local))?;
+        let mut beside = tempfile::NamedTempFile::new_in(parent(&file.local)?)?;
         let copied = artifact.copy_to(beside.as_file_mut())?;
         // Bits that make a program act as its owner stay inside.
         let mode = fs::Permissions::from_mode(artifact.mode & 0o777);
@@ -85,7 +85,7 @@ fn directory(workspace: &Workspace, file: &FileOut) -> Result<u64, String> {
     let packed = archive::pack(workspace, &file.inside, &mut tar, options);
     let packed = packed.map_err(|error| chain(&error))?;
     io::Seek::rewind(&mut tar).map_err(cannot)?;
-    let beside = tempfile::TempDir::new_in(parent(&file.local)).map_err(cannot)?;
+    let beside = parent(&file.local).and_then(tempfile::TempDir::new_in).map_err(cannot)?;
     let top = beside.path().join("top");
     fs::create_dir(&top).map_err(cannot)?;
     unpack(tar, &top).map_err(|error| chain(&error))?;
@@ -104,12 +104,14 @@ fn unpack(tar: fs::File, top: &Path) -> Result<(), archive::Error> {
     archive::unpack(tar, &mut sink, Policy::UPLOAD, UnpackLimits::default()).map(drop)
 }
 
-/// A bare name lies in the current directory.
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
+/// Where a path lies, a bare name in the current directory. It must be there: else the error would
+/// be about the unfinished copy, whose name nobody has ever heard.
+fn parent(path: &Path) -> io::Result<&Path> {
+    let parent = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
-    }
+    };
+    fs::metadata(parent).map(|_| parent)
 }
 
 fn cannot_write(local: &Path, error: &io::Error) -> String {

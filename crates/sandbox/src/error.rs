@@ -1,6 +1,7 @@
 //! Why a sandbox could not be had. A program that ran and failed is never here.
 
-use ringfence_jail::{SetupError, cgroup, socket};
+use ringfence_jail::{SetupError, Stage, cgroup, socket};
+use rustix::io::Errno;
 
 /// We failed. The caller's program did not run, or was ended because we could not watch over it.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,8 @@ pub enum Error {
         program: String,
         /// What the kernel said.
         reason: String,
+        /// The same as a number.
+        errno: i32,
     },
     /// A file could not be put into or taken out of the sandbox.
     #[error("file `{path}`")]
@@ -71,11 +74,37 @@ impl Error {
                 "`ringfence doctor` shows what this host offers and how to mend `{}`",
                 error.stage
             )),
-            Self::NotStarted { .. } => {
-                Some("the program must exist inside the sandbox's root; see `--root`".to_owned())
-            }
+            Self::NotStarted { errno, .. } => start_hint(*errno).map(str::to_owned),
             _ => None,
         }
+    }
+}
+
+/// What keeps a file from being a program, by what the kernel said.
+fn start_hint(errno: i32) -> Option<&'static str> {
+    match Errno::from_raw_os_error(errno) {
+        Errno::NOENT => Some(
+            "the program, or the interpreter in its first line, must exist inside the sandbox's \
+             root; see `--root`",
+        ),
+        Errno::ACCESS => Some("it must be a file that everybody may execute: `chmod a+rx`"),
+        Errno::NOEXEC => {
+            Some("it is neither a program for this machine nor a script whose first line is `#!…`")
+        }
+        Errno::TOOBIG => Some("the arguments and the environment are too long; put them in a file"),
+        _ => None,
+    }
+}
+
+/// Why a program could not be started, in words.
+pub(crate) fn not_started(error: SetupError, cwd: &[u8]) -> String {
+    let errno = error.errno();
+    match error.stage {
+        Stage::Exec => errno.to_string(),
+        Stage::WorkingDirectory => {
+            format!("directory `{}`: {errno}", String::from_utf8_lossy(cwd))
+        }
+        stage => format!("{stage}: {errno}"),
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::{task::AbortHandle, time::sleep_until};
 use crate::{
     Error, Report, Timings,
     cell::Cell,
+    error::not_started,
     files::{FileLimits, Owner, Workspace},
     hints::hints,
     job::{Job, Said},
@@ -105,7 +106,8 @@ impl Live {
         match message {
             FromInit::Hello | FromInit::Started { .. } => Ok(Turn::GoOn),
             FromInit::NotStarted { error, .. } => {
-                Err(Error::NotStarted { program: self.program.clone(), reason: error.to_string() })
+                let reason = not_started(error, b"");
+                Err(Error::NotStarted { program: self.program.clone(), reason, errno: error.errno })
             }
             FromInit::Ended(how) => {
                 seen.code = how.code;

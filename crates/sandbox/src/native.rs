@@ -307,8 +307,11 @@ fn tier(request: &Request, pools: bool) -> Result<Isolation, Error> {
         _ => Isolation::Cold,
     };
     match (request.isolation.unwrap_or(fastest), language) {
-        (Isolation::Zygote, language) if language != Some(Language::Python) => {
-            Err(Error::Invalid("only python has a zygote; use `cold` or `warm`".to_owned()))
+        (Isolation::Zygote, Some(Language::Javascript)) => {
+            Err(Error::Invalid("only python has a zygote; use `warm` or `cold`".to_owned()))
+        }
+        (Isolation::Zygote, None | Some(Language::Bash)) => {
+            Err(Error::Invalid("only python has a zygote; use `cold`".to_owned()))
         }
         (Isolation::Warm, None | Some(Language::Bash)) => {
             Err(Error::Invalid("only python and javascript are kept warm; use `cold`".to_owned()))

@@ -4,7 +4,9 @@ use std::{io::Read, process::Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{BINARY, Ran, command, json, processes_with, ringfence, until};
+use crate::support::{
+    BINARY, Ran, command, json, processes_with, ringfence, scratch, until, write,
+};
 
 #[test]
 fn the_program_s_own_code_is_ours() {
@@ -36,7 +38,22 @@ fn a_timeout_is_124_with_cause_and_hint() {
 #[test]
 fn a_command_that_does_not_exist_is_our_failure() {
     let ran = ringfence(&["run", "--", "no-such-program"]);
-    ran.failed(2, &["error: cannot start `no-such-program`", "hint: "]);
+    ran.failed(2, &["error: cannot start `no-such-program`: No such file", "must exist inside"]);
+}
+
+#[test]
+fn a_file_that_is_no_program_is_told_with_what_it_lacks() {
+    let start = |script: &str| ringfence(&["run", "--lang", "bash", "-c", script]);
+    // The control: with everything a program needs, it runs.
+    let made = "printf '%s\\n' '#!/bin/sh' 'echo ran' > f; chmod +x f; ./f";
+    start(made).said(0, "ran\n");
+    ringfence(&["run", "--", "/etc/passwd"]).failed(2, &["Permission denied", "execute"]);
+    let dir = scratch();
+    let text = format!("{}:f", write(dir.path(), "f", "neither"));
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(dir.path().join("f"), mode).expect("a mode");
+    let ran = ringfence(&["run", "--file", &text, "--", "./f"]);
+    ran.failed(2, &["cannot start `./f`: Exec format error", "neither a program"]);
 }
 
 #[test]
@@ -46,7 +63,7 @@ fn misuse_is_2_and_names_every_problem() {
         "--memory",
         "1",
         "--pids",
-        "x",
+        "-3",
         "--timeout",
         "soon",
         "--env",
@@ -65,7 +82,7 @@ fn misuse_is_2_and_names_every_problem() {
         &[
             "problems with the request",
             "--memory must be at least 8M",
-            "--pids: `x` is not a count",
+            "--pids: `-3` is not a count",
             "--timeout: `soon` is not a duration",
             "--env `novalue`: is not of the form NAME=VALUE",
             "--file `/no/such/file`",

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ringfence_jail::{
-    SetupError, Stage, socket,
+    SetupError, socket,
     wire::{Exec, ToInit, Whom},
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -77,14 +77,7 @@ pub(super) async fn start(
 }
 
 fn not_started((program, cwd): (Vec<u8>, Vec<u8>), error: SetupError) -> Error {
-    let errno = error.errno();
-    let reason = match error.stage {
-        Stage::Exec => errno.to_string(),
-        Stage::WorkingDirectory => {
-            format!("directory `{}`: {errno}", String::from_utf8_lossy(&cwd))
-        }
-        stage => format!("{stage}: {errno}"),
-    };
+    let reason = crate::error::not_started(error, &cwd);
     Error::NotStarted { program: String::from_utf8_lossy(&program).into_owned(), reason }
 }
 

@@ -213,7 +213,7 @@ async fn a_program_whose_processors_cannot_be_chosen_is_not_started() {
     assert!(subject.is_whole().await, "the control");
     assert_eq!(
         subject.disturb("sched_getaffinity", 1, "EPERM").await,
-        "not started, sandbox setup failed at affinity: Operation not permitted (os error 1)"
+        "not started, affinity: Operation not permitted (os error 1)"
     );
     assert!(subject.is_whole().await, "nothing of it stuck");
     subject.service.close().await;
