@@ -2,7 +2,9 @@
 
 use std::{fmt::Write, process::ExitCode};
 
-use ringfence_sandbox::image::{ImageInfo, ImageSource, ImageStore, Import, LIMITS, Progress};
+use ringfence_sandbox::image::{
+    ImageInfo, ImageSource, ImageStore, Import, LIMITS, Listing, Progress,
+};
 use ringfence_types::Bytes;
 
 use crate::{
@@ -75,16 +77,19 @@ fn contents(info: &ImageInfo) -> String {
 }
 
 fn list(json: bool, data: DataArgs) -> Result<(), Failure> {
-    let images = store(data)?.list()?;
+    let Listing { images, broken } = store(data)?.list()?;
+    for error in &broken {
+        print::note(&format!("warning: {error}; remove it: ringfence image rm {}\n", error.what));
+    }
     if json {
         for image in &images {
             print::line(&serde_json::to_string(image).unwrap_or_default());
         }
-    } else if images.is_empty() {
+    } else if images.is_empty() && broken.is_empty() {
         print::note(
             "no images yet; import one: ringfence image import NAME DIRECTORY-OR-ARCHIVE\n",
         );
-    } else {
+    } else if !images.is_empty() {
         print::data(table(&images).as_bytes());
     }
     Ok(())

@@ -68,6 +68,33 @@ fn an_image_is_imported_used_listed_and_removed() {
 }
 
 #[test]
+fn a_broken_image_hides_no_other_and_can_be_removed() {
+    let dir = scratch();
+    let data = shown(dir.path().join("data"));
+    let root = shown(dir.path().to_path_buf().join("root"));
+    write(dir.path(), "root/marker", "inside\n");
+    for name in ["good", "spoilt"] {
+        image(&data, &["import", name, &root, "--copy"]).failed(0, &["imported"]);
+    }
+    write(dir.path(), "data/images/spoilt/image.json", "{");
+    std::fs::create_dir(dir.path().join("data/images/foreign")).expect("a directory");
+    let list = image(&data, &["list", "--json"]);
+    list.failed(0, &["warning: image `foreign`", "warning: image `spoilt`", "image rm spoilt"]);
+    assert_eq!(list.json()["name"], "good");
+    for name in ["spoilt", "foreign"] {
+        image(&data, &["rm", name]).said(0, "");
+    }
+    assert_eq!(image(&data, &["list"]).stderr, "");
+}
+
+#[test]
+fn a_source_that_is_not_there_is_named() {
+    let data = shown(scratch().path().join("data"));
+    let ran = image(&data, &["import", "x", "/no/such/source"]);
+    ran.failed(2, &["image `x`: the source `/no/such/source` cannot be read", "No such file"]);
+}
+
+#[test]
 fn what_an_import_left_out_is_told() {
     let dir = scratch();
     let data = shown(dir.path().join("data"));

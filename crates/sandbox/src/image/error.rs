@@ -1,6 +1,6 @@
 //! Why an image could not be imported, listed or removed.
 
-use std::{error, fmt, io};
+use std::{error, fmt, io, path::PathBuf};
 
 use crate::{archive, files::Refused};
 
@@ -51,6 +51,14 @@ pub enum Problem {
     /// The source is neither a directory nor an archive.
     #[error("the source is neither a directory nor a regular file")]
     Source,
+    /// There is no source, or it may not be looked at.
+    #[error("the source `{}` cannot be read", path.display())]
+    Unread {
+        /// What was named.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The source directory is empty, the host's own root, or overlaps the store.
     #[error("the directory {0}")]
     Directory(&'static str),
@@ -114,7 +122,7 @@ impl Problem {
             Self::Name => "image_name",
             Self::Exists => "image_exists",
             Self::NotFound => "image_not_found",
-            Self::Source => "image_source",
+            Self::Source | Self::Unread { .. } => "image_source",
             Self::Directory(_) => "image_directory",
             Self::Moved => "image_moved",
             Self::Malformed(_) | Self::Json(_) => "image_malformed",

@@ -67,6 +67,15 @@ pub struct Import {
     pub limits: UnpackLimits,
 }
 
+/// What a store holds.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The images, by name.
+    pub images: Vec<ImageInfo>,
+    /// What has an image's name and cannot be understood; it can still be removed.
+    pub broken: Vec<Error>,
+}
+
 /// An image's root file system, ready to be mounted.
 #[derive(Debug)]
 pub struct RootfsDir {
@@ -98,21 +107,24 @@ impl ImageStore {
         })
     }
 
-    /// All images, by name.
-    pub fn list(&self) -> Result<Vec<ImageInfo>, Error> {
+    /// All images; a broken one hides no other.
+    pub fn list(&self) -> Result<Listing, Error> {
         let fail = |errno: rustix::io::Errno| Error::new("store", errno);
         let dir = self.tree.open_dir(&BoxPath::root()).map_err(here)?;
-        let mut images = Vec::new();
+        let mut listing = Listing::default();
         for entry in Dir::new(dir).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             // Names that are not those of images are staging directories, or not ours at all.
             let name = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
-            if let Some(name) = name {
-                images.push(self.info(&name)?);
+            match name.map(|name| self.info(&name)) {
+                Some(Ok(info)) => listing.images.push(info),
+                Some(Err(error)) => listing.broken.push(error),
+                None => {}
             }
         }
-        images.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(images)
+        listing.images.sort_by(|a, b| a.name.cmp(&b.name));
+        listing.broken.sort_by(|a, b| a.what.cmp(&b.what));
+        Ok(listing)
     }
 
     /// What is known of one image.
@@ -160,7 +172,9 @@ impl ImageStore {
         if !import.replace && self.tree.stat(&inside(import.name.as_str()).map_err(here)?).is_ok() {
             return Err(here(Problem::Exists));
         }
-        let source = fs::metadata(&import.source).map_err(here)?;
+        let source = fs::metadata(&import.source).map_err(|error| {
+            here(Problem::Unread { path: import.source.clone(), source: error })
+        })?;
         let staging = Staging::new(&self.tree).map_err(here)?;
         let info = if source.is_dir() {
             self.import_dir(import, &staging, progress)?

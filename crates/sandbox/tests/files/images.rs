@@ -53,7 +53,7 @@ impl Store {
     fn is_empty(&self) -> bool {
         let left = fs::read_dir(self.dir.path().join("images")).expect("read").count();
         let secret = fs::read_to_string(self.dir.path().join("secret")).expect("secret");
-        left == 0 && self.images.list().expect("list").is_empty() && secret == SECRET
+        left == 0 && self.images.list().expect("list").images.is_empty() && secret == SECRET
     }
 }
 
@@ -134,7 +134,7 @@ fn a_tarball_becomes_an_image_and_goes_again() {
         let info = store.import_bytes(&bytes).expect("import");
         assert_eq!(info.digest, Some(format!("sha256:{}", sha256(&bytes))));
         assert_eq!((&info.source, info.bytes, info.entries), (&ImageSource::Tarball, 2, 6));
-        assert_eq!(store.images.list().expect("list"), [info]);
+        assert_eq!(store.images.list().expect("list").images, [info]);
         let su = fs::metadata(store.path("usr/bin/su")).expect("stat");
         assert_eq!((su.mode() & 0o7777, su.mtime(), su.nlink()), (0o755, 1, 2));
         assert_eq!(fs::metadata(store.path("tmp")).expect("stat").mode() & 0o7777, 0o1777);
@@ -339,7 +339,7 @@ fn an_import_that_died_is_swept_and_one_that_lives_is_not() {
     }
     let live = fs::File::open(images.join(".ringfence-live")).expect("open");
     live.lock().expect("locked, as a running import is");
-    assert!(store.images.list().expect("list").is_empty());
+    assert!(store.images.list().expect("list").images.is_empty());
     store.import_bytes(&tar(&[file("usr/f", "")])).expect("import");
     assert!(!images.join(".ringfence-dead").exists());
     assert!(images.join(".ringfence-live/rootfs/a/b").exists());
