@@ -7,7 +7,7 @@ use std::{cell::Cell, io::Cursor, os::unix::ffi::OsStringExt, process::ExitCode,
 
 use ringfence_sandbox::{
     Config, InputFile, Native,
-    session::{Error, ExecRequest, Input, Process, Session, SessionRequest},
+    session::{Ending, Error, ExecRequest, Input, Process, Session, SessionRequest},
 };
 use tokio::{
     io::AsyncReadExt,
@@ -19,11 +19,13 @@ use crate::{
     exit,
     failure::Failure,
     plan::{Place, duration, place, place_limits},
+    print,
     problems::Problems,
     run::{is_read, runtime},
     signals::Signals,
     stream::Both,
     terminal::{self, Raw},
+    words,
 };
 
 /// Long enough for a day's work, short enough not to be forgotten.
@@ -83,9 +85,25 @@ async fn attend(
         true => Some(Raw::enter().map_err(|e| Failure::because("cannot use the terminal", &e))?),
         false => None,
     };
-    let code = converse(&process, &mut signals).await;
+    let left = converse(&process, &mut signals).await;
     drop(raw);
-    code
+    // Only now: on a raw terminal our words would be a staircase.
+    let Left { code, words } = left?;
+    print::note(&words);
+    Ok(code)
+}
+
+/// How a shell was left.
+struct Left {
+    code: u8,
+    /// What it could not say itself.
+    words: String,
+}
+
+impl Left {
+    fn silently(code: u8) -> Self {
+        Self { code, words: String::new() }
+    }
 }
 
 /// Starts the command, or the first shell that the root has.
@@ -114,7 +132,7 @@ fn request(argv: Vec<Vec<u8>>) -> ExecRequest {
 const AHEAD: u64 = 1 << 20;
 
 /// Carries keys in and output out until the program ends or we are told to.
-async fn converse(process: &Process, signals: &mut Signals) -> Result<u8, Failure> {
+async fn converse(process: &Process, signals: &mut Signals) -> Result<Left, Failure> {
     let delivered = Cell::new(0);
     let both = Both::follow(process.stdout(), process.stderr(), AHEAD)
         .ok_or_else(|| Failure::new("somebody else follows the program's output"))?;
@@ -128,17 +146,18 @@ async fn converse(process: &Process, signals: &mut Signals) -> Result<u8, Failur
             end = process.wait() => break end.map_err(failed)?,
             done = &mut relaying, if !relayed => match is_read(done)? {
                 true => relayed = true,
-                false => return Ok(exit::DONE),
+                false => return Ok(Left::silently(exit::DONE)),
             },
             () = &mut typing, if !typed => typed = true,
             () = &mut resizing => {}
-            signal = signals.first() => return Ok(exit::of_signal(signal)),
+            signal = signals.first() => return Ok(Left::silently(exit::of_signal(signal))),
         }
     };
     if !relayed {
         is_read(relaying.await)?;
     }
-    Ok(exit::of_outcome(&end.outcome))
+    let (code, words) = (exit::of_outcome(&end.outcome), words::of_outcome(&end.outcome));
+    Ok(Left { code, words })
 }
 
 /// Passes on what comes from our standard input, until it or the program ends.
@@ -166,7 +185,11 @@ async fn follow_size(process: &Process) {
 }
 
 fn failed(error: Error) -> Failure {
+    let raise = |flag: &str| Failure::of(&error).hint(format!("raise {flag}"));
     match error {
+        Error::Ended(Ending::Lifetime) => raise("--timeout").code(exit::TIMED_OUT),
+        Error::Ended(Ending::CpuTime) => raise("--cpu-time").code(exit::FAILED),
+        Error::Ended(Ending::OutOfMemory) => raise("--memory").code(exit::FAILED),
         Error::Sandbox(error) => error.into(),
         other => Failure::of(&other),
     }

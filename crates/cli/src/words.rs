@@ -15,10 +15,17 @@ pub(crate) fn of(report: &Report, undelivered: u64) -> String {
              over and nobody read on"
         );
     }
-    if let Outcome::OverLimit(hit) = &report.outcome {
+    text.push_str(&of_outcome(&report.outcome));
+    report.hints.iter().for_each(|hint| add_hint(&mut text, hint));
+    text
+}
+
+/// The limit that was met, if one was.
+pub(crate) fn of_outcome(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    if let Outcome::OverLimit(hit) = outcome {
         add_limit(&mut text, hit);
     }
-    report.hints.iter().for_each(|hint| add_hint(&mut text, hint));
     text
 }
 

@@ -127,3 +127,14 @@ fn a_command_can_take_the_shell_s_place() {
     ringfence(&["shell", "--", "echo", "hi"]).said(0, "hi\n");
     ringfence(&["shell", "--", "no-such-program"]).failed(2, &["cannot start `no-such-program`"]);
 }
+
+#[test]
+fn a_shell_that_met_a_limit_says_which_and_by_its_code() {
+    let ran = ringfence(&["shell", "--timeout", "300ms", "--", "sleep", "60"]);
+    ran.failed(124, &["its lifetime is over", "hint: raise --timeout"]);
+    let code = "x = bytearray(10**9)";
+    let ran = ringfence(&["shell", "--memory", "64M", "--", "python3", "-c", code]);
+    ran.failed(1, &["error: the program met its memory limit of 64 MiB", "hint: raise --memory"]);
+    // The control: the same within its limits.
+    ringfence(&["shell", "--", "python3", "-c", "x = bytearray(10**6)"]).said(0, "");
+}
