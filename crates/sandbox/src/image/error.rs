@@ -122,7 +122,7 @@ impl Problem {
             Self::Name => "image_name",
             Self::Exists => "image_exists",
             Self::NotFound => "image_not_found",
-            Self::Source | Self::Unread { .. } => "image_source",
+            Self::Source => "image_source",
             Self::Directory(_) => "image_directory",
             Self::Moved => "image_moved",
             Self::Malformed(_) | Self::Json(_) => "image_malformed",
@@ -134,7 +134,7 @@ impl Problem {
             Self::Over { .. } => "image_over_limit",
             Self::Archive(error) => error.code(),
             Self::Files(refused) => refused.code(),
-            Self::Io(_) => "image_io_failed",
+            Self::Io(_) | Self::Unread { .. } => "image_io_failed",
         }
     }
 }
