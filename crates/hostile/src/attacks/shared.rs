@@ -35,10 +35,15 @@ pub(super) fn cases() -> Vec<Case> {
             readers,
         ),
         case(Group::Resources, "R07.huge-pages", "the host's huge pages stay its own", huge_pages),
-        case(Group::Resources, "R07.buffers", "network buffers stop at the memory limit", buffers)
-            .limited(|limits| (limits.memory, limits.open_files) = (MEMORY, 1024))
-            .judged(Judge::ReportOrLimit(Limit::Memory))
-            .needing(Layer::CgroupMemory),
+        case(
+            Group::Resources,
+            "R07.buffers",
+            "one process's network buffers stay below the memory limit",
+            buffers,
+        )
+        .limited(|limits| (limits.memory, limits.open_files) = (MEMORY, 1024))
+        .judged(Judge::ReportOrLimit(Limit::Memory))
+        .needing(Layer::CgroupMemory),
     ]
 }
 

@@ -38,7 +38,8 @@ pub enum Swap {
 const SUM_SLACK: u64 = 64 << 10;
 /// The part of the memory limit that network buffers may take beside it in version 1, which has a
 /// counter of its own for them and does not count them otherwise. They come out of one pool of the
-/// whole host, so that a sandbox which fills sockets that nobody reads would dry up everybody's.
+/// whole host, so that a sandbox which fills sockets that nobody reads would dry up everybody's. The
+/// least that the kernel gives to each connection comes on top.
 const BUFFERS_PART: u64 = 8;
 /// The largest `pids.max` the kernel takes as a number (`PID_MAX_LIMIT`).
 const MOST_PIDS: u32 = 4 << 20;
