@@ -74,9 +74,8 @@ macro_rules! text_id {
             type Err = InvalidId;
 
             fn from_str(text: &str) -> Result<Self, InvalidId> {
-                let allowed: fn(char) -> bool = $allowed;
-                let fits = !text.is_empty() && text.len() <= $most && text.chars().all(allowed);
-                if fits {
+                let allowed: fn(&str) -> bool = $allowed;
+                if !text.is_empty() && text.len() <= $most && allowed(text) {
                     Ok(Self(text.into()))
                 } else {
                     Err(InvalidId { kind: $kind, rule: $rule, shown: beginning(text) })
@@ -120,24 +119,25 @@ text_id!(
     TenantId,
     "tenant",
     64,
-    "1 to 64 of a-z A-Z 0-9 . _ -",
-    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+    "1 to 64 of a-z A-Z 0-9 . _ -, and no dot in front",
+    // Its work directory has this name, and `..` would be the directory of everybody.
+    |text| !text.starts_with('.') && text.chars().all(is_plain)
 );
 text_id!(
     /// The character on whose behalf an agent acts.
     PersonaId,
     "persona id",
     128,
-    "1 to 128 printable ASCII characters",
-    |c| c.is_ascii_graphic()
+    "1 to 128 printable ASCII characters without spaces",
+    |text| text.chars().all(|c| c.is_ascii_graphic())
 );
 text_id!(
     /// A conversation or other thread that calls belong to.
     SessionId,
     "session id",
     128,
-    "1 to 128 printable ASCII characters",
-    |c| c.is_ascii_graphic()
+    "1 to 128 printable ASCII characters without spaces",
+    |text| text.chars().all(|c| c.is_ascii_graphic())
 );
 text_id!(
     /// What a tool is called.
@@ -145,8 +145,12 @@ text_id!(
     "tool name",
     128,
     "1 to 128 of A-Z a-z 0-9 _ . -",
-    |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+    |text| text.chars().all(is_plain)
 );
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+}
 
 /// Enough of a bad name to recognise it, never all of it.
 fn beginning(text: &str) -> String {
@@ -168,9 +172,11 @@ mod tests {
 
     #[test]
     fn a_name_is_bounded_and_plain() {
-        assert!("acme-1".parse::<TenantId>().is_ok());
+        for good in ["acme-1", "a.b", "a..", "_x", "-"] {
+            assert!(good.parse::<TenantId>().is_ok(), "{good:?}");
+        }
         let long = "x".repeat(65);
-        for bad in ["", "a b", "a/b", "ä", "a\0", long.as_str()] {
+        for bad in ["", "a b", "a/b", "ä", "a\0", ".", "..", ".a", long.as_str()] {
             assert!(bad.parse::<TenantId>().is_err(), "{bad:?}");
         }
     }

@@ -59,8 +59,8 @@ fn add(to: &mut Value, bound: &str) {
 }
 
 const TOOL: &str = r#"{"pattern": "^[A-Za-z0-9_.-]{1,128}$"}"#;
-const ID: &str = r#"{"pattern": "^[!-~]([ -~]{0,126}[!-~])?$"}"#;
-const TENANT: &str = r#"{"pattern": "^[A-Za-z0-9._-]{1,64}$"}"#;
+const ID: &str = r#"{"pattern": "^[!-~]{1,128}$"}"#;
+const TENANT: &str = r#"{"pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$"}"#;
 const ENVIRONMENT: &str = r#"{"propertyNames": {"pattern": "^[^=\\x00]+$"},
     "additionalProperties": {"type": "string", "pattern": "^[^\\x00]*$"}}"#;
 /// Relative, or beneath `/workspace`; no component is empty, `.` or `..`.

@@ -37,9 +37,9 @@ pub(crate) struct CallBody {
     /// How many seconds to wait for the end; 0 answers at once.
     #[schema(default = 30.0, minimum = 0.0)]
     wait: Option<f64>,
-    /// What the call belongs to: 1 to 128 printable ASCII characters.
+    /// What the call belongs to: 1 to 128 printable ASCII characters without spaces.
     session_id: Option<String>,
-    /// On whose behalf: 1 to 128 printable ASCII characters.
+    /// On whose behalf: 1 to 128 printable ASCII characters without spaces.
     persona_id: Option<String>,
     /// Your own data; nobody here acts on it.
     #[schema(value_type = Option<Object>)]
