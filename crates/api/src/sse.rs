@@ -11,10 +11,17 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ringfence_engine::{FactId, Follow, Subject};
 use ringfence_store::Logged;
+use ringfence_types::State;
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{auth::Known, kinds, problem::Problem, query::Query, shared::Shared};
+use crate::{
+    auth::{End, Known},
+    kinds,
+    problem::Problem,
+    query::Query,
+    shared::Shared,
+};
 
 /// What a client is told to wait before it connects again.
 const HELLO: &[u8] = b"retry: 2000\n: hello\n\n";
@@ -25,6 +32,8 @@ const HEARTBEAT: &[u8] = b": still here\n\n";
 pub(crate) struct Place {
     _of_all: OwnedSemaphorePermit,
     _of_key: OwnedSemaphorePermit,
+    /// Of the key that it was given to.
+    end: End,
     shared: Arc<Shared>,
 }
 
@@ -39,8 +48,14 @@ impl Place {
             Problem::new(&kinds::BUSY, "there are too many event streams")
                 .retry_after(Duration::from_secs(5))
         })?;
+        let end = shared.keys.end(known, shared.engine.clock().now());
         shared.metrics.streams.inc();
-        Ok(Self { _of_all: of_all, _of_key: of_key, shared: shared.clone() })
+        Ok(Self { _of_all: of_all, _of_key: of_key, end, shared: shared.clone() })
+    }
+
+    /// Waits until its key may do nothing any more: what was opened with it ends with it.
+    pub(crate) async fn over(&self) {
+        self.end.come().await;
     }
 }
 
@@ -116,6 +131,7 @@ impl<S: Source> Reader<S> {
         tokio::select! {
             biased;
             () = shared.stopping.cancelled() => None,
+            () = self.place.over() => None,
             next = self.source.next() => next,
             () = tokio::time::sleep(shared.config.heartbeat) => Some(Bytes::from_static(HEARTBEAT)),
         }
@@ -170,5 +186,5 @@ impl Facts {
 
 /// Whether nothing follows it in the life of its call.
 pub(crate) fn is_last(kind: &str) -> bool {
-    matches!(kind, "call.finished" | "call.denied" | "call.cancelled" | "call.outcome_unknown")
+    kind.strip_prefix("call.").is_some_and(State::is_final_name)
 }

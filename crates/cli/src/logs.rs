@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use reqwest::Method;
+use ringfence_types::State;
 use serde_json::Value;
 
 use crate::{
@@ -64,7 +65,7 @@ pub(crate) async fn pause() {
 async fn is_over(client: &Client, id: &str) -> Result<bool, Failure> {
     let call: Value = client.get(&format!("/v1/calls/{}", escaped(id))).await?;
     let state = call["state"].as_str().unwrap_or_default();
-    Ok(matches!(state, "finished" | "denied" | "cancelled" | "outcome_unknown"))
+    Ok(State::is_final_name(state))
 }
 
 fn show(piece: &Piece, is_json: bool) {

@@ -1,7 +1,7 @@
 //! Keys that were used lately, so that a request costs no read.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, RwLock,
         atomic::{AtomicI64, AtomicU64, Ordering},
@@ -11,7 +11,10 @@ use std::{
 
 use ringfence_store::Key;
 use ringfence_types::{Digest, KeyId, Principal, Timestamp};
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::Instant,
+};
 
 use super::bucket::Bucket;
 
@@ -61,6 +64,8 @@ pub(crate) struct Cache {
     /// Grows with every revocation, so that a reading from before one is not kept after it.
     generation: AtomicU64,
     streams_per_key: usize,
+    /// Keys that this process revoked, for answers that go on beyond their request.
+    revoked: watch::Sender<HashSet<KeyId>>,
 }
 
 /// Most keys kept.
@@ -69,9 +74,61 @@ const MOST: usize = 10_000;
 /// How long a reading is believed. Another server on the same store may have revoked the key.
 const BELIEVED: Duration = Duration::from_secs(5);
 
+/// Timers do not reach further; a stream that lasts so long may as well begin anew.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// When a key ends.
+#[derive(Debug)]
+pub(crate) struct End {
+    key: KeyId,
+    revoked: watch::Receiver<HashSet<KeyId>>,
+    expires: Option<Instant>,
+}
+
+impl End {
+    /// Waits for it.
+    pub(crate) async fn come(&self) {
+        let mut revoked = self.revoked.clone();
+        // Without its sender the server is ending, which ends everything.
+        let revocation = async {
+            let _ = revoked.wait_for(|revoked| revoked.contains(&self.key)).await;
+        };
+        let expiry = async {
+            match self.expires {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = revocation => {}
+            () = expiry => {}
+        }
+    }
+}
+
 impl Cache {
     pub(crate) fn new(streams_per_key: usize) -> Self {
-        Self { keys: RwLock::default(), generation: AtomicU64::new(0), streams_per_key }
+        Self {
+            keys: RwLock::default(),
+            generation: AtomicU64::new(0),
+            streams_per_key,
+            revoked: watch::Sender::default(),
+        }
+    }
+
+    /// The end of a key: pending for as long as it may be used.
+    pub(crate) fn end(&self, known: &Known, now: Timestamp) -> End {
+        let left = known.expires_at.map(|end| end.since(now).min(LONGEST));
+        End {
+            key: known.principal.key,
+            revoked: self.revoked.subscribe(),
+            expires: left.map(|left| Instant::now() + left),
+        }
+    }
+
+    /// Ends whatever goes on under a key that was just revoked.
+    pub(crate) fn revoke(&self, id: KeyId) {
+        self.revoked.send_if_modified(|revoked| revoked.insert(id));
     }
 
     pub(crate) fn get(&self, secret: Digest, now: Timestamp) -> Option<Arc<Known>> {

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, header};
 use ringfence_types::{Digest, Timestamp};
 
 pub(crate) use self::{
-    cache::{Cache, Known},
+    cache::{Cache, End, Known},
     caller::{Admin, Approve, Call, Caller, Context, May, Read, SeeHolds, scope_missing},
 };
 use crate::{

@@ -158,7 +158,7 @@ pub(crate) async fn list(
     Ok(reply::ok(&KeyListView { count: keys.len(), keys }))
 }
 
-/// Revokes a key, at once and for good.
+/// Revokes a key, at once and for good. Event streams and terminals that it opened are closed.
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "keys",
     params(("id" = String, Path, description = "The key")),
@@ -182,7 +182,11 @@ pub(crate) async fn revoke(
     let revoked = revoked.map_err(|error| refused::store(&error))?;
     // After the store and before the answer: who gets the answer cannot use the key any more.
     shared.keys.forget(id);
-    if revoked { Ok(reply::nothing()) } else { Err(Problem::not_found()) }
+    if !revoked {
+        return Err(Problem::not_found());
+    }
+    shared.keys.revoke(id);
+    Ok(reply::nothing())
 }
 
 /// Revokes a key and puts it on the ledger, in one commit; `false` if there is no such key.

@@ -181,3 +181,45 @@ async fn a_client_that_takes_nothing_is_cut_off_and_hinders_nobody() {
     assert!(read.starts_with(b"HTTP/1.1 200"));
     server.stop().await;
 }
+
+/// Reads a stream to its end.
+async fn rest(mut response: reqwest::Response) {
+    within("the end of the stream", async {
+        // Whoever cuts it off has ended it as well.
+        while let Ok(Some(_)) = response.chunk().await {}
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_key_that_opened_it() {
+    let config = ApiConfig { heartbeat: Duration::from_millis(20), ..Default::default() };
+    let server = Server::of(Plan::with(config)).await;
+    let key = async |body: Value| server.post("/v1/keys", &body).await.json();
+    let open = async |key: &Value| {
+        let request = server.bare("GET", "/v1/events").bearer_auth(key["secret"].as_str().unwrap());
+        let response = within("a stream", request.send()).await.unwrap();
+        assert_eq!(response.status(), 200);
+        response
+    };
+    let revoked = key(json!({"label": "a", "scopes": ["read"]})).await;
+    let other = key(json!({"label": "b", "scopes": ["read"]})).await;
+    let (stream, mut control) = (open(&revoked).await, open(&other).await);
+    let id = revoked["key_id"].as_str().unwrap();
+    assert_eq!(server.delete(&format!("/v1/keys/{id}")).await.status, 204);
+    rest(stream).await;
+    // One that nobody revoked goes on, with heartbeats and with events.
+    let own = server.echo("x").await["id"].as_str().unwrap().to_owned();
+    let mut text = String::new();
+    within("an event", async {
+        while !text.contains(&own) {
+            let chunk = control.chunk().await.unwrap().expect("the stream goes on");
+            text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    })
+    .await;
+    let soon = server.engine.clock().now().after(Duration::from_secs(1)).to_string();
+    let short = key(json!({"label": "c", "scopes": ["read"], "expires_at": soon})).await;
+    rest(open(&short).await).await;
+    server.stop().await;
+}

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use ringfence_types::State;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -50,7 +51,7 @@ struct Reason {
 
 /// Whether nothing more happens to it without a person.
 pub(super) fn is_still(state: &str) -> bool {
-    matches!(state, "held" | "finished" | "denied" | "expired" | "cancelled" | "outcome_unknown")
+    state == "held" || State::is_final_name(state)
 }
 
 impl Memoised {

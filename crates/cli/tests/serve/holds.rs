@@ -138,3 +138,17 @@ fn request(stream: &mut std::net::TcpStream) -> String {
     stream.write_all(answer.as_bytes()).expect("an answer");
     String::from_utf8(bytes).expect("text")
 }
+
+#[test]
+fn whoever_follows_a_call_that_expires_is_told_and_let_go() {
+    let place = Place::new();
+    sends(&place);
+    let server = place.serve_with(&[("RINGFENCE_CALLS_HOLD_FOR", "1s")]);
+    let id = held(&server);
+    // Both were there before it expired, and would wait for ever for another end.
+    let stream = server.ask("GET", &format!("/v1/calls/{id}/events"), None);
+    let kinds: Vec<_> = stream.events().into_iter().map(|(_, kind)| kind).collect();
+    assert_eq!(kinds.last().map(String::as_str), Some("call.expired"), "{kinds:?}");
+    server.client(&["logs", "--follow", &id]).worked();
+    assert_eq!(call(&server, &id)["state"], "expired");
+}

@@ -192,6 +192,11 @@ impl State {
         "cancelled",
         "outcome_unknown",
     ];
+
+    /// Whether nothing more happens to a call in the state of this name.
+    pub fn is_final_name(name: &str) -> bool {
+        Self::NAMES[5..].contains(&name)
+    }
 }
 
 impl Event {
@@ -285,6 +290,16 @@ mod tests {
             row += &format!("  {before:<15} -> {after}\n");
         }
         row
+    }
+
+    #[test]
+    fn names_are_those_of_the_states_and_the_final_ones_are_last() {
+        let names: Vec<_> = states().iter().map(State::name).collect();
+        assert_eq!(names, State::NAMES);
+        for state in states() {
+            assert_eq!(State::is_final_name(state.name()), state.is_final(), "{}", state.name());
+        }
+        assert!(!State::is_final_name("decided"));
     }
 
     #[test]

@@ -94,19 +94,14 @@ fn not_asked_for() -> Problem {
 }
 
 /// Both ways at once: a program that does not read must not keep its output from being shown.
-async fn talk(
-    shared: Arc<Shared>,
-    _place: Place,
-    program: Program,
-    offset: u64,
-    socket: WebSocket,
-) {
+async fn talk(shared: Arc<Shared>, place: Place, program: Program, offset: u64, socket: WebSocket) {
     let heartbeat = shared.config.heartbeat;
     let (mut sender, receiver) = socket.split();
     let closing = tokio::select! {
         closing = show(&mut sender, &program, offset, heartbeat) => closing,
         closing = listen(receiver, &program, heartbeat) => closing,
         () = shared.stopping.cancelled() => Some((1001, "the server stops".to_owned())),
+        () = place.over() => Some((1008, "the key has ended".to_owned())),
     };
     if let Some((code, reason)) = closing {
         let frame = CloseFrame { code, reason: reason.into() };
