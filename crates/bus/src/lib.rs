@@ -31,6 +31,8 @@ pub use self::sqlite::{Options, SqliteBus};
 /// - **Bounded.** A topic holds at most its limit; beyond it `publish` fails with [`Error::Full`]
 ///   and takes nothing. What every group has committed makes room; so does age; and of a topic that
 ///   no group ever read, the oldest.
+/// - **Size.** A message of up to [`LARGEST`] bytes is taken; a larger one may be refused with
+///   [`Error::TooLarge`], which trying again does not change.
 /// - **Pause.** A topic that a member paused delivers nothing to it until it is resumed; what was
 ///   delivered before can still be committed.
 #[async_trait]
@@ -77,6 +79,10 @@ pub trait Member: Debug + Send {
 /// How often a message is tried before it counts as poison.
 pub const ATTEMPTS: u32 = 5;
 
+/// Bytes of a message, with topic, key and headers, that every backend takes. It is the usual bound
+/// of brokers.
+pub const LARGEST: usize = 1 << 20;
+
 /// A message to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
@@ -88,6 +94,15 @@ pub struct Message {
     pub headers: Vec<(String, Vec<u8>)>,
     /// The bytes.
     pub payload: Vec<u8>,
+}
+
+impl Message {
+    /// Everything that is sent of it, in bytes.
+    pub fn size(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
+        let key = self.key.as_ref().map_or(0, Vec::len);
+        self.topic.len() + key + headers.sum::<usize>() + self.payload.len()
+    }
 }
 
 /// Which group to join.

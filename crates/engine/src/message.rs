@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use ringfence_bus::Message;
+use ringfence_bus::{LARGEST, Message};
 use ringfence_store::Commit;
 use ringfence_types::{
     Asked, Call, CallId, Fact, Json, PersonaId, Produced, SessionId, State, TenantId, Timestamp,
@@ -16,26 +16,45 @@ pub(crate) fn of(commit: &Commit) -> impl Iterator<Item = Message> {
     let facts = (0_u32..).zip(&commit.facts);
     facts.filter_map(|(index, fact)| {
         let event_id = format!("{}-{index}", commit.position);
-        let (topic, payload) = match fact.kind.as_str() {
-            "call.finished"
-            | "call.denied"
-            | "call.expired"
-            | "call.cancelled"
-            | "call.outcome_unknown" => ("tool.results", result(&commit.call, &event_id)),
-            "call.held" => ("policy.blocked", blocked(&commit.call, fact, &event_id)),
-            _ => return None,
-        };
-        Some(message(&commit.call, fact, topic, event_id, payload))
+        let call = &commit.call;
+        match fact.kind.as_str() {
+            "call.held" => {
+                let payload = blocked(call, fact, &event_id);
+                Some(message(call, fact, "policy.blocked", &event_id, payload))
+            }
+            kind if kind.strip_prefix("call.").is_some_and(State::is_final_name) => {
+                Some(told(call, fact, &event_id))
+            }
+            _ => None,
+        }
     })
 }
 
-fn message(call: &Call, fact: &Fact, topic: &str, event_id: String, payload: Vec<u8>) -> Message {
+/// How a call ended. One result that no bus takes must not keep back those behind it, so such a
+/// message says where the result is instead.
+fn told(call: &Call, fact: &Fact, event_id: &str) -> Message {
+    let send = |payload| message(call, fact, "tool.results", event_id, payload);
+    let whole = send(result(call, event_id));
+    if whole.size() <= LARGEST {
+        return whole;
+    }
+    let mut short = send(reference(call, event_id));
+    // The name of CloudEvents' extension for data that is elsewhere.
+    short.headers.push(("ce_dataref".to_owned(), place(call).into_bytes()));
+    short
+}
+
+fn place(call: &Call) -> String {
+    format!("/v1/calls/{}", call.asked.id)
+}
+
+fn message(call: &Call, fact: &Fact, topic: &str, event_id: &str, payload: Vec<u8>) -> Message {
     let asked = &call.asked;
     let key = asked.session.as_ref().map_or_else(|| asked.id.to_string(), ToString::to_string);
     let mut headers = vec![
         ("content-type".to_owned(), b"application/json".to_vec()),
         ("ce_specversion".to_owned(), b"1.0".to_vec()),
-        ("ce_id".to_owned(), event_id.into_bytes()),
+        ("ce_id".to_owned(), event_id.as_bytes().to_vec()),
         ("ce_source".to_owned(), b"/ringfence".to_vec()),
         ("ce_type".to_owned(), topic.as_bytes().to_vec()),
         ("ce_time".to_owned(), fact.at.to_string().into_bytes()),
@@ -73,7 +92,7 @@ impl TraceCarrier {
 struct ToolResult<'a> {
     event_id: &'a str,
     execution_time: f64,
-    metadata: BTreeMap<Cow<'a, str>, Cow<'a, RawValue>>,
+    metadata: Metadata<'a>,
     payload: Payload<'a>,
     persona_id: Option<&'a PersonaId>,
     session_id: &'a str,
@@ -90,14 +109,38 @@ enum Payload<'a> {
     Other { result: &'a Json },
     Error { code: &'a str, message: &'a str },
     Said { message: &'static str },
+    Elsewhere { dataref: String, message: &'static str },
 }
 
 fn result(call: &Call, event_id: &str) -> Vec<u8> {
-    let (status, payload, execution_time) = status(call);
+    tool_result(call, event_id, metadata(call), status(call))
+}
+
+/// The same without what can be large: the tool's words and the client's data.
+fn reference(call: &Call, event_id: &str) -> Vec<u8> {
+    let mut metadata = metadata(call);
+    metadata.retain(|name, value| name == "request_id" && value.get().len() <= SHORT);
+    let (status, _, execution_time) = status(call);
+    let message = "The result is too large for a message.";
+    let payload = Payload::Elsewhere { dataref: place(call), message };
+    tool_result(call, event_id, metadata, (status, payload, execution_time))
+}
+
+/// No honest name of a request is longer.
+const SHORT: usize = 1 << 10;
+
+type Metadata<'a> = BTreeMap<Cow<'a, str>, Cow<'a, RawValue>>;
+
+fn tool_result(
+    call: &Call,
+    event_id: &str,
+    metadata: Metadata<'_>,
+    (status, payload, execution_time): (&'static str, Payload<'_>, f64),
+) -> Vec<u8> {
     written(&ToolResult {
         event_id,
         execution_time,
-        metadata: metadata(call),
+        metadata,
         payload,
         persona_id: call.asked.persona.as_ref(),
         session_id: call.asked.session.as_ref().map_or("", |session| session.as_str()),
@@ -108,7 +151,7 @@ fn result(call: &Call, event_id: &str) -> Vec<u8> {
 }
 
 /// The client's, and the one field that ties a result to its request if the client sent none.
-fn metadata(call: &Call) -> BTreeMap<Cow<'_, str>, Cow<'_, RawValue>> {
+fn metadata(call: &Call) -> Metadata<'_> {
     let given: BTreeMap<String, &RawValue> = call.asked.metadata.read().unwrap_or_default();
     let given = given.into_iter().map(|(name, value)| (name.into(), Cow::Borrowed(value)));
     let mut metadata: BTreeMap<_, _> = given.collect();

@@ -29,8 +29,8 @@ pub use self::{
     },
     poison::{a_dead_letter_can_be_revived, poison_goes_to_the_dead_letters},
     room::{
-        a_full_topic_takes_nothing_until_there_is_room, a_topic_that_nobody_reads_keeps_the_newest,
-        all_messages_are_taken_or_none,
+        a_full_topic_takes_nothing_until_there_is_room, a_message_of_the_largest_size_is_taken,
+        a_topic_that_nobody_reads_keeps_the_newest, all_messages_are_taken_or_none,
     },
 };
 use crate::{Bus, Delivery, Group, Member, Message};
@@ -55,6 +55,7 @@ pub async fn run(bus: &Arc<dyn Bus>, topic_messages: usize) {
     poison_goes_to_the_dead_letters(bus).await;
     a_dead_letter_can_be_revived(bus).await;
     all_messages_are_taken_or_none(bus).await;
+    a_message_of_the_largest_size_is_taken(bus).await;
     a_full_topic_takes_nothing_until_there_is_room(bus, topic_messages).await;
     a_topic_that_nobody_reads_keeps_the_newest(bus, topic_messages).await;
 }

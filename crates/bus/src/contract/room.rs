@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{fresh, join, message, publish, take};
-use crate::{Bus, Error, Message};
+use crate::{Bus, Error, LARGEST, Message};
 
 /// The messages of one `publish` are taken together, or none is.
 pub async fn all_messages_are_taken_or_none(bus: &Arc<dyn Bus>) {
@@ -16,6 +16,17 @@ pub async fn all_messages_are_taken_or_none(bus: &Arc<dyn Bus>) {
     publish(bus, &topic, Some("k"), "after").await;
     assert_eq!(take(&mut member).await, "after", "nothing of what was refused");
     bus.publish(Vec::new()).await.expect("nothing is easily published");
+}
+
+/// A message of the size that every bus takes is taken, and arrives whole.
+pub async fn a_message_of_the_largest_size_is_taken(bus: &Arc<dyn Bus>) {
+    let (topic, group) = (fresh("topic"), fresh("group"));
+    let mut member = join(bus, &group, &[&topic]).await;
+    let mut largest = message(&topic, Some("k"), "");
+    largest.payload = vec![b'x'; LARGEST - largest.size()];
+    assert_eq!(largest.size(), LARGEST);
+    bus.publish(vec![largest.clone()]).await.expect("it is not too large");
+    assert_eq!(take(&mut member).await.into_bytes(), largest.payload);
 }
 
 /// A topic that is full takes nothing; what every group has committed makes room.

@@ -30,7 +30,7 @@ use ringfence_sqlite::Db;
 use ringfence_types::Clock;
 
 use self::state::State;
-use crate::{Bus, Dead, Error, Group, Member, Message};
+use crate::{Bus, Dead, Error, Group, LARGEST, Member, Message};
 
 /// Its history; see [`Db::migrate`].
 const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
@@ -55,7 +55,7 @@ impl Default for Options {
         Self {
             partitions: 16,
             topic_messages: 100_000,
-            message_bytes: 1 << 20,
+            message_bytes: LARGEST,
             retention: Duration::from_secs(7 * 86_400),
             dead_letters: 10_000,
         }

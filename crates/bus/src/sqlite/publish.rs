@@ -75,11 +75,7 @@ pub(super) async fn publish(bus: &SqliteBus, messages: Vec<Message>) -> Result<(
 }
 
 fn check_size(message: &Message, most: usize) -> Result<(), Error> {
-    let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    let size = message.topic.len()
-        + message.key.as_ref().map_or(0, Vec::len)
-        + headers
-        + message.payload.len();
+    let size = message.size();
     if size > most { Err(Error::TooLarge { size, most }) } else { Ok(()) }
 }
 

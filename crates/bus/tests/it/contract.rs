@@ -38,6 +38,7 @@ sentences! {
     poison_goes_to_the_dead_letters
     a_dead_letter_can_be_revived
     all_messages_are_taken_or_none
+    a_message_of_the_largest_size_is_taken
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
