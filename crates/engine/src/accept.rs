@@ -1,19 +1,34 @@
 //! The first step: identity, tool, arguments, idempotency. What is refused here leaves no trace.
+//!
+//! Whoever asks may go away at any moment, and what waits here is then dropped half-way. Nothing is
+//! held meanwhile that is not given back by being dropped, and a call whose record was begun goes on
+//! without whoever asked.
+
+mod earlier;
 
 use std::{sync::Arc, time::Duration};
 
 use ringfence_registry::Entry;
 use ringfence_types::{
-    Asked, Call, CallId, Digest, Idempotency, Json, PersonaId, Principal, State, json::canonical,
+    Asked, Call, CallId, Digest, Idempotency, Json, PersonaId, Principal, State, Timestamp,
+    json::canonical,
 };
+use tokio::sync::oneshot;
 
+use self::earlier::{Earlier, Reserved};
 use crate::{
-    CallRequest, Engine, Refused, Ticket, builtin, engine::Inner, journey::Journey, live::Live,
-    onward::Onward, path, queue::Claim, trace::new_trace,
+    CallRequest, Engine, Refused, Ticket, builtin, engine::Inner, journey::Journey, onward::Onward,
+    path, queue::Claim, trace::new_trace,
 };
 
-/// Longest idempotency key.
-const KEY: usize = 255;
+/// What a call is called and who it is for, known before its tool is looked at.
+struct Known {
+    id: CallId,
+    at: Timestamp,
+    persona: Option<PersonaId>,
+    args_digest: Digest,
+    idempotency: Option<Idempotency>,
+}
 
 impl Engine {
     /// Accepts a call, or an earlier one with the same idempotency key. It goes on with its ticket,
@@ -23,15 +38,26 @@ impl Engine {
         if inner.stopping.is_cancelled() {
             return Err(Refused::Stopping);
         }
+        let known = known(inner, who, &request)?;
+        // Before anything that may have changed since: a call that was made is not refused when it
+        // is asked for again, though its tool is another one by now, or gone.
+        let reserved = match earlier::look(inner, who.key, &known).await? {
+            Earlier::Call(ticket) => return Ok(*ticket),
+            Earlier::None(reserved) => reserved,
+        };
         let entry = find(inner, &request)?;
         check_arguments(&entry, &request.args)?;
-        let persona = persona(who, request.persona.clone())?;
-        let call = call(inner, who, persona, &entry, &request)?;
-        match earlier(inner, &call).await? {
-            Some(ticket) => Ok(ticket),
-            None => set_out(inner, entry, call, request.detached).await,
-        }
+        let call = call(inner, who, known, &entry, &request);
+        set_out(inner, entry, call, reserved, request.detached).await
     }
+}
+
+fn known(inner: &Inner, who: &Principal, request: &CallRequest) -> Result<Known, Refused> {
+    let at = inner.parts.clock.now();
+    let persona = persona(who, request.persona.clone())?;
+    let args_digest = Digest::of_json(&request.args);
+    let idempotency = earlier::idempotency(request, args_digest, persona.as_ref())?;
+    Ok(Known { id: inner.ids.call(at), at, persona, args_digest, idempotency })
 }
 
 fn find(inner: &Inner, request: &CallRequest) -> Result<Arc<Entry>, Refused> {
@@ -73,93 +99,34 @@ fn persona(who: &Principal, asked: Option<PersonaId>) -> Result<Option<PersonaId
 fn call(
     inner: &Inner,
     who: &Principal,
-    persona: Option<PersonaId>,
+    known: Known,
     entry: &Entry,
     request: &CallRequest,
-) -> Result<Call, Refused> {
-    let now = inner.parts.clock.now();
-    let args_digest = Digest::of_json(&request.args);
+) -> Call {
     let fresh = || new_trace(inner.parts.telemetry.spans.as_deref()).into();
     let trace = request.trace.clone().unwrap_or_else(fresh);
     let asked = Asked {
-        id: inner.ids.call(now),
+        id: known.id,
         tenant: who.tenant.clone(),
         key: who.key,
         scopes: who.scopes.clone(),
-        persona,
+        persona: known.persona,
         session: request.session.clone(),
         tool: entry.tool.reference(),
         pure: entry.tool.is_pure(),
         args: request.args.clone(),
-        args_digest,
+        args_digest: known.args_digest,
         inputs_hash: canonical::python_hash(&request.args),
         metadata: request.metadata.clone(),
-        idempotency: idempotency(request, args_digest)?,
+        idempotency: known.idempotency,
         fresh: request.fresh,
         trace_id: trace.parent.trace.to_string(),
         trace_parent: Some(trace.parent),
         trace_state: trace.state,
-        accepted_at: now,
+        accepted_at: known.at,
     };
-    Ok(Call { asked, edited: None, decision: None, state: State::Accepted, changed_at: now })
-}
-
-fn idempotency(request: &CallRequest, args: Digest) -> Result<Option<Idempotency>, Refused> {
-    let Some(key) = request.idempotency_key.clone() else { return Ok(None) };
-    let fits = (1..=KEY).contains(&key.len()) && key.bytes().all(|b| (b' '..=b'~').contains(&b));
-    if !fits {
-        return Err(Refused::InvalidIdempotencyKey);
-    }
-    let version = request.version.as_deref().unwrap_or("");
-    let session = request.session.as_ref().map_or("", |session| session.as_str());
-    let whole = [request.tool.as_str(), version, session, &args.to_string()].join("\n");
-    Ok(Some(Idempotency { key, fingerprint: Digest::of(whole.as_bytes()) }))
-}
-
-/// The call that used this idempotency key before, if the key was used.
-async fn earlier(inner: &Arc<Inner>, call: &Call) -> Result<Option<Ticket>, Refused> {
-    let Some(idempotency) = &call.asked.idempotency else { return Ok(None) };
-    let slot = (call.asked.key, idempotency.key.clone());
-    if let Some(holder) = inner.lives.reserve(slot.clone(), call.asked.id) {
-        return Err(in_flight(inner, holder, idempotency));
-    }
-    // From here on nobody else of this process can use the key, so the store is asked once.
-    let found = inner.parts.store.idempotent(slot.0, &slot.1, call.asked.accepted_at).await;
-    match found {
-        Ok(None) => Ok(None),
-        Ok(Some(stored)) => {
-            inner.lives.release(&slot);
-            replay(stored.call, idempotency).map(Some)
-        }
-        Err(error) => {
-            inner.lives.release(&slot);
-            Err(error.into())
-        }
-    }
-}
-
-fn in_flight(inner: &Inner, holder: CallId, idempotency: &Idempotency) -> Refused {
-    let same = inner.lives.get(holder).is_none_or(|live| {
-        let held = live.now().call.asked.idempotency.as_ref().map(|i| i.fingerprint);
-        held == Some(idempotency.fingerprint)
-    });
-    if same { Refused::StillRunning(holder) } else { Refused::KeyReused(holder) }
-}
-
-fn replay(earlier: Call, idempotency: &Idempotency) -> Result<Ticket, Refused> {
-    let id = earlier.asked.id;
-    let fingerprint = earlier.asked.idempotency.as_ref().map(|earlier| earlier.fingerprint);
-    if fingerprint != Some(idempotency.fingerprint) {
-        return Err(Refused::KeyReused(id));
-    }
-    let stands_still = earlier.state.is_final() || matches!(earlier.state, State::Held { .. });
-    if !stands_still {
-        return Err(Refused::StillRunning(id));
-    }
-    let call = Arc::new(earlier);
-    let live = Live::new(call.clone());
-    live.show(call, true, true);
-    Ok(Ticket { id, replayed: true, live: Arc::new(live), onward: None })
+    let changed_at = known.at;
+    Call { asked, edited: None, decision: None, state: State::Accepted, changed_at }
 }
 
 /// Gives the call a place and sends it on its way.
@@ -167,29 +134,44 @@ async fn set_out(
     inner: &Arc<Inner>,
     entry: Arc<Entry>,
     call: Call,
+    reserved: Option<Reserved>,
     detached: bool,
 ) -> Result<Ticket, Refused> {
-    let place = match inner.queue.join(&call.asked.tenant) {
-        Ok(place) => place,
-        Err(crate::queue::Full) => {
-            if let Some(idempotency) = &call.asked.idempotency {
-                inner.lives.release(&(call.asked.key, idempotency.key.clone()));
-            }
-            return Err(Refused::Busy { retry_after: Duration::from_secs(1) });
-        }
-    };
+    let busy = Refused::Busy { retry_after: Duration::from_secs(1) };
+    let place = inner.queue.join(&call.asked.tenant).map_err(|crate::queue::Full| busy)?;
     let id = call.asked.id;
-    let mut journey = Journey::begin(inner.clone(), call);
-    let live = journey.live();
-    if detached {
-        // Its name is about to be told, so it must survive from here on.
-        if let Err(error) = journey.commit().await {
-            journey.abandon();
-            return Err(error.into());
-        }
+    let journey = Journey::begin(inner.clone(), call);
+    if let Some(reserved) = reserved {
+        reserved.belongs_to_the_call();
     }
-    let onward = Onward::new(&inner.tasks, path::walk(journey, entry, Claim::Made(place)));
-    // Nobody is expected to wait for one whose name is told at once.
-    let onward = (!detached).then_some(onward);
-    Ok(Ticket { id, replayed: false, live, onward })
+    let live = journey.live();
+    let claim = Claim::Made(place);
+    if !detached {
+        let onward = Onward::new(&inner.tasks, path::walk(journey, entry, claim));
+        return Ok(Ticket { id, replayed: false, live, onward: Some(onward) });
+    }
+    let (tell, told) = oneshot::channel();
+    // Nobody is expected to wait for one whose name is told at once, so it goes on by itself.
+    drop(Onward::new(&inner.tasks, record_and_walk(journey, entry, claim, tell)));
+    told.await.unwrap_or(Err(Refused::Stopping))?;
+    Ok(Ticket { id, replayed: false, live, onward: None })
+}
+
+/// The name of the call is about to be told, so it must survive from here on.
+async fn record_and_walk(
+    mut journey: Journey,
+    entry: Arc<Entry>,
+    claim: Claim,
+    tell: oneshot::Sender<Result<(), Refused>>,
+) {
+    let recorded = journey.commit().await;
+    let is_recorded = recorded.is_ok();
+    if !is_recorded {
+        journey.abandon();
+    }
+    // Whoever asked may be gone.
+    let _ = tell.send(recorded.map_err(Refused::from));
+    if is_recorded {
+        path::walk(journey, entry, claim).await;
+    }
 }

@@ -83,3 +83,20 @@ async fn a_key_whose_call_has_not_ended_is_in_use() {
     assert_eq!((replayed.status, &replayed.json()["state"]), (200, &json!("cancelled")));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_call_that_was_made_is_given_again_though_its_tool_is_gone() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let files: Value = crate::skills::GREET.iter().map(|(path, text)| (*path, *text)).collect();
+    let registered = server.post("/skills/register", &json!({"files": files})).await;
+    assert_eq!(registered.status, 201, "{registered:?}");
+    let body = json!({"tool": "greet", "args": {"name": "Ada"}});
+    let first = call(&server, "\"k\"", &body).await;
+    assert_eq!(first.json()["result"], json!({"greeting": "Hello Ada"}), "{first:?}");
+    assert_eq!(server.delete("/skills/greet").await.status, 200);
+    let again = call(&server, "\"k\"", &body).await;
+    assert_eq!((again.status, again.header("idempotency-replayed")), (200, Some("true")));
+    assert_eq!(again.json(), first.json());
+    assert_eq!(call(&server, "\"other\"", &body).await.status, 404, "the control");
+    server.stop().await;
+}

@@ -226,3 +226,67 @@ async fn results_are_published_with_the_request_id_of_the_client() {
     assert_eq!(header("ce_traceparent"), Some(traced.into_bytes()));
     assert_eq!(header("ce_tracestate"), Some(b"congo=t61".to_vec()));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_whose_asker_goes_away_before_it_is_told_the_name_goes_on() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    for _ in 0..20 {
+        let asked = ringfence_engine::CallRequest { detached: true, ..echo("hi") };
+        tokio::select! {
+            biased;
+            // It waits for its record.
+            _ = engine.call(&who, asked) => {}
+            () = std::future::ready(()) => {}
+        }
+    }
+    let mut follow = engine.follow(&who, None, None);
+    let mut ended = 0;
+    while ended < 20 {
+        let next = tokio::time::timeout(Duration::from_secs(30), follow.next());
+        let (_, logged) = next.await.expect("all of them go on").expect("works here");
+        ended += usize::from(logged.fact.kind == "call.finished");
+    }
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_no_bus_takes_is_told_by_its_place_and_keeps_nothing_back() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, db) = engine(dir.path()).await;
+    let who = principal("acme");
+    let large = stand(&engine, &who, echo(&"x".repeat(ringfence_bus::LARGEST))).await;
+    let small = stand(&engine, &who, echo("hi")).await;
+    engine.stop(Duration::from_secs(5)).await;
+    let told = published(db, 2).await;
+    let of = |call: &Call| {
+        let id = call.asked.id.to_string();
+        told.iter().find(|body| body["metadata"]["request_id"] == id).expect("it was published")
+    };
+    let place = format!("/v1/calls/{}", large.asked.id);
+    assert_eq!(of(&large)["status"], "success");
+    assert_eq!(of(&large)["payload"]["dataref"], place);
+    assert_eq!(of(&small)["payload"], json!({"message": "hi"}), "the control");
+}
+
+/// Results that are on the bus of an engine that has stopped.
+async fn published(db: ringfence_sqlite::Db, count: usize) -> Vec<Value> {
+    let clock = std::sync::Arc::new(crate::support::Wall);
+    let bus = ringfence_bus::SqliteBus::open(db, ringfence_bus::Options::default(), clock);
+    let bus = bus.await.expect("works here");
+    let group = ringfence_bus::Group {
+        name: "reader".to_owned(),
+        topics: vec!["tool.results".to_owned()],
+        from_oldest: true,
+    };
+    let mut member = ringfence_bus::Bus::join(&bus, group).await.expect("works here");
+    let mut told = Vec::new();
+    while told.len() < count {
+        let delivery = tokio::time::timeout(Duration::from_secs(10), member.next());
+        let delivery = delivery.await.expect("it was published").expect("works here");
+        told.push(serde_json::from_slice(&delivery.message.payload).expect("works here"));
+        member.commit(&delivery).await.expect("works here");
+    }
+    told
+}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ringfence_engine::{CallRequest, Refused};
+use ringfence_types::Json;
 
 use crate::support::{echo, engine, principal, stand};
 
@@ -39,6 +40,17 @@ async fn another_request_with_the_same_key_is_refused() {
     let first = stand(&engine, &who, keyed("hi", "k1")).await;
     let refused = engine.call(&who, keyed("other", "k1")).await.expect_err("another request");
     assert!(matches!(refused, Refused::KeyReused(id) if id == first.asked.id), "{refused}");
+    let metadata = Json::parse(br#"{"a": 1}"#).expect("works here");
+    let others = [
+        CallRequest { persona: Some("p".parse().expect("works here")), ..keyed("hi", "k1") },
+        CallRequest { session: Some("s".parse().expect("works here")), ..keyed("hi", "k1") },
+        CallRequest { metadata, ..keyed("hi", "k1") },
+        CallRequest { fresh: true, ..keyed("hi", "k1") },
+    ];
+    for other in others {
+        let refused = engine.call(&who, other.clone()).await.expect_err("another request");
+        assert!(matches!(refused, Refused::KeyReused(_)), "{other:?}: {refused}");
+    }
     for bad in ["", "ä", &"x".repeat(256)] {
         let refused = engine.call(&who, keyed("hi", bad)).await.expect_err(bad);
         assert!(matches!(refused, Refused::InvalidIdempotencyKey), "{refused}");
@@ -65,5 +77,34 @@ async fn of_many_at_once_exactly_one_runs() {
         }
     }
     assert_eq!((fresh, others), (1, 63));
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_goes_away_half_way_leaves_the_key_free() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    for round in 0..20 {
+        let key = format!("k{round}");
+        tokio::select! {
+            biased;
+            // It has got as far as the store, which answers on another thread; now and then in time.
+            _ = engine.call(&who, keyed("hi", &key)) => {}
+            () = std::future::ready(()) => {}
+        }
+        let again = async {
+            loop {
+                match engine.call(&who, keyed("hi", &key)).await {
+                    Ok(mut ticket) => return ticket.wait(Duration::from_secs(30)).await,
+                    Err(Refused::StillRunning(_)) => tokio::task::yield_now().await,
+                    Err(refused) => panic!("{refused}"),
+                }
+            }
+        };
+        let call = tokio::time::timeout(Duration::from_secs(30), again).await;
+        let call = call.expect("the key is free").expect("it is on record");
+        assert!(call.state.is_final(), "{:?}", call.state);
+    }
     engine.stop(Duration::from_secs(5)).await;
 }

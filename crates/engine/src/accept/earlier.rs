@@ -1,0 +1,116 @@
+//! Equal idempotency keys mean the same request, done once.
+
+use std::sync::Arc;
+
+use ringfence_types::{Call, CallId, Digest, Idempotency, KeyId, PersonaId, State};
+
+use super::Known;
+use crate::{CallRequest, Refused, Ticket, engine::Inner, live::Live};
+
+/// Longest idempotency key.
+const KEY: usize = 255;
+
+/// What came before.
+pub(super) enum Earlier {
+    /// The call that the same request made.
+    Call(Box<Ticket>),
+    /// Nothing; the key, if there is one, is this request's now.
+    None(Option<Reserved>),
+}
+
+/// An idempotency key that no other request of this process can use. It is free again when this is
+/// dropped, unless a call has it by then.
+pub(super) struct Reserved {
+    inner: Arc<Inner>,
+    slot: Option<(KeyId, String)>,
+}
+
+impl Reserved {
+    /// The call gives it back when it is over.
+    pub(super) fn belongs_to_the_call(mut self) {
+        self.slot = None;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(slot) = &self.slot {
+            self.inner.lives.release(slot);
+        }
+    }
+}
+
+/// The key of a request, with all that makes it this request: whoever sends another one under the
+/// same key is told, and not given what came of the first.
+pub(super) fn idempotency(
+    request: &CallRequest,
+    args: Digest,
+    persona: Option<&PersonaId>,
+) -> Result<Option<Idempotency>, Refused> {
+    let Some(key) = request.idempotency_key.clone() else { return Ok(None) };
+    let fits = (1..=KEY).contains(&key.len()) && key.bytes().all(|b| (b' '..=b'~').contains(&b));
+    if !fits {
+        return Err(Refused::InvalidIdempotencyKey);
+    }
+    let whole = [
+        request.tool.as_str(),
+        request.version.as_deref().unwrap_or(""),
+        request.session.as_ref().map_or("", |session| session.as_str()),
+        persona.map_or("", |persona| persona.as_str()),
+        &args.to_string(),
+        &Digest::of_json(&request.metadata).to_string(),
+        if request.fresh { "fresh" } else { "" },
+    ];
+    Ok(Some(Idempotency { key, fingerprint: Digest::of(whole.join("\n").as_bytes()) }))
+}
+
+/// The call that used this idempotency key before, if the key was used.
+pub(super) async fn look(
+    inner: &Arc<Inner>,
+    who: KeyId,
+    known: &Known,
+) -> Result<Earlier, Refused> {
+    let Some(idempotency) = &known.idempotency else { return Ok(Earlier::None(None)) };
+    let slot = (who, idempotency.key.clone());
+    let holder = inner.lives.reserve(slot.clone(), known.id);
+    let reserved =
+        holder.is_none().then(|| Reserved { inner: inner.clone(), slot: Some(slot.clone()) });
+    // If the key is ours now, nobody else of this process can use it, so the store is asked once. If
+    // it is not, the record of whoever has it may be ahead of what this process knows.
+    let found = inner.parts.store.idempotent(slot.0, &slot.1, known.at).await?;
+    match (found, holder) {
+        (None, None) => Ok(Earlier::None(reserved)),
+        (Some(stored), None) => replay(stored.call, idempotency),
+        (Some(stored), Some(_)) if stands_still(&stored.call) => replay(stored.call, idempotency),
+        (_, Some(holder)) => Err(in_flight(inner, holder, idempotency)),
+    }
+}
+
+fn in_flight(inner: &Inner, holder: CallId, idempotency: &Idempotency) -> Refused {
+    let same = inner.lives.get(holder).is_none_or(|live| {
+        let held = live.now().call.asked.idempotency.as_ref().map(|i| i.fingerprint);
+        held == Some(idempotency.fingerprint)
+    });
+    if same { Refused::StillRunning(holder) } else { Refused::KeyReused(holder) }
+}
+
+/// Whether nothing more happens to it by itself.
+fn stands_still(call: &Call) -> bool {
+    call.state.is_final() || matches!(call.state, State::Held { .. })
+}
+
+fn replay(earlier: Call, idempotency: &Idempotency) -> Result<Earlier, Refused> {
+    let id = earlier.asked.id;
+    let fingerprint = earlier.asked.idempotency.as_ref().map(|earlier| earlier.fingerprint);
+    if fingerprint != Some(idempotency.fingerprint) {
+        return Err(Refused::KeyReused(id));
+    }
+    if !stands_still(&earlier) {
+        return Err(Refused::StillRunning(id));
+    }
+    let call = Arc::new(earlier);
+    let live = Live::new(call.clone());
+    live.show(call, true, true);
+    let live = Arc::new(live);
+    Ok(Earlier::Call(Box::new(Ticket { id, replayed: true, live, onward: None })))
+}
