@@ -11,6 +11,7 @@ use ringfence_types::{
     CallError, Digest, Finished, Json, Limits, MinIsolation, Origin, Outcome, Produced, Seen,
     Stream, Timestamp, Tool,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{builtin, engine::Inner, journey::Journey, oblige, record::Ended};
 
@@ -22,21 +23,38 @@ pub(crate) enum Started {
     Running(Work),
 }
 
-/// A program in its sandbox, and how its report becomes the call's end.
+/// A program in its sandbox, and how its report becomes the call's end; or a tool of ours that
+/// takes its time.
 pub(crate) struct Work {
     wait: std::pin::Pin<Box<dyn Future<Output = Ended> + Send>>,
-    canceller: Canceller,
+    stop: Stop,
+}
+
+enum Stop {
+    Sandbox(Canceller),
+    Ours(CancellationToken),
 }
 
 impl Work {
+    /// What ends by itself, and soon after `stop`.
+    pub(crate) fn ours(
+        wait: impl Future<Output = Ended> + Send + 'static,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { wait: Box::pin(wait), stop: Stop::Ours(stop) }
+    }
+
     /// Waits for the end. Cancelling the wait loses nothing.
     pub(crate) async fn wait(&mut self) -> Ended {
         (&mut self.wait).await
     }
 
-    /// Ends the sandbox.
+    /// Ends it.
     pub(crate) fn stop(&self) {
-        self.canceller.cancel();
+        match &self.stop {
+            Stop::Sandbox(canceller) => canceller.cancel(),
+            Stop::Ours(stop) => stop.cancel(),
+        }
     }
 }
 
@@ -117,7 +135,7 @@ pub(crate) async fn sandboxed(
             let canceller = running.canceller();
             let least = permit.obligations().min_isolation.clone();
             let wait = Box::pin(report(inner, running, least, reading, started_at, seen));
-            Started::Running(Work { wait, canceller })
+            Started::Running(Work { wait, stop: Stop::Sandbox(canceller) })
         }
         Err(error) => ended(failure("sandbox_failed", chain(&error), started_at)),
     }
@@ -141,7 +159,7 @@ async fn report(
     seen: Seen,
 ) -> Ended {
     match running.wait().await {
-        Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped,
+        Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped { seen },
         Ok(report) => {
             let produced = match oblige::met(least.as_ref(), &report) {
                 Ok(()) => over_limit(&report).unwrap_or_else(|| reading(&report)),
@@ -237,12 +255,17 @@ fn handler_result(entry: &Entry, report: &Report) -> Produced {
 /// How much of a traceback goes into an error.
 const TRACEBACK: usize = 16 << 10;
 
+/// Whether a line is about what went wrong: Node ends with where it was and which version it is.
+fn says_why(line: &str) -> bool {
+    !line.trim().is_empty() && !line.starts_with("    at ") && !line.starts_with("Node.js v")
+}
+
 /// The error of a program that failed by itself, with the end of what it complained.
 pub(crate) fn failed(code: &str, what: &str, report: &Report) -> CallError {
     let stderr = report.stderr.kept();
     let tail = &stderr[stderr.len().saturating_sub(TRACEBACK)..];
     let traceback = String::from_utf8_lossy(tail);
-    let last = traceback.lines().rev().find(|line| !line.trim().is_empty());
+    let last = traceback.lines().rev().find(|line| says_why(line));
     let how = match (last, report.exit_code, report.signal) {
         (Some(last), ..) => last.trim().chars().take(500).collect(),
         (None, Some(code), _) => format!("exit code {code}"),

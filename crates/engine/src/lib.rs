@@ -42,7 +42,7 @@ mod trace;
 mod validate;
 
 pub use self::{
-    builtin::tools as builtin_tools,
+    builtin::{CANVAS_BYTES, tools as builtin_tools},
     canary::Tried,
     engine::{Engine, Parts, Settings},
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},

@@ -24,7 +24,10 @@ pub(crate) enum Ended {
         seen: Seen,
     },
     /// It was stopped on request.
-    Stopped,
+    Stopped {
+        /// What only its receipt tells.
+        seen: Seen,
+    },
 }
 
 /// A record that fails may be a full disk that somebody is clearing; so the end of a call that is on
@@ -52,7 +55,8 @@ impl Journey {
                 self.session_events = session_events;
                 self.step(Event::Finish(finished));
             }
-            Ended::Stopped => {
+            Ended::Stopped { seen } => {
+                self.seen = seen;
                 self.step(Event::Stopped);
             }
         }

@@ -6,6 +6,7 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_engine::CANVAS_BYTES;
 use ringfence_store::{SessionEvent, SessionQuery};
 use ringfence_types::{Json, PersonaId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -80,7 +81,7 @@ pub(crate) struct StoredView {
     status: &'static str,
 }
 
-/// Puts something on a session's canvas.
+/// Puts something on a session's canvas: content and metadata of at most 256 KiB.
 #[utoipa::path(
     post, path = "/v1/canvas/event", tag = "canvas", request_body = CanvasBody,
     responses(
@@ -96,12 +97,16 @@ pub(crate) async fn append(
     let body = body::json(&shared, request).await?;
     let (session, payload) = read_body(&body)?;
     check_persona(&caller, payload.persona_id.as_ref())?;
+    let payload = Json::of(&payload).map_err(|_| too_deep())?;
+    if payload.as_str().len() > CANVAS_BYTES {
+        return Err(body::too_large(CANVAS_BYTES));
+    }
     let event = SessionEvent {
         tenant: caller.principal().tenant.clone(),
         session,
         at: shared.engine.clock().now(),
         kind: "canvas".to_owned(),
-        payload: Json::of(&payload).map_err(|_| too_deep())?,
+        payload,
     };
     let stored = shared.engine.store().append_session_event(event).await;
     stored.map_err(|error| refused::store(&error))?;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::Server;
+use crate::support::{Server, send, with_json};
 
 #[tokio::test]
 async fn what_is_put_on_a_canvas_is_shown_in_order() {
@@ -44,5 +44,60 @@ async fn every_fault_of_a_canvas_event_is_named() {
     let answer = server.post("/v1/canvas/event", &json!({"pane": 1, "metadata": [], "x": 1})).await;
     assert_eq!((answer.status, answer.problem().as_str()), (422, "body_invalid"));
     assert_eq!(answer.pointers(), ["/session_id", "/pane", "/content", "/metadata", "/x"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn content_stays_digit_by_digit() {
+    let server = Server::start().await;
+    let content = "[12345678901234567890123,1.10]";
+    for (path, body) in [
+        ("/v1/canvas/event", format!(r#"{{"session_id": "s", "content": {content}}}"#)),
+        (
+            "/v1/calls",
+            format!(
+                r#"{{"tool": "canvas_append", "args": {{"session_id": "s", "content": {content}}}}}"#
+            ),
+        ),
+    ] {
+        let request = server.request("POST", path).header("content-type", "application/json");
+        assert_eq!(send(request.body(body)).await.status, 200, "{path}");
+    }
+    let items = server.get("/v1/canvas/s").await;
+    let text = String::from_utf8(items.bytes).unwrap();
+    assert_eq!(text.matches(&format!("\"content\":{content}")).count(), 2, "{text}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_signs_with_another_name_on_a_canvas() {
+    let server = Server::start().await;
+    let body = json!({"label": "p", "scopes": ["call", "read"], "persona_id": "p"});
+    let bound = server.post("/v1/keys", &body).await.json()["secret"].as_str().unwrap().to_owned();
+    let append = async |persona: &str| {
+        let args = json!({"session_id": "s", "content": persona, "persona_id": persona});
+        let request = server.bare("POST", "/v1/calls").bearer_auth(&bound);
+        let body = json!({"tool": "canvas_append", "args": args});
+        send(with_json(request, &body)).await.json()["error"]["code"].clone()
+    };
+    assert_eq!(append("q").await, "persona_foreign");
+    assert_eq!(append("no name").await, "persona_invalid");
+    assert_eq!(append("p").await, json!(null), "the control");
+    let items = server.get("/v1/canvas/s").await.json();
+    assert_eq!(items.as_array().unwrap().len(), 1, "{items}");
+    assert_eq!(items[0]["persona_id"], "p");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_for_a_canvas_is_refused_at_both_doors() {
+    let server = Server::start().await;
+    let large = "x".repeat(ringfence_engine::CANVAS_BYTES);
+    let args = json!({"session_id": "s", "content": large});
+    let answer = server.post("/v1/canvas/event", &args).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (413, "body_too_large"));
+    let call = server.post("/v1/calls", &json!({"tool": "canvas_append", "args": args})).await;
+    assert_eq!(call.json()["error"]["code"], "content_too_large");
+    assert_eq!(server.get("/v1/canvas/s").await.json(), json!([]));
     server.stop().await;
 }

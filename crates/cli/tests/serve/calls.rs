@@ -54,7 +54,7 @@ fn code_runs_in_three_languages_and_fails_with_its_traceback() {
     let server = place.serve();
     for (language, good, bad, complaint) in [
         ("python", "print(6*7)", "x = {}\nx['gone']", "KeyError: 'gone'"),
-        ("javascript", "console.log(6*7)", "null.gone", "TypeError"),
+        ("javascript", "console.log(6*7)", "null.gone", "the code failed: TypeError: "),
         ("bash", "echo $((6*7))", "cat /gone; exit 3", "/gone"),
     ] {
         let lang = format!("language={language}");
@@ -70,6 +70,30 @@ fn code_runs_in_three_languages_and_fails_with_its_traceback() {
     let failed = server.client(&["call", "code_execute", "code=x = {}\nx['gone']"]);
     let trace = "Traceback (most recent call last):\n  File \"<code>\", line 2, in <module>\n    x['gone']\n";
     assert!(failed.stderr.starts_with(trace), "{}", failed.stderr);
+}
+
+#[test]
+fn whatever_names_code_leaves_it_is_no_failure() {
+    let place = Place::new();
+    let server = place.serve();
+    let left = |code: &str| {
+        let call = server.call("code_execute", &json!({"code": code}));
+        assert_eq!(call["error"], json!(null), "{code}: {call}");
+        call["result"]["locals"].clone()
+    };
+    let rude = "class Rude:\n    def __repr__(self): raise SystemExit(3)\n_rude = Rude\ndel Rude\n";
+    for (code, locals) in [
+        ("a = '\\ud800'", json!({"a": "'\\ud800'"})),
+        ("globals()['\\ud800'] = 1", json!({"\\ud800": 1})),
+        ("globals()[7] = 1\nb = 2", json!({"b": 2})),
+        ("c = {1, 2}; d = float('nan')", json!({"c": "{1, 2}", "d": "nan"})),
+        (&format!("{rude}e = _rude()"), json!({"e": "<Rude whose repr fails: SystemExit>"})),
+        ("f = 'ü 🙂'; g = [True, None, 1.5]", json!({"f": "ü 🙂", "g": [true, null, 1.5]})),
+    ] {
+        assert_eq!(left(code), locals, "{code}");
+    }
+    let deep = left("h = 1\nfor _ in range(100): h = [h]\n");
+    assert!(deep["h"].as_str().is_some_and(|text| text.starts_with("[[[[")), "{deep}");
 }
 
 /// Holds what goes out, denies the time, allows the rest.

@@ -2,30 +2,77 @@
 //! that it is there exactly once.
 
 use ringfence_store::SessionEvent;
-use ringfence_types::{Json, SessionId, Timestamp};
-use serde_json::{Value, json};
+use ringfence_types::{CallError, Json, PersonaId, SessionId, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::{Given, error, text};
+use super::{Given, error};
 use crate::journey::Journey;
 
-pub(super) fn run(journey: &Journey, args: &Value, at: Timestamp) -> (Given, Option<SessionEvent>) {
-    let session: SessionId = match text(args, "session_id").parse() {
-        Ok(session) => session,
-        Err(invalid) => return (Err(error("session_invalid", &invalid)), None),
+/// Most bytes of what is put on a canvas at one time: a canvas is shown a hundred of them at once.
+pub const CANVAS_BYTES: usize = 256 << 10;
+
+/// The arguments. What is put on a canvas stays as it was written, digit by digit.
+#[derive(Deserialize)]
+struct Asked {
+    session_id: String,
+    content: Json,
+    pane: Option<String>,
+    persona_id: Option<String>,
+    metadata: Option<Json>,
+}
+
+/// What is kept of them.
+#[derive(Serialize)]
+struct Payload<'a> {
+    content: &'a Json,
+    metadata: Option<&'a Json>,
+    pane: &'a str,
+    persona_id: Option<PersonaId>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+pub(super) fn run(journey: &Journey, at: Timestamp) -> (Given, Option<SessionEvent>) {
+    match appended(journey, at) {
+        Ok((pane, event)) => (Ok(json!({"status": "queued", "pane": pane})), Some(event)),
+        Err(error) => (Err(error), None),
+    }
+}
+
+fn appended(journey: &Journey, at: Timestamp) -> Result<(String, SessionEvent), CallError> {
+    let asked: Asked =
+        journey.args().read().map_err(|problem| error("content_invalid", &problem))?;
+    let session: SessionId =
+        asked.session_id.parse().map_err(|invalid| error("session_invalid", &invalid))?;
+    let persona_id = persona(journey, asked.persona_id.as_deref())?;
+    let pane = asked.pane.unwrap_or_else(|| "default".to_owned());
+    let payload = Payload {
+        content: &asked.content,
+        metadata: asked.metadata.as_ref(),
+        pane: &pane,
+        persona_id,
+        kind: "canvas",
     };
-    let pane = args.get("pane").and_then(Value::as_str).unwrap_or("default");
-    let payload = json!({
-        "type": "canvas",
-        "pane": pane,
-        "content": args.get("content"),
-        "persona_id": args.get("persona_id"),
-        "metadata": args.get("metadata"),
-    });
-    let payload = match Json::of(&payload) {
-        Ok(payload) => payload,
-        Err(problem) => return (Err(error("content_invalid", &problem)), None),
-    };
+    let payload = Json::of(&payload).map_err(|problem| error("content_invalid", &problem))?;
+    if payload.as_str().len() > CANVAS_BYTES {
+        let message = format!("content and metadata may have {CANVAS_BYTES} bytes");
+        return Err(error("content_too_large", &message));
+    }
     let tenant = journey.asked().tenant.clone();
     let event = SessionEvent { tenant, session, at, kind: "canvas".to_owned(), payload };
-    (Ok(json!({"status": "queued", "pane": pane})), Some(event))
+    Ok((pane, event))
+}
+
+/// Whoever acts for one persona signs with no other name.
+fn persona(journey: &Journey, named: Option<&str>) -> Result<Option<PersonaId>, CallError> {
+    let Some(named) = named else { return Ok(None) };
+    let named: PersonaId = named.parse().map_err(|invalid| error("persona_invalid", &invalid))?;
+    match &journey.asked().persona {
+        Some(own) if *own != named => {
+            let message = format!("the call is made for persona `{own}`, not `{named}`");
+            Err(error("persona_foreign", &message))
+        }
+        _ => Ok(Some(named)),
+    }
 }

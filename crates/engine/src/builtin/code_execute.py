@@ -5,26 +5,43 @@ import linecache
 
 LONGEST = 10_000
 MOST = 1_000
+DEEPEST = 50
 
 
 def execute(code):
     linecache.cache["<code>"] = (len(code), None, code.splitlines(True), "<code>")
     names = {"__name__": "__main__", "__builtins__": __builtins__}
     exec(compile(code, "<code>", "exec"), names)
-    found = {name: value for name, value in names.items() if not name.startswith("_")}
-    return {name: plain(value) for name, value in sorted(found.items())[:MOST]}
+    # Code can put anything among its names, also what is no name.
+    found = sorted(name for name in names if isinstance(name, str) and not name.startswith("_"))
+    return {sound(name): plain(names[name]) for name in found[:MOST]}
 
 
 def plain(value):
     """The value itself if JSON can say it exactly, else a bounded repr."""
     try:
-        text = json.dumps(value, allow_nan=False)
-        if len(text) <= LONGEST * 10 and json.loads(text) == value:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode()
+        if len(text) <= LONGEST * 10 and shallow(text) and json.loads(text) == value:
             return json.loads(text)
-    except Exception:
+    except BaseException:
         pass
     try:
         text = repr(value)
-    except Exception as error:
+    except BaseException as error:
         text = "<%s whose repr fails: %s>" % (type(value).__name__, type(error).__name__)
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    return sound(text if len(text) <= LONGEST else text[:LONGEST] + "…")
+
+
+def shallow(text):
+    """Whether it is nested no deeper than a result may be; brackets in strings count too."""
+    depth = most = 0
+    for character in text:
+        depth += (character in "[{") - (character in "]}")
+        most = max(most, depth)
+    return most <= DEEPEST
+
+
+def sound(text):
+    """The text, with halves of characters written out: alone they are no text."""
+    return str.encode(text, "utf-8", "backslashreplace").decode()

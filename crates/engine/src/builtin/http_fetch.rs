@@ -7,30 +7,31 @@ use ringfence_types::{CallError, Flow, Obligations};
 use serde_json::{Value, json};
 
 use super::{error, text};
-use crate::{journey::Journey, oblige};
+use crate::{engine::Inner, journey::Journey, oblige};
 
-/// What came, or why nothing did.
+/// What came, or why nothing did. The hops are those that were made, also if it is given up.
 pub(super) async fn run(
-    journey: &Journey,
-    obligations: &Obligations,
-    args: &Value,
-    flows: &mut Vec<Flow>,
-) -> Result<Value, CallError> {
-    let request = request(journey, obligations, args)?;
-    let fetcher = &journey.inner.parts.fetcher;
+    inner: &Inner,
+    request: Request,
+    hops: &mut Vec<Hop>,
+) -> Result<(Value, u64), CallError> {
+    let fetcher = &inner.parts.fetcher;
     let fetcher = fetcher.as_ref().map_err(|problem| error("fetch_unavailable", problem))?;
-    let mut hops = Vec::new();
-    let response = fetcher.fetch_along(request, &mut hops).await;
-    flows.extend(hops.iter().map(flow));
+    let response = fetcher.fetch_along(request, hops).await;
     let response = response.map_err(|failed| error(failed.code(), &failed))?;
-    // Of all hops but the last nobody read the body.
-    if let Some(last) = flows.last_mut() {
-        last.bytes = Some(response.body.len() as u64);
-    }
-    Ok(given(&response))
+    Ok((given(&response), response.body.len() as u64))
 }
 
-fn request(
+/// Where a fetch went. Of all hops but the last nobody read the body.
+pub(super) fn flows(hops: &[Hop], bytes: Option<u64>) -> Vec<Flow> {
+    let mut flows: Vec<_> = hops.iter().map(flow).collect();
+    if let Some(last) = flows.last_mut() {
+        last.bytes = bytes;
+    }
+    flows
+}
+
+pub(super) fn request(
     journey: &Journey,
     obligations: &Obligations,
     args: &Value,

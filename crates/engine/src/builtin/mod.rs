@@ -15,12 +15,13 @@ use std::{sync::Arc, time::Duration};
 
 use ringfence_policy::Permit;
 use ringfence_registry::{Entry, Violation};
-use ringfence_types::{CallError, Json, Produced, Timestamp, ToolName};
+use ringfence_types::{CallError, Json, Produced, Seen, Timestamp, ToolName};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
-pub use self::catalogue::tools;
+pub use self::{canvas_append::CANVAS_BYTES, catalogue::tools};
 use crate::{
-    dispatch::{Started, ended, without_program},
+    dispatch::{Started, Work, ended, without_program},
     journey::Journey,
     record::Ended,
     validate,
@@ -48,8 +49,8 @@ pub(crate) async fn start(
         "echo" => end(echo::run(&args)),
         "timestamp" => end(timestamp::run(&args, started_at)),
         "file_read" => end(file_read::run(journey, &args).await),
-        "http_fetch" => fetched(journey, entry, &permit, started_at, &args).await,
-        "canvas_append" => canvas(journey, entry, started_at, &args),
+        "http_fetch" => fetching(journey, entry, &permit, started_at, &args),
+        "canvas_append" => canvas(journey, entry, started_at),
         "code_execute" => code_execute::start(journey, entry, permit, started_at, &args).await,
         other => {
             let message = format!("there is no built-in tool `{other}`");
@@ -63,25 +64,43 @@ fn inline(journey: &Journey, entry: &Entry, started_at: Timestamp, given: Given)
     ended(without_program(produced(entry, given), started_at, took(journey, started_at)))
 }
 
-/// The end of a fetch, with where it went, whether or not it brought something back.
-async fn fetched(
+/// A fetch under way. Its end has where it went, whether or not it brought something back.
+fn fetching(
     journey: &Journey,
-    entry: &Entry,
+    entry: &Arc<Entry>,
     permit: &Permit,
     started_at: Timestamp,
     args: &Value,
 ) -> Started {
-    let mut egress = Vec::new();
-    let given = http_fetch::run(journey, permit.obligations(), args, &mut egress).await;
-    let mut end = without_program(produced(entry, given), started_at, took(journey, started_at));
-    if let Ended::Finished { seen, .. } = &mut end {
-        seen.egress = egress;
-    }
-    ended(end)
+    let request = match http_fetch::request(journey, permit.obligations(), args) {
+        Ok(request) => request,
+        Err(error) => return inline(journey, entry, started_at, Err(error)),
+    };
+    let (inner, entry, stop) = (journey.inner.clone(), entry.clone(), CancellationToken::new());
+    let asked = stop.clone();
+    let fetch = async move {
+        let mut hops = Vec::new();
+        let given = tokio::select! {
+            biased;
+            () = asked.cancelled() => None,
+            given = http_fetch::run(&inner, request, &mut hops) => Some(given),
+        };
+        let bytes = given.as_ref().and_then(|given| given.as_ref().ok()).map(|(_, bytes)| *bytes);
+        let went = Seen { egress: http_fetch::flows(&hops, bytes), ..Seen::default() };
+        let Some(given) = given else { return Ended::Stopped { seen: went } };
+        let given = given.map(|(given, _)| given);
+        let took = inner.parts.clock.now().since(started_at);
+        let mut end = without_program(produced(&entry, given), started_at, took);
+        if let Ended::Finished { seen, .. } = &mut end {
+            *seen = went;
+        }
+        end
+    };
+    Started::Running(Work::ours(fetch, stop))
 }
 
-fn canvas(journey: &Journey, entry: &Entry, started_at: Timestamp, args: &Value) -> Started {
-    let (given, event) = canvas_append::run(journey, args, started_at);
+fn canvas(journey: &Journey, entry: &Entry, started_at: Timestamp) -> Started {
+    let (given, event) = canvas_append::run(journey, started_at);
     let mut end = without_program(produced(entry, given), started_at, took(journey, started_at));
     if let Ended::Finished { session_events, finished, .. } = &mut end
         && finished.is_success()

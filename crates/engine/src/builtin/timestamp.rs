@@ -9,10 +9,14 @@ use super::Given;
 const USUAL: &str = "%Y-%m-%dT%H:%M:%SZ";
 
 pub(super) fn run(args: &Value, now: Timestamp) -> Given {
-    let format = args.get("format").and_then(Value::as_str).unwrap_or(USUAL);
+    let wanted = args.get("format").and_then(Value::as_str).unwrap_or(USUAL);
     let now = now.to_jiff().to_zoned(TimeZone::UTC);
+    // Dates and times as a whole (`%c`, `%x`) are those of the C locale, as they have always been.
+    let config = strtime::Config::new().custom(strtime::PosixCustom::new());
+    let format =
+        |format: &str| strtime::BrokenDownTime::from(&now).to_string_with_config(&config, format);
     // A format that makes no sense has always been answered with the usual one.
-    let message = strtime::format(format, &now).or_else(|_| strtime::format(USUAL, &now));
+    let message = format(wanted).or_else(|_| format(USUAL));
     Ok(json!({"message": message.unwrap_or_default()}))
 }
 
@@ -27,5 +31,9 @@ mod tests {
         assert_eq!(say(json!({})), "2023-11-14T22:13:20Z");
         assert_eq!(say(json!({"format": "%d.%m.%y %H Uhr %%"})), "14.11.23 22 Uhr %");
         assert_eq!(say(json!({"format": "%"})), "2023-11-14T22:13:20Z");
+        assert_eq!(
+            say(json!({"format": "%c|%x|%X"})),
+            "Tue Nov 14 22:13:20 2023|11/14/23|22:13:20"
+        );
     }
 }
