@@ -94,7 +94,9 @@ fn note(catalogue: &Catalogue) {
     let (tools, broken) = (catalogue.entries().len(), catalogue.broken().len());
     tracing::info!(tools, broken, "the tools have changed");
     for skill in catalogue.broken() {
-        tracing::warn!(skill = skill.name, problems = skill.problems.join("; "), "broken skill");
+        let folder = skill.folder.as_ref().map(|folder| folder.display().to_string());
+        let problems = skill.problems.join("; ");
+        tracing::warn!(skill = skill.name, folder, problems, "broken skill");
     }
 }
 

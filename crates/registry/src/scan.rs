@@ -76,7 +76,7 @@ impl Scan<'_> {
     }
 
     fn unreadable(&mut self, place: &Path, error: &std::io::Error) {
-        let name = shown(&place.to_string_lossy());
+        let name = last_name(place);
         let problems = vec![format!("the folder of skills cannot be read: {error}")];
         self.broken.push(Broken { name, folder: Some(place.to_path_buf()), problems });
     }
@@ -165,11 +165,16 @@ impl Scan<'_> {
     }
 }
 
+/// Every tenant is told what is broken, but not where things are on the host; the log has that.
+fn last_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| "/".to_owned(), |name| shown(&name.to_string_lossy()))
+}
+
 /// Who has a name, as people know it.
 pub(crate) fn holder(entry: &Entry) -> String {
     match (entry.tool.origin, &entry.folder) {
         (Origin::Builtin, _) => "a tool of the server itself".to_owned(),
-        (Origin::Folder, Some(path)) => format!("the folder {}", shown(&path.to_string_lossy())),
+        (Origin::Folder, Some(path)) => format!("the folder `{}`", last_name(path)),
         _ => "a registered skill".to_owned(),
     }
 }

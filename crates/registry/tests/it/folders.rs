@@ -95,10 +95,22 @@ fn broken_skills_are_listed_and_stop_nothing() {
             "impostor: the name `code_run` is already taken by a tool of the server itself",
             "linked: data.txt: links are refused; pipe: only files and folders are possible",
             "only-md: only SKILL.md: there is no skill.yaml, so there is nothing to call",
-            "twin: `good` 1.0.0 is already taken by the folder ROOT/skills/good",
+            "twin: `good` 1.0.0 is already taken by the folder `good`",
         ]
     "#]]
     .assert_debug_eq(&broken(&place, &registry));
+}
+
+#[test]
+fn a_place_for_skills_that_cannot_be_read_is_told_without_where_it_is() {
+    let place = Place::new();
+    let skills = place.skills();
+    fs::remove_dir(&skills).unwrap();
+    fs::write(&skills, "not a folder").unwrap();
+    let told = broken(&place, &place.open());
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("skills: the folder of skills cannot be read: "), "{told:?}");
+    assert!(!told[0].contains("ROOT"), "{told:?}");
 }
 
 const EMBEDDED: EmbeddedSkill = EmbeddedSkill {
