@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) making: tokio::sync::Mutex<()>,
     /// Room for whole workspaces in memory: snapshots on their way in or out.
     pub(crate) packing: Semaphore,
+    /// Room for snapshots that are being sent, each whole in memory.
+    pub(crate) sending: Arc<Semaphore>,
     /// Room for archives that are packed while they are sent, each on a thread of its own.
     pub(crate) packing_out: Arc<Semaphore>,
     /// A turn at judging the past, which keeps every processor busy.
@@ -56,6 +58,7 @@ impl Shared {
             streams: Arc::new(Semaphore::new(config.max_streams)),
             making: tokio::sync::Mutex::default(),
             packing: Semaphore::new(2),
+            sending: Arc::new(Semaphore::new(8)),
             packing_out: Arc::new(Semaphore::new(8)),
             replays: Semaphore::new(1),
             tables: Tables::default(),

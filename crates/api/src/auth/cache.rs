@@ -35,17 +35,23 @@ pub(crate) struct Usage {
     pub(crate) bucket: Bucket,
     /// Event streams it may still open.
     pub(crate) streams: Arc<Semaphore>,
+    /// Snapshots it may still be sent at one time.
+    pub(crate) snapshots: Arc<Semaphore>,
     /// Microseconds; 0 is never.
     used_at: AtomicI64,
     /// What the store was told of it.
     told_at: AtomicI64,
 }
 
+/// A snapshot is whole in memory until its client has taken it.
+const SNAPSHOTS: usize = 2;
+
 impl Usage {
     fn new(streams: usize) -> Self {
         Self {
             bucket: Bucket::default(),
             streams: Arc::new(Semaphore::new(streams)),
+            snapshots: Arc::new(Semaphore::new(SNAPSHOTS)),
             used_at: AtomicI64::new(0),
             told_at: AtomicI64::new(0),
         }

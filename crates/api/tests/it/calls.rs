@@ -253,3 +253,30 @@ async fn a_running_program_can_be_followed_and_cancelled() {
     .await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_page_of_large_calls_ends_early_and_none_is_left_out() {
+    let server = Server::start().await;
+    let text = "x".repeat(400_000);
+    let mut made = Vec::new();
+    for _ in 0..25 {
+        made.push(server.echo(&text).await["id"].clone());
+    }
+    let (mut found, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
+    loop {
+        let answer = server.get(&format!("/v1/calls?limit=200{cursor}")).await;
+        // Arguments and result of each, in rounds of four.
+        assert!(answer.bytes.len() < 13 << 20, "{} bytes", answer.bytes.len());
+        let page = answer.json();
+        found.extend(page["calls"].as_array().unwrap().iter().map(|call| call["id"].clone()));
+        pages += 1;
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    made.reverse();
+    assert_eq!(found, made);
+    assert_eq!(pages, 4);
+    server.stop().await;
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use http::Uri;
 use ringfence_store::CallQuery;
-use ringfence_types::{Call, CallId, SessionId, State as CallState, ToolName};
+use ringfence_types::{Call, CallId, Produced, SessionId, State as CallState, ToolName};
 
 use crate::{
     auth::{self, May},
@@ -13,10 +13,13 @@ use crate::{
     query::Query,
     refused, reply,
     shared::Shared,
-    views::call::{CallListView, CallView},
+    views::call::{CallListView, CallView, finished},
 };
 
 /// Lists calls of the tenant, newest first.
+///
+/// There may be fewer than `limit` in an answer if they are large; `next_cursor` tells whether there
+/// are more.
 #[utoipa::path(
     get, path = "/v1/calls", tag = "calls",
     params(
@@ -43,6 +46,13 @@ pub(crate) async fn list(
     Ok(reply::ok(&CallListView { calls, next_cursor }))
 }
 
+/// Calls read at a time.
+const ROUND: usize = 4;
+
+/// A page has no further call once it has as many bytes of arguments and results: of large ones
+/// a whole page would be more than there is memory for.
+const ENOUGH: usize = 4 << 20;
+
 /// Calls of a state by what else is asked for, and the cursor to go on from.
 pub(in crate::routes) async fn page(
     shared: &Shared,
@@ -50,12 +60,34 @@ pub(in crate::routes) async fn page(
     query: Query,
     state: Option<String>,
 ) -> Result<(Vec<Call>, Option<String>), Problem> {
-    let query = wanted(caller, query, state)?;
+    let mut query = wanted(caller, query, state)?;
     let limit = query.limit;
-    let calls = shared.engine.list(caller.principal(), query).await;
-    let calls = calls.map_err(|error| refused::store(&error))?;
-    let next = calls.get(limit.wrapping_sub(1)).map(|call| call.asked.id.to_string());
-    Ok((calls, next))
+    let (mut calls, mut bytes) = (Vec::new(), 0);
+    loop {
+        query.limit = ROUND.min(limit - calls.len());
+        let found = shared.engine.list(caller.principal(), query.clone()).await;
+        let found = found.map_err(|error| refused::store(&error))?;
+        let is_last = found.len() < query.limit;
+        bytes += found.iter().map(weight).sum::<usize>();
+        calls.extend(found);
+        query.before = calls.last().map(|call| call.asked.id);
+        if is_last {
+            return Ok((calls, None));
+        }
+        if calls.len() >= limit || bytes >= ENOUGH {
+            return Ok((calls, query.before.map(|id| id.to_string())));
+        }
+    }
+}
+
+/// Bytes of what is of any size in a call.
+fn weight(call: &Call) -> usize {
+    let produced = finished(call).map_or(0, |finished| match &finished.produced {
+        Produced::Result(result) => result.as_str().len(),
+        Produced::Error(error) => error.details.as_ref().map_or(0, |json| json.as_str().len()),
+    });
+    let edited = call.edited.as_ref().map_or(0, |edited| edited.args.as_str().len());
+    call.asked.args.as_str().len() + call.asked.metadata.as_str().len() + edited + produced
 }
 
 fn wanted(

@@ -6,7 +6,6 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use http::{HeaderValue, StatusCode};
 use ringfence_sandbox::session::SessionId;
 use ringfence_types::Json;
 use utoipa::ToSchema;
@@ -14,7 +13,9 @@ use utoipa::ToSchema;
 use super::{
     SandboxView,
     create::{answer, check_room, span},
-    find, permit, why,
+    find, permit,
+    sending::{self, Sending},
+    why,
 };
 use crate::{
     auth::{self, May},
@@ -121,10 +122,10 @@ pub(crate) async fn snapshot(
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
+    let room = Sending::take(&shared, caller.known())?;
     let _room = shared.packing.acquire().await;
     let snapshot = session.snapshot().await.map_err(|error| why(&error))?;
-    let kind = HeaderValue::from_static("application/octet-stream");
-    Ok(reply::of(StatusCode::OK, kind, snapshot.to_bytes().into()))
+    Ok(sending::whole(snapshot.to_bytes(), room, shared.config.max_wait))
 }
 
 /// Makes a new sandbox with a copy of the workspace and nothing running.

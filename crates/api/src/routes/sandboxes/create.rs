@@ -114,8 +114,9 @@ pub(crate) async fn restore(
     let key = idempotency_key(request.headers())?;
     let uri = request.uri().clone();
     body::check_type(request.headers(), "application/octet-stream")?;
-    let _room = shared.packing.acquire().await;
     let taken = body::take(&shared, request, shared.config.max_upload).await?;
+    // Not before the body is here: whoever sends slowly would keep the room from everybody.
+    let _room = shared.packing.acquire().await;
     let asked = of_snapshot(&uri, &taken.bytes)?;
     let all = [uri.to_string().as_bytes(), b"\n", &taken.bytes].concat();
     once(&shared, &caller, key, Digest::of(&all), asked).await

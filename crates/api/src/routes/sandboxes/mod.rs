@@ -11,6 +11,7 @@ pub(crate) mod interpreters;
 mod once;
 mod permit;
 pub(crate) mod read;
+mod sending;
 mod table;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -1,10 +1,14 @@
 //! How a sandbox is made: once per key, with its limits and times.
 
-use ringfence_api::keys::OPERATOR_TENANT;
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use super::{create, put, refused};
-use crate::support::{Answer, Plan, Server, send, with_json};
+use ringfence_api::{ApiConfig, keys::OPERATOR_TENANT};
+use ringfence_types::Scope;
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use super::{create, put, refused, sh};
+use crate::support::{Answer, Plan, Server, send, with_json, within};
 
 async fn keyed(server: &Server, key: &str, body: &Value) -> Answer {
     let request = server.request("POST", "/v1/sandboxes").header("idempotency-key", key);
@@ -150,5 +154,61 @@ async fn metadata_is_bounded_and_plain() {
         refused(&answer, 422, "body_invalid");
         assert_eq!(answer.pointers(), ["/metadata"]);
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn snapshots_that_nobody_takes_use_bounded_room() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let place = create(&server, &json!({})).await;
+    // More than the buffers of a connection hold, and not to be packed smaller.
+    let filled = sh(&server, &place, "head -c 20000000 /dev/urandom > data").await;
+    assert_eq!(filled.json()["exit_code"], 0, "{filled:?}");
+    let path = format!("{place}/snapshot");
+    let slow = async || within("an answer", server.request("POST", &path).send()).await.unwrap();
+    let (first, second) = (slow().await, slow().await);
+    assert_eq!([first.status().as_u16(), second.status().as_u16()], [200, 200]);
+    refused(&send(server.request("POST", &path)).await, 503, "busy");
+    // Somebody else's key has room of its own.
+    let other = server.key("default", &[Scope::Call]).await;
+    let answer = send(server.bare("POST", &path).bearer_auth(other)).await;
+    assert_eq!((answer.status, answer.bytes.len() > 20_000_000), (200, true), "the control");
+    let length: usize = answer.header("content-length").unwrap().parse().unwrap();
+    assert_eq!(length, answer.bytes.len());
+    // Taken to its end, or left, it gives its room back.
+    assert!(within("a body", first.bytes()).await.unwrap().len() > 20_000_000);
+    drop(second);
+    within("room", async {
+        while send(server.request("POST", &path)).await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn snapshots_that_come_slowly_keep_nobody_waiting() {
+    let config = ApiConfig { request_timeout: Duration::from_secs(3_600), ..Default::default() };
+    let server = Server::of(Plan { config, ..Plan::sandboxed() }).await;
+    let place = create(&server, &json!({})).await;
+    let head = format!(
+        "POST /v1/sandboxes/restore HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+         content-type: application/octet-stream\r\ncontent-length: 1000\r\n\r\nring",
+        server.admin
+    );
+    let mut slow = Vec::new();
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        slow.push(stream);
+    }
+    // They have got as far as they can: each of these was asked for after them.
+    for _ in 0..8 {
+        assert_eq!(server.get("/v1/sandboxes").await.status, 200);
+    }
+    let answer = send(server.request("POST", &format!("{place}/snapshot"))).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    drop(slow);
     server.stop().await;
 }
