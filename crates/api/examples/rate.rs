@@ -41,7 +41,7 @@ async fn main() {
     let seconds = arguments.next().unwrap_or(5);
     let dir = tempfile::tempdir().unwrap();
     let engine = engine(dir.path()).await;
-    let made = keys::ensure_admin_key(&engine).await;
+    let made = keys::ensure_admin_key(&engine, |_| Ok(())).await;
     let secret = made.unwrap().unwrap().secret;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -75,6 +75,9 @@ pub enum Error {
     /// The key could not be kept.
     #[error("keep the key")]
     Store(#[from] ringfence_store::Error),
+    /// Its secret could not be kept for its owner.
+    #[error("keep the secret of the key")]
+    Secret(#[source] std::io::Error),
 }
 
 /// What the ledger says of a key.
@@ -93,6 +96,13 @@ pub(crate) fn told(key: &Key, event: &str, by: Option<KeyId>, at: Timestamp) -> 
 
 /// Makes a key.
 pub async fn create_key(engine: &Engine, request: KeyRequest) -> Result<NewKey, Error> {
+    let new = draw(engine, request)?;
+    add(engine, &new.key).await?;
+    Ok(new)
+}
+
+/// A key that nobody knows yet.
+fn draw(engine: &Engine, request: KeyRequest) -> Result<NewKey, Error> {
     let secret = secret()?;
     let key = Key {
         id: KeyId(Uuid::new_v4()),
@@ -108,15 +118,22 @@ pub async fn create_key(engine: &Engine, request: KeyRequest) -> Result<NewKey, 
         revoked_at: None,
         last_used_at: None,
     };
-    let pen = engine.ledger().pen().await;
-    let entry = pen.seal(told(&key, "created", key.created_by, key.created_at))?;
-    engine.store().add_key(key.clone(), entry).await?;
     Ok(NewKey { key, secret: Secret(secret) })
 }
 
+async fn add(engine: &Engine, key: &Key) -> Result<(), ringfence_store::Error> {
+    let pen = engine.ledger().pen().await;
+    let entry = pen.seal(told(key, "created", key.created_by, key.created_at))?;
+    engine.store().add_key(key.clone(), entry).await
+}
+
 /// Makes the first admin key if no key can make others: on the first start, or after all of them
-/// ended.
-pub async fn ensure_admin_key(engine: &Engine) -> Result<Option<NewKey>, Error> {
+/// ended. Its owner gets the secret before anybody honours it: a crash in between leaves a secret
+/// that is good for nothing and is replaced, never a key whose secret is lost.
+pub async fn ensure_admin_key(
+    engine: &Engine,
+    keep: impl FnOnce(&Secret) -> std::io::Result<()>,
+) -> Result<Option<NewKey>, Error> {
     let tenant: TenantId = OPERATOR_TENANT.parse().expect("our own name is valid");
     let now = engine.clock().now();
     let keys = engine.store().keys(Some(&tenant)).await?;
@@ -131,7 +148,10 @@ pub async fn ensure_admin_key(engine: &Engine) -> Result<Option<NewKey>, Error> 
         expires_at: None,
         created_by: None,
     };
-    create_key(engine, request).await.map(Some)
+    let new = draw(engine, request)?;
+    keep(&new.secret).map_err(Error::Secret)?;
+    add(engine, &new.key).await?;
+    Ok(Some(new))
 }
 
 /// Whether the key can make keys for good.

@@ -64,8 +64,8 @@ pub(crate) async fn create(
     let made = keys::create_key(&shared.engine, request).await;
     let made = made.map_err(|error| match error {
         keys::Error::Store(error) => refused::store(&error),
-        keys::Error::Random(error) => {
-            tracing::error!(%error, "no random bytes");
+        error @ (keys::Error::Random(_) | keys::Error::Secret(_)) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "no key could be made");
             Problem::new(&kinds::INTERNAL, "no key could be made")
         }
     })?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_api::keys::ensure_admin_key;
+use ringfence_api::keys::{Secret, ensure_admin_key};
 use ringfence_types::Scope;
 use serde_json::{Value, json};
 
@@ -127,7 +127,8 @@ async fn the_last_key_that_makes_keys_cannot_be_revoked() {
 async fn the_first_admin_key_is_made_once() {
     let server = Server::start().await;
     let (store, clock) = (server.engine.store(), server.engine.clock());
-    let again = ensure_admin_key(&server.engine).await.unwrap();
+    let unwanted = |_: &Secret| panic!("there is nothing to keep");
+    let again = ensure_admin_key(&server.engine, unwanted).await.unwrap();
     assert!(again.is_none(), "there is one already");
     let keys = store.keys(None).await.unwrap();
     let entry = ringfence_ledger::Entry::approval(
@@ -136,8 +137,20 @@ async fn the_first_admin_key_is_made_once() {
     );
     let entry = server.engine.ledger().pen().await.seal(entry).unwrap();
     store.revoke_key(None, keys[0].id, clock.now(), entry).await.unwrap();
-    let made = ensure_admin_key(&server.engine).await.unwrap();
+    // A key whose secret nobody could keep is not made: nobody could ever use it.
+    let count = store.keys(None).await.unwrap().len();
+    let full = |_: &Secret| Err(std::io::Error::other("the disk is full"));
+    let failed = ensure_admin_key(&server.engine, full).await;
+    assert!(failed.is_err(), "{failed:?}");
+    assert_eq!(store.keys(None).await.unwrap().len(), count);
+    let mut kept = String::new();
+    let keep = |secret: &Secret| {
+        secret.reveal().clone_into(&mut kept);
+        Ok(())
+    };
+    let made = ensure_admin_key(&server.engine, keep).await.unwrap();
     assert_eq!(works(&server, made.unwrap().secret.reveal()).await, 200);
+    assert_eq!(works(&server, &kept).await, 200);
     server.stop().await;
 }
 

@@ -9,13 +9,12 @@ use crate::failure::Failure;
 
 /// Makes it if no key can make others.
 pub(super) async fn ensure(opened: &Opened, dir: &Path) -> Result<Option<NewKey>, Failure> {
-    let made = keys::ensure_admin_key(&opened.engine).await;
-    let made = made.map_err(|error| Failure::because("cannot make the first key", &error))?;
-    if let Some(new) = &made {
-        let path = dir.join("admin.key");
-        data::write(&path, &format!("{}\n", new.secret.reveal())).map_err(|error| {
-            Failure::because(format!("cannot write `{}`", path.display()), &error)
-        })?;
-    }
-    Ok(made)
+    let path = dir.join("admin.key");
+    let keep =
+        |secret: &keys::Secret| data::write(&path, &format!("{}\n", secret.reveal())).map(drop);
+    let made = keys::ensure_admin_key(&opened.engine, keep).await;
+    made.map_err(|error| {
+        let failure = Failure::because("cannot make the first key", &error);
+        failure.hint(format!("it is kept in `{}`, which must be writable", path.display()))
+    })
 }
