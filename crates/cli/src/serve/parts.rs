@@ -114,6 +114,9 @@ fn sandbox(settings: &Settings) -> Native {
 }
 
 fn registry(settings: &Settings) -> Result<Registry, Failure> {
+    for folder in settings.skills.iter().filter(|folder| !folder.exists()) {
+        tracing::warn!(folder = %folder.display(), "there is no such folder of skills yet");
+    }
     let config = RegistryConfig {
         builtins: builtin_tools(SystemClock.now()),
         folders: settings.skills.clone(),

@@ -58,8 +58,7 @@ fn older(
         let key = keys.iter().find(|key| key.name == *name);
         if let (Some(key), Some(text)) = (key, value(variable)) {
             let text = match *name {
-                // The originals wrote levels in capitals.
-                "log.level" => text.to_ascii_lowercase(),
+                "log.level" => level(&text),
                 // OpenTelemetry writes times in milliseconds.
                 "otlp.timeout" => format!("{text}ms"),
                 _ => text,
@@ -68,6 +67,16 @@ fn older(
         }
     }
     found
+}
+
+/// The originals wrote levels in capitals, by the names that Python has for them.
+fn level(text: &str) -> String {
+    match text.to_ascii_lowercase().as_str() {
+        "warning" => "warn".to_owned(),
+        "critical" | "fatal" => "error".to_owned(),
+        "notset" => "trace".to_owned(),
+        other => other.to_owned(),
+    }
 }
 
 /// The originals have two variables for what is one setting here.
@@ -136,7 +145,7 @@ mod tests {
         let (found, problems) = from(&[
             ("CODE_EXEC_HOST", "0.0.0.0"),
             ("CODE_EXEC_PORT", "8002"),
-            ("CODE_EXEC_LOG_LEVEL", "INFO"),
+            ("CODE_EXEC_LOG_LEVEL", "WARNING"),
             ("CODE_EXEC_REDIS_URL", "redis://elsewhere"),
             ("TOOL_EXECUTOR_TIMEOUT", "60"),
             ("RINGFENCE_CALLS_LONGEST", "5m"),
@@ -144,7 +153,7 @@ mod tests {
         ]);
         assert_eq!(problems, None);
         assert_eq!(value(&found, "listen"), ["0.0.0.0:8002"]);
-        assert_eq!(value(&found, "log.level"), ["info"]);
+        assert_eq!(value(&found, "log.level"), ["warn"]);
         assert_eq!(value(&found, "calls.longest"), ["5m"]);
         assert_eq!(value(&found, "skills"), ["/a", "/b"]);
     }

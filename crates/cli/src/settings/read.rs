@@ -11,6 +11,14 @@ use ringfence_types::{Bytes, parse_duration};
 use super::{Log, Sandbox, Settings, layers::Layers, policy};
 use crate::problems::Problems;
 
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// A level, or a level for a part of the server.
+fn is_directive(text: &str) -> bool {
+    let level = text.rsplit_once('=').map_or(text, |(_, level)| level).trim();
+    LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level))
+}
+
 /// All of them; `None` only if a problem was added.
 pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Settings> {
     let mut read = Reader { layers, problems };
@@ -64,9 +72,11 @@ impl Reader<'_> {
     fn log(&mut self) -> Option<Log> {
         let level = self.one("log.level", |text| {
             let parsed = tracing_subscriber::EnvFilter::try_new(text);
-            parsed.map(|_| text.to_owned()).map_err(|_| {
-                format!("`{text}` is not a level: one of error, warn, info, debug, trace")
-            })
+            // A word alone would be taken for the name of a part, and silence all others.
+            match parsed.is_ok() && text.split(',').all(is_directive) {
+                true => Ok(text.to_owned()),
+                false => Err(format!("`{text}` is not a level: one of {}", LEVELS.join(", "))),
+            }
         });
         let is_json = self.one("log.format", |text| match text {
             "text" => Ok(false),

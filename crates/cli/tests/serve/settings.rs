@@ -87,3 +87,14 @@ fn the_reference_names_every_setting_and_every_older_variable() {
         assert!(reference.contains(&format!("| `{older}` |")), "{older}");
     }
 }
+
+#[test]
+fn a_word_that_is_no_level_is_refused() {
+    let show = |level: &str| ran(&mut command(&["config", "show", "--log-level", level]));
+    for bad in ["verbose", "WARNING", "info,noise", "ringfence_engine=loud", ""] {
+        show(bad).failed(2, &["log.level (from --log-level)", "is not a level"]);
+    }
+    for good in ["warn", "INFO,ringfence_engine=debug", "off"] {
+        show(good).worked();
+    }
+}
