@@ -30,9 +30,28 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// Without control characters, on one line.
+/// Without control characters, on one line, and with nothing that cannot be seen: whoever decides by
+/// what is shown must see what there is, in its order.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_control() => out.push(' '),
+            c if is_unseen(c) => out += &format!("\\u{:04x}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Marks of direction, which let text be read in another order than it has; what has no width; and
+/// the invisible letters of tags.
+fn is_unseen(c: char) -> bool {
+    matches!(
+        u32::from(c),
+        0xad | 0x61c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff
+            | 0xfff9..=0xfffb | 0xe0000..=0xe0fff
+    )
 }
 
 #[cfg(test)]
@@ -45,5 +64,12 @@ mod tests {
         table.row(["a-long-name".to_owned(), "held".to_owned()]);
         table.row(["é".to_owned(), "x\n\u{1b}[2J".to_owned()]);
         assert_eq!(table.text(), "NAME         STATE\na-long-name  held\né            x  [2J\n");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out() {
+        let shown = plain("to \u{202e}moc.elpmaxe@b\u{202c} a\u{200b}b\u{e0041}");
+        assert_eq!(shown, "to \\u202emoc.elpmaxe@b\\u202c a\\u200bb\\ue0041");
+        assert_eq!(plain("naïve 日本 🙂 שלום"), "naïve 日本 🙂 שלום", "the control");
     }
 }

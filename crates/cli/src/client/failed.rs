@@ -50,7 +50,11 @@ impl Client {
         let message = words.into_iter().find(|text| !text.is_empty());
         let message = message.map_or_else(|| format!("the server answered {status}"), |m| plain(m));
         let mut lines = vec![message];
-        lines.extend(problem.errors.iter().map(fault));
+        // One fault is often all that the message says.
+        let is_told = |fault: &Fault| lines[0].ends_with(&*plain(&fault.detail));
+        if !matches!(problem.errors.as_slice(), [one] if is_told(one)) {
+            lines.extend(problem.errors.iter().map(fault));
+        }
         let failure = match lines.len() {
             1 => Failure::misuse(lines),
             _ => Failure::listing(lines.remove(0), lines),
