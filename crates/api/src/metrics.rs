@@ -106,13 +106,19 @@ impl Metrics {
 }
 
 /// The first of these that a path begins with.
-const AREAS: [&str; 18] = [
+const AREAS: [&str; 25] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/keys",
     "/v1/events",
     "/v1/canvas",
     "/v1/sandboxes",
+    "/v1/holds",
+    "/v1/requeue",
+    "/v1/approvals",
+    "/v1/audit",
+    "/v1/ledger",
+    "/v1/sessions",
     "/v1/evaluate",
     "/v1/policies",
     "/v1/policy",
@@ -125,6 +131,7 @@ const AREAS: [&str; 18] = [
     "/readyz",
     "/metrics",
     "/docs",
+    "/openapi.json",
 ];
 
 fn area(path: &str) -> &'static str {
@@ -138,7 +145,21 @@ pub(crate) fn method_name(method: &Method) -> &'static str {
         Method::HEAD => "HEAD",
         Method::POST => "POST",
         Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
         Method::DELETE => "DELETE",
         _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_of_ours_but_the_root_has_an_area() {
+        for path in crate::openapi::paths().iter().filter(|path| *path != "/") {
+            assert_ne!(area(path), "other", "{path}");
+        }
+        assert_eq!(area("/made/up"), "other");
     }
 }
