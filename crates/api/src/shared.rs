@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) streams: Arc<Semaphore>,
     /// Held while a session sandbox is made, so that their number is checked and kept.
     pub(crate) making: tokio::sync::Mutex<()>,
+    /// Held while a key is revoked: of two that revoke each other one must stay.
+    pub(crate) revoking: tokio::sync::Mutex<()>,
     /// Room for whole workspaces in memory: snapshots on their way in or out.
     pub(crate) packing: Semaphore,
     /// Room for snapshots that are being sent, each whole in memory.
@@ -57,6 +59,7 @@ impl Shared {
             bodies: Arc::new(Semaphore::new(config.max_bodies_together)),
             streams: Arc::new(Semaphore::new(config.max_streams)),
             making: tokio::sync::Mutex::default(),
+            revoking: tokio::sync::Mutex::default(),
             packing: Semaphore::new(2),
             sending: Arc::new(Semaphore::new(8)),
             packing_out: Arc::new(Semaphore::new(8)),

@@ -174,6 +174,7 @@ pub(crate) async fn revoke(
 ) -> Result<Response, Problem> {
     let who = caller.principal();
     let tenant = (!is_operator(who)).then_some(&who.tenant);
+    let _turn = shared.revoking.lock().await;
     // Only the operator could revoke it, so only the operator learns which one it is.
     if tenant.is_none() {
         check_not_last(&shared, id).await?;

@@ -167,3 +167,26 @@ async fn the_last_use_of_a_key_is_noted_when_the_server_stops() {
     server.stop().await;
     assert!(store.keys(None).await.unwrap()[0].last_used_at.is_some());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_admins_that_revoke_each_other_one_stays() {
+    let server = Server::start().await;
+    let revoke = async |by: &str, which: &str| {
+        let listed = send(server.bare("GET", "/v1/keys").bearer_auth(by)).await.json();
+        let keys = listed["keys"].as_array().cloned().unwrap_or_default();
+        let key = keys.iter().find(|key| which.starts_with(key["prefix"].as_str().unwrap()));
+        let Some(id) = key.and_then(|key| key["key_id"].as_str()) else { return 401 };
+        send(server.bare("DELETE", &format!("/v1/keys/{id}")).bearer_auth(by)).await.status
+    };
+    let mut last = server.admin.clone();
+    for _ in 0..20 {
+        let one = server.key("default", &[Scope::Admin]).await;
+        let two = server.key("default", &[Scope::Admin]).await;
+        assert_eq!(revoke(&one, &last).await, 204);
+        let ended = tokio::join!(revoke(&one, &two), revoke(&two, &one));
+        assert_ne!(ended, (204, 204), "nobody could come in any more");
+        last = if works(&server, &one).await == 200 { one } else { two };
+        assert_eq!(works(&server, &last).await, 200, "{ended:?}");
+    }
+    server.stop().await;
+}
