@@ -5,7 +5,7 @@ use std::fmt;
 use ringfence_engine::Engine;
 use ringfence_ledger::{Entry, KeyChange};
 use ringfence_store::Key;
-use ringfence_types::{Digest, KeyId, PersonaId, Scope, Scopes, TenantId, Timestamp};
+use ringfence_types::{Digest, KeyId, PersonId, PersonaId, Scope, Scopes, TenantId, Timestamp};
 use uuid::Uuid;
 
 use crate::base64;
@@ -56,6 +56,8 @@ pub struct KeyRequest {
     pub tenant: TenantId,
     /// The only persona it may act for.
     pub persona: Option<PersonaId>,
+    /// Whose hands it will be in.
+    pub person: Option<PersonId>,
     /// What people call it.
     pub label: String,
     /// What it may do.
@@ -88,6 +90,7 @@ pub(crate) fn told(key: &Key, event: &str, by: Option<KeyId>, at: Timestamp) -> 
         label: key.label.clone(),
         scopes: key.scopes.clone(),
         persona: key.persona.clone(),
+        person: key.person.clone(),
         expires_at: key.expires_at,
         by,
     };
@@ -108,6 +111,7 @@ fn draw(engine: &Engine, request: KeyRequest) -> Result<NewKey, Error> {
         id: KeyId(Uuid::new_v4()),
         tenant: request.tenant,
         persona: request.persona,
+        person: request.person,
         label: request.label,
         prefix: secret[..SHOWN].to_owned(),
         secret: Digest::of(secret.as_bytes()),
@@ -143,6 +147,7 @@ pub async fn ensure_admin_key(
     let request = KeyRequest {
         tenant,
         persona: None,
+        person: None,
         label: "first admin key".to_owned(),
         scopes: Scopes::from(Scope::ALL.to_vec()),
         expires_at: None,

@@ -28,11 +28,11 @@ pub(crate) fn key(command: &KeyCommand) -> Result<ExitCode, Failure> {
 
 async fn carry_out(command: &KeyCommand, args: &ClientArgs) -> Result<(), Failure> {
     match command {
-        KeyCommand::Create { label, scope, tenant, persona, expires, .. } => {
+        KeyCommand::Create { label, scope, tenant, persona, person, expires, .. } => {
             let expires_at = expires.as_deref().map(expiry).transpose()?;
             let body = json!({
                 "label": label, "scopes": scope, "tenant": tenant, "persona_id": persona,
-                "expires_at": expires_at,
+                "person": person, "expires_at": expires_at,
             });
             create(&Client::find(args)?, &body, args.json).await
         }
@@ -77,7 +77,8 @@ async fn list(client: &Client, is_json: bool) -> Result<(), Failure> {
         keys.iter().for_each(|key| print::line(&key.to_string()));
         return Ok(());
     }
-    let mut table = Table::new(["KEY", "LABEL", "TENANT", "SCOPES", "BEGINS", "STATE", "USED"]);
+    let mut table =
+        Table::new(["KEY", "LABEL", "PERSON", "TENANT", "SCOPES", "BEGINS", "STATE", "USED"]);
     for key in &keys {
         let text = |name: &str| key[name].as_str().unwrap_or("-").to_owned();
         let scopes = key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -90,6 +91,7 @@ async fn list(client: &Client, is_json: bool) -> Result<(), Failure> {
         table.row([
             text("key_id"),
             text("label"),
+            text("person"),
             text("tenant"),
             scopes,
             text("prefix"),

@@ -4,8 +4,8 @@
 //! and then, under `said`, what.
 
 use ringfence_types::{
-    About, CallId, Decision, Digest, EntryKind, Json, KeyId, PersonaId, Receipt, Scopes, Sealed,
-    TenantId, Timestamp, ToolName, ToolRef,
+    About, CallId, Decision, Digest, EntryKind, Json, KeyId, PersonId, PersonaId, Receipt, Scopes,
+    Sealed, TenantId, Timestamp, ToolName, ToolRef,
 };
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap};
 
@@ -228,6 +228,9 @@ pub struct KeyChange {
     /// The only persona it may act for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<PersonaId>,
+    /// Whose hands it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<PersonId>,
     /// When it ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,

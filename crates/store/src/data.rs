@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ringfence_types::{
-    Approval, ApprovalId, Call, CallId, Decision, Digest, EntryKind, Fact, Json, KeyId, PersonaId,
-    Scopes, Sealed, SessionId, TenantId, Timestamp, ToolName,
+    Approval, ApprovalId, Call, CallId, Decision, Digest, EntryKind, Fact, Json, KeyId, PersonId,
+    PersonaId, Scopes, Sealed, SessionId, TenantId, Timestamp, ToolName,
 };
 
 /// Counts the records of a call, from 1.
@@ -79,6 +79,8 @@ pub struct Standing {
     pub revoked_at: Option<Timestamp>,
     /// By whom.
     pub revoked_by: Option<KeyId>,
+    /// Whether a key that gave it was revoked since: then nobody can use it.
+    pub is_withdrawn: bool,
 }
 
 /// Which approvals.
@@ -88,7 +90,9 @@ pub struct ApprovalQuery {
     pub tenant: TenantId,
     /// Only for the tool of this name.
     pub tool: Option<ToolName>,
-    /// Only those that are neither over at this moment nor revoked.
+    /// Only those that a call of this description may use.
+    pub usable_by: Option<Usable>,
+    /// Only those that are neither over at this moment, nor revoked, nor withdrawn.
     pub live_at: Option<Timestamp>,
     /// Only older ones than this (ids sort by time).
     pub before: Option<ApprovalId>,
@@ -96,6 +100,17 @@ pub struct ApprovalQuery {
     pub not_by: Option<CallId>,
     /// At most so many.
     pub limit: usize,
+}
+
+/// Who may use an approval, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usable {
+    /// The key that makes the call.
+    pub key: KeyId,
+    /// The call.
+    pub call: CallId,
+    /// What it belongs to.
+    pub session: Option<SessionId>,
 }
 
 /// A decision to be kept.
@@ -286,6 +301,8 @@ pub struct Key {
     pub tenant: TenantId,
     /// The only persona it may act for.
     pub persona: Option<PersonaId>,
+    /// Whose hands it is in.
+    pub person: Option<PersonId>,
     /// What people call it.
     pub label: String,
     /// The first characters of the secret, to recognise it.

@@ -18,7 +18,7 @@ pub use self::{
     data::{
         ApprovalQuery, CallQuery, Commit, Commitment, DecisionQuery, EntryQuery, FactQuery,
         Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, NewMemo, Placed, Record,
-        Remembered, SessionEvent, SessionQuery, Spend, Standing, Stored, Version,
+        Remembered, SessionEvent, SessionQuery, Spend, Standing, Stored, Usable, Version,
     },
     error::Error,
     sqlite::SqliteStore,
@@ -49,8 +49,9 @@ pub trait Notary: Debug + Send + Sync {
 /// - **Once.** A second call with the same key and idempotency key within [`IDEMPOTENCY_SECS`]
 ///   fails with [`Error::Repeated`] and changes nothing.
 /// - **Spent in the commit.** A record that spends an approval fails with [`Error::Spent`] and
-///   changes nothing if the approval is not there, is over, was revoked, or was used by as many
-///   other calls as may use it. The same call may spend it again.
+///   changes nothing if the approval is not there, is over, was revoked, was given by a key that
+///   is revoked by now, or was used by as many other calls as may use it. The same call may spend
+///   it again.
 /// - **Facts are ordered.** Positions grow with every commit; a reader that has seen position `n`
 ///   never later finds a smaller one that is new to it. Facts of one call are in the order of its
 ///   records.
@@ -198,6 +199,9 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Keys of a tenant, or of all, oldest first.
     async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error>;
+
+    /// The key of this name, of any tenant, revoked and expired ones included.
+    async fn key(&self, id: KeyId) -> Result<Option<Key>, Error>;
 
     /// The key whose secret has this digest, revoked and expired ones included.
     async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error>;

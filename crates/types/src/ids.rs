@@ -132,6 +132,14 @@ text_id!(
     |text| text.chars().all(|c| c.is_ascii_graphic())
 );
 text_id!(
+    /// Somebody who has keys. Keys of one person count as one where different people are needed.
+    PersonId,
+    "person",
+    128,
+    "1 to 128 printable ASCII characters",
+    |c| c.is_ascii_graphic()
+);
+text_id!(
     /// A conversation or other thread that calls belong to.
     SessionId,
     "session id",

@@ -34,7 +34,9 @@ pub use decision::{Decision, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};
 pub use event::Fact;
 pub use hold::{Edited, Hold, Proposal};
-pub use ids::{ApprovalId, CallId, InvalidId, KeyId, PersonaId, SessionId, TenantId, ToolName};
+pub use ids::{
+    ApprovalId, CallId, InvalidId, KeyId, PersonId, PersonaId, SessionId, TenantId, ToolName,
+};
 pub use json::Json;
 pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem};
 pub use obligations::{

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{KeyId, PersonaId, TenantId};
+use crate::{KeyId, PersonId, PersonaId, TenantId};
 
 /// The identity that a key stands for. Made by whoever checked the key, and by nobody else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,20 @@ pub struct Principal {
     pub persona: Option<PersonaId>,
     /// What it may do.
     pub scopes: Scopes,
+    /// What people call the key, for the record.
+    #[serde(default)]
+    pub label: String,
+    /// Whose hands it is in, if that was said when it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<PersonId>,
+}
+
+impl Principal {
+    /// Whether a key, in the hands of `person` if that is known, is the same somebody's: the same key,
+    /// or another one of the same person.
+    pub fn is(&self, key: KeyId, person: Option<&PersonId>) -> bool {
+        self.key == key || (person.is_some() && self.person.as_ref() == person)
+    }
 }
 
 /// One thing that a key may do.
@@ -110,5 +124,24 @@ mod tests {
         let may: Vec<_> = Scope::ALL.into_iter().filter(|scope| admin.allow(*scope)).collect();
         assert_eq!(may, [Scope::Call, Scope::Read, Scope::Admin]);
         assert!(!Scopes::default().allow(Scope::Read));
+    }
+
+    #[test]
+    fn two_keys_of_one_person_are_the_same_somebody_s_and_two_of_nobody_are_not() {
+        let (one, other) = (KeyId(uuid::Uuid::from_u128(1)), KeyId(uuid::Uuid::from_u128(2)));
+        let ann: PersonId = "ann".parse().unwrap();
+        let who = |person: Option<&PersonId>| Principal {
+            key: one,
+            tenant: "acme".parse().unwrap(),
+            persona: None,
+            scopes: Scopes::default(),
+            label: String::new(),
+            person: person.cloned(),
+        };
+        assert!(who(None).is(one, None) && who(Some(&ann)).is(one, None));
+        assert!(who(Some(&ann)).is(other, Some(&ann)));
+        let bob = "bob".parse().unwrap();
+        assert!(!who(None).is(other, None) && !who(Some(&ann)).is(other, Some(&bob)));
+        assert!(!who(None).is(other, Some(&ann)) && !who(Some(&ann)).is(other, None));
     }
 }

@@ -21,6 +21,7 @@ struct Asks {
     now: i64,
     used: u32,
     is_revoked: bool,
+    is_withdrawn: bool,
 }
 
 impl Asks {
@@ -38,6 +39,7 @@ impl Asks {
             now: Timestamp::from_micros(self.now),
             used: self.used,
             is_revoked: self.is_revoked,
+            is_withdrawn: self.is_withdrawn,
         }
     }
 }
@@ -65,6 +67,7 @@ prop_compose! {
             now,
             used: 0,
             is_revoked: false,
+            is_withdrawn: false,
         }
     }
 }
@@ -88,7 +91,14 @@ fn approval(asks: &Asks, kind: Kind, uses: u32, lasts: i64) -> Approval {
         (Kind::Session, Some(session)) => (Reach::Session(session.clone()), exactly),
         _ => (Reach::Rule, Arguments::Where(Predicate::new(bounds).expect("it is valid"))),
     };
-    let vote = Vote { by: KeyId(Uuid::nil()), at, shown: Digest::of(b"shown"), reason: None };
+    let vote = Vote {
+        by: KeyId(Uuid::nil()),
+        label: "boss".to_owned(),
+        person: None,
+        at,
+        shown: Digest::of(b"shown"),
+        reason: None,
+    };
     Approval {
         id: ApprovalId(Uuid::nil()),
         tenant: asks.tenant.clone(),
@@ -147,6 +157,10 @@ fn change(asks: &mut Asks, what: usize, other: &Asks, uses: u32, lasts: i64) -> 
             asks.is_revoked = true;
             "revoked"
         }
+        8 => {
+            asks.is_withdrawn = true;
+            "withdrawn"
+        }
         _ => {
             asks.tenant = "another-tenant".parse().expect("it is valid");
             "tenant"
@@ -166,6 +180,7 @@ fn name(change: &Change) -> &'static str {
         Change::Expired(_) => "expiry",
         Change::UsedUp(_) => "uses",
         Change::Revoked => "revoked",
+        Change::Withdrawn => "withdrawn",
     }
 }
 
@@ -181,7 +196,7 @@ proptest! {
     #[test]
     fn any_change_is_refused_by_name(
         asks in asks(), other in asks(), kind in kinds(), uses in 1_u32..9, lasts in 1_i64..9,
-        what in 0_usize..9,
+        what in 0_usize..10,
     ) {
         let approval = approval(&asks, kind, uses, lasts);
         let mut changed = asks.clone();
@@ -206,7 +221,7 @@ proptest! {
         let approval = approval(&asks, Kind::Once, 1, 1);
         let mut changed = asks.clone();
         let expected: Vec<_> =
-            (0..9).map(|what| change(&mut changed, what, &other, 1, 1)).collect();
+            (0..10).map(|what| change(&mut changed, what, &other, 1, 1)).collect();
         let named: Vec<_> = approval.changes(&changed.presented()).iter().map(name).collect();
         for expected in expected.iter().filter(|name| **name != "args") {
             prop_assert!(named.contains(expected), "{expected} is not in {named:?}");

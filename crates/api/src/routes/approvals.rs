@@ -7,7 +7,7 @@ use http::Uri;
 use ringfence_engine::Engine;
 use ringfence_ledger::Entry;
 use ringfence_store::ApprovalQuery;
-use ringfence_types::{About, ApprovalId, KeyId, Principal, ToolName};
+use ringfence_types::{About, ApprovalId, KeyId, PersonId, Principal, ToolName};
 use serde::Serialize;
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
     get, path = "/v1/approvals", tag = "holds",
     params(
         ("tool" = Option<String>, Query, description = "Only for this tool"),
-        ("live" = Option<bool>, Query, description = "`true` for those that are neither over nor revoked"),
+        ("live" = Option<bool>, Query, description = "`true` for those that are neither over nor revoked; some of them may be used up"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of an earlier answer"),
         ("limit" = Option<u64>, Query, description = "At most so many, from 1 to 200; 50 without"),
     ),
@@ -42,10 +42,12 @@ pub(crate) async fn list(
     let before = query.optional::<ApprovalId>("cursor");
     let limit = query.number("limit", 1, 200).unwrap_or(50) as usize;
     query.finish()?;
+    let now = shared.engine.clock().now();
     let query = ApprovalQuery {
         tenant: caller.principal().tenant.clone(),
         tool,
-        live_at: live.unwrap_or(false).then(|| shared.engine.clock().now()),
+        usable_by: None,
+        live_at: live.unwrap_or(false).then_some(now),
         before,
         not_by: None,
         limit,
@@ -53,7 +55,7 @@ pub(crate) async fn list(
     let found = shared.engine.store().approvals(query).await;
     let found = found.map_err(|error| refused::store(&error))?;
     let next = found.get(limit.wrapping_sub(1)).map(|last| last.approval.id.to_string());
-    let approvals = found.iter().map(ApprovalView::of).collect();
+    let approvals = found.iter().map(|found| ApprovalView::of(found, now)).collect();
     Ok(reply::ok(&ApprovalListView { approvals, next_cursor: next }))
 }
 
@@ -70,7 +72,7 @@ pub(crate) async fn read(
 ) -> Result<Response, Problem> {
     let found = shared.engine.store().approval(&caller.principal().tenant, id).await;
     let found = found.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
-    Ok(reply::ok(&ApprovalView::of(&found)))
+    Ok(reply::ok(&ApprovalView::of(&found, shared.engine.clock().now())))
 }
 
 /// Takes an approval back: no call that has not begun runs by it any more.
@@ -105,7 +107,9 @@ async fn take_back(
         persona: standing.approval.persona,
         ..About::tenant(who.tenant.clone(), at)
     };
-    let entry = Entry::approval(about, &Revoked { event: "revoked", id, by: who.key });
+    let (label, person) = (who.label.as_str(), who.person.as_ref());
+    let revoked = Revoked { event: "revoked", id, by: who.key, label, person };
+    let entry = Entry::approval(about, &revoked);
     let pen = engine.ledger().pen().await;
     let entry = pen.seal(entry)?;
     store.revoke_approval(&who.tenant, id, who.key, at, entry).await
@@ -113,8 +117,11 @@ async fn take_back(
 
 /// What the ledger says of an approval that was taken back.
 #[derive(Serialize)]
-struct Revoked {
+struct Revoked<'a> {
     event: &'static str,
     id: ApprovalId,
     by: KeyId,
+    label: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    person: Option<&'a PersonId>,
 }

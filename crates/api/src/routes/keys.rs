@@ -11,7 +11,9 @@ use axum::{
 };
 use http::{StatusCode, Uri};
 use ringfence_engine::Engine;
-use ringfence_types::{Json, KeyId, PersonaId, Principal, Scope, Scopes, TenantId, Timestamp};
+use ringfence_types::{
+    Json, KeyId, PersonId, PersonaId, Principal, Scope, Scopes, TenantId, Timestamp,
+};
 use utoipa::ToSchema;
 
 use crate::{
@@ -41,6 +43,9 @@ pub(crate) struct KeyBody {
     tenant: Option<String>,
     /// The only persona it may act for.
     persona_id: Option<String>,
+    /// Whose hands it will be in, such as an address of mail. Keys of one person count as one where
+    /// different people are needed: to approve a call, and to approve it together.
+    person: Option<String>,
     /// When it ends by itself.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
@@ -84,6 +89,7 @@ fn read(who: &Principal, now: Timestamp, body: &Json) -> Result<KeyRequest, Prob
     }
     let tenant: Option<TenantId> = fields.optional("tenant");
     let persona: Option<PersonaId> = fields.optional("persona_id");
+    let person: Option<PersonId> = fields.optional("person");
     let expires_at: Option<Timestamp> = fields.optional("expires_at");
     if expires_at.is_some_and(|end| end <= now) {
         fields.fault("expires_at", "must be in the future");
@@ -92,6 +98,7 @@ fn read(who: &Principal, now: Timestamp, body: &Json) -> Result<KeyRequest, Prob
     Ok(KeyRequest {
         tenant: own_tenant(who, tenant)?,
         persona: own_persona(who, persona)?,
+        person,
         label,
         scopes: Scopes::from(scopes),
         expires_at,
@@ -187,6 +194,8 @@ pub(crate) async fn revoke(
         return Err(Problem::not_found());
     }
     shared.keys.revoke(id);
+    // What it asked for and has not begun does not begin.
+    shared.engine.judge_holds_again();
     Ok(reply::nothing())
 }
 

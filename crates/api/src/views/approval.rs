@@ -2,8 +2,8 @@
 
 use ringfence_store::Standing;
 use ringfence_types::{
-    ApprovalId, Arguments, CallId, Digest, KeyId, PersonaId, Predicate, Reach, SessionId, Terms,
-    Timestamp, Vote,
+    ApprovalId, Arguments, CallId, Digest, KeyId, PersonId, PersonaId, Predicate, Reach, SessionId,
+    Terms, Timestamp, Vote,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -40,6 +40,9 @@ pub(crate) struct ApprovalView<'a> {
     votes: Vec<VoteView<'a>>,
     #[schema(value_type = String, format = DateTime)]
     given_at: Timestamp,
+    /// Whether calls can use it: `standing`; or why none can: `used_up`, `expired`, `revoked`, or
+    /// `withdrawn` if a key that gave it was revoked.
+    state: &'static str,
     /// How many calls have used it.
     used: u32,
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -81,6 +84,12 @@ pub(crate) struct VoteView<'a> {
     /// The key of the person.
     #[schema(value_type = String)]
     by: KeyId,
+    /// What people call that key.
+    label: &'a str,
+    /// The person, if the key says who that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    person: Option<&'a PersonId>,
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +106,7 @@ pub(crate) struct ApprovalListView<'a> {
 }
 
 impl<'a> ApprovalView<'a> {
-    pub(crate) fn of(standing: &'a Standing) -> Self {
+    pub(crate) fn of(standing: &'a Standing, now: Timestamp) -> Self {
         let approval = &standing.approval;
         Self {
             id: approval.id,
@@ -111,10 +120,23 @@ impl<'a> ApprovalView<'a> {
             terms: TermsView::of(&approval.terms),
             votes: votes(&approval.votes),
             given_at: approval.given_at,
+            state: state(standing, now),
             used: standing.used,
             revoked_at: standing.revoked_at,
             revoked_by: standing.revoked_by,
         }
+    }
+}
+
+/// What people did comes before what time and use did.
+fn state(standing: &Standing, now: Timestamp) -> &'static str {
+    let terms = &standing.approval.terms;
+    match standing {
+        Standing { revoked_at: Some(_), .. } => "revoked",
+        Standing { is_withdrawn: true, .. } => "withdrawn",
+        _ if now >= terms.expires_at => "expired",
+        _ if standing.used >= terms.uses => "used_up",
+        _ => "standing",
     }
 }
 
@@ -157,6 +179,12 @@ pub(crate) fn votes(votes: &[Vote]) -> Vec<VoteView<'_>> {
 
 impl<'a> VoteView<'a> {
     fn of(vote: &'a Vote) -> Self {
-        Self { by: vote.by, at: vote.at, reason: vote.reason.as_deref() }
+        Self {
+            by: vote.by,
+            label: &vote.label,
+            person: vote.person.as_ref(),
+            at: vote.at,
+            reason: vote.reason.as_deref(),
+        }
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct HoldView<'a> {
     asked_args: Option<&'a Json>,
     /// Whether it has no effect outside its sandbox.
     pure: bool,
-    /// Whoever made the call; that key cannot approve it.
+    /// Whoever made the call; neither that key nor another of the same person can approve it.
     #[schema(value_type = String)]
     key: KeyId,
     #[schema(value_type = Option<String>)]

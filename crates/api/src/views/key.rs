@@ -1,7 +1,7 @@
 //! A key as clients see it: never its secret, except once.
 
 use ringfence_store::Key;
-use ringfence_types::{KeyId, PersonaId, Scopes, TenantId, Timestamp};
+use ringfence_types::{KeyId, PersonId, PersonaId, Scopes, TenantId, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -20,6 +20,9 @@ pub(crate) struct KeyView<'a> {
     /// The only persona it may act for.
     #[schema(value_type = Option<String>)]
     persona_id: Option<&'a PersonaId>,
+    /// Whose hands it is in.
+    #[schema(value_type = Option<String>)]
+    person: Option<&'a PersonId>,
     /// What it may do.
     #[schema(value_type = Vec<String>)]
     scopes: &'a Scopes,
@@ -50,6 +53,7 @@ impl<'a> KeyView<'a> {
             label: &key.label,
             tenant: &key.tenant,
             persona_id: key.persona.as_ref(),
+            person: key.person.as_ref(),
             scopes: &key.scopes,
             prefix: &key.prefix,
             created_at: key.created_at,

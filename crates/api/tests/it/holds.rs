@@ -125,6 +125,11 @@ async fn a_resolution_that_does_not_fit_says_everything_that_is_wrong() {
         (json!({"action": "approve", "uses": 2}), "body_invalid", "/scope"),
         (json!({"action": "approve", "expires_in": "soon"}), "body_invalid", "/expires_in"),
         (json!({"action": "approve", "where": [{"path": "x"}]}), "body_invalid", "/where"),
+        (
+            json!({"action": "approve", "scope": "session", "where": [{"path": "/text", "equals": "x"}]}),
+            "body_invalid",
+            "/where",
+        ),
         (json!({"action": "approve", "edited_args": {"txt": 1}}), "args_invalid", "/edited_args"),
         (
             json!({"action": "approve", "requeue_override": true}),
@@ -194,6 +199,7 @@ async fn a_session_s_approval_can_be_seen_and_taken_back() {
     let listed = get(&server, &boss, "/v1/approvals?live=true&tool=echo").await.json();
     let approval = &listed["approvals"][0];
     assert_eq!((&approval["used"], &approval["terms"]["uses"]), (&json!(2), &json!(5)));
+    assert_eq!(approval["state"], "standing");
     let summary = approval["terms"]["summary"].as_str().unwrap();
     assert!(
         summary.starts_with("5 calls of session s-1, with /text begins with \"hel\""),
@@ -202,7 +208,36 @@ async fn a_session_s_approval_can_be_seen_and_taken_back() {
     let path = format!("/v1/approvals/{}", approval["id"].as_str().unwrap());
     let revoked = send(server.bare("DELETE", &path).bearer_auth(&boss)).await;
     assert_eq!(revoked.status, 204);
+    assert_eq!(get(&server, &boss, &path).await.json()["state"], "revoked");
     assert_eq!(post(&server, &agent, "/v1/calls", &call).await.json()["state"], "held");
     assert_eq!(get(&server, &boss, "/v1/approvals?live=true").await.json()["approvals"], json!([]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_key_asked_for_ends_with_the_key() {
+    let server = server().await;
+    let make = async |label: &str, scopes: &[&str]| {
+        let body = json!({"label": label, "scopes": scopes, "person": label});
+        let made = post(&server, &server.admin, "/v1/keys", &body).await.json();
+        let text = |name: &str| made[name].as_str().unwrap().to_owned();
+        (text("key_id"), text("secret"))
+    };
+    let (id, agent) = make("agent", &["call"]).await;
+    let (_, other) = make("other", &["call"]).await;
+    let (waits, control) = (held(&server, &agent, "x").await, held(&server, &other, "x").await);
+    assert_eq!(server.delete(&format!("/v1/keys/{id}")).await.status, 204);
+    let call = ended(&server, &waits).await;
+    assert_eq!(
+        (&call["state"], &call["reasons"][0]["rule"]),
+        (&json!("denied"), &json!("key_revoked"))
+    );
+    let (_, boss) = make("boss", &["approve"]).await;
+    let path = format!("/v1/holds/{control}/resolve");
+    let (_, second) = make("other", &["approve"]).await;
+    let own = post(&server, &second, &path, &json!({"action": "approve"})).await;
+    assert_eq!((own.status, own.problem().as_str()), (403, "own_call"), "of the same person");
+    post(&server, &boss, &path, &json!({"action": "approve"})).await;
+    assert_eq!(ended(&server, &control).await["state"], "finished");
     server.stop().await;
 }

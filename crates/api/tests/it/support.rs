@@ -295,6 +295,7 @@ async fn key(engine: &Engine, tenant: &str, scopes: &[Scope]) -> String {
     let request = KeyRequest {
         tenant: tenant.parse().unwrap(),
         persona: None,
+        person: None,
         label: "test".to_owned(),
         scopes: Scopes::from(scopes.to_vec()),
         expires_at: None,

@@ -288,6 +288,9 @@ pub(crate) enum KeyCommand {
         /// The only persona it may act for
         #[arg(long, value_name = "ID")]
         persona: Option<String>,
+        /// Whose hands it will be in, such as ann@ours.example; keys of one person count as one
+        #[arg(long, value_name = "NAME")]
+        person: Option<String>,
         /// When it ends by itself, such as 90d or 2027-01-01T00:00:00Z
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use reqwest::Method;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     cli::ApprovalsArgs,
-    client::{Client, escaped},
+    client::{Client, escaped, pretty},
     exit,
     failure::Failure,
     print,
@@ -27,6 +28,13 @@ pub(crate) fn approvals(args: &ApprovalsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::DONE))
 }
 
+/// A page of them, as the server gives it.
+#[derive(Debug, Deserialize)]
+struct Listed {
+    approvals: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
 async fn revoke(client: &Client, id: &str) -> Result<(), Failure> {
     let request = client.request(Method::DELETE, &format!("/v1/approvals/{}", escaped(id)));
     client.send(request).await?;
@@ -38,15 +46,15 @@ async fn list(client: &Client, args: &ApprovalsArgs) -> Result<(), Failure> {
     let mut cursor = String::new();
     loop {
         let path = format!("/v1/approvals?limit=200&live={}{cursor}", !args.all);
-        let listed: Value = client.get(&path).await?;
-        found.extend(listed["approvals"].as_array().cloned().unwrap_or_default());
-        match listed["next_cursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={}", escaped(next)),
+        let listed: Listed = client.get(&path).await?;
+        found.extend(listed.approvals);
+        match listed.next_cursor {
+            Some(next) => cursor = format!("&cursor={}", escaped(&next)),
             None => break,
         }
     }
     if args.client.json {
-        found.iter().for_each(|approval| print::line(&approval.to_string()));
+        found.iter().for_each(|approval| print::line(&pretty::compact(approval.get())));
     } else if found.is_empty() {
         print::note("no approvals\n");
     } else {
@@ -55,14 +63,14 @@ async fn list(client: &Client, args: &ApprovalsArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn table(approvals: &[Value]) -> String {
+fn table(approvals: &[Box<RawValue>]) -> String {
     let mut table = Table::new(["APPROVAL", "TOOL", "KEY", "USED", "STATE", "FOR"]);
     for approval in approvals {
+        let approval: Value = serde_json::from_str(approval.get()).unwrap_or_default();
         let text = |name: &str| approval[name].as_str().unwrap_or("-").to_owned();
         let used = format!("{} of {}", approval["used"], approval["terms"]["uses"]);
-        let state = if approval["revoked_at"].is_null() { "given" } else { "revoked" };
         let bounds = approval["terms"]["summary"].as_str().unwrap_or("-").to_owned();
-        table.row([text("id"), text("tool"), text("key"), used, state.to_owned(), bounds]);
+        table.row([text("id"), text("tool"), text("key"), used, text("state"), bounds]);
     }
     table.text()
 }

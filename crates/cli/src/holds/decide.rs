@@ -1,11 +1,18 @@
 //! Saying yes or no, after seeing exactly to what.
 
 use std::{
+    collections::BTreeMap,
     io::{IsTerminal as _, stdin},
     process::ExitCode,
 };
 
-use serde_json::{Map, Value, json};
+use reqwest::Method;
+use ringfence_types::Predicate;
+use serde::Serialize;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{Hold, conditions, read, show};
 use crate::{
@@ -22,11 +29,12 @@ use crate::{
 pub(crate) fn approve(args: &ApproveArgs) -> Result<ExitCode, Failure> {
     let told = runtime()?.block_on(async {
         let client = Client::find(&args.client)?;
-        let body = body(args)?;
+        let mut answer = Answer { fields: body(args)?, edited_args: None };
         let (_, hold) = read(&client, &args.id).await?;
-        let body = with_edits(body, &hold, args)?;
-        agree(&hold, &body, args)?;
-        resolve(&client, &args.id, &body, args.client.json).await
+        answer.fields["shown"] = json!(hold.shown);
+        answer.edited_args = edits(&hold, args)?;
+        agree(&hold, &answer, args)?;
+        resolve(&client, &args.id, &answer, args.client.json).await
     });
     told.map_err(|failure| failure.in_json(args.client.json))?;
     Ok(ExitCode::from(exit::DONE))
@@ -36,8 +44,8 @@ pub(crate) fn deny(args: &DenyArgs) -> Result<ExitCode, Failure> {
     let told = runtime()?.block_on(async {
         let client = Client::find(&args.client)?;
         let action = if args.discard { "discard" } else { "deny" };
-        let body = json!({"action": action, "reason": args.reason});
-        resolve(&client, &args.id, &body, args.client.json).await
+        let answer = Answer::plain(json!({"action": action, "reason": args.reason}));
+        resolve(&client, &args.id, &answer, args.client.json).await
     });
     told.map_err(|failure| failure.in_json(args.client.json))?;
     Ok(ExitCode::from(exit::DONE))
@@ -45,7 +53,26 @@ pub(crate) fn deny(args: &DenyArgs) -> Result<ExitCode, Failure> {
 
 /// Has policy asked again.
 pub(super) async fn reevaluate(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
-    resolve(client, id, &json!({"action": "reevaluate"}), is_json).await
+    resolve(client, id, &Answer::plain(json!({"action": "reevaluate"})), is_json).await
+}
+
+/// What somebody decides.
+#[derive(Debug, Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    fields: Value,
+    /// As text: an argument that nobody edits keeps every digit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edited_args: Option<Edited>,
+}
+
+/// Arguments by name.
+type Edited = BTreeMap<String, Box<RawValue>>;
+
+impl Answer {
+    fn plain(fields: Value) -> Self {
+        Self { fields, edited_args: None }
+    }
 }
 
 fn body(args: &ApproveArgs) -> Result<Value, Failure> {
@@ -55,25 +82,28 @@ fn body(args: &ApproveArgs) -> Result<Value, Failure> {
     problems.hint("write conditions as --where '/to suffix @example.com'");
     problems.none()?;
     let conditions = (!conditions.is_empty() || args.any_arguments).then_some(conditions);
+    // Said and not left to the server, so that whoever decides sees them.
+    let (lasts, uses) = match args.scope.as_deref() {
+        Some("session") => (Some("8h"), Some(100)),
+        _ => (None, None),
+    };
     Ok(json!({
         "action": "approve",
         "reason": args.reason,
         "scope": args.scope,
         "where": conditions,
-        "expires_in": args.lasts,
-        "uses": args.uses,
+        "expires_in": args.lasts.as_deref().or(lasts),
+        "uses": args.uses.or(uses),
     }))
 }
 
-/// The whole arguments if some are to be others, and what was shown.
-fn with_edits(mut body: Value, hold: &Hold, args: &ApproveArgs) -> Result<Value, Failure> {
-    body["shown"] = json!(hold.shown);
+/// The whole arguments, if some are to be others.
+fn edits(hold: &Hold, args: &ApproveArgs) -> Result<Option<Edited>, Failure> {
     if args.edit.is_empty() {
-        return Ok(body);
+        return Ok(None);
     }
     let unreadable = |error| Failure::because("the held arguments are not understood", &error);
-    let mut edited: Map<String, Value> =
-        serde_json::from_str(hold.args.get()).map_err(unreadable)?;
+    let mut edited: Edited = serde_json::from_str(hold.args.get()).map_err(unreadable)?;
     let mut problems = Problems::default();
     for word in &args.edit {
         if let Some((name, value)) = problems.keep(edit(word)) {
@@ -82,31 +112,34 @@ fn with_edits(mut body: Value, hold: &Hold, args: &ApproveArgs) -> Result<Value,
     }
     problems.hint("write --edit name=text or --edit name:=JSON");
     problems.none()?;
-    body["edited_args"] = Value::Object(edited);
-    Ok(body)
+    Ok(Some(edited))
 }
 
-fn edit(word: &str) -> Result<(String, Value), String> {
+fn edit(word: &str) -> Result<(String, Box<RawValue>), String> {
     let (name, value) =
         word.split_once('=').ok_or_else(|| format!("`{word}` is not name=value"))?;
-    match name.strip_suffix(':') {
-        Some(name) => serde_json::from_str(value)
-            .map(|value| (name.to_owned(), value))
-            .map_err(|error| format!("{name}: {error}")),
-        None => Ok((name.to_owned(), json!(value))),
+    let (name, read) = match name.strip_suffix(':') {
+        Some(name) => (name, serde_json::from_str(value)),
+        None => (name, to_raw_value(value)),
+    };
+    match name.is_empty() {
+        true => Err(format!("`{word}` has no name before the `=`")),
+        false => {
+            read.map(|value| (name.to_owned(), value)).map_err(|error| format!("{name}: {error}"))
+        }
     }
 }
 
 /// Shows what would happen and asks; `--yes` is the answer where nobody can be asked.
-fn agree(hold: &Hold, body: &Value, args: &ApproveArgs) -> Result<(), Failure> {
+fn agree(hold: &Hold, answer: &Answer, args: &ApproveArgs) -> Result<(), Failure> {
     if args.yes {
         return Ok(());
     }
     print::note(&show::hold(hold));
-    if let Some(edited) = body.get("edited_args") {
-        print::note(&format!("with these arguments instead\n{}\n", indented(edited)));
+    if let Some(edited) = &answer.edited_args {
+        print::note(&format!("with these arguments instead\n{}\n", indented(edited)?));
     }
-    print::note(&bounds(body));
+    print::note(&bounds(&answer.fields));
     if !stdin().is_terminal() {
         let failure = Failure::new("nobody can be asked: standard input is no terminal");
         return Err(failure.hint("look at what is shown above, then add --yes"));
@@ -121,46 +154,115 @@ fn agree(hold: &Hold, body: &Value, args: &ApproveArgs) -> Result<(), Failure> {
     }
 }
 
-fn indented(json: &Value) -> String {
-    let text = pretty::pretty(&json.to_string());
+fn indented(edited: &Edited) -> Result<String, Failure> {
+    let text = pretty::pretty(&written(edited)?);
     let lines: Vec<_> = text.lines().map(|line| format!("  {}", plain(line))).collect();
-    lines.join("\n")
+    Ok(lines.join("\n"))
 }
 
+fn written(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value)
+        .map_err(|error| Failure::because("cannot write the request", &error))
+}
+
+/// What a yes would be good for, all of it.
 fn bounds(body: &Value) -> String {
-    let scope = body["scope"].as_str().unwrap_or("once");
-    let mut text = match scope {
-        "once" => "approving lets exactly this call run, once".to_owned(),
-        "session" => "approving lets calls of this session by the same key run".to_owned(),
-        _ => "approving lets calls of this tool by the same key run".to_owned(),
+    let text = |name: &str| plain(body[name].as_str().unwrap_or_default());
+    let calls = match text("scope").as_str() {
+        "once" | "" => return "approving lets exactly this call run, once\n".to_owned(),
+        "session" => "calls of this session by the same key",
+        _ => "calls of this tool by the same key, in any session",
     };
-    for (field, words) in [("where", " where "), ("uses", ", so many: "), ("expires_in", ", for ")]
-    {
-        if !body[field].is_null() {
-            let value = body[field].as_str().map_or(body[field].to_string(), str::to_owned);
-            text += &format!("{words}{}", plain(&value));
-        }
-    }
-    text + "\n"
+    let predicate = serde_json::from_value::<Predicate>(body["where"].clone());
+    let with = match &predicate {
+        _ if body["where"].is_null() => "exactly the arguments shown".to_owned(),
+        Ok(predicate) => plain(&predicate.to_string()),
+        Err(invalid) => format!("conditions that are none ({})", plain(&invalid.to_string())),
+    };
+    let often = body["uses"].as_u64().map_or("so many".to_owned(), |uses| uses.to_string());
+    format!("approving lets {often} {calls} run, with {with}, for {}\n", text("expires_in"))
 }
 
-async fn resolve(client: &Client, id: &str, body: &Value, is_json: bool) -> Result<(), Failure> {
-    let call = client.post(&format!("/v1/holds/{}/resolve", escaped(id)), body).await?;
+async fn resolve(client: &Client, id: &str, answer: &Answer, is_json: bool) -> Result<(), Failure> {
+    let request = client.request(Method::POST, &format!("/v1/holds/{}/resolve", escaped(id)));
+    let request = request.header("content-type", "application/json").body(written(answer)?);
+    let text = client.text(client.send(request).await?).await?;
     if is_json {
-        print::line(&call.to_string());
+        print::line(&pretty::compact(&text));
         return Ok(());
     }
+    let call: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
+    print::note(&format!("{} {}\n", plain(id), became(&answer.fields, &call)));
+    Ok(())
+}
+
+/// What became of the call, in words.
+fn became(asked: &Value, call: &Value) -> String {
     let state = call["state"].as_str().unwrap_or("unknown");
     let votes = call["hold"]["votes"].as_array().map_or(0, Vec::len);
     let needed = call["hold"]["approvals_needed"].as_u64().unwrap_or(0);
-    let words = match (body["action"].as_str(), state) {
+    match (asked["action"].as_str(), state) {
         (Some("approve"), "held") if (votes as u64) < needed => {
             format!("approved by {votes} of {needed}; it waits for the others")
         }
         (Some("approve"), "held") => "approved; it runs now".to_owned(),
+        (Some("approve"), "denied") => format!("is denied all the same: {}", why(call)),
         (Some("reevaluate"), "held") => "judged again".to_owned(),
         (_, state) => format!("is {state}"),
-    };
-    print::note(&format!("{} {words}\n", plain(id)));
-    Ok(())
+    }
+}
+
+fn why(call: &Value) -> String {
+    let reasons = call["reasons"].as_array().into_iter().flatten();
+    let messages: Vec<_> = reasons.filter_map(|reason| reason["message"].as_str()).collect();
+    plain(&messages.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_that_nobody_edits_keeps_every_digit() {
+        let text = r#"{"to":"a","n":12345678901234567890123.50,"deep":{"x":1e400}}"#;
+        let mut edited: Edited = serde_json::from_str(text).unwrap();
+        for (word, expected) in [("to=b", r#""b""#), ("n:=0.10", "0.10"), ("to:=\"c\"", r#""c""#)] {
+            let (name, value) = edit(word).unwrap();
+            assert_eq!(value.get(), expected, "{word}");
+            edited.insert(name, value);
+        }
+        let answer = Answer { fields: json!({"action": "approve"}), edited_args: Some(edited) };
+        let expected =
+            r#"{"action":"approve","edited_args":{"deep":{"x":1e400},"n":0.10,"to":"c"}}"#;
+        assert_eq!(written(&answer).unwrap(), expected);
+        for bad in ["to", "=x", ":=1", "n:=oops"] {
+            assert!(edit(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_bounds_of_a_yes_are_shown_whole() {
+        let of = |body: Value| bounds(&body);
+        let once = of(json!({"action": "approve", "scope": null}));
+        assert_eq!(once, "approving lets exactly this call run, once\n");
+        let wide = json!({"scope": "rule", "where": [], "uses": 9, "expires_in": "1h"});
+        let expected = "approving lets 9 calls of this tool by the same key, in any session run, \
+                        with any arguments, for 1h\n";
+        assert_eq!(of(wide), expected);
+        let to = json!([{"path": "/to", "suffix": "@ours.example"}]);
+        let session = json!({"scope": "session", "where": to, "uses": 100, "expires_in": "8h"});
+        let expected = "approving lets 100 calls of this session by the same key run, \
+                        with /to ends with \"@ours.example\", for 8h\n";
+        assert_eq!(of(session), expected);
+    }
+
+    #[test]
+    fn whoever_approves_what_is_denied_is_not_told_that_it_runs() {
+        let approve = json!({"action": "approve"});
+        let denied = json!({"state": "denied", "reasons": [{"rule": "r", "message": "no"}]});
+        assert_eq!(became(&approve, &denied), "is denied all the same: no");
+        let held = json!({"state": "held", "hold": {"votes": [{}], "approvals_needed": 1}});
+        assert_eq!(became(&approve, &held), "approved; it runs now");
+    }
 }

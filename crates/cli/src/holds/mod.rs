@@ -57,6 +57,9 @@ pub(super) struct Reason {
 #[derive(Debug, Deserialize)]
 pub(super) struct Vote {
     pub(super) by: String,
+    #[serde(default)]
+    pub(super) label: String,
+    pub(super) person: Option<String>,
     pub(super) at: String,
 }
 

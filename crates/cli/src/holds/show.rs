@@ -24,7 +24,8 @@ pub(super) fn hold(hold: &Hold) -> String {
     line("expires", &hold.expires_at);
     line("approved", &format!("{} of {}", hold.votes.len(), hold.approvals_needed));
     for vote in &hold.votes {
-        line("", &format!("by {} at {}", vote.by, vote.at));
+        let who = vote.person.as_deref().unwrap_or(&vote.label);
+        line("", &format!("by {who}, key {}, at {}", vote.by, vote.at));
     }
     for changed in &hold.changed {
         line("changed", changed);
@@ -65,7 +66,7 @@ mod tests {
             "pure":false,"key":"019b","persona_id":"ann","session_id":"s-1","metadata":{},
             "reasons":[{"rule":"outside","message":"the address is\noutside"}],
             "policy":"sha256:cd","since":"2026-01-01T00:00:00Z","expires_at":"2026-01-02T00:00:00Z",
-            "approvals_needed":2,"votes":[{"by":"019c","at":"2026-01-01T01:00:00Z"}],
+            "approvals_needed":2,"votes":[{"by":"019c","label":"boss","at":"2026-01-01T01:00:00Z"}],
             "changed":["the policy is another"],"resolve":"/v1","shown":"sha256:ef","trace_id":"0"}"#;
         let hold = serde_json::from_str(json).unwrap();
         expect![[r#"
@@ -79,7 +80,7 @@ mod tests {
             since      2026-01-01T00:00:00Z
             expires    2026-01-02T00:00:00Z
             approved   1 of 2
-                       by 019c at 2026-01-01T01:00:00Z
+                       by boss, key 019c, at 2026-01-01T01:00:00Z
             changed    the policy is another
             would run with
               {

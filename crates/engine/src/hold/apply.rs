@@ -3,13 +3,19 @@
 use ringfence_policy::{
     self as policy, Approval as Seen, Decided, Input, POLICY_UNAVAILABLE, Permit,
 };
-use ringfence_store::{ApprovalQuery, Error, Standing};
-use ringfence_types::{Change, Decision, Digest, Presented, Timestamp};
+use ringfence_store::{ApprovalQuery, Error, Standing, Usable};
+use ringfence_types::{
+    Change, Decision, Digest, Obligations, Presented, Reason, Timestamp, Verdict,
+};
 
 use crate::journey::Journey;
 
-/// Most approvals that are held against one call.
+/// Most approvals that are held against one call: of those for its key, its tool and its place.
 const MOST: usize = 200;
+/// The rule that is named when a call has lost the key that made it.
+const KEY_REVOKED: &str = "key_revoked";
+/// The engine that is named when no engine was asked.
+const OURSELVES: &str = "ringfence";
 
 /// Policy's word, and the approval that it was given for.
 #[derive(Debug)]
@@ -44,6 +50,9 @@ pub(crate) enum Said {
 
 /// Asks; and asks again with an approval if the first answer was to wait.
 pub(crate) async fn allowed(journey: &Journey, input: Input) -> Result<Said, Error> {
+    if is_without_maker(journey).await? {
+        return Ok(Said::Deny(Box::new(without_maker(journey, input))));
+    }
     let engine = journey.inner.parts.policy.as_ref();
     let (decided, document) = policy::decide_documented(engine, &input).await;
     let judged = |decision| Box::new(Judgement { decision, input, document });
@@ -58,6 +67,34 @@ pub(crate) async fn allowed(journey: &Journey, input: Input) -> Result<Said, Err
         }
         Decided::Hold(decision) => with_approval(journey, judged(decision)).await,
     }
+}
+
+/// Whether a call that waited was made by a key that was revoked meanwhile. Of a call that is new
+/// the edge has just looked.
+async fn is_without_maker(journey: &Journey) -> Result<bool, Error> {
+    if journey.call.hold().is_none() {
+        return Ok(false);
+    }
+    let key = journey.inner.parts.store.key(journey.asked().key).await?;
+    Ok(key.is_some_and(|key| key.revoked_at.is_some()))
+}
+
+/// No rule needs to be asked about it: whoever revoked the key wants nothing more done by it.
+fn without_maker(journey: &Journey, input: Input) -> Judgement {
+    let message = "the key that made the call was revoked while it waited".to_owned();
+    let document = input.text();
+    let decision = Decision {
+        verdict: Verdict::Deny,
+        reasons: vec![Reason { rule: KEY_REVOKED.to_owned(), message }],
+        obligations: Obligations::default(),
+        approvals: None,
+        approval: None,
+        engine: OURSELVES.to_owned(),
+        policy: journey.inner.parts.policy.revision(),
+        input: Digest::of(document.as_bytes()),
+        fail_open: false,
+    };
+    Judgement { decision, input, document }
 }
 
 pub(crate) fn is_unavailable(decision: &Decision) -> bool {
@@ -75,7 +112,8 @@ async fn with_approval(journey: &Journey, held: Box<Judgement>) -> Result<Said, 
             let input = Input { approval, ..held.input.clone() };
             return Ok(second(journey, input, held, standing).await);
         }
-        if is_meant(&changes) {
+        // Of several the newest is what people remember; it came first.
+        if changed.is_empty() && is_meant(&changes) {
             changed = changes.iter().map(ToString::to_string).collect();
         }
     }
@@ -91,12 +129,13 @@ fn is_meant(changes: &[Change]) -> bool {
     !changes.iter().any(elsewhere)
 }
 
-/// Approvals of the tenant for this tool, and the ones that were given for this very call.
+/// Approvals of the tenant for this tool that this call may use.
 async fn candidates(journey: &Journey, now: Timestamp) -> Result<Vec<Standing>, Error> {
     let asked = journey.asked();
     let query = ApprovalQuery {
         tenant: asked.tenant.clone(),
         tool: Some(asked.tool.name.clone()),
+        usable_by: Some(Usable { key: asked.key, call: asked.id, session: asked.session.clone() }),
         // Those that are over are looked at only to say so, by a call that was approved before.
         live_at: journey.call.hold().is_none_or(|hold| hold.votes.is_empty()).then_some(now),
         before: None,
@@ -128,6 +167,7 @@ fn presented<'a>(
         now,
         used: standing.used,
         is_revoked: standing.revoked_at.is_some(),
+        is_withdrawn: standing.is_withdrawn,
     }
 }
 

@@ -35,12 +35,16 @@ pub(crate) struct Dues {
     table: Mutex<Table>,
     /// Told when something may be due earlier than before.
     pub(crate) sooner: Notify,
+    /// Told when something changed that may concern any of them.
+    pub(crate) changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     by_call: HashMap<CallId, Place>,
     by_time: BTreeSet<(Timestamp, CallId)>,
+    /// Those that belong to a session.
+    by_session: HashMap<(TenantId, SessionId), BTreeSet<CallId>>,
 }
 
 #[derive(Debug)]
@@ -52,6 +56,13 @@ struct Place {
     at: Timestamp,
     tries: u32,
     expires_at: Timestamp,
+}
+
+impl Place {
+    /// The session that the call belongs to.
+    fn line(&self) -> Option<(TenantId, SessionId)> {
+        Some((self.tenant.clone(), self.session.clone()?))
+    }
 }
 
 impl Dues {
@@ -67,6 +78,10 @@ impl Dues {
         let at = now.after(pause).min(expires_at);
         table.by_time.insert((at, due.call));
         let Due { tenant, session, .. } = due;
+        if let Some(session) = &session {
+            let line = table.by_session.entry((tenant.clone(), session.clone())).or_default();
+            line.insert(due.call);
+        }
         let place = Place { tenant, session, is_taken: false, at, tries, expires_at };
         table.by_call.insert(due.call, place);
         self.sooner.notify_one();
@@ -77,15 +92,18 @@ impl Dues {
         self.lock().remove(call);
     }
 
-    /// Those whose time has come, oldest call first. They stay until they are added again or
-    /// removed, but are not due again before somebody has begun to look at them.
+    /// Those whose time has come, oldest call first, each with the older ones of its session: what
+    /// passes runs in order. They stay until they are added again or removed, but are not due again
+    /// before somebody has begun to look at them.
     pub(crate) fn take(&self, now: Timestamp) -> Vec<Due> {
         let mut table = self.lock();
         // No id is smaller than this one.
         let first = CallId(Uuid::nil());
         let rest = table.by_time.split_off(&(now.after(Duration::from_micros(1)), first));
         let due = std::mem::replace(&mut table.by_time, rest);
-        table.named(due.into_iter().map(|(_, call)| call).collect())
+        let due: Vec<_> = due.into_iter().map(|(_, call)| call).collect();
+        let older: Vec<_> = due.iter().flat_map(|call| table.take_older(*call)).collect();
+        table.named([due, older].concat())
     }
 
     /// All of them, oldest call first: something changed that may concern any.
@@ -133,12 +151,36 @@ impl Table {
     fn remove(&mut self, call: CallId) -> Option<Place> {
         let place = self.by_call.remove(&call)?;
         self.by_time.remove(&(place.at, call));
+        if let Some(line) = place.line()
+            && let Some(calls) = self.by_session.get_mut(&line)
+        {
+            calls.remove(&call);
+            if calls.is_empty() {
+                self.by_session.remove(&line);
+            }
+        }
         Some(place)
+    }
+
+    /// The older calls of its session, which are looked at before it, whenever they are due.
+    fn take_older(&mut self, call: CallId) -> Vec<CallId> {
+        let line = self.by_call.get(&call).and_then(Place::line);
+        let Some(calls) = line.and_then(|line| self.by_session.get(&line)) else {
+            return Vec::new();
+        };
+        let older: Vec<_> = calls.range(..call).copied().collect();
+        for one in &older {
+            if let Some(place) = self.by_call.get(one) {
+                self.by_time.remove(&(place.at, *one));
+            }
+        }
+        older
     }
 
     /// Those of these that nobody has taken yet.
     fn named(&mut self, mut calls: Vec<CallId>) -> Vec<Due> {
         calls.sort();
+        calls.dedup();
         let due = |call: CallId| {
             let place = self.by_call.get_mut(&call)?;
             let is_taken = std::mem::replace(&mut place.is_taken, true);
@@ -196,5 +238,27 @@ mod tests {
         assert_eq!(dues.next(), Some(at(15)));
         dues.remove(due(3).call);
         assert_eq!(dues.next(), None);
+    }
+
+    #[test]
+    fn older_calls_of_a_session_are_looked_at_first_whenever_they_are_due() {
+        let dues = Dues::default();
+        let session = |number| Due { session: Some("s".parse().unwrap()), ..due(number) };
+        for number in [1, 2] {
+            dues.add(session(number), at(0), at(999));
+        }
+        dues.take_all();
+        // The older one was looked at more often, so it is due later.
+        for (number, now) in [(1, 5), (1, 6), (1, 7), (2, 8)] {
+            dues.begin(due(number).call);
+            dues.add(session(number), at(now), at(999));
+        }
+        dues.add(due(3), at(0), at(999));
+        assert_eq!(dues.take(at(20)), [session(1), session(2), due(3)]);
+        assert_eq!(dues.next(), None);
+        for number in [1, 2, 3] {
+            dues.remove(due(number).call);
+        }
+        assert!(dues.lock().by_session.is_empty());
     }
 }

@@ -75,7 +75,9 @@ pub enum NotResolved {
     #[error("the key does not have the scope `approve`")]
     Scope,
     /// One person counts once.
-    #[error("this key has approved the call before: another person is needed")]
+    #[error(
+        "this key, or another of the same person, has approved the call before: somebody else is needed"
+    )]
     Twice,
     /// What was shown is not what would run.
     #[error("the call is not what was shown any more: look at it again")]
@@ -123,9 +125,15 @@ impl Engine {
         let _lock = self.inner.locks.of(id).await;
         let stored = self.inner.parts.store.call(&who.tenant, id).await?;
         let stored = stored.ok_or(NotResolved::Missing)?;
-        let State::Held(_) = &stored.call.state else {
+        let State::Held(hold) = &stored.call.state else {
             return Err(NotResolved::NotHeld(stored.call.state.name()));
         };
+        let now = self.inner.parts.clock.now();
+        if hold.expires_at <= now {
+            // Whoever looks after holds has not come to it yet.
+            self.inner.dues.soon(id, now);
+            return Err(NotResolved::NotHeld("expired"));
+        }
         if resolution.shown.is_some_and(|seen| seen != shown(&stored.call)) {
             return Err(NotResolved::Changed);
         }
@@ -161,12 +169,13 @@ impl By<'_> {
         match now {
             Judged::Passes => Ok(self.set_out(&journey, entry)),
             Judged::Held => Ok(Resolved::Waits(journey.call)),
+            Judged::Denied => Ok(Resolved::Ended(journey.call)),
         }
     }
 
     async fn deny(&self, stored: Stored) -> Result<Resolved, NotResolved> {
         let said = self.reason.as_deref().unwrap_or("no reason was given");
-        let message = format!("key {} denied the call: {said}", self.who.key);
+        let message = format!("{} denied the call: {said}", named(self.who));
         let reason = Reason { rule: "denied_by_person".to_owned(), message };
         self.end(stored, "deny", Event::Deny(vec![reason])).await
     }
@@ -194,7 +203,9 @@ impl By<'_> {
         terms: &TermsRequest,
         edited: Option<Json>,
     ) -> Result<Resolved, NotResolved> {
-        if stored.call.asked.key == self.who.key {
+        let maker = self.inner.parts.store.key(stored.call.asked.key).await?;
+        let maker = maker.and_then(|key| key.person);
+        if self.who.is(stored.call.asked.key, maker.as_ref()) {
             return Err(NotResolved::OwnCall);
         }
         let entry = self.entry(&stored.call)?;
@@ -202,24 +213,27 @@ impl By<'_> {
         self.note(&mut journey, "approve");
         if let Some(args) = edited {
             entry.check_input(&args).map_err(NotResolved::InvalidArguments)?;
-            journey.edit(self.edited(args));
+            journey.edit(self.edited(args), self.who);
         }
         // What is approved is what is in force now, not what was when the call was held.
-        let is_whole = match self.judged(&mut journey, &entry).await? {
-            Judged::Passes => true,
-            Judged::Held => self.vote(&mut journey, terms)?,
-        };
+        let mut now = self.judged(&mut journey, &entry).await?;
+        if now == Judged::Held && self.vote(&mut journey, terms).await? {
+            now = Judged::Passes;
+        }
         journey.commit().await?;
-        match is_whole {
-            true => Ok(self.set_out(&journey, entry)),
-            false => Ok(Resolved::Waits(journey.call)),
+        match now {
+            Judged::Passes => Ok(self.set_out(&journey, entry)),
+            Judged::Held => Ok(Resolved::Waits(journey.call)),
+            Judged::Denied => Ok(Resolved::Ended(journey.call)),
         }
     }
 
     /// Adds a vote, and says whether it makes the approval whole.
-    fn vote(&self, journey: &mut Journey, terms: &TermsRequest) -> Result<bool, NotResolved> {
+    async fn vote(&self, journey: &mut Journey, terms: &TermsRequest) -> Result<bool, NotResolved> {
         let terms = terms.terms(&journey.call, self.inner.parts.clock.now())?;
-        let hold = self.voted(&journey.call, terms)?;
+        let hold = journey.call.hold().cloned();
+        let hold = hold.ok_or(NotResolved::NotHeld(journey.call.state.name()))?;
+        let hold = self.voted(self.counted(hold).await?, shown(&journey.call), terms)?;
         let is_whole = hold.votes.len() >= hold.needed as usize;
         let approval = if is_whole { approval(journey, &hold) } else { None };
         journey.vote(hold, approval);
@@ -227,7 +241,7 @@ impl By<'_> {
     }
 
     fn note(&self, journey: &mut Journey, action: &str) {
-        journey.note_resolution(action, self.who.key, self.reason.as_deref());
+        journey.note_resolution(action, self.who, self.reason.as_deref());
     }
 
     fn edited(&self, args: Json) -> Edited {
@@ -252,14 +266,34 @@ impl By<'_> {
                 Ok(Judged::Held)
             }
             // The path asks once more and does what follows.
-            Said::Allow(..) | Said::Deny(_) => Ok(Judged::Passes),
+            Said::Allow(..) => Ok(Judged::Passes),
+            Said::Deny(judgement) => {
+                let event = Event::Deny(judgement.decision.reasons.clone());
+                journey.decided(*judgement);
+                journey.step(event);
+                Ok(Judged::Denied)
+            }
         }
     }
 
+    /// The hold with those votes only whose keys are not revoked by now.
+    async fn counted(&self, mut hold: Hold) -> Result<Hold, NotResolved> {
+        let mut counted = Vec::new();
+        for vote in std::mem::take(&mut hold.votes) {
+            let key = self.inner.parts.store.key(vote.by).await?;
+            if key.is_none_or(|key| key.revoked_at.is_none()) {
+                counted.push(vote);
+                continue;
+            }
+            let message = format!("key {} was revoked, so its approval does not count", vote.by);
+            hold.changed.push(message);
+        }
+        hold.votes = counted;
+        Ok(hold)
+    }
+
     /// The hold with one more vote.
-    fn voted(&self, call: &Call, terms: Terms) -> Result<Hold, NotResolved> {
-        let mut hold = call.hold().cloned().ok_or(NotResolved::NotHeld(call.state.name()))?;
-        let seen = shown(call);
+    fn voted(&self, mut hold: Hold, seen: Digest, terms: Terms) -> Result<Hold, NotResolved> {
         let agreed = hold
             .proposal
             .take()
@@ -270,12 +304,18 @@ impl By<'_> {
                 "the last approval is for something else than those before: they do not count";
             hold.changed = vec![message.to_owned()];
         }
-        if hold.votes.iter().any(|vote| vote.by == self.who.key) {
+        if hold.votes.iter().any(|vote| self.who.is(vote.by, vote.person.as_ref())) {
             return Err(NotResolved::Twice);
         }
         let at = self.inner.parts.clock.now();
-        let reason = self.reason.clone();
-        hold.votes.push(Vote { by: self.who.key, at, shown: seen, reason });
+        hold.votes.push(Vote {
+            by: self.who.key,
+            label: self.who.label.clone(),
+            person: self.who.person.clone(),
+            at,
+            shown: seen,
+            reason: self.reason.clone(),
+        });
         hold.proposal = Some(agreed.unwrap_or(Proposal { terms, shown: seen }));
         Ok(hold)
     }
@@ -299,12 +339,21 @@ impl By<'_> {
     }
 }
 
+/// Somebody, for the reader of a record: by the key, and by what that is called.
+fn named(who: &Principal) -> String {
+    let person = who.person.as_ref().map(|person| format!("{person}, "));
+    format!("{}key {} ({})", person.unwrap_or_default(), who.key, who.label)
+}
+
 /// What policy says of a held call now.
+#[derive(Debug, PartialEq, Eq)]
 enum Judged {
     /// It waits.
     Held,
     /// It does not.
     Passes,
+    /// It has ended.
+    Denied,
 }
 
 /// The approval that enough votes make.

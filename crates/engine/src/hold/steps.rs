@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use ringfence_ledger::Entry;
 use ringfence_store::Spend;
-use ringfence_types::{Approval, Call, Decision, Digest, Edited, Event, Hold, Json, KeyId, State};
+use ringfence_types::{
+    Approval, Call, Decision, Digest, Edited, Event, Hold, Json, KeyId, PersonId, Principal, State,
+};
 use serde::Serialize;
 
 use super::{Judgement, park};
@@ -18,16 +20,22 @@ pub(crate) type Mark = (Arc<Call>, Kept);
 struct Said<'a> {
     action: &'a str,
     by: KeyId,
+    label: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    person: Option<&'a PersonId>,
     reason: Option<&'a str>,
 }
 
 /// What is said of arguments that a person changed.
 #[derive(Serialize)]
-struct Changed {
+struct Changed<'a> {
     action: &'static str,
     asked: Digest,
     by: KeyId,
+    label: &'a str,
     now: Digest,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    person: Option<&'a PersonId>,
 }
 
 /// What is said of a vote.
@@ -69,12 +77,14 @@ impl Journey {
     }
 
     /// Puts other arguments in place of those that were asked for.
-    pub(crate) fn edit(&mut self, edited: Edited) {
+    pub(crate) fn edit(&mut self, edited: Edited, who: &Principal) {
         let said = Changed {
             action: "edit",
             asked: self.call.asked.args_digest,
             by: edited.by,
+            label: &who.label,
             now: edited.args_digest,
+            person: who.person.as_ref(),
         };
         Arc::make_mut(&mut self.call).edited = Some(edited);
         self.entries.push(Entry::resolution(self.about(), &said));
@@ -82,8 +92,9 @@ impl Journey {
     }
 
     /// Remembers what somebody said about the hold.
-    pub(crate) fn note_resolution(&mut self, action: &str, by: KeyId, reason: Option<&str>) {
-        let said = Said { action, by, reason };
+    pub(crate) fn note_resolution(&mut self, action: &str, who: &Principal, reason: Option<&str>) {
+        let (label, person) = (who.label.as_str(), who.person.as_ref());
+        let said = Said { action, by: who.key, label, person, reason };
         self.entries.push(Entry::resolution(self.about(), &said));
         self.note("call.resolved", Json::plain(&said));
     }

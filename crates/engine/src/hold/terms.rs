@@ -52,6 +52,9 @@ pub enum InvalidTerms {
     /// A rule without visible bounds.
     #[error("an approval as a rule says with which arguments, how often and how long")]
     Unbounded,
+    /// Conditions that the call itself does not meet.
+    #[error("the conditions do not hold for the call that is shown, so they would not let it run")]
+    NotThis,
     /// Too long, or no time at all.
     #[error("an approval lasts from a second to 90 days")]
     Lasts,
@@ -85,6 +88,9 @@ impl TermsRequest {
             return Err(InvalidTerms::Uses);
         }
         let args = self.args.clone().map_or(shown, Arguments::Where);
+        if !args.include(call.args(), call.args_digest()) {
+            return Err(InvalidTerms::NotThis);
+        }
         Ok(Terms { args, reach, expires_at: now.after(lasts), uses })
     }
 }

@@ -10,7 +10,7 @@ use ringfence_types::{Event, SessionId, TenantId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Due;
-use crate::{engine::Inner, journey::Journey, path, queue::Claim};
+use crate::{Engine, engine::Inner, journey::Journey, path, queue::Claim};
 
 /// Holds that policy is asked about at one time: there may be very many, and calls that come in
 /// want to be judged too.
@@ -29,9 +29,18 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             () = inner.stopping.cancelled() => return,
             Ok(()) = tools.changed() => inner.dues.take_all(),
             Ok(()) = rules.changed() => inner.dues.take_all(),
+            () = inner.dues.changed.notified() => inner.dues.take_all(),
             () = inner.dues.sooner.notified() => inner.dues.take(inner.parts.clock.now()),
             () = next(&inner) => inner.dues.take(inner.parts.clock.now()),
         };
+    }
+}
+
+impl Engine {
+    /// Every hold is judged again soon, because something changed that neither rules nor tools tell
+    /// of: a key was revoked.
+    pub fn judge_holds_again(&self) {
+        self.inner.dues.changed.notify_one();
     }
 }
 

@@ -84,6 +84,8 @@ pub(crate) fn principal(tenant: &str) -> Principal {
         tenant: tenant.parse().expect("works here"),
         persona: None,
         scopes: vec![Scope::Call, Scope::Read].into(),
+        label: "agent".to_owned(),
+        person: None,
     }
 }
 
@@ -115,7 +117,8 @@ pub(crate) fn held(lasts: Duration) -> State {
 /// Somebody of the tenant who may approve.
 pub(crate) fn approver(tenant: &str, number: u128) -> Principal {
     let key = KeyId(uuid::Uuid::from_u128(1_000 + number));
-    Principal { key, scopes: vec![Scope::Approve, Scope::Read].into(), ..principal(tenant) }
+    let (label, scopes) = (format!("boss {number}"), vec![Scope::Approve, Scope::Read].into());
+    Principal { key, label, scopes, ..principal(tenant) }
 }
 
 /// Rules that can be replaced while they are in force.

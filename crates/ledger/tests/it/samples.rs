@@ -141,6 +141,7 @@ fn first_half() -> Vec<Entry> {
         label: "first".into(),
         scopes: Scopes::from(vec![Scope::Admin]),
         persona: None,
+        person: Some("ann".parse().unwrap()),
         expires_at: None,
         by: None,
     };

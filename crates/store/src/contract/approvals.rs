@@ -2,18 +2,27 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_types::{About, Approval, Call, EntryKind, KeyId, State, TenantId, Timestamp};
+use ringfence_types::{
+    About, Approval, Call, CallId, EntryKind, KeyId, Reach, State, TenantId, Timestamp, Vote,
+};
 use uuid::Uuid;
 
 use super::{
     calls::put,
-    samples::{AT, accepted, approval, held, in_state, record, sealed, tenant},
+    samples::{AT, about_key, accepted, approval, held, in_state, key, record, sealed, tenant},
 };
-use crate::{ApprovalQuery, EntryQuery, Error, Record, Spend, Standing, Store, Version};
+use crate::{ApprovalQuery, EntryQuery, Error, Record, Spend, Standing, Store, Usable, Version};
 
 fn query(tenant: &TenantId) -> ApprovalQuery {
-    let tenant = tenant.clone();
-    ApprovalQuery { tenant, tool: None, live_at: None, before: None, not_by: None, limit: 9 }
+    ApprovalQuery {
+        tenant: tenant.clone(),
+        tool: None,
+        usable_by: None,
+        live_at: None,
+        before: None,
+        not_by: None,
+        limit: 9,
+    }
 }
 
 fn at(secs: u64) -> Timestamp {
@@ -42,7 +51,8 @@ fn spending(call: &Call, seen: u64, approval: &Approval, at: Timestamp) -> Recor
 pub async fn an_approval_reads_back_whole(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let (_, approval) = given(store, &tenant, 2).await;
-    let standing = Standing { approval, used: 0, revoked_at: None, revoked_by: None };
+    let standing =
+        Standing { approval, used: 0, revoked_at: None, revoked_by: None, is_withdrawn: false };
     let id = standing.approval.id;
     let found = store.approval(&tenant, id).await.expect("an approval");
     assert_eq!(found.as_ref(), Some(&standing));
@@ -141,4 +151,63 @@ pub async fn the_first_revocation_of_an_approval_stays(store: &Arc<dyn Store>) {
     let told = store.entries(about).await.expect("entries");
     let told: Vec<_> = told.iter().map(|placed| placed.sealed.predicate().ok()).collect();
     assert_eq!(told, [Some(by)], "the first revocation is on the ledger, and only it");
+}
+
+/// Of the approvals of a tenant those are found that a call may use, however many others there are.
+pub async fn the_approvals_that_a_call_may_use_are_found(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let (mine, theirs) = ("mine".parse().expect("a name"), "theirs".parse().expect("a name"));
+    let call = accepted(&tenant);
+    put(store, &call, None).await;
+    let call = in_state(&call, held());
+    let give = async |version: u64, reach: Reach, key: KeyId| {
+        let mut approval = approval(&call, 1);
+        (approval.terms.reach, approval.key) = (reach, key);
+        let id = approval.id;
+        let step = Record { approval: Some(approval), ..record(&call, Some(Version(version))) };
+        store.record(step).await.expect("a step");
+        id
+    };
+    let (own, other) = (call.asked.key, KeyId(Uuid::now_v7()));
+    let once = give(1, Reach::Once(call.asked.id), own).await;
+    let rule = give(2, Reach::Rule, own).await;
+    let session = give(3, Reach::Session(mine), own).await;
+    give(4, Reach::Session(theirs), own).await;
+    give(5, Reach::Once(CallId(Uuid::now_v7())), own).await;
+    give(6, Reach::Rule, other).await;
+    let found = async |session: Option<&str>| {
+        let session = session.map(|session| session.parse().expect("a name"));
+        let usable_by = Some(Usable { key: own, call: call.asked.id, session });
+        let query = ApprovalQuery { usable_by, ..query(&tenant) };
+        let found = store.approvals(query).await.expect("approvals").into_iter();
+        found.map(|standing| standing.approval.id).collect::<Vec<_>>()
+    };
+    assert_eq!(found(Some("mine")).await, [session, rule, once], "newest first");
+    assert_eq!(found(None).await, [rule, once]);
+}
+
+/// An approval is over when a key that gave it is revoked: it is not live, and cannot be spent.
+pub async fn an_approval_ends_with_the_key_that_gave_it(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let call = accepted(&tenant);
+    put(store, &call, None).await;
+    let call = in_state(&call, held());
+    let (stays, goes) = (key(&tenant, "stays"), key(&tenant, "goes"));
+    let mut approval = approval(&call, 1);
+    approval.votes =
+        [&stays, &goes].map(|key| Vote { by: key.id, ..approval.votes[0].clone() }).into();
+    for key in [&stays, &goes] {
+        store.add_key(key.clone(), about_key(key)).await.expect("a key");
+    }
+    let step = Record { approval: Some(approval.clone()), ..record(&call, Some(Version(1))) };
+    store.record(step).await.expect("a step");
+    let live = ApprovalQuery { live_at: Some(at(1)), ..query(&tenant) };
+    assert_eq!(store.approvals(live.clone()).await.expect("one").len(), 1, "the control");
+    let revoked = store.revoke_key(None, goes.id, at(2), about_key(&goes)).await;
+    assert!(revoked.expect("an answer"));
+    assert_eq!(store.approvals(live).await.expect("none"), []);
+    let found = store.approval(&tenant, approval.id).await.expect("one").expect("one");
+    assert!(found.is_withdrawn && found.revoked_at.is_none(), "{found:?}");
+    let refused = store.record(spending(&call, 2, &approval, at(3))).await;
+    assert!(matches!(refused, Err(Error::Spent)), "{refused:?}");
 }

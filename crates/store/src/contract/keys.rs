@@ -14,6 +14,7 @@ pub async fn a_key_reads_back_whole(store: &Arc<dyn Store>) {
     let (first, mut second) = (key(&tenant, "first"), key(&tenant, "second"));
     second.created_at = first.created_at.after(Duration::from_secs(1));
     (second.persona, second.created_by, second.expires_at) = (None, None, None);
+    second.person = None;
     for key in [&second, &first] {
         store.add_key(key.clone(), about_key(key)).await.expect("a key");
     }
@@ -23,6 +24,8 @@ pub async fn a_key_reads_back_whole(store: &Arc<dyn Store>) {
     assert!(everybodys.contains(&first) && everybodys.contains(&second));
     let found = store.key_by_secret(second.secret).await.expect("an answer");
     assert_eq!(found, Some(second));
+    assert_eq!(store.key(first.id).await.expect("an answer"), Some(first.clone()));
+    assert_eq!(store.key(KeyId(Uuid::now_v7())).await.expect("an answer"), None);
     assert_eq!(store.key_by_secret(Digest::of(b"none")).await.expect("an answer"), None);
     let again = store.add_key(first.clone(), about_key(&first)).await;
     assert!(matches!(again, Err(Error::Stale)), "expected stale, got {again:?}");

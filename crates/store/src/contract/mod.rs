@@ -22,8 +22,9 @@ use std::sync::Arc;
 
 pub use self::{
     approvals::{
-        an_approval_is_spent_in_the_commit, an_approval_reads_back_whole,
-        of_many_who_spend_as_many_win_as_may, the_first_revocation_of_an_approval_stays,
+        an_approval_ends_with_the_key_that_gave_it, an_approval_is_spent_in_the_commit,
+        an_approval_reads_back_whole, of_many_who_spend_as_many_win_as_may,
+        the_approvals_that_a_call_may_use_are_found, the_first_revocation_of_an_approval_stays,
     },
     blobs::{bytes_are_found_by_digest_in_parts, what_is_refused_leaves_no_bytes},
     calls::{
@@ -97,6 +98,8 @@ pub async fn run(store: Arc<dyn Store>) {
     an_approval_is_spent_in_the_commit(&store).await;
     of_many_who_spend_as_many_win_as_may(&store).await;
     the_first_revocation_of_an_approval_stays(&store).await;
+    the_approvals_that_a_call_may_use_are_found(&store).await;
+    an_approval_ends_with_the_key_that_gave_it(&store).await;
     a_decision_reads_back_whole(&store).await;
     a_decision_shares_the_commit_of_its_call(&store).await;
     decisions_are_found_by_time_page_by_page(&store).await;

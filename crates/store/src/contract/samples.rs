@@ -160,7 +160,14 @@ pub fn held() -> State {
 /// An approval of calls like this one, for as many as `uses`, until a minute after [`AT`].
 pub fn approval(call: &Call, uses: u32) -> Approval {
     let at = Timestamp::from_micros(AT);
-    let vote = Vote { by: KeyId(Uuid::now_v7()), at, shown: shown(call), reason: None };
+    let vote = Vote {
+        by: KeyId(Uuid::now_v7()),
+        label: "boss".to_owned(),
+        person: Some("ann".parse().expect("a valid person")),
+        at,
+        shown: shown(call),
+        reason: None,
+    };
     Approval {
         id: ApprovalId(Uuid::now_v7()),
         tenant: call.asked.tenant.clone(),
@@ -204,6 +211,7 @@ pub fn key(tenant: &TenantId, secret: &str) -> Key {
         id: KeyId(Uuid::now_v7()),
         tenant: tenant.clone(),
         persona: Some("writer".parse().expect("a valid persona")),
+        person: Some("ann".parse().expect("a valid person")),
         label: "for the contract".to_owned(),
         prefix: "rf_abc".to_owned(),
         secret: Digest::of(format!("{tenant} {secret}").as_bytes()),

@@ -10,12 +10,25 @@ use uuid::Uuid;
 use super::{SqliteStore, ledger, rows, witness};
 use crate::{ApprovalQuery, Error, Spend, Standing};
 
+/// Whether a key that gave an approval is revoked by now.
+const WITHDRAWN: &str = "EXISTS (SELECT 1 FROM json_each(approvals.approval, '$.votes') AS vote
+    JOIN keys ON keys.id = unhex(replace(vote.value ->> '$.by', '-', ''))
+    WHERE keys.revoked_at IS NOT NULL)";
+
 /// Columns in the order that [`standing`] reads. The first parameter is a call whose use does not
 /// count.
-const STANDING: &str = "SELECT approval, revoked_at, revoked_by,
-    (SELECT count(*) FROM approval_uses
-     WHERE approval_uses.approval = approvals.id AND approval_uses.call IS NOT ?1)
-    FROM approvals";
+fn columns() -> String {
+    format!(
+        "SELECT approval, revoked_at, revoked_by,
+         (SELECT count(*) FROM approval_uses
+          WHERE approval_uses.approval = approvals.id AND approval_uses.call IS NOT ?1),
+         {WITHDRAWN} FROM approvals"
+    )
+}
+
+/// What the terms of an approval say of how far it reaches, held against a call.
+const REACHES: &str = "(approval ->> '$.key' = ?7 AND (approval ->> '$.terms.reach' = 'rule'
+    OR approval ->> '$.terms.reach.once' = ?8 OR approval ->> '$.terms.reach.session' = ?9))";
 
 fn standing(row: &Row<'_>) -> rusqlite::Result<Standing> {
     let revoked_at: Option<i64> = row.get(1)?;
@@ -25,15 +38,17 @@ fn standing(row: &Row<'_>) -> rusqlite::Result<Standing> {
         revoked_at: revoked_at.map(Timestamp::from_micros),
         revoked_by: revoked_by.map(|bytes| KeyId(Uuid::from_bytes(bytes))),
         used: row.get(3)?,
+        is_withdrawn: row.get(4)?,
     })
 }
 
 pub(super) async fn list(db: &Db, query: ApprovalQuery) -> Result<Vec<Standing>, Error> {
     db.read(move |connection| {
+        let columns = columns();
         let sql = format!(
-            "{STANDING} WHERE tenant = ?2 AND (?3 IS NULL OR tool = ?3)
-             AND (?4 IS NULL OR (expires_at > ?4 AND revoked_at IS NULL)) AND id < ?5
-             ORDER BY id DESC LIMIT ?6"
+            "{columns} WHERE tenant = ?2 AND (?3 IS NULL OR tool = ?3)
+             AND (?4 IS NULL OR (expires_at > ?4 AND revoked_at IS NULL AND NOT {WITHDRAWN}))
+             AND id < ?5 AND (?7 IS NULL OR {REACHES}) ORDER BY id DESC LIMIT ?6"
         );
         let live = query.live_at.map(Timestamp::as_micros);
         // No id is larger than seventeen of the largest byte.
@@ -41,9 +56,13 @@ pub(super) async fn list(db: &Db, query: ApprovalQuery) -> Result<Vec<Standing>,
         let limit = rows::page(query.limit);
         let tool = query.tool.as_ref().map(|tool| tool.as_str());
         let not_by = query.not_by.as_ref().map(|call| call.0.as_bytes());
+        let usable = query.usable_by.as_ref();
+        let key = usable.map(|usable| usable.key.to_string());
+        let call = usable.map(|usable| usable.call.to_string());
+        let session = usable.and_then(|usable| Some(usable.session.as_ref()?.as_str()));
         let mut statement = connection.prepare_cached(&sql)?;
         let found = statement.query_map(
-            params![not_by, query.tenant.as_str(), tool, live, before, limit],
+            params![not_by, query.tenant.as_str(), tool, live, before, limit, key, call, session],
             standing,
         )?;
         Ok(found.collect::<Result<_, _>>()?)
@@ -58,7 +77,7 @@ pub(super) async fn one(
 ) -> Result<Option<Standing>, Error> {
     let tenant = tenant.clone();
     db.read(move |connection| {
-        let sql = format!("{STANDING} WHERE id = ?2 AND tenant = ?3");
+        let sql = format!("{} WHERE id = ?2 AND tenant = ?3", columns());
         let mut statement = connection.prepare_cached(&sql)?;
         let found = statement
             .query_row(params![rusqlite::types::Null, id.0.as_bytes(), tenant.as_str()], standing);
@@ -92,19 +111,21 @@ pub(super) async fn revoke(
     store.db.write_then(revoke, then).await.map(|(is_there, _): (bool, _)| is_there)
 }
 
-/// Whether a call may use an approval: it exists, is not over, not revoked, and fewer other calls
-/// have used it than may.
+/// Whether a call may use an approval: it exists, is not over, not revoked, given by keys that are
+/// not, and fewer other calls have used it than may.
 pub(super) fn check(
     connection: &Connection,
     tenant: &TenantId,
     call: CallId,
     spend: &Spend,
 ) -> Result<(), Error> {
-    let sql = "SELECT 1 FROM approvals WHERE id = ?1 AND tenant = ?2 AND revoked_at IS NULL
-               AND expires_at > ?3 AND uses > (SELECT count(*) FROM approval_uses
-               WHERE approval_uses.approval = ?1 AND approval_uses.call <> ?4)";
+    let sql = format!(
+        "SELECT 1 FROM approvals WHERE id = ?1 AND tenant = ?2 AND revoked_at IS NULL
+         AND NOT {WITHDRAWN} AND expires_at > ?3 AND uses > (SELECT count(*) FROM approval_uses
+         WHERE approval_uses.approval = ?1 AND approval_uses.call <> ?4)"
+    );
     let found = connection
-        .prepare_cached(sql)?
+        .prepare_cached(&sql)?
         .query_row(
             params![
                 spend.approval.0.as_bytes(),

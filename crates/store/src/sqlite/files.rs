@@ -48,6 +48,12 @@ impl Files {
         Ok(Self { whole, incoming, next: AtomicU64::new(0), held: Mutex::default() })
     }
 
+    /// To be read only: nothing is made, so the folder may be a copy that nobody can write.
+    pub(super) fn to_read(folder: &Path) -> Self {
+        let (whole, incoming) = (folder.join("whole"), folder.join("incoming"));
+        Self { whole, incoming, next: AtomicU64::new(0), held: Mutex::default() }
+    }
+
     /// Exactly `length` bytes from `start`.
     pub(super) fn read(&self, digest: Digest, start: u64, length: u64) -> io::Result<Vec<u8>> {
         let length = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;

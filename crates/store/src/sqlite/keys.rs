@@ -10,7 +10,7 @@ use super::{SqliteStore, ledger, rows, witness};
 use crate::{Error, Key};
 
 const COLUMNS: &str = "SELECT id, tenant, persona, label, prefix, secret, scopes, created_at, \
-                       created_by, expires_at, revoked_at, last_used_at FROM keys";
+                       created_by, expires_at, revoked_at, last_used_at, person FROM keys";
 
 /// A second key with the same id or the same secret is [`Error::Stale`].
 pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<(), Error> {
@@ -20,8 +20,8 @@ pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<
         let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
         let added = connection.execute(
             "INSERT INTO keys (id, tenant, persona, label, prefix, secret, scopes, created_at,
-                               created_by, expires_at, revoked_at, last_used_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING",
+                               created_by, expires_at, revoked_at, last_used_at, person)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
             params![
                 key.id.0.as_bytes(),
                 key.tenant.as_str(),
@@ -35,6 +35,7 @@ pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<
                 micros(key.expires_at),
                 micros(key.revoked_at),
                 micros(key.last_used_at),
+                key.person.as_ref().map(|person| person.as_str()),
             ],
         )?;
         if added == 1 { ledger::insert(connection, &entry, None) } else { Err(Error::Stale) }
@@ -52,6 +53,14 @@ pub(super) async fn list(db: &Db, tenant: Option<&TenantId>) -> Result<Vec<Key>,
         let tenant = tenant.as_ref().map(TenantId::as_str);
         let keys = statement.query_map([tenant], key)?.collect::<Result<_, _>>()?;
         Ok(keys)
+    })
+    .await
+}
+
+pub(super) async fn one(db: &Db, id: KeyId) -> Result<Option<Key>, Error> {
+    db.read(move |connection| {
+        let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE id = ?1"))?;
+        Ok(statement.query_row([id.0.as_bytes()], key).optional()?)
     })
     .await
 }
@@ -124,5 +133,6 @@ fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
         expires_at: timestamp(9)?,
         revoked_at: timestamp(10)?,
         last_used_at: timestamp(11)?,
+        person: has(12)?.then(|| rows::name(row, 12)).transpose()?,
     })
 }

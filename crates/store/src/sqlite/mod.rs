@@ -75,7 +75,7 @@ impl SqliteStore {
 
     /// Reads what a database holds that was opened to be read; nothing is brought up to date.
     pub async fn read(db: Db, blobs: &Path) -> Result<Self, Error> {
-        let files = Arc::new(Files::open(blobs).map_err(Error::backend("open the blobs"))?);
+        let files = Arc::new(Files::to_read(blobs));
         let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
         let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
         Ok(Self::new(db, files, newest, grown))
@@ -256,6 +256,10 @@ impl Store for SqliteStore {
 
     async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
         keys::list(&self.db, tenant).await
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<Key>, Error> {
+        keys::one(&self.db, id).await
     }
 
     async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error> {

@@ -71,6 +71,8 @@ CREATE TABLE keys (
     id BLOB PRIMARY KEY,
     tenant TEXT NOT NULL,
     persona TEXT,
+    -- Whose hands it is in. Keys of one person count as one.
+    person TEXT,
     label TEXT NOT NULL,
     prefix TEXT NOT NULL,
     secret BLOB NOT NULL UNIQUE,

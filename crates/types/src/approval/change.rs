@@ -32,6 +32,8 @@ pub struct Presented<'a> {
     pub used: u32,
     /// Whether somebody took it back.
     pub is_revoked: bool,
+    /// Whether a key that gave it was revoked since.
+    pub is_withdrawn: bool,
 }
 
 /// One thing that is not as it was when the approval was given.
@@ -67,6 +69,8 @@ pub enum Change {
     UsedUp(u32),
     /// Somebody took it back.
     Revoked,
+    /// A key that gave it was revoked: nobody knows in whose hands it was.
+    Withdrawn,
 }
 
 impl Approval {
@@ -92,6 +96,7 @@ impl Approval {
             (to.now >= terms.expires_at).then_some(Change::Expired(terms.expires_at)),
             (to.used >= terms.uses).then_some(Change::UsedUp(terms.uses)),
             to.is_revoked.then_some(Change::Revoked),
+            to.is_withdrawn.then_some(Change::Withdrawn),
         ];
         differs.into_iter().flatten().collect()
     }
@@ -113,6 +118,7 @@ impl fmt::Display for Change {
             Change::Expired(at) => write!(f, "the approval ended at {at}"),
             Change::UsedUp(uses) => write!(f, "the approval was for {uses} calls, which were made"),
             Change::Revoked => f.write_str("the approval was revoked"),
+            Change::Withdrawn => f.write_str("a key that gave the approval was revoked"),
         }
     }
 }

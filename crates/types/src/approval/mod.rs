@@ -15,8 +15,8 @@ pub use self::{
     predicate::{CONDITIONS, Condition, InvalidPredicate, Predicate, Test},
 };
 use crate::{
-    ApprovalId, Call, CallId, Digest, Json, KeyId, PersonaId, SessionId, TenantId, Timestamp,
-    ToolRef,
+    ApprovalId, Call, CallId, Digest, Json, KeyId, PersonId, PersonaId, SessionId, TenantId,
+    Timestamp, ToolRef,
 };
 
 /// What one or several people allowed.
@@ -49,6 +49,12 @@ pub struct Approval {
 pub struct Vote {
     /// The key of the person.
     pub by: KeyId,
+    /// What people call that key.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// The person, if the key says who that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<PersonId>,
     /// When.
     pub at: Timestamp,
     /// Of what they were shown.

@@ -8,7 +8,9 @@ use axum::{
     response::Response,
 };
 use ringfence_engine::{Action, Resolution, Resolved, TermsRequest};
-use ringfence_types::{Call, CallId, Json, PersonaId, SessionId, TenantId, ToolName};
+use ringfence_types::{
+    Call, CallId, Json, PersonaId, SessionId, State as CallState, TenantId, ToolName,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -133,11 +135,11 @@ async fn status(
     resolution: Resolution,
     discarded: &'static str,
 ) -> Result<Response, Problem> {
-    let is_denial = matches!(resolution.action, Action::Deny);
+    let is_denied = |call: &Call| matches!(call.state, CallState::Denied { .. });
     let status = match resolving::carry_out(shared, caller, id, resolution).await? {
         Resolved::Runs(_) => "requeued",
         Resolved::Waits(_) => "pending",
-        Resolved::Ended(_) if is_denial => "denied",
+        Resolved::Ended(call) if is_denied(&call) => "denied",
         Resolved::Ended(_) => discarded,
     };
     Ok(reply::ok(&StatusView { status }))

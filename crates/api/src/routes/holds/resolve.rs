@@ -7,7 +7,9 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, StatusCode, header};
-use ringfence_engine::{Action, NotResolved, Resolution, Resolved, TermsRequest, Wide};
+use ringfence_engine::{
+    Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide,
+};
 use ringfence_types::{CallId, Digest, Json, Predicate, parse_duration};
 use utoipa::ToSchema;
 
@@ -222,7 +224,8 @@ fn problem(refused: &NotResolved) -> Problem {
             with(&kinds::ARGS_INVALID).faults(violations.iter().map(fault).collect())
         }
         NotResolved::Terms(invalid) => {
-            let fault = Fault { pointer: "/scope".to_owned(), detail: invalid.to_string() };
+            let pointer = if *invalid == InvalidTerms::NotThis { "/where" } else { "/scope" };
+            let fault = Fault { pointer: pointer.to_owned(), detail: invalid.to_string() };
             crate::fields::invalid(vec![fault])
         }
         NotResolved::Reason => {

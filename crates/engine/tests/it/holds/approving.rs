@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use ringfence_engine::{Action, NotResolved, Resolved, TermsRequest};
-use ringfence_types::{Json, Principal, Scope, State};
+use ringfence_store::EntryQuery;
+use ringfence_types::{EntryKind, Json, Principal, Scope, State};
 use serde_json::json;
 
-use super::{ASK, after, approve, engine, resolve, result};
+use super::{ASK, after, approve, engine, resolve, result, revoking::kept};
 use crate::support::{Replaced, approver, echo, principal, stand};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,5 +123,52 @@ async fn a_no_ends_the_call_with_its_reason_and_a_discarded_one_is_cancelled() {
     let discarded = resolve(&engine, &boss, id, Action::Discard).await.expect("discarded");
     let Resolved::Ended(call) = discarded else { panic!("{discarded:?}") };
     assert_eq!(call.state.name(), "cancelled");
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_person_with_two_keys_is_one_person() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let of = |who: Principal, person: &str| Principal {
+        person: Some(person.parse().expect("a person")),
+        ..who
+    };
+    let who = of(principal("acme"), "ann");
+    kept(&engine, &who).await;
+    let id = stand(&engine, &who, echo("two of you")).await.asked.id;
+    let own = resolve(&engine, &of(approver("acme", 1), "ann"), id, approve()).await;
+    assert!(matches!(own, Err(NotResolved::OwnCall)), "{own:?}");
+    let (first, again) = (of(approver("acme", 2), "bob"), of(approver("acme", 3), "bob"));
+    resolve(&engine, &first, id, approve()).await.expect("a vote");
+    let twice = resolve(&engine, &again, id, approve()).await;
+    assert!(matches!(twice, Err(NotResolved::Twice)), "{twice:?}");
+    let other = of(approver("acme", 4), "eve");
+    let second = resolve(&engine, &other, id, approve()).await.expect("the control");
+    assert!(matches!(second, Resolved::Runs(_)), "{second:?}");
+    after(&engine, &who, id, &["call.finished"]).await;
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_resolution_is_on_the_ledger_and_names_the_person() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let (who, ann) = (principal("acme"), Some("ann".parse().expect("a person")));
+    let boss = Principal { person: ann, ..approver("acme", 1) };
+    let id = stand(&engine, &who, echo("hi")).await.asked.id;
+    resolve(&engine, &boss, id, approve()).await.expect("approved");
+    after(&engine, &who, id, &["call.finished"]).await;
+    let query = EntryQuery { call: Some(id), limit: 9, ..EntryQuery::default() };
+    let entries = engine.store().entries(query).await.expect("works here");
+    let said = |kind: EntryKind| {
+        let entry = entries.iter().find(|placed| placed.sealed.kind == kind).expect("an entry");
+        ringfence_ledger::said_in::<serde_json::Value>(&entry.sealed).expect("it says something")
+    };
+    let (resolution, approval) = (said(EntryKind::Resolution), said(EntryKind::Approval));
+    for told in [&resolution, &approval["votes"][0]] {
+        assert_eq!((&told["person"], &told["label"]), (&json!("ann"), &json!("boss 1")), "{told}");
+        assert_eq!(told["by"], json!(boss.key), "{told}");
+    }
     engine.stop(Duration::from_secs(5)).await;
 }

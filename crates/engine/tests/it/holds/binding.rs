@@ -87,16 +87,20 @@ async fn an_approval_as_a_rule_has_visible_bounds() {
     assert_eq!(unbounded.expect_err("refused").to_string(), expected.to_string());
     let no_session = resolve(&engine, &boss, id, within(Wide::Session, 9)).await;
     assert!(matches!(no_session, Err(NotResolved::Terms(InvalidTerms::NoSession))));
-    let to = Condition::new("/text".to_owned(), Test::Prefix("to: ".to_owned()));
-    let args = Predicate::new(vec![to.expect("a condition")]).expect("a predicate");
-    let terms = TermsRequest {
-        wide: Wide::Rule,
-        args: Some(args),
-        lasts: Some(Duration::from_secs(60)),
-        uses: Some(9),
+    let action = |prefix: &str| {
+        let begins = Condition::new("/text".to_owned(), Test::Prefix(prefix.to_owned()));
+        let args = Predicate::new(vec![begins.expect("a condition")]).expect("a predicate");
+        let terms = TermsRequest {
+            wide: Wide::Rule,
+            args: Some(args),
+            lasts: Some(Duration::from_secs(60)),
+            uses: Some(9),
+        };
+        Action::Approve { terms, edited: None }
     };
-    let action = Action::Approve { terms, edited: None };
-    resolve(&engine, &boss, id, action).await.expect("approved");
+    let elsewhere = resolve(&engine, &boss, id, action("from: ")).await;
+    assert!(matches!(elsewhere, Err(NotResolved::Terms(InvalidTerms::NotThis))), "{elsewhere:?}");
+    resolve(&engine, &boss, id, action("to: ")).await.expect("approved");
     after(&engine, &who, id, &["call.finished"]).await;
     let state = async |text| stand(&engine, &who, echo(text)).await.state.name();
     assert_eq!(state("to: bob").await, "finished");

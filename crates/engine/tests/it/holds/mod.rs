@@ -3,6 +3,7 @@
 mod approving;
 mod binding;
 mod racing;
+mod revoking;
 mod waiting;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -40,6 +41,12 @@ decision := {"decision": "allow", "reasons": []} if {
 
 pub(super) const ALLOW: &str =
     "package ringfence\n\ndecision := {\"decision\": \"allow\", \"reasons\": []}\n";
+
+pub(super) const DENY: &str = r#"
+package ringfence
+
+decision := {"decision": "deny", "reasons": [{"rule": "never", "message": "not any more"}]}
+"#;
 
 pub(super) async fn engine(dir: &Path, rules: &Arc<Replaced>) -> (Engine, Db) {
     engine_of(dir, rules.clone(), Settings::for_processors(2, dir.join("work"))).await

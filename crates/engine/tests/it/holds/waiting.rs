@@ -7,7 +7,7 @@ use ringfence_store::{Record, contract::samples};
 use ringfence_types::{State, shown};
 use serde_json::json;
 
-use super::{ALLOW, ASK, after, engine, resolve, result};
+use super::{ALLOW, ASK, DENY, after, approve, engine, resolve, result};
 use crate::support::{Replaced, approver, echo, engine_of, principal, stand};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,7 +22,7 @@ async fn nobody_s_decision_is_no_denial() {
     let State::Expired { reasons } = &call.state else { panic!("{:?}", call.state) };
     assert_eq!(reasons[0].rule, "ask");
     assert!(engine.receipt(&who, id).await.expect("works here").is_some());
-    let late = resolve(&engine, &approver("acme", 1), id, super::approve()).await;
+    let late = resolve(&engine, &approver("acme", 1), id, approve()).await;
     assert!(late.is_err(), "{late:?}");
     engine.stop(Duration::from_secs(5)).await;
 }
@@ -72,5 +72,24 @@ async fn what_was_approved_and_not_begun_begins_after_a_restart() {
     let (engine, _db) = engine(dir.path(), &rules).await;
     let call = after(&engine, &who, id, &["call.finished"]).await;
     assert_eq!(result(&call), json!({"message": "hi"}));
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_approves_what_the_rules_deny_by_now_is_told_so() {
+    let dir = tempfile::tempdir().expect("works here");
+    let rules = Replaced::new(ASK);
+    let (engine, _db) = engine(dir.path(), &rules).await;
+    let (who, boss) = (principal("acme"), approver("acme", 1));
+    let first = stand(&engine, &who, echo("hi")).await.asked.id;
+    let second = stand(&engine, &who, echo("hi")).await.asked.id;
+    rules.with(DENY);
+    for (id, action) in [(first, approve()), (second, Action::Reevaluate)] {
+        let ended = resolve(&engine, &boss, id, action).await.expect("an answer");
+        let Resolved::Ended(call) = ended else { panic!("{ended:?}") };
+        let State::Denied { reasons } = &call.state else { panic!("{:?}", call.state) };
+        assert_eq!(reasons[0].rule, "never");
+        assert!(engine.receipt(&who, id).await.expect("works here").is_some());
+    }
     engine.stop(Duration::from_secs(5)).await;
 }

@@ -1,0 +1,116 @@
+//! Keys that are revoked while calls wait: of whoever asked, and of whoever approved.
+
+use std::time::Duration;
+
+use ringfence_engine::{CallRequest, Engine, Resolved, Wide};
+use ringfence_ledger::{Entry, KeyChange};
+use ringfence_store::{Key, contract::samples};
+use ringfence_types::{Principal, State};
+use serde_json::json;
+
+use super::{ASK, after, approve, engine, resolve, result, within};
+use crate::support::{Replaced, approver, echo, principal, stand};
+
+/// The key of somebody, in the store like any other.
+pub(super) async fn kept(engine: &Engine, who: &Principal) -> Key {
+    let key = samples::key(&who.tenant, &who.key.to_string());
+    let (scopes, person) = (who.scopes.clone(), who.person.clone());
+    let key = Key { id: who.key, scopes, person, expires_at: None, ..key };
+    engine.store().add_key(key.clone(), told(engine, &key, "created").await).await.expect("a key");
+    key
+}
+
+async fn revoke(engine: &Engine, key: &Key) {
+    let entry = told(engine, key, "revoked").await;
+    let revoked = engine.store().revoke_key(None, key.id, engine.clock().now(), entry).await;
+    assert!(revoked.expect("works here"));
+}
+
+async fn told(engine: &Engine, key: &Key, event: &str) -> ringfence_types::Sealed {
+    let change = KeyChange {
+        event: event.to_owned(),
+        key: key.id,
+        label: key.label.clone(),
+        scopes: key.scopes.clone(),
+        persona: None,
+        person: None,
+        expires_at: None,
+        by: None,
+    };
+    let entry = Entry::key(key.tenant.clone(), engine.clock().now(), &change);
+    engine.ledger().pen().await.seal(entry).expect("it is small")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_revoked_key_asked_for_does_not_run_even_if_somebody_approves() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let (who, boss) = (principal("acme"), approver("acme", 1));
+    let key = kept(&engine, &who).await;
+    let first = stand(&engine, &who, echo("before")).await.asked.id;
+    let second = stand(&engine, &who, echo("after")).await.asked.id;
+    resolve(&engine, &boss, first, approve()).await.expect("the control");
+    let call = after(&engine, &who, first, &["call.finished"]).await;
+    assert_eq!(result(&call), json!({"message": "before"}));
+    revoke(&engine, &key).await;
+    let ended = resolve(&engine, &boss, second, approve()).await.expect("an answer");
+    let Resolved::Ended(call) = ended else { panic!("{ended:?}") };
+    let State::Denied { reasons } = &call.state else { panic!("{:?}", call.state) };
+    assert_eq!(reasons[0].rule, "key_revoked");
+    assert!(engine.receipt(&who, second).await.expect("works here").is_some());
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_revoked_key_left_waiting_ends_without_anybody() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let (who, other) = (principal("acme"), approver("acme", 9));
+    let key = kept(&engine, &who).await;
+    let id = stand(&engine, &who, echo("hi")).await.asked.id;
+    let control = stand(&engine, &other, echo("hi")).await.asked.id;
+    revoke(&engine, &key).await;
+    engine.judge_holds_again();
+    after(&engine, &who, id, &["call.denied"]).await;
+    let waits = engine.get(&other, control).await.expect("works here").expect("it is there");
+    assert_eq!(waits.state.name(), "held", "of another key");
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_vote_of_a_revoked_key_does_not_count() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let who = principal("acme");
+    let lost = kept(&engine, &approver("acme", 1)).await;
+    let id = stand(&engine, &who, echo("two of you")).await.asked.id;
+    resolve(&engine, &approver("acme", 1), id, approve()).await.expect("a vote");
+    revoke(&engine, &lost).await;
+    let second = resolve(&engine, &approver("acme", 2), id, approve()).await.expect("a vote");
+    let Resolved::Waits(call) = second else { panic!("{second:?}") };
+    let hold = call.hold().expect("it is held");
+    assert_eq!(hold.votes.len(), 1, "{hold:?}");
+    assert!(hold.changed.iter().any(|change| change.contains("revoked")), "{hold:?}");
+    let third = resolve(&engine, &approver("acme", 3), id, approve()).await.expect("a vote");
+    assert!(matches!(third, Resolved::Runs(_)), "{third:?}");
+    after(&engine, &who, id, &["call.finished"]).await;
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_calls_run_by_what_a_revoked_key_approved() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let (who, boss) = (principal("acme"), approver("acme", 1));
+    let key = kept(&engine, &boss).await;
+    let session = Some("s-1".parse().expect("a session"));
+    let request = CallRequest { session, ..echo("hi") };
+    let id = stand(&engine, &who, request.clone()).await.asked.id;
+    resolve(&engine, &boss, id, within(Wide::Session, 5)).await.expect("approved");
+    after(&engine, &who, id, &["call.finished"]).await;
+    let state = async || stand(&engine, &who, request.clone()).await.state.name();
+    assert_eq!(state().await, "finished", "the control");
+    revoke(&engine, &key).await;
+    assert_eq!(state().await, "held");
+    engine.stop(Duration::from_secs(5)).await;
+}
