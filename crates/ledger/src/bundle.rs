@@ -10,6 +10,7 @@ use ringfence_types::{About, CallId, Digest, EntryKind, SessionId, TenantId, Tim
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    absent::{Absent, absent},
     chain::Chain,
     checkpoint::Checkpoint,
     encoding,
@@ -108,6 +109,8 @@ pub struct Verified {
     pub entries: Vec<Shown>,
     /// Bytes that were compared with their digests; none if there are none in it.
     pub artifacts: Option<usize>,
+    /// What receipts name and a file with bytes does not hold: masked by policy, or left out.
+    pub absent: Vec<Absent>,
 }
 
 /// An entry that holds.
@@ -177,8 +180,17 @@ impl Bundle {
         let own = entries.iter().filter(|entry| !originals.contains(&entry.index));
         own.into_iter().try_for_each(|entry| entry.check_belongs(&manifest))?;
         let artifacts = bundle.check_artifacts()?;
+        let absent = bundle.artifacts.as_ref().map(|here| absent(&entries, here));
         let Ground { checkpoint, key, chain } = ground;
-        Ok(Verified { manifest, checkpoint, key, chain, entries, artifacts })
+        Ok(Verified {
+            manifest,
+            checkpoint,
+            key,
+            chain,
+            entries,
+            artifacts,
+            absent: absent.unwrap_or_default(),
+        })
     }
 
     fn check_manifest(&self, key: &PublicKey) -> Result<Manifest, Flaw> {

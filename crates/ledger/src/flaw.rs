@@ -114,6 +114,9 @@ pub enum Problem {
     /// It has the result of an earlier call, whose entry is not in the bundle or says otherwise.
     #[error("its result is said to be that of entry {0}, which is not here or says otherwise")]
     Original(u64),
+    /// What is kept of what it names is not there, or is something else.
+    #[error("the {0} that is kept is not what it names")]
+    Kept(&'static str),
     /// The bytes have another digest.
     #[error("the bytes have another digest")]
     Bytes,

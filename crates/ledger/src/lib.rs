@@ -16,6 +16,7 @@
 //! Invariant: every structure has one byte form. What is read is written again and compared, so no
 //! byte of what was verified can be changed without notice.
 
+mod absent;
 mod bundle;
 mod chain;
 mod checkpoint;
@@ -24,6 +25,7 @@ mod entry;
 mod envelope;
 mod flaw;
 mod given_again;
+mod growth;
 mod key;
 mod log;
 pub mod merkle;
@@ -33,12 +35,14 @@ mod signer;
 mod statement;
 
 pub use self::{
+    absent::Absent,
     bundle::{Artifact, Bundle, Ground, Item, Manifest, Selection, Shown, Verified},
     chain::Chain,
     checkpoint::Checkpoint,
     entry::{Entry, KeyChange, LedgerKey, ToolChange, ToolEvent, said_in},
     envelope::{Envelope, MOST as MOST_ENVELOPE},
     flaw::{Flaw, Place, Problem},
+    growth::{Grown, Growth},
     key::{InvalidKey, PublicKey, SigningKey},
     log::{Audited, LogCheck, Row},
     note::Note,

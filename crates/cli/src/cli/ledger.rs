@@ -11,6 +11,7 @@ Examples:
   ringfence verify proof.json
   ringfence verify proof.json --key 5f1a…c0
   ringfence verify --log --data /var/lib/ringfence --checkpoint last-month.txt
+  ringfence verify --log --artifacts
   ringfence verify --call 019a8b7c-1234-7abc-8def-0123456789ab
 
 Needs no server, no network and no key of the API. Without --key it shows that everything was signed
@@ -32,8 +33,11 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) call: Option<String>,
     /// A checkpoint from earlier, as a file: the log must begin with what it commits to
-    #[arg(long, value_name = "FILE", requires = "log")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "call"])]
     pub(crate) checkpoint: Option<PathBuf>,
+    /// Also what is kept beside the log: arguments, results and output, by their digests
+    #[arg(long, conflicts_with_all = ["file", "call"])]
+    pub(crate) artifacts: bool,
     /// The key that must have signed: its id, or a file with it in PEM
     #[arg(long, value_name = "ID|FILE")]
     pub(crate) key: Option<String>,
@@ -116,6 +120,14 @@ pub(crate) struct AuditArgs {
 pub(crate) enum LedgerCommand {
     /// Print the newest checkpoint, which commits to everything so far; keep it elsewhere
     Checkpoint {
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Check that a server's log has only grown since a checkpoint that you kept
+    Consistency {
+        /// The checkpoint, as a file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
         #[command(flatten)]
         client: ClientArgs,
     },

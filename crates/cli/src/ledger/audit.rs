@@ -6,6 +6,7 @@ use reqwest::Method;
 use ringfence_types::{Clock as _, Timestamp, parse_duration};
 use serde_json::Value;
 
+use super::what::what;
 use crate::{
     cli::AuditArgs,
     client::{Client, escaped, pretty},
@@ -72,24 +73,8 @@ fn table(text: &str) -> String {
             text("kind"),
             text("tool"),
             text("call_id"),
-            what(&entry["statement"]["predicate"]),
+            what(entry["kind"].as_str().unwrap_or_default(), &entry["statement"]["predicate"]),
         ]);
     }
     table.text()
-}
-
-/// The shortest that tells it from others of its kind.
-fn what(predicate: &Value) -> String {
-    let said = &predicate["said"];
-    let words = [
-        &predicate["state"],
-        &predicate["error"],
-        &said["verdict"],
-        &said["event"],
-        &said["action"],
-        &said["label"],
-        &said["public"],
-    ];
-    let words: Vec<_> = words.into_iter().filter_map(Value::as_str).collect();
-    words.join(" ")
 }

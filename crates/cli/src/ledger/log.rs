@@ -1,11 +1,14 @@
 //! The whole log: every entry by itself, all of them by every checkpoint.
 
-use ringfence_ledger::{Audited, Checkpoint, LogCheck, Note, Place, Problem, Row, merkle::Tile};
+use ringfence_ledger::{
+    Audited, Checkpoint, LogCheck, Note, Place, Problem, Row, Statement, merkle::Tile,
+};
 use ringfence_store::{EntryQuery, PAGE, Placed, SqliteStore, Store as _};
 use ringfence_types::Digest;
 use serde_json::json;
 
 use super::{
+    artifacts::Artifacts,
     reading,
     verify::{Found, broken, kept},
 };
@@ -16,7 +19,9 @@ pub(super) async fn check(args: &VerifyArgs, pinned: Option<Digest>) -> Result<F
     let store = reading(&args.data).await?;
     let older = args.checkpoint.as_ref().map(|path| Older::read(&kept(path)?)).transpose()?;
     let newest = store.checkpoint().await.map_err(unreadable)?;
-    let mut reading = Reading { store: &store, check: LogCheck::default(), older, at: 0 };
+    let artifacts = args.artifacts.then(Artifacts::default);
+    let check = LogCheck::default();
+    let mut reading = Reading { store: &store, check, older, at: 0, artifacts };
     reading.entries().await?;
     // An entry is there before a checkpoint commits to it; so one that is not there was taken away.
     let end = reading.at;
@@ -31,7 +36,11 @@ pub(super) async fn check(args: &VerifyArgs, pinned: Option<Digest>) -> Result<F
         reading.check.expect(&older.note).map_err(|flaw| broken("the log", &flaw))?;
     }
     let audited = reading.check.finish().map_err(|flaw| broken("the log", &flaw))?;
-    told(&audited, pinned)
+    let mut found = told(&audited, pinned)?;
+    if let Some(artifacts) = &reading.artifacts {
+        artifacts.tell(&mut found);
+    }
+    Ok(found)
 }
 
 fn unreadable(error: ringfence_store::Error) -> Failure {
@@ -60,6 +69,8 @@ struct Reading<'a> {
     older: Option<Older>,
     /// Entries so far.
     at: u64,
+    /// What is kept beside them, if that is compared.
+    artifacts: Option<Artifacts>,
 }
 
 impl Reading<'_> {
@@ -103,6 +114,7 @@ impl Reading<'_> {
         let checked = self.check.row(row, |tile| full.push(tile));
         checked.map_err(|flaw| broken("the log", &flaw))?;
         self.at += 1;
+        self.artifacts(row).await?;
         for tile in full {
             let kept = self.store.tile(tile.id.level, tile.id.index).await.map_err(unreadable)?;
             if kept.is_some_and(|kept| kept != tile.bytes()) {
@@ -112,6 +124,16 @@ impl Reading<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Reading<'_> {
+    async fn artifacts(&mut self, row: &Row) -> Result<(), Failure> {
+        let Some(artifacts) = &mut self.artifacts else { return Ok(()) };
+        let Row { index, sealed } = row;
+        let statement = Statement::parse(&sealed.payload);
+        let predicate = statement.map(|statement| statement.predicate).unwrap_or_default();
+        artifacts.compare(self.store, *index, sealed.kind, &predicate).await
     }
 }
 

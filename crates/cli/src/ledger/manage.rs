@@ -7,7 +7,7 @@ use ringfence_store::SqliteStore;
 use ringfence_types::Clock as _;
 use serde_json::{Value, json};
 
-use super::open;
+use super::{growth, open};
 use crate::{
     cli::{ClientArgs, DataArgs, LedgerCommand},
     client::Client,
@@ -22,6 +22,7 @@ use crate::{
 pub(crate) fn ledger(command: &LedgerCommand) -> Result<ExitCode, Failure> {
     let (LedgerCommand::Checkpoint { client }
     | LedgerCommand::Keys { client }
+    | LedgerCommand::Consistency { client, .. }
     | LedgerCommand::Rotate { client }) = command;
     let told = runtime()?.block_on(carry_out(command));
     told.map_err(|failure| failure.in_json(client.json))?;
@@ -44,6 +45,9 @@ async fn carry_out(command: &LedgerCommand) -> Result<(), Failure> {
             let keys: Value = Client::find(client)?.get("/v1/ledger/keys").await?;
             list(&keys, client.json);
             Ok(())
+        }
+        LedgerCommand::Consistency { file, client } => {
+            growth::consistency(&Client::find(client)?, file, client.json).await
         }
         LedgerCommand::Rotate { client } => rotate(client).await,
     }

@@ -1,12 +1,15 @@
 //! The ledger of a data directory: its key, and what the commands about it share.
 
+mod artifacts;
 mod audit;
 mod export;
+mod growth;
 mod key;
 mod log;
 mod manage;
 mod replay;
 mod verify;
+mod what;
 
 use std::{
     path::{Path, PathBuf},
@@ -46,8 +49,9 @@ async fn reading(args: &DataArgs) -> Result<SqliteStore, Failure> {
     let data = directory(args);
     let path = data.join("ringfence.db");
     let failed = |error: &dyn std::error::Error| {
-        Failure::because(format!("cannot read `{}`", path.display()), error)
-            .hint("name the directory of a server with --data DIR")
+        Failure::because(format!("cannot read `{}`", path.display()), error).hint(
+            "name the directory of a server with --data DIR; of a copy, ringfence.db-wal is a part",
+        )
     };
     let db = Db::open_to_read(&path, &Options::default()).map_err(|error| failed(&error))?;
     SqliteStore::read(db, &data.join("blobs")).await.map_err(|error| failed(&error))

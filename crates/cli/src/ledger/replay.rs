@@ -54,12 +54,16 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
 async fn carry_out(args: &ReplayArgs) -> Result<u8, Failure> {
     let client = Client::find(&args.client)?;
     let first: Call = client.get(&format!("/v1/calls/{}", escaped(&args.id))).await?;
-    let before = result(&client, &first.id).await?;
+    let receipt = receipt(&client, &first).await?;
+    let before = result(&receipt);
     let before = before
         .ok_or_else(|| impossible(format!("the call is {}, without a result", first.state)))?;
+    if is_masked(&receipt) {
+        return Err(impossible("policy had some of its arguments masked, so nobody has them"));
+    }
     check_tool(&client, &first).await?;
     let second = again(&client, &first).await?;
-    let after = result(&client, &second.id).await?;
+    let after = result(&self::receipt(&client, &second).await?);
     let is_equal = after.as_ref() == Some(&before);
     tell(&first, &second, (&before, after.as_deref()), args.client.json);
     Ok(if is_equal { exit::DONE } else { exit::FAILED })
@@ -69,10 +73,22 @@ fn impossible(why: impl Into<String>) -> Failure {
     Failure::listing("the call cannot be made again", vec![why.into()])
 }
 
+async fn receipt(client: &Client, call: &Call) -> Result<Value, Failure> {
+    if ["accepted", "held", "dispatched", "running", "cancelling"].contains(&call.state.as_str()) {
+        return Err(impossible(format!("the call is {}, and has not ended", call.state)));
+    }
+    client.get(&format!("/v1/calls/{}/receipt", escaped(&call.id))).await
+}
+
 /// The digest of what a call gave, from its receipt.
-async fn result(client: &Client, id: &str) -> Result<Option<String>, Failure> {
-    let receipt: Value = client.get(&format!("/v1/calls/{}/receipt", escaped(id))).await?;
-    Ok(receipt["result"].as_str().map(str::to_owned))
+fn result(receipt: &Value) -> Option<String> {
+    receipt["result"].as_str().map(str::to_owned)
+}
+
+/// Whether the arguments on record are not those that it ran with.
+fn is_masked(receipt: &Value) -> bool {
+    let masked = receipt["decision"]["obligations"]["redact"].as_array().into_iter().flatten();
+    masked.filter_map(Value::as_str).any(|pointer| pointer.starts_with("/args"))
 }
 
 /// Only exactly the same tool, and only one whose second run does no harm.

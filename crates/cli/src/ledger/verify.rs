@@ -1,18 +1,13 @@
 //! `ringfence verify`: whether what is on record is what was signed. Needs nothing but the record.
 
-use std::{
-    fs,
-    io::Read as _,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{fs, io::Read as _, path::Path, process::ExitCode};
 
-use ringfence_ledger::{Bundle, Flaw, Ground, PublicKey, Selection, Shown};
+use ringfence_ledger::{Absent, Bundle, Flaw, Ground, PublicKey, Selection, Shown};
 use ringfence_types::{CallId, Digest};
 use serde_json::{Value, json};
 
-use super::{log, reading};
-use crate::{cli::VerifyArgs, exit, failure::Failure, print, run::runtime};
+use super::{artifacts::Artifacts, log, reading, what::what};
+use crate::{cli::VerifyArgs, exit, failure::Failure, print, run::runtime, table::plain};
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     carry_out(args).map_err(|failure| failure.in_json(args.json))?;
@@ -89,6 +84,13 @@ fn bundle(file: &Path, pinned: Option<Digest>) -> Result<Found, Failure> {
     if let Some(count) = verified.artifacts {
         told.text += &format!("artifacts   {count}, each with its digest\n");
     }
+    let absent = |absent: &Absent| json!({"entry": absent.entry, "name": absent.name, "digest": absent.digest});
+    told.json["absent"] = verified.absent.iter().map(absent).collect();
+    for Absent { entry, name, digest } in &verified.absent {
+        told.text += &format!(
+            "absent      the {name} of entry {entry}, {digest}: masked by policy, or left out\n"
+        );
+    }
     Ok(told)
 }
 
@@ -104,10 +106,16 @@ async fn one(args: &VerifyArgs, call: &str, pinned: Option<Digest>) -> Result<Fo
         return Err(Failure::new(format!("the ledger has no entry about call {id}"))
             .hint("ringfence calls lists calls; one that has not ended has no receipt yet"));
     }
-    let what = format!("call {id}");
-    let ground = Ground::of(&note, &keys, pinned).map_err(|flaw| broken(&what, &flaw))?;
-    let shown = ground.show_kept(&entries).map_err(|flaw| broken(&what, &flaw))?;
-    Ok(told(&ground, &shown, &what))
+    let about = format!("call {id}");
+    let ground = Ground::of(&note, &keys, pinned).map_err(|flaw| broken(&about, &flaw))?;
+    let shown = ground.show_kept(&entries).map_err(|flaw| broken(&about, &flaw))?;
+    let mut found = told(&ground, &shown, &about);
+    let mut artifacts = Artifacts::default();
+    for entry in &shown {
+        artifacts.compare(&store, entry.index, entry.kind, &entry.predicate).await?;
+    }
+    artifacts.tell(&mut found);
+    Ok(found)
 }
 
 fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
@@ -121,8 +129,12 @@ fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
     );
     for entry in entries {
         let by = if entry.is_signed { "" } else { "  by the checkpoint, not signed itself yet" };
-        text += &format!("entry       {}  {}  {}{by}\n", entry.index, entry.about.at, entry.kind);
         let predicate: Value = serde_json::from_str(&entry.predicate).unwrap_or_default();
+        let kind = entry.kind.name();
+        let tool = entry.about.tool.as_ref().map_or(String::new(), |tool| format!("{tool} "));
+        let said = plain(&what(kind, &predicate));
+        let (index, at) = (entry.index, entry.about.at);
+        text += &format!("entry       {index}  {at}  {kind}  {tool}{said}{by}\n");
         if let (Some(call), Some(index)) =
             (predicate["memoised"]["call"].as_str(), predicate["memoised"]["entry"].as_u64())
         {
@@ -142,7 +154,7 @@ fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
 }
 
 /// A checkpoint that somebody kept.
-pub(super) fn kept(path: &PathBuf) -> Result<String, Failure> {
+pub(super) fn kept(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path)
         .map_err(|error| Failure::because(format!("cannot read `{}`", path.display()), &error))
 }

@@ -41,6 +41,7 @@ const COMMANDS: &[&[&str]] = &[
     &["verify"],
     &["replay"],
     &["ledger", "checkpoint"],
+    &["ledger", "consistency"],
     &["ledger", "keys"],
     &["ledger", "rotate"],
     &["config", "show"],

@@ -61,6 +61,10 @@ fn an_exported_call_is_verified_by_its_file_alone_and_not_if_a_byte_is_another()
     fs::write(&file, &text[..text.len() - 1]).expect("a change");
     verify(&[&path]).failed(1, &["file: not in the form that was written"]);
     verify(&["/nonexistent/file"]).failed(2, &["cannot read"]);
+    // A condition that is not looked at would be taken for one that holds.
+    for flag in [&["--checkpoint", "kept.txt"][..], &["--artifacts"]] {
+        verify(&[&[path.as_str()], flag].concat()).failed(2, &["cannot be used with"]);
+    }
     verify(&[]).failed(2, &["required"]);
 }
 

@@ -2,6 +2,7 @@
 
 mod calls;
 mod cancels;
+mod evidence;
 mod fetches;
 mod full;
 mod holds;

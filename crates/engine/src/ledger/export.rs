@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use ringfence_ledger::{Artifact, Bundle, Manifest, Selection};
+use ringfence_ledger::{Artifact, Bundle, Flaw, Manifest, Selection};
 use ringfence_store::{EntryQuery, Error, Placed, Store};
-use ringfence_types::{
-    Call, Digest, EntryKind, Principal, Produced, Receipt, State, Timestamp, json::canonical,
-};
+use ringfence_types::{CallId, EntryKind, Principal, Receipt, Timestamp};
 
-use super::{Ledger, all, damaged, proofs::key_entries};
+use super::{Kept, Ledger, all, damaged, proofs::key_entries};
 
 /// Most entries in one file.
 const MOST: usize = 5_000;
@@ -25,6 +23,12 @@ pub enum Unprovable {
     /// There are too many bytes for one file.
     #[error("the artifacts have more than {} MiB; export without them", MOST_BYTES >> 20)]
     TooLarge,
+    /// What is kept of a call is not what its receipt names.
+    #[error("the {1} of call {0}, as kept, is not what its receipt names: somebody changed it")]
+    Changed(CallId, &'static str),
+    /// An entry is not what was signed.
+    #[error("the ledger is not what was signed: {0}")]
+    Flawed(Flaw),
     /// The store failed.
     #[error("read the ledger")]
     Store(#[from] Error),
@@ -58,12 +62,23 @@ impl Ledger {
         let keys = self.items(&keys, pen.signer(), &own).await?;
         let proved = self.items(&entries, pen.signer(), &own).await?;
         let artifacts = match with_artifacts {
-            true => Some(artifacts(store, who, &entries).await?),
+            true => Some(artifacts(store, &entries).await?),
             false => None,
         };
         let manifest = Manifest { at, tenant: who.tenant.clone(), selection };
         let bundle = Bundle::new(note, keys, proved, artifacts);
-        Ok(Some(pen.signer().bundle(&manifest, bundle)))
+        checked(pen.signer().bundle(&manifest, bundle)).await.map(Some)
+    }
+}
+
+/// What is handed out holds: whoever gets it may never come back to ask.
+async fn checked(bundle: Bundle) -> Result<Bundle, Unprovable> {
+    let check = tokio::task::spawn_blocking(move || {
+        Bundle::verify(bundle.render().as_bytes(), None).map(|_| bundle)
+    });
+    match check.await {
+        Ok(checked) => checked.map_err(Unprovable::Flawed),
+        Err(_) => Err(Unprovable::Store(damaged())),
     }
 }
 
@@ -94,19 +109,19 @@ async fn add_originals(
     Ok(())
 }
 
-/// The bytes that receipts refer to: arguments, result, what was printed.
-async fn artifacts(
-    store: &dyn Store,
-    who: &Principal,
-    entries: &[Placed],
-) -> Result<Vec<Artifact>, Unprovable> {
+/// The bytes that receipts refer to: arguments, result, what was printed. What was masked is left out;
+/// what is kept and is something else than a receipt names is no proof of anything.
+async fn artifacts(store: &dyn Store, entries: &[Placed]) -> Result<Vec<Artifact>, Unprovable> {
     let mut kept: Vec<Artifact> = Vec::new();
     let mut seen = BTreeSet::new();
     for receipt in receipts(entries) {
-        for (digest, bytes) in of_call(store, who, &receipt).await? {
-            // What is kept under a digest is checked by the store; what is derived is checked here.
-            if Digest::of(&bytes) == digest && seen.insert(digest) {
-                kept.push(Artifact { digest, bytes });
+        for found in super::artifacts(store, &receipt).await? {
+            match found.kept {
+                Kept::Whole(bytes) if seen.insert(found.digest) => {
+                    kept.push(Artifact { digest: found.digest, bytes });
+                }
+                Kept::Whole(_) | Kept::Masked => {}
+                Kept::Other => return Err(Unprovable::Changed(receipt.call, found.name)),
             }
         }
         if kept.iter().map(|artifact| artifact.bytes.len()).sum::<usize>() > MOST_BYTES {
@@ -119,30 +134,4 @@ async fn artifacts(
 fn receipts(entries: &[Placed]) -> Vec<Receipt> {
     let calls = entries.iter().filter(|placed| placed.sealed.kind == EntryKind::Call);
     calls.filter_map(|placed| placed.sealed.predicate().ok()).collect()
-}
-
-async fn of_call(
-    store: &dyn Store,
-    who: &Principal,
-    receipt: &Receipt,
-) -> Result<Vec<(Digest, Vec<u8>)>, Error> {
-    let mut found = Vec::new();
-    if let Some(stored) = store.call(&who.tenant, receipt.call).await? {
-        found.push((receipt.args, canonical::jcs(stored.call.args()).into_bytes()));
-        found.extend(receipt.result.zip(result(&stored.call)));
-    }
-    for digest in [receipt.stdout.digest, receipt.stderr.digest].into_iter().flatten() {
-        if let Some(bytes) = store.blob(digest, 0, u64::MAX).await? {
-            found.push((digest, bytes));
-        }
-    }
-    Ok(found)
-}
-
-fn result(call: &Call) -> Option<Vec<u8>> {
-    let State::Finished(finished) = &call.state else { return None };
-    match &finished.produced {
-        Produced::Result(result) => Some(canonical::jcs(result).into_bytes()),
-        Produced::Error(_) => None,
-    }
 }

@@ -6,6 +6,7 @@
 //! neither can the call. The entry of a call gets its own signature later (`late`), or when it is asked
 //! for (`proofs`).
 
+mod artifacts;
 mod export;
 mod late;
 mod proofs;
@@ -22,6 +23,7 @@ use tokio::sync::{RwLock, RwLockReadGuard, watch};
 
 use self::tree::Tree;
 pub use self::{
+    artifacts::{Artifact, Kept, artifacts},
     export::Unprovable,
     proofs::{consistency, keys, proof, tile},
     rotate::{Keys, NotRotated, Rotated},

@@ -5,6 +5,8 @@ mod bundles;
 #[cfg(test)]
 mod entries;
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod late;
 #[cfg(test)]
 mod logs;

@@ -85,5 +85,9 @@ fn problem(error: &Unprovable) -> Problem {
         Unprovable::TooMany | Unprovable::TooLarge => {
             Problem::new(&kinds::PROOF_TOO_LARGE, error.to_string())
         }
+        Unprovable::Changed(..) | Unprovable::Flawed(_) => {
+            tracing::error!(%error, "a record is not what its receipt names");
+            Problem::new(&kinds::INTERNAL, error.to_string())
+        }
     }
 }

@@ -1,0 +1,58 @@
+//! Whether what is kept beside the ledger is what its receipts name: arguments, results, output.
+
+use ringfence_engine::Kept;
+use ringfence_ledger::{Flaw, Place, Problem};
+use ringfence_store::SqliteStore;
+use ringfence_types::{EntryKind, Receipt};
+use serde_json::json;
+
+use super::verify::{Found, broken};
+use crate::failure::Failure;
+
+/// What was compared so far.
+#[derive(Debug, Default)]
+pub(super) struct Artifacts {
+    whole: u64,
+    masked: u64,
+}
+
+impl Artifacts {
+    /// Compares what the receipt in an entry names; any other entry names nothing.
+    pub(super) async fn compare(
+        &mut self,
+        store: &SqliteStore,
+        index: u64,
+        kind: EntryKind,
+        predicate: &str,
+    ) -> Result<(), Failure> {
+        if kind != EntryKind::Call {
+            return Ok(());
+        }
+        let flaw = |problem| Flaw { place: Place::Entry(index), problem };
+        let receipt: Receipt = serde_json::from_str(predicate)
+            .map_err(|_| broken("the log", &flaw(Problem::Statement)))?;
+        let found = ringfence_engine::ledger_artifacts(store, &receipt).await;
+        let found = found.map_err(|error| Failure::because("cannot read the records", &error))?;
+        for artifact in found {
+            match artifact.kept {
+                Kept::Whole(_) => self.whole += 1,
+                Kept::Masked => self.masked += 1,
+                Kept::Other => {
+                    return Err(broken("the record", &flaw(Problem::Kept(artifact.name))));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to what is told.
+    pub(super) fn tell(&self, found: &mut Found) {
+        let Self { whole, masked } = self;
+        found.text += &format!("artifacts   {whole} as they are kept, each with its digest\n");
+        if *masked > 0 {
+            found.text += &format!("            {masked} masked by policy, so kept in part only\n");
+        }
+        found.json["artifacts"] = json!(whole);
+        found.json["masked"] = json!(masked);
+    }
+}

@@ -1,0 +1,65 @@
+//! What an entry of the ledger says, in a few words: enough to tell it from others of its kind.
+
+use serde_json::Value;
+
+/// The kind of an entry, as it is named everywhere, and its predicate.
+pub(super) fn what(kind: &str, predicate: &Value) -> String {
+    let said = &predicate["said"];
+    let words = match kind {
+        "call" => vec![text(&predicate["state"]), text(&predicate["error"])],
+        "decision" => vec![text(&said["verdict"])],
+        "approval" if said["event"].is_string() => {
+            vec![text(&said["event"]), "by".to_owned(), who(said)]
+        }
+        "approval" => vec!["given by".to_owned(), voters(said)],
+        "resolution" => vec![text(&said["action"]), "by".to_owned(), who(said)],
+        "key" => vec![text(&said["event"]), who(said)],
+        "checkpoint-key" => vec![text(&said["public"])],
+        _ => vec![text(&said["event"])],
+    };
+    let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    words.join(" ")
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// By name, by what their key is called, or by the key.
+fn who(said: &Value) -> String {
+    let named = ["person", "label", "by"].into_iter().map(|field| text(&said[field]));
+    named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+}
+
+fn voters(said: &Value) -> String {
+    let votes = said["votes"].as_array().into_iter().flatten();
+    votes.map(who).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::what;
+
+    #[test]
+    fn a_person_is_told_by_name_else_by_the_label_else_by_the_key() {
+        for (kind, said, expected) in [
+            ("resolution", json!({"action": "deny", "by": "1", "label": "boss"}), "deny by boss"),
+            ("resolution", json!({"action": "edit", "by": "1"}), "edit by 1"),
+            (
+                "approval",
+                json!({"votes": [{"by": "1", "label": "boss", "person": "ann"}, {"by": "2"}]}),
+                "given by ann, 2",
+            ),
+            ("approval", json!({"event": "revoked", "by": "1"}), "revoked by 1"),
+            ("key", json!({"event": "created", "label": "agent"}), "created agent"),
+            ("tool", json!({"event": "added"}), "added"),
+            ("decision", json!({"verdict": "hold"}), "hold"),
+        ] {
+            assert_eq!(what(kind, &json!({"said": said})), expected, "{kind}");
+        }
+        let receipt = json!({"state": "finished", "error": "timeout"});
+        assert_eq!(what("call", &receipt), "finished timeout");
+    }
+}

@@ -1,0 +1,93 @@
+//! The bytes that a receipt names, as they are kept: arguments, result, what was printed.
+//!
+//! The ledger has their digests. The bytes themselves are rows and files that somebody may have
+//! changed, so whoever hands them out, or is asked to look, compares them here.
+
+use ringfence_store::{Error, Store};
+use ringfence_types::{
+    Call, Digest, Produced, Receipt, RedactRoot, State, Stream, json::canonical,
+};
+
+/// One of the things that a receipt names by digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// What it is: `args`, `asked_args`, `result`, `stdout` or `stderr`.
+    pub name: &'static str,
+    /// As the receipt says.
+    pub digest: Digest,
+    /// As it is kept.
+    pub kept: Kept,
+}
+
+/// What is kept of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// The bytes that the receipt names.
+    Whole(Vec<u8>),
+    /// Policy had some of it masked, so nobody has the whole.
+    Masked,
+    /// It is not there, or is something else than the receipt names.
+    Other,
+}
+
+/// Everything that a receipt names.
+pub async fn artifacts(store: &dyn Store, receipt: &Receipt) -> Result<Vec<Artifact>, Error> {
+    let stored = store.call(&receipt.tenant, receipt.call).await?;
+    let call = stored.as_ref().map(|stored| &stored.call);
+    let args = call.map(|call| canonical::jcs(call.args()).into_bytes());
+    let asked = call.map(|call| canonical::jcs(&call.asked.args).into_bytes());
+    let masks = |root| is_masked(receipt, root);
+    let rows = [
+        ("args", Some(receipt.args), args, RedactRoot::Args),
+        ("asked_args", receipt.asked_args, asked, RedactRoot::Args),
+        ("result", receipt.result, call.and_then(result), RedactRoot::Result),
+    ];
+    let rows = rows.into_iter().filter_map(|(name, digest, bytes, root)| {
+        let digest = digest?;
+        Some(Artifact { name, digest, kept: compared(digest, bytes, masks(root)) })
+    });
+    let mut found: Vec<_> = rows.collect();
+    let streams = [
+        ("stdout", &receipt.stdout, RedactRoot::Stdout),
+        ("stderr", &receipt.stderr, RedactRoot::Stderr),
+    ];
+    for (name, stream, root) in streams {
+        found.extend(printed(store, name, stream, masks(root)).await?);
+    }
+    Ok(found)
+}
+
+async fn printed(
+    store: &dyn Store,
+    name: &'static str,
+    stream: &Stream,
+    is_masked: bool,
+) -> Result<Option<Artifact>, Error> {
+    let Some(digest) = stream.digest else { return Ok(None) };
+    let bytes = match store.blob(digest, 0, u64::MAX).await {
+        // A file that is gone or damaged is what we are here to find.
+        Err(Error::Backend { .. }) => None,
+        read => read?,
+    };
+    Ok(Some(Artifact { name, digest, kept: compared(digest, bytes, is_masked) }))
+}
+
+fn compared(digest: Digest, bytes: Option<Vec<u8>>, is_masked: bool) -> Kept {
+    match bytes {
+        Some(bytes) if Digest::of(&bytes) == digest => Kept::Whole(bytes),
+        _ if is_masked => Kept::Masked,
+        _ => Kept::Other,
+    }
+}
+
+fn is_masked(receipt: &Receipt, root: RedactRoot) -> bool {
+    receipt.decision.as_ref().is_some_and(|decision| decision.obligations.redact.has(root))
+}
+
+fn result(call: &Call) -> Option<Vec<u8>> {
+    let State::Finished(finished) = &call.state else { return None };
+    match &finished.produced {
+        Produced::Result(result) => Some(canonical::jcs(result).into_bytes()),
+        Produced::Error(_) => None,
+    }
+}
