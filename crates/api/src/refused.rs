@@ -59,8 +59,11 @@ pub(crate) fn store(error: &Error) -> Problem {
         }
         Error::Backend { .. } => {
             tracing::error!(error = error as &dyn std::error::Error, "the store failed");
-            Problem::new(&kinds::STORE_UNAVAILABLE, "the store does not answer; try again")
-                .retry_after(Duration::from_secs(1))
+            Problem::new(
+                &kinds::STORE_UNAVAILABLE,
+                "the store cannot be used, and what cannot be put on record is not done; try again",
+            )
+            .retry_after(Duration::from_secs(1))
         }
     }
 }

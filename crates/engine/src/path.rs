@@ -2,16 +2,17 @@
 //!
 //! Accepting came before (see `accept`); publishing comes after, from the record (see `publish`).
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use ringfence_policy::Permit;
 use ringfence_registry::Entry;
 use ringfence_store::Error;
-use ringfence_types::{Event, Stopper};
+use ringfence_types::{Call, Event, State, Stopper};
 
 use crate::{
     Subject,
     dispatch::{self, Started, Work},
+    engine::Inner,
     hold::{self, Allowed, By, Said},
     journey::Journey,
     laps::Lap,
@@ -23,6 +24,9 @@ use crate::{
 /// A pure call that takes longer than this is put on record while it runs. One that is faster
 /// costs a single commit: nobody knows its name yet, and running it again would do no harm.
 const UNRECORDED: Duration = Duration::from_millis(25);
+
+/// Before a call that could not be recorded is looked at again.
+const STORE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Drives one call to where it stands still.
 pub(crate) async fn walk(journey: Journey, entry: Arc<Entry>, claim: Claim) {
@@ -46,7 +50,45 @@ async fn drive(mut journey: Journey, entry: Arc<Entry>, claim: Claim) {
     } else if let Err(error) = driven {
         tracing::error!(error = &error as &dyn std::error::Error, "a call is not recorded");
         journey.abandon();
+        if journey.is_durable() {
+            let inner = journey.inner.clone();
+            let later = again_later(inner.clone(), journey.call.clone(), entry);
+            inner.tasks.spawn(later);
+        }
     }
+}
+
+/// Somebody was told of a call, and the store did not take its next step. Nothing has begun without a
+/// record, so the call goes on from the record that it has, when the store can be used again.
+fn again_later(
+    inner: Arc<Inner>,
+    call: Arc<Call>,
+    entry: Arc<Entry>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        let (tenant, id) = (&call.asked.tenant, call.asked.id);
+        let stored = loop {
+            tokio::select! {
+                () = tokio::time::sleep(STORE_PAUSE) => {}
+                // The next start looks at all of them.
+                () = inner.stopping.cancelled() => return,
+            }
+            if let Ok(stored) = inner.parts.store.call(tenant, id).await {
+                break stored;
+            }
+        };
+        let is_under_way = inner.lives.get(id).is_some();
+        match stored.filter(|_| !is_under_way) {
+            Some(stored) if stored.call.hold().is_some() => {
+                inner.dues.again(id, inner.parts.clock.now());
+            }
+            Some(stored) if matches!(stored.call.state, State::Accepted) => {
+                let place = inner.queue.rejoin(tenant);
+                walk(Journey::resume(inner, stored), entry, Claim::Made(place)).await;
+            }
+            _ => {}
+        }
+    })
 }
 
 async fn stages(journey: &mut Journey, entry: &Arc<Entry>, claim: Claim) -> Result<(), Error> {
@@ -196,11 +238,11 @@ async fn follow(journey: &mut Journey, mut work: Work) -> Result<Ended, Error> {
             by = live.cancelled(), if !cancelling => {
                 cancelling = true;
                 ask_to_stop(journey, &work, by);
-                journey.commit().await?;
+                journey.commit_meanwhile().await?;
             }
             () = &mut recorded, if !on_record => {
                 on_record = true;
-                journey.commit().await?;
+                journey.commit_meanwhile().await?;
             }
         }
     }

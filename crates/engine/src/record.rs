@@ -31,7 +31,8 @@ pub(crate) enum Ended {
 }
 
 /// A record that fails may be a full disk that somebody is clearing; so the end of a call that is on
-/// record, which cannot be had a second time, is tried again after each of these.
+/// record, which cannot be had a second time, is tried again after each of these, and then after each
+/// [`LONGEST`].
 const PATIENCE: [Duration; 5] = [
     Duration::from_millis(50),
     Duration::from_millis(250),
@@ -39,6 +40,9 @@ const PATIENCE: [Duration; 5] = [
     Duration::from_secs(4),
     Duration::from_secs(15),
 ];
+
+/// Between further tries.
+const LONGEST: Duration = Duration::from_secs(15);
 
 impl Journey {
     /// Takes the last step.
@@ -68,19 +72,43 @@ impl Journey {
         if !self.is_durable() {
             return self.commit().await;
         }
-        for pause in PATIENCE {
-            let kept = self.keep();
-            match self.commit().await {
-                Err(error @ (Error::Backend { .. } | Error::Busy)) => {
-                    let error = crate::dispatch::chain(&error);
-                    tracing::warn!(error, "the end of a call is not recorded yet");
-                    self.put_back(kept);
-                    tokio::time::sleep(pause).await;
-                }
-                done => return done,
+        let inner = self.inner.clone();
+        // Given up when the server stops only: whoever knows of the call waits for its end.
+        for pause in PATIENCE.into_iter().chain(std::iter::repeat(LONGEST)) {
+            match self.try_commit().await? {
+                None => return Ok(()),
+                Some(error) if inner.stopping.is_cancelled() => return Err(error),
+                Some(_) => {}
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = inner.stopping.cancelled() => {}
             }
         }
-        self.commit().await
+        Ok(())
+    }
+
+    /// Puts what became true on record while the call goes on. If that cannot be done now, and the call is
+    /// on record already, the next record says it too.
+    pub(crate) async fn commit_meanwhile(&mut self) -> Result<(), Error> {
+        match self.is_durable() {
+            true => self.try_commit().await.map(drop),
+            false => self.commit().await,
+        }
+    }
+
+    /// Puts everything on record; if the store cannot do it now, says why and forgets nothing.
+    async fn try_commit(&mut self) -> Result<Option<Error>, Error> {
+        let kept = self.keep();
+        match self.commit().await {
+            Err(error @ (Error::Backend { .. } | Error::Busy)) => {
+                let cause = crate::dispatch::chain(&error);
+                tracing::warn!(error = cause, "what became of a call is not recorded yet");
+                self.put_back(kept);
+                Ok(Some(error))
+            }
+            done => done.map(|()| None),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Place, Server, command, ran, until};
+use crate::support::{Place, Server, command, ran, shown, skill, until};
 
 /// A small disk of its own, gone with this value.
 struct Disk(PathBuf);
@@ -78,4 +78,38 @@ fn a_full_disk_refuses_calls_and_loses_none_that_were_told() {
     let data = place.data().display().to_string();
     let log = ran(&mut command(&["verify", "--log", "--json", "--data", &data])).worked().json();
     assert_eq!(log["kinds"]["call"], told.len() as u64 + after, "{log}");
+}
+
+/// The effect has happened and cannot be had twice, so its end waits for room, however long that takes.
+#[test]
+fn what_ran_while_the_disk_was_full_is_recorded_when_there_is_room() {
+    let place = Place::new();
+    let disk = Disk::at(&place.data());
+    let handler = "import time\ndef run():\n    time.sleep(1)\n    return {'done': True}\n";
+    skill(&place.skills(), "slow", "side_effect", handler);
+    let rules = place.path("policy");
+    std::fs::create_dir(&rules).expect("a folder");
+    std::fs::write(rules.join("r.rego"), "package ringfence\ndecision := true\n").expect("a rule");
+    let server = place.serve_with(&[("RINGFENCE_POLICY", &shown(&rules))]);
+    let body = json!({"tool": "slow", "args": {}, "wait": 0});
+    let call = server.ask("POST", "/v1/calls", Some(&body)).json();
+    let path = format!("/v1/calls/{}", call["id"].as_str().expect("an id"));
+    until("it runs", || server.ask("GET", &path, None).json()["state"] == "running");
+    let filler = place.data().join("filler");
+    // Ends with an error, when nothing more fits.
+    let _ = std::fs::write(&filler, vec![0; 16 << 20]);
+    let log = || std::fs::read_to_string(place.path("log")).unwrap_or_default();
+    let tries = || log().matches("what became of a call is not recorded yet").count();
+    until("it says so", || {
+        let ready = server.ask("GET", "/readyz", None);
+        ready.status == 503 && ready.json()["status"] == "store_unavailable"
+    });
+    until("its end was tried often", || tries() > 5);
+    assert_eq!(server.ask("GET", &path, None).json()["state"], "running");
+    std::fs::remove_file(&filler).expect("room");
+    disk.grow();
+    until("its end is on record", || server.ask("GET", &path, None).json()["state"] == "finished");
+    assert_eq!(server.ask("GET", &path, None).json()["result"], json!({"done": true}));
+    until("it is ready again", || server.ask("GET", "/readyz", None).status == 200);
+    assert_eq!(server.stop(), Some(0));
 }
