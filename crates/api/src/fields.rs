@@ -29,6 +29,11 @@ impl<'a> Fields<'a> {
         Self::within("", body.as_str()).map_err(|fault| invalid(vec![fault]))
     }
 
+    /// The same of a part of a body, by the pointer to it.
+    pub(crate) fn at(base: &str, part: &'a Json) -> Result<Self, Problem> {
+        Self::within(base, part.as_str()).map_err(|fault| invalid(vec![fault]))
+    }
+
     fn within(base: &str, text: &'a str) -> Result<Self, Fault> {
         let object = || Fault { pointer: base.to_owned(), detail: "must be an object".to_owned() };
         let left = serde_json::from_str(text).map_err(|_| object())?;

@@ -14,6 +14,23 @@ const ROUTES: &[(&str, &str, Scope)] = &[
     ("GET", "/v1/calls/{call}/events", Scope::Read),
     ("GET", "/v1/calls/{call}/output/stdout", Scope::Read),
     ("GET", "/v1/calls/{call}/receipt", Scope::Read),
+    ("GET", "/v1/calls/{call}/proof", Scope::Read),
+    ("GET", "/v1/calls/{call}/decisions", Scope::Read),
+    ("GET", "/v1/calls/{call}/explanation", Scope::Read),
+    ("POST", "/v1/holds/{call}/resolve", Scope::Approve),
+    ("POST", "/v1/policy/requeue/{call}/resolve", Scope::Approve),
+    ("POST", "/v1/requeue/{call}/resolve", Scope::Approve),
+    ("DELETE", "/v1/requeue/{call}", Scope::Approve),
+    ("POST", "/v1/evaluate", Scope::Call),
+    ("POST", "/access/v1/evaluation", Scope::Call),
+    ("POST", "/access/v1/evaluations", Scope::Call),
+    ("POST", "/v1/policy/replay", Scope::Admin),
+    ("GET", "/v1/policies/default", Scope::Read),
+    ("GET", "/v1/audit", Scope::Read),
+    ("GET", "/v1/ledger/checkpoint", Scope::Read),
+    ("GET", "/v1/ledger/consistency", Scope::Read),
+    ("GET", "/v1/ledger/keys", Scope::Read),
+    ("POST", "/v1/ledger/rotate", Scope::Admin),
     ("GET", "/v1/tools", Scope::Read),
     ("GET", "/v1/tools/echo", Scope::Read),
     ("POST", "/v1/keys", Scope::Admin),
@@ -115,7 +132,7 @@ async fn ids_of_another_tenant_look_like_ids_of_nobody() {
         call: "019a8b7c-1234-7abc-8def-0123456789ab".to_owned(),
         key: "5cdc1b56-8f4e-4a1b-9f5e-0123456789ab".to_owned(),
     };
-    let stranger = server.key("other", &[Scope::Call, Scope::Read, Scope::Admin]).await;
+    let stranger = server.key("other", &Scope::ALL).await;
     for (method, path, _) in
         ROUTES.iter().filter(|(_, path, _)| path.contains("{call}") || path.contains("{key}"))
     {

@@ -198,11 +198,12 @@ async fn proposed_rules_are_tried_on_the_past_page_by_page() {
     assert_eq!((&all["decisions"], &all["flips"]["total"]), (&json!(4), &json!(4)));
     assert_eq!(all["flips"]["kinds"], json!({"allow_to_deny": 3, "hold_to_deny": 1}));
     assert_eq!(all["flips"]["rules"]["nothing"]["allow_to_deny"], 3);
-    // An admin of another tenant tries them on its own past.
-    let own = post(&server, &one, "/v1/policy/replay", &body).await.json();
+    let of_one = json!({"files": {"a.rego": STRICT}, "tenant": "one"});
+    let own = server.post("/v1/policy/replay", &of_one).await.json();
     assert_eq!((&own["decisions"], &own["calls"][0]["call"]), (&json!(1), &json!(id)));
-    let foreign = json!({"files": {"a.rego": STRICT}, "tenant": "default"});
-    assert_eq!(post(&server, &one, "/v1/policy/replay", &foreign).await.status, 403);
+    // Rules are code. Whoever cannot put them in force cannot have them run here, not even on their own.
+    let refused = post(&server, &one, "/v1/policy/replay", &of_one).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (403, "operator_required"));
     let caller = server.key("one", &[Scope::Call, Scope::Read]).await;
     assert_eq!(post(&server, &caller, "/v1/policy/replay", &body).await.status, 403);
     let tool = json!({"files": {"a.rego": STRICT}, "tool": "echo", "limit": 1});
@@ -310,5 +311,65 @@ async fn output_that_is_masked_is_neither_kept_nor_shown() {
     let (server, call) = obliged(masked, "raise ValueError('word' + 'less')").await;
     assert_eq!(call["error"]["message"], "[redacted]");
     assert!(!call.to_string().contains("wordless"), "{call}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_of_one_persona_asks_for_that_persona_only() {
+    let server = Server::start().await;
+    let body = json!({"label": "ann's", "scopes": ["call", "read"], "persona_id": "ann"});
+    let made = server.post("/v1/keys", &body).await.json();
+    let key = made["secret"].as_str().unwrap();
+    let evaluate = |persona: Value| json!({"prompt": "hi", "persona_id": persona});
+    let subject = |id: &str| {
+        json!({"subject": {"type": "persona", "id": id}, "action": {"name": "tool.execute"},
+               "resource": {"type": "tool", "id": "echo"}})
+    };
+    for (path, foreign, own) in [
+        ("/v1/evaluate", evaluate(json!("bob")), evaluate(json!("ann"))),
+        ("/v1/evaluate", evaluate(json!("bob")), json!({"prompt": "hi"})),
+        ("/access/v1/evaluation", subject("bob"), subject("ann")),
+    ] {
+        let refused = post(&server, key, path, &foreign).await;
+        assert_eq!((refused.status, refused.problem().as_str()), (403, "persona_foreign"));
+        let said = post(&server, key, path, &own).await.json();
+        let id = said["decision"]["id"].as_u64().or(said["context"]["id"].as_u64()).unwrap();
+        let kept = server.get(&format!("/v1/decisions/{id}")).await.json();
+        assert_eq!(kept["input"]["persona_id"], "ann", "{path}");
+        // Control: a key of nobody in particular asks for anybody.
+        assert_eq!(server.post(path, &foreign).await.status, 200);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_about_arguments_that_are_none_is_not_taken_for_another() {
+    let server = Server::start().await;
+    let subject = json!({"type": "user", "id": "u"});
+    let action = json!({"name": "tool.execute"});
+    let resource =
+        |properties: Value| json!({"type": "tool", "id": "echo", "properties": properties});
+    let access =
+        |resource: Value| json!({"subject": subject, "action": action, "resource": resource});
+    let evaluate =
+        |context: Value| json!({"action": "tool.execute", "resource": "echo", "context": context});
+    for (path, body, pointer) in [
+        ("/v1/evaluate", evaluate(json!({"args": [1]})), "/context/args"),
+        ("/v1/evaluate", evaluate(json!({"args": {}, "metadata": 1})), "/context/metadata"),
+        ("/access/v1/evaluation", access(resource(json!([1]))), "/resource/properties"),
+        (
+            "/access/v1/evaluation",
+            access(resource(json!({"args": 1}))),
+            "/resource/properties/args",
+        ),
+        ("/access/v1/evaluations", json!({"evaluations": ["x"]}), "/evaluations/0"),
+    ] {
+        let answer = server.post(path, &body).await;
+        assert_eq!((answer.status, answer.pointers()), (422, vec![pointer.to_owned()]), "{body}");
+    }
+    let control = access(resource(json!({"args": {"text": "x"}, "other": 1})));
+    assert_eq!(server.post("/access/v1/evaluation", &control).await.status, 200);
+    let control = evaluate(json!({"args": {"text": "x"}, "other": 1}));
+    assert_eq!(server.post("/v1/evaluate", &control).await.status, 200);
     server.stop().await;
 }

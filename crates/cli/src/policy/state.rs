@@ -46,6 +46,14 @@ fn show_status(status: &Value) {
 }
 
 fn show_canaries(found: &Value) {
+    if list(found, "canaries").is_empty() {
+        return print::note("no policy is tried\n");
+    }
+    show_counts(found);
+    show_differences(found);
+}
+
+fn show_counts(found: &Value) {
     let mut table =
         Table::new(["CANARY", "SAME", "DIFFERENT", "NO ANSWER", "LEFT OUT", "REVISION"]);
     for canary in list(found, "canaries") {
@@ -60,6 +68,13 @@ fn show_canaries(found: &Value) {
         ]);
     }
     print::data(table.text().as_bytes());
+}
+
+fn show_differences(found: &Value) {
+    let is_none = |canary: &Value| list(canary, "differences").is_empty();
+    if list(found, "canaries").iter().all(is_none) {
+        return print::note("no differences\n");
+    }
     let mut table =
         Table::new(["WHEN", "CANARY", "CALL", "TENANT", "TOOL", "IN FORCE", "TRIED", "WHY"]);
     for canary in list(found, "canaries") {

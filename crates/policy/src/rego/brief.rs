@@ -219,7 +219,7 @@ mod tests {
             ("decision := true", true),
             ("decision if startswith(lower(input.args.path), \"notes/\")", true),
             ("decision if f(input.args.x)\nf(x) if count(x) > 1", true),
-            ("decision if f(input.args.x)\nf(x) if replace(x, \"a\", input.args.y) != x", false),
+            ("decision if f(input.args.x)\nf(x) if replace(x, input.args.y, \"a\") != x", false),
             ("decision if json.unmarshal(input.args.x) == 1", false),
             ("decision if regex.match(\"^a.*b$\", input.args.x)", true),
             ("decision if regex.match(\"a{1,1000}\", input.args.x)", false),

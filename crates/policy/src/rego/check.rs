@@ -78,6 +78,9 @@ fn refusal(found: &Found<'_>, module: &Module, functions: &Functions) -> Option<
             if name == "sprintf" {
                 return format_refusal(arguments).map(str::to_owned);
             }
+            if let Some(message) = product_refusal(&name, arguments) {
+                return Some(message);
+            }
             let known = functions.resolve(path, module).next().is_some()
                 || BUILTINS.contains_key(name.as_str())
                 || name == "print";
@@ -116,6 +119,26 @@ fn format_refusal(arguments: &[Ref<Expr>]) -> Option<&'static str> {
     };
     let wide = format.split('%').skip(1).any(|verb| digits(verb) > WIDTH_DIGITS);
     wide.then_some("the format of `sprintf` has a width of more than three digits")
+}
+
+/// A text of a megabyte, each letter of which is replaced by another megabyte, is one step that no clock
+/// stops and no memory holds. Whoever sends a document must not have both.
+fn product_refusal(name: &str, arguments: &[Ref<Expr>]) -> Option<String> {
+    let is_literal = |index: usize| {
+        arguments.get(index).is_some_and(|argument| syntax::literal(argument).is_some())
+    };
+    match name {
+        "replace" | "regex.replace" if !is_literal(0) && !is_literal(2) => {
+            Some(format!("the text or the replacement of `{name}` must be written in the rule"))
+        }
+        "concat" if !is_literal(0) => {
+            Some("the delimiter of `concat` must be written in the rule".to_owned())
+        }
+        "strings.replace_n" => {
+            Some("`strings.replace_n` is not available: use `replace`".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// The functions of a bundle and what they call.

@@ -15,6 +15,10 @@ fn all_problems_are_named_with_file_and_line() {
         ("d.rego", "package d\nf(x) := g(x)\ng(x) := f(x)\nz := data.e.h(1)\n"),
         ("e.rego", "package e\nimport data.d\nh(x) := data.e.h(x)\nk := d.f(1)\n"),
         ("f.rego", "package f\na if { data.y with data.x as 2 }\nb := numbers[\"range\"](1, 2)\n"),
+        (
+            "h.rego",
+            "package h\na := replace(input.args.x, \"a\", input.args.y)\nb := concat(input.args.x, [])\nc := replace(input.args.x, \"a\", \"b\")\nd := strings.replace_n({}, \"\")\n",
+        ),
         ("g.rego", "package g\na := sprintf(input.args.x, [1])\nb := sprintf(\"%99999d\", [1])\n"),
     ]);
     let refused = Rego::load(&bundle.expect("files within bounds")).expect_err("a broken bundle");
@@ -30,7 +34,10 @@ fn all_problems_are_named_with_file_and_line() {
           f.rego:2: outside of tests, `with` can only replace `input`
           f.rego:3: `numbers.range` is not available: two small numbers can make a huge list
           g.rego:2: the format of `sprintf` must be written in the rule
-          g.rego:3: the format of `sprintf` has a width of more than three digits"#]].assert_eq(&refused.to_string());
+          g.rego:3: the format of `sprintf` has a width of more than three digits
+          h.rego:2: the text or the replacement of `replace` must be written in the rule
+          h.rego:3: the delimiter of `concat` must be written in the rule
+          h.rego:5: `strings.replace_n` is not available: use `replace`"#]].assert_eq(&refused.to_string());
 }
 
 #[test]

@@ -80,6 +80,7 @@ pub(crate) struct AccessView {
 
 /// One question as it is written.
 #[derive(Debug, Clone, Deserialize)]
+#[serde(expecting = "an object with `type` and `id`")]
 struct Entity {
     #[serde(rename = "type")]
     kind: String,
@@ -89,6 +90,7 @@ struct Entity {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(expecting = "an object with `name`")]
 struct Named {
     name: Action,
 }
@@ -150,10 +152,10 @@ impl Asked {
         });
         Ok(Question {
             tenant: who.tenant.clone(),
-            persona: persona.or_else(|| who.persona.clone()),
+            persona,
             action: action.name,
             resource: name,
-            args: args(resource.properties.as_ref()),
+            args: args(resource.properties.as_ref(), &pointer(base, "resource"))?,
             metadata: Json::of(&about).unwrap_or_else(|_| Json::empty_object()),
             session: None,
         })
@@ -161,12 +163,13 @@ impl Asked {
 }
 
 /// The arguments among the properties of a resource, or all of them.
-fn args(properties: Option<&Json>) -> Json {
-    let Some(properties) = properties.filter(|properties| properties.is_object()) else {
-        return Json::empty_object();
-    };
-    let within = Fields::of(properties).ok().and_then(|mut fields| fields.optional_object("args"));
-    within.unwrap_or_else(|| properties.clone())
+fn args(properties: Option<&Json>, base: &str) -> Result<Json, Problem> {
+    let Some(properties) = properties else { return Ok(Json::empty_object()) };
+    let mut fields = Fields::at(&pointer(base, "properties"), properties)?;
+    let within = fields.optional_object("args");
+    fields.ignore_the_rest();
+    fields.finish(Some(()))?;
+    Ok(within.unwrap_or_else(|| properties.clone()))
 }
 
 /// Says whether a subject may do something with a resource.
@@ -267,11 +270,12 @@ fn several(who: &Principal, body: &Json) -> Result<(Vec<Question>, Semantic), Pr
     }
     let mut questions = Vec::with_capacity(evaluations.len());
     for (index, one) in evaluations.iter().enumerate() {
-        let mut fields = Fields::of(one)?;
+        let base = format!("/evaluations/{index}");
+        let mut fields = Fields::at(&base, one)?;
         let asked = Asked::read(&mut fields).or(&shared);
         fields.ignore_the_rest();
         fields.finish(Some(()))?;
-        questions.push(asked.question(who, &format!("/evaluations/{index}"))?);
+        questions.push(asked.question(who, &base)?);
     }
     Ok((questions, semantic.flatten().unwrap_or_default()))
 }

@@ -183,8 +183,11 @@ fn arguments(
     said: serde_json::Map<String, Value>,
 ) -> Result<(Json, Option<Json>), Problem> {
     let context = context.unwrap_or_else(Json::empty_object);
-    let mut fields = Fields::of(&context)?;
+    let mut fields = Fields::at("/context", &context)?;
     let (args, metadata) = (fields.optional_object("args"), fields.optional_object("metadata"));
+    // What stands beside them is the asker's own; what is no object of theirs is not judged as another.
+    fields.ignore_the_rest();
+    fields.finish(Some(()))?;
     let args = args.unwrap_or_else(|| context.clone());
     if said.is_empty() {
         return Ok((args, metadata));

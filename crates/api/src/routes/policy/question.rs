@@ -2,10 +2,11 @@
 
 use ringfence_policy::{Action, Decided, Input, ToolFacts};
 use ringfence_types::{
-    Decision, Json, Obligations, PersonaId, Reason, SessionId, TenantId, ToolName, Verdict,
+    Decision, Json, Obligations, PersonaId, Principal, Reason, SessionId, TenantId, ToolName,
+    Verdict,
 };
 
-use crate::{auth::Caller, metrics::Evaluated, problem::Problem, refused, shared::Shared};
+use crate::{auth::Caller, kinds, metrics::Evaluated, problem::Problem, refused, shared::Shared};
 
 /// A question, whichever door it came through.
 #[derive(Debug, Clone)]
@@ -38,6 +39,7 @@ pub(super) async fn ask(
     question: Question,
 ) -> Result<Answered, Problem> {
     let started = std::time::Instant::now();
+    let question = Question { persona: persona(caller.principal(), question.persona)?, ..question };
     let engine = &shared.engine;
     let Some(about) = about(shared, &question) else {
         return Ok(unknown(shared, &question));
@@ -60,6 +62,18 @@ pub(super) async fn ask(
     };
     shared.metrics.evaluated(&Evaluated { verdict: decision.verdict, took: started.elapsed() });
     Ok(Answered { id: Some(judged.id), decision })
+}
+
+/// On whose behalf: as for a call, a key of one persona asks for that one only.
+fn persona(who: &Principal, asked: Option<PersonaId>) -> Result<Option<PersonaId>, Problem> {
+    match (&who.persona, asked) {
+        (Some(own), Some(other)) if *own != other => {
+            let detail = format!("this key may not ask for persona `{other}`");
+            Err(Problem::new(&kinds::PERSONA_FOREIGN, detail))
+        }
+        (Some(own), _) => Ok(Some(own.clone())),
+        (None, asked) => Ok(asked),
+    }
 }
 
 /// The facts of a tool that is known here; of anything else its name. Nothing of what the asker
