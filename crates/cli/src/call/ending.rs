@@ -83,6 +83,11 @@ impl Ended {
         }
     }
 
+    /// Whether nobody could decide about it: then no person can either.
+    fn is_undecided(&self) -> bool {
+        self.reasons.iter().any(|reason| reason.rule == "policy_unavailable")
+    }
+
     /// What there is to say beside the result, for people. Its program's own words are part of it
     /// only if they were not shown already.
     pub(super) fn words(&self, with_traceback: bool) -> String {
@@ -90,6 +95,9 @@ impl Ended {
         let mut text = match (self.state.as_str(), &self.error) {
             ("finished", None) => {
                 return self.memoised.as_ref().map_or(String::new(), Memoised::words);
+            }
+            ("held", _) if self.is_undecided() => {
+                format!("held: call {id} of `{tool}` waits until policy answers\n")
             }
             ("held", _) => format!("held: call {id} of `{tool}` waits for approval\n"),
             ("denied", _) => format!("denied: call {id} of `{tool}` is not allowed\n"),
@@ -113,7 +121,11 @@ impl Ended {
             }
         }
         if self.state == "held" {
-            let _ = writeln!(text, "hint: whoever may approve sees it with: ringfence holds {id}");
+            let look = match self.is_undecided() {
+                true => "how policy is: ringfence policy status".to_owned(),
+                false => format!("whoever may approve sees it with: ringfence holds {id}"),
+            };
+            let _ = writeln!(text, "hint: {look}");
             let _ = writeln!(text, "hint: withdraw it with: ringfence cancel {id}");
         }
         text
@@ -128,6 +140,19 @@ mod tests {
         let error = error.map(|code| serde_json::json!({"code": code, "message": "m"}));
         let call = serde_json::json!({"id": "i", "state": state, "tool": "t", "error": error});
         Ended::read(&call.to_string()).unwrap().code()
+    }
+
+    #[test]
+    fn a_call_that_nobody_can_decide_about_is_not_said_to_wait_for_a_person() {
+        let words = |rule: &str| {
+            let reasons = serde_json::json!([{"rule": rule, "message": "m"}]);
+            let call =
+                serde_json::json!({"id": "i", "state": "held", "tool": "t", "reasons": reasons});
+            Ended::read(&call.to_string()).unwrap().words(false)
+        };
+        assert!(words("policy_unavailable").contains("waits until policy answers"));
+        assert!(!words("policy_unavailable").contains("ringfence holds"));
+        assert!(words("ask").contains("waits for approval"));
     }
 
     #[test]
