@@ -136,8 +136,8 @@ text_id!(
     PersonId,
     "person",
     128,
-    "1 to 128 printable ASCII characters",
-    |c| c.is_ascii_graphic()
+    "1 to 128 printable ASCII characters without spaces",
+    |text| text.chars().all(|c| c.is_ascii_graphic())
 );
 text_id!(
     /// A conversation or other thread that calls belong to.
