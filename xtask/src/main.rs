@@ -16,9 +16,10 @@ usage: cargo xtask <command>
   bench sandbox [--quick] [--runs N] [--json FILE]
                               every tier beside bare interpreters and peers, with ratios
   bench load [--quick] [--json FILE]
-                             the running server under load, beside services that do less
+                              the running server under load, beside services that do less
   bench policy [--quick] [--json FILE]
                               what a decision costs, beside a real OPA server
+  bench ledger [--quick]      what a receipt costs, and how fast the past is judged again
   bench fuzz [--minutes N]    everything that reads hostile bytes, for minutes
   services build|up|down|status
                               real policy servers of others, for use by hand

@@ -8,6 +8,7 @@ mod aims;
 mod build;
 mod findings;
 mod fuzz;
+mod ledger;
 mod load;
 mod machine;
 mod measurement;
@@ -23,7 +24,7 @@ use anyhow::{Result, bail};
 
 /// What can be asked for.
 const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
-                     policy [--quick] [--json FILE], fuzz [--minutes N]";
+                     policy [--quick] [--json FILE], ledger [--quick], fuzz [--minutes N]";
 
 /// Runs the benchmark that the words name.
 pub fn run(words: &[&str]) -> Result<()> {
@@ -31,6 +32,7 @@ pub fn run(words: &[&str]) -> Result<()> {
         ["sandbox", rest @ ..] => sandbox::run(&options::parse(rest)?),
         ["load", rest @ ..] => load::run(rest),
         ["policy", rest @ ..] => policy::run(rest),
+        ["ledger", rest @ ..] => ledger::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         other => bail!("no benchmark `{}`; there are: {NAMES}", other.join(" ")),
     }
