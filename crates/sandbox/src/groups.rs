@@ -1,8 +1,9 @@
 //! Cgroups for sandboxes, and the thread that buries the dead.
 //!
-//! Teardown is off every caller's path: a sandbox that is done is killed at once and handed to the
-//! reaper, which waits for its end and removes its cgroup. How many may live or die at one time is
-//! bounded by permits, so a flood waits at the door instead of piling up corpses.
+//! Teardown is off every caller's path: a sandbox that is done is killed, at once or when its caller
+//! has had a moment (see `live`), and handed to the reaper, which waits for its end and removes its
+//! cgroup. How many may live or die at one time is bounded by permits, so a flood waits at the door
+//! instead of piling up corpses.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
