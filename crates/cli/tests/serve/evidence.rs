@@ -3,23 +3,13 @@
 
 use std::{fs, path::Path};
 
-use ringfence_sqlite::{Connection, Db, Error, Options};
 use serde_json::json;
 
+use crate::ledger::meddle;
 use crate::support::{Place, Ran, Server, command, ran, shown, skill, until};
 
 fn verify(data: &Path, args: &[&str]) -> Ran {
     ran(&mut command(&[&["verify", "--data", &shown(data)], args].concat()))
-}
-
-/// Changes a database that no server has open.
-fn meddle(data: &Path, sql: &'static str) {
-    let db = Db::open(&data.join("ringfence.db"), &Options::default()).expect("the database");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let work =
-        move |connection: &Connection| -> Result<(), Error> { Ok(connection.execute_batch(sql)?) };
-    runtime.block_on(db.write(work)).expect("a change");
-    db.close();
 }
 
 fn copied(from: &Path, to: &Path) {

@@ -27,7 +27,7 @@ fn log(data: &Path) -> Ran {
 }
 
 /// Changes a database that no server has open.
-fn meddle(data: &Path, sql: &'static str) {
+pub(crate) fn meddle(data: &Path, sql: &'static str) {
     let db = Db::open(&data.join("ringfence.db"), &Options::default()).expect("the database");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let work =

@@ -199,18 +199,8 @@ async fn results_are_published_with_the_request_id_of_the_client() {
     request.trace = Some(ringfence_types::TraceContext { parent, state });
     let call = stand(&engine, &who, request).await;
     engine.stop(Duration::from_secs(5)).await;
-    let clock = std::sync::Arc::new(crate::support::Wall);
-    let bus = ringfence_bus::SqliteBus::open(db, ringfence_bus::Options::default(), clock);
-    let bus = bus.await.expect("works here");
-    let group = ringfence_bus::Group {
-        name: "reader".to_owned(),
-        topics: vec!["tool.results".to_owned()],
-        from_oldest: true,
-    };
-    let mut member = ringfence_bus::Bus::join(&bus, group).await.expect("works here");
-    let delivery = tokio::time::timeout(Duration::from_secs(10), member.next());
-    let delivery = delivery.await.expect("it was published").expect("works here");
-    let body: Value = serde_json::from_slice(&delivery.message.payload).expect("works here");
+    let message = published(db, 1).await.remove(0);
+    let body = told_in(&message);
     assert_eq!(body["status"], "success");
     assert_eq!(body["payload"], json!({"message": "hi"}));
     assert_eq!(body["metadata"]["request_id"], "r-1");
@@ -220,7 +210,7 @@ async fn results_are_published_with_the_request_id_of_the_client() {
     let told = json!({"traceparent": traced, "tracestate": "congo=t61"});
     assert_eq!(body["trace_context"], told);
     let header = |wanted: &str| {
-        let headers = delivery.message.headers.iter();
+        let headers = message.headers.iter();
         headers.filter(|(name, _)| name == wanted).map(|(_, value)| value.clone()).next()
     };
     assert_eq!(header("ce_traceparent"), Some(traced.into_bytes()));
@@ -259,7 +249,7 @@ async fn a_result_that_no_bus_takes_is_told_by_its_place_and_keeps_nothing_back(
     let large = stand(&engine, &who, echo(&"x".repeat(ringfence_bus::LARGEST))).await;
     let small = stand(&engine, &who, echo("hi")).await;
     engine.stop(Duration::from_secs(5)).await;
-    let told = published(db, 2).await;
+    let told: Vec<_> = published(db, 2).await.iter().map(told_in).collect();
     let of = |call: &Call| {
         let id = call.asked.id.to_string();
         told.iter().find(|body| body["metadata"]["request_id"] == id).expect("it was published")
@@ -271,7 +261,7 @@ async fn a_result_that_no_bus_takes_is_told_by_its_place_and_keeps_nothing_back(
 }
 
 /// Results that are on the bus of an engine that has stopped.
-async fn published(db: ringfence_sqlite::Db, count: usize) -> Vec<Value> {
+async fn published(db: ringfence_sqlite::Db, count: usize) -> Vec<ringfence_bus::Message> {
     let clock = std::sync::Arc::new(crate::support::Wall);
     let bus = ringfence_bus::SqliteBus::open(db, ringfence_bus::Options::default(), clock);
     let bus = bus.await.expect("works here");
@@ -285,8 +275,12 @@ async fn published(db: ringfence_sqlite::Db, count: usize) -> Vec<Value> {
     while told.len() < count {
         let delivery = tokio::time::timeout(Duration::from_secs(10), member.next());
         let delivery = delivery.await.expect("it was published").expect("works here");
-        told.push(serde_json::from_slice(&delivery.message.payload).expect("works here"));
         member.commit(&delivery).await.expect("works here");
+        told.push(delivery.message);
     }
     told
+}
+
+fn told_in(message: &ringfence_bus::Message) -> Value {
+    serde_json::from_slice(&message.payload).expect("works here")
 }
