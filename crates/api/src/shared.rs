@@ -1,10 +1,7 @@
 //! What all requests share.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Instant,
 };
 
@@ -46,8 +43,8 @@ pub(crate) struct Shared {
     pub(crate) is_loopback: AtomicBool,
     /// Zero of the clock of rates.
     began: Instant,
-    /// When the store last said that it is there, in ticks; 0 is never.
-    ready_at: AtomicU64,
+    /// Whether the store could be written when somebody last asked, and when that was.
+    pub(crate) probed: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 impl Shared {
@@ -69,7 +66,7 @@ impl Shared {
             stopping: CancellationToken::new(),
             is_loopback: true.into(),
             began: Instant::now(),
-            ready_at: AtomicU64::new(0),
+            probed: tokio::sync::Mutex::default(),
             config,
         }
     }
@@ -77,15 +74,5 @@ impl Shared {
     /// Nanoseconds since the beginning; grows whatever the wall clock does.
     pub(crate) fn ticks(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// Whether the store said within the last second that it is there.
-    pub(crate) fn was_ready_lately(&self) -> bool {
-        let at = self.ready_at.load(Ordering::Relaxed);
-        at > 0 && self.ticks().saturating_sub(at) < 1_000_000_000
-    }
-
-    pub(crate) fn note_ready(&self) {
-        self.ready_at.store(self.ticks().max(1), Ordering::Relaxed);
     }
 }

@@ -1,6 +1,9 @@
 //! Whether we are well, for machines that ask often and without a key.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{extract::State, response::Response};
 use http::{HeaderMap, StatusCode};
@@ -121,18 +124,20 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     reply::json(code, &ProbeView { status, policy: Some(policy(&shared)) })
 }
 
-/// Asked at most about once in a second, however many probe.
+/// How long an answer is good for everybody who asks.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Asked at most once in a second, however many probe and whatever it says: nobody needs a key to ask.
 async fn store_answers(shared: &Shared) -> bool {
-    if shared.was_ready_lately() {
-        return true;
+    let mut probed = shared.probed.lock().await;
+    if let Some((_, answers)) = probed.filter(|(at, _)| at.elapsed() < FRESH) {
+        return answers;
     }
     // Written and not only read: on a full disk, or beside a ledger that somebody changed, reading works.
     let now = shared.engine.clock().now().as_micros().cast_unsigned();
     let asking = shared.engine.store().set_cursor("readyz", now);
     let answers = matches!(tokio::time::timeout(PATIENCE, asking).await, Ok(Ok(())));
-    if answers {
-        shared.note_ready();
-    }
+    *probed = Some((Instant::now(), answers));
     answers
 }
 

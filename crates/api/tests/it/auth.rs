@@ -174,6 +174,20 @@ async fn open_paths_need_no_key_and_tell_nothing() {
 }
 
 #[tokio::test]
+async fn however_often_somebody_asks_whether_we_are_ready_little_is_written() {
+    let server = Server::start().await;
+    let began = std::time::Instant::now();
+    let mut written = std::collections::BTreeSet::new();
+    for _ in 0..50 {
+        assert_eq!(send(server.bare("GET", "/readyz")).await.status, 200);
+        written.insert(server.engine.store().cursor("readyz").await.unwrap());
+    }
+    assert!(!written.contains(&0), "the control: it is written");
+    assert!(written.len() as u64 <= 1 + began.elapsed().as_secs(), "{written:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn metrics_can_be_opened() {
     let config = ringfence_api::ApiConfig { open_metrics: true, ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
