@@ -7,6 +7,7 @@ pub mod bench;
 pub mod host;
 pub mod prerequisites;
 pub mod report;
+pub mod resources;
 pub mod servers;
 pub mod services;
 pub mod settings;

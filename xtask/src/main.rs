@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use xtask::{bench, services, settings, suite, tidy, vm};
+use xtask::{bench, resources, services, settings, suite, tidy, vm};
 
 const HELP: &str = "\
 usage: cargo xtask <command>
@@ -23,6 +23,9 @@ usage: cargo xtask <command>
   bench fuzz [--minutes N]    everything that reads hostile bytes, for minutes
   services build|up|down|status
                               real policy servers of others, for use by hand
+  resources [--binary PATH] [NAME…]
+                              in the emulated machine: kernel memory that a sandbox takes, beside
+                              what it is charged for
   vm [--binary PATH] [-- COMMAND…]
                               boot Debian's packaged kernel in qemu and run COMMAND there
                               (default: say which kernel and controllers it has)";
@@ -49,6 +52,10 @@ fn chore(words: &[&str]) -> Result<ExitCode> {
         ["tidy"] => check_tidy(),
         ["bench", rest @ ..] => bench::run(rest).map(|()| ExitCode::SUCCESS),
         ["services", rest @ ..] => services::run(rest.first().copied()).map(|()| ExitCode::SUCCESS),
+        ["resources", rest @ ..] => {
+            let (binary, names) = resources::arguments(rest)?;
+            resources::run(&binary, names).map(|()| ExitCode::SUCCESS)
+        }
         ["vm", rest @ ..] => boot(rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
