@@ -5,7 +5,7 @@
 //! it, and may answer with a decision document beside the fields of the original.
 
 use ringfence_types::{Digest, Reason, Verdict, json::canonical};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{Plain, Protocol, line};
@@ -21,10 +21,16 @@ pub enum EvaluateProtocol {}
 /// An engine that speaks `/v1/evaluate`.
 pub type Evaluate = Plain<EvaluateProtocol>;
 
-/// Score and severity grade what `allowed` says; they bind nobody.
+/// Score and severity grade what `allowed` says; they bind nobody. A field that we do not know may be
+/// a condition: no unknown fields.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Said {
     allowed: bool,
+    #[serde(default, rename = "score")]
+    _score: IgnoredAny,
+    #[serde(default, rename = "severity")]
+    _severity: IgnoredAny,
     #[serde(default)]
     reasons: Reasons,
     #[serde(default)]

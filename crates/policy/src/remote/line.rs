@@ -7,7 +7,8 @@ use reqwest::{
     header::{AUTHORIZATION, CONTENT_TYPE},
     redirect::Policy,
 };
-use ringfence_types::Digest;
+use ringfence_types::{Digest, Json};
+use serde::de::DeserializeOwned;
 use tokio::{
     sync::{Semaphore, watch},
     task::AbortHandle,
@@ -154,7 +155,17 @@ pub(super) fn expect_ok(status: StatusCode, body: &[u8]) -> Result<(), Unavailab
     Err(Unavailable::because(Trouble::Failed, words))
 }
 
-/// JSON of a known shape, or no answer.
-pub(super) fn parse<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Unavailable> {
-    serde_json::from_slice(body).map_err(|error| Unavailable::because(Trouble::Malformed, error))
+/// Fields by which an engine says that it could not decide, whatever else it says beside them.
+const ERROR_FIELDS: [&str; 2] = ["error", "errors"];
+
+/// An answer of a known shape. JSON that repeats a key is refused, because parsers disagree about
+/// which one counts; so is an answer that reports errors beside its decision.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unavailable> {
+    let json =
+        Json::parse(body).map_err(|error| Unavailable::because(Trouble::Malformed, error))?;
+    let answer = json.to_value();
+    if let Some(name) = ERROR_FIELDS.into_iter().find(|name| answer.get(name).is_some()) {
+        return Err(Unavailable::because(Trouble::Failed, format!("an answer with `{name}`")));
+    }
+    T::deserialize(answer).map_err(|error| Unavailable::because(Trouble::Malformed, error))
 }

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use reqwest::{StatusCode, Url};
 use ringfence_types::{Digest, Reason, Verdict};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
@@ -61,13 +61,24 @@ pub struct Opa {
     revision: Mutex<Digest>,
 }
 
+/// A field that we do not know may be a condition: no unknown fields. Those with an underscore
+/// explain.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Said {
     /// Absent if the rule is undefined, which is not the same as null.
     #[serde(default, deserialize_with = "present")]
     result: Option<Value>,
     #[serde(default)]
     provenance: Provenance,
+    #[serde(default, rename = "decision_id")]
+    _decision_id: IgnoredAny,
+    #[serde(default, rename = "explanation")]
+    _explanation: IgnoredAny,
+    #[serde(default, rename = "metrics")]
+    _metrics: IgnoredAny,
+    #[serde(default, rename = "warning")]
+    _warning: IgnoredAny,
 }
 
 #[derive(Debug, Default, Deserialize)]

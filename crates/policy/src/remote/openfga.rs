@@ -52,10 +52,13 @@ pub struct OpenFga {
     revision: Digest,
 }
 
-/// Other fields explain; none of them is a condition.
+/// A field that we do not know may be a condition: no unknown fields.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Said {
     allowed: bool,
+    #[serde(default, rename = "resolution")]
+    _resolution: String,
 }
 
 impl OpenFgaConfig {
@@ -91,7 +94,7 @@ impl OpenFga {
 
     fn read(&self, asked: &Value, status: StatusCode, body: &[u8]) -> Result<Answer, Unavailable> {
         line::expect_ok(status, body)?;
-        let Said { allowed } = line::parse(body)?;
+        let Said { allowed, .. } = line::parse(body)?;
         let field = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
         let (user, relation, object) = (field("user"), field("relation"), field("object"));
         let verb = if allowed { "has" } else { "does not have" };

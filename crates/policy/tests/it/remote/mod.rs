@@ -1,5 +1,6 @@
 //! Engines in other processes, against the real thing.
 
+mod answers;
 mod authzen;
 mod evaluate;
 mod faults;
