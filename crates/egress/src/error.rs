@@ -42,6 +42,22 @@ pub enum Error {
         /// What the resolver said.
         source: io::Error,
     },
+    /// No name server answered in time.
+    #[error("host `{name}` was not resolved within {after:?}: its name servers do not answer")]
+    DnsTimeout {
+        /// The name that was asked for.
+        name: Name,
+        /// How long an answer was waited for.
+        after: Duration,
+    },
+    /// As many lookups as may run, for this tenant or in all, wait for their name servers.
+    #[error(
+        "host `{name}` was not looked up: too many lookups wait for an answer; try again later"
+    )]
+    DnsBusy {
+        /// The name that was asked for.
+        name: Name,
+    },
     /// No vetted address accepted a connection.
     #[error("host `{host}` cannot be connected to")]
     ConnectFailed {
@@ -108,6 +124,8 @@ impl Error {
             Self::HostRefused { .. } => "host_refused",
             Self::AddressRefused { .. } => "address_refused",
             Self::DnsFailed { .. } => "dns_failed",
+            Self::DnsTimeout { .. } => "dns_timeout",
+            Self::DnsBusy { .. } => "dns_busy",
             Self::ConnectFailed { .. } => "connect_failed",
             Self::TlsFailed { .. } => "tls_failed",
             Self::Timeout { .. } => "timeout",

@@ -8,7 +8,7 @@ mod hop;
 use std::{borrow::Cow, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::HeaderMap;
-use ringfence_types::{Bytes, TraceParent};
+use ringfence_types::{Bytes, TenantId, TraceParent};
 use tokio::time::timeout;
 
 use crate::{
@@ -75,6 +75,8 @@ pub struct Request {
     pub hosts: Hosts,
     /// The work that asks, for servers that trace; told only if [`Options::pass_trace`].
     pub trace_parent: Option<TraceParent>,
+    /// Whose fetch it is: name lookups are bounded per tenant. Not told to servers.
+    pub tenant: Option<TenantId>,
 }
 
 impl Request {
@@ -82,8 +84,8 @@ impl Request {
     pub fn get(url: Target) -> Self {
         let timeout = Duration::from_secs(10);
         let (max_body, overflow) = (Bytes::mib(1), Overflow::Refuse);
-        let (hosts, trace_parent) = (Hosts::Any, None);
-        Self { url, timeout, max_body, overflow, hosts, trace_parent }
+        let (hosts, trace_parent, tenant) = (Hosts::Any, None, None);
+        Self { url, timeout, max_body, overflow, hosts, trace_parent, tenant }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A URL becomes a [`Target`] once; its host is resolved once per hop; every address is vetted; a
 //! vetted address is dialled and no other. Redirects are hops: each is parsed, resolved and vetted
-//! again. Headers, body and time are bounded over the whole fetch.
+//! again. Headers, body and time are bounded over the whole fetch, and name lookups per tenant.
 //!
 //! Invariant: between the vetting of an address and its dialling there is no second lookup.
 //!
@@ -41,7 +41,7 @@ pub use host::{Host, InvalidName, Name};
 pub use hosts::{Hosts, InvalidPattern, Pattern};
 pub use http::HeaderMap;
 pub use network::{Exemption, InvalidExemption, Network};
-pub use resolve::{Resolver, System};
+pub use resolve::{LookupError, LookupLimits, Resolver, System};
 pub use roots::Roots;
 pub use target::{Scheme, Target, UrlProblem};
 pub use vet::{Refused, vet, vet_with};

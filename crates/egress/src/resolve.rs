@@ -1,14 +1,25 @@
 //! From names to addresses.
+//!
+//! A lookup of the operating system cannot be interrupted: it holds its thread until the system gives
+//! up. So lookups have threads of their own, and a name server that never answers keeps nothing else
+//! waiting: no other blocking work of the process, and no other tenant.
 
 use std::{
+    collections::HashMap,
     fmt::Debug,
     io,
     net::{IpAddr, ToSocketAddrs},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
 };
 
 use async_trait::async_trait;
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use ringfence_types::TenantId;
+use tokio::{
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot},
+    time::timeout,
+};
 
 use crate::host::Name;
 
@@ -18,37 +29,117 @@ use crate::host::Name;
 /// answers are vetted, and only those answers are dialled.
 #[async_trait]
 pub trait Resolver: Debug + Send + Sync + 'static {
-    /// All addresses of `name`, in the order in which they should be tried.
-    async fn resolve(&self, name: &Name) -> io::Result<Vec<IpAddr>>;
+    /// All addresses of `name`, in the order in which they should be tried; looked up for `tenant`.
+    async fn resolve(
+        &self,
+        name: &Name,
+        tenant: Option<&TenantId>,
+    ) -> Result<Vec<IpAddr>, LookupError>;
 }
 
-/// How many lookups may be under way. A lookup cannot be interrupted and holds a thread until the
-/// system gives up, so names that never answer could otherwise take every thread there is.
-const LOOKUPS: usize = 32;
+/// Why a name has no addresses for us.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// The name does not exist, or no name server could say.
+    #[error("the lookup failed")]
+    Failed(#[from] io::Error),
+    /// No answer in time. The lookup goes on, and counts as running until the system gives it up.
+    #[error("no name server answered within {0:?}")]
+    Timeout(Duration),
+    /// As many lookups as may run at one time are waiting for their name servers.
+    #[error("too many name lookups are waiting for an answer")]
+    Busy,
+}
+
+/// How many lookups may run, and for how long one is waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct LookupLimits {
+    /// Lookups, and so threads, at one time.
+    pub running: usize,
+    /// Of these, for one tenant.
+    pub per_tenant: usize,
+    /// The time to wait for a free thread, and then for an answer. More than the 5 s after which the C
+    /// library tries the next name server; less than the 10 s that a fetch has by default, so that
+    /// the error names the cause.
+    pub timeout: Duration,
+}
+
+impl Default for LookupLimits {
+    fn default() -> Self {
+        Self { running: 32, per_tenant: 8, timeout: Duration::from_secs(8) }
+    }
+}
+
+/// Stack of a lookup's thread: what the C library's name service modules are known to need, and more.
+const STACK_BYTES: usize = 512 << 10;
 
 /// The resolver of the operating system, with its hosts file and name servers.
 #[derive(Debug)]
 pub struct System {
-    slots: Arc<Semaphore>,
+    limits: LookupLimits,
+    running: Arc<Semaphore>,
+    /// Only tenants with lookups that run or wait; fetches for no tenant count as one.
+    tenants: Mutex<HashMap<Option<TenantId>, Arc<Semaphore>>>,
 }
 
 impl Default for System {
     fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(LOOKUPS)) }
+        Self::new(LookupLimits::default())
+    }
+}
+
+/// What a running lookup counts against. Held by its thread, not by the caller, who may have stopped
+/// waiting.
+type Places = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl System {
+    /// A resolver that keeps to `limits`.
+    pub fn new(limits: LookupLimits) -> Self {
+        let running = Arc::new(Semaphore::new(limits.running));
+        Self { limits, running, tenants: Mutex::default() }
+    }
+
+    fn of_tenant(&self, tenant: Option<&TenantId>) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        // Permits and waiters hold a reference.
+        tenants.retain(|_, places| Arc::strong_count(places) > 1);
+        let new = || Arc::new(Semaphore::new(self.limits.per_tenant));
+        tenants.entry(tenant.cloned()).or_insert_with(new).clone()
+    }
+
+    /// The tenant's own place first, so that one tenant's waiting lookups do not queue before others'.
+    async fn places(&self, tenant: Option<&TenantId>) -> Result<Places, AcquireError> {
+        let own = self.of_tenant(tenant).acquire_owned().await?;
+        Ok((own, self.running.clone().acquire_owned().await?))
     }
 }
 
 #[async_trait]
 impl Resolver for System {
-    async fn resolve(&self, name: &Name) -> io::Result<Vec<IpAddr>> {
-        let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(io::Error::other)?;
-        let name = name.as_str().to_owned();
-        let lookup = spawn_blocking(move || {
-            // The slot is held by the thread, not by the caller, who may have stopped waiting.
-            let _slot = slot;
-            let found = (name.as_str(), 0).to_socket_addrs()?;
-            Ok(found.map(|address| address.ip()).collect())
-        });
-        lookup.await.map_err(io::Error::other)?
+    async fn resolve(
+        &self,
+        name: &Name,
+        tenant: Option<&TenantId>,
+    ) -> Result<Vec<IpAddr>, LookupError> {
+        let after = self.limits.timeout;
+        let places = timeout(after, self.places(tenant)).await.map_err(|_| LookupError::Busy)?;
+        let answer = look_up(name, places.map_err(io::Error::other)?)?;
+        let answer = timeout(after, answer).await.map_err(|_| LookupError::Timeout(after))?;
+        Ok(answer.map_err(io::Error::other)??)
     }
+}
+
+/// Looks a name up on a thread of its own.
+fn look_up(name: &Name, places: Places) -> io::Result<oneshot::Receiver<io::Result<Vec<IpAddr>>>> {
+    let (reply, answer) = oneshot::channel();
+    let name = name.as_str().to_owned();
+    let thread = thread::Builder::new().name("name-lookup".into()).stack_size(STACK_BYTES);
+    thread.spawn(move || {
+        let found = (name.as_str(), 0).to_socket_addrs();
+        let found = found.map(|found| found.map(|address| address.ip()).collect());
+        drop(places);
+        // The caller may have stopped waiting.
+        let _ = reply.send(found);
+    })?;
+    Ok(answer)
 }

@@ -10,6 +10,7 @@ mod keys;
 mod kills;
 #[cfg(test)]
 mod ledger;
+mod lookups;
 mod memos;
 mod observed;
 mod past;

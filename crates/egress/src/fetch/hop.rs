@@ -9,6 +9,7 @@ use http::{
     HeaderName,
     header::{ACCEPT, ACCEPT_ENCODING},
 };
+use ringfence_types::TenantId;
 use tokio::task::spawn_blocking;
 
 use super::{Fetcher, Hop, Request};
@@ -18,6 +19,7 @@ use crate::{
     error::{Error, SetupError},
     headers,
     host::Host,
+    resolve::LookupError,
     target::Target,
     vet::vet_with,
 };
@@ -40,7 +42,7 @@ impl Fetcher {
         if !request.hosts.permits(url.host()) {
             return Err(Error::HostRefused { host: url.host().clone() });
         }
-        let addresses = self.vetted(url).await?;
+        let addresses = self.vetted(url, request.tenant.as_ref()).await?;
         let client = self.client(url, addresses.clone()).await?;
         let mut asked = client.get(url.url().clone()).header(ACCEPT, "*/*");
         if let Some(trace) = request.trace_parent.filter(|_| self.options.pass_trace) {
@@ -62,9 +64,13 @@ impl Fetcher {
     /// One refused address refuses the name. Dialling only those that pass would let an attacker
     /// mix a public and an internal address and learn by timing and retries what lies inside; and
     /// no honest public name has an internal address.
-    async fn vetted(&self, url: &Target) -> Result<Vec<SocketAddr>, Error> {
+    async fn vetted(
+        &self,
+        url: &Target,
+        tenant: Option<&TenantId>,
+    ) -> Result<Vec<SocketAddr>, Error> {
         let mut found = Vec::new();
-        for address in self.addresses(url.host()).await? {
+        for address in self.addresses(url.host(), tenant).await? {
             let address = url.at(address);
             vet_with(&self.options.allow_private, address)
                 .map_err(|why| Error::AddressRefused { host: url.host().clone(), why })?;
@@ -74,17 +80,27 @@ impl Fetcher {
         Ok(found)
     }
 
-    async fn addresses(&self, host: &Host) -> Result<Vec<IpAddr>, Error> {
+    async fn addresses(
+        &self,
+        host: &Host,
+        tenant: Option<&TenantId>,
+    ) -> Result<Vec<IpAddr>, Error> {
         let name = match host {
             Host::Address(address) => return Ok(vec![*address]),
             Host::Name(name) => name,
         };
-        let failed = |source| Error::DnsFailed { name: name.clone(), source };
-        let found = self.resolver.resolve(name).await.map_err(failed)?;
-        match found.is_empty() {
-            true => Err(failed(io::Error::new(io::ErrorKind::NotFound, "no addresses"))),
-            false => Ok(found),
-        }
+        let found = match self.resolver.resolve(name, tenant).await {
+            Ok(found) if found.is_empty() => {
+                Err(io::Error::new(io::ErrorKind::NotFound, "no addresses").into())
+            }
+            found => found,
+        };
+        let name = || name.clone();
+        found.map_err(|error| match error {
+            LookupError::Failed(source) => Error::DnsFailed { name: name(), source },
+            LookupError::Timeout(after) => Error::DnsTimeout { name: name(), after },
+            LookupError::Busy => Error::DnsBusy { name: name() },
+        })
     }
 
     /// On a thread of its own, because it reads the CA store from disk.

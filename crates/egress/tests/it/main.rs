@@ -6,6 +6,7 @@ mod addresses;
 mod bodies;
 mod environment;
 mod headers;
+mod lookups;
 mod rebinding;
 mod redirects;
 mod support;

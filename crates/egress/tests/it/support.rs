@@ -3,15 +3,16 @@
 
 use std::{
     collections::VecDeque,
-    io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex},
 };
 
 use async_trait::async_trait;
 use ringfence_egress::{
-    Error, Exemption, Fetcher, Name, Options, Request, Resolver, Response, Roots, Target,
+    Error, Exemption, Fetcher, LookupError, Name, Options, Request, Resolver, Response, Roots,
+    Target,
 };
+use ringfence_types::TenantId;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -137,7 +138,7 @@ impl Lying {
 
 #[async_trait]
 impl Resolver for Lying {
-    async fn resolve(&self, name: &Name) -> io::Result<Vec<IpAddr>> {
+    async fn resolve(&self, name: &Name, _: Option<&TenantId>) -> Result<Vec<IpAddr>, LookupError> {
         self.asked.lock().expect("no test panics here").push(name.to_string());
         let mut answers = self.answers.lock().expect("no test panics here");
         let answer = answers.pop_front().unwrap_or_default();

@@ -2,14 +2,14 @@
 //! do wait, each for a fraction of a second.
 
 use std::{
-    io,
     net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
-use ringfence_egress::{Error, Fetcher, Name, Options, Request, Resolver};
+use ringfence_egress::{Error, Fetcher, LookupError, Name, Options, Request, Resolver};
+use ringfence_types::TenantId;
 use tokio::{io::AsyncWriteExt, net::TcpStream, time::interval};
 
 use crate::support::{
@@ -104,7 +104,7 @@ struct Silent;
 
 #[async_trait]
 impl Resolver for Silent {
-    async fn resolve(&self, _: &Name) -> io::Result<Vec<IpAddr>> {
+    async fn resolve(&self, _: &Name, _: Option<&TenantId>) -> Result<Vec<IpAddr>, LookupError> {
         std::future::pending().await
     }
 }

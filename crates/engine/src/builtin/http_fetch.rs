@@ -44,7 +44,8 @@ pub(super) fn request(
     // Its own answer to the same trace; what other systems put into its state stays inside.
     let trace_parent = journey.asked().trace_context();
     let hosts = oblige::hosts(obligations)?;
-    Ok(Request { timeout, trace_parent, hosts, ..Request::get(url) })
+    let tenant = Some(journey.asked().tenant.clone());
+    Ok(Request { timeout, trace_parent, hosts, tenant, ..Request::get(url) })
 }
 
 fn given(response: &Response) -> Value {

@@ -1,0 +1,141 @@
+//! Names whose name server never answers.
+//!
+//! The test starts itself again in a mount namespace of its own, where `/etc/resolv.conf` names a
+//! server on loopback that hears questions and keeps silent; so it needs root. The lookups hang until
+//! that server answers.
+
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use ringfence_egress::{Fetcher, LookupLimits, Request, System};
+use tokio::{runtime::Runtime, task::spawn_blocking, time::timeout};
+
+use crate::support::{get, options, seen};
+
+/// Set in the child to the address of the silent server.
+const SERVER: &str = "EGRESS_TEST_NAME_SERVER";
+const NAME: &str = "lookups::lookups_that_hang_keep_neither_other_tenants_nor_other_work_waiting";
+
+/// Room for three lookups, two of them for one tenant.
+const LIMITS: LookupLimits =
+    LookupLimits { running: 3, per_tenant: 2, timeout: Duration::from_millis(300) };
+
+#[test]
+fn lookups_that_hang_keep_neither_other_tenants_nor_other_work_waiting() {
+    match std::env::vars().find(|(name, _)| name == SERVER) {
+        Some((_, server)) => with_silent_server(&server),
+        None => in_namespace(),
+    }
+}
+
+/// Runs this test in a child whose name server is an address of loopback that no other process has.
+fn in_namespace() {
+    let [.., b, c, d] = std::process::id().to_be_bytes();
+    let server = format!("127.{}.{c}.{d}", 64 | b);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("resolv.conf");
+    std::fs::write(&file, format!("nameserver {server}\noptions timeout:30 attempts:5\n")).unwrap();
+    let script = r#"mount --bind "$0" /etc/resolv.conf && exec "$1" --exact "$2" --nocapture"#;
+    #[expect(clippy::disallowed_methods, reason = "the test starts itself, not a tool")]
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(&file);
+    command.arg(std::env::current_exe().unwrap()).arg(NAME).env(SERVER, &server);
+    let output = command.output().expect("`unshare` of util-linux");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "needs root: {text}\n{errors}");
+}
+
+fn with_silent_server(server: &str) {
+    let mut silent = Silent::listen(server);
+    // One thread for all blocking work: a single lookup there would be enough.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let fetcher = Fetcher::new(options(&[]), Arc::new(System::new(LIMITS))).unwrap();
+    let fetch = |tenant: &str, name: &str| {
+        let tenant = Some(tenant.parse().unwrap());
+        let request = Request { tenant, ..get(&format!("http://{name}.test/")) };
+        let fetcher = fetcher.clone();
+        async move { seen(fetcher.fetch(request).await) }
+    };
+    // Each caller is told by name after a while, and its lookup goes on.
+    let both = runtime.block_on(async { tokio::join!(fetch("a", "one"), fetch("a", "two")) });
+    assert_eq!(both, ("dns_timeout".to_owned(), "dns_timeout".to_owned()));
+    silent.hears("one");
+    silent.hears("two");
+    // They still count for their tenant, and for no other.
+    assert_eq!(runtime.block_on(fetch("a", "three")), "dns_busy");
+    assert_eq!(runtime.block_on(fetch("b", "four")), "dns_timeout");
+    silent.hears("four");
+    // Three are as many as may run, whoever asks.
+    assert_eq!(runtime.block_on(fetch("c", "five")), "dns_busy");
+    // All other blocking work goes on meanwhile.
+    assert!(does_blocking_work(&runtime));
+    // Control: a lookup on the shared threads keeps everything there waiting.
+    let shared = runtime.spawn(tokio::net::lookup_host("control.test:80"));
+    silent.hears("control");
+    assert!(!does_blocking_work(&runtime));
+    silent.answer();
+    assert!(runtime.block_on(shared).unwrap().is_err());
+    runtime.block_on(async {
+        while fetch("a", "six").await != "dns_failed" {}
+        assert_eq!(fetch("c", "seven").await, "dns_failed");
+    });
+}
+
+/// A name server that hears questions and keeps silent until it is told to answer.
+struct Silent {
+    socket: UdpSocket,
+    heard: Vec<(Vec<u8>, SocketAddr)>,
+}
+
+impl Silent {
+    fn listen(address: &str) -> Self {
+        let socket = UdpSocket::bind((address, 53)).expect("the port of name servers");
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Self { socket, heard: Vec::new() }
+    }
+
+    /// Waits for a question about `name`; others may come before it.
+    fn hears(&mut self, name: &str) {
+        // A header of twelve bytes, then the first label behind its length.
+        let is_it = |question: &[u8]| {
+            question.get(12).is_some_and(|length| usize::from(*length) == name.len())
+                && question[13..].starts_with(name.as_bytes())
+        };
+        while !self.heard.iter().any(|(question, _)| is_it(question)) {
+            self.hear().expect("a question");
+        }
+    }
+
+    fn hear(&mut self) -> io::Result<()> {
+        let mut question = [0; 512];
+        let (length, from) = self.socket.recv_from(&mut question)?;
+        self.heard.push((question[..length].to_vec(), from));
+        Ok(())
+    }
+
+    /// Says that there are no such names. What is asked later is refused by the kernel.
+    fn answer(mut self) {
+        self.socket.set_nonblocking(true).unwrap();
+        while self.hear().is_ok() {}
+        for (mut answer, to) in self.heard {
+            answer[2] |= 0x80;
+            answer[3] = answer[3] & 0xf0 | 3;
+            self.socket.send_to(&answer, to).unwrap();
+        }
+    }
+}
+
+fn does_blocking_work(runtime: &Runtime) -> bool {
+    runtime.block_on(async { timeout(Duration::from_secs(1), spawn_blocking(|| {})).await.is_ok() })
+}
