@@ -77,6 +77,7 @@ kinds! {
     BUSY SERVICE_UNAVAILABLE "busy" "Too much is waiting"
     STOPPING SERVICE_UNAVAILABLE "stopping" "The server is stopping"
     STORE_UNAVAILABLE SERVICE_UNAVAILABLE "store_unavailable" "The store does not answer"
+    STORE_GONE SERVICE_UNAVAILABLE "store_gone" "The database was deleted or replaced under the server"
     POLICY_UNAVAILABLE SERVICE_UNAVAILABLE "policy_unavailable" "The policy does not answer"
     PROOF_NOT_READY SERVICE_UNAVAILABLE "proof_not_ready" "No checkpoint covers it yet"
     SANDBOX_UNAVAILABLE SERVICE_UNAVAILABLE "sandbox_unavailable" "No sandbox could be had"

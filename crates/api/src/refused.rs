@@ -57,6 +57,8 @@ pub(crate) fn store(error: &Error) -> Problem {
         Error::Busy => {
             Problem::new(&kinds::BUSY, error.to_string()).retry_after(Duration::from_secs(1))
         }
+        // The writer has logged it, once. Trying again does not help.
+        Error::Gone(_) => Problem::new(&kinds::STORE_GONE, error.to_string()),
         Error::Backend { .. } => {
             tracing::error!(error = error as &dyn std::error::Error, "the store failed");
             Problem::new(

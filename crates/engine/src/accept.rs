@@ -38,6 +38,8 @@ impl Engine {
         if inner.stopping.is_cancelled() {
             return Err(Refused::Stopping);
         }
+        // Before it runs: a pure call is recorded when it ends.
+        inner.parts.store.check_files()?;
         let known = known(inner, who, &request)?;
         // Before anything that may have changed since: a call that was made is not refused when it
         // is asked for again, though its tool is another one by now, or gone.

@@ -45,6 +45,13 @@ pub(crate) fn reader(path: &Path, cache_kib: u32) -> Result<Connection, Error> {
     Ok(connection)
 }
 
+/// Makes SQLite open the write-ahead log and its index, which it otherwise does with the first read:
+/// whatever is put in their places later is not opened.
+pub(crate) fn open_files(connection: &Connection) -> Result<(), Error> {
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(())
+}
+
 fn common(connection: &Connection, cache_kib: u32) -> Result<(), Error> {
     connection.busy_timeout(PATIENCE)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);

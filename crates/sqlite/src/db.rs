@@ -12,6 +12,7 @@ use rusqlite::Connection;
 
 use crate::{
     Answer, Error, connect,
+    files::Files,
     job::{Job, Task},
     lock::{self, Lock},
     metrics::{Metrics, Waiting},
@@ -61,6 +62,8 @@ struct Inner {
     reads: Arc<Queue<Box<dyn Job>>>,
     stand: Arc<Stand>,
     metrics: Metrics,
+    /// None of a database that is only read.
+    files: Option<Files>,
     /// Taken by whoever closes the database.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -72,21 +75,27 @@ impl Db {
         let connection = connect::writer(path, options.writer_cache_kib)?;
         let log_pages = i64::try_from(options.log_bytes / connect::PAGE).unwrap_or(i64::MAX);
         let (metrics, stand) = (Metrics::default(), Arc::<Stand>::default());
+        let readers = (0..options.readers.max(1))
+            .map(|_| connect::reader(path, options.reader_cache_kib))
+            .collect::<Result<Vec<_>, _>>()?;
+        for connection in readers.iter().chain([&connection]) {
+            connect::open_files(connection)?;
+        }
+        let files = Files::opened(path)?;
         let writer = Writer {
             connection,
             batch: options.batch,
             log_pages,
             stand: Arc::clone(&stand),
             metrics: metrics.clone(),
+            files: files.clone(),
         };
-        let readers = (0..options.readers.max(1))
-            .map(|_| connect::reader(path, options.reader_cache_kib))
-            .collect::<Result<Vec<_>, _>>()?;
         let db = Db(Arc::new(Inner {
             writes: Arc::new(Queue::new(options.queue)),
             reads: Arc::new(Queue::new(options.queue)),
             stand,
             metrics,
+            files: Some(files),
             threads: Mutex::default(),
         }));
         db.start(writer, readers, lock).map_err(Error::files("start threads for", path))?;
@@ -102,6 +111,7 @@ impl Db {
             reads: Arc::new(Queue::new(options.queue)),
             stand: Arc::default(),
             metrics: Metrics::default(),
+            files: None,
             threads: Mutex::default(),
         }));
         db.0.writes.close();
@@ -159,6 +169,9 @@ impl Db {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
+        if let Err(error) = self.check_files() {
+            return Answer::refused(error);
+        }
         let (task, answer) = Task::new(work, then);
         match self.0.writes.push(Box::new(task)) {
             Ok(()) => answer,
@@ -179,6 +192,12 @@ impl Db {
             Ok(()) => answer,
             Err(error) => Answer::refused(error),
         }
+    }
+
+    /// Fails with [`Error::Gone`] once the writer found a file of the database deleted or replaced. What
+    /// was read before can still be read. Costs nothing: the writer looks, with every transaction.
+    pub fn check_files(&self) -> Result<(), Error> {
+        self.0.files.as_ref().and_then(Files::gone).map_or(Ok(()), Err)
     }
 
     /// Lets somebody see every transaction from the next one on, instead of whoever did until now.

@@ -40,6 +40,14 @@ pub enum Error {
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
+    /// A file of the database was deleted or replaced while it was open: nothing is written any more.
+    #[error("`{path}` was {what} while the server was using it")]
+    Gone {
+        /// The database, its log, its index, or the lock file.
+        path: PathBuf,
+        /// Whether it was deleted, replaced or made inaccessible.
+        what: &'static str,
+    },
     /// SQLite gave up on the whole transaction, as it does when the disk is full.
     #[error("the database gave up on the transaction")]
     Abandoned,

@@ -7,11 +7,13 @@
 //! - what was answered with success survives `kill -9` and a power cut (`synchronous=FULL`);
 //! - a piece of work that fails leaves no trace and does not undo its neighbours;
 //! - one process at a time: a lock file is held for as long as the writer lives;
+//! - nothing is acknowledged once a file of the database was deleted or replaced;
 //! - nothing is unbounded: neither the queues, nor a transaction, nor the write-ahead log.
 
 mod connect;
 mod db;
 mod error;
+mod files;
 mod job;
 mod lock;
 mod metrics;

@@ -11,7 +11,9 @@ use std::{sync::Arc, time::Instant};
 
 use rusqlite::Connection;
 
-use crate::{Error, Witness, job::Job, metrics::Metrics, queue::Queue, witness::Stand};
+use crate::{
+    Error, Witness, files::Files, job::Job, metrics::Metrics, queue::Queue, witness::Stand,
+};
 
 /// So much work in one transaction is a sign that there is more to do.
 const MANY: usize = 16;
@@ -32,6 +34,7 @@ pub(crate) struct Writer {
     pub(crate) log_pages: i64,
     pub(crate) stand: Arc<Stand>,
     pub(crate) metrics: Metrics,
+    pub(crate) files: Files,
 }
 
 impl Writer {
@@ -40,9 +43,22 @@ impl Writer {
         while queue.take(self.batch, &mut jobs) {
             let (began, size) = (Instant::now(), jobs.len());
             let witness = self.stand.witness();
-            let transaction =
-                Transaction { connection: &self.connection, witness: witness.as_deref() };
-            transaction.commit(&mut jobs);
+            let transaction = Transaction {
+                connection: &self.connection,
+                witness: witness.as_deref(),
+                files: &self.files,
+            };
+            let committed = transaction.commit(&mut jobs);
+            if let Err(error @ Error::Gone { .. }) = &committed {
+                self.save(error);
+                refuse(&mut jobs, error);
+                // What is already in the queue; more is not taken in.
+                while queue.take(self.batch, &mut jobs) {
+                    refuse(&mut jobs, error);
+                }
+                return;
+            }
+            committed.unwrap_or_else(|error| refuse(&mut jobs, &error));
             self.metrics.committed(size, began.elapsed());
             unseen += 1;
             if size < MANY || unseen >= LOOK {
@@ -51,6 +67,23 @@ impl Writer {
             }
         }
         self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
+    }
+
+    /// Brings all that was acknowledged into the database file while that is in its place: a log
+    /// without a name would be gone with this process. If it is not, the files stay as they are, for
+    /// whoever copies them from this process.
+    fn save(&self, error: &Error) {
+        let has_database = self.files.has_database();
+        let hint = match has_database {
+            true => "all that was acknowledged is in the database: restart the server",
+            false => {
+                "copy the files from /proc/PID/fd while this process runs, or restore a backup"
+            }
+        };
+        tracing::error!(%error, hint, "calls are refused: the database was changed under the server");
+        if has_database {
+            self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
+        }
     }
 
     /// The file keeps its size and is written anew from its beginning: to grow it again at every
@@ -82,10 +115,15 @@ impl Writer {
     }
 }
 
+fn refuse(jobs: &mut Jobs, error: &Error) {
+    jobs.drain(..).for_each(|job| job.refuse(error.clone()));
+}
+
 /// One transaction of all that waits.
 struct Transaction<'a> {
     connection: &'a Connection,
     witness: Option<&'a dyn Witness>,
+    files: &'a Files,
 }
 
 /// Why a transaction stopped before its commit.
@@ -97,8 +135,8 @@ enum Stopped {
 }
 
 impl Transaction<'_> {
-    /// Does all of the work and answers it.
-    fn commit(&self, jobs: &mut Jobs) {
+    /// Does all of the work and answers it; what is left of it if this fails was not done.
+    fn commit(&self, jobs: &mut Jobs) -> Result<(), Error> {
         let done = match self.plain(jobs) {
             Ok(()) => self.close(),
             Err(Stopped::Failed(error)) => Err(error),
@@ -109,25 +147,30 @@ impl Transaction<'_> {
                 self.guarded(jobs).and_then(|()| self.close())
             }
         };
-        match done {
+        match &done {
             Ok(()) => jobs.drain(..).for_each(Job::answer),
-            Err(error) => {
-                self.rollback();
-                jobs.drain(..).for_each(|job| job.refuse(error.clone()));
-            }
+            Err(_) => self.rollback(),
         }
+        done
     }
 
     fn begin(&self) -> Result<(), Error> {
+        self.files.check()?;
         self.execute("BEGIN IMMEDIATE")?;
         self.witness.map_or(Ok(()), |witness| witness.begun(self.connection))
     }
 
     fn close(&self) -> Result<(), Error> {
-        let Some(witness) = self.witness else { return self.execute("COMMIT") };
-        let kept = witness.closing(self.connection).and_then(|()| self.execute("COMMIT"));
+        let Some(witness) = self.witness else { return self.commit_to_files() };
+        let kept = witness.closing(self.connection).and_then(|()| self.commit_to_files());
         witness.ended(kept.is_ok());
         kept
+    }
+
+    /// A commit into files that are still there afterwards.
+    fn commit_to_files(&self) -> Result<(), Error> {
+        self.execute("COMMIT")?;
+        self.files.check()
     }
 
     fn plain(&self, jobs: &mut Jobs) -> Result<(), Stopped> {

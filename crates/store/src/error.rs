@@ -17,6 +17,12 @@ pub enum Error {
     /// More is waiting to be written than may wait.
     #[error("the store has more to write than it can take")]
     Busy,
+    /// Files of the store were deleted or replaced under it. Nothing is written until a restart.
+    #[error(
+        "the server's database was deleted or replaced while it was in use; calls are refused until \
+         the operator restores it and restarts the server"
+    )]
+    Gone(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The backend failed.
     #[error("{doing}")]
     Backend {

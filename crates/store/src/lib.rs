@@ -65,10 +65,16 @@ pub trait Notary: Debug + Send + Sync {
 /// - **A checkpoint in the commit.** Once there is a [`Notary`], what it signs for the entries of a
 ///   commit is part of that commit; and if the ledger is not as the notary left it, nothing is
 ///   written any more.
+/// - **Nothing is kept in files that are gone.** Once the files of the store were deleted or replaced
+///   under it, everything that would be written is refused with [`Error::Gone`].
 /// - **Tenants are walls.** A read names its tenant and finds nothing of any other.
 /// - **Bounded.** No answer holds more than it was asked for, and at most [`PAGE`] items.
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
+    /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
+    /// costs nothing: the first write that finds out decides.
+    fn check_files(&self) -> Result<(), Error>;
+
     /// Writes one step of a call.
     async fn record(&self, record: Record) -> Result<Version, Error>;
 

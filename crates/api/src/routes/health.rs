@@ -39,7 +39,8 @@ pub(crate) struct HealthView {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Probe)]
 pub(crate) struct ProbeView {
-    /// `alive`, `ready`, `stopping` or `store_unavailable`.
+    /// `alive`, `ready`, `stopping`, `store_unavailable`, or `store_gone` if files of the database were
+    /// deleted or replaced: then only a restart helps.
     status: &'static str,
     /// How policy is, where that is asked for. Calls can be taken whatever it is: those that nobody
     /// can decide about are held.
@@ -116,6 +117,8 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
         "stopping"
     } else if store_answers(&shared).await {
         "ready"
+    } else if shared.engine.store().check_files().is_err() {
+        "store_gone"
     } else {
         "store_unavailable"
     };

@@ -5,6 +5,7 @@ mod cancels;
 mod evidence;
 mod fetches;
 mod full;
+mod gone;
 mod holds;
 mod keys;
 mod kills;

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod commits;
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod opening;
 #[cfg(test)]
 mod support;

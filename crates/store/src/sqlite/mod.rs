@@ -94,6 +94,10 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
+    fn check_files(&self) -> Result<(), Error> {
+        Ok(self.db.check_files()?)
+    }
+
     async fn record(&self, record: Record) -> Result<Version, Error> {
         record::record(self, record).await
     }

@@ -115,6 +115,7 @@ impl From<ringfence_sqlite::Error> for Error {
     fn from(error: ringfence_sqlite::Error) -> Self {
         match error {
             ringfence_sqlite::Error::Busy => Error::Busy,
+            gone @ ringfence_sqlite::Error::Gone { .. } => Error::Gone(Box::new(gone)),
             other => Error::Backend { doing: "use the database", source: Box::new(other) },
         }
     }

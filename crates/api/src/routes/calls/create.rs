@@ -81,7 +81,7 @@ pub(crate) async fn create(
         count(&shared, &tool, &problem);
         problem
     })?;
-    let call = ticket.wait(wait).await.ok_or_else(unrecorded)?;
+    let call = ticket.wait(wait).await.ok_or_else(|| unrecorded(&shared))?;
     Ok(answer(&call, ticket.is_replayed()))
 }
 
@@ -93,7 +93,10 @@ fn count(shared: &Shared, tool: &ToolName, problem: &Problem) {
 }
 
 /// The call could not be put on record, so it never was.
-pub(crate) fn unrecorded() -> Problem {
+pub(crate) fn unrecorded(shared: &Shared) -> Problem {
+    if let Err(error) = shared.engine.store().check_files() {
+        return refused::store(&error);
+    }
     Problem::new(&kinds::STORE_UNAVAILABLE, "the call could not be recorded; it may have run")
         .retry_after(Duration::from_secs(1))
 }

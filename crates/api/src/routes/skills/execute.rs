@@ -145,7 +145,7 @@ pub(crate) async fn execute(
         Ok(ticket) => ticket,
         Err(error) => return refusal(&shared, asked, &error),
     };
-    let call = ticket.wait(shared.config.max_wait).await.ok_or_else(unrecorded)?;
+    let call = ticket.wait(shared.config.max_wait).await.ok_or_else(|| unrecorded(&shared))?;
     Ok(reply::ok(&asked.ended(&call)))
 }
 
