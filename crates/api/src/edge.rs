@@ -102,6 +102,7 @@ impl Edge {
         let Shared { config, is_loopback, .. } = &*self.shared;
         let is_loopback = is_loopback.load(Ordering::Relaxed);
         host::check(headers, uri, is_loopback, &config.allowed_hosts)?;
+        check_transfer_coding(headers)?;
         let path = uri.path();
         if OPEN.contains(&path) || (config.open_metrics && path == "/metrics") {
             return Ok(None);
@@ -133,6 +134,26 @@ impl Edge {
             Err(_) => Problem::new(&kinds::TIMEOUT, "the request took too long").into_response(),
         }
     }
+}
+
+/// Refuses every transfer coding but a single `chunked`. The HTTP library undoes `chunked` and ignores
+/// those before it, so a compressed body would be taken for the body itself.
+fn check_transfer_coding(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let is_known = match codings.next() {
+        None => true,
+        Some(only) => {
+            codings.next().is_none()
+                && only.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")
+        }
+    };
+    if is_known {
+        return Ok(());
+    }
+    let detail = "send the body with `Transfer-Encoding: chunked` alone, or with `Content-Length`";
+    let problem = Problem::new(&kinds::TRANSFER_ENCODING_UNSUPPORTED, detail);
+    // What follows on the connection may be framed in a way that we do not know.
+    Err(problem.header(header::CONNECTION, HeaderValue::from_static("close")))
 }
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");

@@ -74,6 +74,7 @@ kinds! {
     TOO_MANY_STREAMS TOO_MANY_REQUESTS "too_many_streams" "The key has too many event streams"
     TOO_MANY_SANDBOXES TOO_MANY_REQUESTS "too_many_sandboxes" "There are too many sandboxes"
     INTERNAL INTERNAL_SERVER_ERROR "internal" "We failed"
+    TRANSFER_ENCODING_UNSUPPORTED NOT_IMPLEMENTED "transfer_encoding_unsupported" "The transfer coding is not supported"
     BUSY SERVICE_UNAVAILABLE "busy" "Too much is waiting"
     STOPPING SERVICE_UNAVAILABLE "stopping" "The server is stopping"
     STORE_UNAVAILABLE SERVICE_UNAVAILABLE "store_unavailable" "The store does not answer"

@@ -85,6 +85,41 @@ async fn a_body_of_another_type_or_compressed_is_refused() {
     server.stop().await;
 }
 
+/// Issue 11: what stands before `chunked` was ignored, and the body taken without it.
+#[tokio::test]
+async fn transfer_codings_other_than_chunked_are_refused() {
+    let server = Server::start().await;
+    let ask = async |codings: &[&str]| {
+        let body = r#"{"tool":"echo","args":{"text":""}}"#;
+        let codings: String =
+            codings.iter().map(|coding| format!("transfer-encoding: {coding}\r\n")).collect();
+        let request = format!(
+            "POST /v1/calls HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n{codings}connection: close\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+            server.admin,
+            body.len()
+        );
+        String::from_utf8(server.raw(request.as_bytes()).await).unwrap()
+    };
+    for codings in [
+        &["gzip, chunked"][..],
+        &["gzip", "chunked"],
+        &["identity, chunked"],
+        &["chunked, chunked"],
+        &["deflate,chunked"],
+    ] {
+        let answer = ask(codings).await;
+        assert!(answer.starts_with("HTTP/1.1 501 "), "{codings:?}: {answer}");
+        assert!(answer.contains(r#""code":"transfer_encoding_unsupported""#), "{answer}");
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
+    }
+    // Control: the same body, with the one coding that is undone.
+    for coding in ["chunked", "Chunked"] {
+        let answer = ask(&[coding]).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{coding}: {answer}");
+    }
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn paths_and_methods_that_do_not_exist_are_problems_too() {
     let server = Server::start().await;
