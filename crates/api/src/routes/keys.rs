@@ -111,6 +111,11 @@ pub(crate) fn is_operator(who: &Principal) -> bool {
     who.tenant.as_str() == OPERATOR_TENANT
 }
 
+/// Whether a key may act beyond its own tenant: an admin key of the operator's tenant.
+pub(crate) fn is_operator_admin(who: &Principal) -> bool {
+    is_operator(who) && who.scopes.allow(Scope::Admin)
+}
+
 fn own_tenant(who: &Principal, asked: Option<TenantId>) -> Result<TenantId, Problem> {
     match asked {
         Some(other) if other != who.tenant && !is_operator(who) => Err(operator_required()),

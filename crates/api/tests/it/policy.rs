@@ -99,6 +99,58 @@ async fn only_the_operator_asks_for_another_tenant() {
     server.stop().await;
 }
 
+/// The tenant of the newest decision that an answer names.
+async fn judged_tenant(server: &Server, id: &Value) -> Value {
+    server.get(&format!("/v1/decisions/{id}")).await.json()["tenant"].clone()
+}
+
+/// Issue 11, M7.
+#[tokio::test]
+async fn keys_of_the_operators_tenant_need_admin_to_ask_for_another_tenant() {
+    let server = Server::start().await;
+    let plain = server.key("default", &[Scope::Call, Scope::Read]).await;
+    let admin = server.key("default", &[Scope::Admin]).await;
+    let prompt = |tenant: &str| json!({"tenant": tenant, "prompt": "hi"});
+    let action = json!({"tenant": "acme", "action": "tool.execute", "resource": "echo"});
+    for body in [prompt("acme"), action] {
+        let refused = post(&server, &plain, "/v1/evaluate", &body).await;
+        assert_eq!((refused.status, refused.problem().as_str()), (403, "operator_required"));
+        // Control: the same question by an admin.
+        let allowed = post(&server, &admin, "/v1/evaluate", &body).await;
+        assert_eq!(allowed.status, 200, "{allowed:?}");
+        assert_eq!(judged_tenant(&server, &allowed.json()["decision"]["id"]).await, "acme");
+    }
+    assert_eq!(post(&server, &plain, "/v1/evaluate", &prompt("default")).await.status, 200);
+    let refused = get(&server, &plain, "/v1/policies/acme").await;
+    assert_eq!((refused.status, refused.problem().as_str()), (403, "operator_required"));
+    assert_eq!(get(&server, &plain, "/v1/policies/default").await.status, 200);
+    assert_eq!(get(&server, &admin, "/v1/policies/acme").await.status, 200);
+    server.stop().await;
+}
+
+/// Issue 11, M7: AuthZEN has no field for a tenant, and nothing in a question stands for one.
+#[tokio::test]
+async fn authzen_questions_are_judged_for_the_tenant_of_the_key() {
+    let server = Server::start().await;
+    let key = server.key("default", &[Scope::Call]).await;
+    let question = json!({
+        "tenant": "acme",
+        "subject": {"type": "tenant", "id": "acme", "properties": {"tenant": "acme"}},
+        "action": {"name": "tool.execute"},
+        "resource": {"type": "tool", "id": "echo", "properties": {"tenant": "acme"}},
+        "context": {"tenant": "acme"},
+    });
+    let one = post(&server, &key, "/access/v1/evaluation", &question).await.json();
+    assert_eq!(judged_tenant(&server, &one["context"]["id"]).await, "default", "{one}");
+    let mut several = question.clone();
+    several["evaluations"] = json!([question, {"tenant": "acme"}]);
+    let answer = post(&server, &key, "/access/v1/evaluations", &several).await.json();
+    for one in answer["evaluations"].as_array().expect("answers") {
+        assert_eq!(judged_tenant(&server, &one["context"]["id"]).await, "default", "{one}");
+    }
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn access_is_evaluated_as_authzen_asks() {
     let server = Server::start().await;

@@ -13,7 +13,7 @@ use crate::{
     path::Named,
     problem::Problem,
     refused, reply,
-    routes::keys::is_operator,
+    routes::keys::is_operator_admin,
     shared::Shared,
 };
 
@@ -67,8 +67,7 @@ impl KeptView {
 /// The wall between tenants, which is none for the operator's admins.
 pub(super) fn wall(caller: &Caller) -> Option<&TenantId> {
     let who = caller.principal();
-    let sees_all = is_operator(who) && who.scopes.allow(ringfence_types::Scope::Admin);
-    (!sees_all).then_some(&who.tenant)
+    (!is_operator_admin(who)).then_some(&who.tenant)
 }
 
 /// Shows a decision and the document that was judged.

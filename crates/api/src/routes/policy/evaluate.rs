@@ -33,7 +33,7 @@ use crate::{
 #[schema(as = EvaluationRequest)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
 pub(crate) struct EvaluateBody {
-    /// Whose; your own tenant without one.
+    /// Whose; your own tenant without one. Another needs an admin key of the operator's tenant.
     tenant: Option<String>,
     /// What is about to happen, such as `tool.execute`; `conversation.send` without one.
     action: Option<String>,

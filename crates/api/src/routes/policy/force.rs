@@ -43,7 +43,7 @@ struct RuleFileView {
     digest: Digest,
 }
 
-/// Tells which rules are in force for a tenant: your own, or any for the operator.
+/// Tells which rules are in force for a tenant: your own, or any for admins of the operator's tenant.
 #[utoipa::path(
     get, path = "/v1/policies/{tenant}", tag = "policy",
     params(("tenant" = String, Path, description = "The tenant")),

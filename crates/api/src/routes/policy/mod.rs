@@ -14,7 +14,7 @@ use ringfence_types::{Principal, TenantId};
 
 use super::{
     Routes,
-    keys::{is_operator, operator_required},
+    keys::{is_operator_admin, operator_required},
 };
 use crate::problem::Problem;
 
@@ -31,10 +31,10 @@ pub(super) fn routes(router: Routes) -> Routes {
         .route("/.well-known/authzen-configuration", get(access::configuration))
 }
 
-/// The tenant that is asked about: one's own, or any for the operator.
+/// The tenant that is asked about: one's own, or any for an admin of the operator's tenant.
 fn tenant(who: &Principal, asked: Option<TenantId>) -> Result<TenantId, Problem> {
     match asked {
-        Some(other) if other != who.tenant && !is_operator(who) => Err(operator_required()),
+        Some(other) if other != who.tenant && !is_operator_admin(who) => Err(operator_required()),
         Some(tenant) => Ok(tenant),
         None => Ok(who.tenant.clone()),
     }
