@@ -25,7 +25,7 @@ pub struct ReplayRequest {
     pub history: DecisionQuery,
     /// Most flips that are listed one by one; all of them are counted.
     pub listed: usize,
-    /// Ends after about so many decisions.
+    /// Most decisions that are judged; at least one.
     pub most: usize,
     /// Ends after about this time.
     pub longest: Duration,
@@ -99,18 +99,21 @@ impl Engine {
         let store = &self.inner.parts.store;
         let judge = load(request.bundle, request.threads).await?;
         let mut tally = Tally::new(request.listed);
-        let mut query = DecisionQuery { limit: PAGE, ..request.history };
+        let mut left = request.most;
+        let mut query = DecisionQuery { limit: left.clamp(1, PAGE), ..request.history };
         let mut page = store.decisions(query.clone()).await?;
         let mut next = None;
         while let Some(last) = page.last() {
             query.after = Some((last.kept.at, last.id));
+            left = left.saturating_sub(page.len());
+            // One at least, which is not judged: it shows whether there is more.
+            query.limit = left.clamp(1, PAGE);
             let documents = page.iter().map(|kept| kept.kept.input.clone()).collect();
             let (answers, following) =
                 tokio::join!(judged(&judge, documents), store.decisions(query.clone()));
             page.iter().zip(answers).for_each(|(kept, answer)| tally.add(kept, answer));
             page = following?;
-            let is_enough =
-                tally.decisions >= request.most as u64 || started.elapsed() >= request.longest;
+            let is_enough = left == 0 || started.elapsed() >= request.longest;
             if is_enough && !page.is_empty() {
                 next = query.after;
                 break;

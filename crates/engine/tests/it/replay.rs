@@ -67,6 +67,33 @@ async fn exactly_what_would_flip_is_counted_and_listed() {
     engine.stop(Duration::from_secs(5)).await;
 }
 
+/// Issue 11: a whole page was judged, whatever was asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_decisions_are_judged_than_asked_for_and_the_next_request_goes_on() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let mut calls = Vec::new();
+    for _ in 0..5 {
+        calls.push(stand(&engine, &principal("one"), echo("secret")).await.asked.id);
+    }
+    let (mut counts, mut flipped, mut history) = (Vec::new(), Vec::new(), DecisionQuery::default());
+    loop {
+        let request = ReplayRequest { most: 2, history: history.clone(), ..asked(STRICT) };
+        let replay = replayed(&engine, request).await;
+        counts.push(replay.decisions);
+        flipped.extend(replay.listed.iter().map(|flipped| flipped.call));
+        history.after = replay.next;
+        if replay.next.is_none() {
+            break;
+        }
+    }
+    assert_eq!((counts, flipped), (vec![2, 2, 1], calls));
+    // As many as there are: nothing is left to go on with.
+    let all = replayed(&engine, ReplayRequest { most: 5, ..asked(STRICT) }).await;
+    assert_eq!((all.decisions, all.next), (5, None));
+    engine.stop(Duration::from_secs(5)).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_proposed_rules_do_not_answer_would_be_held() {
     let dir = tempfile::tempdir().expect("works here");

@@ -54,7 +54,7 @@ pub(crate) struct ReplayBody {
     tenant: Option<String>,
     /// At most so many flips one by one, up to 1000; 100 without.
     limit: Option<u64>,
-    /// At most about so many decisions in this request, up to 50 000.
+    /// At most so many decisions in this request, up to 50 000.
     most: Option<u64>,
     /// `next_cursor` of an earlier answer.
     cursor: Option<String>,
