@@ -2,10 +2,15 @@
 //!
 //! Each line that is written while work is done for somebody says for whom: trace, tenant, persona
 //! and call, as far as they are known, and under which rules.
+//!
+//! A warning that repeats itself is written once in an interval, with a count (`repeated`).
+
+mod repeats;
 
 use std::{
     fmt::{self, Write},
     io::{IsTerminal, stderr},
+    time::Instant,
 };
 
 use ringfence_engine::Subject;
@@ -16,6 +21,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
+use self::repeats::{Repeats, Verdict};
 use crate::{failure::Failure, settings::Log};
 
 /// Starts it, for good.
@@ -27,20 +33,30 @@ pub(super) fn start(log: &Log) -> Result<(), Failure> {
         true => {
             let json = format().json().flatten_event(true).with_current_span(false);
             let subscriber = subscriber.fmt_fields(format::JsonFields::new());
-            subscriber.event_format(Addressed { format: json, add: as_json }).try_init()
+            subscriber.event_format(Addressed::new(json, as_json)).try_init()
         }
         false => {
             let text = format().with_ansi(stderr().is_terminal()).with_target(false);
-            subscriber.event_format(Addressed { format: text, add: as_text }).try_init()
+            subscriber.event_format(Addressed::new(text, as_text)).try_init()
         }
     };
     started.map_err(|error| Failure::because("cannot start the log", error.as_ref()))
 }
 
-/// A format, and how the subject is added to a line of it.
+/// How fields are added to a line.
+type Add = fn(&mut String, &[(&'static str, String)]);
+
+/// A format, how fields are added to a line of it, and which lines were written.
 struct Addressed<F> {
     format: F,
-    add: fn(&mut String, &Subject),
+    add: Add,
+    repeats: Repeats,
+}
+
+impl<F> Addressed<F> {
+    fn new(format: F, add: Add) -> Self {
+        Self { format, add, repeats: Repeats::default() }
+    }
 }
 
 impl<S, N, F> FormatEvent<S, N> for Addressed<F>
@@ -55,29 +71,34 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        let Verdict::Write { left_out } = self.repeats.judge(event, Instant::now()) else {
+            return Ok(());
+        };
         let mut line = String::with_capacity(256);
         self.format.format_event(context, Writer::new(&mut line), event)?;
-        Subject::look(|subject| (self.add)(&mut line, subject));
+        if left_out > 0 {
+            (self.add)(&mut line, &[("repeated", left_out.to_string())]);
+        }
+        Subject::look(|subject| (self.add)(&mut line, &fields(subject)));
         writer.write_str(&line)
     }
 }
 
 /// What is known of a subject, under the names that the API has for it.
-fn fields(subject: &Subject) -> impl Iterator<Item = (&'static str, String)> {
-    [
+fn fields(subject: &Subject) -> Vec<(&'static str, String)> {
+    let fields = [
         ("trace_id", Some(subject.trace.to_string())),
         ("tenant", subject.tenant.as_ref().map(ToString::to_string)),
         ("persona_id", subject.persona.as_ref().map(ToString::to_string)),
         ("call_id", subject.call.as_ref().map(ToString::to_string)),
         ("policy", subject.policy.as_ref().map(ToString::to_string)),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| value.map(|value| (name, value)))
+    ];
+    fields.into_iter().filter_map(|(name, value)| value.map(|value| (name, value))).collect()
 }
 
-fn as_text(line: &mut String, subject: &Subject) {
+fn as_text(line: &mut String, fields: &[(&'static str, String)]) {
     line.truncate(line.trim_end_matches('\n').len());
-    for (name, value) in fields(subject) {
+    for (name, value) in fields {
         // Writing to a string cannot fail.
         let _ = write!(line, " {name}={value}");
     }
@@ -85,11 +106,11 @@ fn as_text(line: &mut String, subject: &Subject) {
 }
 
 /// A line is one object, so its last brace is where more of it goes.
-fn as_json(line: &mut String, subject: &Subject) {
+fn as_json(line: &mut String, fields: &[(&'static str, String)]) {
     let Some(end) = line.rfind('}') else { return };
     line.truncate(end);
-    for (name, value) in fields(subject) {
-        let _ = write!(line, ",\"{name}\":{}", serde_json::Value::String(value));
+    for (name, value) in fields {
+        let _ = write!(line, ",\"{name}\":{}", serde_json::Value::from(value.as_str()));
     }
     line.push_str("}\n");
 }
@@ -111,7 +132,7 @@ mod tests {
     #[test]
     fn a_line_of_text_names_its_subject() {
         let mut line = "INFO a word\n".to_owned();
-        as_text(&mut line, &subject());
+        as_text(&mut line, &fields(&subject()));
         let trace = "0000000000000000000000000000000a";
         assert_eq!(line, format!("INFO a word trace_id={trace} tenant=acme persona_id=a\"b\n"));
     }
@@ -119,7 +140,7 @@ mod tests {
     #[test]
     fn a_line_of_json_stays_one_object_whatever_the_names_are() {
         let mut line = "{\"message\":\"a } word\"}\n".to_owned();
-        as_json(&mut line, &subject());
+        as_json(&mut line, &fields(&subject()));
         let read: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(read["message"], "a } word");
         assert_eq!(read["persona_id"], "a\"b");

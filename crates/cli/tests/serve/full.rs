@@ -45,6 +45,21 @@ fn echo(server: &Server, text: &str) -> crate::wire::Answer {
     server.ask("POST", "/v1/calls", Some(&json!({"tool": "echo", "args": {"text": text}})))
 }
 
+/// Calls that are made in vain.
+const REFUSED: usize = 200;
+
+/// Lines of the log with these words, and how many they stand for: the same line is written again after
+/// a while only, and then says how often it was left out.
+fn logged(place: &Place, words: &str) -> (usize, usize) {
+    let log = std::fs::read_to_string(place.path("log")).unwrap_or_default();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains(words)).collect();
+    let repeated = |line: &&str| {
+        let (_, rest) = line.split_once(" repeated=")?;
+        rest.split(' ').next()?.parse::<usize>().ok()
+    };
+    (lines.len(), lines.len() + lines.iter().filter_map(repeated).sum::<usize>())
+}
+
 #[test]
 fn a_full_disk_refuses_calls_and_loses_none_that_were_told() {
     let place = Place::new();
@@ -63,6 +78,12 @@ fn a_full_disk_refuses_calls_and_loses_none_that_were_told() {
     assert!(!told.is_empty(), "it never worked: {refused:?}");
     assert_eq!(refused.status, 503, "{refused:?}");
     assert_eq!(refused.json()["code"], "store_unavailable");
+    // Issue 11: each refused call wrote a line, onto a disk that may be the same.
+    for _ in 0..REFUSED {
+        assert_eq!(echo(&server, &large).status, 503);
+    }
+    let lines = logged(&place, "a call is not recorded").0;
+    assert!((1..REFUSED / 10).contains(&lines), "{lines} lines for {REFUSED} refused calls");
     assert_eq!(server.ask("GET", "/livez", None).status, 200, "it lives on");
     assert_eq!(server.ask("GET", "/v1/tools", None).status, 200, "and reads");
     disk.grow();
@@ -98,8 +119,7 @@ fn what_ran_while_the_disk_was_full_is_recorded_when_there_is_room() {
     let filler = place.data().join("filler");
     // Ends with an error, when nothing more fits.
     let _ = std::fs::write(&filler, vec![0; 16 << 20]);
-    let log = || std::fs::read_to_string(place.path("log")).unwrap_or_default();
-    let tries = || log().matches("what became of a call is not recorded yet").count();
+    let tries = || logged(&place, "what became of a call is not recorded yet").1;
     until("it says so", || {
         let ready = server.ask("GET", "/readyz", None);
         ready.status == 503 && ready.json()["status"] == "store_unavailable"
