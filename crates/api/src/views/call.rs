@@ -2,8 +2,8 @@
 
 use ringfence_types::{
     ApprovalId, Call, CallError, CallId, Decision, Digest, Finished, Isolation, Json, Layers,
-    Memoised, Obligations, Outcome, PersonaId, Produced, Reason, SessionId, State, Stream,
-    Timestamp, Truncated, Usage,
+    Memoised, Obligations, Outcome, PersonaId, Produced, Reason, Scope, Scopes, SessionId, State,
+    Stream, Timestamp, Truncated, Usage,
 };
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -104,6 +104,37 @@ pub(crate) struct CallView<'a> {
     trace_id: &'a str,
     /// Where to go from here.
     links: LinksView,
+}
+
+/// Answer to the cancellation of a call: the whole call only for keys that may read it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CancelledCall)]
+#[serde(untagged)]
+pub(crate) enum CancelView<'a> {
+    /// For keys with scope `read`.
+    Call(Box<CallView<'a>>),
+    /// For other keys.
+    State(CallStateView),
+}
+
+/// A call without its arguments, its result or anything else that needs scope `read`.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CallState)]
+pub(crate) struct CallStateView {
+    /// Id of the call.
+    #[schema(value_type = String)]
+    id: CallId,
+    /// As `state` of a call.
+    state: &'static str,
+}
+
+impl<'a> CancelView<'a> {
+    pub(crate) fn of(call: &'a Call, scopes: &Scopes) -> Self {
+        match scopes.allow(Scope::Read) {
+            true => Self::Call(Box::new(CallView::of(call))),
+            false => Self::State(CallStateView { id: call.asked.id, state: call.state.name() }),
+        }
+    }
 }
 
 /// What policy said.

@@ -1,5 +1,6 @@
 //! Making calls and looking at them.
 
+use ringfence_types::Scope;
 use serde_json::{Value, json};
 
 use crate::support::{Plan, Server, send, with_json, within};
@@ -221,6 +222,20 @@ async fn a_program_in_a_sandbox_is_seen_while_it_runs_and_after() {
     assert_eq!(stderr.header("output-end"), Some("true"));
     let rest = server.get(&format!("{}?offset=2", call["stderr"]["href"].as_str().unwrap())).await;
     assert_eq!((rest.bytes.as_slice(), rest.header("output-offset")), (&b"r\n"[..], Some("2")));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_that_may_not_read_cancels_without_seeing_arguments_and_result() {
+    let server = Server::start().await;
+    let id = server.echo("between us").await["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/calls/{id}");
+    let caller = server.key("default", &[Scope::Call]).await;
+    let answer = send(server.bare("DELETE", &path).bearer_auth(&caller)).await;
+    assert_eq!((answer.status, answer.json()), (200, json!({"id": id, "state": "finished"})));
+    let reader = server.key("default", &[Scope::Call, Scope::Read]).await;
+    let answer = send(server.bare("DELETE", &path).bearer_auth(&reader)).await.json();
+    assert_eq!(answer["args"]["text"], "between us", "the control");
     server.stop().await;
 }
 

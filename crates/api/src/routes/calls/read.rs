@@ -13,7 +13,7 @@ use crate::{
     problem::Problem,
     refused, reply,
     shared::Shared,
-    views::call::CallView,
+    views::call::{CallView, CancelView},
 };
 
 /// Shows a call.
@@ -34,13 +34,14 @@ pub(crate) async fn read(
 
 /// Asks for the end of a call.
 ///
-/// 200 if it has ended, now or before; 202 if its program is being stopped.
+/// 200 if it has ended, now or before; 202 if its program is being stopped. The whole call is shown
+/// to keys with scope `read`, its id and state to others.
 #[utoipa::path(
     delete, path = "/v1/calls/{id}", tag = "calls",
     params(("id" = String, Path, description = "The call")),
     responses(
-        (status = 200, description = "The call has ended", body = CallView<'static>),
-        (status = 202, description = "The call is being stopped", body = CallView<'static>),
+        (status = 200, description = "The call has ended", body = CancelView<'static>),
+        (status = 202, description = "The call is being stopped", body = CancelView<'static>),
         (status = 409, description = "Something else happened to the call in between"),
     )
 )]
@@ -51,10 +52,11 @@ pub(crate) async fn cancel(
 ) -> Result<Response, Problem> {
     let call = shared.engine.cancel(caller.principal(), id).await;
     let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let view = CancelView::of(&call, &caller.principal().scopes);
     if call.state.is_final() {
-        return Ok(reply::ok(&CallView::of(&call)));
+        return Ok(reply::ok(&view));
     }
-    let mut response = reply::json(StatusCode::ACCEPTED, &CallView::of(&call));
+    let mut response = reply::json(StatusCode::ACCEPTED, &view);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     Ok(response)
 }
