@@ -111,7 +111,7 @@ fn draw(engine: &Engine, request: KeyRequest) -> Result<NewKey, Error> {
         id: KeyId(Uuid::new_v4()),
         tenant: request.tenant,
         persona: request.persona,
-        person: request.person,
+        person: request.person.as_ref().map(PersonId::normalised),
         label: request.label,
         prefix: secret[..SHOWN].to_owned(),
         secret: Digest::of(secret.as_bytes()),

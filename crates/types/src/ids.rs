@@ -156,6 +156,20 @@ text_id!(
     |text| text.chars().all(is_plain)
 );
 
+impl PersonId {
+    /// Whether both name the same person. Upper and lower case count as equal: two spellings of one
+    /// address are not two people. Names are ASCII, so this is the whole of case folding.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+
+    /// The one spelling under which new keys are kept: lower case.
+    #[must_use]
+    pub fn normalised(&self) -> Self {
+        Self(self.0.to_ascii_lowercase().into())
+    }
+}
+
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
 }

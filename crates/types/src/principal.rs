@@ -29,7 +29,8 @@ impl Principal {
     /// Whether a key, in the hands of `person` if that is known, is the same somebody's: the same key,
     /// or another one of the same person.
     pub fn is(&self, key: KeyId, person: Option<&PersonId>) -> bool {
-        self.key == key || (person.is_some() && self.person.as_ref() == person)
+        let same = self.person.as_ref().zip(person).is_some_and(|(own, other)| own.is_same(other));
+        self.key == key || same
     }
 }
 
@@ -140,6 +141,7 @@ mod tests {
         };
         assert!(who(None).is(one, None) && who(Some(&ann)).is(one, None));
         assert!(who(Some(&ann)).is(other, Some(&ann)));
+        assert!(who(Some(&ann)).is(other, Some(&"ANN".parse().unwrap())), "however it is spelt");
         let bob = "bob".parse().unwrap();
         assert!(!who(None).is(other, None) && !who(Some(&ann)).is(other, Some(&bob)));
         assert!(!who(None).is(other, Some(&ann)) && !who(Some(&ann)).is(other, None));

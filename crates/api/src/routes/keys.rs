@@ -44,7 +44,8 @@ pub(crate) struct KeyBody {
     /// The only persona it may act for.
     persona_id: Option<String>,
     /// Whose hands it will be in, such as an address of mail. Keys of one person count as one where
-    /// different people are needed: to approve a call, and to approve it together.
+    /// different people are needed: to approve a call, and to approve it together. Kept in lower
+    /// case, so that one person has one spelling.
     person: Option<String>,
     /// When it ends by itself.
     #[schema(format = DateTime)]

@@ -19,12 +19,13 @@ async fn works(server: &Server, secret: &str) -> u16 {
 #[tokio::test]
 async fn a_key_is_made_used_listed_and_revoked_at_once() {
     let server = Server::start().await;
-    let body = json!({"label": "reader", "scopes": ["read", "read"], "tenant": "acme"});
+    let body = json!({"label": "reader", "scopes": ["read", "read"], "tenant": "acme", "person": "Ann@Ours"});
     let made = create(&server, &server.admin, &body).await;
     assert_eq!(made.status, 201, "{made:?}");
     let key = made.json();
     let secret = key["secret"].as_str().unwrap();
     assert_eq!((key["scopes"].clone(), key["tenant"].clone()), (json!(["read"]), json!("acme")));
+    assert_eq!(key["person"], "ann@ours", "one spelling of a person");
     assert!(secret.starts_with(key["prefix"].as_str().unwrap()));
     assert_eq!(secret.len(), 46);
     assert_eq!(works(&server, secret).await, 200);

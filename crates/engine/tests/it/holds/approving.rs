@@ -137,9 +137,9 @@ async fn one_person_with_two_keys_is_one_person() {
     let who = of(principal("acme"), "ann");
     kept(&engine, &who).await;
     let id = stand(&engine, &who, echo("two of you")).await.asked.id;
-    let own = resolve(&engine, &of(approver("acme", 1), "ann"), id, approve()).await;
+    let own = resolve(&engine, &of(approver("acme", 1), "Ann"), id, approve()).await;
     assert!(matches!(own, Err(NotResolved::OwnCall)), "{own:?}");
-    let (first, again) = (of(approver("acme", 2), "bob"), of(approver("acme", 3), "bob"));
+    let (first, again) = (of(approver("acme", 2), "bob"), of(approver("acme", 3), "BOB"));
     resolve(&engine, &first, id, approve()).await.expect("a vote");
     let twice = resolve(&engine, &again, id, approve()).await;
     assert!(matches!(twice, Err(NotResolved::Twice)), "{twice:?}");
