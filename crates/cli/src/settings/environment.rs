@@ -101,12 +101,16 @@ fn text(name: &str, value: &OsString) -> Result<String, String> {
     value.to_str().map(str::to_owned).ok_or_else(|| format!("{name} is not UTF-8"))
 }
 
-/// Several folders are separated as in PATH, several of anything else by commas.
+/// Several folders are separated as in PATH, several of anything else by commas. `none` is the empty
+/// list: an empty variable is an unset one and cannot say it.
 fn split(key: &Key, text: &str) -> Vec<String> {
     if !key.is_list {
         return vec![text.to_owned()];
     }
     let separator = if key.name == "skills" { ':' } else { ',' };
+    if text.trim() == "none" {
+        return Vec::new();
+    }
     text.split(separator)
         .map(str::trim)
         .filter(|part| !part.is_empty())
@@ -159,6 +163,16 @@ mod tests {
     }
 
     #[test]
+    #[test]
+    fn none_is_the_empty_list() {
+        let (found, problems) = from(&[("RINGFENCE_SANDBOX_PREPARE", "none")]);
+        assert_eq!(problems, None);
+        assert_eq!(found.len(), 1, "it is set, and so covers the default");
+        assert_eq!(value(&found, "sandbox.prepare"), [""; 0]);
+        let (found, _) = from(&[("RINGFENCE_LOG_LEVEL", "none")]);
+        assert_eq!(value(&found, "log.level"), ["none"], "only lists have it");
+    }
+
     fn an_unknown_name_is_a_problem_that_tells_the_nearest() {
         let (_, problems) = from(&[("RINGFENCE_LISTN", "x"), ("RINGFENCE_KEY", "rf_x")]);
         let told =
