@@ -2,6 +2,7 @@
 //! here, so that no handler forgets it.
 
 mod bounds;
+mod scopes;
 
 use std::sync::OnceLock;
 
@@ -115,15 +116,14 @@ fn complete(document: &mut Value) {
     document["info"]["version"] = json!(env!("CARGO_PKG_VERSION"));
     document["info"]["license"] = json!({"name": "Apache-2.0", "identifier": "Apache-2.0"});
     document["components"]["securitySchemes"] = json!({
-        "key": {"type": "http", "scheme": "bearer", "description": "A key of ours: `rf_…`"},
+        "key": {"type": "http", "scheme": "bearer", "description": "A key: `rf_…`. Each operation names the scope that its key needs; `admin` includes `call` and `read`, not `approve`."},
     });
-    document["security"] = json!([{"key": []}]);
     let Some(paths) = document["paths"].as_object_mut() else { return };
     for (path, item) in paths {
         let Some(item) = item.as_object_mut() else { continue };
         for (method, operation) in item {
             operation["operationId"] = json!(name(method, path));
-            share(path, operation);
+            share(method, path, operation);
         }
     }
     bounds::write(document);
@@ -136,11 +136,12 @@ fn name(method: &str, path: &str) -> String {
 }
 
 /// Adds to an operation what every one of its kind can answer.
-fn share(path: &str, operation: &mut Value) {
+fn share(method: &str, path: &str, operation: &mut Value) {
     let has_body = operation.get("requestBody").is_some();
     let is_open = OPEN.contains(&path);
-    if is_open {
-        operation["security"] = json!([]);
+    match is_open {
+        true => operation["security"] = json!([]),
+        false => scopes::write(method, path, operation),
     }
     let shared = [
         (true, "400", "The request is malformed"),

@@ -5,58 +5,58 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Plan, Server, send, with_json};
 
-/// Method, path and the scope it needs. `{call}` is a call of the operator's tenant.
-const ROUTES: &[(&str, &str, Scope)] = &[
-    ("POST", "/v1/calls", Scope::Call),
-    ("GET", "/v1/calls", Scope::Read),
-    ("GET", "/v1/calls/{call}", Scope::Read),
-    ("DELETE", "/v1/calls/{call}", Scope::Call),
-    ("GET", "/v1/calls/{call}/events", Scope::Read),
-    ("GET", "/v1/calls/{call}/output/stdout", Scope::Read),
-    ("GET", "/v1/calls/{call}/receipt", Scope::Read),
-    ("GET", "/v1/calls/{call}/proof", Scope::Read),
-    ("GET", "/v1/calls/{call}/decisions", Scope::Read),
-    ("GET", "/v1/calls/{call}/explanation", Scope::Read),
-    ("POST", "/v1/holds/{call}/resolve", Scope::Approve),
-    ("POST", "/v1/policy/requeue/{call}/resolve", Scope::Approve),
-    ("POST", "/v1/requeue/{call}/resolve", Scope::Approve),
-    ("DELETE", "/v1/requeue/{call}", Scope::Approve),
-    ("POST", "/v1/evaluate", Scope::Call),
-    ("POST", "/access/v1/evaluation", Scope::Call),
-    ("POST", "/access/v1/evaluations", Scope::Call),
-    ("POST", "/v1/policy/replay", Scope::Admin),
-    ("GET", "/v1/policies/default", Scope::Read),
-    ("GET", "/v1/audit", Scope::Read),
-    ("GET", "/v1/ledger/checkpoint", Scope::Read),
-    ("GET", "/v1/ledger/consistency", Scope::Read),
-    ("GET", "/v1/ledger/keys", Scope::Read),
-    ("POST", "/v1/ledger/rotate", Scope::Admin),
-    ("GET", "/v1/tools", Scope::Read),
-    ("GET", "/v1/tools/echo", Scope::Read),
-    ("POST", "/v1/keys", Scope::Admin),
-    ("GET", "/v1/keys", Scope::Admin),
-    ("DELETE", "/v1/keys/{key}", Scope::Admin),
-    ("GET", "/v1/events", Scope::Read),
-    ("POST", "/v1/canvas/event", Scope::Call),
-    ("GET", "/v1/canvas/s", Scope::Read),
-    ("GET", "/skills/list", Scope::Read),
-    ("GET", "/skills/echo", Scope::Read),
-    ("GET", "/skills/echo/schema", Scope::Read),
-    ("POST", "/skills/execute", Scope::Call),
-    ("POST", "/skills/register", Scope::Admin),
-    ("GET", "/metrics", Scope::Read),
-    ("POST", "/v1/sandboxes", Scope::Call),
-    ("GET", "/v1/sandboxes", Scope::Read),
-    ("GET", "/v1/sandboxes/{box}", Scope::Read),
-    ("DELETE", "/v1/sandboxes/{box}", Scope::Call),
-    ("POST", "/v1/sandboxes/{box}/exec", Scope::Call),
-    ("GET", "/v1/sandboxes/{box}/files", Scope::Read),
-    ("PUT", "/v1/sandboxes/{box}/files", Scope::Call),
-    ("DELETE", "/v1/sandboxes/{box}/files", Scope::Call),
-    ("POST", "/v1/sandboxes/{box}/pause", Scope::Call),
-    ("POST", "/v1/sandboxes/{box}/resume", Scope::Call),
-    ("POST", "/v1/sandboxes/{box}/snapshot", Scope::Call),
-    ("POST", "/v1/sandboxes/{box}/fork", Scope::Call),
+/// Method and path. `{call}` is a call of the operator's tenant.
+const ROUTES: &[(&str, &str)] = &[
+    ("POST", "/v1/calls"),
+    ("GET", "/v1/calls"),
+    ("GET", "/v1/calls/{call}"),
+    ("DELETE", "/v1/calls/{call}"),
+    ("GET", "/v1/calls/{call}/events"),
+    ("GET", "/v1/calls/{call}/output/stdout"),
+    ("GET", "/v1/calls/{call}/receipt"),
+    ("GET", "/v1/calls/{call}/proof"),
+    ("GET", "/v1/calls/{call}/decisions"),
+    ("GET", "/v1/calls/{call}/explanation"),
+    ("POST", "/v1/holds/{call}/resolve"),
+    ("POST", "/v1/policy/requeue/{call}/resolve"),
+    ("POST", "/v1/requeue/{call}/resolve"),
+    ("DELETE", "/v1/requeue/{call}"),
+    ("POST", "/v1/evaluate"),
+    ("POST", "/access/v1/evaluation"),
+    ("POST", "/access/v1/evaluations"),
+    ("POST", "/v1/policy/replay"),
+    ("GET", "/v1/policies/default"),
+    ("GET", "/v1/audit"),
+    ("GET", "/v1/ledger/checkpoint"),
+    ("GET", "/v1/ledger/consistency"),
+    ("GET", "/v1/ledger/keys"),
+    ("POST", "/v1/ledger/rotate"),
+    ("GET", "/v1/tools"),
+    ("GET", "/v1/tools/echo"),
+    ("POST", "/v1/keys"),
+    ("GET", "/v1/keys"),
+    ("DELETE", "/v1/keys/{key}"),
+    ("GET", "/v1/events"),
+    ("POST", "/v1/canvas/event"),
+    ("GET", "/v1/canvas/s"),
+    ("GET", "/skills/list"),
+    ("GET", "/skills/echo"),
+    ("GET", "/skills/echo/schema"),
+    ("POST", "/skills/execute"),
+    ("POST", "/skills/register"),
+    ("GET", "/metrics"),
+    ("POST", "/v1/sandboxes"),
+    ("GET", "/v1/sandboxes"),
+    ("GET", "/v1/sandboxes/{box}"),
+    ("DELETE", "/v1/sandboxes/{box}"),
+    ("POST", "/v1/sandboxes/{box}/exec"),
+    ("GET", "/v1/sandboxes/{box}/files"),
+    ("PUT", "/v1/sandboxes/{box}/files"),
+    ("DELETE", "/v1/sandboxes/{box}/files"),
+    ("POST", "/v1/sandboxes/{box}/pause"),
+    ("POST", "/v1/sandboxes/{box}/resume"),
+    ("POST", "/v1/sandboxes/{box}/snapshot"),
+    ("POST", "/v1/sandboxes/{box}/fork"),
 ];
 
 struct Ids {
@@ -87,7 +87,7 @@ async fn without_a_known_key_every_route_is_closed() {
     let server = Server::start().await;
     let ids = ids(&server).await;
     let unknown = format!("rf_{}", "A".repeat(43));
-    for (method, path, _) in ROUTES {
+    for (method, path) in ROUTES {
         for (key, code) in [
             (None, "key_missing"),
             (Some(unknown.as_str()), "key_invalid"),
@@ -104,27 +104,6 @@ async fn without_a_known_key_every_route_is_closed() {
 }
 
 #[tokio::test]
-async fn without_the_scope_every_route_is_closed() {
-    let server = Server::start().await;
-    let ids = ids(&server).await;
-    for (method, path, needed) in ROUTES {
-        let others: Vec<_> = Scope::ALL
-            .into_iter()
-            .filter(|scope| scope != needed && *scope != Scope::Admin)
-            .collect();
-        let key = server.key("default", &others).await;
-        let answer = ask(&server, &ids, method, path, Some(&key)).await;
-        assert_eq!(
-            (answer.status, answer.problem().as_str()),
-            (403, "scope_missing"),
-            "{method} {path}"
-        );
-        assert_eq!(answer.json()["scope"], needed.name(), "{method} {path}");
-    }
-    server.stop().await;
-}
-
-#[tokio::test]
 async fn ids_of_another_tenant_look_like_ids_of_nobody() {
     let server = Server::start().await;
     let ids = ids(&server).await;
@@ -133,8 +112,8 @@ async fn ids_of_another_tenant_look_like_ids_of_nobody() {
         key: "5cdc1b56-8f4e-4a1b-9f5e-0123456789ab".to_owned(),
     };
     let stranger = server.key("other", &Scope::ALL).await;
-    for (method, path, _) in
-        ROUTES.iter().filter(|(_, path, _)| path.contains("{call}") || path.contains("{key}"))
+    for (method, path) in
+        ROUTES.iter().filter(|(_, path)| path.contains("{call}") || path.contains("{key}"))
     {
         let foreign = ask(&server, &ids, method, path, Some(&stranger)).await;
         let missing = ask(&server, &nobody, method, path, Some(&stranger)).await;

@@ -2,9 +2,10 @@
 
 use expect_test::expect_file;
 use ringfence_api::Api;
-use serde_json::Value;
+use ringfence_types::{Scope, Scopes};
+use serde_json::{Value, json};
 
-use crate::support::{Server, send};
+use crate::support::{Server, send, with_json, within};
 
 fn document() -> Value {
     serde_json::from_str(&Api::openapi()).unwrap()
@@ -49,19 +50,74 @@ fn collect(value: &Value, into: &mut Vec<String>) {
     }
 }
 
+/// A path with names in it.
+fn place(path: &str) -> String {
+    path.replace("{id}", "019a8b7c-1234-7abc-8def-0123456789ab")
+        .replace("{stream}", "stdout")
+        .replace("{exec}", "1")
+        .replace("{interpreter}", "1")
+        .replace("{name}", "echo")
+        .replace("{tenant}", "default")
+        .replace("{session_id}", "s")
+}
+
+/// The scopes of which an operation needs one, as documented; none for an open one.
+fn documented_scopes(operation: &Value) -> Vec<Scope> {
+    let ways = operation["security"].as_array().expect("every operation says what it needs");
+    ways.iter().map(|way| way["key"][0].as_str().unwrap().parse().unwrap()).collect()
+}
+
+/// The scope that the server says is missing, if that is its answer.
+async fn missing_scope(request: reqwest::RequestBuilder) -> Option<String> {
+    let response = within("an answer", request.send()).await.unwrap();
+    if response.status().as_u16() != 403 {
+        return None; // Not read further: it may be a stream.
+    }
+    let problem: Value = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap();
+    problem["scope"].as_str().map(str::to_owned)
+}
+
+#[tokio::test]
+async fn each_operation_needs_the_scope_that_is_documented() {
+    let server = Server::start().await;
+    let mut count = 0;
+    for (path, item) in document()["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let needed = documented_scopes(operation);
+            if needed.is_empty() {
+                continue;
+            }
+            let ask = |key: String| {
+                let request = server.bare(&method.to_uppercase(), &place(path)).bearer_auth(key);
+                missing_scope(with_json(request, &json!({})))
+            };
+            let is_enough = |scope: &Scope| {
+                let one = Scopes::from(vec![*scope]);
+                needed.iter().any(|needed| one.allow(*needed))
+            };
+            let others: Vec<_> = Scope::ALL.into_iter().filter(|scope| !is_enough(scope)).collect();
+            let missing = ask(server.key("default", &others).await).await;
+            let missing = missing.unwrap_or_else(|| panic!("{method} {path} is done without"));
+            assert!(needed.iter().any(|scope| scope.name() == missing), "{method} {path}");
+            for scope in needed {
+                let missing = ask(server.key("default", &[scope]).await).await;
+                assert_eq!(missing, None, "{method} {path} with {scope}");
+                let sentence = operation["description"].as_str().unwrap();
+                assert!(sentence.contains(&format!("`{scope}`")), "{method} {path}: {sentence}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 70, "{count}");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn every_documented_path_exists_and_no_answer_is_undocumented() {
     let server = Server::start().await;
     let document = document();
     for (path, item) in document["paths"].as_object().unwrap() {
-        let place = path
-            .replace("{id}", "019a8b7c-1234-7abc-8def-0123456789ab")
-            .replace("{stream}", "stdout")
-            .replace("{exec}", "1")
-            .replace("{interpreter}", "1")
-            .replace("{name}", "echo")
-            .replace("{tenant}", "default")
-            .replace("{session_id}", "s");
+        let place = place(path);
         if path == "/v1/events" {
             continue;
         }

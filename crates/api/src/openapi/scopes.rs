@@ -1,0 +1,53 @@
+//! The scope that each operation needs. Handlers check it by their type (`May<Read>`), which a document
+//! cannot see; a test calls every operation without the scope written here and with nothing else.
+
+use ringfence_types::Scope::{self, Admin, Approve, Call, Read};
+use serde_json::{Value, json};
+
+/// Operations that need something else than their method suggests.
+const SPECIAL: &[(&str, &str, &[Scope])] = &[
+    ("post", "/v1/keys", &[Admin]),
+    ("get", "/v1/keys", &[Admin]),
+    ("delete", "/v1/keys/{id}", &[Admin]),
+    ("post", "/v1/ledger/rotate", &[Admin]),
+    ("get", "/v1/policy/status", &[Admin]),
+    ("get", "/v1/policy/canary", &[Admin]),
+    ("post", "/v1/policy/replay", &[Admin]),
+    ("post", "/skills/register", &[Admin]),
+    ("delete", "/skills/{id}", &[Admin]),
+    ("get", "/v1/holds", &[Read, Approve]),
+    ("get", "/v1/holds/{id}", &[Read, Approve]),
+    ("post", "/v1/holds/{id}/resolve", &[Approve]),
+    ("post", "/v1/policy/requeue/{id}/resolve", &[Approve]),
+    ("get", "/v1/requeue", &[Read, Approve]),
+    ("post", "/v1/requeue/{id}/resolve", &[Approve]),
+    ("delete", "/v1/requeue/{id}", &[Approve]),
+    ("get", "/v1/approvals", &[Read, Approve]),
+    ("get", "/v1/approvals/{id}", &[Read, Approve]),
+    ("delete", "/v1/approvals/{id}", &[Approve]),
+    ("get", "/v1/sandboxes/{id}/exec/{exec}/terminal", &[Call]),
+    ("get", "/v1/sandboxes/{id}/interpreters/{interpreter}/variables", &[Call]),
+];
+
+/// Scopes of which a key needs one. Looking needs `read`, doing needs `call`.
+fn needed(method: &str, path: &str) -> &'static [Scope] {
+    let special = SPECIAL.iter().find(|(verb, place, _)| (*verb, *place) == (method, path));
+    match special {
+        Some((_, _, scopes)) => scopes,
+        None if method == "get" => &[Read],
+        None => &[Call],
+    }
+}
+
+/// Writes the scope of an operation: as its security requirement, and as the end of its description.
+pub(super) fn write(method: &str, path: &str, operation: &mut Value) {
+    let scopes = needed(method, path);
+    operation["security"] = scopes.iter().map(|scope| json!({"key": [scope.name()]})).collect();
+    let names: Vec<_> = scopes.iter().map(|scope| format!("`{scope}`")).collect();
+    let sentence = format!("Needs a key with scope {}.", names.join(" or "));
+    let description = match operation["description"].as_str().filter(|text| !text.is_empty()) {
+        Some(before) => format!("{before}\n\n{sentence}"),
+        None => sentence,
+    };
+    operation["description"] = description.into();
+}
