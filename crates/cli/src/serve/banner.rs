@@ -1,6 +1,12 @@
-//! What is said when the server is ready: where it is, what it keeps to, how to call it.
+//! Report of a server that is ready: where it is, what it keeps to, how to call it.
+//!
+//! Invariant: the admin key is shown on a terminal only. What is not a terminal is kept by others: a
+//! journal, a file, a collector of logs.
 
-use std::fmt::Write;
+use std::{
+    fmt::Write,
+    io::{IsTerminal, stderr},
+};
 
 use ringfence_api::keys::NewKey;
 use serde_json::{Value, json};
@@ -19,12 +25,22 @@ pub(super) struct Banner<'a> {
 }
 
 impl Banner<'_> {
-    /// To standard output as one object, or to standard error in words.
+    /// To standard output as one object; else in words for a person at a terminal, or as one line of
+    /// the log.
     pub(super) fn show(&self, is_json: bool) {
-        match is_json {
-            true => print::line(&self.json().to_string()),
-            false => print::note(&self.text()),
+        if is_json {
+            print::line(&self.json().to_string());
+        } else if stderr().is_terminal() && !self.settings.log.is_json {
+            print::note(&self.text());
+        } else {
+            self.log();
         }
+    }
+
+    fn log(&self) {
+        let admin_key_file = self.settings.data.join("admin.key");
+        let (version, url) = (env!("CARGO_PKG_VERSION"), self.url);
+        tracing::info!(version, url, admin_key_file = %admin_key_file.display(), "listening");
     }
 
     fn json(&self) -> Value {
@@ -41,7 +57,6 @@ impl Banner<'_> {
             "policy": self.opened.policy,
             "tools": catalogue.entries().len(),
             "broken": broken,
-            "admin_key": self.key.map(|key| key.secret.reveal()),
             "admin_key_file": self.settings.data.join("admin.key"),
         })
     }

@@ -1,6 +1,10 @@
 //! Who may come in.
 
-use std::os::unix::fs::PermissionsExt;
+use std::{
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::PermissionsExt,
+    process::Stdio,
+};
 
 use serde_json::Value;
 
@@ -10,12 +14,12 @@ use crate::{
 };
 
 #[test]
-fn the_first_start_shows_the_key_once_and_keeps_it_for_its_owner() {
+fn the_first_start_keeps_the_key_for_its_owner() {
     let place = Place::new();
     let server = place.serve();
-    assert_eq!(server.banner["admin_key"], Value::from(server.key.clone()));
-    assert!(server.key.starts_with("rf_"), "{}", server.key);
     let file = place.data().join("admin.key");
+    assert_eq!(server.banner["admin_key_file"], Value::from(file.to_str().unwrap()));
+    assert!(server.key.starts_with("rf_"), "{}", server.key);
     let mode = std::fs::metadata(file).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
     let mode = std::fs::metadata(place.data()).unwrap().permissions().mode();
@@ -24,9 +28,39 @@ fn the_first_start_shows_the_key_once_and_keeps_it_for_its_owner() {
     assert_eq!(server.stop(), Some(0));
 
     let again = place.serve();
-    assert_eq!(again.banner["admin_key"], Value::Null);
     assert_eq!(again.key, key);
     assert_eq!(again.call("echo", &serde_json::json!({"text": "x"}))["state"], "finished");
+}
+
+/// What a first start without `--json` writes until it listens, and the key that it made.
+fn first_words(format: &str) -> (String, String) {
+    let place = Place::new();
+    let data = place.data().to_str().unwrap().to_owned();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--data", &data, "--log-format", format];
+    let mut server = command(&args).stderr(Stdio::piped()).spawn().unwrap();
+    let mut words = String::new();
+    let mut log = BufReader::new(server.stderr.take().unwrap());
+    while !words.contains("listening") {
+        assert_ne!(log.read_line(&mut words).unwrap(), 0, "it ended: {words}");
+    }
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    log.read_to_string(&mut words).unwrap();
+    assert!(server.wait().unwrap().success(), "{words}");
+    (words, std::fs::read_to_string(place.data().join("admin.key")).unwrap())
+}
+
+#[test]
+fn without_a_terminal_the_log_says_where_the_key_is_and_never_the_key() {
+    for format in ["text", "json"] {
+        let (words, key) = first_words(format);
+        assert!(key.starts_with("rf_"), "the control: it was made");
+        assert!(!words.contains("rf_") && !words.contains(key.trim()), "{words}");
+        let line = words.lines().find(|line| line.contains("listening")).unwrap();
+        assert!(line.contains("http://127.0.0.1:") && line.contains("admin.key"), "{line}");
+        let is_object = serde_json::from_str::<Value>(line).is_ok_and(|line| line.is_object());
+        assert_eq!(is_object, format == "json", "{line}");
+    }
 }
 
 #[test]
