@@ -1,6 +1,6 @@
 //! `ringfence call`: one tool call, from words to a result.
 
-mod arguments;
+pub(crate) mod arguments;
 mod ending;
 mod relay;
 

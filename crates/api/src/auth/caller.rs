@@ -54,7 +54,7 @@ pub(crate) struct Admin;
 /// Scope `approve`.
 #[derive(Debug)]
 pub(crate) struct Approve;
-/// Looking at what waits for a decision: whoever decides must see it.
+/// Looking at what waits for a decision, and at its tool: whoever decides must see it.
 #[derive(Debug)]
 pub(crate) struct SeeHolds;
 

@@ -15,6 +15,7 @@ const SPECIAL: &[(&str, &str, &[Scope])] = &[
     ("post", "/v1/policy/replay", &[Admin]),
     ("post", "/skills/register", &[Admin]),
     ("delete", "/skills/{id}", &[Admin]),
+    ("get", "/v1/tools/{name}", &[Read, Approve]),
     ("get", "/v1/holds", &[Read, Approve]),
     ("get", "/v1/holds/{id}", &[Read, Approve]),
     ("post", "/v1/holds/{id}/resolve", &[Approve]),

@@ -46,7 +46,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    _: May<auth::Read>,
+    _: May<auth::SeeHolds>,
     Named(name): Named<ToolName>,
     uri: Uri,
 ) -> Result<Response, Problem> {

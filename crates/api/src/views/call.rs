@@ -27,13 +27,13 @@ pub(crate) struct CallView<'a> {
     /// Of exactly this version of the tool.
     #[schema(value_type = String)]
     digest: Digest,
-    /// The arguments, as they came.
+    /// The arguments that it runs with.
     #[schema(value_type = Object)]
     args: &'a Json,
-    /// What a person put in their place when approving.
+    /// The arguments that were asked for, if a person changed them when approving.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    edited_args: Option<&'a Json>,
+    asked_args: Option<&'a Json>,
     /// What it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -289,8 +289,8 @@ impl<'a> CallView<'a> {
             tool: asked.tool.name.as_str(),
             version: &asked.tool.version,
             digest: asked.tool.digest,
-            args: &asked.args,
-            edited_args: call.edited.as_ref().map(|edited| &edited.args),
+            args: call.args(),
+            asked_args: call.edited.as_ref().map(|_| &asked.args),
             session_id: asked.session.as_ref(),
             persona_id: asked.persona.as_ref(),
             metadata: &asked.metadata,

@@ -28,8 +28,8 @@ pub(super) enum Arguments {
 
 /// One argument.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Word {
-    name: String,
+pub(crate) struct Word {
+    pub(crate) name: String,
     value: String,
     is_json: bool,
 }
@@ -63,16 +63,24 @@ impl Arguments {
             Self::Whole(object) => return Ok(object),
             Self::Named(words) => words,
         };
-        let schema = match words.iter().any(|word| !word.is_json) {
-            true => {
-                let version = version.map(|version| format!("?version={}", escaped(version)));
-                let path = format!("/v1/tools/{}{}", escaped(tool), version.unwrap_or_default());
-                client.get::<Value>(&path).await?["parameters"].take()
-            }
-            false => Value::Null,
-        };
+        let schema = schema(client, &words, tool, version).await?;
         object(&words, &schema)
     }
+}
+
+/// The schema by which words get their types; null where each is JSON already.
+pub(crate) async fn schema(
+    client: &Client,
+    words: &[Word],
+    tool: &str,
+    version: Option<&str>,
+) -> Result<Value, Failure> {
+    if words.iter().all(|word| word.is_json) {
+        return Ok(Value::Null);
+    }
+    let version = version.map(|version| format!("?version={}", escaped(version)));
+    let path = format!("/v1/tools/{}{}", escaped(tool), version.unwrap_or_default());
+    Ok(client.get::<Value>(&path).await?["parameters"].take())
 }
 
 fn whole(from: &str, json: &str) -> Result<Arguments, Failure> {
@@ -84,7 +92,8 @@ fn whole(from: &str, json: &str) -> Result<Arguments, Failure> {
     }
 }
 
-fn split(word: &str) -> Result<Word, String> {
+/// The name, the value and the form of `name=value` or `name:=JSON`.
+pub(crate) fn split(word: &str) -> Result<Word, String> {
     let (name, value) =
         word.split_once('=').ok_or_else(|| format!("`{word}` is not name=value"))?;
     let (name, is_json) = match name.strip_suffix(':') {
@@ -112,7 +121,7 @@ fn object(words: &[Word], schema: &Value) -> Result<Box<RawValue>, Failure> {
 }
 
 /// A value in the type that the schema wants; text where it does not say.
-fn json(word: &Word, schema: &Value) -> Result<Box<RawValue>, String> {
+pub(crate) fn json(word: &Word, schema: &Value) -> Result<Box<RawValue>, String> {
     let raw = |text: &str| serde_json::from_str::<Box<RawValue>>(text);
     let wrong = |what: &str| format!("{}: `{}` is not {what}", word.name, word.value);
     let text = || serde_json::value::to_raw_value(&word.value).map_err(|e| e.to_string());

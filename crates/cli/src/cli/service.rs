@@ -209,7 +209,7 @@ pub(crate) struct ApproveArgs {
     /// Why, for the record
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// Run it with another argument: `name=text` or `name:=JSON`; repeatable
+    /// Run it with another argument: `name=value`, typed as in `call`, or `name:=JSON`; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) edit: Vec<String>,
     /// How far it reaches: once, session or rule [default: once]

@@ -9,13 +9,11 @@ use std::{
 use reqwest::Method;
 use ringfence_types::Predicate;
 use serde::Serialize;
-use serde_json::{
-    Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{Hold, conditions, read, show};
 use crate::{
+    call::arguments::{self, Word},
     cli::{ApproveArgs, DenyArgs},
     client::{Client, escaped, pretty},
     exit,
@@ -32,7 +30,7 @@ pub(crate) fn approve(args: &ApproveArgs) -> Result<ExitCode, Failure> {
         let mut answer = Answer { fields: body(args)?, edited_args: None };
         let (_, hold) = read(&client, &args.id).await?;
         answer.fields["shown"] = json!(hold.shown);
-        answer.edited_args = edits(&hold, args)?;
+        answer.edited_args = edits(&client, &hold, args).await?;
         agree(&hold, &answer, args)?;
         resolve(&client, &args.id, &answer, args.client.json).await
     });
@@ -97,37 +95,36 @@ fn body(args: &ApproveArgs) -> Result<Value, Failure> {
     }))
 }
 
-/// The whole arguments, if some are to be others.
-fn edits(hold: &Hold, args: &ApproveArgs) -> Result<Option<Edited>, Failure> {
+/// The whole arguments, if some are to be others. Values are typed by the tool's schema, as those of
+/// `call` are.
+async fn edits(
+    client: &Client,
+    hold: &Hold,
+    args: &ApproveArgs,
+) -> Result<Option<Edited>, Failure> {
     if args.edit.is_empty() {
         return Ok(None);
     }
+    let mut problems = Problems::default();
+    let words = args.edit.iter().filter_map(|word| problems.keep(arguments::split(word)));
+    let words: Vec<_> = words.collect();
+    problems.hint("write --edit name=value or --edit name:=JSON");
+    problems.none()?;
+    let schema = arguments::schema(client, &words, &hold.tool, Some(&hold.version)).await?;
+    edited(hold, &words, &schema).map(Some)
+}
+
+fn edited(hold: &Hold, words: &[Word], schema: &Value) -> Result<Edited, Failure> {
     let unreadable = |error| Failure::because("the held arguments are not understood", &error);
     let mut edited: Edited = serde_json::from_str(hold.args.get()).map_err(unreadable)?;
     let mut problems = Problems::default();
-    for word in &args.edit {
-        if let Some((name, value)) = problems.keep(edit(word)) {
-            edited.insert(name, value);
+    for word in words {
+        if let Some(value) = problems.keep(arguments::json(word, schema)) {
+            edited.insert(word.name.clone(), value);
         }
     }
-    problems.hint("write --edit name=text or --edit name:=JSON");
     problems.none()?;
-    Ok(Some(edited))
-}
-
-fn edit(word: &str) -> Result<(String, Box<RawValue>), String> {
-    let (name, value) =
-        word.split_once('=').ok_or_else(|| format!("`{word}` is not name=value"))?;
-    let (name, read) = match name.strip_suffix(':') {
-        Some(name) => (name, serde_json::from_str(value)),
-        None => (name, to_raw_value(value)),
-    };
-    match name.is_empty() {
-        true => Err(format!("`{word}` has no name before the `=`")),
-        false => {
-            read.map(|value| (name.to_owned(), value)).map_err(|error| format!("{name}: {error}"))
-        }
-    }
+    Ok(edited)
 }
 
 /// Shows what would happen and asks; `--yes` is the answer where nobody can be asked.
@@ -226,19 +223,19 @@ mod tests {
     #[test]
     fn an_argument_that_nobody_edits_keeps_every_digit() {
         let text = r#"{"to":"a","n":12345678901234567890123.50,"deep":{"x":1e400}}"#;
-        let mut edited: Edited = serde_json::from_str(text).unwrap();
-        for (word, expected) in [("to=b", r#""b""#), ("n:=0.10", "0.10"), ("to:=\"c\"", r#""c""#)] {
-            let (name, value) = edit(word).unwrap();
-            assert_eq!(value.get(), expected, "{word}");
-            edited.insert(name, value);
-        }
+        let mut hold = show::tests::sample();
+        hold.args = RawValue::from_string(text.to_owned()).unwrap();
+        let schema = json!({"properties": {"n": {"type": "number"}, "to": {"type": "string"}}});
+        let words = |words: &[&str]| -> Vec<Word> {
+            words.iter().map(|word| arguments::split(word).unwrap()).collect()
+        };
+        let edited = |texts: &[&str]| edited(&hold, &words(texts), &schema);
+        assert!(edited(&["n=much"]).unwrap_err().text().contains("`much` is not a number"));
+        let edited = edited(&["to=b", "n=0.10", "to:=\"c\""]).unwrap();
         let answer = Answer { fields: json!({"action": "approve"}), edited_args: Some(edited) };
         let expected =
             r#"{"action":"approve","edited_args":{"deep":{"x":1e400},"n":0.10,"to":"c"}}"#;
         assert_eq!(written(&answer).unwrap(), expected);
-        for bad in ["to", "=x", ":=1", "n:=oops"] {
-            assert!(edit(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

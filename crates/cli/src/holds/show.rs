@@ -56,19 +56,24 @@ fn arguments(text: &mut String, title: &str, json: &str) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use expect_test::expect;
 
-    #[test]
-    fn nothing_of_what_would_happen_is_left_out() {
+    use super::Hold;
+
+    pub(in crate::holds) fn sample() -> Hold {
         let json = r#"{"id":"019a","tool":"mail.send","version":"1.0.0","digest":"sha256:ab",
             "args":{"to":"a@b.example\u001b[2J","n":12345678901234567890},"asked_args":{"to":"x"},
-            "pure":false,"key":"019b","persona_id":"ann","session_id":"s-1","metadata":{},
-            "reasons":[{"rule":"outside","message":"the address is\noutside"}],
+            "pure":false,"key":"019b","key_label":"agent","persona_id":"ann","session_id":"s-1",
+            "metadata":{},"reasons":[{"rule":"outside","message":"the address is\noutside"}],
             "policy":"sha256:cd","since":"2026-01-01T00:00:00Z","expires_at":"2026-01-02T00:00:00Z",
             "approvals_needed":2,"votes":[{"by":"019c","label":"boss","at":"2026-01-01T01:00:00Z"}],
             "changed":["the policy is another"],"resolve":"/v1","shown":"sha256:ef","trace_id":"0"}"#;
-        let hold = serde_json::from_str(json).unwrap();
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn nothing_of_what_would_happen_is_left_out() {
         expect![[r#"
             call       019a
             tool       mail.send 1.0.0
@@ -92,6 +97,6 @@ mod tests {
                 "to": "x"
               }
         "#]]
-        .assert_eq(&super::hold(&hold));
+        .assert_eq(&super::hold(&sample()));
     }
 }

@@ -27,7 +27,6 @@ struct Call {
     version: String,
     digest: String,
     args: Box<RawValue>,
-    edited_args: Option<Box<RawValue>>,
 }
 
 /// What the server is asked.
@@ -109,7 +108,7 @@ async fn again(client: &Client, call: &Call) -> Result<Call, Failure> {
     let request = Request {
         tool: &call.tool,
         version: &call.version,
-        args: call.edited_args.as_deref().unwrap_or(&call.args),
+        args: &call.args,
         metadata: json!({ "replay_of": call.id }),
         wait: WAIT,
         fresh: true,

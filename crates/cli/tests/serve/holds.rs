@@ -1,5 +1,6 @@
 //! A call that waits, from the command line: seen, approved, denied; and across a `kill -9`.
 
+use ringfence_types::{Digest, Json};
 use serde_json::{Value, json};
 
 use crate::support::{Place, Ran, Server, command, ran, skill, until};
@@ -59,9 +60,35 @@ fn what_is_held_is_shown_and_runs_when_a_reviewer_approves() {
     with_key(&server, &boss, &["approve", id, "--yes", "--edit", "text=hi", "--reason", "ok"])
         .failed(0, &["approved; it runs now"]);
     until("the call to end", || call(&server, id)["state"] == "finished");
-    assert_eq!(call(&server, id)["result"], json!({"sent": "hi"}));
+    let ended = call(&server, id);
+    assert_eq!(ended["result"], json!({"sent": "hi"}));
+    assert_eq!(ended["args"], json!({"text": "hi"}), "what ran");
+    assert_eq!(ended["asked_args"], json!({"text": "hello"}), "what was asked for");
+    let receipt = server.ask("GET", &format!("/v1/calls/{id}/receipt"), None).json();
+    let digest = |args: &str| Digest::of_json(&Json::parse(args.as_bytes()).unwrap()).to_string();
+    assert_eq!(receipt["args"], digest(r#"{"text":"hi"}"#));
+    assert_eq!(receipt["asked_args"], digest(r#"{"text":"hello"}"#));
     let approvals = with_key(&server, &boss, &["approvals", "--all"]);
     assert!(approvals.stdout.contains("1 of 1"), "{}", approvals.stdout);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn an_edit_gets_its_type_from_the_schema_of_the_tool() {
+    let place = Place::new();
+    skill(&place.skills(), "pay", "side_effect", "def run(amount):\n    return amount\n");
+    let schema = r#"{"input": {"type": "object", "properties": {"amount": {"type": "integer"}}}, "output": {}}"#;
+    std::fs::write(place.skills().join("pay/schema.json"), schema).unwrap();
+    let server = place.serve();
+    let held = server.call("pay", &json!({"amount": 2000}));
+    let id = held["id"].as_str().expect("a name");
+    let boss = key(&server, "approve");
+    with_key(&server, &boss, &["approve", id, "--yes", "--edit", "amount=much"])
+        .failed(2, &["amount: `much` is not a whole number"]);
+    with_key(&server, &boss, &["approve", id, "--yes", "--edit", "amount=20"])
+        .failed(0, &["approved; it runs now"]);
+    until("the call to end", || call(&server, id)["state"] == "finished");
+    assert_eq!(call(&server, id)["result"], json!(20), "a number and not text");
     assert_eq!(server.stop(), Some(0));
 }
 
