@@ -2,7 +2,7 @@
 #
 # Calls of tools come first; what else is asked about is at the end. A tool says by safety flags what it may do. Each flag has one rule below, with a sentence that
 # says what would change it. With several flags the strictest wins, and the reasons of all are
-# listed. A tool without flags is like one with `none`.
+# listed. A tool without flags says nothing of what it does, so a person decides.
 package ringfence
 
 # Nothing is allowed that no rule allows.
@@ -27,13 +27,6 @@ flags := input.tool.safety_flags if input.action == "tool.execute"
 # Allowed.
 
 allowances contains {
-	"rule": "no_flags",
-	"message": "the tool names nothing that it does outside its sandbox",
-} if {
-	count(flags) == 0
-}
-
-allowances contains {
 	"rule": "none",
 	"message": "the tool has no effect outside its sandbox",
 } if {
@@ -55,6 +48,14 @@ allowances contains {
 }
 
 # Held until a person approves.
+
+holds contains {
+	"rule": "no_flags",
+	"message": "the tool does not say what it does (`safety_flags`): a person must approve the call",
+} if {
+	count(flags) == 0
+	not approved
+}
 
 holds contains {
 	"rule": "side_effect",

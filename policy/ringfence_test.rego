@@ -24,9 +24,10 @@ test_harmless_flags_are_allowed if {
 	}
 }
 
-test_no_flags_are_allowed if {
-	decided([]).decision == "allow"
+test_no_flags_are_held if {
+	decided([]).decision == "hold"
 	rules(decided([])) == {"no_flags"}
+	approved([]).decision == "allow"
 }
 
 test_what_reaches_out_is_held if {

@@ -11,6 +11,7 @@ mod hold;
 mod ids;
 pub mod json;
 mod limits;
+mod nearest;
 mod obligations;
 mod outcome;
 mod principal;
@@ -39,6 +40,7 @@ pub use ids::{
 };
 pub use json::Json;
 pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem};
+pub use nearest::nearest;
 pub use obligations::{
     InvalidNetwork, InvalidPointer, LimitCaps, MinIsolation, Network, Obligations, Pointer,
     REDACTED, Redact, Root as RedactRoot,

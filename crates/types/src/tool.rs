@@ -50,9 +50,10 @@ const HARMLESS: &[&str] = &["none", "pii_risk", "file_system"];
 
 impl Tool {
     /// Whether running it a second time can do no harm: it has no effect outside its sandbox.
-    /// An unknown flag may mean anything, so a tool with one is not pure.
+    /// An unknown flag may mean anything, and so may no flag at all: such a tool is not pure.
     pub fn is_pure(&self) -> bool {
-        self.safety_flags.iter().all(|flag| HARMLESS.contains(&flag.as_str()))
+        !self.safety_flags.is_empty()
+            && self.safety_flags.iter().all(|flag| HARMLESS.contains(&flag.as_str()))
     }
 
     /// What a call keeps of it.

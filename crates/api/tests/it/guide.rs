@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Plan, Server};
 
 const GUIDE: &str = include_str!("../../../../docs/skills.md");
+const NONE: &str = "safety_flags: [none]";
 const ANY: &str = r#"{"input": {"type": "object"}, "output": {}}"#;
 
 /// The fenced block after the line that names a file.
@@ -65,7 +66,7 @@ async fn flags_decide_as_the_table_says() {
     let server = Server::of(Plan { skills, ..Plan::sandboxed() }).await;
     for (tool, state) in [
         ("f_none", "finished"),
-        ("f_empty", "finished"),
+        ("f_empty", "held"),
         ("f_pii_risk", "finished"),
         ("f_file_system", "finished"),
         ("f_side_effect", "held"),
@@ -85,31 +86,32 @@ async fn handlers_are_called_as_the_list_says() {
     let skills = vec![
         folder(
             "kinds",
-            "unknown_key: {a: 1}",
+            "safety_flags: [none]\nx-own: {a: 1}",
             "def run(**args):\n    return {k: type(v).__name__ for k, v in args.items()}\n",
         ),
         folder(
             "later",
-            "",
+            NONE,
             "import asyncio\nasync def run():\n    await asyncio.sleep(0)\n    return [1, 'two']\n",
         ),
-        folder("fails", "", "def run():\n    raise ValueError('told to the caller')\n"),
+        folder("fails", NONE, "def run():\n    raise ValueError('told to the caller')\n"),
         folder(
             "prints",
-            "",
+            NONE,
             "def run():\n    print('{\"forged\": true}')\n    return {'ok': True}\n",
         ),
-        folder("forgets", "", "n = 0\ndef run():\n    global n\n    n += 1\n    return n\n"),
-        folder("defaults", "", "def run(top=3):\n    return top\n"),
+        folder("forgets", NONE, "n = 0\ndef run():\n    global n\n    n += 1\n    return n\n"),
+        folder("defaults", NONE, "def run(top=3):\n    return top\n"),
         folder(
             "offline",
             "safety_flags: [none]",
             "import socket\ndef run():\n    try:\n        socket.create_connection(('1.1.1.1', 53), 2)\n        return 'reached'\n    except OSError:\n        return 'no network'\n",
         ),
         folder("bad_limit", "limits: {max_memory: 5}", "def run():\n    return 1\n"),
+        folder("bad_key", "safety_flag: [none]", "def run():\n    return 1\n"),
         ("only_words", vec![("SKILL.md", "# Words")]),
         ("nothing", vec![("README", "no skill")]),
-        (".hidden", folder("hidden", "", "def run():\n    return 1\n").1),
+        (".hidden", folder("hidden", NONE, "def run():\n    return 1\n").1),
     ];
     let server = Server::of(Plan { skills, ..Plan::sandboxed() }).await;
     let result = |tool: &'static str, args: Value| {
@@ -133,6 +135,7 @@ async fn handlers_are_called_as_the_list_says() {
     );
     for (tool, code) in [
         ("bad_limit", "tool_broken"),
+        ("bad_key", "tool_broken"),
         ("only_words", "tool_broken"),
         ("nothing", "tool_not_found"),
         ("hidden", "tool_not_found"),

@@ -2,10 +2,11 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use ringfence_types::nearest;
+
 use super::{
     keys::{self, Host, Key},
     layers::{Given, Source},
-    nearest::nearest,
 };
 use crate::problems::Problems;
 
@@ -107,10 +108,10 @@ fn split(key: &Key, text: &str) -> Vec<String> {
     if !key.is_list {
         return vec![text.to_owned()];
     }
-    let separator = if key.name == "skills" { ':' } else { ',' };
     if text.trim() == "none" {
         return Vec::new();
     }
+    let separator = if key.name == "skills" { ':' } else { ',' };
     text.split(separator)
         .map(str::trim)
         .filter(|part| !part.is_empty())
@@ -163,7 +164,6 @@ mod tests {
     }
 
     #[test]
-    #[test]
     fn none_is_the_empty_list() {
         let (found, problems) = from(&[("RINGFENCE_SANDBOX_PREPARE", "none")]);
         assert_eq!(problems, None);
@@ -173,6 +173,7 @@ mod tests {
         assert_eq!(value(&found, "log.level"), ["none"], "only lists have it");
     }
 
+    #[test]
     fn an_unknown_name_is_a_problem_that_tells_the_nearest() {
         let (_, problems) = from(&[("RINGFENCE_LISTN", "x"), ("RINGFENCE_KEY", "rf_x")]);
         let told =

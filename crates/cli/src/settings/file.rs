@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ringfence_types::nearest;
 use toml::{Table, Value};
 
 use super::{
     keys::{self, Host, Key},
     layers::{Given, Source},
-    nearest::nearest,
 };
 use crate::problems::Problems;
 

@@ -8,7 +8,6 @@ mod environment;
 mod file;
 mod keys;
 mod layers;
-mod nearest;
 mod otlp;
 pub(crate) mod policy;
 mod read;

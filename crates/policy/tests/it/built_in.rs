@@ -44,7 +44,7 @@ async fn flags_and_verdicts() {
         table += &format!("{:28} {verdict:6} {}\n", format!("{ask}[{flags}]"), rules.join(", "));
     }
     expect![[r#"
-        []                           allow  no_flags
+        []                           hold   no_flags
         [none]                       allow  none
         [pii_risk]                   allow  pii_risk
         [file_system]                allow  file_system

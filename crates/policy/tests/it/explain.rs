@@ -48,11 +48,11 @@ fn flags_that_stand_in_the_way_are_named_and_taken_away() {
     let built_in = Bundle::built_in();
     expect![[r#"
         hold
-        side_effect at ringfence.rego:59
+        side_effect at ringfence.rego:60
           /action is "tool.execute"
           /approval is null
           /tool/safety_flags is ["none","side_effect"]
-        none at ringfence.rego:36
+        none at ringfence.rego:29
           /action is "tool.execute"
           /tool/safety_flags is ["none","side_effect"]
         change /approval from null to {"by":["00000000-0000-7000-8000-000000000000"],"decided_at":"2023-11-14T22:13:20.000000Z","id":"00000000-0000-7000-8000-000000000001","reach":"once","shown":"sha256:0000000000000000000000000000000000000000000000000000000000000000"}
@@ -60,10 +60,10 @@ fn flags_that_stand_in_the_way_are_named_and_taken_away() {
     .assert_eq(&told(&built_in, &["none", "side_effect"], "{}"));
     expect![[r#"
         deny
-        unknown_flag at ringfence.rego:115
+        unknown_flag at ringfence.rego:116
           /action is "tool.execute"
           /tool/safety_flags is ["external_call","telepathy"]
-        external_call at ringfence.rego:67
+        external_call at ringfence.rego:68
           /action is "tool.execute"
           /approval is null
           /tool/safety_flags is ["external_call","telepathy"]
@@ -73,7 +73,7 @@ fn flags_that_stand_in_the_way_are_named_and_taken_away() {
     .assert_eq(&told(&built_in, &["external_call", "telepathy"], "{}"));
     expect![[r#"
         allow
-        none at ringfence.rego:36
+        none at ringfence.rego:29
           /action is "tool.execute"
           /tool/safety_flags is ["none"]
         allowed as it is

@@ -1,6 +1,6 @@
 //! `skill.yaml`: what a skill says of itself.
 
-use ringfence_types::{Limits, ToolName};
+use ringfence_types::{Limits, ToolName, nearest};
 
 use super::{
     limits,
@@ -11,6 +11,32 @@ use crate::{text::shown, version::Version};
 /// What a skill may do, in the words of policy.
 const SAFETY_FLAGS: [&str; 6] =
     ["none", "pii_risk", "external_call", "side_effect", "file_system", "network_access"];
+
+/// Keys that mean something here.
+const KEYS: [&str; 8] = [
+    "name",
+    "version",
+    "description",
+    "handler",
+    "safety_flags",
+    "requires_approval",
+    "tags",
+    "limits",
+];
+
+/// Keys of the Code Executor Service's folders that mean nothing to a server.
+const IGNORED: [&str; 7] = [
+    "anthropic_compatible",
+    "tier1",
+    "when_to_use",
+    "when_not_to_use",
+    "examples",
+    "dependencies",
+    "inputs_schema",
+];
+
+/// What the keys begin with that authors add for themselves.
+const OWN: &str = "x-";
 
 /// The longest description in characters: agents read all of them.
 const DESCRIPTION: usize = 4_000;
@@ -38,8 +64,8 @@ impl Manifest {
     }
 }
 
-/// Reads a manifest, or names everything that is wrong with it. Keys nobody knows are ignored: the
-/// folders of others have many.
+/// Reads a manifest, or names everything that is wrong with it. An unknown key is a problem: a
+/// misspelt `safety_flags` would turn a guard off.
 pub(super) fn parse(bytes: &[u8]) -> Result<Manifest, Vec<String>> {
     let problem = |problem: String| vec![format!("skill.yaml: {problem}")];
     let map = match yaml::parse(bytes).map_err(problem)? {
@@ -64,6 +90,7 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
     let tags = fields.list("tags", tag);
     let requires_approval = fields.truth("requires_approval");
     let limits = fields.limits();
+    fields.no_others();
     let (module, function) = handler?;
     Some(Manifest {
         name: name?,
@@ -123,6 +150,21 @@ impl Fields {
     fn take(&mut self, key: &str) -> Option<Yaml> {
         let at = self.map.iter().position(|(found, _)| found == key)?;
         Some(self.map.swap_remove(at).1).filter(|value| *value != Yaml::Null)
+    }
+
+    /// Names every key that is left and has no meaning.
+    fn no_others(&mut self) {
+        let is_known =
+            |key: &str| KEYS.contains(&key) || IGNORED.contains(&key) || key.starts_with(OWN);
+        let mut unknown: Vec<_> = self.map.iter().map(|(key, _)| key.as_str()).collect();
+        unknown.retain(|key| !is_known(key));
+        unknown.sort_unstable();
+        self.problems.extend(unknown.into_iter().map(|key| {
+            let meant = nearest(key, KEYS.into_iter().chain(IGNORED));
+            let meant = meant.map(|known| format!("; did you mean `{known}`?"));
+            let hint = || format!("; keys of your own begin with `{OWN}`");
+            format!("`{}` is not a known key{}", shown(key), meant.unwrap_or_else(hint))
+        }));
     }
 
     fn note<T>(&mut self, key: &str, read: Result<T, String>) -> Option<T> {

@@ -74,6 +74,22 @@ fn what_is_not_said_has_a_default() {
 }
 
 #[test]
+fn a_misspelt_key_is_a_problem_and_names_the_one_that_was_meant() {
+    let problems = |lines: &str| with(lines).unwrap_err();
+    assert_eq!(
+        problems("safety_flag: [side_effect]\nrequires_aproval: true\nwhatever: 1\n"),
+        [
+            "skill.yaml: `requires_aproval` is not a known key; did you mean `requires_approval`?",
+            "skill.yaml: `safety_flag` is not a known key; did you mean `safety_flags`?",
+            "skill.yaml: `whatever` is not a known key; keys of your own begin with `x-`",
+        ]
+    );
+    let own = "x-team: search\ntier1: {priority: 1}\nexamples: []\ndependencies: [a]\n\
+               anthropic_compatible: true\nwhen_to_use: x\nwhen_not_to_use: y\ninputs_schema: {}\n";
+    assert!(with(own).is_ok(), "the control: keys of one's own, and those that others ignore");
+}
+
+#[test]
 fn everything_wrong_with_a_skill_is_named_at_once() {
     let yaml = "name: word count\nversion: 1.0\nhandler: handler\nsafety_flags: [none, fast]\n\
                 requires_approval: maybe\ntags: text\nlimits:\n  timeout_seconds: soon\n  \

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use reqwest::Url;
+use ringfence_types::nearest;
 use toml::{Table, Value};
 
-use crate::{problems::Problems, settings::nearest::nearest};
+use crate::problems::Problems;
 
 pub(super) struct Fields<'a> {
     /// Its whole name.

@@ -1,7 +1,7 @@
-//! The name somebody probably meant.
+//! The known name that a misspelt one probably means.
 
 /// The most similar name, if it is similar enough to be a slip.
-pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let close = known.into_iter().map(|known| (distance(name, known), known));
     let (distance, known) = close.min_by_key(|(distance, _)| *distance)?;
     // A third of the letters may differ; more is another word.
