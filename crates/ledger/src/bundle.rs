@@ -27,6 +27,9 @@ use crate::{
 /// Of every bundle.
 const FORMAT: &str = "https://ringfence.dev/bundle/v1";
 
+/// Bytes of a file among which its format stands, however it is written.
+const BEGINNING: usize = 200;
+
 /// Of the statement that says what a bundle holds.
 const MANIFEST: &str = "https://ringfence.dev/attestation/bundle/v1";
 
@@ -151,10 +154,16 @@ impl Bundle {
         serde_json::to_string(self).expect("plain data with text keys") + "\n"
     }
 
-    fn parse(text: &[u8]) -> Option<Self> {
-        let bundle: Self = serde_json::from_slice(text).ok()?;
-        let is_ours = bundle.format == FORMAT && bundle.render().as_bytes() == text;
-        is_ours.then_some(bundle)
+    /// What is in a file, in whatever text it is written.
+    fn parse(text: &[u8]) -> Result<Self, Problem> {
+        let beginning = &text[..text.len().min(BEGINNING)];
+        let is_ours = beginning.windows(FORMAT.len()).any(|part| part == FORMAT.as_bytes());
+        match serde_json::from_slice::<Self>(text) {
+            Ok(bundle) if bundle.format == FORMAT => Ok(bundle),
+            Err(error) if is_ours && error.is_eof() => Err(Problem::Cut(text.len())),
+            _ if is_ours => Err(Problem::Form),
+            _ => Err(Problem::NotOurs),
+        }
     }
 
     /// Everything in it by digest, in order.
@@ -172,7 +181,17 @@ impl Bundle {
 
     /// Reads and checks a file. With a key, only what that key signed counts.
     pub fn verify(text: &[u8], pinned: Option<Digest>) -> Result<Verified, Flaw> {
-        let bundle = Self::parse(text).ok_or_else(|| Place::File.is(Problem::Form))?;
+        let bundle = Self::parse(text).map_err(|problem| Place::File.is(problem))?;
+        let verified = bundle.check(pinned)?;
+        // Last, so that a forged file is not taken for one that was merely written anew.
+        match bundle.render().as_bytes() == text {
+            true => Ok(verified),
+            false => Err(Place::File.is(Problem::Reformatted)),
+        }
+    }
+
+    fn check(&self, pinned: Option<Digest>) -> Result<Verified, Flaw> {
+        let bundle = self;
         let ground = Ground::of(&bundle.checkpoint, &bundle.keys, pinned)?;
         let manifest = bundle.check_manifest(&ground.key)?;
         let entries = ground.show(&bundle.entries)?;
@@ -215,8 +234,11 @@ impl Bundle {
         match (0..longer).find(|at| here.get(*at) != listed.get(*at)) {
             None => Ok(()),
             Some(at) => {
+                let is_missing = here.len() < listed.len()
+                    && listed.get(at).is_some_and(|named| !here.contains(named));
+                let problem = if is_missing { Problem::LeftOut } else { Problem::Unlisted };
                 let subject = listed.get(at).or(here.get(at));
-                Err(subject.map_or(Place::Manifest, place).is(Problem::Unlisted))
+                Err(subject.map_or(Place::Manifest, place).is(problem))
             }
         }
     }

@@ -55,6 +55,18 @@ pub enum Problem {
     /// It cannot be read at all.
     #[error("not in the form that was written")]
     Form,
+    /// It is no file of ours, so nothing can be said of it.
+    #[error("not a file that `ringfence export` wrote")]
+    NotOurs,
+    /// It ends before its end.
+    #[error("cut off after {0} bytes: the rest is missing")]
+    Cut(usize),
+    /// It says what was signed, in other text than was written.
+    #[error(
+        "reformatted: everything in it is as it was signed, but not the text around it; \
+         verify the file as it was exported"
+    )]
+    Reformatted,
     /// It is not a statement of a kind that we know.
     #[error("not a statement of this log")]
     Statement,
@@ -102,9 +114,12 @@ pub enum Problem {
     /// The proof of inclusion does not hold.
     #[error("not under the checkpoint: {0}")]
     Inclusion(Mismatch),
-    /// It is there and the signed list does not name it, or the other way round.
+    /// The signed list does not name it in its place.
     #[error("not what the signed list names in its place")]
     Unlisted,
+    /// The signed list names it, and it is not here.
+    #[error("missing: the signed list names it, and it is not in the file")]
+    LeftOut,
     /// Its place is not where it belongs.
     #[error("not in order")]
     Order,

@@ -2,7 +2,7 @@
 
 use std::{fs, io::Read as _, path::Path, process::ExitCode};
 
-use ringfence_ledger::{Absent, Bundle, Flaw, Ground, PublicKey, Selection, Shown};
+use ringfence_ledger::{Absent, Bundle, Flaw, Ground, Problem, PublicKey, Selection, Shown};
 use ringfence_types::{CallId, Digest};
 use serde_json::{Value, json};
 
@@ -71,7 +71,11 @@ fn bundle(file: &Path, pinned: Option<Digest>) -> Result<Found, Failure> {
         false => fs::read(file).map_err(unreadable)?,
     };
     let name = format!("`{}`", file.display());
-    let verified = Bundle::verify(&text, pinned).map_err(|flaw| broken(&name, &flaw))?;
+    let verified = Bundle::verify(&text, pinned).map_err(|flaw| match flaw.problem {
+        Problem::NotOurs => Failure::because(format!("cannot verify {name}"), &flaw)
+            .hint("ringfence export CALL -o FILE writes one; verify --log checks a data directory"),
+        _ => broken(&name, &flaw),
+    })?;
     let ground =
         Ground { checkpoint: verified.checkpoint, key: verified.key, chain: verified.chain };
     let about = match &verified.manifest.selection {

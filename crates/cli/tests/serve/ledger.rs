@@ -59,7 +59,11 @@ fn an_exported_call_is_verified_by_its_file_alone_and_not_if_a_byte_is_another()
     fs::write(&file, text.replacen("\"index\":", "\"index\":1", 1)).expect("a change");
     verify(&[&path]).failed(1, &["error: ", "does not hold", "entry "]);
     fs::write(&file, &text[..text.len() - 1]).expect("a change");
-    verify(&[&path]).failed(1, &["file: not in the form that was written"]);
+    verify(&[&path]).failed(1, &["file: reformatted"]);
+    fs::write(&file, &text[..text.len() / 2]).expect("a change");
+    verify(&[&path]).failed(1, &["file: cut off after "]);
+    fs::write(&file, "a letter").expect("a change");
+    verify(&[&path]).failed(2, &["cannot verify", "not a file that `ringfence export` wrote"]);
     verify(&["/nonexistent/file"]).failed(2, &["cannot read"]);
     // A condition that is not looked at would be taken for one that holds.
     for flag in [&["--checkpoint", "kept.txt"][..], &["--artifacts"]] {

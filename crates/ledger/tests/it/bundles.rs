@@ -68,11 +68,35 @@ fn a_file_that_is_cut_or_longer_is_refused() {
 }
 
 #[test]
+fn a_foreign_file_a_cut_one_a_reformatted_one_and_a_forged_one_are_told_apart() {
+    let problem = |text: &[u8]| verify(text).expect_err("none of them holds").problem;
+    let text = log().bundle().render();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    for foreign in ["", "a letter", "{}", "[1]", "{\"format\":\"other\"}", "{\"format\":"] {
+        assert_eq!(problem(foreign.as_bytes()), Problem::NotOurs, "{foreign}");
+    }
+    for length in [60, text.len() / 2, text.len() - 2] {
+        assert_eq!(problem(&text.as_bytes()[..length]), Problem::Cut(length));
+    }
+    let pretty = serde_json::to_string_pretty(&value).unwrap();
+    for reformatted in [pretty.as_str(), text.trim_end(), &format!("{text}\n")] {
+        assert_eq!(problem(reformatted.as_bytes()), Problem::Reformatted);
+    }
+    // A forged one is told as such in whatever text it is written.
+    let mut forged = value;
+    forged["entries"][1]["envelope"] = forged["entries"][0]["envelope"].clone();
+    let forged = serde_json::to_string_pretty(&forged).unwrap();
+    assert!(!matches!(problem(forged.as_bytes()), Problem::Reformatted | Problem::Cut(_)));
+    let extra = text.replacen('{', "{\"more\":1,", 1);
+    assert_eq!(problem(extra.as_bytes()), Problem::Form);
+}
+
+#[test]
 fn an_entry_that_is_deleted_doubled_or_moved_is_named() {
     let indexes = [4, 6, 7, 8];
     for (at, index) in indexes.into_iter().enumerate() {
         let flaw = changed(|value| drop(list(value, "entries").remove(at)));
-        assert_eq!((flaw.place, flaw.problem), (Place::Entry(index), Problem::Unlisted));
+        assert_eq!((flaw.place, flaw.problem), (Place::Entry(index), Problem::LeftOut));
         let flaw = changed(|value| {
             let copy = value["entries"][at].clone();
             list(value, "entries").insert(at, copy);
@@ -104,11 +128,11 @@ fn keys_and_artifacts_are_bound_as_well() {
     assert_eq!(flaw.place, Place::Entry(0));
     let flaw = changed(|value| drop(list(value, "artifacts").remove(0)));
     let first = Digest::of(crate::samples::RESULT.as_bytes());
-    assert_eq!((flaw.place, flaw.problem), (Place::Artifact(first), Problem::Unlisted));
+    assert_eq!((flaw.place, flaw.problem), (Place::Artifact(first), Problem::LeftOut));
     let flaw = changed(|value| value["artifacts"][0]["bytes"] = "b3RoZXI=".into());
     assert_eq!((flaw.place, flaw.problem), (Place::Artifact(first), Problem::Bytes));
     let flaw = changed(|value| value["artifacts"] = Value::Null);
-    assert_eq!(flaw.problem, Problem::Unlisted);
+    assert_eq!(flaw.problem, Problem::LeftOut);
     let flaw = changed(|value| value["manifest"] = Value::Null);
     assert_eq!((flaw.place, flaw.problem), (Place::Manifest, Problem::Form));
 }
