@@ -38,7 +38,7 @@ pub(crate) fn serve(socket: OwnedFd, spec: &RootSpec, own: &[OwnFile], mode: Mod
         let mut template = Template {
             socket,
             mode,
-            program: Filter::compile(Profile::Program),
+            program: Filter::compile(Profile::Loopback),
             zygote: OnceCell::new(),
             network: Network::Wanted,
             sandboxes: 0,

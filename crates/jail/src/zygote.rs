@@ -164,7 +164,7 @@ pub enum Next {
 pub fn next(control: BorrowedFd<'_>) -> Next {
     static FILTER: OnceLock<Filter> = OnceLock::new();
     static NETWORK: AtomicBool = AtomicBool::new(false);
-    let filter = FILTER.get_or_init(|| Filter::compile(Profile::Program));
+    let filter = FILTER.get_or_init(|| Filter::compile(Profile::Loopback));
     if !NETWORK.swap(true, Ordering::Relaxed) && template::fresh_network().is_err() {
         return Next::Stop;
     }

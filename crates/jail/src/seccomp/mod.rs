@@ -26,11 +26,18 @@ use rustix::io::Errno;
 /// Who is going to live under the filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Code we were given: nothing that makes a namespace, a mount or another filter.
+    /// Code we were given: nothing that makes a namespace, a mount or another filter, and local
+    /// (unix) sockets only.
+    ///
+    /// Connections over loopback that are never accepted are charged to no sandbox, so internet
+    /// sockets exist only where they were asked for: see [`Profile::Loopback`].
     Program,
+    /// A program that may also use TCP and UDP, which reach its own loopback interface alone.
+    Loopback,
     /// Our own interpreter process that forks sandboxes: a program that may also build them.
     ///
-    /// It never runs code we were given; each child stacks [`Profile::Program`] on top first.
+    /// It never runs code we were given; each child stacks [`Profile::Program`] or
+    /// [`Profile::Loopback`] on top first.
     Zygote,
 }
 

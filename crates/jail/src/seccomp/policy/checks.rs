@@ -8,7 +8,7 @@ use rustix::io::Errno;
 pub(super) const RULES: &[Rule] = &[
     check("clone", CLONE, "starts processes and threads, but no namespaces and no siblings"),
     check("ioctl", IOCTL, "terminals, readiness and file clones; every driver has its own ioctls"),
-    check("socket", SOCKET, "local and internet stream and datagram sockets, which libc needs"),
+    check("socket", SOCKET, "local stream and datagram sockets; internet ones where asked for"),
     check("socketpair", SOCKETPAIR, "pairs of local sockets; other families have none"),
     check("prctl", PRCTL, "names, death signals and queries of the caller's own process"),
     check("personality", PERSONALITY, "query, and return to the default; no executable heaps"),
@@ -26,6 +26,13 @@ pub(super) const RULES: &[Rule] = &[
     check("preadv2", PREADV, "preadv with flags, but not past the page cache"),
     check("fadvise64", FADVISE, "hints on an open file; what others read stays in memory"),
 ];
+
+/// What a program with a loopback network gets instead.
+pub(super) const LOOPBACK: &[Rule] = &[check(
+    "socket",
+    LOOPBACK_SOCKET,
+    "local and internet stream and datagram sockets, which end at the network namespace",
+)];
 
 /// The zygote also raises the loopback interface of a child's network namespace.
 pub(super) const ZYGOTE_IOCTL: Rule = check(
@@ -52,17 +59,20 @@ const NAMESPACES: i32 = c::CLONE_NEWNS
 /// The protocol is checked as well, because the kernel loads a module of the *host* for a protocol
 /// it does not have yet: SCTP, DCCP, SMC and their history of bugs. 1 is `PF_UNIX` for local
 /// sockets; for internet ones it is ICMP, which the empty `ping_group_range` refuses.
-const SOCKET: &[Requirement] = &[
-    requirement(0, u32::MAX, &FAMILIES, Errno::AFNOSUPPORT),
-    requirement(1, !bits(c::SOCK_CLOEXEC | c::SOCK_NONBLOCK), &SOCKET_TYPES, Errno::PERM),
-    requirement(2, u32::MAX, &PROTOCOLS, Errno::PROTONOSUPPORT),
-];
+const LOOPBACK_SOCKET: &[Requirement] =
+    &[requirement(0, u32::MAX, &FAMILIES, Errno::AFNOSUPPORT), SOCKET_TYPE, SOCKET_PROTOCOL];
+/// Local sockets alone: the error is what a kernel without internet protocols answers.
+const SOCKET: &[Requirement] =
+    &[requirement(0, u32::MAX, LOCAL, Errno::AFNOSUPPORT), SOCKET_TYPE, SOCKET_PROTOCOL];
+const SOCKET_TYPE: Requirement =
+    requirement(1, !bits(c::SOCK_CLOEXEC | c::SOCK_NONBLOCK), &SOCKET_TYPES, Errno::PERM);
+const SOCKET_PROTOCOL: Requirement = requirement(2, u32::MAX, &PROTOCOLS, Errno::PROTONOSUPPORT);
+const LOCAL: &[u32] = &[bits(c::AF_UNIX)];
 const FAMILIES: [u32; 3] = [bits(c::AF_UNIX), bits(c::AF_INET), bits(c::AF_INET6)];
 const SOCKET_TYPES: [u32; 2] = [bits(c::SOCK_STREAM), bits(c::SOCK_DGRAM)];
 const PROTOCOLS: [u32; 4] = [0, bits(c::PF_UNIX), bits(c::IPPROTO_TCP), bits(c::IPPROTO_UDP)];
 
-const SOCKETPAIR: &[Requirement] =
-    &[requirement(0, u32::MAX, &[bits(c::AF_UNIX)], Errno::AFNOSUPPORT)];
+const SOCKETPAIR: &[Requirement] = &[requirement(0, u32::MAX, LOCAL, Errno::AFNOSUPPORT)];
 
 /// Both special values of `personality`: the default, and "only tell me".
 const PERSONALITY: &[Requirement] = &[requirement(0, u32::MAX, &[0, u32::MAX], Errno::PERM)];

@@ -30,7 +30,8 @@ type Allowed = (&'static str, &'static str);
 pub(super) fn rules(profile: Profile) -> Vec<Rule> {
     match profile {
         Profile::Program => program(),
-        Profile::Zygote => over(program(), zygote::rules()),
+        Profile::Loopback => loopback(),
+        Profile::Zygote => over(loopback(), zygote::rules()),
     }
 }
 
@@ -39,6 +40,10 @@ fn program() -> Vec<Rule> {
         [files::ALLOWED, memory::ALLOWED, process::ALLOWED, communication::ALLOWED, time::ALLOWED];
     let allowed = groups.into_iter().flatten().copied().map(allow);
     allowed.chain(checks::RULES.iter().copied()).chain(denied::rules()).collect()
+}
+
+fn loopback() -> Vec<Rule> {
+    over(program(), checks::LOOPBACK.to_vec())
 }
 
 fn allow((name, reason): Allowed) -> Rule {

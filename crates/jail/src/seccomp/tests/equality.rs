@@ -4,7 +4,7 @@ use super::super::{Action, Entry, Filter, Profile, Requirement, UNKNOWN, arch, t
 use super::interpreter::{Call, Interpreter};
 use rustix::io::Errno;
 
-const PROFILES: [Profile; 2] = [Profile::Program, Profile::Zygote];
+const PROFILES: [Profile; 3] = [Profile::Program, Profile::Loopback, Profile::Zygote];
 const I386: u32 = 0x4000_0003;
 const AARCH64: u32 = 0xc000_00b7;
 const HIGH: u64 = 0xdead_beef_0000_0000;
@@ -145,10 +145,24 @@ fn arguments_decide_as_the_policy_promises() {
         (advice(libc::POSIX_FADV_SEQUENTIAL), ok),
         (advice(libc::POSIX_FADV_DONTNEED), Some(Errno::INVAL)),
     ] {
-        let answer = answer(Profile::Program, call);
+        let answer = answer(Profile::Loopback, call);
         let expected = expected.map_or(Action::Allow, Action::Errno);
         assert_eq!(answer, code(expected), "{call:x?}: expected {expected:?}, came {answer:#x}");
     }
+}
+
+#[test]
+fn internet_sockets_exist_only_with_a_loopback_network() {
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+            let call = ("socket", [family as u64, kind as u64, 0, 0, 0, 0]);
+            let refused = code(Action::Errno(Errno::AFNOSUPPORT));
+            assert_eq!(answer(Profile::Program, call), refused, "{call:?}");
+            assert_eq!(answer(Profile::Loopback, call), libc::SECCOMP_RET_ALLOW, "{call:?}");
+        }
+    }
+    let local = ("socket", [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0, 0, 0, 0]);
+    assert_eq!(answer(Profile::Program, local), libc::SECCOMP_RET_ALLOW);
 }
 
 #[test]
@@ -171,10 +185,12 @@ fn the_zygote_may_do_what_the_program_may_not() {
 
 #[test]
 fn the_program_may_nothing_that_the_zygote_may_not() {
-    let (program, zygote) = (table(Profile::Program), table(Profile::Zygote));
-    for call in all_calls(&zygote).chain(all_calls(&program)) {
-        if decide(&program, &call) == Action::Allow {
-            assert_eq!(decide(&zygote, &call), Action::Allow, "{call:x?}");
+    let zygote = table(Profile::Zygote);
+    for program in [table(Profile::Program), table(Profile::Loopback)] {
+        for call in all_calls(&zygote).chain(all_calls(&program)) {
+            if decide(&program, &call) == Action::Allow {
+                assert_eq!(decide(&zygote, &call), Action::Allow, "{call:x?}");
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ fn dangerous_calls_are_refused_by_the_filter_and_not_by_something_else() {
     let refusals: Vec<(Probe, i32)> = refused().into_iter().chain(checked()).collect();
     let probes: Vec<Probe> = refusals.iter().map(|(probe, _)| *probe).collect();
     let control = observe(&[], &probes);
-    let confined = observe(&[&Filter::compile(Profile::Program)], &probes);
+    let confined = observe(&[&Filter::compile(Profile::Loopback)], &probes);
     assert_eq!((control.status, confined.status), (0, 0), "a probe ended its process");
     for (index, ((name, ..), expected)) in refusals.iter().enumerate() {
         let (control, confined) = (control.errnos[index], confined.errnos[index]);
@@ -36,13 +36,13 @@ fn dangerous_calls_are_refused_by_the_filter_and_not_by_something_else() {
 fn ordinary_calls_answer_as_without_the_filter() {
     let probes = ordinary();
     let control = observe(&[], &probes);
-    assert_eq!(control, observe(&[&Filter::compile(Profile::Program)], &probes));
+    assert_eq!(control, observe(&[&Filter::compile(Profile::Loopback)], &probes));
     assert_eq!(control, observe(&[&Filter::compile(Profile::Zygote)], &probes));
 }
 
 #[test]
 fn a_program_filter_on_top_of_a_zygote_filter_is_as_strict_as_alone() {
-    let (program, zygote) = (Filter::compile(Profile::Program), Filter::compile(Profile::Zygote));
+    let (program, zygote) = (Filter::compile(Profile::Loopback), Filter::compile(Profile::Zygote));
     let probes: Vec<Probe> =
         refused().into_iter().chain(checked()).map(|(probe, _)| probe).collect();
     assert_eq!(observe(&[&program], &probes), observe(&[&zygote, &program], &probes));
@@ -50,7 +50,7 @@ fn a_program_filter_on_top_of_a_zygote_filter_is_as_strict_as_alone() {
 
 #[test]
 fn a_program_cannot_stack_another_filter() {
-    let (program, zygote) = (Filter::compile(Profile::Program), Filter::compile(Profile::Zygote));
+    let (program, zygote) = (Filter::compile(Profile::Loopback), Filter::compile(Profile::Zygote));
     let second_refused = Observation { status: INSTALL_FAILED << 8, errnos: Vec::new() };
     assert_eq!(observe(&[&program, &zygote], &[]), second_refused);
     assert_eq!(observe(&[&zygote, &program], &[]), Observation { status: 0, errnos: Vec::new() });
@@ -60,14 +60,14 @@ fn a_program_cannot_stack_another_filter() {
 fn the_x32_interface_kills() {
     let probes = [call("x32 getpid", 0x4000_0000 | libc::SYS_getpid, [0; 6])];
     assert_eq!(observe(&[], &probes).status, 0, "without the filter the process lives");
-    let confined = observe(&[&Filter::compile(Profile::Program)], &probes);
+    let confined = observe(&[&Filter::compile(Profile::Loopback)], &probes);
     assert_eq!(confined, Observation { status: libc::SIGSYS, errnos: vec![-1] });
 }
 
 #[test]
 fn the_32_bit_interface_kills() {
     let without = in_child(|| i386_getpid().min(0));
-    let filter = Filter::compile(Profile::Program);
+    let filter = Filter::compile(Profile::Loopback);
     let within = in_child(|| if confine(&[&filter]) { i386_getpid() } else { INSTALL_FAILED });
     // A kernel without 32-bit support answers with SIGSEGV, which is no filter's doing.
     assert_ne!(without & 0x7f, libc::SIGSYS, "killed without the filter as well");

@@ -57,7 +57,7 @@ fn a_program_sees_that_it_is_filtered_and_cannot_make_namespaces() {
     let dir = tempfile::tempdir().expect("temp dir");
     let outside = run(dir.path(), "/usr/bin/unshare", &unshare, None);
     assert_eq!(String::from_utf8_lossy(&outside.stdout), "escaped\n", "the control: {outside:?}");
-    let filter = Filter::compile(Profile::Program);
+    let filter = Filter::compile(Profile::Loopback);
     let inside = run(dir.path(), "/usr/bin/unshare", &unshare, Some(filter));
     assert!(!inside.status.success(), "{inside:?}");
     assert_eq!(String::from_utf8_lossy(&inside.stdout), "");
@@ -69,7 +69,7 @@ fn check(program: &str, arguments: &[&str], expected: &str) {
 }
 
 fn check_in(dir: &Path, program: &str, arguments: &[&str], expected: &str) {
-    let output = run(dir, program, arguments, Some(Filter::compile(Profile::Program)));
+    let output = run(dir, program, arguments, Some(Filter::compile(Profile::Loopback)));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let errors = text(&output.stderr);
     assert_eq!(text(&output.stdout), expected, "{program}: {}\n{errors}", output.status);

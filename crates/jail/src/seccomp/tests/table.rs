@@ -5,7 +5,7 @@ use expect_test::expect_file;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 
-const PROFILES: [Profile; 2] = [Profile::Program, Profile::Zygote];
+const PROFILES: [Profile; 3] = [Profile::Program, Profile::Loopback, Profile::Zygote];
 
 #[test]
 fn every_known_call_has_exactly_one_rule_with_a_reason() {
@@ -68,12 +68,15 @@ fn requirements_can_be_met_and_missed() {
 #[test]
 fn the_whole_policy_reads_as_reviewed() {
     let program = table(Profile::Program);
-    let zygote = table(Profile::Zygote);
-    let differs = |entry: &&Entry| !program.contains(entry);
+    let differing = |profile| {
+        let entries = table(profile);
+        summary(entries.iter().filter(|entry| !program.contains(entry)))
+    };
     let text = format!(
-        "PROGRAM\n\n{}\nZYGOTE, where it differs\n\n{}",
+        "PROGRAM\n\n{}\nLOOPBACK, where it differs\n\n{}\nZYGOTE, where it differs\n\n{}",
         summary(program.iter()),
-        summary(zygote.iter().filter(differs)),
+        differing(Profile::Loopback),
+        differing(Profile::Zygote),
     );
     expect_file!["policy.txt"].assert_eq(&text);
 }
