@@ -7,14 +7,15 @@
 //! Invariant: nothing but the named local path is written, and never half of it.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use ringfence_sandbox::{
-    archive::{self, Into, Links, PackOptions, Policy, UnpackLimits},
-    files::{BoxPath, FileLimits, Owner, Workspace},
+    archive::{self, Into, Links, Meta, PackOptions, Policy, Problem, Sink, UnpackLimits},
+    files::{BoxPath, FileLimits, Owner, Refused, Workspace},
 };
 use serde_json::{Value, json};
 
@@ -67,8 +68,7 @@ fn one_file(workspace: &Workspace, file: &FileOut) -> Result<u64, String> {
     let write = || -> io::Result<u64> {
         let mut beside = tempfile::NamedTempFile::new_in(parent(&file.local)?)?;
         let copied = artifact.copy_to(beside.as_file_mut())?;
-        // Bits that make a program act as its owner stay inside.
-        let mode = fs::Permissions::from_mode(artifact.mode & 0o777);
+        let mode = fs::Permissions::from_mode(artifact.mode & permitted());
         beside.as_file().set_permissions(mode)?;
         beside.persist(&file.local)?;
         Ok(copied.bytes)
@@ -83,7 +83,7 @@ fn directory(workspace: &Workspace, file: &FileOut) -> Result<u64, String> {
     let options =
         PackOptions { links: Links::Refuse, skip_special: false, ..PackOptions::default() };
     let packed = archive::pack(workspace, &file.inside, &mut tar, options);
-    let packed = packed.map_err(|error| chain(&error))?;
+    let packed = packed.map_err(|error| unpackable(&error))?;
     io::Seek::rewind(&mut tar).map_err(cannot)?;
     let beside = parent(&file.local).and_then(tempfile::TempDir::new_in).map_err(cannot)?;
     let top = beside.path().join("top");
@@ -100,8 +100,48 @@ fn unpack(tar: fs::File, top: &Path) -> Result<(), archive::Error> {
         gid: rustix::process::getegid().as_raw(),
     };
     let place = Workspace::new(dir, owner, FileLimits::default());
-    let mut sink = Into { workspace: &place, at: BoxPath::root() };
+    let into = Into { workspace: &place, at: BoxPath::root() };
+    let mut sink = Permitted { into, permitted: permitted() };
     archive::unpack(tar, &mut sink, Policy::UPLOAD, UnpackLimits::default()).map(drop)
+}
+
+/// The permission bits that our own umask lets a new file have. Bits that make a program act as its
+/// owner stay inside.
+fn permitted() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let umask = line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
+    0o777 & !umask.unwrap_or(0o022)
+}
+
+/// A local directory in which nothing gets more permissions than our umask lets it have.
+struct Permitted<'a> {
+    into: Into<'a>,
+    permitted: u32,
+}
+
+impl Permitted<'_> {
+    fn meta(&self, meta: Meta) -> Meta {
+        Meta { mode: meta.mode & self.permitted, ..meta }
+    }
+}
+
+impl Sink for Permitted<'_> {
+    fn directory(&mut self, path: &BoxPath, meta: Meta) -> Result<(), Refused> {
+        self.into.directory(path, self.meta(meta))
+    }
+
+    fn file(&mut self, path: &BoxPath, meta: Meta, content: &mut dyn Read) -> Result<u64, Refused> {
+        self.into.file(path, self.meta(meta), content)
+    }
+
+    fn symlink(&mut self, path: &BoxPath, target: &[u8]) -> Result<(), Refused> {
+        self.into.symlink(path, target)
+    }
+
+    fn hard_link(&mut self, path: &BoxPath, original: &BoxPath) -> Result<(), Refused> {
+        self.into.hard_link(path, original)
+    }
 }
 
 /// Where a path lies, a bare name in the current directory. It must be there: else the error would
@@ -116,6 +156,15 @@ fn parent(path: &Path) -> io::Result<&Path> {
 
 fn cannot_write(local: &Path, error: &io::Error) -> String {
     format!("cannot write `{}`: {error}", local.display())
+}
+
+/// Why a directory was not copied, without a word of the archive that it would have travelled in.
+fn unpackable(error: &archive::Error) -> String {
+    match (&error.problem, &error.entry) {
+        (Problem::Files(refused), _) => chain(refused),
+        (problem, Some(entry)) => format!("`{entry}`: {}", chain(problem)),
+        (problem, None) => chain(problem),
+    }
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use crate::support::{json, ringfence, scratch, shown, write};
+use crate::support::{BINARY, Ran, command, json, ringfence, scratch, shown, write};
 
 #[test]
 fn a_file_goes_in_and_its_result_comes_out() {
@@ -94,6 +94,40 @@ fn a_directory_with_a_link_in_it_is_refused_whole() {
     let ran = ringfence(&["run", "--out", &out, "--", "sh", "-c", script]);
     ran.failed(2, &["symbolic link"]);
     assert!(names(dir.path()).is_empty());
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_or_lies_too_deep_is_named() {
+    let deep = "p=d; for n in $(seq 140); do p=$p/x; done; mkdir -p $p";
+    for (make, reason) in [
+        ("mkdir -p d/a/closed; chmod 0 d/a/closed", "`d/a/closed` may not be accessed"),
+        ("mkdir d; echo > d/closed; chmod 0 d/closed", "`d/closed` may not be accessed"),
+        (deep, "lies deeper than the 128 levels"),
+    ] {
+        let dir = scratch();
+        let out = format!("d/:{}", shown(dir.path().join("d")));
+        let ran = ringfence(&["run", "--out", &out, "--", "sh", "-c", make]);
+        ran.failed(2, &["--out `d`", reason]);
+        assert!(!ran.stderr.contains("archive") && !ran.stderr.contains("entries"), "{ran:?}");
+        assert!(names(dir.path()).is_empty(), "{make} left {:?}", names(dir.path()));
+    }
+}
+
+#[test]
+fn what_comes_out_has_no_more_permissions_than_our_umask_allows() {
+    let dir = scratch();
+    let make = "echo > x; chmod 777 x; mkdir -p d/e; echo > d/e/f; chmod -R 777 d";
+    let file = format!("x:{}", shown(dir.path().join("x")));
+    let folder = format!("d/:{}", shown(dir.path().join("d")));
+    let with_umask = "umask 027; exec \"$0\" \"$@\"";
+    let run = [BINARY, "run", "--out", &file, "--out", &folder, "--", "sh", "-c", make];
+    let mut sh = command("sh");
+    let ran = Ran::from(sh.args(["-c", with_umask]).args(run).output().expect("sh is there"));
+    ran.said(0, "");
+    for name in ["x", "d", "d/e", "d/e/f"] {
+        let mode = fs::metadata(dir.path().join(name)).expect(name).permissions().mode();
+        assert_eq!(mode & 0o7777, 0o750, "{name}: {mode:o}");
+    }
 }
 
 #[test]

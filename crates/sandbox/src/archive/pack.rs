@@ -11,7 +11,9 @@ use flate2::{Compression, write::GzEncoder};
 use tar::{Builder, EntryType, Header};
 
 use super::{Error, Links, Note, Problem};
-use crate::files::{BoxPath, Entry, Kind, ListOptions, Reason, Refused, Workspace, shown};
+use crate::files::{
+    BoxPath, Entry, Kind, LeftOut, LeftOutBy, ListOptions, Reason, Refused, Workspace, shown,
+};
 
 /// How to pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,11 +102,24 @@ fn find(
     let list =
         ListOptions { recursive: true, max_entries: options.entries, max_depth: options.depth };
     let listing = workspace.list(path, list)?;
-    if !listing.complete {
-        let limit = options.entries;
-        return Err(Refused { path: path.clone(), reason: Reason::TooMany { limit } }.into());
+    match listing.left_out {
+        Some(left_out) => Err(refused(left_out, path, options).into()),
+        None => Ok(listing.entries),
     }
-    Ok(listing.entries)
+}
+
+/// A directory of which something would be missing is not packed at all.
+fn refused(left_out: LeftOut, top: &BoxPath, options: PackOptions) -> Refused {
+    let LeftOut { path, why } = left_out;
+    match why {
+        LeftOutBy::MaxEntries => {
+            Refused { path: top.clone(), reason: Reason::TooMany { limit: options.entries } }
+        }
+        LeftOutBy::MaxDepth => Refused { path, reason: Reason::TooDeep { limit: options.depth } },
+        LeftOutBy::Permission => Refused { path, reason: Reason::Denied },
+        LeftOutBy::Name(invalid) => Refused { path, reason: Reason::Name(invalid) },
+        LeftOutBy::Changed => Refused { path, reason: Reason::Changed },
+    }
 }
 
 fn append<W: Write>(

@@ -6,7 +6,7 @@ use rustix::{
 };
 
 use super::{
-    BoxPath, Kind, Refused,
+    BoxPath, InvalidPath, Kind, Reason, Refused,
     tree::{Tree, links, stat_name},
 };
 
@@ -43,8 +43,43 @@ pub struct Entry {
 pub struct Listing {
     /// What was found.
     pub entries: Vec<Entry>,
-    /// Whether nothing was left out by a limit, a permission or an over-long path.
-    pub complete: bool,
+    /// The first thing that was left out, if something was.
+    pub left_out: Option<LeftOut>,
+}
+
+/// A place of a listing where something was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The directory whose entries were left out.
+    pub path: BoxPath,
+    /// Why.
+    pub why: LeftOutBy,
+}
+
+/// Why something was left out of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeftOutBy {
+    /// [`ListOptions::max_entries`].
+    MaxEntries,
+    /// [`ListOptions::max_depth`].
+    MaxDepth,
+    /// The sandbox's user may not read the directory.
+    Permission,
+    /// An entry's path breaks a rule for paths, such as the longest one.
+    Name(InvalidPath),
+    /// It changed while it was read.
+    Changed,
+}
+
+impl Listing {
+    /// Whether nothing was left out.
+    pub fn is_complete(&self) -> bool {
+        self.left_out.is_none()
+    }
+
+    fn leave_out(&mut self, path: &BoxPath, why: LeftOutBy) {
+        self.left_out.get_or_insert_with(|| LeftOut { path: path.clone(), why });
+    }
 }
 
 impl Entry {
@@ -62,7 +97,7 @@ impl Entry {
 
 /// Lists `path`, which must be a directory itself and not a link to one.
 pub(crate) fn list(tree: &Tree, path: &BoxPath, options: ListOptions) -> Result<Listing, Refused> {
-    let mut listing = Listing { entries: Vec::new(), complete: true };
+    let mut listing = Listing { entries: Vec::new(), left_out: None };
     let top = path.depth();
     read_dir(tree, path, options, &mut listing)?;
     let mut next = 0;
@@ -73,13 +108,18 @@ pub(crate) fn list(tree: &Tree, path: &BoxPath, options: ListOptions) -> Result<
             continue;
         }
         if entry.path.depth() - top >= options.max_depth {
-            listing.complete = false;
+            let path = entry.path.clone();
+            listing.leave_out(&path, LeftOutBy::MaxDepth);
             continue;
         }
         let below = entry.path.clone();
-        // It may have vanished or been closed to us since; that is not an error of the listing.
-        if read_dir(tree, &below, options, &mut listing).is_err() {
-            listing.complete = false;
+        // It may be closed to us or have vanished since; that is not an error of the listing.
+        match read_dir(tree, &below, options, &mut listing) {
+            Ok(()) => {}
+            Err(Refused { reason: Reason::Denied, .. }) => {
+                listing.leave_out(&below, LeftOutBy::Permission);
+            }
+            Err(_) => listing.leave_out(&below, LeftOutBy::Changed),
         }
     }
     listing.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
@@ -101,13 +141,15 @@ fn read_dir(
             continue;
         }
         if listing.entries.len() >= options.max_entries {
-            listing.complete = false;
+            listing.leave_out(path, LeftOutBy::MaxEntries);
             return Ok(());
         }
         match (path.join(name), stat_name(&fd, name)) {
             (Ok(path), Ok(stat)) => listing.entries.push(Entry::new(path, &stat)),
             (Ok(_), Err(Errno::NOENT)) => {}
-            _ => listing.complete = false,
+            (Err(invalid), _) => listing.leave_out(path, LeftOutBy::Name(invalid)),
+            (Ok(_), Err(Errno::ACCESS)) => listing.leave_out(path, LeftOutBy::Permission),
+            (Ok(_), Err(_)) => listing.leave_out(path, LeftOutBy::Changed),
         }
     }
     Ok(())

@@ -28,7 +28,7 @@ use rustix::{
 
 pub use self::{
     get::{Artifact, Copied},
-    list::{Entry, ListOptions, Listing},
+    list::{Entry, LeftOut, LeftOutBy, ListOptions, Listing},
     path::{BoxPath, InvalidPath, MAX_NAME, MAX_PATH, PathRule, WORKSPACE},
     refused::{Reason, Refused},
     tree::Kind,

@@ -50,6 +50,12 @@ pub enum Reason {
         /// What is allowed.
         limit: usize,
     },
+    /// It lies deeper than one operation goes.
+    #[error("lies deeper than the {limit} levels of directories one operation may touch")]
+    TooDeep {
+        /// What is allowed.
+        limit: usize,
+    },
     /// Permission bits beyond `rwxrwxrwx` were asked for.
     #[error("would get mode {mode:o}; set-user-id, set-group-id and sticky bits are refused")]
     PrivilegedMode {
@@ -122,6 +128,7 @@ impl Reason {
             Self::Exists => "already_exists",
             Self::TooLarge { .. } => "file_too_large",
             Self::TooMany { .. } => "too_many_entries",
+            Self::TooDeep { .. } => "too_deep",
             Self::PrivilegedMode { .. } => "privileged_mode",
             Self::Denied => "permission_denied",
             Self::NoSpace => "no_space",

@@ -207,7 +207,7 @@ impl Watch {
     fn add_below(&mut self, path: &BoxPath, told: &mut Vec<Event>) -> Result<(), Refused> {
         let options = ListOptions { recursive: true, max_entries: BATCH * 16, max_depth: 256 };
         let listing = list::list(&self.tree, path, options)?;
-        let mut unwatched = (!listing.complete).then(|| path.clone());
+        let mut unwatched = (!listing.is_complete()).then(|| path.clone());
         for entry in listing.entries {
             let is_dir = entry.kind == Kind::Directory;
             if !is_dir && entry.path.components().last().is_some_and(is_scratch) {

@@ -28,7 +28,7 @@ pub(super) fn copy(
         let problem = Problem::Over { what: "entries", limit: limits.entries };
         return Err(Error::new("directory", problem));
     }
-    if !listing.complete {
+    if !listing.is_complete() {
         rootfs.notes.add("directory", "what lies too deep or cannot be read was left out");
     }
     let mut linked = HashMap::new();

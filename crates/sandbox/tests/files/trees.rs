@@ -66,7 +66,7 @@ fn f31_listing_a_deep_tree_stops_at_its_depth() {
     as_owner(&host, || deep(&host, "deep", 5000));
     let options = ListOptions { recursive: true, max_entries: 100_000, max_depth: 100_000 };
     let listing = host.workspace.list(&BoxPath::root(), options).expect("list");
-    assert!(!listing.complete, "paths beyond 4095 bytes cannot be named");
+    assert!(!listing.is_complete(), "paths beyond 4095 bytes cannot be named");
     assert_eq!(listing.entries.len(), 2046);
     assert_eq!(host.workspace.remove(&at("deep")).expect("removed"), 5000);
 }

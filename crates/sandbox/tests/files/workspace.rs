@@ -233,7 +233,7 @@ fn a_listing_is_sorted_bounded_and_says_when_it_is_not_all() {
         let options = ListOptions { recursive: true, max_entries, max_depth };
         let listing = host.workspace.list(&BoxPath::root(), options).expect("list");
         let names: Vec<_> = listing.entries.iter().map(|e| e.path.to_string()).collect();
-        (names.join(" "), listing.complete)
+        (names.join(" "), listing.is_complete())
     };
     assert_eq!(list(100, 9), ("a b b-c b/1 b/2".into(), true));
     assert_eq!(list(100, 1), ("a b b-c".into(), false));

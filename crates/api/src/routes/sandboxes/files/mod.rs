@@ -122,7 +122,7 @@ pub(crate) async fn read(
     if is_directory {
         let listing = session.files().list(&path, options).await.map_err(|error| why(&error))?;
         let entries = listing.entries.iter().map(entry).collect();
-        return Ok(reply::ok(&ListView { entries, complete: listing.complete }));
+        return Ok(reply::ok(&ListView { entries, complete: listing.is_complete() }));
     }
     let artifact = session.files().get(&path).await.map_err(|error| why(&error))?;
     Ok(stream_file(artifact.file, artifact.size))
