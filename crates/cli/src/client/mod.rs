@@ -34,7 +34,13 @@ impl Client {
         let found = find::server(args)?;
         // The client library takes the process's choice of cryptography and has none of its own.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let mut http = reqwest::Client::builder();
+        if !found.url.to_ascii_lowercase().starts_with("https:") {
+            // Certificates are looked for when the client is made, and a host without any is refused,
+            // although a connection in the clear needs none.
+            http = http.tls_certs_only([]);
+        }
+        let http = http
             .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
             // A key goes to the server that was named and nowhere else.

@@ -26,6 +26,23 @@ fn what_others_can_reach_in_the_clear_is_refused() {
 }
 
 #[test]
+fn a_client_needs_no_certificates_to_speak_in_the_clear() {
+    let place = Place::new();
+    let server = place.serve();
+    let client = |url: &str| {
+        let mut client = command(&["call", "echo", "text=x", "--data", &server.data]);
+        client.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent");
+        if !url.is_empty() {
+            client.env("RINGFENCE_URL", url);
+        }
+        ran(&mut client)
+    };
+    client("").worked();
+    // The control: a connection that needs certificates finds none.
+    client("https://127.0.0.1:1").failed(2, &["certificates"]);
+}
+
+#[test]
 fn one_data_directory_has_one_server() {
     let place = Place::new();
     let server = place.serve();
