@@ -90,7 +90,15 @@ const WRITTEN_ETC: [(&str, &str); 5] = [
     ("resolv.conf", "# There is no network here.\n"),
 ];
 
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Devices with their numbers.
+const DEVICES: [(&str, u32, u32); 6] = [
+    ("null", 1, 3),
+    ("zero", 1, 5),
+    ("full", 1, 7),
+    ("random", 1, 8),
+    ("urandom", 1, 9),
+    ("tty", 5, 0),
+];
 
 const DEVICE_LINKS: [(&str, &str); 5] = [
     ("fd", "/proc/self/fd"),
@@ -114,14 +122,14 @@ fn put_together(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
     sys::mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE).at(Stage::TemplateMounts)?;
     let source = open_source(&spec.source).at(Stage::OpenRoot)?;
     let parts = take_parts(&spec.source, source.as_fd()).at(Stage::OpenRoot)?;
-    let devices = take_devices().at(Stage::TemplateMounts)?;
+    let devices = Devices::take().at(Stage::TemplateMounts)?;
     let attack = spec.with_attack.then(take_self).transpose().at(Stage::TemplateMounts)?;
-    let root = new_tmpfs(attr::NOSUID | attr::NODEV).at(Stage::TemplateMounts)?;
+    let root = new_tmpfs(c"64m", attr::NOSUID | attr::NODEV).at(Stage::TemplateMounts)?;
     let proc = new_proc().at(Stage::Proc)?;
     sys::move_mount(&root, STAGING).at(Stage::TemplateMounts)?;
     let tree = Tree(root.as_fd());
     tree.fill(parts, spec).at(Stage::TemplateMounts)?;
-    tree.fill_devices(devices).at(Stage::TemplateMounts)?;
+    tree.fill_devices(&devices).at(Stage::TemplateMounts)?;
     let own = own.iter().filter(|file| spec.with_zygote || file.name != OwnFile::FOR_ZYGOTES);
     tree.fill_own(own, attack).at(Stage::TemplateMounts)?;
     tree.attach(&proc, "proc").at(Stage::Proc)?;
@@ -236,14 +244,39 @@ fn take(root: BorrowedFd<'_>, name: &str) -> sys::Result<Option<Part>> {
     }
 }
 
-fn take_devices() -> sys::Result<Vec<(&'static str, OwnedFd)>> {
-    let take = |name: &'static str| {
-        let path = CString::new(format!("/dev/{name}")).map_err(|_| Errno::INVAL)?;
-        let mount = sys::open_tree(CWD, &path, false)?;
-        sys::mount_setattr(&mount, attr::NOSUID | attr::NOEXEC, false)?;
-        Ok((name, mount))
-    };
-    DEVICES.into_iter().map(take).collect()
+/// Where the nodes of `/dev` come from.
+enum Devices {
+    /// A file system of our own with nodes that we made.
+    Made(OwnedFd),
+    /// Nodes of the host, each mounted on its own.
+    Bound(Vec<(&'static str, OwnedFd)>),
+}
+
+impl Devices {
+    /// Makes nodes where we may; a user namespace can only bind those of the host, for which
+    /// `statvfs(2)` answers with the size of the host's `/dev`, which tells its memory.
+    fn take() -> sys::Result<Self> {
+        let made = new_tmpfs(c"64k", attr::NOSUID | attr::NOEXEC)?;
+        let mode = Mode::from_raw_mode(0o666);
+        for (name, major, minor) in DEVICES {
+            let number = rustix::fs::makedev(major, minor);
+            match rustix::fs::mknodat(&made, name, FileType::CharacterDevice, mode, number) {
+                Err(Errno::PERM) => return Self::bind(),
+                other => other?,
+            }
+        }
+        Ok(Self::Made(made))
+    }
+
+    fn bind() -> sys::Result<Self> {
+        let take = |(name, ..): (&'static str, u32, u32)| {
+            let path = CString::new(format!("/dev/{name}")).map_err(|_| Errno::INVAL)?;
+            let mount = sys::open_tree(CWD, &path, false)?;
+            sys::mount_setattr(&mount, attr::NOSUID | attr::NOEXEC, false)?;
+            Ok((name, mount))
+        };
+        DEVICES.into_iter().map(take).collect::<sys::Result<_>>().map(Self::Bound)
+    }
 }
 
 fn take_self() -> sys::Result<OwnedFd> {
@@ -253,11 +286,13 @@ fn take_self() -> sys::Result<OwnedFd> {
     Ok(mount)
 }
 
-fn new_tmpfs(attributes: u64) -> sys::Result<OwnedFd> {
+/// A file system in memory. Its numbers are ours: by default they would tell the host's memory.
+fn new_tmpfs(size: &CStr, attributes: u64) -> sys::Result<OwnedFd> {
     let fs = sys::fsopen(c"tmpfs")?;
     sys::fsconfig(&fs, c"source", Some(c"root"))?;
     sys::fsconfig(&fs, c"mode", Some(c"755"))?;
-    sys::fsconfig(&fs, c"size", Some(c"64m"))?;
+    sys::fsconfig(&fs, c"size", Some(size))?;
+    sys::fsconfig(&fs, c"nr_inodes", Some(c"16k"))?;
     sys::fsmount(&fs, attributes)
 }
 
@@ -300,17 +335,23 @@ impl Tree<'_> {
         Ok(())
     }
 
-    fn fill_devices(&self, devices: Vec<(&'static str, OwnedFd)>) -> sys::Result<()> {
+    fn fill_devices(&self, devices: &Devices) -> sys::Result<()> {
+        if let Devices::Made(dev) = devices {
+            self.attach(dev, "dev")?;
+        }
         self.dir("dev/pts")?;
         self.dir("dev/shm")?;
-        for (name, mount) in devices {
-            self.file(&format!("dev/{name}"), b"", 0o666)?;
-            self.attach(&mount, &format!("dev/{name}"))?;
-        }
         for (name, target) in DEVICE_LINKS {
             rustix::fs::symlinkat(target, self.0, format!("dev/{name}"))?;
         }
-        Ok(())
+        match devices {
+            Devices::Made(dev) => sys::mount_setattr(dev, attr::RDONLY, false),
+            Devices::Bound(nodes) => nodes.iter().try_for_each(|(name, mount)| {
+                let name = format!("dev/{name}");
+                self.file(&name, b"", 0o666)?;
+                self.attach(mount, &name)
+            }),
+        }
     }
 
     fn fill_own<'a>(
