@@ -214,6 +214,12 @@ pub(crate) struct PlaceArgs {
     /// Open descriptors of one process [default: 1024]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) open_files: Option<String>,
+    /// Network inside: `none`, or `loopback` for TCP and UDP among its own programs [default: none]
+    #[arg(long, value_name = "NETWORK")]
+    pub(crate) network: Option<String>,
+    /// Terminals at one time, for programs such as script and expect [default: 0; shell: 4]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    pub(crate) terminals: Option<String>,
     /// Set a variable of the program's environment
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<OsString>,

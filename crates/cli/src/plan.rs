@@ -91,6 +91,8 @@ pub(crate) fn place_limits(args: &PlaceArgs, problems: &mut Problems) -> Limits 
     problems.set(&mut limits.disk, "--disk", &args.disk, str::parse::<Bytes>);
     problems.set(&mut limits.inodes, "--inodes", &args.inodes, count::<u64>);
     problems.set(&mut limits.open_files, "--open-files", &args.open_files, count::<u64>);
+    problems.set(&mut limits.network, "--network", &args.network, str::parse);
+    problems.set(&mut limits.terminals, "--terminals", &args.terminals, count::<u32>);
     if args.disk.is_none() && limits.disk >= limits.memory {
         limits.disk = Bytes(limits.memory.0 / 2);
     }
@@ -129,6 +131,8 @@ fn flag_of(field: &str) -> &'static str {
         "inodes" => "--inodes",
         "open_files" => "--open-files",
         "output_total" => "--output-total",
+        "network" => "--network",
+        "terminals" => "--terminals",
         _ => "--output",
     }
 }

@@ -7,7 +7,9 @@ use std::{cell::Cell, io::Cursor, os::unix::ffi::OsStringExt, process::ExitCode,
 
 use ringfence_sandbox::{
     Config, InputFile, Native,
-    session::{Ending, Error, ExecRequest, Input, Process, Session, SessionRequest},
+    session::{
+        Ending, Error, ExecRequest, Input, Process, SESSION_TERMINALS, Session, SessionRequest,
+    },
 };
 use tokio::{
     io::AsyncReadExt,
@@ -36,7 +38,10 @@ const SHELLS: [&str; 2] = ["bash", "sh"];
 
 pub(crate) fn shell(args: ShellArgs) -> Result<ExitCode, Failure> {
     let mut problems = Problems::default();
-    let limits = place_limits(&args.place, &mut problems);
+    let mut limits = place_limits(&args.place, &mut problems);
+    if args.place.terminals.is_none() {
+        limits.terminals = SESSION_TERMINALS;
+    }
     let mut lifetime = LIFETIME;
     problems.set(&mut lifetime, "--timeout", &args.timeout, duration);
     let place = place(&args.place, limits, &mut problems);

@@ -46,9 +46,14 @@ pub(crate) fn lock_in(
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at(Stage::Clone)?;
     sys::unshare(libc::CLONE_NEWCGROUP).at(Stage::CgroupNamespace)?;
     let owner = if mode == Mode::Root { confine.uid } else { 0 };
+    if confine.loopback {
+        raise_loopback().at(Stage::Loopback)?;
+    }
     let workspace = mount_workspace(confine, owner).at(Stage::Workspace)?;
     let proc_subset = mount_proc().at(Stage::Proc)?;
-    mount_terminals().at(Stage::Terminals)?;
+    if confine.terminals > 0 {
+        mount_terminals(confine.terminals).at(Stage::Terminals)?;
+    }
     sys::sethostname(confine.hostname.as_bytes()).at(Stage::Hostname)?;
     set_rlimits(confine).at(Stage::Rlimits)?;
     let rules = prepare_landlock(confine)?;
@@ -69,6 +74,22 @@ pub(crate) fn lock_in(
         proc_subset,
     };
     Ok(Locked { standing, workspace, questions })
+}
+
+/// Settings of the sandbox's own network. Data of a TCP connection that no program has accepted is
+/// memory that the kernel charges to no cgroup: few may wait on a listening socket, each with little
+/// data.
+const NETWORK_SETTINGS: [(&CStr, &[u8]); 3] = [
+    (c"/proc/sys/net/core/somaxconn", b"16"),
+    (c"/proc/sys/net/ipv4/tcp_rmem", b"4096 65536 131072"),
+    (c"/proc/sys/net/ipv4/tcp_max_tw_buckets", b"1024"),
+];
+
+/// Brings up the loopback interface of the sandbox's own network namespace. The `/proc` in sight is
+/// still the complete one of whoever made us.
+fn raise_loopback() -> sys::Result<()> {
+    NETWORK_SETTINGS.iter().try_for_each(|(path, value)| write_file(path, value))?;
+    sys::loopback_up()
 }
 
 /// One tmpfs under four names, so that one quota holds for all that can be written.
@@ -118,12 +139,14 @@ fn mount_proc() -> sys::Result<bool> {
     if subset { Ok(true) } else { Err(Errno::NOSYS) }
 }
 
-/// Terminals that no other sandbox can name. The number is bounded: each holds kernel memory.
-fn mount_terminals() -> sys::Result<()> {
+/// Terminals that no other sandbox can name. Their number is bounded: each holds kernel memory, and
+/// a kernel thread outside the sandbox's cgroup carries what is written to it.
+fn mount_terminals(most: u32) -> sys::Result<()> {
+    let most = CString::new(most.to_string()).map_err(|_| Errno::INVAL)?;
     let fs = sys::fsopen(c"devpts")?;
     sys::fsconfig(&fs, c"ptmxmode", Some(c"666"))?;
     sys::fsconfig(&fs, c"mode", Some(c"600"))?;
-    sys::fsconfig(&fs, c"max", Some(c"64"))?;
+    sys::fsconfig(&fs, c"max", Some(&most))?;
     let mount = sys::fsmount(&fs, attr::NOSUID | attr::NOEXEC)?;
     sys::move_mount(&mount, c"/dev/pts")
 }
@@ -158,7 +181,7 @@ pub(crate) fn no_core_dumps() -> sys::Result<()> {
 
 fn prepare_landlock(confine: &Confine) -> Result<Option<landlock::Ruleset>, SetupError> {
     match landlock::abi() {
-        Ok(abi) => landlock::prepare(abi).map(Some).at(Stage::LandlockRules),
+        Ok(abi) => landlock::prepare(abi, confine.loopback).map(Some).at(Stage::LandlockRules),
         Err(_) if confine.may_miss.landlock => Ok(None),
         Err(errno) => Err(errno).at(Stage::LandlockRules),
     }

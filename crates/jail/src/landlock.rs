@@ -80,8 +80,8 @@ pub fn abi() -> Result<u32, Errno> {
 }
 
 /// Opens the rules' directories in the mounts as they are now.
-pub(crate) fn prepare(abi: u32) -> Result<Ruleset, Errno> {
-    let ruleset = create(abi)?;
+pub(crate) fn prepare(abi: u32, loopback: bool) -> Result<Ruleset, Errno> {
+    let ruleset = create(abi, loopback)?;
     for (path, allowed) in RULES {
         let dir = rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let rule = PathBeneath { allowed: allowed & rights(abi), parent: dir.as_raw_fd() };
@@ -96,11 +96,13 @@ pub(crate) fn prepare(abi: u32) -> Result<Ruleset, Errno> {
     Ok(Ruleset { fd: ruleset, abi })
 }
 
-/// Signals and abstract sockets are scoped too where the kernel can (ABI 6). TCP is left alone:
-/// the network namespace holds loopback only, and programs may talk to themselves there.
-fn create(abi: u32) -> Result<OwnedFd, Errno> {
+/// Signals and abstract sockets are scoped too where the kernel can (ABI 6). Without a loopback of
+/// its own a program can neither bind nor connect a TCP socket (ABI 4), though the filter gives it
+/// none; with one it may talk to itself on any port.
+fn create(abi: u32, loopback: bool) -> Result<OwnedFd, Errno> {
     let scoped = if abi >= 6 { 0b11 } else { 0 };
-    let attr = RulesetAttr { fs: rights(abi), net: 0, scoped };
+    let net = if abi >= 4 && !loopback { 0b11 } else { 0 };
+    let attr = RulesetAttr { fs: rights(abi), net, scoped };
     let size = match abi {
         0..=3 => 8,
         4 | 5 => 16,

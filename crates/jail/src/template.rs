@@ -38,7 +38,8 @@ pub(crate) fn serve(socket: OwnedFd, spec: &RootSpec, own: &[OwnFile], mode: Mod
         let mut template = Template {
             socket,
             mode,
-            program: Filter::compile(Profile::Loopback),
+            program: Filter::compile(Profile::Program),
+            loopback: OnceCell::new(),
             zygote: OnceCell::new(),
             network: Network::Wanted,
             sandboxes: 0,
@@ -60,16 +61,17 @@ fn prepare(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// A network namespace with loopback up, for the next sandbox to be born into.
+/// An empty network namespace for the next sandbox to be born into.
 pub(crate) fn fresh_network() -> Result<(), SetupError> {
-    sys::unshare(libc::CLONE_NEWNET).at(Stage::NetworkNamespace)?;
-    sys::loopback_up().at(Stage::Loopback)
+    sys::unshare(libc::CLONE_NEWNET).at(Stage::NetworkNamespace)
 }
 
 struct Template {
     socket: OwnedFd,
     mode: Mode,
     program: Filter,
+    /// Compiled when the first sandbox with a loopback is wanted.
+    loopback: OnceCell<Filter>,
     /// Compiled when the first zygote is wanted: most templates never make one.
     zygote: OnceCell<Filter>,
     network: Network,
@@ -169,17 +171,27 @@ impl Template {
         if self.network != Network::Fresh {
             fresh_network()?;
         }
+        let filter = match confine.loopback {
+            true => self.loopback.get_or_init(|| Filter::compile(Profile::Loopback)),
+            false => &self.program,
+        };
         // The one we are in belongs to the new sandbox from here on.
         self.network = Network::Wanted;
         self.sandboxes += 1;
         match sys::clone3(sys::BIRTH_NAMESPACES, cgroup).at(Stage::Clone)? {
             Forked::Parent { pidfd, .. } => Ok(pidfd),
-            Forked::Child => self.become_init(confine, control, &procs),
+            Forked::Child => self.become_init(confine, filter, control, &procs),
         }
     }
 
     /// In the child: joins the cgroup, locks itself in, then serves as PID 1.
-    fn become_init(&self, confine: &Confine, control: OwnedFd, procs: &[OwnedFd]) -> ! {
+    fn become_init(
+        &self,
+        confine: &Confine,
+        filter: &Filter,
+        control: OwnedFd,
+        procs: &[OwnedFd],
+    ) -> ! {
         let moved = join_all(procs)
             .at(Stage::Cgroup)
             .and_then(|()| init::keep_only(vec![control.as_fd()]).at(Stage::Descriptors));
@@ -188,7 +200,7 @@ impl Template {
         }
         // Its number means something else by now; it is never dropped, for we never return.
         let control = init::kept(0);
-        match confine::lock_in(confine, self.mode, &self.program) {
+        match confine::lock_in(confine, self.mode, filter) {
             Ok(locked) => {
                 if init::announce(&control, &locked).is_err() {
                     sys::exit_now(1);

@@ -134,6 +134,10 @@ pub struct Confine {
     pub cpu_secs: Option<u64>,
     /// How many processors its programs see; 0 leaves them all.
     pub cpus: u32,
+    /// Raise a loopback interface and allow IPv4 and IPv6 sockets.
+    pub loopback: bool,
+    /// Terminals at one time; without any there is no `/dev/pts`.
+    pub terminals: u32,
     /// Walls that may be missing.
     pub may_miss: MayMiss,
 }

@@ -162,9 +162,10 @@ pub enum Next {
 /// Waits for the service to ask for a child, and makes it. Called by the interpreter, which must
 /// have one thread.
 pub fn next(control: BorrowedFd<'_>) -> Next {
-    static FILTER: OnceLock<Filter> = OnceLock::new();
+    static PROGRAM: OnceLock<Filter> = OnceLock::new();
+    static LOOPBACK: OnceLock<Filter> = OnceLock::new();
     static NETWORK: AtomicBool = AtomicBool::new(false);
-    let filter = FILTER.get_or_init(|| Filter::compile(Profile::Loopback));
+    let program = PROGRAM.get_or_init(|| Filter::compile(Profile::Program));
     if !NETWORK.swap(true, Ordering::Relaxed) && template::fresh_network().is_err() {
         return Next::Stop;
     }
@@ -175,6 +176,10 @@ pub fn next(control: BorrowedFd<'_>) -> Next {
     if fds.len() != KEPT + message.join as usize {
         return Next::Stop;
     }
+    let filter = match message.confine.loopback {
+        true => LOOPBACK.get_or_init(|| Filter::compile(Profile::Loopback)),
+        false => program,
+    };
     match sys::clone3(sys::BIRTH_NAMESPACES, None) {
         Ok(Forked::Child) => become_child(&message, fds, filter),
         Ok(Forked::Parent { .. }) => {

@@ -12,7 +12,7 @@ use ringfence_jail::{
     cgroup::Group,
     wire::{Confine, FromInit, Join, MayMiss, Mode, Standing, ToInit, ToTemplate},
 };
-use ringfence_types::{Isolation, Layer, Limits};
+use ringfence_types::{Isolation, Layer, Limits, SandboxNetwork};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Signal, pidfd_send_signal},
@@ -254,6 +254,8 @@ pub(crate) fn confine(shape: &Shape, uid: u32, groups: &Groups) -> Confine {
         // A whole second above the sandbox's own limit, which is watched from outside.
         cpu_secs: limits.cpu_time.map(|time| time.as_secs() + 2),
         cpus: limits.cpus.whole(),
+        loopback: limits.network == SandboxNetwork::Loopback,
+        terminals: limits.terminals,
         may_miss: MayMiss {
             landlock: shape.may_miss.contains(&Layer::Landlock),
             user_namespace: shape.may_miss.contains(&Layer::UserNamespace),

@@ -4,7 +4,7 @@
 //! counts refused descriptors. Its own words are then all there is. They are never evidence, for a
 //! program can say anything, so they change no outcome and are told apart from it.
 
-use ringfence_types::{Limit, Limits, Outcome};
+use ringfence_types::{Limits, Outcome};
 use serde::Serialize;
 
 use crate::output::Output;
@@ -12,8 +12,8 @@ use crate::output::Output;
 /// What a failing program's own words suggest, and what to try if they are true.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hint {
-    /// The limit it seems to have met.
-    pub limit: Limit,
+    /// The field of [`Limits`] it seems to have met.
+    pub limit: &'static str,
     /// The words, found near the end of its standard error.
     pub words: &'static str,
     /// What to try if they are true.
@@ -23,8 +23,31 @@ pub struct Hint {
 /// How much of the end is searched: a few screens, so that a stack trace may follow the words.
 const TAIL: usize = 16 << 10;
 
-/// As the C library and node say it, whatever their case.
-const TOO_MANY: &str = "too many open files";
+/// One guess: the field of the limits, words that suggest it, and the hint if these limits allow the
+/// guess.
+type Guess = (&'static str, &'static [&'static str], fn(&Limits) -> Option<String>);
+
+/// Words are those of the C library, Python, node and the usual tools, whatever their case.
+const GUESSES: [Guess; 3] = [
+    ("open_files", &["too many open files"], |limits| {
+        let now = limits.open_files;
+        Some(format!("if it means its own descriptors, raise --open-files (now {now})"))
+    }),
+    ("network", &["address family not supported"], |limits| {
+        limits.network.is_none().then(|| {
+            "the sandbox has no network; if it needs TCP or UDP among its own programs, ask for \
+             --network loopback (a skill: `limits.network: loopback`)"
+                .to_owned()
+        })
+    }),
+    ("terminals", &["out of pty devices", "pseudo-terminal", "no more ptys"], |limits| {
+        (limits.terminals == 0).then(|| {
+            "the sandbox has no terminals; if it needs one, ask for --terminals 1 (a skill: \
+             `limits.terminals: 1`)"
+                .to_owned()
+        })
+    }),
+];
 
 /// What the end of `stderr` suggests, for a program that failed without meeting a known limit.
 pub(crate) fn hints(outcome: &Outcome, limits: &Limits, stderr: &Output) -> Vec<Hint> {
@@ -33,12 +56,15 @@ pub(crate) fn hints(outcome: &Outcome, limits: &Limits, stderr: &Output) -> Vec<
         Outcome::Signaled { .. } => true,
         Outcome::OverLimit(_) | Outcome::Cancelled => false,
     };
-    if !failed || !mentions(&stderr.last(TAIL), TOO_MANY) {
+    if !failed {
         return Vec::new();
     }
-    let now = limits.open_files;
-    let hint = format!("if it means its own descriptors, raise --open-files (now {now})");
-    vec![Hint { limit: Limit::OpenFiles, words: TOO_MANY, hint }]
+    let tail = stderr.last(TAIL);
+    let guess = |(limit, words, hint): &Guess| {
+        let words = words.iter().find(|words| mentions(&tail, words))?;
+        Some(Hint { limit, words, hint: hint(limits)? })
+    };
+    GUESSES.iter().filter_map(guess).collect()
 }
 
 fn mentions(text: &[u8], words: &str) -> bool {
@@ -67,5 +93,21 @@ mod tests {
         check(Outcome::Cancelled, words, 0);
         check(Outcome::Exited { code: 1 }, b"Too many cooks", 0);
         check(Outcome::Exited { code: 1 }, &long_ago, 0);
+    }
+
+    #[test]
+    fn a_missing_network_or_terminal_is_hinted_at_unless_there_was_one() {
+        let output = Output::new(1 << 20);
+        output.append(
+            b"OSError: [Errno 97] Address family not supported by protocol\n\
+              script: failed to create pseudo-terminal: No such file or directory\n",
+        );
+        let found = |limits: &Limits| -> Vec<&str> {
+            let all = hints(&Outcome::Exited { code: 1 }, limits, &output);
+            all.iter().map(|hint| hint.limit).collect()
+        };
+        assert_eq!(found(&Limits::default()), ["network", "terminals"]);
+        let network = ringfence_types::SandboxNetwork::Loopback;
+        assert!(found(&Limits { network, terminals: 1, ..Limits::default() }).is_empty());
     }
 }

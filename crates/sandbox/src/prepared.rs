@@ -69,7 +69,9 @@ impl Prepared {
     pub(crate) fn fits(&self, wanted: &Shape) -> bool {
         let (have, want) = (&self.shape.limits, &wanted.limits);
         let fixed = |limits: &Limits| {
-            (limits.disk, limits.inodes, limits.open_files, limits.cpus.whole(), limits.cpu_time)
+            let files = (limits.disk, limits.inodes, limits.open_files);
+            let access = (limits.network, limits.terminals);
+            (files, access, limits.cpus.whole(), limits.cpu_time)
         };
         let cgroup = (have.memory, have.cpus, have.processes)
             == (want.memory, want.cpus, want.processes)

@@ -39,7 +39,7 @@ pub use ids::{
     ApprovalId, CallId, InvalidId, KeyId, PersonId, PersonaId, SessionId, TenantId, ToolName,
 };
 pub use json::Json;
-pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem};
+pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem, MAX_TERMINALS, SandboxNetwork};
 pub use nearest::nearest;
 pub use obligations::{
     InvalidNetwork, InvalidPointer, LimitCaps, MinIsolation, Network, Obligations, Pointer,

@@ -40,6 +40,48 @@ impl FromStr for Cpus {
     }
 }
 
+/// The network that the programs of a sandbox have, from less to more. Neither reaches the host or
+/// another sandbox.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxNetwork {
+    /// No IPv4 or IPv6 sockets; unix sockets only.
+    #[default]
+    None,
+    /// A loopback interface of the sandbox's own: its programs can talk TCP and UDP to each other.
+    Loopback,
+}
+
+impl SandboxNetwork {
+    /// Every network with its name.
+    pub const ALL: [(Self, &'static str); 2] = [(Self::None, "none"), (Self::Loopback, "loopback")];
+
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
+impl fmt::Display for SandboxNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(network, _)| network == self).map(|(_, name)| *name);
+        f.write_str(name.unwrap_or_default())
+    }
+}
+
+impl FromStr for SandboxNetwork {
+    type Err = InvalidQuantity;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().find(|(_, name)| *name == text.trim());
+        found
+            .map(|(network, _)| *network)
+            .ok_or(InvalidQuantity { text: text.into(), expected: "one of `none` and `loopback`" })
+    }
+}
+
 /// What one sandbox may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -64,6 +106,18 @@ pub struct Limits {
     pub output: Bytes,
     /// Bytes of output, both streams together, after which the program is stopped.
     pub output_total: Option<Bytes>,
+    /// The network its programs have. Not written when there is none, so that the digests of older
+    /// receipts and tools stay the same.
+    #[serde(skip_serializing_if = "SandboxNetwork::is_none")]
+    pub network: SandboxNetwork,
+    /// Terminals at one time, those of programs that were started with one included. Not written
+    /// when there are none, for the same reason.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub terminals: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Default for Limits {
@@ -79,15 +133,21 @@ impl Default for Limits {
             open_files: 1024,
             output: Bytes::mib(8),
             output_total: None,
+            network: SandboxNetwork::None,
+            terminals: 0,
         }
     }
 }
+
+/// Most terminals that a sandbox may ask for: the kernel's thread that carries the input of each
+/// works outside the sandbox's share of processors.
+pub const MAX_TERMINALS: u32 = 16;
 
 impl Limits {
     /// Refuses limits no sandbox could live in, naming every problem.
     pub fn checked(self) -> Result<Self, InvalidLimits> {
         let year = Duration::from_secs(366 * 86400);
-        let rules: [(bool, &'static str, &'static str); 10] = [
+        let rules: [(bool, &'static str, &'static str); 11] = [
             (self.wall >= Duration::from_millis(1), "wall", "must be at least 1ms"),
             (self.wall <= year, "wall", "must be at most a year"),
             (
@@ -106,6 +166,7 @@ impl Limits {
             ),
             (self.inodes >= 16, "inodes", "must be at least 16"),
             (self.open_files >= 16, "open_files", "must be at least 16"),
+            (self.terminals <= MAX_TERMINALS, "terminals", "must be at most 16"),
         ];
         let problems: Vec<_> = rules
             .into_iter()
@@ -156,6 +217,28 @@ mod tests {
             "wall must be at least 1ms; memory must be at least 8M; processes must be at least 4; \
              disk must be below memory: the workspace lives in memory"
         );
+    }
+
+    #[test]
+    fn a_network_is_named_and_a_wrong_name_is_answered_with_the_known_ones() {
+        for (network, name) in SandboxNetwork::ALL {
+            assert_eq!(name.parse(), Ok(network));
+            assert_eq!(network.to_string(), name);
+            assert_eq!(serde_json::json!(network), name);
+        }
+        let error = "host".parse::<SandboxNetwork>().expect_err("unknown");
+        assert_eq!(error.to_string(), "`host` is not one of `none` and `loopback`");
+        assert!(SandboxNetwork::None < SandboxNetwork::Loopback);
+    }
+
+    #[test]
+    fn limits_without_network_and_terminals_are_written_as_before_there_were_any() {
+        let usual = serde_json::to_string(&Limits::default()).expect("limits are JSON");
+        assert!(!usual.contains("network") && !usual.contains("terminals"), "{usual}");
+        assert_eq!(serde_json::from_str::<Limits>(&usual).ok(), Some(Limits::default()));
+        let more = Limits { network: SandboxNetwork::Loopback, terminals: 2, ..Limits::default() };
+        let text = serde_json::to_string(&more).expect("limits are JSON");
+        assert_eq!(serde_json::from_str::<Limits>(&text).ok(), Some(more));
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub enum Layer {
     MountNamespace,
     /// Own process ids.
     PidNamespace,
-    /// Own network, with loopback only.
+    /// Own network: nothing in it, or a loopback interface of its own.
     NetworkNamespace,
     /// Own System V and POSIX message queues.
     IpcNamespace,

@@ -1,7 +1,7 @@
 //! A tool as clients see it.
 
 use ringfence_registry::{Broken, Entry};
-use ringfence_types::{Digest, Json, Limits, Origin, Timestamp};
+use ringfence_types::{Digest, Json, Limits, Origin, SandboxNetwork, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -49,6 +49,10 @@ struct LimitsView {
     processes: u32,
     disk_bytes: u64,
     output_bytes: u64,
+    /// `none` or `loopback`.
+    #[schema(value_type = String)]
+    network: SandboxNetwork,
+    terminals: u32,
 }
 
 impl<'a> ToolView<'a> {
@@ -83,6 +87,8 @@ impl LimitsView {
             processes: limits.processes,
             disk_bytes: limits.disk.0,
             output_bytes: limits.output.0,
+            network: limits.network,
+            terminals: limits.terminals,
         }
     }
 }

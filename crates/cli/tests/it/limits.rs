@@ -119,3 +119,23 @@ fn a_program_sees_its_share_of_processors() {
         json(&["--cpu", "0.5", "-c", "import os; print(len(os.sched_getaffinity(0)))"]);
     assert_eq!(object["stdout"], "1\n");
 }
+
+#[test]
+fn network_and_terminals_are_there_for_those_who_ask() {
+    let listen = "import socket; socket.create_server(('127.0.0.1', 0)); print('up')";
+    ringfence(&["run", "--network", "loopback", "-c", listen]).said(0, "up\n");
+    let terminal = "import os; os.openpty(); print('open')";
+    ringfence(&["run", "--terminals", "1", "-c", terminal]).said(0, "open\n");
+    let (code, object) = json(&["-c", listen]);
+    assert_eq!((code, &object["outcome"]), (Some(1), &"exited".into()), "{object}");
+    assert_eq!(object["hints"][0]["limit"], "network", "{object}");
+    let (_, object) = json(&["-c", "import pty; pty.openpty()"]);
+    assert_eq!(object["hints"][0]["limit"], "terminals", "{object}");
+    ringfence(&["run", "--network", "host", "--terminals", "99", "-c", "1"]).failed(
+        2,
+        &[
+            "--network: `host` is not one of `none` and `loopback`",
+            "--terminals must be at most 16",
+        ],
+    );
+}

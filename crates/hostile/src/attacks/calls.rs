@@ -44,7 +44,8 @@ pub(super) fn cases() -> Vec<Case> {
         case("K05.i386", "i386 calls are refused", i386),
         case("K05.tiocsti", "nothing can be typed into a terminal", |ground| {
             on_terminal(ground, attack::push_input)
-        }),
+        })
+        .limited(|limits| limits.terminals = 1),
         case("K05.tioclinux", "nothing can be pasted into a console", |ground| {
             past_the_filter(ground, attack::select_console)
         }),

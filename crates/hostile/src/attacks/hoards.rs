@@ -3,7 +3,7 @@
 use std::{io, os::fd::OwnedFd};
 
 use ringfence_jail::attack;
-use ringfence_types::Limit;
+use ringfence_types::{Limit, MAX_TERMINALS};
 use rustix::{
     event::{EventfdFlags, epoll, eventfd},
     fs::inotify,
@@ -47,6 +47,7 @@ pub(super) fn cases() -> Vec<Case> {
         let open = *open;
         let attack = move |ground: &Ground| hoard(ground, open);
         Case::new(Group::Resources, format!("R07.{name}"), *promise, attack)
+            .limited(|limits| limits.terminals = MAX_TERMINALS)
             .judged(Judge::ReportOrLimit(Limit::OpenFiles))
     };
     let mut cases: Vec<Case> = KINDS.iter().map(case).collect();
@@ -55,6 +56,11 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new(Group::Resources, "R07.timers", "timers stop at a cap", timers)
             .judged(Judge::ReportOrLimit(Limit::Memory)),
     );
+    let promise = "no terminal unless it was asked for";
+    cases.push(Case::new(Group::Resources, "R07.no-ptys", promise, |ground| {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY);
+        ground.succeeded("a terminal", terminal.map_err(io::Error::from))
+    }));
     let promise = "no resource limit can be raised";
     cases.push(Case::new(Group::Resources, "R07.rlimits", promise, raise_limits));
     cases

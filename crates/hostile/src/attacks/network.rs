@@ -10,6 +10,7 @@ use std::{
 };
 
 use ringfence_jail::attack;
+use ringfence_types::SandboxNetwork;
 
 use crate::{
     Case, Finding, Ground, Group,
@@ -20,10 +21,17 @@ use crate::{
 const PATIENCE: Duration = Duration::from_millis(700);
 
 pub(super) fn cases() -> Vec<Case> {
+    // With a network inside, so that its own walls are tried and not only its absence.
     let case = |id: &str, promise: &str, attack: fn(&Ground) -> Finding| {
+        Case::new(Group::Network, id, promise, attack)
+            .limited(|limits| limits.network = SandboxNetwork::Loopback)
+    };
+    let unasked = |id: &str, promise: &str, attack: fn(&Ground) -> Finding| {
         Case::new(Group::Network, id, promise, attack)
     };
     vec![
+        unasked("N01.inet", "no IPv4 socket unless it was asked for", |ground| inet(ground, 2)),
+        unasked("N01.inet6", "no IPv6 socket unless it was asked for", |ground| inet(ground, 10)),
         case("N01.tcp", "no TCP connection to the host", |ground| tcp(ground, "127.0.0.1", "tcp4")),
         case("N01.tcp6", "no TCP connection to the host over IPv6", |ground| {
             tcp(ground, "[::1]", "tcp6")
@@ -89,6 +97,13 @@ fn udp(ground: &Ground, question: &[u8]) -> Finding {
         Ok(answer[..length].to_vec())
     };
     heard(ground, ask())
+}
+
+/// A stream and a datagram socket of one family; nothing is sent.
+fn inet(ground: &Ground, family: i32) -> Finding {
+    let (stream, datagram) = (1, 2);
+    let open = |kind| ground.succeeded("socket", attack::open_socket(family, kind, 0));
+    crate::ground::worst([open(stream), open(datagram)]).unwrap_or_else(|| held("no socket"))
 }
 
 /// Raw as root, datagram as others; nothing is sent.

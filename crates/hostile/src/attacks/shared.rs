@@ -5,10 +5,11 @@ use std::{
     io::{self, Write},
     net::{TcpListener, TcpStream},
     os::fd::AsFd,
+    time::Duration,
 };
 
 use ringfence_jail::attack;
-use ringfence_types::{Bytes, Layer, Limit};
+use ringfence_types::{Bytes, Layer, Limit, SandboxNetwork};
 use rustix::{
     fs::inotify::{self, WatchFlags},
     io::Errno,
@@ -41,9 +42,19 @@ pub(super) fn cases() -> Vec<Case> {
             "one process's network buffers stay below the memory limit",
             buffers,
         )
-        .limited(|limits| (limits.memory, limits.open_files) = (MEMORY, 1024))
+        .limited(|limits| {
+            (limits.memory, limits.open_files) = (MEMORY, 1024);
+            limits.network = SandboxNetwork::Loopback;
+        })
         .judged(Judge::ReportOrLimit(Limit::Memory))
         .needing(Layer::CgroupMemory),
+        case(
+            Group::Resources,
+            "R07.unaccepted",
+            "few connections wait to be accepted: the kernel charges them to nobody",
+            unaccepted,
+        )
+        .limited(|limits| limits.network = SandboxNetwork::Loopback),
     ]
 }
 
@@ -100,6 +111,29 @@ fn buffers(ground: &Ground) -> Finding {
         Err(error) => held(format!("{} connections, then: {error}", held_up.len() / 2)),
     }
 }
+
+/// More connections than may wait inside, few for any host.
+const WAITING: usize = 48;
+
+/// Connects to ourselves and never accepts. Nothing is sent.
+fn unaccepted(ground: &Ground) -> Finding {
+    let mut waiting = Vec::new();
+    let connected = TcpListener::bind("127.0.0.1:0").and_then(|listener| {
+        let address = listener.local_addr()?;
+        while waiting.len() < WAITING {
+            waiting.push(TcpStream::connect_timeout(&address, FULL_TIMEOUT)?);
+        }
+        Ok(())
+    });
+    match connected {
+        Ok(()) => escaped(format!("{WAITING} connections wait")),
+        Err(error) if ground.is_outside() => not_applicable(error.to_string()),
+        Err(error) => held(format!("{} connections, then: {error}", waiting.len())),
+    }
+}
+
+/// A connection that was not made after this long finds the queue full.
+const FULL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A connection with both its ends, and how many bytes it took.
 fn fill_one(listener: &TcpListener) -> io::Result<(TcpStream, TcpStream, u64)> {

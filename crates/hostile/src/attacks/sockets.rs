@@ -1,6 +1,7 @@
 //! Socket families beyond the few that programs need.
 
 use ringfence_jail::attack;
+use ringfence_types::SandboxNetwork;
 
 use crate::{
     Case, Finding, Ground, Group,
@@ -49,6 +50,7 @@ pub(super) fn cases() -> Vec<Case> {
             or_with_own_namespaces(ground, || open(ground, family, kind, protocol))
         };
         Case::new(Group::Kernel, format!("K08.{name}"), promise, attack)
+            .limited(|limits| limits.network = SandboxNetwork::Loopback)
     };
     FAMILIES.iter().map(case).collect()
 }

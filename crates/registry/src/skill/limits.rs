@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_types::{Bytes, Cpus, Limits};
+use ringfence_types::{Bytes, Cpus, Limits, MAX_TERMINALS, SandboxNetwork};
 
 use super::yaml::Yaml;
 use crate::text::shown;
@@ -40,9 +40,23 @@ fn one(limits: &mut Limits, key: &str, value: &Yaml) -> Result<(), String> {
         "max_cpu_percent" => {
             limits.cpus = Cpus((number(MAX_CPU_PERCENT, value)? * 10.0).round() as u32);
         }
+        "network" => limits.network = network(value)?,
+        "terminals" => {
+            let bounds = ("terminals", 0.0, f64::from(MAX_TERMINALS));
+            limits.terminals = number(bounds, value)? as u32;
+        }
         _ => return Err(format!("{}: is not a limit", shown(key))),
     }
     Ok(())
+}
+
+fn network(value: &Yaml) -> Result<SandboxNetwork, String> {
+    match value {
+        Yaml::Text(text) => text
+            .parse()
+            .map_err(|_| format!("network: {} is not one of none, loopback", shown(text))),
+        other => Err(format!("network: must be text, found {}", other.kind())),
+    }
 }
 
 fn number((key, least, most): (&str, f64, f64), value: &Yaml) -> Result<f64, String> {

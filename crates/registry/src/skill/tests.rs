@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use expect_test::expect;
 use proptest::prelude::*;
-use ringfence_types::{Bytes, Cpus, Limits};
+use ringfence_types::{Bytes, Cpus, Limits, SandboxNetwork};
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn a_skill_is_what_its_files_say() {
     let files = files(&[
         (
             "skill.yaml",
-            "name: word_count\nversion: 1.2.3\ndescription: Counts words.\nhandler: handler.count\nsafety_flags: [pii_risk, file_system]\nrequires_approval: yes\ntags:\n  - text\nlimits: {timeout_seconds: 2.5, max_memory_mb: 64, max_cpu_percent: 50}\nwhen_to_use: [never]\ntier1: {priority: 1}\n",
+            "name: word_count\nversion: 1.2.3\ndescription: Counts words.\nhandler: handler.count\nsafety_flags: [pii_risk, file_system]\nrequires_approval: yes\ntags:\n  - text\nlimits: {timeout_seconds: 2.5, max_memory_mb: 64, max_cpu_percent: 50, network: loopback, terminals: 1}\nwhen_to_use: [never]\ntier1: {priority: 1}\n",
         ),
         ("schema.json", SCHEMA),
         ("handler.py", CODE),
@@ -55,6 +55,8 @@ fn a_skill_is_what_its_files_say() {
         memory: Bytes::mib(64),
         disk: Bytes::mib(32),
         cpus: Cpus(500),
+        network: SandboxNetwork::Loopback,
+        terminals: 1,
         ..Limits::default()
     };
     assert_eq!(manifest.limits, limits);
@@ -93,7 +95,7 @@ fn a_misspelt_key_is_a_problem_and_names_the_one_that_was_meant() {
 fn everything_wrong_with_a_skill_is_named_at_once() {
     let yaml = "name: word count\nversion: 1.0\nhandler: handler\nsafety_flags: [none, fast]\n\
                 requires_approval: maybe\ntags: text\nlimits:\n  timeout_seconds: soon\n  \
-                max_memory_mb: 4\n  max_cpu_percent: 1e9\n  max_gpus: 1\n";
+                max_memory_mb: 4\n  max_cpu_percent: 1e9\n  max_gpus: 1\n  network: host\n  terminals: 99\n";
     let schema = r#"{"input": {"type": "thing"}, "output": []}"#;
     let problems = load(&files(&[("skill.yaml", yaml), ("schema.json", schema)])).unwrap_err();
     expect![[r#"
@@ -109,6 +111,8 @@ fn everything_wrong_with_a_skill_is_named_at_once() {
             "skill.yaml: limits.max_memory_mb: must be from 8 to 16384",
             "skill.yaml: limits.max_cpu_percent: must be from 1 to 6400",
             "skill.yaml: limits.max_gpus: is not a limit",
+            "skill.yaml: limits.network: `host` is not one of none, loopback",
+            "skill.yaml: limits.terminals: must be from 0 to 16",
             "schema.json: input: at /type: \"thing\" is not valid under any of the schemas listed in the 'anyOf' keyword",
             "schema.json: output: must be an object",
             "handler.py is missing",

@@ -73,12 +73,17 @@ pub struct Size {
 
 /// Most bytes of arguments and environment together; the kernel takes less.
 const MOST_ARGUMENTS: usize = 4 << 20;
+const NO_TERMINALS: &str =
+    "the sandbox has no terminals; make one with the limit `terminals` above 0";
 /// Most bytes that can be kept of one stream.
 const MOST_OUTPUT: Bytes = Bytes::gib(1);
 
 /// Starts the program, and the task that watches over it.
 pub(super) async fn exec(shared: &Arc<Shared>, request: ExecRequest) -> Result<Process, Error> {
     check(&request)?;
+    if request.terminal.is_some() && shared.request.limits.terminals == 0 {
+        return Err(Error::Invalid(NO_TERMINALS.to_owned()));
+    }
     let used = shared.change().await?;
     let cap = request.output.unwrap_or(shared.request.limits.output).0;
     let (mut streams, inside) = Streams::open(cap).map_err(Error::io("make pipes"))?;

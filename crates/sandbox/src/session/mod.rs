@@ -57,7 +57,7 @@ pub use self::{
     metrics::Metrics,
     process::{Process, ProcessEnd, ProcessUsage},
     registry::SessionInfo,
-    request::SessionRequest,
+    request::{SESSION_TERMINALS, SessionRequest},
     shared::State,
     snapshot::{Manifest, Snapshot, SnapshotProblem},
     watcher::Watcher,

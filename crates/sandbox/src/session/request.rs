@@ -31,7 +31,7 @@ impl Default for SessionRequest {
     fn default() -> Self {
         Self {
             root: Root::Host,
-            limits: Limits::default(),
+            limits: Limits { terminals: SESSION_TERMINALS, ..Limits::default() },
             env: BTreeMap::new(),
             may_miss: Vec::new(),
             idle: Duration::from_secs(10 * 60),
@@ -40,6 +40,9 @@ impl Default for SessionRequest {
         }
     }
 }
+
+/// Terminals of a session that asks for no other number.
+pub const SESSION_TERMINALS: u32 = 4;
 
 /// Most bytes of all metadata of a session together.
 const MOST_METADATA: usize = 16 << 10;

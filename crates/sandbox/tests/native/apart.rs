@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ringfence_sandbox::Request;
+use ringfence_types::{Limits, SandboxNetwork};
 
 use crate::support::{Tier, assert_exited, on_every_tier, stderr, stdout};
 
@@ -92,6 +93,11 @@ async fn local_ports_are_each_call_s_own(tier: Tier) {
         "require('net').createServer(() => {})\
          .listen(8080, '127.0.0.1', () => console.log('up'))",
     );
+    let with_loopback = |request: Request| {
+        let limits = Limits { network: SandboxNetwork::Loopback, ..Limits::default() };
+        Request { limits, ..request }
+    };
+    let listen = with_loopback(listen);
     let mut both = Vec::new();
     for _ in 0..2 {
         let running = service.start(listen.clone()).await.expect("starts");
@@ -103,7 +109,11 @@ async fn local_ports_are_each_call_s_own(tier: Tier) {
         "import socket; s = socket.socket(); print(s.connect_ex(('127.0.0.1', 8080)))",
         "require('net').connect(8080, '127.0.0.1').on('error', e => console.log(-e.errno))",
     );
-    assert_eq!(stdout(&service.run(knock).await), "111\n", "refused: nobody listens here");
+    assert_eq!(
+        stdout(&service.run(with_loopback(knock)).await),
+        "111\n",
+        "refused: nobody listens here"
+    );
     drop(both);
     service.close().await;
 }

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use ringfence_sandbox::{Chunk, Error, Report, Request, Running};
-use ringfence_types::Outcome;
+use ringfence_types::{Limits, Outcome, SandboxNetwork};
 
 use crate::{
     confinement::{expected, facts, namespaces, probe},
@@ -22,9 +22,10 @@ use crate::{
 const UNTOUCHED: [&str; 6] = ["exit_group", "execve", "rt_sigreturn", "brk", "wait4", "vfork"];
 
 /// Where a sandbox that is built by root with version 1 cgroups can be refused.
-const STAGES: [&str; 15] = [
+const STAGES: [&str; 16] = [
     "cgroup",
     "descriptors",
+    "loopback",
     "workspace",
     "proc",
     "terminals",
@@ -42,8 +43,9 @@ const STAGES: [&str; 15] = [
 
 /// The same for one that a zygote forked. The service puts it into its cgroup if it cannot do so
 /// itself, and its ids are its zygote's, so that neither is a place to fail at.
-const ZYGOTE_STAGES: [&str; 13] = [
+const ZYGOTE_STAGES: [&str; 14] = [
     "cgroup namespace",
+    "loopback",
     "workspace",
     "proc",
     "terminals",
@@ -76,10 +78,17 @@ struct Subject {
     waits: bool,
 }
 
+/// With everything that is set up only for those who ask.
+fn with_all(request: Request) -> Request {
+    let limits =
+        Limits { network: SandboxNetwork::Loopback, terminals: 1, ..request.limits.clone() };
+    Request { limits, ..request }
+}
+
 impl Subject {
     fn cold() -> Self {
         let parents = |service: &Service| census::templates(&service.exe);
-        let (probe, nothing) = (shell(&probe()), shell("true"));
+        let (probe, nothing) = (with_all(shell(&probe())), with_all(shell("true")));
         Self { service: Service::cold(), parents, probe, nothing, instead: "", waits: false }
     }
 
@@ -95,8 +104,8 @@ impl Subject {
         Self {
             service: Service::cold(),
             parents: |service| census::zygotes(&service.exe),
-            probe: forked(&probe),
-            nothing: forked("pass"),
+            probe: with_all(forked(&probe)),
+            nothing: with_all(forked("pass")),
             instead: INSTEAD,
             waits: true,
         }

@@ -131,6 +131,8 @@ fn confine() -> Confine {
         disk: 1 << 20,
         inodes: 100,
         open_files: 64,
+        loopback: false,
+        terminals: 1,
         data: None,
         processes: None,
         cpu_secs: Some(2),

@@ -3,6 +3,7 @@
 //! Letters with numbers (A06, F22, I08, K19, K20, R20) are those of the project's list of hostile
 //! cases. Nothing here sleeps to be in time: everything waits for a condition, with a deadline.
 
+mod access;
 mod ahead;
 mod apart;
 mod channels;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bytes, Cpus, Limits};
+use crate::{Bytes, Cpus, Limits, SandboxNetwork};
 
 /// Caps on some limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,12 @@ pub struct LimitCaps {
     /// Processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<u32>,
+    /// The network inside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<SandboxNetwork>,
+    /// Terminals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminals: Option<u32>,
 }
 
 impl LimitCaps {
@@ -40,6 +46,12 @@ impl LimitCaps {
         if let Some(processes) = self.processes {
             limits.processes = limits.processes.min(processes);
         }
+        if let Some(network) = self.network {
+            limits.network = limits.network.min(network);
+        }
+        if let Some(terminals) = self.terminals {
+            limits.terminals = limits.terminals.min(terminals);
+        }
         limits
     }
 
@@ -51,6 +63,8 @@ impl LimitCaps {
             memory_bytes: lower(self.memory_bytes, other.memory_bytes),
             cpu_millis: lower(self.cpu_millis, other.cpu_millis),
             processes: lower(self.processes, other.processes),
+            network: lower(self.network, other.network),
+            terminals: lower(self.terminals, other.terminals),
         }
     }
 }

@@ -1,7 +1,7 @@
 use proptest::{option::of as some, prelude::*};
 
 use super::*;
-use crate::{Bytes, Cpus, Isolation, Json, Layer, Limits};
+use crate::{Bytes, Cpus, Isolation, Json, Layer, Limits, SandboxNetwork};
 
 fn parse(text: &str) -> Result<Obligations, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
@@ -12,6 +12,7 @@ fn it_is_read_as_it_is_written() {
     for text in [
         "{}",
         r#"{"limits":{"wall_secs":1}}"#,
+        r#"{"limits":{"network":"none","terminals":0}}"#,
         r#"{"min_isolation":"cold"}"#,
         r#"{"min_isolation":{"layers":["landlock"]}}"#,
         r#"{"min_isolation":{"tier":"cold","layers":["own_uid","seccomp"]}}"#,
@@ -60,12 +61,17 @@ fn only_a_sandbox_built_for_the_call_is_cold() {
 }
 
 fn caps() -> impl Strategy<Value = LimitCaps> {
-    (some(any::<u64>()), some(any::<u64>()), some(any::<u32>()), some(any::<u32>())).prop_map(
-        |(wall_secs, memory_bytes, cpu_millis, processes)| LimitCaps {
+    let (long, short) = (|| some(any::<u64>()), || some(any::<u32>()));
+    let network =
+        some(prop::sample::select(SandboxNetwork::ALL.map(|(network, _)| network).to_vec()));
+    (long(), long(), short(), short(), network, short()).prop_map(
+        |(wall_secs, memory_bytes, cpu_millis, processes, network, terminals)| LimitCaps {
             wall_secs,
             memory_bytes,
             cpu_millis,
             processes,
+            network,
+            terminals,
         },
     )
 }
@@ -114,6 +120,8 @@ fn is_within(one: &Limits, other: &Limits) -> bool {
         && one.memory <= other.memory
         && one.cpus <= other.cpus
         && one.processes <= other.processes
+        && one.network <= other.network
+        && one.terminals <= other.terminals
 }
 
 /// Whether whatever is sent to these hosts could be sent under the other, too.
@@ -136,6 +144,8 @@ proptest! {
             memory: Bytes(memory),
             cpus: Cpus(cpus),
             processes,
+            network: SandboxNetwork::Loopback,
+            terminals: 4,
             ..Limits::default()
         };
         prop_assert!(is_within(&applied(&obligations, limits.clone()), &limits));
@@ -145,7 +155,8 @@ proptest! {
     fn both_are_at_least_as_tight_as_each(one in any_obligations(), other in any_obligations()) {
         let joined = one.clone().and(other.clone());
         for each in [&one, &other] {
-            let limits = Limits::default();
+            let limits =
+                Limits { network: SandboxNetwork::Loopback, terminals: 4, ..Limits::default() };
             prop_assert!(is_within(&applied(&joined, limits.clone()), &applied(each, limits)));
             for tier in [Isolation::Cold, Isolation::Zygote, Isolation::Warm] {
                 let met = |obligations: &Obligations| {

@@ -7,8 +7,10 @@ use axum::{
     response::Response,
 };
 use http::{HeaderName, HeaderValue, StatusCode, Uri, header};
-use ringfence_sandbox::session::{Session, SessionId, SessionRequest, Snapshot};
-use ringfence_types::{Bytes, Cpus, Digest, Json, Limits, Principal};
+use ringfence_sandbox::session::{SESSION_TERMINALS, Session, SessionId, SessionRequest, Snapshot};
+use ringfence_types::{
+    Bytes, Cpus, Digest, Json, Limits, MAX_TERMINALS, Principal, SandboxNetwork,
+};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -57,6 +59,12 @@ struct LimitsBody {
     processes: Option<u32>,
     #[schema(minimum = 65536, maximum = 4294967296u64)]
     disk_bytes: Option<u64>,
+    /// The network inside; `none` without. `loopback`: TCP and UDP among the sandbox's own programs.
+    #[schema(value_type = Option<String>, pattern = "^(none|loopback)$")]
+    network: Option<SandboxNetwork>,
+    /// Terminals at one time, those of programs started with a `terminal` included; 4 without.
+    #[schema(minimum = 0, maximum = 16)]
+    terminals: Option<u32>,
 }
 
 /// Makes a sandbox.
@@ -96,6 +104,8 @@ pub(crate) async fn create(
         ("cpu_millis" = Option<u32>, Query, description = "As in the body", minimum = 10, maximum = 8000),
         ("processes" = Option<u32>, Query, description = "As in the body", minimum = 4, maximum = 4096),
         ("disk_bytes" = Option<u64>, Query, description = "As in the body", minimum = 65536, maximum = 4294967296u64),
+        ("network" = Option<String>, Query, description = "As in the body", pattern = "^(none|loopback)$"),
+        ("terminals" = Option<u32>, Query, description = "As in the body", minimum = 0, maximum = 16),
         ("idle_secs" = Option<u64>, Query, description = "As in the body", minimum = 1, maximum = 31622400),
         ("lifetime_secs" = Option<u64>, Query, description = "As in the body", minimum = 1, maximum = 31622400),
     ),
@@ -160,13 +170,16 @@ fn of_body(bytes: &[u8]) -> Result<Asked, Problem> {
 fn of_snapshot(uri: &Uri, bytes: &[u8]) -> Result<Asked, Problem> {
     let mut query = Query::of(uri);
     let mut number = |name: &str| query.optional::<u64>(name).map(|n| (name.to_owned(), n.into()));
-    let limits: serde_json::Map<String, Value> =
-        ["memory_bytes", "cpu_millis", "processes", "disk_bytes"]
+    let mut limits: serde_json::Map<String, Value> =
+        ["memory_bytes", "cpu_millis", "processes", "disk_bytes", "terminals"]
             .into_iter()
             .filter_map(&mut number)
             .collect();
     let mut args: serde_json::Map<String, Value> =
         ["idle_secs", "lifetime_secs"].into_iter().filter_map(&mut number).collect();
+    if let Some(network) = query.optional::<SandboxNetwork>("network") {
+        limits.insert("network".to_owned(), network.to_string().into());
+    }
     query.finish()?;
     if !limits.is_empty() {
         args.insert("limits".to_owned(), limits.into());
@@ -301,6 +314,8 @@ const USUAL: Limits = Limits {
     open_files: 1_024,
     output: Bytes::mib(1),
     output_total: None,
+    network: SandboxNetwork::None,
+    terminals: SESSION_TERMINALS,
 };
 
 /// Each within its bounds, and together as a sandbox can have them.
@@ -313,6 +328,7 @@ fn limits(fields: &mut Fields<'_>) -> Limits {
 }
 
 fn single(fields: &mut Fields<'_>) -> Limits {
+    let network = fields.optional("network").unwrap_or_default();
     let mut number = |name: &str, usual: u64, (least, most): (u64, u64)| {
         let number = fields.whole(name).unwrap_or(usual);
         if !(least..=most).contains(&number) {
@@ -326,6 +342,8 @@ fn single(fields: &mut Fields<'_>) -> Limits {
         cpus: Cpus(number("cpu_millis", USUAL.cpus.0.into(), (10, 8_000)) as u32),
         processes: number("processes", USUAL.processes.into(), (4, 4_096)) as u32,
         disk: Bytes(number("disk_bytes", USUAL.disk.0, bytes(Bytes::kib(64), Bytes::gib(4)))),
+        network,
+        terminals: number("terminals", USUAL.terminals.into(), (0, MAX_TERMINALS.into())) as u32,
         ..USUAL
     }
 }

@@ -17,7 +17,7 @@ mod table;
 use std::{collections::BTreeMap, time::Duration};
 
 use ringfence_sandbox::session::{Error, Session, SessionId, SessionInfo, State};
-use ringfence_types::{Layers, Principal};
+use ringfence_types::{Layers, Principal, SandboxNetwork};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -55,6 +55,11 @@ pub(crate) struct SandboxView {
     disk_bytes: u64,
     cpu_millis: u32,
     processes: u32,
+    /// `none` or `loopback`.
+    #[schema(value_type = String)]
+    network: SandboxNetwork,
+    /// Terminals at one time.
+    terminals: u32,
     /// The walls around it.
     #[schema(value_type = Object)]
     layers: Layers,
@@ -82,6 +87,8 @@ impl SandboxView {
             disk_bytes: info.limits.disk.0,
             cpu_millis: info.limits.cpus.0,
             processes: info.limits.processes,
+            network: info.limits.network,
+            terminals: info.limits.terminals,
             layers: info.layers,
         }
     }

@@ -76,7 +76,7 @@ async fn a_snapshot_is_restored_with_limits_and_times_of_its_own() {
     put(&server, &place, "kept", "content").await;
     let snapshot = send(server.request("POST", &format!("{place}/snapshot"))).await.bytes;
     let query = "?memory_bytes=134217728&disk_bytes=1048576&processes=9&cpu_millis=500\
-                 &idle_secs=7&lifetime_secs=70";
+                 &network=loopback&terminals=0&idle_secs=7&lifetime_secs=70";
     let made = restore(&server, query, snapshot.clone()).await;
     assert_eq!(made.status, 201, "{made:?}");
     let shown = made.json();
@@ -85,12 +85,14 @@ async fn a_snapshot_is_restored_with_limits_and_times_of_its_own() {
         ("disk_bytes", json!(1_048_576)),
         ("processes", json!(9)),
         ("cpu_millis", json!(500)),
+        ("network", json!("loopback")),
+        ("terminals", json!(0)),
         ("idle_secs", json!(7.0)),
         ("lifetime_secs", json!(70.0)),
     ] {
         assert_eq!(shown[name], value, "{name}");
     }
-    for query in ["?memory_bytes=x", "?more=1", "?idle_secs=1&idle_secs=2"] {
+    for query in ["?memory_bytes=x", "?network=host", "?more=1", "?idle_secs=1&idle_secs=2"] {
         refused(&restore(&server, query, snapshot.clone()).await, 400, "query_invalid");
     }
     let small = restore(&server, "?memory_bytes=1&idle_secs=0", snapshot).await;

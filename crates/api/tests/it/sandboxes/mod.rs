@@ -220,13 +220,22 @@ async fn sandboxes_are_bounded_in_number_and_size() {
         .await;
     let refused = server.post("/v1/sandboxes", &json!({})).await;
     assert_eq!((refused.status, refused.problem().as_str()), (429, "too_many_sandboxes"));
-    let body =
-        json!({"limits": {"memory_bytes": u64::MAX, "disk_bytes": 0, "x": 1}, "env": 5, "idle": 1});
+    let limits = json!({"memory_bytes": u64::MAX, "disk_bytes": 0, "network": "host", "terminals": 99, "x": 1});
+    let body = json!({"limits": limits, "env": 5, "idle": 1});
     let refused = server.post("/v1/sandboxes", &body).await;
     assert_eq!((refused.status, refused.problem().as_str()), (422, "body_invalid"));
     assert_eq!(
         refused.pointers(),
-        ["/limits/memory_bytes", "/limits/disk_bytes", "/limits/x", "/env", "/idle"]
+        [
+            "/limits/network",
+            "/limits/memory_bytes",
+            "/limits/disk_bytes",
+            "/limits/terminals",
+            "/limits/x",
+            "/env",
+            "/idle"
+        ]
     );
+    assert!(refused.json().to_string().contains("expected `none` or `loopback`"), "{refused:?}");
     server.stop().await;
 }
