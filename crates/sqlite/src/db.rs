@@ -14,6 +14,7 @@ use crate::{
     Answer, Error, connect,
     files::Files,
     job::{Job, Task},
+    lanes::{LaneBounds, Lanes, SERVER},
     lock::{self, Lock},
     metrics::{Metrics, Waiting},
     migrate::migrate,
@@ -28,9 +29,12 @@ use crate::{
 pub struct Options {
     /// Most pieces of work that wait to be written, and to be read; beyond it [`Error::Busy`].
     pub queue: usize,
+    /// Most reads of one lane that wait (see [`Db::read_for`]); beyond it [`Error::Busy`].
+    pub queue_per_lane: usize,
     /// Most pieces of work in one transaction.
     pub batch: usize,
-    /// Threads that read.
+    /// Threads that read. One lane occupies all but one of them at most. The thread for
+    /// [`Db::look_up`] is not among them.
     pub readers: usize,
     /// Memory for pages, of the writer.
     pub writer_cache_kib: u32,
@@ -44,8 +48,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             queue: 4096,
+            queue_per_lane: 256,
             batch: 1024,
-            readers: 2,
+            readers: 3,
             writer_cache_kib: 8 << 10,
             reader_cache_kib: 2 << 10,
             log_bytes: 16 << 20,
@@ -59,7 +64,8 @@ pub struct Db(Arc<Inner>);
 
 struct Inner {
     writes: Arc<Queue<Box<dyn Job>>>,
-    reads: Arc<Queue<Box<dyn Job>>>,
+    reads: Arc<Lanes<Box<dyn Job>>>,
+    look_ups: Arc<Queue<Box<dyn Job>>>,
     stand: Arc<Stand>,
     metrics: Metrics,
     /// None of a database that is only read.
@@ -75,10 +81,8 @@ impl Db {
         let connection = connect::writer(path, options.writer_cache_kib)?;
         let log_pages = i64::try_from(options.log_bytes / connect::PAGE).unwrap_or(i64::MAX);
         let (metrics, stand) = (Metrics::default(), Arc::<Stand>::default());
-        let readers = (0..options.readers.max(1))
-            .map(|_| connect::reader(path, options.reader_cache_kib))
-            .collect::<Result<Vec<_>, _>>()?;
-        for connection in readers.iter().chain([&connection]) {
+        let readers = Readers::open(path, options.readers.max(1), options)?;
+        for connection in readers.of_lanes.iter().chain([&readers.of_look_ups, &connection]) {
             connect::open_files(connection)?;
         }
         let files = Files::opened(path)?;
@@ -92,7 +96,8 @@ impl Db {
         };
         let db = Db(Arc::new(Inner {
             writes: Arc::new(Queue::new(options.queue)),
-            reads: Arc::new(Queue::new(options.queue)),
+            reads: Arc::new(lanes(options)),
+            look_ups: Arc::new(Queue::new(options.queue)),
             stand,
             metrics,
             files: Some(files),
@@ -105,34 +110,41 @@ impl Db {
     /// Opens a file that is there, to read it: whoever else has it open goes on writing. Everything
     /// that would write is refused as [`Error::Closed`].
     pub fn open_to_read(path: &Path, options: &Options) -> Result<Self, Error> {
-        let reader = connect::reader(path, options.reader_cache_kib)?;
+        let readers = Readers::open(path, 1, options)?;
         let db = Db(Arc::new(Inner {
             writes: Arc::new(Queue::new(0)),
-            reads: Arc::new(Queue::new(options.queue)),
+            reads: Arc::new(lanes(options)),
+            look_ups: Arc::new(Queue::new(options.queue)),
             stand: Arc::default(),
             metrics: Metrics::default(),
             files: None,
             threads: Mutex::default(),
         }));
         db.0.writes.close();
-        db.start_reading(vec![reader]).map_err(Error::files("start threads for", path))?;
+        db.start_reading(readers).map_err(Error::files("start threads for", path))?;
         Ok(db)
     }
 
-    fn start_reading(&self, readers: Vec<Connection>) -> std::io::Result<()> {
+    fn start_reading(&self, readers: Readers) -> std::io::Result<()> {
         let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for connection in readers {
-            let queue = Arc::clone(&self.0.reads);
+        for connection in readers.of_lanes {
+            let lanes = Arc::clone(&self.0.reads);
             let thread = thread::Builder::new().name("db-read".into());
             threads.push(thread.spawn(move || {
-                let queue = Attended(queue);
-                reader::run(&connection, &queue.0);
+                let lanes = AttendedLanes(lanes);
+                reader::run(&connection, &lanes.0);
             })?);
         }
+        let queue = Arc::clone(&self.0.look_ups);
+        let thread = thread::Builder::new().name("db-look-up".into());
+        threads.push(thread.spawn(move || {
+            let queue = Attended(queue);
+            reader::run_look_ups(&readers.of_look_ups, &queue.0);
+        })?);
         Ok(())
     }
 
-    fn start(&self, writer: Writer, readers: Vec<Connection>, lock: Lock) -> std::io::Result<()> {
+    fn start(&self, writer: Writer, readers: Readers, lock: Lock) -> std::io::Result<()> {
         self.start_reading(readers)?;
         let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = Arc::clone(&self.0.writes);
@@ -180,15 +192,44 @@ impl Db {
     }
 
     /// Queues work that reads one moment of the database: all that was acknowledged before, and
-    /// nothing of a transaction that is under way.
+    /// nothing of a transaction that is under way. In the lane of the server's own reads.
     pub fn read<T, E, W>(&self, work: W) -> Answer<T, E>
     where
         W: FnMut(&Connection) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
+        self.read_for(SERVER, work)
+    }
+
+    /// Like [`Db::read`], in a lane. Lanes take turns; the work of one lane occupies all threads but
+    /// one at most, so whatever a lane asks for, the others are served meanwhile.
+    pub fn read_for<T, E, W>(&self, lane: &str, work: W) -> Answer<T, E>
+    where
+        W: FnMut(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
         let (task, answer) = Task::new(work, |_: &T| {});
-        match self.0.reads.push(Box::new(task)) {
+        match self.0.reads.push(lane, Box::new(task)) {
+            Ok(()) => answer,
+            Err(error) => {
+                self.0.metrics.refused_read();
+                Answer::refused(error)
+            }
+        }
+    }
+
+    /// Like [`Db::read`], on a thread of its own: for a row that is found by an index and that every
+    /// request waits for. Never behind work of [`Db::read`] or [`Db::read_for`].
+    pub fn look_up<T, E, W>(&self, work: W) -> Answer<T, E>
+    where
+        W: FnMut(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (task, answer) = Task::new(work, |_: &T| {});
+        match self.0.look_ups.push(Box::new(task)) {
             Ok(()) => answer,
             Err(error) => Answer::refused(error),
         }
@@ -208,7 +249,11 @@ impl Db {
     /// Registers what is counted and timed here.
     pub fn register_metrics(&self, to: &mut Registry) {
         self.0.metrics.register(to);
-        let waiting = Waiting([Arc::downgrade(&self.0.writes), Arc::downgrade(&self.0.reads)]);
+        let waiting = Waiting {
+            writes: Arc::downgrade(&self.0.writes),
+            reads: Arc::downgrade(&self.0.reads),
+            look_ups: Arc::downgrade(&self.0.look_ups),
+        };
         to.register_collector(Box::new(waiting));
     }
 
@@ -229,6 +274,28 @@ impl Db {
     }
 }
 
+/// Connections that read.
+struct Readers {
+    of_lanes: Vec<Connection>,
+    of_look_ups: Connection,
+}
+
+impl Readers {
+    fn open(path: &Path, of_lanes: usize, options: &Options) -> Result<Self, Error> {
+        let open = || connect::reader(path, options.reader_cache_kib);
+        let lanes = (0..of_lanes).map(|_| open()).collect::<Result<_, _>>()?;
+        Ok(Self { of_lanes: lanes, of_look_ups: open()? })
+    }
+}
+
+fn lanes(options: &Options) -> Lanes<Box<dyn Job>> {
+    Lanes::new(LaneBounds {
+        waiting: options.queue,
+        waiting_per_lane: options.queue_per_lane,
+        running_per_lane: options.readers.saturating_sub(1).max(1),
+    })
+}
+
 /// A queue with somebody who takes from it. If work panics, its thread ends, and then nobody may
 /// wait for that thread for ever.
 struct Attended(Arc<Queue<Box<dyn Job>>>);
@@ -239,10 +306,20 @@ impl Drop for Attended {
     }
 }
 
+/// The same for lanes.
+struct AttendedLanes(Arc<Lanes<Box<dyn Job>>>);
+
+impl Drop for AttendedLanes {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
 impl Inner {
     fn close(&self) {
         self.writes.close();
         self.reads.close();
+        self.look_ups.close();
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {

@@ -8,6 +8,7 @@
 //! - a piece of work that fails leaves no trace and does not undo its neighbours;
 //! - one process at a time: a lock file is held for as long as the writer lives;
 //! - nothing is acknowledged once a file of the database was deleted or replaced;
+//! - reads of one lane never keep another lane, or a look-up, waiting (see [`Db::read_for`]);
 //! - nothing is unbounded: neither the queues, nor a transaction, nor the write-ahead log.
 
 mod connect;
@@ -15,6 +16,7 @@ mod db;
 mod error;
 mod files;
 mod job;
+mod lanes;
 mod lock;
 mod metrics;
 mod migrate;

@@ -1,22 +1,30 @@
-//! A thread that reads. Each piece of work sees one moment of the database.
-
-use std::sync::Arc;
+//! Threads that read. Each piece of work sees one moment of the database.
 
 use rusqlite::Connection;
 
-use crate::{Error, job::Job, queue::Queue};
+use crate::{Error, job::Job, lanes::Lanes, queue::Queue};
 
-pub(crate) fn run(connection: &Connection, queue: &Arc<Queue<Box<dyn Job>>>) {
+/// Serves the lanes in turn.
+pub(crate) fn run(connection: &Connection, lanes: &Lanes<Box<dyn Job>>) {
+    while let Some(taken) = lanes.take() {
+        // Before the answer: whoever asks again after it finds its place free.
+        read(connection, taken.item, || lanes.finished(taken.lane));
+    }
+}
+
+/// Serves the look-ups, in their order.
+pub(crate) fn run_look_ups(connection: &Connection, queue: &Queue<Box<dyn Job>>) {
     let mut jobs = Vec::with_capacity(1);
     while queue.take(1, &mut jobs) {
         for job in jobs.drain(..) {
-            read(connection, job);
+            read(connection, job, || {});
         }
     }
 }
 
-fn read(connection: &Connection, mut job: Box<dyn Job>) {
+fn read(connection: &Connection, mut job: Box<dyn Job>, done: impl FnOnce()) {
     if let Err(error) = execute(connection, "BEGIN") {
+        done();
         return job.refuse(error);
     }
     job.run(connection);
@@ -25,6 +33,7 @@ fn read(connection: &Connection, mut job: Box<dyn Job>) {
     if execute(connection, "COMMIT").is_err() && !connection.is_autocommit() {
         let _ = execute(connection, "ROLLBACK");
     }
+    done();
     job.answer();
 }
 

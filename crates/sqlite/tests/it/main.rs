@@ -5,6 +5,8 @@ mod commits;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod lanes;
+#[cfg(test)]
 mod opening;
 #[cfg(test)]
 mod support;
