@@ -63,11 +63,16 @@ impl Engine {
         })
     }
 
-    /// Calls, newest first. The tenant of the query is the principal's, whatever it says.
-    pub async fn list(&self, who: &Principal, query: CallQuery) -> Result<Vec<Call>, Error> {
+    /// Calls, newest first, and where the next page begins. A page may be short, or empty, and not
+    /// the last. The tenant of the query is the principal's, whatever it says.
+    pub async fn list(
+        &self,
+        who: &Principal,
+        query: CallQuery,
+    ) -> Result<(Vec<Call>, Option<CallId>), Error> {
         let query = CallQuery { tenant: who.tenant.clone(), ..query };
-        let stored = self.inner.parts.store.calls(query).await?;
-        Ok(stored.into_iter().map(|stored| stored.call).collect())
+        let page = self.inner.parts.store.calls(query).await?;
+        Ok((page.calls.into_iter().map(|stored| stored.call).collect(), page.next))
     }
 
     /// Asks for the end of a call, and says where it stands then; `None` if there is none.

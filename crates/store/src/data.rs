@@ -208,6 +208,33 @@ pub struct CallQuery {
     pub limit: usize,
 }
 
+/// Calls, newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallPage {
+    /// The calls.
+    pub calls: Vec<Stored>,
+    /// Where the next page begins (`before`); `None` after the last one.
+    pub next: Option<CallId>,
+}
+
+/// Approvals, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalPage {
+    /// The approvals.
+    pub approvals: Vec<Standing>,
+    /// Where the next page begins (`before`); `None` after the last one.
+    pub next: Option<ApprovalId>,
+}
+
+/// Entries of the ledger, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryPage {
+    /// The entries.
+    pub entries: Vec<Placed>,
+    /// Where the next page begins (`from`); `None` after the last one.
+    pub next: Option<u64>,
+}
+
 /// Which facts.
 #[derive(Debug, Clone)]
 pub struct FactQuery {

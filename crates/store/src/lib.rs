@@ -16,9 +16,10 @@ use tokio::sync::watch;
 
 pub use self::{
     data::{
-        ApprovalQuery, CallQuery, Commit, Commitment, DecisionQuery, EntryQuery, FactQuery,
-        Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, NewMemo, Placed, Record,
-        Remembered, SessionEvent, SessionQuery, Spend, Standing, Stored, Usable, Version,
+        ApprovalPage, ApprovalQuery, CallPage, CallQuery, Commit, Commitment, DecisionQuery,
+        EntryPage, EntryQuery, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision,
+        NewFindings, NewMemo, Placed, Record, Remembered, SessionEvent, SessionQuery, Spend,
+        Standing, Stored, Usable, Version,
     },
     error::Error,
     sqlite::SqliteStore,
@@ -68,7 +69,11 @@ pub trait Notary: Debug + Send + Sync {
 /// - **Nothing is kept in files that are gone.** Once the files of the store were deleted or replaced
 ///   under it, everything that would be written is refused with [`Error::Gone`].
 /// - **Tenants are walls.** A read names its tenant and finds nothing of any other.
-/// - **Bounded.** No answer holds more than it was asked for, and at most [`PAGE`] items.
+/// - **Bounded.** No answer holds more than it was asked for, and at most [`PAGE`] items. A page
+///   visits a bounded number of rows: it may hold fewer items than were asked for, or none, and
+///   still name a next one. Whoever follows the pages finds each item once.
+/// - **Tenants take turns.** Reads of one tenant never keep those of another, or a look-up of a key,
+///   waiting.
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
@@ -81,8 +86,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// One call.
     async fn call(&self, tenant: &TenantId, id: CallId) -> Result<Option<Stored>, Error>;
 
-    /// Calls of a tenant, newest first.
-    async fn calls(&self, query: CallQuery) -> Result<Vec<Stored>, Error>;
+    /// Calls of a tenant, newest first: as many as were asked for, or what a bounded number of rows
+    /// holds.
+    async fn calls(&self, query: CallQuery) -> Result<CallPage, Error>;
 
     /// Calls of every tenant that are not final, oldest first, after the given id.
     async fn unfinished(&self, after: Option<CallId>, limit: usize) -> Result<Vec<Stored>, Error>;
@@ -149,8 +155,13 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// that is not there is [`Error::Stale`].
     async fn append(&self, entries: Vec<Sealed>) -> Result<u64, Error>;
 
-    /// Entries of the ledger, in their order.
+    /// Entries of the ledger, in their order, however many rows that takes: for readers inside the
+    /// server.
     async fn entries(&self, query: EntryQuery) -> Result<Vec<Placed>, Error>;
+
+    /// Entries of the ledger, in their order: as many as were asked for, or what a bounded number of
+    /// rows holds.
+    async fn audit(&self, query: EntryQuery) -> Result<EntryPage, Error>;
 
     /// How many entries there are; changes with each commit that has some.
     fn grown(&self) -> watch::Receiver<u64>;
@@ -231,8 +242,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Events of a session after a position, oldest first; with `last`, the newest ones instead.
     async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error>;
 
-    /// Approvals of a tenant, newest first.
-    async fn approvals(&self, query: ApprovalQuery) -> Result<Vec<Standing>, Error>;
+    /// Approvals of a tenant, newest first: as many as were asked for, or what a bounded number of
+    /// rows holds.
+    async fn approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, Error>;
 
     /// One approval.
     async fn approval(&self, tenant: &TenantId, id: ApprovalId) -> Result<Option<Standing>, Error>;

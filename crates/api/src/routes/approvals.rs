@@ -21,6 +21,9 @@ use crate::{
 };
 
 /// Lists approvals of the tenant, newest first.
+///
+/// There may be fewer than `limit` in an answer, or none, if what the filters find is rare;
+/// `next_cursor` tells whether there are more.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "holds",
     params(
@@ -52,10 +55,10 @@ pub(crate) async fn list(
         not_by: None,
         limit,
     };
-    let found = shared.engine.store().approvals(query).await;
-    let found = found.map_err(|error| refused::store(&error))?;
-    let next = found.get(limit.wrapping_sub(1)).map(|last| last.approval.id.to_string());
-    let approvals = found.iter().map(|found| ApprovalView::of(found, now)).collect();
+    let page = shared.engine.store().approvals(query).await;
+    let page = page.map_err(|error| refused::store(&error))?;
+    let next = page.next.map(|id| id.to_string());
+    let approvals = page.approvals.iter().map(|found| ApprovalView::of(found, now)).collect();
     Ok(reply::ok(&ApprovalListView { approvals, next_cursor: next }))
 }
 

@@ -132,7 +132,7 @@ fn is_meant(changes: &[Change]) -> bool {
 /// Approvals of the tenant for this tool that this call may use.
 async fn candidates(journey: &Journey, now: Timestamp) -> Result<Vec<Standing>, Error> {
     let asked = journey.asked();
-    let query = ApprovalQuery {
+    let mut query = ApprovalQuery {
         tenant: asked.tenant.clone(),
         tool: Some(asked.tool.name.clone()),
         usable_by: Some(Usable { key: asked.key, call: asked.id, session: asked.session.clone() }),
@@ -143,7 +143,16 @@ async fn candidates(journey: &Journey, now: Timestamp) -> Result<Vec<Standing>, 
         not_by: Some(asked.id),
         limit: MOST,
     };
-    journey.inner.parts.store.approvals(query).await
+    let mut found = Vec::new();
+    loop {
+        let page = journey.inner.parts.store.approvals(query.clone()).await?;
+        found.extend(page.approvals);
+        query.limit = MOST - found.len().min(MOST);
+        query.before = page.next;
+        if page.next.is_none() || query.limit == 0 {
+            return Ok(found);
+        }
+    }
 }
 
 /// The call as an approval is held against it.

@@ -223,12 +223,11 @@ async fn all(store: &dyn Store, query: EntryQuery, most: usize) -> Result<Vec<Pl
     let mut found: Vec<Placed> = Vec::new();
     let mut from = query.from;
     loop {
-        let page = store.entries(EntryQuery { from, limit: PAGE, ..query.clone() }).await?;
-        let is_last = page.len() < PAGE;
-        from = page.last().map_or(from, |last| last.index + 1);
-        found.extend(page);
-        if is_last || found.len() > most {
-            return Ok(found);
+        let page = store.audit(EntryQuery { from, limit: PAGE, ..query.clone() }).await?;
+        found.extend(page.entries);
+        match page.next {
+            Some(next) if found.len() <= most => from = next,
+            _ => return Ok(found),
         }
     }
 }

@@ -58,7 +58,7 @@ pub async fn an_approval_reads_back_whole(store: &Arc<dyn Store>) {
     assert_eq!(found.as_ref(), Some(&standing));
     let foreign = super::samples::tenant();
     assert_eq!(store.approval(&foreign, id).await.expect("none"), None);
-    assert_eq!(store.approvals(query(&foreign)).await.expect("none"), []);
+    assert_eq!(store.approvals(query(&foreign)).await.expect("none").approvals, []);
 
     let tool = standing.approval.tool.name.clone();
     let other = "other".parse().expect("a name");
@@ -72,7 +72,7 @@ pub async fn an_approval_reads_back_whole(store: &Arc<dyn Store>) {
         (ApprovalQuery { limit: 0, ..query(&tenant) }, 0),
     ];
     for (query, expected) in cases {
-        let found = store.approvals(query.clone()).await.expect("approvals");
+        let found = store.approvals(query.clone()).await.expect("approvals").approvals;
         assert_eq!(found.len(), expected, "{query:?}");
     }
 }
@@ -93,7 +93,7 @@ pub async fn an_approval_is_spent_in_the_commit(store: &Arc<dyn Store>) {
     let used = store.approval(&tenant, approval.id).await.expect("one").expect("one").used;
     assert_eq!(used, 1);
     let others = ApprovalQuery { not_by: Some(first.asked.id), ..query(&tenant) };
-    assert_eq!(store.approvals(others).await.expect("one")[0].used, 0, "by others");
+    assert_eq!(store.approvals(others).await.expect("one").approvals[0].used, 0, "by others");
 
     let second = accepted(&tenant);
     put(store, &second, None).await;
@@ -145,7 +145,7 @@ pub async fn the_first_revocation_of_an_approval_stays(store: &Arc<dyn Store>) {
     let refused = store.record(spending(&call, 2, &approval, at(4))).await;
     assert!(matches!(refused, Err(Error::Spent)));
     let live = ApprovalQuery { live_at: Some(at(0)), ..query(&tenant) };
-    assert_eq!(store.approvals(live).await.expect("none"), []);
+    assert_eq!(store.approvals(live).await.expect("none").approvals, []);
     let about = EntryQuery { kind: Some(EntryKind::Approval), limit: 9, ..EntryQuery::default() };
     let about = EntryQuery { call: Some(call.asked.id), ..about };
     let told = store.entries(about).await.expect("entries");
@@ -179,7 +179,7 @@ pub async fn the_approvals_that_a_call_may_use_are_found(store: &Arc<dyn Store>)
         let session = session.map(|session| session.parse().expect("a name"));
         let usable_by = Some(Usable { key: own, call: call.asked.id, session });
         let query = ApprovalQuery { usable_by, ..query(&tenant) };
-        let found = store.approvals(query).await.expect("approvals").into_iter();
+        let found = store.approvals(query).await.expect("approvals").approvals.into_iter();
         found.map(|standing| standing.approval.id).collect::<Vec<_>>()
     };
     assert_eq!(found(Some("mine")).await, [session, rule, once], "newest first");
@@ -202,10 +202,10 @@ pub async fn an_approval_ends_with_the_key_that_gave_it(store: &Arc<dyn Store>) 
     let step = Record { approval: Some(approval.clone()), ..record(&call, Some(Version(1))) };
     store.record(step).await.expect("a step");
     let live = ApprovalQuery { live_at: Some(at(1)), ..query(&tenant) };
-    assert_eq!(store.approvals(live.clone()).await.expect("one").len(), 1, "the control");
+    assert_eq!(store.approvals(live.clone()).await.expect("one").approvals.len(), 1, "the control");
     let revoked = store.revoke_key(None, goes.id, at(2), about_key(&goes)).await;
     assert!(revoked.expect("an answer"));
-    assert_eq!(store.approvals(live).await.expect("none"), []);
+    assert_eq!(store.approvals(live).await.expect("none").approvals, []);
     let found = store.approval(&tenant, approval.id).await.expect("one").expect("one");
     assert!(found.is_withdrawn && found.revoked_at.is_none(), "{found:?}");
     let refused = store.record(spending(&call, 2, &approval, at(3))).await;

@@ -16,7 +16,7 @@ fn all_of(tenant: &TenantId) -> CallQuery {
 }
 
 async fn ids(store: &Arc<dyn Store>, query: CallQuery) -> Vec<CallId> {
-    let found = store.calls(query).await.expect("calls");
+    let found = store.calls(query).await.expect("calls").calls;
     found.into_iter().map(|stored| stored.call.asked.id).collect()
 }
 

@@ -70,5 +70,5 @@ pub async fn of_equal_requests_one_wins(store: &Arc<dyn Store>) {
     assert!(named.iter().all(|id| *id == made[0]), "all name the one that was made");
     let query =
         CallQuery { tenant, state: None, tool: None, session: None, before: None, limit: 99 };
-    assert_eq!(store.calls(query).await.expect("calls").len(), 1);
+    assert_eq!(store.calls(query).await.expect("calls").calls.len(), 1);
 }

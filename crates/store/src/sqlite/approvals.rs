@@ -7,8 +7,12 @@ use ringfence_types::{Approval, ApprovalId, CallId, KeyId, Sealed, TenantId, Tim
 use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
-use super::{SqliteStore, ledger, rows, witness};
-use crate::{ApprovalQuery, Error, Spend, Standing};
+use super::{
+    SqliteStore, ledger, rows,
+    slices::{Bounds, SLICE, Slice, visit},
+    witness,
+};
+use crate::{ApprovalPage, ApprovalQuery, Error, PAGE, Spend, Standing};
 
 /// Whether a key that gave an approval is revoked by now.
 const WITHDRAWN: &str = "EXISTS (SELECT 1 FROM json_each(approvals.approval, '$.votes') AS vote
@@ -27,8 +31,8 @@ fn columns() -> String {
 }
 
 /// What the terms of an approval say of how far it reaches, held against a call.
-const REACHES: &str = "(approval ->> '$.key' = ?7 AND (approval ->> '$.terms.reach' = 'rule'
-    OR approval ->> '$.terms.reach.once' = ?8 OR approval ->> '$.terms.reach.session' = ?9))";
+const REACHES: &str = "(approval ->> '$.key' = ?5 AND (approval ->> '$.terms.reach' = 'rule'
+    OR approval ->> '$.terms.reach.once' = ?6 OR approval ->> '$.terms.reach.session' = ?7))";
 
 fn standing(row: &Row<'_>) -> rusqlite::Result<Standing> {
     let revoked_at: Option<i64> = row.get(1)?;
@@ -42,32 +46,66 @@ fn standing(row: &Row<'_>) -> rusqlite::Result<Standing> {
     })
 }
 
-pub(super) async fn list(db: &Db, query: ApprovalQuery) -> Result<Vec<Standing>, Error> {
-    db.read(move |connection| {
-        let columns = columns();
-        let sql = format!(
-            "{columns} WHERE tenant = ?2 AND (?3 IS NULL OR tool = ?3)
-             AND (?4 IS NULL OR (expires_at > ?4 AND revoked_at IS NULL AND NOT {WITHDRAWN}))
-             AND id < ?5 AND (?7 IS NULL OR {REACHES}) ORDER BY id DESC LIMIT ?6"
-        );
-        let live = query.live_at.map(Timestamp::as_micros);
-        // No id is larger than seventeen of the largest byte.
-        let before = query.before.as_ref().map_or(&[0xff; 17][..], |id| id.0.as_bytes());
-        let limit = rows::page(query.limit);
-        let tool = query.tool.as_ref().map(|tool| tool.as_str());
-        let not_by = query.not_by.as_ref().map(|call| call.0.as_bytes());
-        let usable = query.usable_by.as_ref();
-        let key = usable.map(|usable| usable.key.to_string());
-        let call = usable.map(|usable| usable.call.to_string());
-        let session = usable.and_then(|usable| Some(usable.session.as_ref()?.as_str()));
-        let mut statement = connection.prepare_cached(&sql)?;
-        let found = statement.query_map(
-            params![not_by, query.tenant.as_str(), tool, live, before, limit, key, call, session],
-            standing,
-        )?;
-        Ok(found.collect::<Result<_, _>>()?)
-    })
-    .await
+pub(super) async fn list(db: &Db, query: ApprovalQuery) -> Result<ApprovalPage, Error> {
+    let lane = query.tenant.clone();
+    db.read_for(lane.as_str(), move |connection| page(connection, &query, SLICE)).await
+}
+
+fn page(
+    connection: &Connection,
+    query: &ApprovalQuery,
+    visited: usize,
+) -> Result<ApprovalPage, Error> {
+    let slice = find(connection, query, visited)?;
+    let sql = format!("{} WHERE id = ?2", columns());
+    let mut statement = connection.prepare_cached(&sql)?;
+    let not_by = query.not_by.as_ref().map(|call| call.0.as_bytes());
+    let approvals = slice.keys.iter().map(|id| statement.query_row(params![not_by, id], standing));
+    let approvals = approvals.collect::<Result<_, _>>()?;
+    Ok(ApprovalPage { approvals, next: slice.next.map(|id| ApprovalId(Uuid::from_bytes(id))) })
+}
+
+fn find(
+    connection: &Connection,
+    query: &ApprovalQuery,
+    visited: usize,
+) -> Result<Slice<[u8; 16]>, Error> {
+    // No id is larger than seventeen of the largest byte.
+    let before = query.before.as_ref().map_or(&[0xff; 17][..], |id| id.0.as_bytes());
+    let usable = query.usable_by.as_ref();
+    let mut statement = connection.prepare_cached(&selection(query))?;
+    let rows = statement.query(params![
+        query.tenant.as_str(),
+        before,
+        query.tool.as_ref().map(|tool| tool.as_str()),
+        query.live_at.map(Timestamp::as_micros),
+        usable.map(|usable| usable.key.to_string()),
+        usable.map(|usable| usable.call.to_string()),
+        usable.and_then(|usable| Some(usable.session.as_ref()?.as_str())),
+    ])?;
+    visit(rows, Bounds { found: query.limit.min(PAGE), visited }, |row| row.get(0))
+}
+
+/// One of a few texts: the id, and whether the approval matches.
+fn selection(query: &ApprovalQuery) -> String {
+    let (index, condition) = match query.tool {
+        Some(_) => ("approvals_of_tool", " AND tool = ?3"),
+        None => ("approvals_by_tenant", ""),
+    };
+    let mut filters = Vec::new();
+    if query.live_at.is_some() {
+        filters.push(format!("expires_at > ?4 AND revoked_at IS NULL AND NOT {WITHDRAWN}"));
+    }
+    if query.usable_by.is_some() {
+        filters.push(format!("coalesce({REACHES}, 0)"));
+    }
+    let matches = if filters.is_empty() { "1".to_owned() } else { filters.join(" AND ") };
+    // Every parameter is bound whatever the text, so every text names the last one.
+    format!(
+        "SELECT id, {matches} FROM approvals INDEXED BY {index}
+         WHERE tenant = ?1 AND id < ?2{condition} AND ?7 IS ?7
+         ORDER BY id DESC"
+    )
 }
 
 pub(super) async fn one(
@@ -75,8 +113,8 @@ pub(super) async fn one(
     tenant: &TenantId,
     id: ApprovalId,
 ) -> Result<Option<Standing>, Error> {
-    let tenant = tenant.clone();
-    db.read(move |connection| {
+    let (tenant, lane) = (tenant.clone(), tenant.clone());
+    db.read_for(lane.as_str(), move |connection| {
         let sql = format!("{} WHERE id = ?2 AND tenant = ?3", columns());
         let mut statement = connection.prepare_cached(&sql)?;
         let found = statement
@@ -168,4 +206,43 @@ pub(super) fn insert(
             text
         ])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Usable;
+
+    #[test]
+    fn every_filter_is_visited_along_an_index_and_nothing_is_sorted() {
+        let connection = Connection::open_in_memory().unwrap();
+        super::super::MIGRATIONS.iter().for_each(|sql| connection.execute_batch(sql).unwrap());
+        let all = ApprovalQuery {
+            tenant: "t".parse().unwrap(),
+            tool: None,
+            usable_by: None,
+            live_at: None,
+            before: None,
+            not_by: None,
+            limit: 9,
+        };
+        let tool = Some("x".parse().unwrap());
+        let usable = Usable { key: KeyId(Uuid::nil()), call: CallId(Uuid::nil()), session: None };
+        let live_at = Some(Timestamp::from_micros(1));
+        let cases = [
+            (all.clone(), "approvals_by_tenant"),
+            (ApprovalQuery { live_at, ..all.clone() }, "approvals_by_tenant"),
+            (ApprovalQuery { tool: tool.clone(), ..all.clone() }, "approvals_of_tool"),
+            (ApprovalQuery { tool, live_at, usable_by: Some(usable), ..all }, "approvals_of_tool"),
+        ];
+        for (query, index) in cases {
+            let sql = format!("EXPLAIN QUERY PLAN {}", selection(&query));
+            let mut statement = connection.prepare(&sql).unwrap();
+            let steps =
+                statement.query_map([rusqlite::types::Null; 7], |row| row.get::<_, String>(3));
+            let plan = steps.unwrap().collect::<Result<Vec<_>, _>>().unwrap().join("; ");
+            assert!(plan.contains(&format!("INDEX {index} ")), "{query:?}: {plan}");
+            assert!(!plan.contains("SCAN approvals") && !plan.contains("B-TREE"), "{plan}");
+        }
+    }
 }

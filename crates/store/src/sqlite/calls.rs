@@ -3,16 +3,18 @@
 use ringfence_sqlite::{Connection, Db};
 use ringfence_types::{CallId, KeyId, TenantId, Timestamp};
 use rusqlite::{OptionalExtension as _, ToSql, params};
+use uuid::Uuid;
 
 use super::{
     record::horizon,
     rows::{self, STORED},
+    slices::{Bounds, SLICE, Slice, visit},
 };
-use crate::{CallQuery, Error, Stored};
+use crate::{CallPage, CallQuery, Error, PAGE, Stored};
 
 pub(super) async fn one(db: &Db, tenant: &TenantId, id: CallId) -> Result<Option<Stored>, Error> {
-    let tenant = tenant.clone();
-    db.read(move |connection| {
+    let (tenant, lane) = (tenant.clone(), tenant.clone());
+    db.read_for(lane.as_str(), move |connection| {
         let sql = format!("{STORED} WHERE calls.id = ?1 AND calls.tenant = ?2");
         first(connection, &sql, params![id.0.as_bytes(), tenant.as_str()])
     })
@@ -52,41 +54,78 @@ pub(super) async fn unfinished(
     .await
 }
 
-pub(super) async fn list(db: &Db, query: CallQuery) -> Result<Vec<Stored>, Error> {
-    let sql = selection(&query);
-    db.read(move |connection| {
-        // No id is larger than seventeen of the largest byte.
-        let before = query.before.as_ref().map_or(&[0xff; 17][..], |id| id.0.as_bytes());
-        let session = query.session.as_ref().map(|session| session.as_str());
-        all(
-            connection,
-            &sql,
-            params![
-                query.tenant.as_str(),
-                before,
-                query.state,
-                query.tool,
-                session,
-                rows::page(query.limit)
-            ],
-        )
-    })
-    .await
+pub(super) async fn list(db: &Db, query: CallQuery) -> Result<CallPage, Error> {
+    let lane = query.tenant.clone();
+    db.read_for(lane.as_str(), move |connection| page(connection, &query, SLICE)).await
 }
 
-/// One of a few texts, so that each is prepared once. What a filter says twice tells SQLite that
-/// one of the partial indexes holds all there is to find.
+/// An id and the row that it names.
+type Key = ([u8; 16], i64);
+
+fn page(connection: &Connection, query: &CallQuery, visited: usize) -> Result<CallPage, Error> {
+    let slice = find(connection, query, visited)?;
+    let sql = format!("{STORED} WHERE calls.seq = ?1");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let calls = slice.keys.iter().map(|(_, seq)| statement.query_row([seq], rows::stored));
+    let calls = calls.collect::<Result<_, _>>()?;
+    Ok(CallPage { calls, next: slice.next.map(|(id, _)| CallId(Uuid::from_bytes(id))) })
+}
+
+fn find(connection: &Connection, query: &CallQuery, visited: usize) -> Result<Slice<Key>, Error> {
+    // No id is larger than seventeen of the largest byte.
+    let before = query.before.as_ref().map_or(&[0xff; 17][..], |id| id.0.as_bytes());
+    let session = query.session.as_ref().map(|session| session.as_str());
+    let mut statement = connection.prepare_cached(&selection(query))?;
+    let rows = statement.query(params![
+        query.tenant.as_str(),
+        before,
+        query.state,
+        query.tool,
+        session
+    ])?;
+    let bounds = Bounds { found: query.limit.min(PAGE), visited };
+    visit(rows, bounds, |row| Ok((row.get(0)?, row.get(2)?)))
+}
+
+/// One of a few texts, so that each is prepared once: the id, whether the call matches, and its row.
+/// The narrowest index is visited; what else is asked for is looked at row by row.
 fn selection(query: &CallQuery) -> String {
-    let mut sql = format!("{STORED} WHERE calls.tenant = ?1 AND calls.id < ?2");
-    sql += match query.state.as_deref() {
-        None => " AND ?3 IS NULL",
-        Some("finished") => " AND calls.state = ?3",
-        Some(state) if is_open(state) => " AND calls.state = ?3 AND calls.open = 1",
-        Some(_) => " AND calls.state = ?3 AND calls.open = 0 AND calls.state <> 'finished'",
-    };
-    sql += if query.tool.is_some() { " AND calls.tool = ?4" } else { " AND ?4 IS NULL" };
-    sql += if query.session.is_some() { " AND calls.session = ?5" } else { " AND ?5 IS NULL" };
-    sql + " ORDER BY calls.id DESC LIMIT ?6"
+    let (mut index, mut condition) = ("calls_by_tenant", "");
+    let mut filters = Vec::new();
+    // What the conditions say twice tells SQLite that a partial index holds all there is to find.
+    match query.state.as_deref() {
+        Some("finished") => filters.push("calls.state = ?3"),
+        Some(state) if is_open(state) => {
+            (index, condition) = ("calls_open", " AND calls.open = 1");
+            filters.push("calls.state = ?3");
+        }
+        Some(_) => {
+            index = "calls_ended";
+            condition = " AND calls.state = ?3 AND calls.open = 0 AND calls.state <> 'finished'";
+        }
+        None => {}
+    }
+    if query.session.is_some() {
+        match index {
+            "calls_by_tenant" => {
+                (index, condition) = ("calls_by_session", " AND calls.session = ?5");
+            }
+            _ => filters.push("calls.session IS ?5"),
+        }
+    }
+    if query.tool.is_some() {
+        match index {
+            "calls_by_tenant" => (index, condition) = ("calls_by_tool", " AND calls.tool = ?4"),
+            _ => filters.push("calls.tool = ?4"),
+        }
+    }
+    let matches = if filters.is_empty() { "1".to_owned() } else { filters.join(" AND ") };
+    // Every parameter is bound whatever the text, so every text names the last one.
+    format!(
+        "SELECT calls.id, {matches}, calls.seq FROM calls INDEXED BY {index}
+         WHERE calls.tenant = ?1 AND calls.id < ?2{condition} AND ?5 IS ?5
+         ORDER BY calls.id DESC"
+    )
 }
 
 /// Whether a state of this name is not final.
@@ -114,38 +153,91 @@ mod tests {
 
     use super::*;
 
+    fn database() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        super::super::MIGRATIONS.iter().for_each(|sql| connection.execute_batch(sql).unwrap());
+        connection
+    }
+
     /// What SQLite says it would do.
     fn plan(connection: &Connection, sql: &str) -> String {
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let steps =
-            statement.query_map([rusqlite::types::Null; 6], |row| row.get::<_, String>(3)).unwrap();
+            statement.query_map([rusqlite::types::Null; 5], |row| row.get::<_, String>(3)).unwrap();
         steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ")
     }
 
-    #[test]
-    fn every_filter_has_an_index_and_nothing_is_sorted() {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(super::super::MIGRATIONS[0]).unwrap();
-        let query = |state: Option<&str>, tool: Option<&str>, session: Option<&str>| CallQuery {
+    fn query(state: Option<&str>, tool: Option<&str>, session: Option<&str>) -> CallQuery {
+        CallQuery {
             tenant: "t".parse().unwrap(),
             state: state.map(str::to_owned),
             tool: tool.map(str::to_owned),
             session: session.map(|session| session.parse().unwrap()),
             before: None,
             limit: 9,
-        };
+        }
+    }
+
+    #[test]
+    fn every_filter_is_visited_along_an_index_and_nothing_is_sorted() {
+        let connection = database();
         let cases = [
             (query(None, None, None), "calls_by_tenant"),
             (query(Some("finished"), None, None), "calls_by_tenant"),
             (query(Some("held"), None, None), "calls_open"),
+            (query(Some("held"), Some("x"), Some("x")), "calls_open"),
             (query(Some("denied"), None, None), "calls_ended"),
+            (query(Some("denied"), Some("x"), Some("x")), "calls_ended"),
             (query(None, Some("x"), None), "calls_by_tool"),
+            (query(Some("finished"), Some("x"), None), "calls_by_tool"),
             (query(None, None, Some("x")), "calls_by_session"),
+            (query(None, Some("x"), Some("x")), "calls_by_session"),
         ];
         for (query, index) in cases {
             let plan = plan(&connection, &selection(&query));
             assert!(plan.contains(&format!("INDEX {index} ")), "{query:?}: {plan}");
             assert!(!plan.contains("SCAN") && !plan.contains("B-TREE"), "{query:?}: {plan}");
+        }
+    }
+
+    /// Calls without their documents: enough to be found.
+    fn fill(connection: &Connection, count: u128) {
+        let sql = "INSERT INTO calls (id, tenant, tool, session, state, open, version, now)
+                   VALUES (?1, 't', ?2, ?3, ?4, ?5, 1, '{}')";
+        let mut statement = connection.prepare(sql).unwrap();
+        for number in 0..count {
+            let tool = ["x", "y"][usize::from(number % 3 == 0)];
+            let session = (number % 2 == 0).then_some("s");
+            let state = ["finished", "denied", "held"][(number % 7 % 3) as usize];
+            let id = Uuid::from_u128(number);
+            let row = params![id.as_bytes(), tool, session, state, state == "held"];
+            statement.execute(row).unwrap();
+        }
+    }
+
+    #[test]
+    fn whoever_follows_the_cursors_finds_each_call_once_and_no_slice_is_longer_than_it_may_be() {
+        let connection = database();
+        fill(&connection, 100);
+        for state in [None, Some("finished"), Some("denied"), Some("held"), Some("no such")] {
+            for tool in [None, Some("x"), Some("none")] {
+                for session in [None, Some("s"), Some("none")] {
+                    let query = query(state, tool, session);
+                    let whole = CallQuery { limit: PAGE, ..query.clone() };
+                    let expected = find(&connection, &whole, usize::MAX).unwrap().keys;
+                    for visited in [1, 3, 8, 1_000] {
+                        let (mut found, mut query) = (Vec::new(), query.clone());
+                        loop {
+                            let slice = find(&connection, &query, visited).unwrap();
+                            assert!(slice.visited <= visited && slice.keys.len() <= query.limit);
+                            found.extend(slice.keys);
+                            let Some((id, _)) = slice.next else { break };
+                            query.before = Some(CallId(Uuid::from_bytes(id)));
+                        }
+                        assert_eq!(found, expected, "{visited} rows at a time: {query:?}");
+                    }
+                }
+            }
         }
     }
 

@@ -4,7 +4,10 @@ use ringfence_sqlite::{Connection, Db};
 use ringfence_types::{CallId, TenantId, Timestamp};
 use rusqlite::{OptionalExtension as _, params};
 
-use super::rows;
+use super::{
+    rows,
+    slices::{Bounds, SLICE, visit},
+};
 use crate::{DECISION_BYTES, DecisionQuery, Error, KeptDecision, NewDecision, PAGE};
 
 /// A decision, ready to be bound.
@@ -74,13 +77,18 @@ fn kept(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeptDecision> {
     })
 }
 
+/// Reads of every tenant are the operator's.
+fn lane(tenant: Option<&TenantId>) -> String {
+    tenant.map_or(String::new(), ToString::to_string)
+}
+
 pub(super) async fn one(
     db: &Db,
     tenant: Option<&TenantId>,
     id: u64,
 ) -> Result<Option<KeptDecision>, Error> {
-    let tenant = tenant.cloned();
-    db.read(move |connection| {
+    let (tenant, lane) = (tenant.cloned(), lane(tenant));
+    db.read_for(&lane, move |connection| {
         let sql = format!("{KEPT} WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)");
         let tenant = tenant.as_ref().map(TenantId::as_str);
         let mut statement = connection.prepare_cached(&sql)?;
@@ -94,8 +102,8 @@ pub(super) async fn of_call(
     tenant: Option<&TenantId>,
     call: CallId,
 ) -> Result<Vec<KeptDecision>, Error> {
-    let tenant = tenant.cloned();
-    db.read(move |connection| {
+    let (tenant, lane) = (tenant.cloned(), lane(tenant));
+    db.read_for(&lane, move |connection| {
         let sql =
             format!("{KEPT} WHERE call = ?1 AND (?2 IS NULL OR tenant = ?2) ORDER BY id LIMIT ?3");
         let tenant = tenant.as_ref().map(TenantId::as_str);
@@ -105,25 +113,54 @@ pub(super) async fn of_call(
     .await
 }
 
-/// By time and then by name, which is the order of the index.
-const BY_TIME: &str = "WHERE (at, id) > (?1, ?2) AND at < ?3
-    AND (?4 IS NULL OR tenant = ?4) AND (?5 IS NULL OR tool = ?5) ORDER BY at, id LIMIT ?6";
+/// By time and then by name, which is the order of the index: the key, and whether it matches.
+const BY_TIME: &str = "SELECT at, (?4 IS NULL OR tenant = ?4) AND (?5 IS NULL OR tool = ?5), id
+    FROM decisions INDEXED BY decisions_by_time
+    WHERE (at, id) > (?1, ?2) AND at < ?3 ORDER BY at, id";
 
-pub(super) async fn list(db: &Db, query: DecisionQuery) -> Result<Vec<KeptDecision>, Error> {
-    db.read(move |connection| {
-        let (since, id) = beginning(&query);
-        let until = query.until.map_or(i64::MAX, Timestamp::as_micros);
-        let mut statement = connection.prepare_cached(&format!("{KEPT} {BY_TIME}"))?;
-        bounded(statement.query(params![
-            since,
-            id,
-            until,
-            query.tenant.as_ref().map(TenantId::as_str),
-            query.tool,
-            rows::page(query.limit)
-        ])?)
-    })
-    .await
+/// Slice by slice, each a read of its own, until something is found: only an empty answer says that
+/// there are no more.
+pub(super) async fn list(db: &Db, mut query: DecisionQuery) -> Result<Vec<KeptDecision>, Error> {
+    let lane = lane(query.tenant.as_ref());
+    loop {
+        let wanted = query.clone();
+        let (found, next) =
+            db.read_for(&lane, move |connection| page(connection, &wanted, SLICE)).await?;
+        match next {
+            Some((at, id)) if found.is_empty() => {
+                query.after = Some((Timestamp::from_micros(at), id.cast_unsigned()));
+            }
+            _ => return Ok(found),
+        }
+    }
+}
+
+/// Time and name.
+type Key = (i64, i64);
+
+fn page(
+    connection: &Connection,
+    query: &DecisionQuery,
+    visited: usize,
+) -> Result<(Vec<KeptDecision>, Option<Key>), Error> {
+    let (since, id) = beginning(query);
+    let until = query.until.map_or(i64::MAX, Timestamp::as_micros);
+    let tenant = query.tenant.as_ref().map(TenantId::as_str);
+    let mut statement = connection.prepare_cached(BY_TIME)?;
+    let rows = statement.query(params![since, id, until, tenant, query.tool])?;
+    let bounds = Bounds { found: query.limit.min(PAGE), visited };
+    let slice = visit(rows, bounds, |row| Ok((row.get(0)?, row.get(2)?)))?;
+    let mut one = connection.prepare_cached(&format!("{KEPT} WHERE id = ?1"))?;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for (_, id) in slice.keys {
+        let decision = one.query_row([id], kept)?;
+        bytes += decision.kept.input.len();
+        found.push(decision);
+        if bytes >= DECISION_BYTES {
+            break;
+        }
+    }
+    Ok((found, slice.next))
 }
 
 /// What comes before the first that is asked for.
@@ -161,9 +198,9 @@ mod tests {
         for script in super::super::MIGRATIONS {
             connection.execute_batch(script).unwrap();
         }
-        let sql = format!("EXPLAIN QUERY PLAN {KEPT} {BY_TIME}");
+        let sql = format!("EXPLAIN QUERY PLAN {BY_TIME}");
         let mut statement = connection.prepare(&sql).unwrap();
-        let steps = statement.query_map([rusqlite::types::Null; 6], |row| row.get::<_, String>(3));
+        let steps = statement.query_map([rusqlite::types::Null; 5], |row| row.get::<_, String>(3));
         let plan = steps.unwrap().collect::<Result<Vec<_>, _>>().unwrap().join("; ");
         assert!(plan.contains("INDEX decisions_by_time "), "{plan}");
         assert!(!plan.contains("SCAN") && !plan.contains("B-TREE"), "{plan}");

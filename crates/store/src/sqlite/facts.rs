@@ -18,7 +18,8 @@ pub(super) async fn newest(db: &Db) -> Result<u64, Error> {
 }
 
 pub(super) async fn list(db: &Db, query: FactQuery) -> Result<Vec<Logged>, Error> {
-    db.read(move |connection| {
+    let lane = query.tenant.as_ref().map_or(String::new(), ToString::to_string);
+    db.read_for(&lane, move |connection| {
         let FactQuery { tenant, call, after, limit } = &query;
         let tenant = tenant.as_ref().map(TenantId::as_str);
         let call = match call.map(|call| seq(connection, call)).transpose()? {

@@ -46,19 +46,26 @@ pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<
 }
 
 pub(super) async fn list(db: &Db, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
-    let tenant = tenant.cloned();
-    db.read(move |connection| {
-        let sql = format!("{COLUMNS} WHERE ?1 IS NULL OR tenant = ?1 ORDER BY created_at, id");
-        let mut statement = connection.prepare_cached(&sql)?;
+    let (tenant, lane) = (tenant.cloned(), tenant.map_or(String::new(), ToString::to_string));
+    db.read_for(&lane, move |connection| {
         let tenant = tenant.as_ref().map(TenantId::as_str);
+        let mut statement = connection.prepare_cached(&selection(tenant))?;
         let keys = statement.query_map([tenant], key)?.collect::<Result<_, _>>()?;
         Ok(keys)
     })
     .await
 }
 
+fn selection(tenant: Option<&str>) -> String {
+    let of = match tenant {
+        Some(_) => "INDEXED BY keys_by_tenant WHERE tenant = ?1",
+        None => "WHERE ?1 IS NULL",
+    };
+    format!("{COLUMNS} {of} ORDER BY created_at, id")
+}
+
 pub(super) async fn one(db: &Db, id: KeyId) -> Result<Option<Key>, Error> {
-    db.read(move |connection| {
+    db.look_up(move |connection| {
         let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE id = ?1"))?;
         Ok(statement.query_row([id.0.as_bytes()], key).optional()?)
     })
@@ -66,7 +73,7 @@ pub(super) async fn one(db: &Db, id: KeyId) -> Result<Option<Key>, Error> {
 }
 
 pub(super) async fn by_secret(db: &Db, secret: Digest) -> Result<Option<Key>, Error> {
-    db.read(move |connection| {
+    db.look_up(move |connection| {
         let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE secret = ?1"))?;
         Ok(statement.query_row([secret.as_bytes()], key).optional()?)
     })
@@ -135,4 +142,20 @@ fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
         last_used_at: timestamp(11)?,
         person: has(12)?.then(|| rows::name(row, 12)).transpose()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_tenant_are_found_and_ordered_by_an_index() {
+        let connection = ringfence_sqlite::Connection::open_in_memory().unwrap();
+        super::super::MIGRATIONS.iter().for_each(|sql| connection.execute_batch(sql).unwrap());
+        let sql = format!("EXPLAIN QUERY PLAN {}", selection(Some("t")));
+        let mut statement = connection.prepare(&sql).unwrap();
+        let steps = statement.query_map(["t"], |row| row.get::<_, String>(3)).unwrap();
+        let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ");
+        assert!(plan.contains("INDEX keys_by_tenant ") && !plan.contains("B-TREE"), "{plan}");
+    }
 }

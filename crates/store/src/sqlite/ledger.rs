@@ -121,8 +121,8 @@ pub(super) async fn receipt(
     tenant: &TenantId,
     id: CallId,
 ) -> Result<Option<Receipt>, Error> {
-    let tenant = tenant.clone();
-    db.read(move |connection| {
+    let (tenant, lane) = (tenant.clone(), tenant.clone());
+    db.read_for(lane.as_str(), move |connection| {
         let receipt = connection
             .prepare_cached(
                 "SELECT ledger.payload FROM calls JOIN ledger ON ledger.call = calls.seq

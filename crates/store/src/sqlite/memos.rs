@@ -46,8 +46,8 @@ pub(super) async fn find(
     key: Digest,
     since: Timestamp,
 ) -> Result<Option<Remembered>, Error> {
-    let tenant = tenant.clone();
-    db.read(move |connection| {
+    let (tenant, lane) = (tenant.clone(), tenant.clone());
+    db.read_for(lane.as_str(), move |connection| {
         let wanted = params![tenant.as_str(), key.as_bytes(), since.as_micros()];
         Ok(connection.prepare_cached(FIND)?.query_row(wanted, remembered).optional()?)
     })

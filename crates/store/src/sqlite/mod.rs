@@ -20,6 +20,7 @@ mod record;
 mod rows;
 mod sessions;
 mod signatures;
+mod slices;
 mod witness;
 
 use std::{
@@ -34,9 +35,9 @@ use tokio::sync::watch;
 
 use self::{files::Files, recent::Recent};
 use crate::{
-    ApprovalQuery, CallQuery, Commit, DecisionQuery, EntryQuery, Error, FactQuery, Findings,
-    KeptDecision, Key, Logged, NewDecision, NewFindings, Notary, PAGE, Placed, Record, Remembered,
-    SessionEvent, SessionQuery, Standing, Store, Stored, Version,
+    ApprovalPage, ApprovalQuery, CallPage, CallQuery, Commit, DecisionQuery, EntryPage, EntryQuery,
+    Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Notary, PAGE,
+    Placed, Record, Remembered, SessionEvent, SessionQuery, Standing, Store, Stored, Version,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -47,6 +48,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("ledger.sql"),
     include_str!("memos.sql"),
     include_str!("canaries.sql"),
+    include_str!("listings.sql"),
 ];
 
 /// The store in one SQLite file.
@@ -106,7 +108,7 @@ impl Store for SqliteStore {
         calls::one(&self.db, tenant, id).await
     }
 
-    async fn calls(&self, query: CallQuery) -> Result<Vec<Stored>, Error> {
+    async fn calls(&self, query: CallQuery) -> Result<CallPage, Error> {
         calls::list(&self.db, query).await
     }
 
@@ -142,6 +144,10 @@ impl Store for SqliteStore {
 
     async fn entries(&self, query: EntryQuery) -> Result<Vec<Placed>, Error> {
         entries::list(&self.db, query).await
+    }
+
+    async fn audit(&self, query: EntryQuery) -> Result<EntryPage, Error> {
+        entries::slice(&self.db, query).await
     }
 
     fn grown(&self) -> watch::Receiver<u64> {
@@ -292,7 +298,7 @@ impl Store for SqliteStore {
         sessions::list(&self.db, query).await
     }
 
-    async fn approvals(&self, query: ApprovalQuery) -> Result<Vec<Standing>, Error> {
+    async fn approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, Error> {
         approvals::list(&self.db, query).await
     }
 

@@ -28,7 +28,8 @@ pub(super) fn insert(connection: &Connection, event: &SessionEvent) -> Result<u6
 }
 
 pub(super) async fn list(db: &Db, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error> {
-    db.read(move |connection| {
+    let lane = query.tenant.clone();
+    db.read_for(lane.as_str(), move |connection| {
         let order = if query.last { "DESC" } else { "ASC" };
         let mut statement = connection.prepare_cached(&format!(
             "SELECT position, tenant, session, at, kind, payload FROM session_events

@@ -12,14 +12,15 @@ use crate::{
     problem::Problem,
     query::Query,
     refused, reply,
+    routes::ledger::audit::SLICES,
     shared::Shared,
     views::call::{CallListView, CallView, finished},
 };
 
 /// Lists calls of the tenant, newest first.
 ///
-/// There may be fewer than `limit` in an answer if they are large; `next_cursor` tells whether there
-/// are more.
+/// There may be fewer than `limit` in an answer, or none, if they are large or if what the filters
+/// find is rare; `next_cursor` tells whether there are more.
 #[utoipa::path(
     get, path = "/v1/calls", tag = "calls",
     params(
@@ -62,20 +63,18 @@ pub(in crate::routes) async fn page(
 ) -> Result<(Vec<Call>, Option<String>), Problem> {
     let mut query = wanted(caller, query, state)?;
     let limit = query.limit;
-    let (mut calls, mut bytes) = (Vec::new(), 0);
+    let (mut calls, mut bytes, mut slices) = (Vec::new(), 0, 0);
     loop {
         query.limit = ROUND.min(limit - calls.len());
         let found = shared.engine.list(caller.principal(), query.clone()).await;
-        let found = found.map_err(|error| refused::store(&error))?;
-        let is_last = found.len() < query.limit;
+        let (found, next) = found.map_err(|error| refused::store(&error))?;
+        slices += usize::from(found.len() < query.limit);
         bytes += found.iter().map(weight).sum::<usize>();
         calls.extend(found);
-        query.before = calls.last().map(|call| call.asked.id);
-        if is_last {
-            return Ok((calls, None));
-        }
-        if calls.len() >= limit || bytes >= ENOUGH {
-            return Ok((calls, query.before.map(|id| id.to_string())));
+        query.before = next;
+        let is_enough = calls.len() >= limit || bytes >= ENOUGH || slices >= SLICES;
+        if next.is_none() || is_enough {
+            return Ok((calls, next.map(|id| id.to_string())));
         }
     }
 }

@@ -17,12 +17,15 @@ use crate::{
     problem::Problem,
     query::Query,
     refused, reply,
-    routes::calls::list::page,
+    routes::{calls::list::page, ledger::audit::SLICES},
     shared::Shared,
     views::hold::{HoldListView, HoldView},
 };
 
 /// Lists calls of the tenant that wait for a decision, newest first.
+///
+/// There may be fewer than `limit` in an answer, or none, if they are large or if what the filters
+/// find is rare; `next_cursor` tells whether there are more.
 #[utoipa::path(
     get, path = "/v1/holds", tag = "holds",
     params(
@@ -71,7 +74,7 @@ pub(super) fn not_held(state: &str) -> Problem {
 
 /// The newest holds of the tenant.
 async fn newest(shared: &Shared, caller: &Caller) -> Result<Vec<Call>, Problem> {
-    let query = CallQuery {
+    let mut query = CallQuery {
         tenant: caller.principal().tenant.clone(),
         state: Some("held".to_owned()),
         tool: None,
@@ -79,6 +82,16 @@ async fn newest(shared: &Shared, caller: &Caller) -> Result<Vec<Call>, Problem> 
         before: None,
         limit: ringfence_store::PAGE,
     };
-    let calls = shared.engine.list(caller.principal(), query).await;
-    calls.map_err(|error| refused::store(&error))
+    let mut calls = Vec::new();
+    for _ in 0..SLICES {
+        let found = shared.engine.list(caller.principal(), query.clone()).await;
+        let (found, next) = found.map_err(|error| refused::store(&error))?;
+        calls.extend(found);
+        query.limit = ringfence_store::PAGE - calls.len();
+        query.before = next;
+        if next.is_none() || query.limit == 0 {
+            break;
+        }
+    }
+    Ok(calls)
 }

@@ -6,7 +6,7 @@ use axum::{body::Body, extract::State, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Uri, header};
-use ringfence_store::{EntryQuery, Error, Placed, Store};
+use ringfence_store::{EntryPage, EntryQuery, Error, Placed, Store};
 use ringfence_types::{CallId, EntryKind, PersonaId, SessionId, Timestamp, ToolName};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -26,7 +26,8 @@ use crate::{
 pub(crate) struct PageView {
     /// In their order.
     entries: Vec<EntryView>,
-    /// For the next page; none if this is the last.
+    /// For the next page; none if this is the last. A page may hold fewer entries than `limit`, or
+    /// none, and still name a next one.
     next_cursor: Option<String>,
 }
 
@@ -57,7 +58,9 @@ struct EntryView {
 
 /// Lists what happened, oldest first: entries of the tenant, and those of the whole server.
 ///
-/// With `Accept: application/x-ndjson` all that the filters find is sent, one entry per line.
+/// A page visits a bounded number of entries of the ledger. It may hold fewer than `limit`, or none,
+/// although there are more: go on while there is a `next_cursor`. With `Accept: application/x-ndjson`
+/// all that the filters find is sent, one entry per line.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "ledger",
     params(
@@ -84,13 +87,29 @@ pub(crate) async fn audit(
     if accepted.is_some_and(|accepted| accepted.contains("application/x-ndjson")) {
         return Ok(lines(shared.engine.store().clone(), query));
     }
-    let limit = query.limit;
-    let found = shared.engine.store().entries(query).await;
-    let found = found.map_err(|error| refused::store(&error))?;
-    let is_full = found.len() == limit;
-    let next = found.last().filter(|_| is_full).map(|last| (last.index + 1).to_string());
-    let entries = found.into_iter().filter_map(view).collect();
-    Ok(reply::ok(&PageView { entries, next_cursor: next }))
+    let page = page(shared.engine.store().as_ref(), query).await;
+    let page = page.map_err(|error| refused::store(&error))?;
+    let entries = page.entries.into_iter().filter_map(view).collect();
+    let next_cursor = page.next.map(|next| next.to_string());
+    Ok(reply::ok(&PageView { entries, next_cursor }))
+}
+
+/// Slices of the store in one page, each a read that takes its turn among those of other tenants.
+pub(in crate::routes) const SLICES: usize = 16;
+
+async fn page(store: &dyn Store, mut query: EntryQuery) -> Result<EntryPage, Error> {
+    let mut page = EntryPage { entries: Vec::new(), next: Some(query.from) };
+    for _ in 0..SLICES {
+        let slice = store.audit(query.clone()).await?;
+        query.limit -= slice.entries.len();
+        page.entries.extend(slice.entries);
+        page.next = slice.next;
+        match slice.next {
+            Some(next) if query.limit > 0 => query.from = next,
+            _ => break,
+        }
+    }
+    Ok(page)
 }
 
 fn query(caller: &Caller, uri: &Uri) -> Result<EntryQuery, Problem> {
@@ -137,9 +156,8 @@ fn lines(store: Arc<dyn Store>, query: EntryQuery) -> Response {
         let (store, query) = (store.clone(), query.clone());
         async move {
             let Some(from) = from else { return Ok::<_, Error>(None) };
-            let found = store.entries(EntryQuery { from, limit: PIECE, ..query }).await?;
-            let next = found.last().map(|last| last.index + 1).filter(|_| found.len() == PIECE);
-            Ok(Some((written(found), next)))
+            let page = store.audit(EntryQuery { from, limit: PIECE, ..query }).await?;
+            Ok(Some((written(page.entries), page.next)))
         }
     });
     let mut response = Response::new(Body::from_stream(pieces));
