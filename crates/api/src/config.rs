@@ -17,11 +17,14 @@ pub struct ApiConfig {
     pub max_header_bytes: usize,
     /// How long a client may take for a header, and how long a connection may be idle.
     pub header_timeout: Duration,
+    /// How long a new connection may take for its first header.
+    pub first_header_timeout: Duration,
     /// How long a client may take for a body.
     pub request_timeout: Duration,
     /// How long a client may take nothing of an answer before its connection is closed.
     pub write_timeout: Duration,
-    /// Most connections at one time; more wait a second for room and are then told to come back.
+    /// Most connections at one time. When there are as many, one that has shown no key is closed for a
+    /// new one; if there is none, the new one waits a second for room and is told to come back.
     pub max_connections: usize,
     /// Most event streams at one time.
     pub max_streams: usize,
@@ -65,6 +68,7 @@ impl Default for ApiConfig {
             max_headers: 100,
             max_header_bytes: 32 << 10,
             header_timeout: Duration::from_secs(30),
+            first_header_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             max_connections: 2_048,

@@ -46,6 +46,10 @@ pub(crate) struct Edge {
     pub(crate) router: Router,
 }
 
+/// Marks the answer to a request that carried a valid key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Authenticated;
+
 impl Service<Request> for Edge {
     type Response = Response;
     type Error = Infallible;
@@ -77,7 +81,10 @@ impl Edge {
             }
             Err(problem) => (problem.into_response(), None),
         };
-        let answer = finish(answer, &uri, &visit.trace.parent);
+        let mut answer = finish(answer, &uri, &visit.trace.parent);
+        if known.is_some() {
+            answer.extensions_mut().insert(Authenticated);
+        }
         let (status, took) = (answer.status(), began.elapsed());
         self.shared.metrics.answered(uri.path(), &method, status, took);
         let answered = Answered { method: &method, uri: &uri, status, took };

@@ -14,6 +14,7 @@ mod auth;
 mod base64;
 mod body;
 mod config;
+mod connections;
 mod docs;
 mod edge;
 mod exposition;

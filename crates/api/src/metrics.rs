@@ -47,6 +47,7 @@ pub(crate) struct Metrics {
     evaluation_seconds: Histogram,
     evaluation_score: Histogram,
     pub(crate) connections: Gauge<i64, AtomicI64>,
+    pub(crate) connections_evicted: Counter,
     pub(crate) streams: Gauge<i64, AtomicI64>,
 }
 
@@ -64,6 +65,7 @@ impl Metrics {
             evaluation_seconds: buckets(),
             evaluation_score: Histogram::new([0.0, 0.2, 0.5, 0.8, 1.0]),
             connections: Gauge::default(),
+            connections_evicted: Counter::default(),
             streams: Gauge::default(),
         };
         let to = &mut metrics.registry;
@@ -76,6 +78,8 @@ impl Metrics {
         let about = "Score of what was asked: 1 allowed, 0.5 held, 0 denied";
         to.register("policy_evaluation_score", about, metrics.evaluation_score.clone());
         to.register("http_connections", "Connections now", metrics.connections.clone());
+        let about = "Connections without a key that were closed to make room";
+        to.register("http_connections_evicted", about, metrics.connections_evicted.clone());
         to.register("http_event_streams", "Event streams now", metrics.streams.clone());
         metrics
     }

@@ -3,7 +3,8 @@
 //!
 //! What cannot be read as a request has no path, no key and no trace, and never reaches a handler:
 //! hyper answers it with 400 or 431 and no body, and closes. A client that takes too long for a
-//! header is cut off without an answer.
+//! header is cut off without an answer. When as many are connected as may be, one that has shown no key
+//! makes room (see `connections`): clients that only hold connections keep nobody out.
 
 use std::{
     io,
@@ -22,7 +23,12 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use crate::{edge::Edge, shared::Shared, stall::Stalling};
+use crate::{
+    connections::{Stranger, Strangers},
+    edge::{Authenticated, Edge},
+    shared::Shared,
+    stall::Stalling,
+};
 
 /// Accepts connections until `stop`, then lets requests end.
 pub(crate) async fn run(
@@ -36,6 +42,7 @@ pub(crate) async fn run(
     tasks.spawn(tell_uses(shared.clone()));
     let room = Arc::new(Semaphore::new(shared.config.max_connections));
     let door = Arc::new(Semaphore::new(AT_THE_DOOR));
+    let strangers = Arc::<Strangers>::default();
     let mut stop = pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -46,9 +53,16 @@ pub(crate) async fn run(
             // One that does not even fit at the door is closed without a word.
             Ok(stream) => {
                 match (room.clone().try_acquire_owned(), door.clone().try_acquire_owned()) {
-                    (Ok(room), _) => drop(tasks.spawn(connection(edge.clone(), stream, room))),
+                    (Ok(room), _) => {
+                        let stranger = strangers.enter();
+                        tasks.spawn(connection(edge.clone(), stream, room, stranger));
+                    }
                     (Err(_), Ok(place)) => {
-                        tasks.spawn(wait_for_room(edge.clone(), stream, room.clone(), place));
+                        if strangers.close_one() {
+                            shared.metrics.connections_evicted.inc();
+                        }
+                        let waiting = Waiting { room: room.clone(), strangers: strangers.clone() };
+                        tasks.spawn(wait_for_room(edge.clone(), stream, waiting, place));
                     }
                     (Err(_), Err(_)) => {}
                 }
@@ -84,16 +98,22 @@ const AT_THE_DOOR: usize = 512;
 /// that there is none. Left to wait for longer, its client would not know why.
 const WAITING: Duration = Duration::from_secs(1);
 
+/// What a connection waits for.
+struct Waiting {
+    room: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
+}
+
 async fn wait_for_room(
     edge: Edge,
     stream: TcpStream,
-    room: Arc<Semaphore>,
+    waiting: Waiting,
     place: OwnedSemaphorePermit,
 ) {
-    match tokio::time::timeout(WAITING, room.acquire_owned()).await {
+    match tokio::time::timeout(WAITING, waiting.room.acquire_owned()).await {
         Ok(Ok(room)) => {
             drop(place);
-            connection(edge, stream, room).await;
+            connection(edge, stream, room, waiting.strangers.enter()).await;
         }
         _ => drop(tokio::time::timeout(WAITING, turn_away(edge, stream)).await),
     }
@@ -112,29 +132,48 @@ async fn turn_away(edge: Edge, stream: TcpStream) {
 }
 
 /// One connection, from its first byte to its end.
-async fn connection(edge: Edge, stream: TcpStream, permit: OwnedSemaphorePermit) {
-    let shared = edge.shared.clone();
+async fn connection(
+    edge: Edge,
+    stream: TcpStream,
+    permit: OwnedSemaphorePermit,
+    stranger: Stranger,
+) {
+    let (shared, stranger) = (edge.shared.clone(), Arc::new(stranger));
+    let asking = stranger.clone();
     let stream = TokioIo::new(Stalling::new(stream, shared.config.write_timeout));
     let service = service_fn(move |request: Request<Incoming>| {
-        let edge = edge.clone();
+        let (edge, asking) = (edge.clone(), asking.clone());
         async move {
-            Ok::<_, std::convert::Infallible>(edge.handle(request.map(axum::body::Body::new)).await)
+            asking.asks();
+            let answer = edge.handle(request.map(axum::body::Body::new)).await;
+            asking.was_answered(answer.extensions().get::<Authenticated>().is_some());
+            Ok::<_, std::convert::Infallible>(answer)
         }
     });
     let connection = builder(&shared).serve_connection(stream, service).with_upgrades();
     let mut connection = pin!(connection);
     shared.metrics.connections.inc();
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
-        () = shared.stopping.cancelled() => None,
+    let is_stopping = tokio::select! {
+        _ = connection.as_mut() => false,
+        () = shared.stopping.cancelled() => true,
+        () = stranger.closed() => false,
+        () = first_header_timeout(&shared, &stranger) => false,
     };
-    if ended.is_none() {
+    if is_stopping {
         connection.as_mut().graceful_shutdown();
         // What is not over by then is cut off.
         let _ = tokio::time::timeout(shared.config.grace, connection).await;
     }
     shared.metrics.connections.dec();
     drop(permit);
+}
+
+/// Ends if no whole header came in time; pending for ever if one did.
+async fn first_header_timeout(shared: &Shared, stranger: &Stranger) {
+    tokio::time::sleep(shared.config.first_header_timeout).await;
+    if stranger.has_asked() {
+        std::future::pending::<()>().await;
+    }
 }
 
 fn builder(shared: &Shared) -> http1::Builder {

@@ -150,7 +150,7 @@ async fn connections_are_bounded_and_the_rest_wait_their_turn() {
     for _ in 0..2 {
         idle.push(TcpStream::connect(server.address).await.unwrap());
     }
-    // It is served when the idle ones are cut off.
+    // It is served because an idle one makes room.
     let usual = "GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     assert_eq!(status(&server.raw(usual.as_bytes()).await), "200 OK");
     server.stop().await;
@@ -162,8 +162,13 @@ async fn who_finds_no_room_is_told_and_the_others_are_served() {
     let server = Server::of(Plan::with(config)).await;
     let usual = "GET /livez HTTP/1.1\r\nhost: localhost\r\n";
     let mut holder = TcpStream::connect(server.address).await.unwrap();
-    holder.write_all(format!("{usual}\r\n").as_bytes()).await.unwrap();
-    let mut first = [0; 1024];
+    // A client with a key makes no room for others.
+    let with_key = format!(
+        "GET /v1/canvas/none HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n",
+        server.admin
+    );
+    holder.write_all(with_key.as_bytes()).await.unwrap();
+    let mut first = [0; 4096];
     assert_ne!(within("an answer", holder.read(&mut first)).await.unwrap(), 0);
 
     let last = format!("{usual}connection: close\r\n\r\n");
@@ -308,5 +313,61 @@ async fn headers_and_bodies_that_drip_are_cut_off() {
         assert!(expected.contains(&status(&answer)), "{}", String::from_utf8_lossy(&answer));
         dripping.abort();
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn connections_that_only_hold_a_place_keep_nobody_out() {
+    let long = PATIENCE * 2;
+    let config = ApiConfig {
+        max_connections: 4,
+        header_timeout: long,
+        first_header_timeout: long,
+        ..Default::default()
+    };
+    let server = Server::of(Plan::with(config)).await;
+    let mut held = Vec::new();
+    for beginning in ["", "GET /livez HTTP/1.1\r\n", "", "GET / HTTP/1.1\r\nhost: loc"] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(beginning.as_bytes()).await.unwrap();
+        held.push(stream);
+    }
+    // Answered at once, whatever the timeouts say: the oldest made room.
+    server.echo("served").await;
+    let mut rest = Vec::new();
+    let _ = within("the oldest to be closed", held[0].read_to_end(&mut rest)).await;
+    assert!(rest.is_empty());
+    let metrics = server.get("/metrics").await;
+    let metrics = String::from_utf8(metrics.bytes).unwrap();
+    assert!(metrics.contains("http_connections_evicted_total 1"), "{metrics}");
+    // The control: the others are still there, and so is whoever has shown a key.
+    held[3].write_all(b"alhost\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    within("an answer", held[3].read_to_end(&mut answer)).await.unwrap();
+    assert_eq!(status(&answer), "200 OK");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_first_header_has_less_time_than_the_next() {
+    let config = ApiConfig {
+        header_timeout: PATIENCE * 2,
+        first_header_timeout: Duration::from_millis(100),
+        ..Default::default()
+    };
+    let server = Server::of(Plan::with(config)).await;
+    let mut kept = TcpStream::connect(server.address).await.unwrap();
+    let usual = "GET /livez HTTP/1.1\r\nhost: localhost\r\n";
+    kept.write_all(format!("{usual}\r\n").as_bytes()).await.unwrap();
+    let mut first = [0; 1024];
+    assert_ne!(within("an answer", kept.read(&mut first)).await.unwrap(), 0);
+    for beginning in ["", "GET / HTTP/1.1\r\nhost: loc"] {
+        assert_eq!(status(&server.raw(beginning.as_bytes()).await), "none", "{beginning:?}");
+    }
+    // The control: one that had asked before is still open.
+    kept.write_all(format!("{usual}connection: close\r\n\r\n").as_bytes()).await.unwrap();
+    let mut rest = Vec::new();
+    within("an answer", kept.read_to_end(&mut rest)).await.unwrap();
+    assert_eq!(status(&rest), "200 OK");
     server.stop().await;
 }

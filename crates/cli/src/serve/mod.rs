@@ -9,6 +9,7 @@ mod admin;
 mod banner;
 mod clock;
 mod data;
+mod descriptors;
 mod embedded;
 mod log;
 mod parts;
@@ -18,7 +19,7 @@ mod telemetry;
 
 use std::process::ExitCode;
 
-use ringfence_api::Api;
+use ringfence_api::{Api, ApiConfig};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use self::{address::Address, banner::Banner, parts::Opened, stop::Stop};
@@ -76,7 +77,9 @@ async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
     let url = address::url(&listener)?;
     let address = Address::tell(&settings.data, &url)?;
     Banner { settings, opened: &opened, url: &url, key: key.as_ref() }.show(is_json);
-    let api = Api::new(opened.engine.clone(), settings.api.clone());
+    let max_connections = descriptors::max_connections(settings);
+    let config = ApiConfig { max_connections, ..settings.api.clone() };
+    let api = Api::new(opened.engine.clone(), config);
     let ended = until_stopped(api, listener, opened, settings, &mut signals).await;
     address.forget();
     ended

@@ -151,6 +151,11 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         one("api.request_timeout", "How long a client may take to send", "30s".into()),
         one("api.default_wait", "How long a request waits for its call", "30s".into()),
         one("api.max_wait", "How long it may wait if it asks to", "5m".into()),
+        one(
+            "api.first_header_timeout",
+            "How long a new connection may take for its first header",
+            "5s".into(),
+        ),
         one("api.max_connections", "Connections at one time", "2048".into()),
         one("api.max_streams", "Event streams at one time", "512".into()),
         one(

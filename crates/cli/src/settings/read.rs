@@ -141,6 +141,7 @@ impl Reader<'_> {
         let max_upload = self.size("api.max_upload").map(as_usize);
         let (request, wait) = (self.time("api.request_timeout"), self.time("api.default_wait"));
         let max_wait = self.time("api.max_wait");
+        let first_header = self.time("api.first_header_timeout");
         let connections = self.count("api.max_connections", 1, largest);
         let streams = self.count("api.max_streams", 1, largest);
         let (rate, open_metrics) = (self.rate(), self.truth("api.open_metrics"));
@@ -151,6 +152,7 @@ impl Reader<'_> {
             request_timeout: request?,
             default_wait: wait?,
             max_wait: max_wait?,
+            first_header_timeout: first_header?,
             max_connections: connections?,
             max_streams: streams?,
             rate: rate?,

@@ -1,0 +1,128 @@
+//! Connections whose clients have shown no key yet, so that some can be closed to make room.
+//!
+//! A connection may be closed while no request of it is being answered and its last one, if there was
+//! one, carried no valid key. Those that never sent a whole header go first, the oldest of them before the others.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use tokio_util::sync::CancellationToken;
+
+/// Connections that may be closed.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers {
+    /// By whether the connection ever sent a whole header, then by age.
+    closable: Mutex<BTreeMap<(bool, u64), CancellationToken>>,
+    next: AtomicU64,
+}
+
+impl Strangers {
+    /// A new connection.
+    pub(crate) fn enter(self: &Arc<Self>) -> Stranger {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let stranger = Stranger {
+            all: Arc::clone(self),
+            number,
+            closing: CancellationToken::new(),
+            has_asked: AtomicBool::new(false),
+        };
+        stranger.wait();
+        stranger
+    }
+
+    /// Closes the connection that has the least claim to stay; `false` if all have shown a key or are
+    /// being answered.
+    pub(crate) fn close_one(&self) -> bool {
+        let Some((_, closing)) = self.lock().pop_first() else { return false };
+        closing.cancel();
+        true
+    }
+
+    /// Nothing under the lock can panic half-way, so a poisoned lock is as good as any.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(bool, u64), CancellationToken>> {
+        self.closable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Stranger {
+    all: Arc<Strangers>,
+    number: u64,
+    closing: CancellationToken,
+    has_asked: AtomicBool,
+}
+
+impl Stranger {
+    /// A whole header came: the connection stays until the request is answered.
+    pub(crate) fn asks(&self) {
+        self.leave();
+        self.has_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// The request was answered. Without a valid key the connection may be closed again.
+    pub(crate) fn was_answered(&self, is_authenticated: bool) {
+        if !is_authenticated {
+            self.wait();
+        }
+    }
+
+    /// Whether a whole header ever came.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.has_asked.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the connection is to be closed to make room.
+    pub(crate) async fn closed(&self) {
+        self.closing.cancelled().await;
+    }
+
+    fn key(&self) -> (bool, u64) {
+        (self.has_asked(), self.number)
+    }
+
+    fn wait(&self) {
+        self.all.lock().insert(self.key(), self.closing.clone());
+    }
+
+    fn leave(&self) {
+        self.all.lock().remove(&self.key());
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_without_a_header_goes_first_and_one_with_a_key_never() {
+        let all = Arc::<Strangers>::default();
+        let made: Vec<_> = (0..5).map(|_| all.enter()).collect();
+        let [asked, known, busy, silent, late] = made.as_slice() else { panic!("five were made") };
+        asked.asks();
+        asked.was_answered(false);
+        known.asks();
+        known.was_answered(true);
+        busy.asks();
+        let closed = |stranger: &Stranger| stranger.closing.is_cancelled();
+        assert!(all.close_one() && closed(silent) && !closed(late));
+        assert!(all.close_one() && closed(late) && !closed(asked));
+        assert!(all.close_one() && closed(asked));
+        assert!(!all.close_one() && !closed(known) && !closed(busy));
+        busy.was_answered(false);
+        assert!(all.close_one() && closed(busy));
+        drop(made);
+        assert!(all.lock().is_empty());
+    }
+}
