@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringfence_engine::Refused;
-use ringfence_store::Error;
+use ringfence_store::{Error, NoRoom};
 
 use crate::{
     kinds,
@@ -59,6 +59,7 @@ pub(crate) fn store(error: &Error) -> Problem {
         }
         // The writer has logged it, once. Trying again does not help.
         Error::Gone(_) => Problem::new(&kinds::STORE_GONE, error.to_string()),
+        Error::NoRoom(no_room) => self::no_room(no_room),
         Error::Backend { .. } => {
             tracing::error!(error = error as &dyn std::error::Error, "the store failed");
             Problem::new(
@@ -66,6 +67,19 @@ pub(crate) fn store(error: &Error) -> Problem {
                 "the store cannot be used, and what cannot be put on record is not done; try again",
             )
             .retry_after(Duration::from_secs(1))
+        }
+    }
+}
+
+/// Why nothing new is taken in.
+pub(crate) fn no_room(no_room: &NoRoom) -> Problem {
+    let detail = no_room.to_string();
+    match no_room {
+        NoRoom::Budget { per_hour, retry_after } => Problem::new(&kinds::STORAGE_BUDGET, detail)
+            .with("bytes_per_hour", per_hour)
+            .retry_after(*retry_after),
+        NoRoom::Disk { .. } => {
+            Problem::new(&kinds::STORAGE_LOW, detail).retry_after(Duration::from_secs(30))
         }
     }
 }

@@ -47,6 +47,7 @@ impl Engine {
             Earlier::Call(ticket) => return Ok(*ticket),
             Earlier::None(reserved) => reserved,
         };
+        inner.parts.store.room().admit(&who.tenant).map_err(ringfence_store::Error::from)?;
         let entry = find(inner, &request)?;
         check_arguments(&entry, &request.args)?;
         let call = call(inner, who, known, &entry, &request);

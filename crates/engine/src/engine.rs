@@ -7,7 +7,7 @@ use ringfence_egress::Fetcher;
 use ringfence_policy as policy;
 use ringfence_registry::Registry;
 use ringfence_sandbox::Native;
-use ringfence_store::Store;
+use ringfence_store::{RoomLimits, Store};
 use ringfence_types::{Clock, Spans, Stopper};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -66,6 +66,8 @@ pub struct Settings {
     pub work: PathBuf,
     /// Of which tools results are remembered.
     pub memo: Memo,
+    /// How much may be stored.
+    pub room: RoomLimits,
 }
 
 impl Settings {
@@ -81,6 +83,7 @@ impl Settings {
             hold_for: Duration::from_secs(86_400),
             work,
             memo: Memo::default(),
+            room: RoomLimits::default(),
         }
     }
 }
@@ -118,6 +121,7 @@ impl Engine {
             waiting: parts.settings.waiting,
             waiting_per_tenant: parts.settings.waiting_per_tenant,
         };
+        parts.store.room().set_limits(parts.settings.room);
         let registry = std::mem::take(&mut parts.telemetry.registry);
         let inner = Inner {
             parts,

@@ -1,6 +1,6 @@
 //! Decisions about what is no call: asked here, so that they are kept like any other.
 
-use ringfence_policy::{self as policy, Decided, Input};
+use ringfence_policy::{self as policy, Action, Decided, Input};
 use ringfence_store::{Error, NewDecision};
 use ringfence_types::{RedactRoot, Verdict};
 
@@ -19,6 +19,10 @@ impl Engine {
     /// Asks policy about something that is no call, and keeps the answer before giving it.
     pub async fn judge(&self, input: &Input) -> Result<Judged, Error> {
         let parts = &self.inner.parts;
+        // What removes something makes room.
+        if input.action != Action::ToolRemove {
+            parts.store.room().admit(&input.tenant)?;
+        }
         let (decided, document) = policy::decide_documented(parts.policy.as_ref(), input).await;
         let decision = decided.decision().clone();
         let redact = &decision.obligations.redact;

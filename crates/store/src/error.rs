@@ -2,6 +2,8 @@
 
 use ringfence_types::CallId;
 
+use crate::NoRoom;
+
 /// Why the store did not do it. Each variant is one that callers treat differently.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,6 +25,9 @@ pub enum Error {
          the operator restores it and restarts the server"
     )]
     Gone(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Nothing new is taken in.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// The backend failed.
     #[error("{doing}")]
     Backend {

@@ -6,6 +6,7 @@
 pub mod contract;
 mod data;
 mod error;
+mod room;
 mod sqlite;
 
 use std::{fmt::Debug, sync::Arc};
@@ -22,6 +23,7 @@ pub use self::{
         Standing, Stored, Usable, Version,
     },
     error::Error,
+    room::{NoRoom, Room, RoomLimits},
     sqlite::SqliteStore,
 };
 
@@ -72,6 +74,8 @@ pub trait Notary: Debug + Send + Sync {
 /// - **Bounded.** No answer holds more than it was asked for, and at most [`PAGE`] items. A page
 ///   visits a bounded number of rows: it may hold fewer items than were asked for, or none, and
 ///   still name a next one. Whoever follows the pages finds each item once.
+/// - **Counted.** What is written for a tenant is taken out of its budget (see [`Room`]), and nothing is
+///   refused for want of it here: that is for whoever takes in something new.
 /// - **Tenants take turns.** Reads of one tenant never keep those of another, or a look-up of a key,
 ///   waiting.
 #[async_trait]
@@ -79,6 +83,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
     fn check_files(&self) -> Result<(), Error>;
+
+    /// Whether there is room for more, to be asked before something new is taken in.
+    fn room(&self) -> &Room;
 
     /// Writes one step of a call.
     async fn record(&self, record: Record) -> Result<Version, Error>;

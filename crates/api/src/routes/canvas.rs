@@ -108,7 +108,9 @@ pub(crate) async fn append(
         kind: "canvas".to_owned(),
         payload,
     };
-    let stored = shared.engine.store().append_session_event(event).await;
+    let store = shared.engine.store();
+    store.room().admit(&event.tenant).map_err(|no_room| refused::no_room(&no_room))?;
+    let stored = store.append_session_event(event).await;
     stored.map_err(|error| refused::store(&error))?;
     Ok(reply::ok(&StoredView { status: "stored" }))
 }

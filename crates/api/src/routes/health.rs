@@ -39,8 +39,8 @@ pub(crate) struct HealthView {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Probe)]
 pub(crate) struct ProbeView {
-    /// `alive`, `ready`, `stopping`, `store_unavailable`, or `store_gone` if files of the database were
-    /// deleted or replaced: then only a restart helps.
+    /// `alive`, `ready`, `stopping`, `store_unavailable`, `storage_low`, or `store_gone` if files of the
+    /// database were deleted or replaced: then only a restart helps.
     status: &'static str,
     /// How policy is, where that is asked for. Calls can be taken whatever it is: those that nobody
     /// can decide about are held.
@@ -103,8 +103,8 @@ pub(crate) async fn live() -> Response {
 /// How long a store may take to say that it is there.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Says whether calls can be taken: the store can be written, so that they are put on record, and nobody
-/// told us to stop.
+/// Says whether calls can be taken: the store can be written, so that they are put on record, the disk
+/// has more than its reserve, and nobody told us to stop.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
     responses(
@@ -115,12 +115,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     let status = if shared.stopping.is_cancelled() {
         "stopping"
-    } else if store_answers(&shared).await {
-        "ready"
     } else if shared.engine.store().check_files().is_err() {
         "store_gone"
-    } else {
+    } else if !store_answers(&shared).await {
         "store_unavailable"
+    } else if shared.engine.store().room().check_disk().is_err() {
+        "storage_low"
+    } else {
+        "ready"
     };
     let is_ready = status == "ready";
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

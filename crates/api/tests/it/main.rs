@@ -18,6 +18,7 @@ mod numbers;
 mod oracle;
 mod policy;
 mod random;
+mod room;
 mod sandboxes;
 mod skills;
 mod streams;

@@ -95,6 +95,7 @@ fn binary() -> PathBuf {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Engine,
+    pub(crate) db: Db,
     /// A key of the operator's with every scope.
     pub(crate) admin: String,
     client: reqwest::Client,
@@ -153,7 +154,7 @@ impl Server {
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let dir = tempfile::Builder::new().prefix("ringfence-api-").tempdir().unwrap();
-        let engine = engine(dir.path(), &plan).await;
+        let (engine, db) = engine(dir.path(), &plan).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -163,7 +164,7 @@ impl Server {
         }));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let admin = key(&engine, OPERATOR_TENANT, &Scope::ALL).await;
-        Self { address, engine, admin, client, stop: Some(stop), serving, dir }
+        Self { address, engine, db, admin, client, stop: Some(stop), serving, dir }
     }
 
     /// A key of a tenant.
@@ -247,14 +248,14 @@ pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T 
     }
 }
 
-async fn engine(dir: &Path, plan: &Plan) -> Engine {
+async fn engine(dir: &Path, plan: &Plan) -> (Engine, Db) {
     let clock: Arc<dyn Clock> = Arc::new(Wall);
     let db = Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).unwrap();
     let store = SqliteStore::open(db.clone(), &dir.join("blobs")).await.unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
     let key = SigningKey::from_seed([5; 32]);
     let ledger = Ledger::open(store.clone(), key, clock.now()).await.unwrap();
-    let bus = SqliteBus::open(db, ringfence_bus::Options::default(), clock.clone());
+    let bus = SqliteBus::open(db.clone(), ringfence_bus::Options::default(), clock.clone());
     for (name, files) in &plan.skills {
         for (path, content) in files {
             let path = dir.join("skills").join(name).join(path);
@@ -288,7 +289,7 @@ async fn engine(dir: &Path, plan: &Plan) -> Engine {
         clock,
         settings: Settings::for_processors(2, dir.join("work")),
     };
-    Engine::start(parts).await.unwrap()
+    (Engine::start(parts).await.unwrap(), db)
 }
 
 async fn key(engine: &Engine, tenant: &str, scopes: &[Scope]) -> String {

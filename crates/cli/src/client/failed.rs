@@ -84,6 +84,13 @@ impl Client {
             "rate_limited" | "busy" | "stopping" | "store_unavailable" => {
                 "try again in a moment".to_owned()
             }
+            "storage_budget" => {
+                "try again later, or raise limits.tenant_bytes_per_hour of the server".to_owned()
+            }
+            "storage_low" => {
+                "free space on the disk of the server's data directory; it goes on by itself"
+                    .to_owned()
+            }
             "internal" => format!("the server's log has more under trace {}", problem.trace_id),
             _ if problem.code.is_empty() && status >= 400 => {
                 format!("is {} a Ringfence server?", self.base)

@@ -130,6 +130,16 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "A held call that nobody decides about ends after this",
             "24h".into(),
         ),
+        one(
+            "limits.tenant_bytes_per_hour",
+            "Bytes that one tenant may have stored per hour; 0 is any number",
+            "4G".into(),
+        ),
+        one(
+            "limits.disk_reserve",
+            "Free space below which nothing new is taken in; 512M or 5 % of the disk without it",
+            String::new(),
+        ),
         many("memo.tools", "Pure tools whose results are given again for equal calls", &[]),
         one("memo.keep_for", "For how long a result is given again", "24h".into()),
         one("memo.most_per_tenant", "Results remembered of one tenant", "10000".into()),

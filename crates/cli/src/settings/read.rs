@@ -6,6 +6,7 @@ use ringfence_api::{ApiConfig, Rate};
 use ringfence_egress as egress;
 use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig};
+use ringfence_store::RoomLimits;
 use ringfence_types::{Bytes, parse_duration};
 
 use super::{Log, Sandbox, Settings, layers::Layers, policy};
@@ -96,7 +97,7 @@ impl Reader<'_> {
         let waiting_per_tenant = self.count("calls.waiting_per_tenant", 0, 1_000_000);
         let longest = self.time("calls.longest");
         let hold_for = self.time("calls.hold_for");
-        let memo = self.memo();
+        let (memo, room) = (self.memo(), self.room());
         Some(engine::Settings {
             running: running?,
             running_per_tenant: per_tenant?,
@@ -106,6 +107,19 @@ impl Reader<'_> {
             hold_for: hold_for?,
             work,
             memo: memo?,
+            room: room?,
+        })
+    }
+
+    fn room(&mut self) -> Option<RoomLimits> {
+        let tenant_bytes_per_hour = self.size("limits.tenant_bytes_per_hour");
+        let disk_reserve = match self.layers.get("limits.disk_reserve").values.is_empty() {
+            true => Some(None),
+            false => self.size("limits.disk_reserve").map(|bytes| Some(bytes.0)),
+        };
+        Some(RoomLimits {
+            tenant_bytes_per_hour: tenant_bytes_per_hour?.0,
+            disk_reserve: disk_reserve?,
         })
     }
 

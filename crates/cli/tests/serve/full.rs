@@ -64,7 +64,8 @@ fn logged(place: &Place, words: &str) -> (usize, usize) {
 fn a_full_disk_refuses_calls_and_loses_none_that_were_told() {
     let place = Place::new();
     let disk = Disk::at(&place.data());
-    let server = place.serve();
+    // Without a reserve, so that it does become full.
+    let server = place.serve_with(&[("RINGFENCE_LIMITS_DISK_RESERVE", "0")]);
     let large = "x".repeat(60_000);
     let mut told = Vec::new();
     let refused = loop {
@@ -130,6 +131,35 @@ fn what_ran_while_the_disk_was_full_is_recorded_when_there_is_room() {
     disk.grow();
     until("its end is on record", || server.ask("GET", &path, None).json()["state"] == "finished");
     assert_eq!(server.ask("GET", &path, None).json()["result"], json!({"done": true}));
+    until("it is ready again", || server.ask("GET", "/readyz", None).status == 200);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn little_space_is_told_before_the_disk_is_full_and_reading_goes_on() {
+    let place = Place::new();
+    let disk = Disk::at(&place.data());
+    let server = place.serve_with(&[("RINGFENCE_LIMITS_DISK_RESERVE", "3M")]);
+    let large = "x".repeat(60_000);
+    let mut told = Vec::new();
+    let refused = loop {
+        let answer = echo(&server, &large);
+        match answer.status {
+            200 => told.push(answer.json()["id"].as_str().expect("an id").to_owned()),
+            _ => break answer,
+        }
+        assert!(told.len() < 1_000, "the reserve is never reached");
+    };
+    assert!(!told.is_empty(), "it never worked: {refused:?}");
+    assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("storage_low")));
+    let ready = server.ask("GET", "/readyz", None);
+    assert_eq!((ready.status, &ready.json()["status"]), (503, &json!("storage_low")));
+    for id in &told {
+        let call = server.ask("GET", &format!("/v1/calls/{id}"), None).json();
+        assert_eq!(call["state"], "finished", "{call}");
+    }
+    disk.grow();
+    until("calls are taken again", || echo(&server, "after").status == 200);
     until("it is ready again", || server.ask("GET", "/readyz", None).status == 200);
     assert_eq!(server.stop(), Some(0));
 }

@@ -28,6 +28,9 @@ pub(super) struct Scraped {
     building: Family<OfPool, Level>,
     hits: Family<OfPool, Counter>,
     misses: Family<OfPool, Counter>,
+    free: Level,
+    stored: Counter,
+    refused: Counter,
 }
 
 /// One line of a pool, or several added up.
@@ -52,6 +55,12 @@ impl Scraped {
         to.register("sandbox_pool_building", "Interpreters being prepared", new.building.clone());
         to.register("sandbox_pool_hits", "Calls that found one ready", new.hits.clone());
         to.register("sandbox_pool_misses", "Calls that found none ready", new.misses.clone());
+        let about = "Free bytes on the disk of the data directory";
+        to.register("storage_free_bytes", about, new.free.clone());
+        let about = "Bytes written for tenants: documents, results, output";
+        to.register("storage_written_bytes", about, new.stored.clone());
+        let about = "Requests refused because a tenant's byte budget or the disk had no room";
+        to.register("storage_refusals", about, new.refused.clone());
         new
     }
 
@@ -67,6 +76,10 @@ impl Scraped {
         tools("usable", catalogue.entries().len());
         tools("broken", catalogue.broken().len());
         self.pools(inner);
+        let room = inner.parts.store.room();
+        self.free.set(room.free().map_or(0, |free| i64::try_from(free).unwrap_or(i64::MAX)));
+        self.stored.inc_by(room.stored().saturating_sub(self.stored.get()));
+        self.refused.inc_by(room.refused().saturating_sub(self.refused.get()));
     }
 
     fn calls(&self, inner: &Inner) {

@@ -23,6 +23,11 @@ impl Row {
         Ok(Self { at: new.at.as_micros(), decision, input: new.input.clone() })
     }
 
+    /// Bytes of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        self.decision.len() + self.input.len()
+    }
+
     pub(super) fn insert(
         &self,
         connection: &Connection,

@@ -37,7 +37,7 @@ use self::{files::Files, recent::Recent};
 use crate::{
     ApprovalPage, ApprovalQuery, CallPage, CallQuery, Commit, DecisionQuery, EntryPage, EntryQuery,
     Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Notary, PAGE,
-    Placed, Record, Remembered, SessionEvent, SessionQuery, Standing, Store, Stored, Version,
+    Placed, Record, Remembered, Room, SessionEvent, SessionQuery, Standing, Store, Stored, Version,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -60,6 +60,7 @@ pub struct SqliteStore {
     /// Entries of the ledger.
     grown: Arc<watch::Sender<u64>>,
     recent: Arc<Recent>,
+    room: Room,
     /// Whether somebody signs a checkpoint with every commit.
     is_witnessed: AtomicBool,
 }
@@ -72,7 +73,7 @@ impl SqliteStore {
         blobs::sweep(&db, &files).await?;
         let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
         let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
-        Ok(Self::new(db, files, newest, grown))
+        Ok(Self::new(db, files, newest, grown, Room::new(blobs)))
     }
 
     /// Reads what a database holds that was opened to be read; nothing is brought up to date.
@@ -80,7 +81,7 @@ impl SqliteStore {
         let files = Arc::new(Files::to_read(blobs));
         let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
         let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
-        Ok(Self::new(db, files, newest, grown))
+        Ok(Self::new(db, files, newest, grown, Room::new(blobs)))
     }
 
     fn new(
@@ -88,9 +89,10 @@ impl SqliteStore {
         files: Arc<Files>,
         newest: Arc<watch::Sender<u64>>,
         grown: Arc<watch::Sender<u64>>,
+        room: Room,
     ) -> Self {
         let is_witnessed = AtomicBool::new(false);
-        Self { db, files, newest, grown, recent: Arc::default(), is_witnessed }
+        Self { db, files, newest, grown, recent: Arc::default(), room, is_witnessed }
     }
 }
 
@@ -98,6 +100,10 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn check_files(&self) -> Result<(), Error> {
         Ok(self.db.check_files()?)
+    }
+
+    fn room(&self) -> &Room {
+        &self.room
     }
 
     async fn record(&self, record: Record) -> Result<Version, Error> {
@@ -189,6 +195,7 @@ impl Store for SqliteStore {
         call: CallId,
         decision: NewDecision,
     ) -> Result<u64, Error> {
+        self.room.charge(tenant, decision.input.len());
         decisions::add(&self.db, tenant, tool, call, &decision).await
     }
 
@@ -291,6 +298,7 @@ impl Store for SqliteStore {
     }
 
     async fn append_session_event(&self, event: SessionEvent) -> Result<u64, Error> {
+        self.room.charge(&event.tenant, event.payload.as_str().len());
         sessions::append(&self.db, event).await
     }
 

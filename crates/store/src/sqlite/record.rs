@@ -57,11 +57,13 @@ struct Done {
 }
 
 pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Version, Error> {
+    let blob_bytes: usize = record.blobs.iter().map(Vec::len).sum();
     let (blobs, held) = place(store, std::mem::take(&mut record.blobs)).await?;
     let session_events = std::mem::take(&mut record.session_events);
     witness::check(store, &record.entries)?;
     let entries = std::mem::take(&mut record.entries);
     let step = Step { blobs, session_events, entries, ..step(&record)? };
+    store.room.charge(&record.call.asked.tenant, blob_bytes + step.bytes());
     let Record { call, facts, .. } = record;
     let bytes = step.now.len()
         + step.facts.len()
@@ -138,6 +140,15 @@ fn given(approval: &Approval) -> Result<(Approval, String), Error> {
 }
 
 impl Step {
+    /// Bytes of what is of any size, blobs apart.
+    fn bytes(&self) -> usize {
+        let asked = self.asked.as_ref().map_or(0, String::len);
+        let decisions: usize = self.decisions.iter().map(decisions::Row::bytes).sum();
+        let entries: usize = self.entries.iter().map(|entry| entry.payload.len()).sum();
+        let events = self.session_events.iter().map(|event| event.payload.as_str().len());
+        asked + self.now.len() + self.facts.len() + decisions + entries + events.sum::<usize>()
+    }
+
     /// Checks come first, so that a refusal has changed nothing and costs the batch nothing.
     fn write(&self, connection: &Connection) -> Result<Done, Error> {
         let Asked { id, tenant, .. } = &self.call.asked;

@@ -29,6 +29,9 @@ use crate::{
 /// Most questions of one request.
 const MOST: usize = 50;
 
+/// Most bytes of the documents of one request: each question is put on record with what it shares.
+const MOST_BYTES: usize = 8 << 20;
+
 /// Whether a subject may do something with a resource.
 #[derive(ToSchema)]
 #[schema(as = AccessEvaluationRequest)]
@@ -111,6 +114,17 @@ impl Asked {
             resource: fields.optional("resource"),
             context: fields.optional_object("context"),
         }
+    }
+
+    /// Bytes of each member that can be of any size, by name.
+    fn bytes(&self) -> [(&'static str, usize); 3] {
+        let json = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.as_str().len());
+        let entity = |entity: &Option<Entity>| {
+            let bytes = |one: &Entity| one.kind.len() + one.id.len() + json(&one.properties);
+            entity.as_ref().map_or(0, bytes)
+        };
+        let (subject, resource) = (entity(&self.subject), entity(&self.resource));
+        [("subject", subject), ("resource", resource), ("context", json(&self.context))]
     }
 
     fn or(self, other: &Self) -> Self {
@@ -205,6 +219,9 @@ async fn answer(
 }
 
 /// Says it of several, in order.
+///
+/// At most 50 evaluations, and 8 MiB of what they say and share together: what is shared counts once
+/// for each evaluation that takes it.
 #[utoipa::path(
     post, path = "/access/v1/evaluations", tag = "policy", request_body = AccessesBody,
     responses((status = 200, description = "Whether each may: `evaluations`, in order", body = Object))
@@ -268,16 +285,44 @@ fn several(who: &Principal, body: &Json) -> Result<(Vec<Question>, Semantic), Pr
     if evaluations.is_empty() {
         return Ok((vec![shared.question(who, "")?], Semantic::ExecuteAll));
     }
-    let mut questions = Vec::with_capacity(evaluations.len());
+    let mut asked = Vec::with_capacity(evaluations.len());
     for (index, one) in evaluations.iter().enumerate() {
         let base = format!("/evaluations/{index}");
         let mut fields = Fields::at(&base, one)?;
-        let asked = Asked::read(&mut fields).or(&shared);
+        asked.push((Asked::read(&mut fields), base));
         fields.ignore_the_rest();
         fields.finish(Some(()))?;
-        questions.push(asked.question(who, &base)?);
     }
-    Ok((questions, semantic.flatten().unwrap_or_default()))
+    check_bytes(&shared, &asked)?;
+    let questions = asked.into_iter().map(|(own, base)| own.or(&shared).question(who, &base));
+    Ok((questions.collect::<Result<_, _>>()?, semantic.flatten().unwrap_or_default()))
+}
+
+/// A few bytes that are shared by many questions are many bytes on record.
+fn check_bytes(shared: &Asked, asked: &[(Asked, String)]) -> Result<(), Problem> {
+    let count = asked.len();
+    let own =
+        asked.iter().map(|(own, _)| own.bytes().map(|(_, bytes)| bytes).iter().sum::<usize>());
+    let mut total: usize = own.sum();
+    let mut faults = Vec::new();
+    for (index, (name, bytes)) in shared.bytes().into_iter().enumerate() {
+        // Whoever has its own does not take the shared one.
+        let takers = asked.iter().filter(|(own, _)| own.bytes()[index].1 == 0).count();
+        total = total.saturating_add(bytes * takers);
+        if bytes * takers > MOST_BYTES {
+            let detail = format!("has {bytes} bytes and is shared by {takers} evaluations");
+            faults.push(Fault { pointer: pointer("", name), detail });
+        }
+    }
+    if total <= MOST_BYTES {
+        return Ok(());
+    }
+    let detail = format!(
+        "{count} evaluations with what they share have {total} bytes, and {MOST_BYTES} may be asked \
+         about at once: send fewer, or share less"
+    );
+    faults.insert(0, Fault { pointer: pointer("", "evaluations"), detail });
+    Err(fields::invalid(faults))
 }
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
