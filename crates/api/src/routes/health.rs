@@ -115,10 +115,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     let status = if shared.stopping.is_cancelled() {
         "stopping"
-    } else if shared.engine.store().check_files().is_err() {
-        "store_gone"
     } else if !store_answers(&shared).await {
-        "store_unavailable"
+        // Asked after the write, which is what finds out.
+        let gone = shared.engine.store().check_files().is_err();
+        if gone { "store_gone" } else { "store_unavailable" }
     } else if shared.engine.store().room().check_disk().is_err() {
         "storage_low"
     } else {
