@@ -40,6 +40,9 @@ pub(crate) fn call(refused: &Refused) -> Problem {
         Refused::Busy { retry_after } => {
             Problem::new(&kinds::TOO_MANY_CALLS, detail).retry_after(*retry_after)
         }
+        Refused::NoSandbox => {
+            Problem::new(&kinds::SANDBOX_UNAVAILABLE, detail).retry_after(Duration::from_secs(15))
+        }
         Refused::Stopping => {
             Problem::new(&kinds::STOPPING, detail).retry_after(Duration::from_secs(5))
         }

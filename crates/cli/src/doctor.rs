@@ -1,9 +1,9 @@
 //! `ringfence doctor`: what this host offers, proven by one sandbox that really runs.
 
-use std::{fmt::Write, process::ExitCode};
+use std::{fmt::Write, process::ExitCode, time::Duration};
 
 use ringfence_jail::host::{self, Finding, Mode, Report as HostReport, Status};
-use ringfence_sandbox::{Config, Native, Program, Report, Request};
+use ringfence_sandbox::{Config, Error, Native, Program, Report, Request, SetupRules};
 use ringfence_types::{Layer, LayerState, Layers};
 use serde_json::json;
 
@@ -22,6 +22,8 @@ pub(crate) struct Trial {
     pub(crate) may_miss: Vec<Layer>,
     /// The walls that stood, or why there was no sandbox.
     pub(crate) stood: Result<Layers, String>,
+    /// It was not set up in time, or a helper did not answer.
+    hung: bool,
     millis: f64,
 }
 
@@ -43,10 +45,13 @@ pub(crate) fn try_out() -> Result<Trial, Failure> {
     let may_miss = every().iter().flat_map(|wall| wall.layers()).copied().collect();
     let runtime = runtime()?;
     let trial = runtime.block_on(async {
-        let native = Native::open(Config::one_shot());
+        let setup = SetupRules { max_hanging: 1, ..SetupRules::default() };
+        let native = Native::open(Config { setup, ..Config::one_shot() });
         let strict = trial(&native, Vec::new()).await;
         let trial = match strict.stood {
             Ok(_) => strict,
+            // A second one would hang as well, and might not die.
+            Err(_) if strict.hung => hung(&native, strict).await,
             Err(_) => trial(&native, may_miss).await,
         };
         native.close().await;
@@ -66,15 +71,32 @@ async fn trial(native: &Native, may_miss: Vec<Layer>) -> Trial {
             let absent =
                 |layer: &Layer| !matches!(layers.0.get(layer), Some(LayerState::Active(_)));
             let may_miss = may_miss.into_iter().filter(absent).collect();
-            Trial { may_miss, stood: Ok(layers), millis: timings.total.as_micros() as f64 / 1e3 }
+            let millis = timings.total.as_micros() as f64 / 1e3;
+            Trial { may_miss, stood: Ok(layers), hung: false, millis }
         }
         Err(error) => {
+            let hung = matches!(error, Error::SetupTimeout(_) | Error::Unresponsive(_));
             let mut why = error.to_string();
             if let Some(cause) = std::error::Error::source(&error) {
                 let _ = write!(why, ": {cause}");
             }
-            Trial { may_miss, stood: Err(why), millis: 0.0 }
+            Trial { may_miss, stood: Err(why), hung, millis: 0.0 }
         }
+    }
+}
+
+/// Waits until it is known whether what hung dies when it is killed, and says what to do if not.
+async fn hung(native: &Native, trial: Trial) -> Trial {
+    let known = async {
+        while native.available().is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let limit = SetupRules::default().kill_timeout + Duration::from_secs(1);
+    let _ = tokio::time::timeout(limit, known).await;
+    match native.available() {
+        Ok(()) => trial,
+        Err(why) => Trial { stood: Err(format!("{why}; {}", why.hint())), ..trial },
     }
 }
 

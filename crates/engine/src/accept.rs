@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 
 use self::earlier::{Earlier, Reserved};
 use crate::{
-    CallRequest, Engine, Refused, Ticket, builtin, engine::Inner, journey::Journey, onward::Onward,
-    path, queue::Claim, trace::new_trace,
+    CallRequest, Engine, Refused, Ticket, builtin, engine::Inner, journey::Journey, oblige,
+    onward::Onward, path, queue::Claim, trace::new_trace,
 };
 
 /// What a call is called and who it is for, known before its tool is looked at.
@@ -50,6 +50,9 @@ impl Engine {
         inner.parts.store.room().admit(&who.tenant).map_err(ringfence_store::Error::from)?;
         let entry = find(inner, &request)?;
         check_arguments(&entry, &request.args)?;
+        if oblige::needs_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
+            return Err(Refused::NoSandbox);
+        }
         let call = call(inner, who, known, &entry, &request);
         set_out(inner, entry, call, reserved, request.detached).await
     }

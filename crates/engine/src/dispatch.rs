@@ -137,7 +137,7 @@ pub(crate) async fn sandboxed(
             let wait = Box::pin(report(inner, running, least, reading, started_at, seen));
             Started::Running(Work { wait, stop: Stop::Sandbox(canceller) })
         }
-        Err(error) => ended(failure("sandbox_failed", chain(&error), started_at)),
+        Err(error) => ended(failure(error.code(), chain(&error), started_at)),
     }
 }
 
@@ -168,7 +168,7 @@ async fn report(
             let duration = inner.parts.clock.now().since(started_at);
             finished(&report, produced, started_at, duration, seen)
         }
-        Err(error) => failure("sandbox_failed", chain(&error), started_at),
+        Err(error) => failure(error.code(), chain(&error), started_at),
     }
 }
 
@@ -218,6 +218,10 @@ fn over_limit(report: &Report) -> Option<Produced> {
     let (code, message) = match hit.limit {
         ringfence_types::Limit::Wall => {
             ("timeout".to_owned(), format!("Execution exceeded timeout of {}", hit.allowed))
+        }
+        ringfence_types::Limit::Host => {
+            let message = format!("ended by the watchdog: more than {} was taken", hit.allowed);
+            ("host_limit".to_owned(), message)
         }
         other => {
             let name = serde_json::to_value(other).unwrap_or_default();

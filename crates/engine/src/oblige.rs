@@ -13,6 +13,11 @@ use crate::{engine::Inner, live::Live};
 /// The one built-in tool that runs a program.
 const SANDBOXED: &str = "code_execute";
 
+/// Whether a tool runs in a sandbox.
+pub(crate) fn needs_sandbox(entry: &Entry) -> bool {
+    !matches!(entry.runs, Runs::Builtin) || entry.tool.name.as_str() == SANDBOXED
+}
+
 /// Refuses a call whose sandbox would be weaker than policy demands, before there is one.
 pub(crate) fn check(
     inner: &Inner,
@@ -20,7 +25,7 @@ pub(crate) fn check(
     obligations: &Obligations,
 ) -> Result<(), CallError> {
     let Some(least) = &obligations.min_isolation else { return Ok(()) };
-    let has_sandbox = !matches!(entry.runs, Runs::Builtin) || entry.tool.name.as_str() == SANDBOXED;
+    let has_sandbox = needs_sandbox(entry);
     if !has_sandbox {
         let message = format!(
             "policy demands a sandbox, and tool `{}` is part of the server and runs without one",

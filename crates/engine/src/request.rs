@@ -99,6 +99,9 @@ pub enum Refused {
         /// When it may be worth trying again.
         retry_after: Duration,
     },
+    /// The tool needs a sandbox, and the host makes none at the moment.
+    #[error("this host cannot make sandboxes at the moment; `/readyz` says why")]
+    NoSandbox,
     /// The server is about to stop.
     #[error("the server is stopping")]
     Stopping,

@@ -47,7 +47,9 @@ pub(crate) fn serve(control: &OwnedFd, born: &Born, cpus: u32) -> ! {
 pub(crate) fn announce(control: &OwnedFd, locked: &Locked) -> Result<(), SetupError> {
     let message = FromInit::Ready(locked.standing);
     let fds = [locked.workspace.as_fd(), locked.questions.as_fd()];
-    socket::send(control.as_fd(), &message, &fds).map_err(|_| Errno::PIPE).at(Stage::HandOver)
+    let sent = socket::send_with_retries(control.as_fd(), &message, &fds);
+    let errno = |error| if let socket::Error::Io(errno) = error { errno } else { Errno::PIPE };
+    sent.map_err(errno).at(Stage::HandOver)
 }
 
 /// Tells the service why there is no sandbox, and ends.
@@ -102,23 +104,34 @@ impl Init<'_> {
             ToInit::Exec(exec) => self.exec(&exec, fds),
             ToInit::Signal { id, signal, whom } => {
                 self.signal(id, signal, whom);
-                socket::send(self.control.as_fd(), &FromInit::Signalled { id }, &[])
+                socket::send_with_retries(self.control.as_fd(), &FromInit::Signalled { id }, &[])
             }
         }
     }
 
     fn exec(&mut self, exec: &Exec, fds: Vec<OwnedFd>) -> Result<(), socket::Error> {
         let id = exec.id;
-        match start(self.control, exec, fds, &self.setting) {
+        let error = match start(self.control, exec, fds, &self.setting) {
             Ok(Started { pid, terminal }) => {
-                self.running.push((id, pid));
                 let fds: Vec<BorrowedFd<'_>> = terminal.iter().map(AsFd::as_fd).collect();
-                socket::send(self.control.as_fd(), &FromInit::Started { id, pid }, &fds)
+                let started = FromInit::Started { id, pid };
+                match socket::send_with_retries(self.control.as_fd(), &started, &fds) {
+                    // The service cannot be given the program's terminal: the program ends, and
+                    // the sandbox does not.
+                    Err(socket::Error::Io(errno)) => {
+                        descendants::signal(pid, libc::SIGKILL, Whom::Session);
+                        SetupError { stage: Stage::HandOver, errno: errno.raw_os_error() }
+                    }
+                    sent => {
+                        self.running.push((id, pid));
+                        return sent;
+                    }
+                }
             }
-            Err(error) => {
-                socket::send(self.control.as_fd(), &FromInit::NotStarted { id, error }, &[])
-            }
-        }
+            Err(error) => error,
+        };
+        let not_started = FromInit::NotStarted { id, error };
+        socket::send_with_retries(self.control.as_fd(), &not_started, &[])
     }
 
     fn signal(&self, id: u32, signal: i32, whom: Whom) {
@@ -136,7 +149,7 @@ impl Init<'_> {
             if let Some(at) = self.running.iter().position(|(_, pid)| *pid == reaped.pid) {
                 let (id, _) = self.running.swap_remove(at);
                 let ended = ended(id, &reaped, self.reaped);
-                socket::send(self.control.as_fd(), &FromInit::Ended(ended), &[])?;
+                socket::send_with_retries(self.control.as_fd(), &FromInit::Ended(ended), &[])?;
             }
         }
         Ok(())

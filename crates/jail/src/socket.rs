@@ -7,6 +7,7 @@ use std::{
     io::{IoSlice, IoSliceMut, Read},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 use rustix::{
@@ -43,6 +44,26 @@ pub enum Error {
     #[error("not a message of ours: {0}")]
     Malformed(&'static str),
 }
+
+impl Error {
+    /// Whether the kernel may take the same message a moment later: it is short of memory, or the
+    /// sender's user has too many descriptors in flight, which may all be another process's.
+    pub fn is_transient(&self) -> bool {
+        let short = [Errno::TOOMANYREFS, Errno::NOBUFS, Errno::NOMEM];
+        matches!(self, Self::Io(errno) if short.contains(errno))
+    }
+}
+
+/// Pauses between attempts to send what the kernel refuses for want of memory or of descriptors in
+/// flight: about a second altogether.
+pub const RETRY_PAUSES: [Duration; 6] = [
+    Duration::from_millis(1),
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(150),
+    Duration::from_millis(300),
+    Duration::from_millis(500),
+];
 
 /// A received message.
 #[derive(Debug)]
@@ -81,6 +102,22 @@ pub fn send<T: Serialize>(
     send_packet(socket, &[LARGE_TAG], &all)
 }
 
+/// Like [`send`], and tries again for a second while the failure is transient. For processes of one
+/// thread, which may sleep.
+pub fn send_with_retries<T: Serialize>(
+    socket: BorrowedFd<'_>,
+    message: &T,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Error> {
+    for pause in RETRY_PAUSES {
+        match send(socket, message, fds) {
+            Err(error) if error.is_transient() => std::thread::sleep(pause),
+            other => return other,
+        }
+    }
+    send(socket, message, fds)
+}
+
 fn send_packet(socket: BorrowedFd<'_>, body: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
     if fds.len() > MOST_FDS {
         return Err(Error::Malformed("too many descriptors"));
@@ -94,7 +131,7 @@ fn send_packet(socket: BorrowedFd<'_>, body: &[u8], fds: &[BorrowedFd<'_>]) -> R
         match sendmsg(socket, &[IoSlice::new(body)], &mut ancillary, SendFlags::NOSIGNAL) {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
-            Err(Errno::PIPE | Errno::CONNRESET) => return Err(Error::Closed),
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => return Err(Error::Closed),
             Err(errno) => return Err(Error::Io(errno)),
         }
     }

@@ -3,15 +3,18 @@
 //! It is a role of the same binary, started once by the service with a socket as standard input.
 //! When the service is gone, that socket says so, and the spawner ends everything it made: no
 //! process, mount or cgroup outlives its service.
+//!
+//! Invariant: the cgroups of a living service are never removed here. A service that lives on
+//! releases them before it closes the socket, or kills this process.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{Signal, pidfd_send_signal},
 };
@@ -79,6 +82,7 @@ impl Spawner {
                 let mut drained = [0; 256];
                 let _ = rustix::io::read(&children, &mut drained);
                 while sys::reap().is_some() {}
+                self.templates.retain(|template| !has_ended(template));
             }
             if request {
                 let Received { message, fds, .. } = socket::receive(stdin)?;
@@ -90,9 +94,11 @@ impl Spawner {
     fn obey(&mut self, message: ToSpawner, fds: Vec<OwnedFd>, own: &[OwnFile]) {
         match (message, fds.into_iter().next()) {
             (ToSpawner::Own(cgroups), _) => self.cgroups.extend(cgroups),
+            (ToSpawner::Release, _) => self.cgroups.clear(),
             (ToSpawner::Template(spec), Some(socket)) => {
                 if let Err(error) = self.template(&spec, &socket, own) {
-                    let _ = socket::send(socket.as_fd(), &FromTemplate::Failed(error), &[]);
+                    let failed = FromTemplate::Failed(error);
+                    let _ = socket::send_with_retries(socket.as_fd(), &failed, &[]);
                 }
             }
             (ToSpawner::Template(_), None) => {}
@@ -127,11 +133,29 @@ impl Spawner {
         for template in &self.templates {
             let _ = pidfd_send_signal(template, Signal::KILL);
         }
-        let _ = cgroup::kill_trees(&self.cgroups, PATIENCE);
-        while rustix::process::wait(rustix::process::WaitOptions::empty()).is_ok() {}
-        let _ = cgroup::remove_trees(&self.cgroups, PATIENCE);
+        let _ = cgroup::kill_trees(&self.cgroups, END_TIMEOUT);
+        self.wait_for_templates();
+        let _ = cgroup::remove_trees(&self.cgroups, END_TIMEOUT);
+    }
+
+    /// One whose sandbox hangs in the kernel does not end; it is left to the host's first process.
+    fn wait_for_templates(&self) {
+        let deadline = Instant::now() + END_TIMEOUT;
+        for template in &self.templates {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            let mut watched = [PollFd::new(template, PollFlags::IN)];
+            while matches!(poll(&mut watched, Some(&timeout)), Err(Errno::INTR)) {}
+        }
+        while sys::reap().is_some() {}
     }
 }
 
-/// Nothing that was killed takes longer than this to be gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// Nothing that was killed takes longer than this to be gone, unless it hangs in the kernel.
+const END_TIMEOUT: Duration = Duration::from_secs(5);

@@ -34,7 +34,7 @@ pub(crate) fn serve(socket: OwnedFd, spec: &RootSpec, own: &[OwnFile], mode: Mod
         Err(error) => FromTemplate::Failed(error),
     };
     let stands = matches!(answer, FromTemplate::Ready { .. });
-    if socket::send(socket.as_fd(), &answer, &[]).is_ok() && stands {
+    if socket::send_with_retries(socket.as_fd(), &answer, &[]).is_ok() && stands {
         let mut template = Template {
             socket,
             mode,
@@ -132,14 +132,24 @@ impl Template {
                 (id, zygote::spawn(start, join, fds, self.mode, filter))
             }
         };
-        match made {
-            Ok(pidfd) => {
-                let answer = FromTemplate::Spawned { id };
-                socket::send(self.socket.as_fd(), &answer, &[pidfd.as_fd()])
-            }
+        let handed = made.and_then(|pidfd| self.hand_over(id, &pidfd));
+        match handed {
+            Ok(()) => Ok(()),
             Err(error) => {
-                socket::send(self.socket.as_fd(), &FromTemplate::Refused { id, error }, &[])
+                let refused = FromTemplate::Refused { id, error };
+                socket::send_with_retries(self.socket.as_fd(), &refused, &[])
             }
+        }
+    }
+
+    /// Sends the pidfd of a new process. A kernel that does not take it for long costs this one
+    /// request: without a holder the new process sees its control socket close, and ends.
+    fn hand_over(&self, id: u64, pidfd: &OwnedFd) -> Result<(), SetupError> {
+        let answer = FromTemplate::Spawned { id };
+        match socket::send_with_retries(self.socket.as_fd(), &answer, &[pidfd.as_fd()]) {
+            Err(socket::Error::Io(errno)) => Err(errno).at(Stage::HandOver),
+            // Nobody is left to answer; the next look at the socket says so.
+            _ => Ok(()),
         }
     }
 
@@ -202,8 +212,8 @@ impl Template {
         let control = init::kept(0);
         match confine::lock_in(confine, self.mode, filter) {
             Ok(locked) => {
-                if init::announce(&control, &locked).is_err() {
-                    sys::exit_now(1);
+                if let Err(error) = init::announce(&control, &locked) {
+                    init::give_up(&control, error);
                 }
                 drop(locked);
                 init::serve(&control, &init::Born::OfTemplate, confine.cpus)

@@ -12,8 +12,10 @@ use crate::SetupError;
 /// To the spawner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToSpawner {
-    /// Directories to sweep when the service is gone: the cgroups of this instance.
+    /// Directories to sweep when the service dies: the cgroups of this instance.
     Own(Vec<PathBuf>),
+    /// Sweep nothing: the service lives on, or removes its cgroups itself. The socket closes next.
+    Release,
     /// Make a template; its socket comes along and answers [`FromTemplate::Ready`].
     Template(RootSpec),
 }

@@ -6,6 +6,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use ringfence_jail::{
@@ -13,16 +14,15 @@ use ringfence_jail::{
     wire::{Confine, FromInit, Join, MayMiss, Mode, Standing, ToInit, ToTemplate},
 };
 use ringfence_types::{Isolation, Layer, Limits, SandboxNetwork};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Signal, pidfd_send_signal},
-};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::time::timeout;
 
 use crate::{
     Error,
-    groups::{Groups, Place, Plot, Remains},
+    groups::{Groups, Place, Plot, Remains, kill},
     link::Link,
     template::Template,
+    watchdog::Ward,
     zygote::Zygote,
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct Shape {
 pub(crate) struct Cell {
     pub(crate) control: Link<ToInit, FromInit>,
     pub(crate) pidfd: OwnedFd,
-    pub(crate) group: Option<Group>,
+    pub(crate) group: Option<Arc<Group>>,
     pub(crate) workspace: Option<OwnedFd>,
     pub(crate) standing: Option<Standing>,
     pub(crate) isolation: Isolation,
@@ -113,7 +113,7 @@ impl Cell {
         Self {
             control: made.control,
             pidfd: made.pidfd,
-            group: made.group,
+            group: made.group.map(Arc::new),
             workspace: None,
             standing: None,
             isolation,
@@ -128,10 +128,17 @@ impl Cell {
 
     /// Waits until all walls stand.
     pub(crate) async fn ready(&mut self) -> Result<(), Error> {
-        match self.control.receive().await {
-            Ok(received) => self.note_ready(received.message, received.fds),
-            Err(error) => Err(self.lost_maker().unwrap_or_else(|| error.into())),
+        let limit = self.setup_timeout();
+        match timeout(limit, self.control.receive()).await {
+            Ok(Ok(received)) => self.note_ready(received.message, received.fds),
+            Ok(Err(error)) => Err(self.lost_maker().unwrap_or_else(|| error.into())),
+            Err(_) => Err(Error::SetupTimeout(limit)),
         }
+    }
+
+    /// How long it may take until all walls stand.
+    pub(crate) fn setup_timeout(&self) -> Duration {
+        self.groups.health.rules.timeout
     }
 
     /// That whoever made it is gone, which explains its own end better than anything else: the
@@ -146,6 +153,7 @@ impl Cell {
         match message {
             FromInit::Ready(standing) => {
                 self.standing = Some(standing);
+                self.groups.health.finished();
                 let mut fds = fds.into_iter();
                 self.workspace = fds.next();
                 if let Some(questions) = fds.next() {
@@ -160,7 +168,12 @@ impl Cell {
 
     /// Ends everything inside, at once.
     pub(crate) fn kill(&self) {
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        kill(&self.pidfd);
+    }
+
+    /// Puts it on the list of those that the watchdog may end, for as long as the ward is held.
+    pub(crate) fn enlist(&self) -> Ward {
+        self.groups.watchlist.enlist(self.group.clone())
     }
 
     /// Whether its init, and so everything inside, is gone.
@@ -180,7 +193,8 @@ impl Drop for Cell {
         let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
         if let Some(place) = self.place.take() {
             let (group, workspace) = (self.group.take(), self.workspace.take());
-            self.groups.bury(place, Remains { pidfd, group, workspace });
+            let is_set_up = self.standing.is_some();
+            self.groups.bury(place, Remains { pidfd, group, workspace, is_set_up });
         }
     }
 }

@@ -31,6 +31,15 @@ pub enum Error {
     /// A helper process is gone; the next attempt starts a new one.
     #[error("the {0} is gone")]
     Gone(&'static str),
+    /// A helper process did not answer in time; it is killed, and the next attempt starts a new one.
+    #[error("the {0} does not answer")]
+    Unresponsive(&'static str),
+    /// The sandbox was not locked in within the time that setting up may take; it was killed.
+    #[error("the sandbox was not ready after {0:?}")]
+    SetupTimeout(std::time::Duration),
+    /// No sandboxes are made at the moment, because the host cannot make any.
+    #[error(transparent)]
+    Unavailable(#[from] crate::Unavailable),
     /// A helper process or the kernel answered with something else than expected.
     #[error("{doing}")]
     Io {
@@ -66,9 +75,27 @@ impl Error {
         move |source| Self::Io { doing, source }
     }
 
+    /// A stable name for clients.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "sandbox_unavailable",
+            Self::SetupTimeout(_) | Self::Unresponsive(_) => "sandbox_timeout",
+            _ => "sandbox_failed",
+        }
+    }
+
+    /// Whether a helper process has to be replaced; nothing of a user's has run.
+    pub(crate) fn is_lost_helper(&self) -> bool {
+        matches!(self, Self::Gone(_) | Self::Unresponsive(_))
+    }
+
     /// The exact next thing a user can try, if we know one.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Unavailable(why) => Some(why.hint()),
+            Self::SetupTimeout(_) | Self::Unresponsive(_) => {
+                Some("`ringfence doctor` tells whether this host still makes sandboxes".to_owned())
+            }
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::Setup(error) => Some(format!(
                 "`ringfence doctor` shows what this host offers and how to mend `{}`",

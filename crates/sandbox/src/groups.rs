@@ -6,11 +6,11 @@
 //! instead of piling up corpses.
 
 use std::{
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -19,10 +19,16 @@ use std::{
 
 use ringfence_jail::cgroup::{Base, Group, Host, Removal, remove_trees};
 use ringfence_types::Limits;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Signal, pidfd_send_signal},
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{Error, clerk::Clerk, prepared::group_limits, spare::Maker};
+use crate::{
+    Error, SetupRules, clerk::Clerk, health::SetupHealth, prepared::group_limits, spare::Maker,
+    watchdog::Watchlist,
+};
 
 /// The cgroups of this service.
 #[derive(Debug)]
@@ -36,9 +42,15 @@ pub(crate) struct Groups {
     waiting: AtomicUsize,
     idle: OnceLock<Weak<dyn Idle>>,
     sweeper: Mutex<Option<JoinHandle<()>>>,
+    /// Nobody waits for the sweeper any more.
+    closing: Arc<AtomicBool>,
     orders: Mutex<Option<mpsc::Sender<Order>>>,
     reaper: Mutex<Option<JoinHandle<()>>>,
     pub(crate) clerk: Clerk,
+    /// Whether sandboxes are made.
+    pub(crate) health: Arc<SetupHealth>,
+    /// Programs that the watchdog may end.
+    pub(crate) watchlist: Arc<Watchlist>,
 }
 
 /// What the reaper is told.
@@ -53,11 +65,21 @@ enum Order {
 /// takes longer than this does not notice, and after a shorter one the reaper comes by anyway.
 const FIRST_STEPS: Duration = Duration::from_millis(5);
 
-/// What is left of one sandbox.
+/// How long the reaper waits for one that was killed before it looks after the others. It looks
+/// again each time this has passed.
+const QUICK_END: Duration = Duration::from_millis(200);
+
+/// How long closing waits for the reaper, and for the sweeper of what earlier services left.
+const REAPER_TIMEOUT: Duration = Duration::from_secs(5);
+const SWEEPER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What is left of one sandbox, or of a helper.
 #[derive(Debug, Default)]
 pub(crate) struct Remains {
     pub(crate) pidfd: Option<OwnedFd>,
-    pub(crate) group: Option<Group>,
+    pub(crate) group: Option<Arc<Group>>,
+    /// All its walls stood. If it does not die, that says nothing of making others.
+    pub(crate) is_set_up: bool,
     /// Closing the last descriptor of a workspace unmounts it, for which the kernel waits; so the
     /// reaper has the last one unless somebody still wants the files.
     pub(crate) workspace: Option<OwnedFd>,
@@ -71,7 +93,7 @@ struct Burial {
 
 /// A place among the living and the dying, to be had before a sandbox is made. What helps to make
 /// sandboxes is not counted among them: a call must never wait for its own helper's place.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Place {
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -105,7 +127,7 @@ impl Plot {
 
     /// For a helper, which has no limit in number but its own limits.
     pub(crate) fn for_helper(groups: &Arc<Groups>, limits: &Limits) -> Result<Self, Error> {
-        let place = Some(Place { _permit: None });
+        let place = Some(Place::default());
         let group = groups.make(limits, false)?;
         Ok(Self { groups: groups.clone(), place, group })
     }
@@ -119,14 +141,15 @@ impl Plot {
 impl Drop for Plot {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            self.groups.bury(place, Remains { group: self.group.take(), ..Remains::default() });
+            let group = self.group.take().map(Arc::new);
+            self.groups.bury(place, Remains { group, ..Remains::default() });
         }
     }
 }
 
 impl Groups {
     /// Makes our own base; what dead instances left is swept meanwhile.
-    pub(crate) fn open(most: usize) -> Self {
+    pub(crate) fn open(most: usize, setup: SetupRules) -> Self {
         let host = Host::detect();
         let (base, absent) = match Base::create(&host) {
             Ok(base) => {
@@ -144,8 +167,13 @@ impl Groups {
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let maker = base.map(|base| Arc::new(Maker::new(base)));
         let ahead = maker.clone();
-        let reaper = thread("reaper").spawn(move || reap(&orders, ahead.as_deref()));
-        let sweeper = thread("sweeper").spawn(move || drop(Base::sweep(&host)));
+        let health = Arc::new(SetupHealth::new(setup));
+        let seen = health.clone();
+        let reaper = thread("reaper").spawn(move || reap(&orders, ahead.as_deref(), &seen));
+        let closing = Arc::new(AtomicBool::new(false));
+        let closes = closing.clone();
+        let goes_on = move || !closes.load(Ordering::Relaxed);
+        let sweeper = thread("sweeper").spawn(move || drop(Base::sweep(&host, goes_on)));
         Self {
             maker,
             absent,
@@ -154,9 +182,12 @@ impl Groups {
             waiting: AtomicUsize::new(0),
             idle: OnceLock::new(),
             sweeper: Mutex::new(sweeper.ok()),
+            closing,
             orders: Mutex::new(Some(sender)),
             reaper: Mutex::new(reaper.ok()),
             clerk: Clerk::start(),
+            health,
+            watchlist: Arc::default(),
         }
     }
 
@@ -223,16 +254,18 @@ impl Groups {
         }
     }
 
-    /// Waits for the last burial, then removes the base.
+    /// Kernel memory that sandboxes are charged with, if the host counts it.
+    pub(crate) fn kernel_memory(&self) -> Option<u64> {
+        self.maker.as_ref()?.kernel_memory()
+    }
+
+    /// Waits for the last burial, then removes the base. A process that hangs in the kernel, or
+    /// much that others left, keeps nobody from stopping.
     pub(crate) fn close(&self) {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
-        for thread in [&self.reaper, &self.sweeper] {
-            let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(thread) = thread {
-                let _ = thread.join();
-            }
-        }
-        // The spawner does this too, but there may never have been one.
+        join(&self.reaper, REAPER_TIMEOUT);
+        join(&self.sweeper, SWEEPER_TIMEOUT);
+        self.closing.store(true, Ordering::Relaxed);
         let _ = remove_trees(&self.paths(), Duration::from_secs(5));
     }
 }
@@ -268,21 +301,69 @@ fn all_absent(host: &Host, error: &str) -> Vec<(&'static str, String)> {
         .collect()
 }
 
+/// Waits for the end of a thread, but not longer.
+fn join(thread: &Mutex<Option<JoinHandle<()>>>, limit: Duration) {
+    let Some(thread) = thread.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let deadline = Instant::now() + limit;
+    while !thread.is_finished() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if thread.is_finished() {
+        let _ = thread.join();
+    }
+}
+
 /// Buries, and makes groups ahead when there is nothing to bury.
-fn reap(orders: &mpsc::Receiver<Order>, maker: Option<&Maker>) {
+fn reap(orders: &mpsc::Receiver<Order>, maker: Option<&Maker>, health: &SetupHealth) {
     let mut due = None;
-    while let Ok(order) = next(orders, due) {
+    let mut slow: Vec<Slow> = Vec::new();
+    let mut look_again: Option<Instant> = None;
+    while let Ok(order) = next(orders, [due, look_again].into_iter().flatten().min()) {
+        let is_past = |at: &Instant| *at <= Instant::now();
         match order {
             Some(Order::Bury(burial)) => {
-                bury(burial);
+                slow.extend(bury(burial));
                 due = Some(Instant::now());
             }
             Some(Order::LookAhead) => due = due.or(Some(Instant::now() + FIRST_STEPS)),
-            None => {
+            None if due.as_ref().is_some_and(is_past) => {
                 due = None;
                 maker.inspect(|maker| maker.make_spare());
             }
+            None => {}
         }
+        if look_again.as_ref().is_some_and(is_past) {
+            look_again = None;
+            slow.retain_mut(|dying| !dying.has_ended(health));
+        }
+        look_again = look_again.or(slow.first().map(|_| Instant::now() + QUICK_END));
+    }
+}
+
+/// One that was killed and takes its time to die.
+#[derive(Debug)]
+struct Slow {
+    burial: Burial,
+    since: Instant,
+    /// Its number, once it is plain that it hangs.
+    hangs: Option<i32>,
+}
+
+impl Slow {
+    /// Removes what is left if it has died; tells of it if it hangs.
+    fn has_ended(&mut self, health: &SetupHealth) -> bool {
+        let Remains { pidfd, group, is_set_up, .. } = &self.burial.remains;
+        if pidfd.as_ref().is_none_or(|pidfd| wait_for_end(pidfd, Duration::ZERO)) {
+            group.as_ref().inspect(|group| remove(group, Duration::from_secs(10)));
+            self.hangs.inspect(|process| health.died(*process));
+            return true;
+        }
+        let is_late = self.since.elapsed() >= health.rules.kill_timeout;
+        if is_late && !is_set_up && self.hangs.is_none() {
+            self.hangs = pidfd.as_ref().and_then(pid_of);
+            self.hangs.inspect(|process| health.hangs(*process, Instant::now()));
+        }
+        false
     }
 }
 
@@ -299,18 +380,35 @@ fn next(
     }
 }
 
-fn bury(burial: Burial) {
-    if let Some(pidfd) = &burial.remains.pidfd {
-        wait_for_end(pidfd, Duration::from_secs(10));
+/// Gives it back if it has not died soon.
+fn bury(burial: Burial) -> Option<Slow> {
+    let Remains { pidfd, group, .. } = &burial.remains;
+    if pidfd.as_ref().is_some_and(|pidfd| !wait_for_end(pidfd, QUICK_END)) {
+        // The frozen cannot die.
+        group.as_ref().inspect(|group| drop(group.kill(Duration::ZERO)));
+        return Some(Slow { burial, since: Instant::now(), hangs: None });
     }
-    if let Some(group) = &burial.remains.group {
-        remove(group, Duration::from_secs(10));
-    }
+    group.as_ref().inspect(|group| remove(group, Duration::from_secs(10)));
     drop(burial.remains.workspace);
+    None
 }
 
-fn wait_for_end(pidfd: &OwnedFd, patience: Duration) {
-    let deadline = Instant::now() + patience;
+/// Ends a process.
+pub(crate) fn kill(pidfd: &OwnedFd) {
+    let _ = pidfd_send_signal(pidfd, Signal::KILL);
+}
+
+/// The number of a process that has not been waited for.
+fn pid_of(pidfd: &OwnedFd) -> Option<i32> {
+    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
+    let pid = text.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()?;
+    (pid > 0).then_some(pid)
+}
+
+/// Waits for the end of a process; whether it has come.
+pub(crate) fn wait_for_end(pidfd: &OwnedFd, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout =
@@ -318,7 +416,7 @@ fn wait_for_end(pidfd: &OwnedFd, patience: Duration) {
         let mut watched = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
         match poll(&mut watched, Some(&timeout)) {
             Err(rustix::io::Errno::INTR) => {}
-            _ => return,
+            ready => return ready.is_ok_and(|ready| ready > 0),
         }
     }
 }

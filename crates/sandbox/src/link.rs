@@ -46,7 +46,14 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         message: &Out,
         fds: &[BorrowedFd<'_>],
     ) -> Result<(), socket::Error> {
-        self.when(Interest::WRITABLE, || socket::send(self.socket.as_fd(), message, fds)).await
+        let attempt = || socket::send(self.socket.as_fd(), message, fds);
+        for pause in socket::RETRY_PAUSES {
+            match self.when(Interest::WRITABLE, attempt).await {
+                Err(error) if error.is_transient() => tokio::time::sleep(pause).await,
+                other => return other,
+            }
+        }
+        self.when(Interest::WRITABLE, attempt).await
     }
 
     /// Cancel safe: a message is either returned or still there.

@@ -67,6 +67,9 @@ impl Live {
         let deadline = sleep_until((self.handed + self.limits.wall).into());
         tokio::pin!(deadline);
         let mut cpu_check = self.first_cpu_check();
+        let ward = self.cell.enlist();
+        let set_up_by = sleep_until((self.handed + self.cell.setup_timeout()).into());
+        tokio::pin!(set_up_by);
         loop {
             // What the program can keep busy comes last, or a flood would drown the clock.
             let turn = tokio::select! {
@@ -76,6 +79,13 @@ impl Live {
                 }
                 () = &mut deadline => stop(&mut seen, Stopped::Wall),
                 () = &mut cancel => stop(&mut seen, Stopped::Cancelled),
+                strain = ward.ended() => {
+                    seen.strain = Some(strain);
+                    stop(&mut seen, Stopped::Host)
+                }
+                () = &mut set_up_by, if self.cell.standing.is_none() => {
+                    return Err(Error::SetupTimeout(self.cell.setup_timeout()));
+                }
                 () = sleep_until(cpu_check) => {
                     let (turn, next) = self.look_at_cpu(&mut seen);
                     cpu_check = next;

@@ -12,12 +12,12 @@ use ringfence_jail::{
     cgroup::Stats,
     wire::{RootSource, RootSpec, ToInit},
 };
-use ringfence_types::{Digest, Isolation, Layer};
+use ringfence_types::{Digest, Isolation, Layer, Limits};
 use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle};
 
 use crate::{
     Error, FailedImport, InputFile, Language, PoolConfig, PoolKey, PoolStatus, Program, Request,
-    Root, Running, Stdin,
+    Root, Running, SetupRules, Stdin, Unavailable, WatchdogRules,
     cell::{self, Cell, Shape},
     files::{FileLimits, Workspace},
     groups::{Groups, Idle},
@@ -29,6 +29,7 @@ use crate::{
     spawner::Spawner,
     streams::{Streams, job_channel},
     template::Template,
+    upkeep,
 };
 
 /// How the backend is set up.
@@ -40,17 +41,31 @@ pub struct Config {
     pub most_sandboxes: usize,
     /// Interpreters prepared ahead; `None` prepares nothing.
     pub pools: Option<PoolConfig>,
+    /// How long setting up may take, and when to stop trying.
+    pub setup: SetupRules,
+    /// When a program is ended that uses up the host; `None` does not look.
+    pub watchdog: Option<WatchdogRules>,
 }
 
 impl Config {
     /// For one program: this process's own binary, nothing prepared ahead.
     pub fn one_shot() -> Self {
-        Self { exe: PathBuf::from("/proc/self/exe"), most_sandboxes: 1024, pools: None }
+        Self {
+            exe: PathBuf::from("/proc/self/exe"),
+            most_sandboxes: 1024,
+            pools: None,
+            setup: SetupRules::default(),
+            watchdog: None,
+        }
     }
 
     /// For a service: this process's own binary, pools of the usual size.
     pub fn service() -> Self {
-        Self { pools: Some(PoolConfig::default()), ..Self::one_shot() }
+        Self {
+            pools: Some(PoolConfig::default()),
+            watchdog: Some(WatchdogRules::default()),
+            ..Self::one_shot()
+        }
     }
 }
 
@@ -75,10 +90,9 @@ impl Native {
     /// Opens the cgroups and starts the first helper process; others start with the first request.
     pub fn open(config: Config) -> Self {
         // First the groups: with cgroup v2 we move out of our own group, which must hold nobody else.
-        let groups = Arc::new(Groups::open(config.most_sandboxes));
+        let groups = Arc::new(Groups::open(config.most_sandboxes, config.setup));
         // It starts while nobody waits for it. If it cannot, the first request says why.
-        let spawner = Spawner::start(&config.exe).ok();
-        let spawner = spawner.filter(|spawner| spawner.own(groups.paths()).is_ok());
+        let spawner = Spawner::start(&config.exe, &groups).ok();
         let runtime = Runtime::new(&config.exe);
         if config.pools.is_some() {
             // Before an interpreter is started ahead.
@@ -96,7 +110,20 @@ impl Native {
         let inner = Arc::new(inner);
         let idle: Weak<Inner> = Arc::downgrade(&inner);
         inner.groups.ask_when_full(idle);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(upkeep::run(Arc::downgrade(&inner)));
+        }
         Self { inner }
+    }
+
+    /// Why no sandboxes are made at the moment, if so.
+    pub fn available(&self) -> Result<(), Unavailable> {
+        self.inner.groups.health.check()
+    }
+
+    /// Programs that the watchdog has ended.
+    pub fn watchdog_kills(&self) -> u64 {
+        self.inner.groups.watchlist.kills()
     }
 
     /// Starts a program in a fresh sandbox.
@@ -238,18 +265,22 @@ impl Inner {
         Ok(template)
     }
 
-    /// A spawner that died is replaced once; nothing of a user's has run yet.
+    /// A spawner that died or does not answer is replaced once; nothing of a user's has run yet.
     async fn make_template(&self, spec: &RootSpec) -> Result<Template, Error> {
         let mut slot = self.spawner.lock().await;
         for last_try in [false, true] {
             if slot.is_none() {
-                let spawner = Spawner::start(&self.config.exe)?;
-                spawner.own(self.groups.paths())?;
-                *slot = Some(spawner);
+                *slot = Some(Spawner::start(&self.config.exe, &self.groups)?);
             }
             let Some(spawner) = slot.as_ref() else { break };
             match spawner.template(spec).await {
-                Err(Error::Gone(_)) if !last_try => *slot = None,
+                Err(error) if error.is_lost_helper() => {
+                    tracing::warn!(%error, "the spawner is replaced");
+                    *slot = None;
+                    if last_try {
+                        return Err(error);
+                    }
+                }
                 other => return other,
             }
         }
@@ -267,16 +298,30 @@ impl Inner {
         start(cell, request, accepted).await
     }
 
-    /// An empty cold sandbox; one that fell to a dying template is asked for again.
+    /// An empty cold sandbox; refused while the host cannot make any.
     pub(crate) async fn cold_cell(&self, root: &Root, shape: &Shape) -> Result<Cell, Error> {
+        self.groups.health.check()?;
+        self.build_cell(root, shape).await
+    }
+
+    /// An empty cold sandbox; one that fell to a dying template is asked for again.
+    async fn build_cell(&self, root: &Root, shape: &Shape) -> Result<Cell, Error> {
         let template = self.template(root).await?;
         match Cell::spawn(&template, &self.groups, shape).await {
-            Err(Error::Gone(_)) => {
+            Err(error) if error.is_lost_helper() => {
                 let template = self.template(root).await?;
                 Cell::spawn(&template, &self.groups, shape).await
             }
             other => other,
         }
+    }
+}
+
+impl Inner {
+    /// Makes a sandbox and throws it away, to see whether the host can.
+    pub(crate) async fn probe(&self) -> Result<(), Error> {
+        let shape = Shape { limits: Limits::default(), may_miss: Vec::new(), freezer: false };
+        self.build_cell(&Root::Host, &shape).await?.ready().await
     }
 }
 

@@ -216,6 +216,7 @@ impl Pool {
     }
 
     async fn make(&self, inner: &Inner, shape: &Shape, at_once: bool) -> Result<Prepared, Error> {
+        inner.groups.health.check()?;
         match self.key.isolation {
             Isolation::Zygote => self.zygote(inner).await?.fork(shape, at_once).await,
             _ => inner.warm(&self.key, shape).await,

@@ -103,7 +103,7 @@ impl Inner {
     async fn prepare_now(&self, pool: &Pool, shape: &Shape) -> Result<Prepared, Error> {
         let mut made = pool.make_now(self, shape).await;
         for _ in 1..EARLY_ENDS {
-            if !matches!(made, Err(Error::Gone(_))) {
+            if !made.as_ref().is_err_and(Error::is_lost_helper) {
                 break;
             }
             pool.forget_zygote().await;

@@ -51,7 +51,7 @@ impl Maker {
         if freezer {
             return self.new_group(limits, true);
         }
-        match self.take(limits) {
+        match self.take(limits).filter(|(_, group)| group.is_there()) {
             Some((have, group)) if have == *limits => Ok(group),
             Some((_, group)) => self.changed(group, limits),
             None => self.new_group(limits, false),
@@ -90,7 +90,22 @@ impl Maker {
 
     fn new_group(&self, limits: &GroupLimits, freezer: bool) -> Result<Group, Error> {
         let name = format!("box-{}", self.next.fetch_add(1, Ordering::Relaxed));
-        self.base.new_group(&name, limits, freezer)
+        match self.base.new_group(&name, limits, freezer) {
+            Err(error) if error.is_missing() => {
+                tracing::warn!(
+                    path = %error.path.display(),
+                    "the cgroup of this service was removed; it is made again"
+                );
+                self.base.restore()?;
+                self.base.new_group(&name, limits, freezer)
+            }
+            other => other,
+        }
+    }
+
+    /// See [`Base::kernel_memory`].
+    pub(crate) fn kernel_memory(&self) -> Option<u64> {
+        self.base.kernel_memory()
     }
 
     fn spare(&self) -> MutexGuard<'_, Spare> {
@@ -130,6 +145,21 @@ mod tests {
         assert_eq!(make(5, true), pair("box-3", "5"), "box-2 has no freezer");
         assert_eq!(make(7, false), pair("box-2", "7"), "made for 5");
         assert_eq!(make(7, false), pair("box-4", "7"), "nobody gets one twice");
+        let removed = remove_trees(&maker.paths(), Duration::from_secs(5)).expect("removed");
+        assert_eq!(removed, Removal::Gone);
+    }
+
+    #[test]
+    fn a_base_that_was_removed_is_made_again_with_its_limits() {
+        let maker = Maker::new(Base::create(&Host::detect()).expect("control groups"));
+        let make = || found(&maker.make(&limits(5), false).expect("a group"));
+        make();
+        maker.make_spare();
+        for _ in 0..2 {
+            let removed = remove_trees(&maker.paths(), Duration::from_secs(5)).expect("removed");
+            assert_eq!(removed, Removal::Gone);
+            assert_eq!(make().1, "5", "neither the base nor the spare is there");
+        }
         let removed = remove_trees(&maker.paths(), Duration::from_secs(5)).expect("removed");
         assert_eq!(removed, Removal::Gone);
     }

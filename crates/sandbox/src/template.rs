@@ -10,18 +10,25 @@ use std::{
 };
 
 use ringfence_jail::{
-    Stage,
+    Stage, socket,
     wire::{FromTemplate, Mode, ToTemplate},
 };
-use tokio::{sync::oneshot, task::AbortHandle};
+use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
 
-use crate::{Error, link::Link, spawner::Spawned};
+use crate::{
+    Error,
+    groups::{Groups, Place, Remains, kill},
+    link::Link,
+    spawner::Spawned,
+};
 
 /// A template that stands.
 #[derive(Debug)]
 pub(crate) struct Template {
     shared: Arc<Shared>,
     reader: AbortHandle,
+    process: Option<OwnedFd>,
+    groups: Arc<Groups>,
     /// With whose rights it builds.
     pub(crate) mode: Mode,
 }
@@ -35,11 +42,17 @@ struct Shared {
 }
 
 impl Template {
-    pub(crate) fn new(link: Link<ToTemplate, FromTemplate>, mode: Mode) -> Self {
+    /// Takes over a template that has said that it stands, and the pidfd of its process.
+    pub(crate) fn new(
+        link: Link<ToTemplate, FromTemplate>,
+        mode: Mode,
+        process: Option<OwnedFd>,
+        groups: Arc<Groups>,
+    ) -> Self {
         let waiting = Mutex::new(Some(HashMap::new()));
         let shared = Arc::new(Shared { link, next: AtomicU64::new(1), waiting });
         let reader = tokio::spawn(read(shared.clone())).abort_handle();
-        Self { shared, reader, mode }
+        Self { shared, reader, process, groups, mode }
     }
 
     /// Whether a request has a chance; false once the process was seen to be gone.
@@ -52,7 +65,8 @@ impl Template {
         !self.is_alive() || self.shared.link.is_closed()
     }
 
-    /// Sends a request made with its number, and waits for the pidfd of the new process.
+    /// Sends a request made with its number, and waits for the pidfd of the new process. A template
+    /// that does not answer in time gets no more requests; it ends with its last sandbox.
     pub(crate) async fn request(
         &self,
         message: impl FnOnce(u64) -> ToTemplate,
@@ -60,17 +74,34 @@ impl Template {
     ) -> Result<OwnedFd, Error> {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let answer = self.shared.expect(id)?;
-        if self.shared.link.send(&message(id), fds).await.is_err() {
+        let asked = async {
+            match self.shared.link.send(&message(id), fds).await {
+                Ok(()) => Ok(answer.await.map_err(|_| Error::Gone("template"))??),
+                Err(socket::Error::Closed) => {
+                    self.shared.give_up();
+                    Err(Error::Gone("template"))
+                }
+                Err(error) => {
+                    self.shared.forget(id);
+                    Err(error.into())
+                }
+            }
+        };
+        timeout(self.groups.health.rules.timeout, asked).await.unwrap_or_else(|_| {
             self.shared.give_up();
-            return Err(Error::Gone("template"));
-        }
-        Ok(answer.await.map_err(|_| Error::Gone("template"))??)
+            Err(Error::Unresponsive("template"))
+        })
     }
 }
 
 impl Drop for Template {
     fn drop(&mut self) {
         self.reader.abort();
+        if let Some(process) = self.process.take() {
+            kill(&process);
+            let remains = Remains { pidfd: Some(process), ..Remains::default() };
+            self.groups.bury(Place::default(), remains);
+        }
     }
 }
 
@@ -85,6 +116,11 @@ impl Shared {
     /// The template is gone: whoever still waits sees its sender dropped, and nobody asks again.
     fn give_up(&self) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn forget(&self, id: u64) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.as_mut().and_then(|map| map.remove(&id));
     }
 
     fn answer(&self, id: u64, spawned: Spawned) {

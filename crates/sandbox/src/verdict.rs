@@ -5,12 +5,16 @@ use std::time::Duration;
 use ringfence_jail::cgroup::Stats;
 use ringfence_types::{Evidence, Hit, Limit, Limits, Outcome};
 
+use crate::watchdog::Strain;
+
 /// Why we ended the program ourselves, if we did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopped {
     Wall,
     CpuTime,
     Output,
+    /// The host ran short of something.
+    Host,
     Cancelled,
 }
 
@@ -18,6 +22,8 @@ pub(crate) enum Stopped {
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) stopped: Option<Stopped>,
+    /// What the host ran short of, if that is why it was stopped.
+    pub(crate) strain: Option<Strain>,
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
     /// The init ended without a word.
@@ -69,6 +75,7 @@ fn met(seen: &Observed, limits: &Limits) -> Option<Limit> {
         (seen.stopped == Some(Stopped::Wall), Limit::Wall),
         (seen.stopped == Some(Stopped::CpuTime), Limit::CpuTime),
         (seen.stopped == Some(Stopped::Output), Limit::Output),
+        (seen.stopped == Some(Stopped::Host), Limit::Host),
         (out_of_memory && killed, Limit::Memory),
         (error("MemoryError"), Limit::Memory),
         (seen.signal == Some(SIGXCPU) && limits.cpu_time.is_some(), Limit::CpuTime),
@@ -84,6 +91,9 @@ fn met(seen: &Observed, limits: &Limits) -> Option<Limit> {
 }
 
 fn hit(limit: Limit, seen: &Observed, limits: &Limits) -> Hit {
+    if limit == Limit::Host {
+        return host_hit(seen);
+    }
     let (allowed, flag) = match limit {
         Limit::Wall => (format!("{:?}", limits.wall), "--timeout"),
         Limit::CpuTime => {
@@ -94,12 +104,28 @@ fn hit(limit: Limit, seen: &Observed, limits: &Limits) -> Hit {
         Limit::Disk => (limits.disk.to_string(), "--disk"),
         Limit::Inodes => (limits.inodes.to_string(), "--inodes"),
         Limit::OpenFiles => (limits.open_files.to_string(), "--open-files"),
-        Limit::Output => {
+        Limit::Output | Limit::Host => {
             (limits.output_total.map_or("none".into(), |b| b.to_string()), "--output-total")
         }
     };
     let hint = format!("raise {flag} (now {allowed}) or make the program use less");
     Hit { limit, allowed, evidence: evidence(limit, seen), hint }
+}
+
+/// Ended by the watchdog, which looks at the whole host: no limit of the program's own was met.
+fn host_hit(seen: &Observed) -> Hit {
+    let strain = seen.strain.as_ref();
+    let resource = strain.map_or("something", |strain| strain.resource);
+    Hit {
+        limit: Limit::Host,
+        allowed: strain.map_or_else(String::new, |strain| strain.allowed.clone()),
+        evidence: strain.map_or_else(Vec::new, |strain| strain.evidence.clone()),
+        hint: format!(
+            "the host ran short of {resource} while this program was the busiest in the kernel; \
+             make it open fewer files, sockets and locks, or have the operator look at \
+             `sandbox.watchdog`"
+        ),
+    }
 }
 
 fn evidence(limit: Limit, seen: &Observed) -> Vec<Evidence> {
@@ -138,6 +164,7 @@ fn evidence(limit: Limit, seen: &Observed) -> Vec<Evidence> {
         }
         Limit::OpenFiles => vec![count("errno", seen.errno.map(|errno| errno as u64))],
         Limit::Output => vec![count("bytes written", Some(seen.output))],
+        Limit::Host => Vec::new(),
     };
     found.into_iter().flatten().map(|(source, value)| Evidence { source, value }).collect()
 }

@@ -18,14 +18,14 @@ use ringfence_jail::{
     wire::{ForkRequest, FromInit, ToInit, ToTemplate},
 };
 use ringfence_types::{Bytes, Cpus, Isolation, Limits};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::{
     Error,
     cell::{self, Cell, Maker, Shape},
-    groups::{Groups, Place, Plot, Remains},
+    groups::{Groups, Place, Plot, Remains, kill},
     job::{Job, Said},
     launch,
     link::Link,
@@ -228,11 +228,11 @@ impl Zygote {
 
 impl Drop for Zygote {
     fn drop(&mut self) {
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        kill(&self.pidfd);
         let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
         if let Some(place) = self.place.take() {
-            let group = self.group.take();
-            self.groups.bury(place, Remains { pidfd, group, workspace: None });
+            let group = self.group.take().map(Arc::new);
+            self.groups.bury(place, Remains { pidfd, group, ..Remains::default() });
         }
     }
 }

@@ -27,7 +27,7 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// Which of the [`crate::Limits`] was met.
+/// Which of the [`crate::Limits`] was met, or that the host ran short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -47,6 +47,9 @@ pub enum Limit {
     OpenFiles,
     /// Output bytes.
     Output,
+    /// A resource of the whole host that no limit of a sandbox counts: the watchdog ended the
+    /// program.
+    Host,
 }
 
 /// A limit that was met, what shows it, and what to change.

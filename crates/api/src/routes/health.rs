@@ -39,14 +39,36 @@ pub(crate) struct HealthView {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Probe)]
 pub(crate) struct ProbeView {
-    /// `alive`, `ready`, `stopping`, `store_unavailable`, `storage_low`, or `store_gone` if files of the
-    /// database were deleted or replaced: then only a restart helps.
+    /// `alive`, `ready`, `stopping`, `store_unavailable`, `storage_low`, `sandbox_unavailable`, or
+    /// `store_gone` if files of the database were deleted or replaced: then only a restart helps.
     status: &'static str,
+    /// Why no sandboxes are made at the moment, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    sandbox: Option<SandboxProbeView>,
     /// How policy is, where that is asked for. Calls can be taken whatever it is: those that nobody
     /// can decide about are held.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     policy: Option<PolicyProbeView>,
+}
+
+/// Why no sandboxes are made at the moment.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SandboxProbe)]
+pub(crate) struct SandboxProbeView {
+    /// What was seen.
+    reason: String,
+    /// What the operator of the host can do.
+    hint: String,
+    /// Processes of the host that hang and do not die when killed.
+    processes: Vec<i32>,
+}
+
+fn sandbox(shared: &Shared) -> Option<SandboxProbeView> {
+    let why = shared.engine.sandbox().available().err()?;
+    let (reason, hint) = (why.to_string(), why.hint());
+    Some(SandboxProbeView { reason, hint, processes: why.processes })
 }
 
 /// How policy is, for everybody.
@@ -84,7 +106,7 @@ pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     reply::ok(&HealthView {
         status: "healthy",
         registry_loaded: true,
-        executor_ready: !shared.stopping.is_cancelled(),
+        executor_ready: !shared.stopping.is_cancelled() && sandbox(&shared).is_none(),
         skills_count: skills(&shared),
     })
 }
@@ -97,14 +119,14 @@ fn skills(shared: &Shared) -> usize {
 /// Says that the process answers.
 #[utoipa::path(get, path = "/livez", tag = "health", responses((status = 200, description = "It does", body = ProbeView)))]
 pub(crate) async fn live() -> Response {
-    reply::ok(&ProbeView { status: "alive", policy: None })
+    reply::ok(&ProbeView { status: "alive", sandbox: None, policy: None })
 }
 
 /// How long a store may take to say that it is there.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Says whether calls can be taken: the store can be written, so that they are put on record, the disk
-/// has more than its reserve, and nobody told us to stop.
+/// has more than its reserve, the host still makes sandboxes, and nobody told us to stop.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
     responses(
@@ -113,6 +135,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
     )
 )]
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    let sandbox = sandbox(&shared);
     let status = if shared.stopping.is_cancelled() {
         "stopping"
     } else if !store_answers(&shared).await {
@@ -121,12 +144,14 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
         if gone { "store_gone" } else { "store_unavailable" }
     } else if shared.engine.store().room().check_disk().is_err() {
         "storage_low"
+    } else if sandbox.is_some() {
+        "sandbox_unavailable"
     } else {
         "ready"
     };
     let is_ready = status == "ready";
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    reply::json(code, &ProbeView { status, policy: Some(policy(&shared)) })
+    reply::json(code, &ProbeView { status, sandbox, policy: Some(policy(&shared)) })
 }
 
 /// How long an answer is good for everybody who asks.

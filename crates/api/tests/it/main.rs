@@ -8,6 +8,7 @@ mod calls;
 mod canvas;
 mod documents;
 mod guide;
+mod health;
 mod holds;
 mod idempotency;
 mod keys;

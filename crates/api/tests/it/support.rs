@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) bundle: Bundle,
     /// The binary for sandboxes. Without one no sandbox can be had, which inline tools never need.
     pub(crate) binary: Option<PathBuf>,
+    /// How sandboxes are made, instead of the usual way with that binary.
+    pub(crate) sandbox: Option<ringfence_sandbox::Config>,
     /// Skill folders by name: path and content of their files.
     pub(crate) skills: Vec<(&'static str, Vec<(&'static str, &'static str)>)>,
 }
@@ -62,6 +64,7 @@ impl Default for Plan {
             config: ApiConfig::default(),
             bundle: Bundle::built_in(),
             binary: None,
+            sandbox: None,
             skills: Vec::new(),
         }
     }
@@ -79,7 +82,7 @@ impl Plan {
 }
 
 /// The binary under test.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("RINGFENCE_BIN") {
         return PathBuf::from(path);
     }
@@ -271,6 +274,7 @@ async fn engine(dir: &Path, plan: &Plan) -> (Engine, Db) {
         clock: clock.clone(),
     };
     let sandbox = match plan.binary.clone() {
+        _ if plan.sandbox.is_some() => plan.sandbox.clone().unwrap(),
         Some(exe) => ringfence_sandbox::Config { exe, ..ringfence_sandbox::Config::service() },
         None => {
             let exe = dir.join("no-binary");

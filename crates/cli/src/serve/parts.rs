@@ -105,7 +105,12 @@ async fn webhooks(
 fn sandbox(settings: &Settings) -> Native {
     let wanted = &settings.sandbox;
     let pools = Some(wanted.pools.clone());
-    let config = SandboxConfig { most_sandboxes: wanted.most, pools, ..SandboxConfig::service() };
+    let config = SandboxConfig {
+        most_sandboxes: wanted.most,
+        pools,
+        watchdog: wanted.watchdog,
+        ..SandboxConfig::service()
+    };
     let sandbox = Native::open(config);
     for language in &wanted.prepare {
         sandbox.prepare(&Root::Host, *language);

@@ -156,6 +156,16 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         one("sandbox.pool_least", "Idle interpreters kept per language", "2".into()),
         one("sandbox.pool_memory", "Memory of all idle ones of a language", "256M".into()),
         one("sandbox.pool_skills", "Skill folders kept loaded in interpreters", "16".into()),
+        one(
+            "sandbox.watchdog",
+            "Whether a program is ended that uses up the host in ways no limit counts",
+            "true".into(),
+        ),
+        one(
+            "sandbox.watchdog_memory",
+            "Kernel memory charged to no sandbox that may be taken in a minute",
+            "256M".into(),
+        ),
         one("api.max_body", "Largest body of a request", "4M".into()),
         one("api.max_upload", "Largest skill or file that is sent", "32M".into()),
         one("api.request_timeout", "How long a client may take to send", "30s".into()),

@@ -19,7 +19,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use ringfence_api::ApiConfig;
 use ringfence_egress as egress;
 use ringfence_engine as engine;
-use ringfence_sandbox::{Language, PoolConfig};
+use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
 
 pub(crate) use self::show::config;
 use self::{keys::Host, layers::Layers};
@@ -76,6 +76,8 @@ pub(crate) struct Sandbox {
     pub(crate) pools: PoolConfig,
     /// Those prepared before anybody asks.
     pub(crate) prepare: Vec<Language>,
+    /// When a program is ended for the sake of the host.
+    pub(crate) watchdog: Option<WatchdogRules>,
 }
 
 impl Settings {

@@ -5,7 +5,7 @@ use std::{fmt::Display, path::PathBuf, str::FromStr, time::Duration};
 use ringfence_api::{ApiConfig, Rate};
 use ringfence_egress as egress;
 use ringfence_engine as engine;
-use ringfence_sandbox::{Language, PoolConfig};
+use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
 use ringfence_store::RoomLimits;
 use ringfence_types::{Bytes, parse_duration};
 
@@ -144,9 +144,13 @@ impl Reader<'_> {
             "javascript" => Ok(Language::Javascript),
             other => Err(format!("`{other}` is neither python nor javascript")),
         });
+        let (is_watched, taken) =
+            (self.truth("sandbox.watchdog"), self.size("sandbox.watchdog_memory"));
         let (memory, least, codes) = (memory?, least?, codes?);
         let pools = PoolConfig { memory, least, codes, ..PoolConfig::default() };
-        Some(Sandbox { most: most?, pools, prepare: prepare? })
+        let rules = WatchdogRules { memory: taken?, ..WatchdogRules::default() };
+        let watchdog = is_watched?.then_some(rules);
+        Some(Sandbox { most: most?, pools, prepare: prepare?, watchdog })
     }
 
     fn api(&mut self) -> Option<ApiConfig> {
@@ -292,6 +296,7 @@ mod tests {
         let (given, usual) = (settings.egress, egress::Options::default());
         assert_eq!(format!("{given:?}"), format!("{usual:?}"));
         assert_eq!(format!("{:?}", settings.sandbox.pools), format!("{:?}", PoolConfig::default()));
+        assert_eq!(settings.sandbox.watchdog, Some(WatchdogRules::default()));
     }
 
     #[test]

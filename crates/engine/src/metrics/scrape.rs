@@ -31,6 +31,9 @@ pub(super) struct Scraped {
     free: Level,
     stored: Counter,
     refused: Counter,
+    /// 1 while sandboxes are made, else 0.
+    available: Level,
+    watchdog_kills: Counter,
 }
 
 /// One line of a pool, or several added up.
@@ -61,6 +64,10 @@ impl Scraped {
         to.register("storage_written_bytes", about, new.stored.clone());
         let about = "Requests refused because a tenant's byte budget or the disk had no room";
         to.register("storage_refusals", about, new.refused.clone());
+        let about = "Whether this host makes sandboxes: 1, or 0 while set-ups hang";
+        to.register("sandbox_available", about, new.available.clone());
+        let about = "Programs ended because the host ran short of something no limit counts";
+        to.register("sandbox_watchdog_kills", about, new.watchdog_kills.clone());
         new
     }
 
@@ -80,6 +87,9 @@ impl Scraped {
         self.free.set(room.free().map_or(0, |free| i64::try_from(free).unwrap_or(i64::MAX)));
         self.stored.inc_by(room.stored().saturating_sub(self.stored.get()));
         self.refused.inc_by(room.refused().saturating_sub(self.refused.get()));
+        let sandbox = &inner.parts.sandbox;
+        self.available.set(i64::from(sandbox.available().is_ok()));
+        catch_up(&self.watchdog_kills, sandbox.watchdog_kills() as usize);
     }
 
     fn calls(&self, inner: &Inner) {

@@ -7,7 +7,7 @@ use super::instance::Instance;
 use super::layout::Version;
 use super::limits::GroupLimits;
 use super::sweep::{self, Swept};
-use super::{Host, end, unified};
+use super::{Host, end, stats, unified};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,9 +54,26 @@ impl Base {
         Ok(Base { version: host.version, instance, dirs, absent: host.absent() })
     }
 
-    /// Removes what dead instances of our own pid namespace have left, processes included.
-    pub fn sweep(host: &Host) -> Result<Swept, Error> {
-        sweep::sweep(host)
+    /// Makes the directories again that somebody has removed, with their controllers. Groups can
+    /// then be made as before; those that were removed with the base stay gone.
+    pub fn restore(&self) -> Result<(), Error> {
+        group::make_missing(&self.dirs.distinct())?;
+        match self.version {
+            Version::V2 => unified::hand_down(&self.dirs),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what dead instances of our own pid namespace have left, processes included. Goes on
+    /// to the next one only while `goes_on` says so.
+    pub fn sweep(host: &Host, goes_on: impl Fn() -> bool) -> Result<Swept, Error> {
+        sweep::sweep(host, goes_on)
+    }
+
+    /// Bytes that all sandboxes together are charged with, as far as the kernel holds them for
+    /// itself: its objects and network buffers. All they are charged with where that is not told.
+    pub fn kernel_memory(&self) -> Option<u64> {
+        stats::kernel_memory(self.version, &self.dirs)
     }
 
     /// Makes the group of one sandbox, with its limits.

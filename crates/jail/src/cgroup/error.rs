@@ -27,6 +27,11 @@ impl Error {
         Error { hint: Some(hint), ..self }
     }
 
+    /// Whether a file or directory was not there.
+    pub fn is_missing(&self) -> bool {
+        self.is(libc::ENOENT)
+    }
+
     pub(super) fn is(&self, errno: i32) -> bool {
         self.source.raw_os_error() == Some(errno)
     }

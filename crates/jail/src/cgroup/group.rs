@@ -154,6 +154,11 @@ impl Group {
         &self.distinct
     }
 
+    /// Whether nobody has removed it.
+    pub fn is_there(&self) -> bool {
+        self.distinct.iter().all(|dir| dir.exists())
+    }
+
     /// Removes the directories; killing is the caller's decision.
     pub fn remove(&self) -> Result<Removal, Error> {
         end::remove_all(&self.distinct)
@@ -187,6 +192,14 @@ pub(super) fn make_all(dirs: &[PathBuf]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Makes those directories that are not there.
+pub(super) fn make_missing(dirs: &[PathBuf]) -> Result<(), Error> {
+    dirs.iter().try_for_each(|dir| match file::make_dir(dir) {
+        Err(error) if error.is(libc::EEXIST) => Ok(()),
+        other => other,
+    })
 }
 
 /// Best effort: the failure that led here is the one worth reporting.

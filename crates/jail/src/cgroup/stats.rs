@@ -118,6 +118,21 @@ pub(super) fn read_usage(version: Version, dirs: &Dirs) -> Result<Stats, Error> 
     Ok(stats)
 }
 
+/// See [`super::Base::kernel_memory`].
+pub(super) fn kernel_memory(version: Version, dirs: &Dirs) -> Option<u64> {
+    let read = |name| number(&dirs.memory, name).ok().flatten();
+    if version == Version::V2 {
+        let text = text_of(&dirs.memory, "memory.stat").ok().flatten().unwrap_or_default();
+        // `kernel` is there since Linux 5.18.
+        let kernel =
+            keyed(&text, "kernel").map(|kernel| kernel + keyed(&text, "sock").unwrap_or(0));
+        return kernel.or_else(|| read("memory.current"));
+    }
+    let buffers = read("memory.kmem.tcp.usage_in_bytes").unwrap_or(0);
+    let kernel = read("memory.kmem.usage_in_bytes").map(|kernel| kernel + buffers);
+    kernel.or_else(|| read("memory.usage_in_bytes"))
+}
+
 fn read_v1(dirs: &Dirs) -> Result<Stats, Error> {
     let mut stats = Stats { sources: V1, ..Stats::default() };
     read_cpuacct(dirs, &mut stats)?;

@@ -26,10 +26,13 @@ pub struct Swept {
     pub busy: Vec<String>,
 }
 
-pub(super) fn sweep(host: &Host) -> Result<Swept, Error> {
+pub(super) fn sweep(host: &Host, goes_on: impl Fn() -> bool) -> Result<Swept, Error> {
     let namespace = own_pid_namespace()?;
     let mut swept = Swept::default();
     for (name, dirs) in find(host, namespace) {
+        if !goes_on() {
+            break;
+        }
         match end::remove_trees(&dirs, PATIENCE)? {
             Removal::Gone => swept.removed.push(name),
             Removal::Busy => swept.busy.push(name),

@@ -122,9 +122,18 @@ pub(super) fn make_base(host: &Host, dirs: &Dirs) -> Result<(), Error> {
     let movers = if host.move_neighbours() { Movers::Everyone } else { Movers::Only("0") };
     give(site, &wanted, movers)?;
     group::make_all(&distinct)?;
-    file::write(base, "cgroup.subtree_control", &wanted).inspect_err(|_| {
+    hand_down(dirs).inspect_err(|_| {
         let _ = rustix::fs::rmdir(base);
     })
+}
+
+/// Gives the controllers of the base to the groups below it.
+pub(super) fn hand_down(dirs: &Dirs) -> Result<(), Error> {
+    let wanted = wanted(dirs);
+    match dirs.distinct().first() {
+        Some(base) if !wanted.is_empty() => file::write(base, "cgroup.subtree_control", &wanted),
+        _ => Ok(()),
+    }
 }
 
 fn wanted(dirs: &Dirs) -> String {

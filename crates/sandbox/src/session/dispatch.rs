@@ -41,6 +41,7 @@ const LAST_BREATH: Duration = Duration::from_secs(10);
 /// Listens until the init is gone.
 pub(super) async fn listen(shared: Arc<Shared>, cell: Arc<Cell>) {
     let mut cpu_check = first_cpu_check(&shared);
+    let ward = cell.enlist();
     loop {
         let (deadline, why) = shared.with_clock(|clock| clock.deadline());
         tokio::select! {
@@ -50,6 +51,7 @@ pub(super) async fn listen(shared: Arc<Shared>, cell: Arc<Cell>) {
                 Err(_) => break,
             },
             () = shared.rescheduled.notified() => {}
+            _ = ward.ended(), if is_alive(&shared) => shared.end(Ending::Host),
             () = sleep_until(deadline.into()), if is_alive(&shared) => shared.end(why),
             () = sleep_until(cpu_check), if is_alive(&shared) => {
                 cpu_check = check_cpu(&shared, &cell);

@@ -88,7 +88,7 @@ impl Error {
             Self::File(refused) => refused.code(),
             Self::Archive(error) => error.code(),
             Self::Snapshot(problem) => problem.code(),
-            Self::Sandbox(_) => "sandbox_failed",
+            Self::Sandbox(error) => error.code(),
         }
     }
 
@@ -111,6 +111,8 @@ pub enum Ending {
     CpuTime,
     /// Its init died for want of memory.
     OutOfMemory,
+    /// The host ran short of something while its programs were the busiest in the kernel.
+    Host,
     /// Its init died.
     Crashed,
     /// The service that kept it closed.
@@ -125,6 +127,7 @@ impl fmt::Display for Ending {
             Self::Lifetime => "its lifetime is over",
             Self::CpuTime => "its cpu time is used up",
             Self::OutOfMemory => "its first process died for want of memory",
+            Self::Host => "the host ran short of memory or files while its programs were busiest",
             Self::Crashed => "its first process died",
             Self::Closed => "the service closed",
         })

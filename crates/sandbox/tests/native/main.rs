@@ -11,6 +11,7 @@ mod confinement;
 mod contract;
 mod faults;
 mod fuzz;
+mod health;
 mod kills;
 mod leaks;
 mod limits;

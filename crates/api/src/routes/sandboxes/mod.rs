@@ -124,8 +124,13 @@ fn why(error: &Error) -> Problem {
         }
         Error::Sandbox(cause) => {
             tracing::error!(error = cause as &dyn std::error::Error, "a sandbox failed");
-            Problem::new(&kinds::SANDBOX_UNAVAILABLE, "no sandbox could be had")
-                .retry_after(Duration::from_secs(5))
+            let detail = match cause {
+                ringfence_sandbox::Error::Unavailable(_) => {
+                    "this host cannot make sandboxes at the moment; `/readyz` says why"
+                }
+                _ => "no sandbox could be had",
+            };
+            Problem::new(&kinds::SANDBOX_UNAVAILABLE, detail).retry_after(Duration::from_secs(5))
         }
         _ => Problem::new(&kinds::SANDBOX_REFUSED, detail),
     };

@@ -31,7 +31,7 @@ fn a_dead_instance_is_removed_with_its_processes() {
         let procs = path.join("sandbox/nested/cgroup.procs");
         std::fs::write(procs, child.0.id().to_string()).unwrap();
     }
-    Base::sweep(&Host::detect()).unwrap();
+    Base::sweep(&Host::detect(), || true).unwrap();
     assert_eq!(child.0.wait().unwrap().signal(), Some(libc::SIGKILL));
     // A sweep by another test may be at it as well; then ours found less to do.
     eventually("the leftovers are gone", || left.iter().all(|path| !path.exists()));
@@ -43,7 +43,7 @@ fn a_living_instance_keeps_its_processes_and_directories() {
     let group = scratch.group(ROOMY);
     let mut running = Held::shell("echo up; read line; echo still $line").go_in(&group);
     assert_eq!(running.line(), "up");
-    let swept = Base::sweep(&Host::detect()).unwrap();
+    let swept = Base::sweep(&Host::detect(), || true).unwrap();
     let name = scratch.base().instance().to_string();
     assert!(!swept.removed.contains(&name) && !swept.busy.contains(&name), "{swept:?}");
     assert!(group.paths().iter().all(|path| path.is_dir()));
@@ -57,7 +57,7 @@ fn an_instance_of_another_pid_namespace_is_left_alone() {
     let foreign = Instance { pid_namespace: 1, ..dead(scratch.base()) };
     let left = siblings(scratch.base(), &foreign);
     make(&left);
-    Base::sweep(&Host::detect()).unwrap();
+    Base::sweep(&Host::detect(), || true).unwrap();
     let are_there = left.iter().all(|path| path.is_dir());
     remove_trees(&left, PATIENCE).map(drop).unwrap();
     assert!(are_there);

@@ -1,0 +1,219 @@
+//! Whether this host still makes sandboxes.
+//!
+//! A kernel can come into a state in which every process that sets a sandbox up hangs in a system
+//! call and cannot be killed; each attempt leaves one more behind, until the host is restarted. So
+//! after a few in a row no more are made, except one from time to time to see whether the kernel
+//! has recovered.
+//!
+//! Pure but for the lock: time and process ids are arguments.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long setting up may take, and what follows if it does not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetupRules {
+    /// How long a helper may take to answer, and a sandbox to be locked in.
+    pub timeout: Duration,
+    /// How long one that was killed may take to die.
+    pub kill_timeout: Duration,
+    /// Set-ups in a row that neither finish nor die, after which no more are made.
+    pub max_hanging: u32,
+    /// Pause between the attempts to find out whether the host has recovered.
+    pub probe_interval: Duration,
+}
+
+impl Default for SetupRules {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(10),
+            kill_timeout: Duration::from_secs(5),
+            max_hanging: 3,
+            probe_interval: Duration::from_secs(15),
+        }
+    }
+}
+
+/// Why no sandbox is made at the moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this host cannot make sandboxes: {in_a_row} set-ups in a row neither finished nor died when \
+     killed; hanging processes: {}",
+    list(.processes)
+)]
+pub struct Unavailable {
+    /// Set-ups in a row that hang.
+    pub in_a_row: u32,
+    /// Processes that do not die.
+    pub processes: Vec<i32>,
+}
+
+impl Unavailable {
+    /// What an operator can do.
+    pub fn hint(&self) -> String {
+        format!(
+            "restart the host if they do not end by themselves; `ps -o pid,stat,wchan:32,args -p \
+             {}` shows where the kernel holds them",
+            self.processes.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
+        )
+    }
+}
+
+fn list(processes: &[i32]) -> String {
+    match processes {
+        [] => "none is left".to_owned(),
+        some => some.iter().map(i32::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The set-ups of this service, as far as they tell something of the host.
+#[derive(Debug)]
+pub(crate) struct SetupHealth {
+    pub(crate) rules: SetupRules,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    in_a_row: u32,
+    hanging: BTreeSet<i32>,
+    /// When to look next whether the host has recovered; none while sandboxes are made.
+    next_probe: Option<Instant>,
+}
+
+impl SetupHealth {
+    pub(crate) fn new(rules: SetupRules) -> Self {
+        Self { rules, state: Mutex::default() }
+    }
+
+    /// Refuses while no sandboxes are made.
+    pub(crate) fn check(&self) -> Result<(), Unavailable> {
+        let state = self.lock();
+        match state.next_probe {
+            None => Ok(()),
+            Some(_) => Err(Unavailable {
+                in_a_row: state.in_a_row,
+                processes: state.hanging.iter().copied().collect(),
+            }),
+        }
+    }
+
+    /// Whether somebody should try now; the next time is an interval later.
+    pub(crate) fn take_probe(&self, now: Instant) -> bool {
+        let mut state = self.lock();
+        let is_due = state.next_probe.is_some_and(|at| now >= at);
+        if is_due {
+            state.next_probe = Some(now + self.rules.probe_interval);
+        }
+        is_due
+    }
+
+    /// A sandbox was locked in.
+    pub(crate) fn finished(&self) {
+        let mut state = self.lock();
+        if state.in_a_row > 0 {
+            state.in_a_row = 0;
+            reopen(&mut state, "a sandbox could be set up");
+        }
+    }
+
+    /// A process that was to set a sandbox up neither finished nor died.
+    pub(crate) fn hangs(&self, process: i32, now: Instant) {
+        let mut state = self.lock();
+        state.in_a_row += 1;
+        state.hanging.insert(process);
+        tracing::error!(process, "a process that sets up a sandbox hangs and cannot be killed");
+        if state.in_a_row >= self.rules.max_hanging && state.next_probe.is_none() {
+            state.next_probe = Some(now + self.rules.probe_interval);
+            tracing::error!(
+                hint = "restart the host if the processes do not end",
+                "no more sandboxes are made: set-ups neither finish nor die when killed"
+            );
+        }
+    }
+
+    /// One that hung has died after all.
+    pub(crate) fn died(&self, process: i32) {
+        let mut state = self.lock();
+        state.hanging.remove(&process);
+        state.in_a_row = state.in_a_row.min(state.hanging.len() as u32);
+        if state.hanging.is_empty() {
+            reopen(&mut state, "the processes that hung have died");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn reopen(state: &mut State, why: &str) {
+    if state.next_probe.take().is_some() {
+        tracing::warn!("sandboxes are made again: {why}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health() -> (SetupHealth, Instant) {
+        (SetupHealth::new(SetupRules::default()), Instant::now())
+    }
+
+    fn hang(health: &SetupHealth, processes: &[i32], now: Instant) {
+        processes.iter().for_each(|process| health.hangs(*process, now));
+    }
+
+    #[test]
+    fn three_in_a_row_that_hang_close_it_and_two_do_not() {
+        let (health, now) = health();
+        hang(&health, &[7, 8], now);
+        assert_eq!(health.check(), Ok(()));
+        hang(&health, &[9], now);
+        let why = health.check().expect_err("closed");
+        assert_eq!(why, Unavailable { in_a_row: 3, processes: vec![7, 8, 9] });
+        assert!(why.hint().contains("-p 7,8,9"), "{}", why.hint());
+    }
+
+    #[test]
+    fn a_set_up_that_finishes_starts_the_count_anew_and_opens_it() {
+        let (health, now) = health();
+        hang(&health, &[7, 8], now);
+        health.finished();
+        hang(&health, &[9, 10], now);
+        assert_eq!(health.check(), Ok(()), "never three in a row");
+        hang(&health, &[11], now);
+        assert!(health.check().is_err());
+        health.finished();
+        assert_eq!(health.check(), Ok(()), "a probe succeeded though the old ones hang");
+    }
+
+    #[test]
+    fn it_opens_when_the_last_one_that_hung_has_died() {
+        let (health, now) = health();
+        hang(&health, &[7, 8, 9], now);
+        health.died(7);
+        health.died(9);
+        assert!(health.check().is_err());
+        health.died(8);
+        assert_eq!(health.check(), Ok(()));
+        hang(&health, &[10, 11], now);
+        assert_eq!(health.check(), Ok(()), "the count began anew");
+    }
+
+    #[test]
+    fn one_probe_is_made_per_interval_and_only_while_it_is_closed() {
+        let (health, now) = health();
+        let later = now + health.rules.probe_interval;
+        assert!(!health.take_probe(later));
+        hang(&health, &[7, 8, 9], now);
+        assert!(!health.take_probe(now));
+        assert!(health.take_probe(later));
+        assert!(!health.take_probe(later), "one per interval");
+        assert!(health.take_probe(later + health.rules.probe_interval));
+    }
+}

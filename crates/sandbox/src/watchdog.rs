@@ -1,0 +1,377 @@
+//! A second wall against the unknown: ends the program that most likely uses up the host.
+//!
+//! Limits count what we know of. A kernel has more: objects that it charges to nobody, memory of
+//! connections, the table of open files. So the host's own numbers are watched while programs run.
+//! Where one of them worsens fast and what sandboxes are charged with does not explain it, the
+//! program that spent most time in the kernel meanwhile is ended, and its result says so.
+//!
+//! [`strain`] and [`culprit`] decide and are pure; [`crate::upkeep`] reads and acts.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use ringfence_jail::cgroup::Group;
+use ringfence_types::{Bytes, Evidence};
+use tokio::sync::Notify;
+
+/// When a program is ended for the sake of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchdogRules {
+    /// Kernel memory charged to no sandbox that may be taken within the window; never more than a
+    /// quarter of the memory that was available.
+    pub memory: Bytes,
+    /// How often the host is looked at.
+    pub interval: Duration,
+    /// How many looks back the host is compared with.
+    pub window: usize,
+    /// Cpu time in the kernel below which a program is not blamed.
+    pub least_cpu: Duration,
+}
+
+impl Default for WatchdogRules {
+    fn default() -> Self {
+        Self {
+            memory: Bytes::mib(256),
+            interval: Duration::from_secs(1),
+            window: 60,
+            least_cpu: Duration::from_millis(100),
+        }
+    }
+}
+
+/// The part of the available memory that may be taken without being charged: one in so many.
+const AVAILABLE_PART: u64 = 4;
+/// Of all files that the kernel may have open, the percentage from which it is short of them.
+const FILES_PERCENT: u64 = 80;
+/// What has to have grown within the window to be blamed on a program: one part in so many of the
+/// mark, for network buffers and open files.
+const GROWN_PART: u64 = 10;
+
+/// The host's numbers at one moment, in bytes unless they are counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// Memory that programs could still get.
+    pub(crate) available: u64,
+    /// Memory that the kernel holds for itself and cannot give back at once.
+    pub(crate) kernel: u64,
+    /// The part of it that sandboxes are charged with.
+    pub(crate) charged: u64,
+    /// Memory of TCP connections, and the mark from which the kernel slows everybody down.
+    pub(crate) tcp: u64,
+    pub(crate) tcp_pressure: u64,
+    /// Open files, and how many there may be.
+    pub(crate) files: u64,
+    pub(crate) max_files: u64,
+}
+
+impl Sample {
+    fn uncharged(&self) -> u64 {
+        self.kernel.saturating_sub(self.charged)
+    }
+}
+
+/// What the host is short of, and what shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Strain {
+    /// In words.
+    pub(crate) resource: &'static str,
+    /// What may be taken, as people write it.
+    pub(crate) allowed: String,
+    pub(crate) evidence: Vec<Evidence>,
+}
+
+/// The host's numbers over the window, newest last.
+#[derive(Debug, Default)]
+pub(crate) struct History(VecDeque<Sample>);
+
+impl History {
+    pub(crate) fn push(&mut self, sample: Sample, window: usize) {
+        self.0.push_back(sample);
+        while self.0.len() > window.max(2) {
+            self.0.pop_front();
+        }
+    }
+
+    /// What was is not compared with what comes.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Kernel memory taken since its lowest point that no sandbox is charged with, as far as the
+    /// available memory fell; and how much that may be.
+    fn uncharged_growth(&self, rules: &WatchdogRules) -> Option<(u64, u64)> {
+        let now = self.0.back()?;
+        let lowest = self.0.iter().min_by_key(|sample| sample.uncharged())?;
+        let fall = lowest.available.saturating_sub(now.available);
+        let growth = (now.uncharged() - lowest.uncharged()).min(fall);
+        Some((growth, rules.memory.0.min(lowest.available / AVAILABLE_PART)))
+    }
+
+    /// Whether so much was taken that it is time to note who is busy.
+    pub(crate) fn is_suspicious(&self, rules: &WatchdogRules) -> bool {
+        let growth = self.uncharged_growth(rules);
+        growth.is_some_and(|(growth, allowed)| growth > allowed / 4)
+            || tcp(&self.0).is_some()
+            || files(&self.0).is_some()
+    }
+}
+
+/// What the host is short of, if it is.
+pub(crate) fn strain(history: &History, rules: &WatchdogRules) -> Option<Strain> {
+    let now = *history.0.back()?;
+    if let Some((growth, allowed)) = history.uncharged_growth(rules)
+        && growth > allowed
+    {
+        return Some(Strain {
+            resource: "kernel memory",
+            allowed: format!("{} of kernel memory charged to no sandbox", Bytes(allowed)),
+            evidence: vec![
+                evidence("kernel memory taken and not charged", Bytes(growth)),
+                evidence("/proc/meminfo MemAvailable", Bytes(now.available)),
+            ],
+        });
+    }
+    tcp(&history.0).or_else(|| files(&history.0))
+}
+
+fn tcp(history: &VecDeque<Sample>) -> Option<Strain> {
+    let (now, grown) = grown(history, |sample| sample.tcp)?;
+    let mark = now.tcp_pressure;
+    (mark > 0 && now.tcp > mark && grown > mark / GROWN_PART).then(|| Strain {
+        resource: "TCP memory",
+        allowed: format!("{} of TCP memory on the whole host", Bytes(mark)),
+        evidence: vec![
+            evidence("/proc/net/sockstat TCP mem", Bytes(now.tcp)),
+            evidence("net.ipv4.tcp_mem pressure", Bytes(mark)),
+        ],
+    })
+}
+
+fn files(history: &VecDeque<Sample>) -> Option<Strain> {
+    let (now, grown) = grown(history, |sample| sample.files)?;
+    let mark = now.max_files / 100 * FILES_PERCENT;
+    (mark > 0 && now.files > mark && grown > mark / GROWN_PART).then(|| Strain {
+        resource: "open files",
+        allowed: format!("{mark} open files on the whole host"),
+        evidence: vec![
+            evidence("/proc/sys/fs/file-nr", now.files),
+            evidence("/proc/sys/fs/file-max", now.max_files),
+        ],
+    })
+}
+
+/// The newest sample, and by how much it is above the lowest.
+fn grown(history: &VecDeque<Sample>, of: impl Fn(&Sample) -> u64) -> Option<(Sample, u64)> {
+    let now = *history.back()?;
+    let lowest = history.iter().map(&of).min()?;
+    Some((now, of(&now) - lowest))
+}
+
+fn evidence(source: &str, value: impl ToString) -> Evidence {
+    Evidence { source: source.to_owned(), value: value.to_string() }
+}
+
+/// Of programs with their time in the kernel, the one to end: it spent the most. None if none spent
+/// enough to have done it.
+pub(crate) fn culprit(spent: &[(u64, Duration)], rules: &WatchdogRules) -> Option<u64> {
+    let most = spent.iter().max_by_key(|(_, time)| *time)?;
+    (most.1 >= rules.least_cpu).then_some(most.0)
+}
+
+/// Programs that run and may be ended.
+#[derive(Debug, Default)]
+pub(crate) struct Watchlist {
+    wards: Mutex<HashMap<u64, Arc<Entry>>>,
+    next: AtomicU64,
+    kills: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    group: Option<Arc<Group>>,
+    /// Its time in the kernel when the host's numbers began to worsen.
+    before: Mutex<Option<Duration>>,
+    strain: OnceLock<Strain>,
+    told: Notify,
+}
+
+impl Entry {
+    fn kernel_time(&self) -> Duration {
+        let usage = self.group.as_ref().and_then(|group| group.usage().ok());
+        usage.and_then(|usage| usage.cpu_system).unwrap_or_default()
+    }
+}
+
+/// A program's place on the list.
+#[derive(Debug)]
+pub(crate) struct Ward {
+    list: Arc<Watchlist>,
+    id: u64,
+    entry: Arc<Entry>,
+}
+
+impl Ward {
+    /// Waits until the program is to be ended; says why.
+    pub(crate) async fn ended(&self) -> Strain {
+        loop {
+            if let Some(strain) = self.entry.strain.get() {
+                return strain.clone();
+            }
+            self.entry.told.notified().await;
+        }
+    }
+}
+
+impl Drop for Ward {
+    fn drop(&mut self) {
+        self.list.lock().remove(&self.id);
+    }
+}
+
+impl Watchlist {
+    pub(crate) fn enlist(self: &Arc<Self>, group: Option<Arc<Group>>) -> Ward {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (before, strain, told) = (Mutex::default(), OnceLock::new(), Notify::new());
+        let entry = Arc::new(Entry { group, before, strain, told });
+        self.lock().insert(id, entry.clone());
+        Ward { list: self.clone(), id, entry }
+    }
+
+    pub(crate) fn kills(&self) -> u64 {
+        self.kills.load(Ordering::Relaxed)
+    }
+
+    /// Notes how much time each has spent in the kernel so far, unless that was noted before.
+    pub(crate) fn note_times(&self) {
+        for entry in self.all().into_values() {
+            let mut before = entry.before.lock().unwrap_or_else(PoisonError::into_inner);
+            if before.is_none() {
+                *before = Some(entry.kernel_time());
+            }
+        }
+    }
+
+    /// What was noted is of no use any more.
+    pub(crate) fn forget_times(&self) {
+        for entry in self.lock().values() {
+            entry.before.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+    }
+
+    /// Time in the kernel of each since it was noted; since its start if it was not.
+    pub(crate) fn times(&self) -> Vec<(u64, Duration)> {
+        let since = |entry: &Entry| {
+            let before = *entry.before.lock().unwrap_or_else(PoisonError::into_inner);
+            entry.kernel_time().saturating_sub(before.unwrap_or_default())
+        };
+        self.all().into_iter().map(|(id, entry)| (id, since(&entry))).collect()
+    }
+
+    /// Has one ended.
+    pub(crate) fn end(&self, id: u64, strain: Strain) {
+        let Some(entry) = self.lock().get(&id).cloned() else { return };
+        if entry.strain.set(strain).is_ok() {
+            self.kills.fetch_add(1, Ordering::Relaxed);
+            entry.told.notify_one();
+        }
+    }
+
+    /// Copied, so that no file is read under the lock.
+    fn all(&self) -> HashMap<u64, Arc<Entry>> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Entry>>> {
+        self.wards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A host with 4 GiB available, and what the kernel holds and charges, in MiB.
+    fn host(kernel: u64, charged: u64) -> Sample {
+        Sample {
+            available: (4096 + 500 - kernel) * MIB,
+            kernel: kernel * MIB,
+            charged: charged * MIB,
+            tcp: MIB,
+            tcp_pressure: 100 * MIB,
+            files: 1000,
+            max_files: 100_000,
+        }
+    }
+
+    fn short_of(samples: &[Sample]) -> Option<&'static str> {
+        let rules = WatchdogRules::default();
+        let mut history = History::default();
+        samples.iter().for_each(|sample| history.push(*sample, rules.window));
+        strain(&history, &rules).map(|strain| strain.resource)
+    }
+
+    #[test]
+    fn kernel_memory_that_nobody_is_charged_with_is_a_strain() {
+        assert_eq!(short_of(&[host(500, 50)]), None, "one look compares with nothing");
+        assert_eq!(short_of(&[host(500, 50), host(700, 50)]), None, "below the mark");
+        assert_eq!(short_of(&[host(500, 50), host(800, 60)]), Some("kernel memory"));
+        assert_eq!(short_of(&[host(500, 50), host(900, 440)]), None, "it is charged");
+    }
+
+    #[test]
+    fn memory_that_the_kernel_only_moved_around_is_none() {
+        let moved = Sample { available: host(500, 50).available, ..host(900, 50) };
+        assert_eq!(short_of(&[host(500, 50), moved]), None);
+    }
+
+    #[test]
+    fn a_small_host_is_short_earlier() {
+        let small = |sample: Sample| Sample { available: sample.available - 4000 * MIB, ..sample };
+        assert_eq!(short_of(&[small(host(500, 50)), small(host(530, 50))]), Some("kernel memory"));
+    }
+
+    #[test]
+    fn growth_is_measured_within_the_window_only() {
+        let rules = WatchdogRules { window: 3, ..WatchdogRules::default() };
+        let mut history = History::default();
+        for kernel in [500, 600, 700, 800] {
+            history.push(host(kernel, 0), rules.window);
+            assert_eq!(strain(&history, &rules), None, "{kernel}");
+        }
+        history.push(host(980, 0), rules.window);
+        assert!(strain(&history, &rules).is_some());
+        history.clear();
+        history.push(host(980, 0), rules.window);
+        assert_eq!(strain(&history, &rules), None);
+    }
+
+    #[test]
+    fn network_buffers_and_files_count_once_they_are_nearly_used_up_and_grew() {
+        let tcp = |mib: u64| Sample { tcp: mib * MIB, ..host(500, 50) };
+        assert_eq!(short_of(&[tcp(10), tcp(99)]), None);
+        assert_eq!(short_of(&[tcp(10), tcp(101)]), Some("TCP memory"));
+        assert_eq!(short_of(&[tcp(100), tcp(101)]), None, "it was so before");
+        let files = |files: u64| Sample { files, ..host(500, 50) };
+        assert_eq!(short_of(&[files(1000), files(79_000)]), None);
+        assert_eq!(short_of(&[files(1000), files(81_000)]), Some("open files"));
+    }
+
+    #[test]
+    fn who_spent_most_time_in_the_kernel_is_ended_and_the_idle_never_are() {
+        let rules = WatchdogRules::default();
+        let spent = |millis: &[u64]| -> Vec<_> {
+            (0..).zip(millis.iter().map(|millis| Duration::from_millis(*millis))).collect()
+        };
+        assert_eq!(culprit(&spent(&[10, 900, 300]), &rules), Some(1));
+        assert_eq!(culprit(&spent(&[10, 99]), &rules), None);
+        assert_eq!(culprit(&[], &rules), None);
+    }
+}
