@@ -7,6 +7,7 @@ pub mod attack;
 pub mod cgroup;
 pub mod clerk;
 pub mod fsid;
+pub mod heap;
 pub mod host;
 pub mod seccomp;
 

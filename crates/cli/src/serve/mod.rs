@@ -32,6 +32,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
 }
 
 fn start(args: &ServeArgs) -> Result<u8, Failure> {
+    ringfence_jail::heap::return_large_blocks();
     let settings = Settings::load(&args.settings)?;
     check_reach(&settings)?;
     data::prepare(&settings.data)?;
