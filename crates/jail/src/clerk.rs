@@ -1,9 +1,15 @@
-//! Answers a sandbox's question about memory in the kernel's place.
+//! Decides about a sandbox's calls in the kernel's place.
 //!
-//! `sysinfo` tells a program the memory of the whole machine, and libc, Java and others size
-//! themselves by it. The filter hands that one call to the service, which answers with the
-//! sandbox's own limit. The asker is hostile: nothing it controls is read but the address for the
-//! answer, and it is written to through the asker's own memory, where a bad address harms it alone.
+//! The filter hands a few calls to the service. `sysinfo` would tell a program the memory of the
+//! whole machine, and libc, Java and others size themselves by it: the service answers with the
+//! sandbox's own limit. File locks and connections take kernel memory that is charged to nobody: the
+//! service counts them, and lets the kernel carry out the call or refuses it.
+//!
+//! The asker is hostile, and other threads of it change its memory and its descriptors while it
+//! waits. So a call is allowed to go on ([`Answer::Proceed`]) only by what cannot change any more:
+//! its number, a command in a register, and what the kernel tells about the sandbox as a whole. The
+//! one thing used of an asker's memory is the address for the answer to `sysinfo`, which is written
+//! to through the asker's own memory, where a bad address harms it alone.
 
 use std::{
     os::{
@@ -18,6 +24,7 @@ use rustix::io::Errno;
 const RECEIVE: libc::c_ulong = 0xc050_2100; // SECCOMP_IOCTL_NOTIF_RECV
 const SEND: libc::c_ulong = 0xc018_2101; // SECCOMP_IOCTL_NOTIF_SEND
 const ID_VALID: libc::c_ulong = 0x4008_2102; // SECCOMP_IOCTL_NOTIF_ID_VALID
+const CONTINUE: u32 = 1; // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 
 /// What the sandbox is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,33 +35,85 @@ pub struct Facts {
     pub uptime: Duration,
 }
 
-/// Takes one question from a listener that is ready, and answers it. An asker that is gone by then
-/// is no error.
-pub fn answer(listener: BorrowedFd<'_>, facts: Facts) -> Result<(), Errno> {
+/// A call that waits for its answer.
+#[derive(Debug)]
+pub struct Question {
+    id: u64,
+    /// The thread that waits, by its number in our own pid namespace.
+    pub pid: u32,
+    /// What is asked.
+    pub subject: Subject,
+}
+
+/// What a call is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// `sysinfo`; the answer goes to this address of the asker.
+    Memory {
+        /// Where the asker wants it.
+        address: u64,
+    },
+    /// `fcntl` with `F_SETLK` or `F_SETLKW`.
+    FileLock,
+    /// `socket` for an internet protocol, or `connect`.
+    Network,
+    /// A call that no filter of ours asks about.
+    Unknown,
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It returns these facts. Of [`Subject::Memory`] only.
+    Memory(Facts),
+    /// The kernel carries it out. Only for decisions that the asker cannot undo meanwhile.
+    Proceed,
+    /// It fails with this error.
+    Refuse(Errno),
+}
+
+/// Takes one question from a listener that is ready; none if the asker is gone by then.
+pub fn receive(listener: BorrowedFd<'_>) -> Result<Option<Question>, Errno> {
     // SAFETY: the structure is plain data, and the kernel wants it zeroed.
-    let mut question: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one `seccomp_notif`, which is what the pointer is to.
-    ioctl(unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut question) })
-        .or_else(gone)?;
-    if question.id == 0 {
-        return Ok(());
-    }
-    let error = match reply(listener, &question, facts) {
-        Ok(()) => 0,
-        Err(errno) => -errno.raw_os_error(),
+    ioctl(unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut asked) }).or_else(gone)?;
+    let subject = match i64::from(asked.data.nr) {
+        libc::SYS_sysinfo => Subject::Memory { address: asked.data.args[0] },
+        libc::SYS_fcntl => Subject::FileLock,
+        libc::SYS_socket | libc::SYS_connect => Subject::Network,
+        _ => Subject::Unknown,
     };
-    let answer = libc::seccomp_notif_resp { id: question.id, val: 0, error, flags: 0 };
+    Ok((asked.id != 0).then_some(Question { id: asked.id, pid: asked.pid, subject }))
+}
+
+/// Answers a question. An asker that is gone by then is no error.
+pub fn answer(listener: BorrowedFd<'_>, question: &Question, answer: Answer) -> Result<(), Errno> {
+    let outcome = match (answer, question.subject) {
+        (Answer::Proceed, _) => Ok(CONTINUE),
+        (Answer::Refuse(errno), _) => Err(errno),
+        (Answer::Memory(facts), Subject::Memory { address }) => {
+            write_facts(listener, question, facts, address).map(|()| 0)
+        }
+        (Answer::Memory(_), _) => Err(Errno::NOSYS),
+    };
+    let (flags, error) = match outcome {
+        Ok(flags) => (flags, 0),
+        Err(errno) => (0, -errno.raw_os_error()),
+    };
+    let answer = libc::seccomp_notif_resp { id: question.id, val: 0, error, flags };
     // SAFETY: the kernel reads one `seccomp_notif_resp`, which is what the pointer is to.
     ioctl(unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw const answer) }).or_else(gone)
 }
 
 /// Opens the asker's memory, makes sure that it is still the asker's, then writes.
-fn reply(
+fn write_facts(
     listener: BorrowedFd<'_>,
-    question: &libc::seccomp_notif,
+    question: &Question,
     facts: Facts,
+    address: u64,
 ) -> Result<(), Errno> {
-    if i64::from(question.data.nr) != libc::SYS_sysinfo || question.pid == 0 {
+    if question.pid == 0 {
         return Err(Errno::NOSYS);
     }
     let path = format!("/proc/{}/mem", question.pid);
@@ -66,7 +125,7 @@ fn reply(
     let bytes = unsafe {
         std::slice::from_raw_parts((&raw const info).cast::<u8>(), size_of::<libc::sysinfo>())
     };
-    memory.write_all_at(bytes, question.data.args[0]).map_err(|_| Errno::FAULT)
+    memory.write_all_at(bytes, address).map_err(|_| Errno::FAULT)
 }
 
 impl Facts {

@@ -7,7 +7,7 @@
 //! of the best there is.
 
 use super::assemble::{Assembler, Label};
-use super::{Action, Entry, Requirement, UNKNOWN, arch};
+use super::{Action, Entry, Otherwise, Requirement, UNKNOWN, Values, arch};
 use rustix::io::Errno;
 
 const ALLOW: Label = Label::Return(libc::SECCOMP_RET_ALLOW);
@@ -34,10 +34,11 @@ pub(super) struct Range<T> {
 /// The program for a table. `entries` ascend by number.
 pub(super) fn program(entries: &[Entry]) -> Vec<libc::sock_filter> {
     let mut assembler = Assembler::default();
+    let mut checks = Checks::default();
     let targets: Vec<_> = number_ranges(entries)
         .into_iter()
         .map(|Range { first, target, weight }| {
-            let target = emit_action(&mut assembler, target);
+            let target = emit_action(&mut assembler, &mut checks, target);
             Range { first, target, weight }
         })
         .collect();
@@ -80,29 +81,45 @@ fn coalesce<T: PartialEq>(ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     joined
 }
 
-fn emit_action(assembler: &mut Assembler, action: Action) -> Label {
+/// Requirements that are written already; several calls may have them in common.
+type Checks = Vec<(&'static [Requirement], Label)>;
+
+fn emit_action(assembler: &mut Assembler, checks: &mut Checks, action: Action) -> Label {
     match action {
         Action::Allow => ALLOW,
         Action::Ask => ASK,
         Action::Nothing => NOTHING,
         Action::Errno(errno) => refusal(errno),
         Action::KillProcess => KILL,
-        Action::Check(requirements) => emit_check(assembler, requirements),
+        Action::Check(requirements) => emit_check(assembler, checks, requirements),
     }
 }
 
 /// Back to front: what follows the last requirement is `ALLOW`.
-fn emit_check(assembler: &mut Assembler, requirements: &[Requirement]) -> Label {
-    requirements
-        .iter()
-        .rev()
-        .fold(ALLOW, |next, requirement| emit_requirement(assembler, requirement, next))
+fn emit_check(
+    assembler: &mut Assembler,
+    checks: &mut Checks,
+    requirements: &'static [Requirement],
+) -> Label {
+    let Some((first, rest)) = requirements.split_first() else { return ALLOW };
+    if let Some((_, label)) = checks.iter().find(|(written, _)| *written == requirements) {
+        return *label;
+    }
+    let next = emit_check(assembler, checks, rest);
+    let label = emit_requirement(assembler, first, next);
+    checks.push((requirements, label));
+    label
 }
 
 fn emit_requirement(assembler: &mut Assembler, requirement: &Requirement, next: Label) -> Label {
+    let otherwise = match requirement.otherwise {
+        Otherwise::Errno(errno) => refusal(errno),
+        Otherwise::Ask => ASK,
+        Otherwise::Nothing => NOTHING,
+    };
     let refused = match requirement.or_null {
-        Some(pointer) => emit_null(assembler, pointer, next, refusal(requirement.otherwise)),
-        None => refusal(requirement.otherwise),
+        Some(pointer) => emit_null(assembler, pointer, next, otherwise),
+        None => otherwise,
     };
     let masked = emit_value(assembler, requirement, next, refused);
     // The low half of a 64-bit argument comes first on the little-endian machines we know.
@@ -120,13 +137,15 @@ fn emit_requirement(assembler: &mut Assembler, requirement: &Requirement, next: 
 fn emit_value(
     assembler: &mut Assembler,
     requirement: &Requirement,
-    listed: Label,
-    other: Label,
+    met: Label,
+    missed: Label,
 ) -> Label {
-    if requirement.one_of == [0] {
-        return assembler.branch_bits(requirement.mask, other, listed);
-    }
-    let tree = emit_search(assembler, &value_ranges(requirement, listed, other));
+    let (values, listed, other) = match requirement.values {
+        Values::OneOf([0]) => return assembler.branch_bits(requirement.mask, missed, met),
+        Values::OneOf(values) => (values, met, missed),
+        Values::NoneOf(values) => (values, missed, met),
+    };
+    let tree = emit_search(assembler, &value_ranges(requirement.mask, values, listed, other));
     if requirement.mask == u32::MAX { tree } else { assembler.and(requirement.mask, tree) }
 }
 
@@ -141,15 +160,16 @@ fn emit_null(assembler: &mut Assembler, pointer: u8, null: Label, other: Label) 
 
 /// A listed value reaches up to the next one that can differ under the mask, so that the search
 /// has no branch for values that cannot be.
-fn value_ranges(requirement: &Requirement, listed: Label, other: Label) -> Vec<Range<Label>> {
-    let step = 1 << requirement.mask.trailing_zeros();
-    let mut sorted = requirement.one_of.to_vec();
+fn value_ranges(mask: u32, values: &[u32], listed: Label, other: Label) -> Vec<Range<Label>> {
+    let step = 1 << mask.trailing_zeros();
+    let mut sorted = values.to_vec();
     sorted.sort_unstable();
     let mut ranges = vec![Range { first: 0, target: other, weight: 1 }];
     for value in sorted {
         ranges.push(Range { first: value, target: listed, weight: 1 });
-        if let Some(after) = value.checked_add(step) {
-            ranges.push(Range { first: after, target: other, weight: 1 });
+        // The largest value that there can be is the mask itself.
+        if value < mask {
+            ranges.push(Range { first: value + step, target: other, weight: 1 });
         }
     }
     coalesce(ranges)

@@ -69,13 +69,42 @@ pub struct Requirement {
     /// The bits that matter; the others may be anything.
     pub mask: u32,
     /// What those bits may be.
-    pub one_of: &'static [u32],
+    pub values: Values,
     /// Another argument and the only value of it for which any of this matters.
     pub when: Option<(u8, u32)>,
     /// A pointer argument that makes up for any value by being null.
     pub or_null: Option<u8>,
-    /// What the caller gets otherwise.
-    pub otherwise: Errno,
+    /// What happens to the call otherwise.
+    pub otherwise: Otherwise,
+}
+
+/// The values of an argument that meet a requirement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// These and no others.
+    OneOf(&'static [u32]),
+    /// All but these.
+    NoneOf(&'static [u32]),
+}
+
+impl Values {
+    /// The values that are listed, whichever way.
+    pub fn listed(self) -> &'static [u32] {
+        match self {
+            Values::OneOf(values) | Values::NoneOf(values) => values,
+        }
+    }
+}
+
+/// What happens to a call that misses a requirement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Otherwise {
+    /// It returns this error and does nothing.
+    Errno(Errno),
+    /// The service decides, as for [`Action::Ask`].
+    Ask,
+    /// It does nothing and says that it succeeded, as for [`Action::Nothing`].
+    Nothing,
 }
 
 /// One line of the reviewed table.

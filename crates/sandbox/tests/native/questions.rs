@@ -46,3 +46,48 @@ async fn control_the_kernel_itself_answers_without_a_pause() {
     let (count, asked_for) = parse(&String::from_utf8_lossy(&output.stdout));
     assert!(count > most(asked_for), "{count} answers in {asked_for:?}");
 }
+
+/// Two thousand transactions with a rollback journal, and how long they took.
+const COMMITTING: &str = "import sqlite3, time\n\
+    database = sqlite3.connect('/tmp/data.db', isolation_level=None)\n\
+    database.execute('create table t (v)')\n\
+    begun = time.monotonic()\n\
+    for value in range(2000):\n    \
+    database.execute('insert into t values (?)', (value,))\n\
+    took = time.monotonic() - begun\n\
+    print(database.execute('select count(*), sum(v) from t').fetchone(), took)";
+
+/// Each locks and unlocks some five times, and each time the service is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_locks_all_the_time_is_let_go_on() {
+    let service = Service::cold();
+    let report = service.run(python(COMMITTING)).await;
+    assert_exited(&report, 0);
+    let said = stdout(&report);
+    assert!(said.starts_with("(2000, 1999000)"), "{said}");
+    service.close().await;
+}
+
+/// Locks beside one another on one file, a byte each, so that none joins another. The service lets
+/// so many calls go on before it counts; this many are far below, and are all had.
+const LOCKING: &str = "import fcntl, os\n\
+    file = os.open('/tmp/locked', os.O_RDWR | os.O_CREAT)\n\
+    for at in range(500):\n    \
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * at)\n\
+    if os.fork() == 0:\n    \
+    try:\n        fcntl.lockf(os.open('/tmp/locked', os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)\n    \
+    except BlockingIOError:\n        os._exit(7)\n    \
+    os._exit(0)\n\
+    print(os.waitstatus_to_exitcode(os.wait()[1]))\n\
+    for command in (37, 38, 1024, 1026):\n    \
+    try:\n        fcntl.fcntl(file, command, bytes(32) if command < 100 else 0)\n    \
+    except OSError as error:\n        print(command, error.errno)";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_hold_and_kinds_that_cannot_be_counted_are_missing() {
+    let service = Service::cold();
+    let report = service.run(python(LOCKING)).await;
+    assert_exited(&report, 0);
+    assert_eq!(stdout(&report), "7\n37 22\n38 22\n1024 22\n1026 22\n");
+    service.close().await;
+}

@@ -1,7 +1,7 @@
 //! Calls that are allowed for some arguments only.
 
-use super::super::{Action, Requirement};
-use super::Rule;
+use super::super::{Action, Otherwise, Requirement, Values};
+use super::{Rule, sockets};
 use libc as c;
 use rustix::io::Errno;
 
@@ -19,7 +19,16 @@ pub(super) const RULES: &[Rule] = &[
     check("mknodat", MKNODAT, "named pipes, local sockets and plain files; never a device"),
     check("open", OPEN, "opens files the mount tree shows, but not past the page cache"),
     check("openat", OPENAT, "opens files the mount tree shows, but not past the page cache"),
-    check("fcntl", FCNTL, "descriptor flags and file locks, but no way past the page cache"),
+    check("fcntl", FCNTL, "descriptor flags, pipes, seals; file locks are counted by the service"),
+    check("setsockopt", sockets::SETSOCKOPT, "options whose memory is charged or that take none"),
+    check("getsockopt", sockets::GETSOCKOPT, "own sockets; nothing about a peer outside"),
+    check("sendto", sockets::FLAGS_FOURTH, "own sockets"),
+    check("recvfrom", sockets::FLAGS_FOURTH, "own sockets"),
+    check("sendmsg", sockets::FLAGS_THIRD, "own sockets; descriptors travel only over a socket"),
+    check("recvmsg", sockets::FLAGS_THIRD, "own sockets; descriptors travel only over a socket"),
+    check("sendmmsg", sockets::FLAGS_FOURTH, "several sendmsg at once; name resolution"),
+    check("recvmmsg", sockets::FLAGS_FOURTH, "several recvmsg at once"),
+    check("madvise", MADVISE, "hints for allocators and garbage collectors, on own memory"),
     check("inotify_add_watch", INOTIFY, "tells who changes a visible file, but not who reads it"),
     check("mmap", MMAP, "memory and mapped files, run-time compilers too; but no huge pages"),
     check("memfd_create", MEMFD, "a file in memory, charged to the cgroup; but no huge pages"),
@@ -27,12 +36,18 @@ pub(super) const RULES: &[Rule] = &[
     check("fadvise64", FADVISE, "hints on an open file; what others read stays in memory"),
 ];
 
-/// What a program with a loopback network gets instead.
-pub(super) const LOOPBACK: &[Rule] = &[check(
-    "socket",
-    LOOPBACK_SOCKET,
-    "local and internet stream and datagram sockets, which end at the network namespace",
-)];
+/// What a program with a loopback network gets instead. The service looks at how many sockets the
+/// network namespace has, and at nothing that the program could change after the look.
+pub(super) const LOOPBACK: &[Rule] = &[
+    check("socket", LOOPBACK_SOCKET, "internet sockets as well, counted by the service"),
+    ask("connect", "connections that nobody accepts are charged to nobody: counted by the service"),
+];
+
+/// The same for a zygote, to which nobody listens: its children ask again.
+pub(super) const ZYGOTE_UNCOUNTED: &[Rule] = &[
+    check("socket", ZYGOTE_SOCKET, "what a child with a loopback network may have"),
+    check("fcntl", ZYGOTE_FCNTL, "what a program may; nobody counts a zygote's locks"),
+];
 
 /// The zygote also raises the loopback interface of a child's network namespace.
 pub(super) const ZYGOTE_IOCTL: Rule = check(
@@ -45,8 +60,14 @@ pub(super) const ZYGOTE_IOCTL: Rule = check(
 ///
 /// `CLONE_PARENT` would hand a child to the caller's parent, which may be outside the sandbox and
 /// takes its children for processes it started.
-const CLONE: &[Requirement] =
-    &[requirement(0, bits(NAMESPACES | c::CLONE_PARENT), &[0], Errno::PERM)];
+///
+/// Threads share their descriptors, so that what a process holds can be counted once: see the file
+/// locks below. Every libc does it.
+const CLONE: &[Requirement] = &[
+    requirement(0, bits(NAMESPACES | c::CLONE_PARENT), &[0], Errno::PERM),
+    requirement(0, bits(c::CLONE_THREAD | c::CLONE_FILES), &THREADS, Errno::INVAL),
+];
+const THREADS: [u32; 3] = [0, bits(c::CLONE_FILES), bits(c::CLONE_THREAD | c::CLONE_FILES)];
 
 const NAMESPACES: i32 = c::CLONE_NEWNS
     | c::CLONE_NEWCGROUP
@@ -59,8 +80,16 @@ const NAMESPACES: i32 = c::CLONE_NEWNS
 /// The protocol is checked as well, because the kernel loads a module of the *host* for a protocol
 /// it does not have yet: SCTP, DCCP, SMC and their history of bugs. 1 is `PF_UNIX` for local
 /// sockets; for internet ones it is ICMP, which the empty `ping_group_range` refuses.
-const LOOPBACK_SOCKET: &[Requirement] =
-    &[requirement(0, u32::MAX, &FAMILIES, Errno::AFNOSUPPORT), SOCKET_TYPE, SOCKET_PROTOCOL];
+const LOOPBACK_SOCKET: &[Requirement] = &[
+    requirement(0, u32::MAX, &FAMILIES, Errno::AFNOSUPPORT),
+    SOCKET_TYPE,
+    SOCKET_PROTOCOL,
+    Requirement {
+        otherwise: Otherwise::Ask,
+        ..requirement(0, u32::MAX, LOCAL, Errno::AFNOSUPPORT)
+    },
+];
+const ZYGOTE_SOCKET: &[Requirement] = LOOPBACK_SOCKET.split_at(3).0;
 /// Local sockets alone: the error is what a kernel without internet protocols answers.
 const SOCKET: &[Requirement] =
     &[requirement(0, u32::MAX, LOCAL, Errno::AFNOSUPPORT), SOCKET_TYPE, SOCKET_PROTOCOL];
@@ -72,7 +101,8 @@ const FAMILIES: [u32; 3] = [bits(c::AF_UNIX), bits(c::AF_INET), bits(c::AF_INET6
 const SOCKET_TYPES: [u32; 2] = [bits(c::SOCK_STREAM), bits(c::SOCK_DGRAM)];
 const PROTOCOLS: [u32; 4] = [0, bits(c::PF_UNIX), bits(c::IPPROTO_TCP), bits(c::IPPROTO_UDP)];
 
-const SOCKETPAIR: &[Requirement] = &[requirement(0, u32::MAX, LOCAL, Errno::AFNOSUPPORT)];
+const SOCKETPAIR: &[Requirement] =
+    &[requirement(0, u32::MAX, LOCAL, Errno::AFNOSUPPORT), SOCKET_TYPE];
 
 /// Both special values of `personality`: the default, and "only tell me".
 const PERSONALITY: &[Requirement] = &[requirement(0, u32::MAX, &[0, u32::MAX], Errno::PERM)];
@@ -81,8 +111,13 @@ const PERSONALITY: &[Requirement] = &[requirement(0, u32::MAX, &[0, u32::MAX], E
 /// a piped `core_pattern`; a program that could lower it to 0 would have its crash handed there.
 const SETRLIMIT: &[Requirement] = &[requirement(0, u32::MAX, &RLIMITS, Errno::PERM)];
 /// Without a new limit it only reads, which libraries take for granted.
-const PRLIMIT: &[Requirement] =
-    &[Requirement { or_null: Some(2), ..requirement(1, u32::MAX, &RLIMITS, Errno::PERM) }];
+///
+/// Of the caller only, which is what libc asks for: init and other processes of the sandbox have the
+/// same user, so the kernel would let a program lower theirs.
+const PRLIMIT: &[Requirement] = &[
+    requirement(0, u32::MAX, &[0], Errno::PERM),
+    Requirement { or_null: Some(2), ..requirement(1, u32::MAX, &RLIMITS, Errno::PERM) },
+];
 /// All but `RLIMIT_CORE`, which is 4.
 const RLIMITS: [u32; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
@@ -96,22 +131,47 @@ const NODES: [u32; 4] = [0, c::S_IFREG, c::S_IFIFO, c::S_IFSOCK];
 /// cannot do without its cache, and the workspace is one.
 const OPEN: &[Requirement] = &[requirement(1, bits(c::O_DIRECT), &[0], Errno::INVAL)];
 const OPENAT: &[Requirement] = &[requirement(2, bits(c::O_DIRECT), &[0], Errno::INVAL)];
+/// `EINVAL` is what a kernel without the command answers. Absent on purpose: leases, which hold up
+/// whoever opens the file, on the host as well; `F_NOTIFY`, which tells who reads a file of the root;
+/// and locks that belong to an open file (`F_OFD_*`), which show no owner to count them for. Programs
+/// that have a use for those (QEMU, Samba) do not run here, and gdbm falls back.
+///
+/// A lock takes some 200 bytes of kernel memory that is charged to nobody, and the kernel has no
+/// limit on their number. So the service counts the calls: see [`crate::clerk`].
 const FCNTL: &[Requirement] = &[
+    requirement(1, u32::MAX, &COMMANDS, Errno::INVAL),
     Requirement {
         when: Some((1, bits(c::F_SETFL))),
         ..requirement(2, bits(c::O_DIRECT), &[0], Errno::INVAL)
     },
     Requirement {
-        when: Some((1, bits(c::F_NOTIFY))),
-        ..requirement(2, DN_ACCESS, &[0], Errno::PERM)
+        values: Values::NoneOf(&[bits(c::F_SETLK), bits(c::F_SETLKW)]),
+        otherwise: Otherwise::Ask,
+        ..requirement(1, u32::MAX, &COMMANDS, Errno::INVAL)
     },
+];
+const ZYGOTE_FCNTL: &[Requirement] = FCNTL.split_at(2).0;
+const COMMANDS: [u32; 15] = [
+    bits(c::F_DUPFD),
+    bits(c::F_GETFD),
+    bits(c::F_SETFD),
+    bits(c::F_GETFL),
+    bits(c::F_SETFL),
+    bits(c::F_GETLK),
+    bits(c::F_SETLK),
+    bits(c::F_SETLKW),
+    8, // F_SETOWN
+    9, // F_GETOWN
+    bits(c::F_DUPFD_CLOEXEC),
+    bits(c::F_SETPIPE_SZ), // charged to the memory limit
+    bits(c::F_GETPIPE_SZ),
+    bits(c::F_ADD_SEALS),
+    bits(c::F_GET_SEALS),
 ];
 /// A file of the root is one and the same for the host and for all sandboxes. Whoever may watch it
 /// being read sees which commands the host runs, and which modules a neighbour imports. Nobody
-/// changes it, so watching for changes tells nothing. The same goes for `F_NOTIFY` above.
+/// changes it, so watching for changes tells nothing.
 const INOTIFY: &[Requirement] = &[requirement(2, READING, &[0], Errno::PERM)];
-/// libc does not name it.
-const DN_ACCESS: u32 = 1;
 const READING: u32 = c::IN_ACCESS | c::IN_OPEN | c::IN_CLOSE_NOWRITE;
 /// Huge pages that an administrator set aside are one pool for the whole host, and no memory limit
 /// counts them. `ENOMEM` is what an empty pool answers.
@@ -121,12 +181,39 @@ const MEMFD: &[Requirement] = &[requirement(1, c::MFD_HUGETLB, &[0], Errno::INVA
 /// read the page before. Kernels or file systems without them answer the same.
 const PREADV: &[Requirement] =
     &[requirement(5, 0x80 | bits(c::RWF_NOWAIT), &[0], Errno::OPNOTSUPP)];
+/// Absent on purpose: `MADV_MERGEABLE`, with which a thread of the kernel works for the program and
+/// tells it what others have in memory; `MADV_COLD` and `MADV_PAGEOUT`, which throw pages out that
+/// others read and write to the host's swap; what breaks memory on purpose.
+const MADVISE: &[Requirement] = &[requirement(2, u32::MAX, &ADVICE, Errno::INVAL)];
+const ADVICE: [u32; 20] = [
+    bits(c::MADV_NORMAL),
+    bits(c::MADV_RANDOM),
+    bits(c::MADV_SEQUENTIAL),
+    bits(c::MADV_WILLNEED),
+    bits(c::MADV_DONTNEED),
+    bits(c::MADV_FREE),
+    bits(c::MADV_REMOVE),
+    bits(c::MADV_DONTFORK),
+    bits(c::MADV_DOFORK),
+    bits(c::MADV_HUGEPAGE),
+    bits(c::MADV_NOHUGEPAGE),
+    bits(c::MADV_DONTDUMP),
+    bits(c::MADV_DODUMP),
+    bits(c::MADV_WIPEONFORK),
+    bits(c::MADV_KEEPONFORK),
+    bits(c::MADV_POPULATE_READ),
+    bits(c::MADV_POPULATE_WRITE),
+    24,  // MADV_DONTNEED_LOCKED
+    102, // MADV_GUARD_INSTALL: stacks of newer libcs
+    103, // MADV_GUARD_REMOVE
+];
 /// All but `POSIX_FADV_DONTNEED`, which is 4.
 const FADVISE: &[Requirement] = &[requirement(3, u32::MAX, &[0, 1, 2, 3, 5], Errno::INVAL)];
 
-/// `PR_SET_SECCOMP`, `PR_SET_MM` and everything about other processes are deliberately absent.
+/// `PR_SET_SECCOMP`, `PR_SET_MM` and everything about other processes are deliberately absent, and so
+/// is `PR_SET_VMA`: names of mappings are charged to nobody, and many kernels have none.
 const PRCTL: &[Requirement] = &[requirement(0, u32::MAX, &PRCTLS, Errno::INVAL)];
-const PRCTLS: [u32; 20] = [
+const PRCTLS: [u32; 19] = [
     bits(c::PR_SET_NAME),
     bits(c::PR_GET_NAME),
     bits(c::PR_SET_PDEATHSIG),
@@ -143,7 +230,6 @@ const PRCTLS: [u32; 20] = [
     bits(c::PR_GET_TIMERSLACK),
     bits(c::PR_SET_CHILD_SUBREAPER),
     bits(c::PR_GET_CHILD_SUBREAPER),
-    bits(c::PR_SET_VMA),
     bits(c::PR_GET_TID_ADDRESS),
     bits(c::PR_SET_THP_DISABLE),
     bits(c::PR_GET_THP_DISABLE),
@@ -240,17 +326,18 @@ const fn check(name: &'static str, rules: &'static [Requirement], reason: &'stat
     Rule { name, action: Action::Check(rules), reason }
 }
 
-const fn requirement(
+pub(super) const fn requirement(
     argument: u8,
     mask: u32,
     one_of: &'static [u32],
     otherwise: Errno,
 ) -> Requirement {
-    Requirement { argument, mask, one_of, when: None, or_null: None, otherwise }
+    let (values, otherwise) = (Values::OneOf(one_of), Otherwise::Errno(otherwise));
+    Requirement { argument, mask, values, when: None, or_null: None, otherwise }
 }
 
 /// C constants are `int`; the filter sees the same bits without a sign.
-const fn bits(constant: i32) -> u32 {
+pub(super) const fn bits(constant: i32) -> u32 {
     constant.cast_unsigned()
 }
 

@@ -116,6 +116,18 @@ const GROUPS: &[Group] = &[
     ),
     refused("talks to hardware", &["iopl", "ioperm"]),
     refused(
+        "chooses time slices and utilisation at the expense of others; libc sets priorities by \
+         sched_setscheduler",
+        &["sched_setattr"],
+    ),
+    Group {
+        reason: "an access control list of 64 KiB on each file is charged to nobody, and the name \
+                 of the attribute is in memory, where a filter cannot see it; the error is that of \
+                 a file system without attributes, which copying tools expect",
+        action: Action::Errno(Errno::OPNOTSUPP),
+        names: &["setxattr", "lsetxattr", "fsetxattr", "setxattrat"],
+    },
+    refused(
         "the host's clock is not the sandbox's to set",
         &["clock_settime", "settimeofday", "adjtimex", "clock_adjtime"],
     ),
@@ -154,6 +166,31 @@ const GROUPS: &[Group] = &[
         "contexts count against one limit of the whole host, which a single sandbox could use up; \
          databases fall back to threads",
         &["io_setup", "io_destroy", "io_submit", "io_cancel", "io_getevents", "io_pgetevents"],
+    ),
+    missing(
+        "message queues that programs have replaced by sockets and pipes; bounded by user, and a \
+         notification each",
+        &[
+            "msgget",
+            "msgsnd",
+            "msgrcv",
+            "msgctl",
+            "mq_open",
+            "mq_unlink",
+            "mq_timedsend",
+            "mq_timedreceive",
+            "mq_notify",
+            "mq_getsetattr",
+        ],
+    ),
+    missing(
+        "shares pages between pipes, files and memory, with a history of bugs; its few users copy \
+         instead",
+        &["tee", "vmsplice"],
+    ),
+    missing(
+        "emulated by one mapping for each piece since Linux 4.0; nothing uses it any more",
+        &["remap_file_pages"],
     ),
     missing(
         "placement is the operator's matter; libnuma and OpenBLAS then take the machine for one \

@@ -8,7 +8,7 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("dup", "copies a descriptor within the process"),
     ("dup2", "shell redirection"),
     ("dup3", "shell redirection"),
-    ("flock", "advisory lock on an open file"),
+    ("flock", "advisory lock, one for each open file, hence bounded by open files"),
     // Reading and writing.
     ("read", "the most used call there is"),
     ("write", "the most used call there is"),
@@ -23,8 +23,6 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("sendfile", "copies between descriptors the caller holds"),
     ("copy_file_range", "copies between files the caller has open"),
     ("splice", "moves data between descriptors the caller holds"),
-    ("tee", "duplicates the content of a pipe"),
-    ("vmsplice", "moves the caller's memory into a pipe"),
     ("readahead", "hint on an open file"),
     // Size.
     ("truncate", "within the workspace's size limit"),
@@ -55,11 +53,7 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("futimesat", "time stamps of own files"),
     ("utimensat", "time stamps of own files"),
     ("umask", "the process's own default permissions"),
-    // Extended attributes: user.* of own files; the others need capabilities.
-    ("setxattr", "user attributes of own files"),
-    ("lsetxattr", "user attributes of own files"),
-    ("fsetxattr", "user attributes of own files"),
-    ("setxattrat", "user attributes of own files"),
+    // Extended attributes, to read and remove.
     ("getxattr", "attributes of visible files"),
     ("lgetxattr", "attributes of visible files"),
     ("fgetxattr", "attributes of visible files"),

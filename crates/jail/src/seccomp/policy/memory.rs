@@ -8,7 +8,6 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("pkey_mprotect", "mprotect with a protection key"),
     ("pkey_alloc", "protection keys; V8 guards its code with them"),
     ("pkey_free", "protection keys; V8 guards its code with them"),
-    ("madvise", "hints for allocators and garbage collectors"),
     ("mincore", "residency; the kernel answers only for files the caller may write"),
     ("mlock", "bounded by RLIMIT_MEMLOCK; cryptographic libraries"),
     ("mlock2", "bounded by RLIMIT_MEMLOCK; cryptographic libraries"),
@@ -17,6 +16,5 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("munlockall", "undoes mlockall"),
     ("mseal", "makes a mapping unchangeable; newer dynamic loaders"),
     ("map_shadow_stack", "control-flow protection of the caller's own stack"),
-    ("remap_file_pages", "emulated by mmap since Linux 4.0"),
     ("membarrier", "memory ordering between the caller's threads"),
 ];

@@ -10,6 +10,7 @@ mod denied;
 mod files;
 mod memory;
 mod process;
+mod sockets;
 mod time;
 mod zygote;
 

@@ -28,7 +28,6 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("sched_getscheduler", "reads a scheduling class"),
     ("sched_setscheduler", "real-time classes need a capability or an rlimit"),
     ("sched_getattr", "reads scheduling attributes"),
-    ("sched_setattr", "real-time classes need a capability or an rlimit"),
     ("sched_get_priority_max", "a constant"),
     ("sched_get_priority_min", "a constant"),
     ("sched_rr_get_interval", "reads a time slice"),

@@ -23,6 +23,7 @@ const ALLOWED: &[super::Allowed] = &[
     ("sethostname", "names the child's own UTS namespace"),
     ("setrlimit", "sets the child's limits, that of core dumps included"),
     ("prlimit64", "sets the child's limits, that of core dumps included"),
+    ("connect", "nobody listens to a zygote; its children ask again"),
     ("sysinfo", "nobody listens to a zygote; its children ask again"),
     ("capset", "drops the capabilities of the child's user namespace"),
     ("seccomp", "stacks the program filter on the child"),
@@ -30,5 +31,6 @@ const ALLOWED: &[super::Allowed] = &[
 ];
 
 pub(super) fn rules() -> Vec<Rule> {
-    ALLOWED.iter().copied().map(allow).chain([checks::ZYGOTE_IOCTL]).collect()
+    let checked = checks::ZYGOTE_UNCOUNTED.iter().copied().chain([checks::ZYGOTE_IOCTL]);
+    ALLOWED.iter().copied().map(allow).chain(checked).collect()
 }

@@ -1,6 +1,8 @@
 //! The compiled program says exactly what the table says (K21).
 
-use super::super::{Action, Entry, Filter, Profile, Requirement, UNKNOWN, arch, table};
+use super::super::{
+    Action, Entry, Filter, Otherwise, Profile, Requirement, UNKNOWN, Values, arch, table,
+};
 use super::interpreter::{Call, Interpreter};
 use rustix::io::Errno;
 
@@ -23,7 +25,8 @@ fn the_program_equals_the_table_and_every_step_of_it_is_used() {
     }
 }
 
-/// Depth is what a start costs: see `compile`.
+/// Depth is what a start costs: see `compile`. Length hardly matters: 354 instructions take as long
+/// to install as 256 did, 80 to 100 µs.
 #[test]
 fn the_filter_is_short_and_shallow() {
     for profile in PROFILES {
@@ -33,7 +36,7 @@ fn the_filter_is_short_and_shallow() {
             interpreter.evaluate(Call::native(entry.number, [0; 6]));
         }
         let (length, deepest) = (filter.instructions().len(), interpreter.deepest);
-        assert!(length <= 256, "{profile:?}: {length} instructions");
+        assert!(length <= 384, "{profile:?}: {length} instructions");
         assert!(deepest <= 14, "{profile:?}: {deepest} steps");
     }
 }
@@ -66,6 +69,7 @@ fn arguments_decide_as_the_policy_promises() {
     let second = |name: &'static str, value: u64| (name, [0, value, 0, 0, 0, 0]);
     let third = |name: &'static str, value: u64| (name, [0, 0, value, 0, 0, 0]);
     let fcntl = |what: i32, with: i32| ("fcntl", [0, what as u64, with as u64, 0, 0, 0]);
+    let pair = |family: i32, kind: i32| ("socketpair", [family as u64, kind as u64, 0, 0, 0, 0]);
     let advice = |advice: i32| ("fadvise64", [0, 0, 0, advice as u64, 0, 0]);
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let thread = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND;
@@ -73,6 +77,7 @@ fn arguments_decide_as_the_policy_promises() {
     for (call, expected) in [
         (clone(libc::SIGCHLD), ok),
         (clone(thread | libc::CLONE_THREAD | libc::CLONE_SETTLS), ok),
+        (clone(thread ^ libc::CLONE_FILES | libc::CLONE_THREAD), Some(Errno::INVAL)),
         (clone(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD), ok),
         (clone(0x80 | libc::SIGCHLD), ok),
         (clone(libc::CLONE_NEWUSER | libc::SIGCHLD), Some(Errno::PERM)),
@@ -85,8 +90,6 @@ fn arguments_decide_as_the_policy_promises() {
         (clone(libc::CLONE_PARENT | libc::SIGCHLD), Some(Errno::PERM)),
         (socket(libc::AF_UNIX, libc::SOCK_STREAM, 0), ok),
         (socket(libc::AF_UNIX, libc::SOCK_DGRAM | flags, 0), ok),
-        (socket(libc::AF_INET, libc::SOCK_STREAM | flags, libc::IPPROTO_TCP), ok),
-        (socket(libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP), ok),
         (socket(libc::AF_INET, libc::SOCK_RAW, 0), Some(Errno::PERM)),
         (socket(libc::AF_INET, libc::SOCK_RAW | flags, libc::IPPROTO_TCP), Some(Errno::PERM)),
         (socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0), Some(Errno::PERM)),
@@ -98,8 +101,9 @@ fn arguments_decide_as_the_policy_promises() {
         (socket(libc::AF_XDP, libc::SOCK_RAW, 0), Some(Errno::AFNOSUPPORT)),
         (socket(libc::AF_BLUETOOTH, libc::SOCK_RAW, 0), Some(Errno::AFNOSUPPORT)),
         (socket(libc::AF_KEY, libc::SOCK_RAW, 0), Some(Errno::AFNOSUPPORT)),
-        (first("socketpair", libc::AF_UNIX as u64), ok),
-        (first("socketpair", libc::AF_TIPC as u64), Some(Errno::AFNOSUPPORT)),
+        (pair(libc::AF_UNIX, libc::SOCK_STREAM | flags), ok),
+        (pair(libc::AF_UNIX, libc::SOCK_SEQPACKET), Some(Errno::PERM)),
+        (pair(libc::AF_TIPC, libc::SOCK_STREAM), Some(Errno::AFNOSUPPORT)),
         (second("ioctl", libc::TCGETS), ok),
         (second("ioctl", libc::FIONREAD), ok),
         (second("ioctl", HIGH | libc::TCGETS), ok),
@@ -110,7 +114,7 @@ fn arguments_decide_as_the_policy_promises() {
         (second("ioctl", libc::TIOCSETD), Some(Errno::NOTTY)),
         (second("ioctl", libc::SIOCSIFFLAGS), Some(Errno::NOTTY)),
         (first("prctl", libc::PR_SET_NAME as u64), ok),
-        (first("prctl", libc::PR_SET_VMA as u64), ok),
+        (first("prctl", libc::PR_SET_VMA as u64), Some(Errno::INVAL)),
         (first("prctl", libc::PR_SET_SECCOMP as u64), Some(Errno::INVAL)),
         (first("prctl", HIGH | libc::PR_SET_SECCOMP as u64), Some(Errno::INVAL)),
         (first("prctl", libc::PR_SET_MM as u64), Some(Errno::INVAL)),
@@ -129,15 +133,21 @@ fn arguments_decide_as_the_policy_promises() {
         (fcntl(libc::F_SETFL, libc::O_NONBLOCK), ok),
         (fcntl(libc::F_SETFL, libc::O_DIRECT), Some(Errno::INVAL)),
         (fcntl(libc::F_DUPFD, libc::O_DIRECT), ok),
-        (fcntl(libc::F_SETLK, libc::O_DIRECT), ok),
+        (fcntl(libc::F_GETLK, libc::O_DIRECT), ok),
+        (fcntl(libc::F_OFD_SETLK, 0), Some(Errno::INVAL)),
+        (fcntl(libc::F_SETLEASE, libc::F_RDLCK), Some(Errno::INVAL)),
         (("preadv2", [0, 0, 0, 0, 0, libc::RWF_HIPRI as u64]), ok),
         (("preadv2", [0, 0, 0, 0, 0, libc::RWF_NOWAIT as u64]), Some(Errno::OPNOTSUPP)),
         (("preadv2", [0, 0, 0, 0, 0, 0x80]), Some(Errno::OPNOTSUPP)),
         (third("inotify_add_watch", u64::from(libc::IN_MODIFY | libc::IN_CLOSE_WRITE)), ok),
         (third("inotify_add_watch", u64::from(libc::IN_OPEN)), Some(Errno::PERM)),
         (third("inotify_add_watch", u64::from(libc::IN_ALL_EVENTS)), Some(Errno::PERM)),
-        (fcntl(libc::F_NOTIFY, 2), ok),
-        (fcntl(libc::F_NOTIFY, 1), Some(Errno::PERM)),
+        (fcntl(libc::F_NOTIFY, 2), Some(Errno::INVAL)),
+        (("prlimit64", [0, 7, 1, 0, 0, 0]), ok),
+        (("prlimit64", [1, 7, 1, 0, 0, 0]), Some(Errno::PERM)),
+        (third("madvise", libc::MADV_DONTNEED as u64), ok),
+        (third("madvise", libc::MADV_MERGEABLE as u64), Some(Errno::INVAL)),
+        (third("madvise", libc::MADV_PAGEOUT as u64), Some(Errno::INVAL)),
         (("mmap", [0, 0, 0, libc::MAP_ANONYMOUS as u64, 0, 0]), ok),
         (("mmap", [0, 0, 0, libc::MAP_HUGETLB as u64, 0, 0]), Some(Errno::NOMEM)),
         (second("memfd_create", libc::MFD_CLOEXEC.into()), ok),
@@ -158,11 +168,113 @@ fn internet_sockets_exist_only_with_a_loopback_network() {
             let call = ("socket", [family as u64, kind as u64, 0, 0, 0, 0]);
             let refused = code(Action::Errno(Errno::AFNOSUPPORT));
             assert_eq!(answer(Profile::Program, call), refused, "{call:?}");
-            assert_eq!(answer(Profile::Loopback, call), libc::SECCOMP_RET_ALLOW, "{call:?}");
+            assert_eq!(answer(Profile::Loopback, call), code(Action::Ask), "{call:?}");
+            assert_eq!(answer(Profile::Zygote, call), libc::SECCOMP_RET_ALLOW, "{call:?}");
         }
     }
     let local = ("socket", [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0, 0, 0, 0]);
     assert_eq!(answer(Profile::Program, local), libc::SECCOMP_RET_ALLOW);
+}
+
+/// What is refused hangs memory on a socket that is charged to nobody, loads modules of the host or
+/// tells about the service, which is the peer on the channels of a sandbox.
+#[test]
+fn socket_options_are_an_allow_list() {
+    let refused = code(Action::Errno(Errno::NOPROTOOPT));
+    let (socket, tcp, ip, ip6) =
+        (libc::SOL_SOCKET, libc::IPPROTO_TCP, libc::IPPROTO_IP, libc::IPPROTO_IPV6);
+    for (level, option) in [
+        (socket, libc::SO_ATTACH_FILTER),
+        (socket, libc::SO_ATTACH_BPF),
+        (socket, libc::SO_ATTACH_REUSEPORT_CBPF),
+        (socket, libc::SO_ATTACH_REUSEPORT_EBPF),
+        (socket, libc::SO_LOCK_FILTER),
+        (socket, libc::SO_ZEROCOPY),
+        (socket, libc::SO_RCVLOWAT),
+        (socket, libc::SO_TIMESTAMP),
+        (socket, libc::SO_RCVBUFFORCE),
+        (socket, libc::SO_PEERSEC),
+        (socket, 59), // SO_PEERGROUPS
+        (socket, 76), // SO_PASSPIDFD
+        (socket, 77), // SO_PEERPIDFD
+        (tcp, libc::TCP_MD5SIG),
+        (tcp, libc::TCP_ULP),
+        (tcp, libc::TCP_CONGESTION),
+        (tcp, libc::TCP_FASTOPEN_CONNECT),
+        (ip, libc::IP_ADD_MEMBERSHIP),
+        (ip, libc::IP_MSFILTER),
+        (ip6, libc::IPV6_ADD_MEMBERSHIP),
+        (ip6, 32),                 // IPV6_FLOWLABEL_MGR
+        (libc::IPPROTO_UDP, 100),  // UDP_ENCAP
+        (libc::SOL_NETLINK, 1),    // a level of another family
+        (libc::IPPROTO_ICMPV6, 1), // a level of raw sockets
+    ] {
+        for name in ["setsockopt", "getsockopt"] {
+            let call = (name, [3, HIGH | level as u64, HIGH | option as u64, 0, 0, 0]);
+            for profile in PROFILES {
+                assert_eq!(answer(profile, call), refused, "{profile:?}: {call:x?}");
+            }
+        }
+    }
+    for (level, option) in [
+        (socket, libc::SO_REUSEADDR),
+        (socket, libc::SO_REUSEPORT),
+        (socket, libc::SO_ERROR),
+        (socket, libc::SO_PEERCRED),
+        (socket, libc::SO_SNDBUF),
+        (tcp, libc::TCP_NODELAY),
+        (tcp, libc::TCP_USER_TIMEOUT),
+        (ip, libc::IP_RECVERR),
+        (ip6, libc::IPV6_V6ONLY),
+        (ip6, libc::IPV6_MULTICAST_HOPS),
+    ] {
+        for name in ["setsockopt", "getsockopt"] {
+            let call = (name, [3, level as u64, option as u64, 0, 0, 0]);
+            assert_eq!(answer(Profile::Program, call), libc::SECCOMP_RET_ALLOW, "{call:x?}");
+        }
+    }
+    let receive_buffer = |name| (name, [3, socket as u64, libc::SO_RCVBUF as u64, 0, 0, 0]);
+    let set = answer(Profile::Program, receive_buffer("setsockopt"));
+    assert_eq!(set, code(Action::Nothing), "taken, without effect");
+    let get = answer(Profile::Program, receive_buffer("getsockopt"));
+    assert_eq!(get, libc::SECCOMP_RET_ALLOW);
+}
+
+#[test]
+fn out_of_band_data_and_fast_open_are_refused() {
+    for (name, at) in [
+        ("sendto", 3),
+        ("recvfrom", 3),
+        ("sendmsg", 2),
+        ("recvmsg", 2),
+        ("sendmmsg", 3),
+        ("recvmmsg", 3),
+    ] {
+        let with = |flags: i32| {
+            let mut arguments = [0; 6];
+            arguments[at] = HIGH | flags as u64;
+            answer(Profile::Program, (name, arguments))
+        };
+        let refused = code(Action::Errno(Errno::OPNOTSUPP));
+        assert_eq!(with(libc::MSG_OOB), refused, "{name}");
+        assert_eq!(with(libc::MSG_FASTOPEN | libc::MSG_NOSIGNAL), refused, "{name}");
+        let ordinary = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_PEEK;
+        assert_eq!(with(ordinary), libc::SECCOMP_RET_ALLOW, "{name}");
+    }
+}
+
+/// The service counts what it is asked about; a zygote asks nobody.
+#[test]
+fn locks_and_connections_are_asked_about() {
+    let lock = |command: i32| ("fcntl", [3, HIGH | command as u64, 0, 0, 0, 0]);
+    let connect = ("connect", [3, 0, 0, 0, 0, 0]);
+    for call in [lock(libc::F_SETLK), lock(libc::F_SETLKW)] {
+        assert_eq!(answer(Profile::Program, call), code(Action::Ask), "{call:x?}");
+        assert_eq!(answer(Profile::Zygote, call), libc::SECCOMP_RET_ALLOW, "{call:x?}");
+    }
+    assert_eq!(answer(Profile::Program, connect), libc::SECCOMP_RET_ALLOW);
+    assert_eq!(answer(Profile::Loopback, connect), code(Action::Ask));
+    assert_eq!(answer(Profile::Zygote, connect), libc::SECCOMP_RET_ALLOW);
 }
 
 #[test]
@@ -220,7 +332,9 @@ fn all_calls(entries: &[Entry]) -> impl Iterator<Item = Call> {
 /// Calls that pass all requirements but one, which they meet or miss by one or by one bit.
 fn edges(number: u32, requirements: &'static [Requirement]) -> Vec<Call> {
     let passing = requirements.iter().fold([0; 6], |mut arguments, requirement| {
-        arguments[usize::from(requirement.argument)] = u64::from(requirement.one_of[0]);
+        if let Values::OneOf(values) = requirement.values {
+            arguments[usize::from(requirement.argument)] = u64::from(values[0]);
+        }
         if let Some((at, value)) = requirement.when {
             arguments[usize::from(at)] = u64::from(value);
         }
@@ -260,7 +374,8 @@ fn interesting(requirement: &Requirement) -> Vec<u64> {
     // The next value that differs under the mask.
     let step = 1 << requirement.mask.trailing_zeros();
     let near = requirement
-        .one_of
+        .values
+        .listed()
         .iter()
         .flat_map(|&value| [value.wrapping_sub(step), value, value.wrapping_add(step), !value]);
     let single_bits = (0..32).map(|bit| 1 << bit);
@@ -277,7 +392,11 @@ fn decide(entries: &[Entry], call: &Call) -> Action {
         None => UNKNOWN,
         Some(Action::Check(requirements)) => {
             let failed = requirements.iter().find(|requirement| !holds(requirement, call));
-            failed.map_or(Action::Allow, |requirement| Action::Errno(requirement.otherwise))
+            failed.map_or(Action::Allow, |requirement| match requirement.otherwise {
+                Otherwise::Errno(errno) => Action::Errno(errno),
+                Otherwise::Ask => Action::Ask,
+                Otherwise::Nothing => Action::Nothing,
+            })
         }
         Some(action) => action,
     }
@@ -290,7 +409,11 @@ fn holds(requirement: &Requirement, call: &Call) -> bool {
         return true;
     }
     let is_null = requirement.or_null.is_some_and(|at| call.arguments[usize::from(at)] == 0);
-    requirement.one_of.contains(&value) || is_null
+    let is_met = match requirement.values {
+        Values::OneOf(values) => values.contains(&value),
+        Values::NoneOf(values) => !values.contains(&value),
+    };
+    is_met || is_null
 }
 
 fn code(action: Action) -> u32 {

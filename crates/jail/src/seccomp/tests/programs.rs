@@ -1,6 +1,10 @@
 //! Real programs at work under the filter of a program.
 
 use super::super::{Filter, Profile};
+use crate::clerk::{self, Answer};
+use crate::socket::Received;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -76,19 +80,44 @@ fn check_in(dir: &Path, program: &str, arguments: &[&str], expected: &str) {
     assert!(output.status.success(), "{program}: {}\n{errors}", output.status);
 }
 
+/// Starts the program under the filter, if there is one, and lets every call go on that is asked about.
 #[expect(clippy::disallowed_methods, reason = "the filter itself is under test, on whole programs")]
 fn run(dir: &Path, program: &str, arguments: &[&str], filter: Option<Filter>) -> Output {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(dir).env_clear();
     command.env("PATH", "/usr/bin:/bin").env("HOME", dir).env("TMPDIR", dir);
-    if let Some(filter) = filter {
-        // SAFETY: between fork and exec this makes two system calls and allocates nothing.
-        unsafe { command.pre_exec(move || Ok(confine(&filter)?)) };
-    }
-    command.output().unwrap_or_else(|error| panic!("{program} did not start: {error}"))
+    let responder = filter.map(|filter| {
+        let (ours, theirs) = crate::socket::pair().expect("a pair of sockets");
+        let confine = move || -> rustix::io::Result<()> {
+            rustix::thread::set_no_new_privs(true)?;
+            let questions = filter.install_listening()?;
+            let sent = crate::socket::send(theirs.as_fd(), &(), &[questions.as_fd()]);
+            sent.map_err(|_| rustix::io::Errno::IO)
+        };
+        // SAFETY: the child has a copy of everything used here, and its libc lets a forked child
+        // allocate.
+        unsafe { command.pre_exec(move || Ok(confine()?)) };
+        std::thread::spawn(move || respond(ours.as_fd()))
+    });
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{program} did not start: {error}"));
+    drop(command);
+    responder.map(|thread| thread.join().expect("a responder that ends with the program"));
+    output
 }
 
-fn confine(filter: &Filter) -> rustix::io::Result<()> {
-    rustix::thread::set_no_new_privs(true)?;
-    filter.install()
+/// Until nobody is left under the filter.
+fn respond(channel: BorrowedFd<'_>) {
+    let received: Received<()> = crate::socket::receive(channel).expect("a descriptor");
+    let questions = received.fds[0].as_fd();
+    loop {
+        let mut ready = [PollFd::new(&questions, PollFlags::IN)];
+        poll(&mut ready, None).expect("poll");
+        if ready[0].revents().contains(PollFlags::HUP) {
+            return;
+        }
+        if let Some(question) = clerk::receive(questions).expect("a question") {
+            clerk::answer(questions, &question, Answer::Proceed).expect("an answer");
+        }
+    }
 }

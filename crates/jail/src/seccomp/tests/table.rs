@@ -1,6 +1,6 @@
 //! The policy as a document: complete, without contradictions, and shown whole.
 
-use super::super::{Action, Entry, Profile, arch, policy, table};
+use super::super::{Action, Entry, Otherwise, Profile, Values, arch, policy, table};
 use expect_test::expect_file;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,9 +58,10 @@ fn requirements_can_be_met_and_missed() {
         for requirement in requirements {
             assert!(requirement.argument < 6, "{}: {requirement:?}", entry.name);
             assert!(requirement.mask != 0, "{}: {requirement:?}", entry.name);
-            assert!(!requirement.one_of.is_empty(), "{}: {requirement:?}", entry.name);
+            let named = requirement.values.listed();
+            assert!(!named.is_empty(), "{}: {requirement:?}", entry.name);
             let within = |value: &u32| value & !requirement.mask == 0;
-            assert!(requirement.one_of.iter().all(within), "{}: {requirement:?}", entry.name);
+            assert!(named.iter().all(within), "{}: {requirement:?}", entry.name);
         }
     }
 }
@@ -103,15 +104,22 @@ fn describe(action: Action) -> String {
             .iter()
             .map(|one| {
                 let (argument, mask) = (one.argument, one.mask);
-                let otherwise = errno_name(one.otherwise);
+                let otherwise = match one.otherwise {
+                    Otherwise::Errno(errno) => errno_name(errno),
+                    Otherwise::Ask => "ask",
+                    Otherwise::Nothing => "nothing",
+                };
+                let (is, values) = match one.values {
+                    Values::OneOf(values) => ("in", values),
+                    Values::NoneOf(values) => ("not in", values),
+                };
                 let or_null =
                     one.or_null.map_or(String::new(), |at| format!(" or argument {at} null"));
                 let when = one.when.map_or(String::new(), |(at, value)| {
                     format!("if argument {at} is {value:#x}, ")
                 });
                 format!(
-                    "{when}check argument {argument} & {mask:#x} in {:#x?}{or_null} else {otherwise}",
-                    one.one_of
+                    "{when}check argument {argument} & {mask:#x} {is} {values:#x?}{or_null} else {otherwise}",
                 )
                 .replace('\n', "")
                 .replace("    ", " ")
@@ -129,6 +137,7 @@ fn errno_name(errno: Errno) -> &'static str {
         Errno::INVAL => "EINVAL",
         Errno::NOMEM => "ENOMEM",
         Errno::OPNOTSUPP => "EOPNOTSUPP",
+        Errno::NOPROTOOPT => "ENOPROTOOPT",
         Errno::AFNOSUPPORT => "EAFNOSUPPORT",
         Errno::PROTONOSUPPORT => "EPROTONOSUPPORT",
         other => panic!("the policy uses {other:?} now; give it a name here"),

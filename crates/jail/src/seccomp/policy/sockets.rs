@@ -1,0 +1,123 @@
+//! What may be done with a socket once there is one: options by level and name, and message flags.
+//!
+//! Options are an allow-list, because the kernel has hundreds and several of them use up memory
+//! that is charged to nobody: a socket filter is compiled into executable memory of which the whole
+//! host has one bounded amount, and keys, memberships and flow labels hang on a socket unseen.
+//! `ENOPROTOOPT` is what a kernel without the option answers, so libraries that probe carry on.
+//!
+//! One list serves `setsockopt` and `getsockopt`: where an option can only be read, the kernel
+//! itself refuses to set it.
+
+use super::super::{Otherwise, Requirement, Values};
+use super::checks::{bits, requirement};
+use libc as c;
+use rustix::io::Errno;
+
+/// A larger receive buffer would multiply what connections hold that are never accepted, which is
+/// charged to nobody; it is a hint, so programs are told that it was taken.
+const RECEIVE_BUFFER: Requirement = Requirement {
+    when: Some((LEVEL, bits(c::SOL_SOCKET))),
+    values: Values::NoneOf(&[bits(c::SO_RCVBUF)]),
+    otherwise: Otherwise::Nothing,
+    ..requirement(OPTION, u32::MAX, &[0], Errno::NOPROTOOPT)
+};
+
+pub(super) const SETSOCKOPT: &[Requirement] = &[
+    RECEIVE_BUFFER,
+    requirement(LEVEL, u32::MAX, &LEVELS, Errno::NOPROTOOPT),
+    of_level(c::SOL_SOCKET, &SOCKET_OPTIONS),
+    of_level(c::IPPROTO_TCP, &TCP_OPTIONS),
+    of_level(c::IPPROTO_IP, &IP_OPTIONS),
+    of_level(c::IPPROTO_IPV6, &IPV6_OPTIONS),
+];
+
+/// All of the above but the first.
+pub(super) const GETSOCKOPT: &[Requirement] = SETSOCKOPT.split_at(1).1;
+
+/// `MSG_OOB` on local sockets was the way into a kernel more than once and nobody uses it;
+/// `MSG_FASTOPEN` would connect without `connect`, which is counted.
+const MESSAGE_FLAGS: u32 = bits(c::MSG_OOB | c::MSG_FASTOPEN);
+pub(super) const FLAGS_THIRD: &[Requirement] =
+    &[requirement(2, MESSAGE_FLAGS, &[0], Errno::OPNOTSUPP)];
+pub(super) const FLAGS_FOURTH: &[Requirement] =
+    &[requirement(3, MESSAGE_FLAGS, &[0], Errno::OPNOTSUPP)];
+
+/// Positions of the arguments.
+const LEVEL: u8 = 1;
+const OPTION: u8 = 2;
+
+/// UDP has a level of its own, for encapsulation and segmentation, which no program here needs.
+const LEVELS: [u32; 4] =
+    [bits(c::SOL_SOCKET), bits(c::IPPROTO_TCP), bits(c::IPPROTO_IP), bits(c::IPPROTO_IPV6)];
+
+const fn of_level(level: i32, options: &'static [u32]) -> Requirement {
+    Requirement {
+        when: Some((LEVEL, bits(level))),
+        ..requirement(OPTION, u32::MAX, options, Errno::NOPROTOOPT)
+    }
+}
+
+/// Absent on purpose: filters (`SO_ATTACH_*`, `SO_LOCK_FILTER`), memory that nobody is charged for
+/// (`SO_ZEROCOPY`, `SO_RCVLOWAT`, which grows the receive buffer), switches of the whole host
+/// (`SO_TIMESTAMP*`), and facts about a peer outside (`SO_PEERPIDFD`, `SO_PASSPIDFD`,
+/// `SO_PEERSEC`, `SO_PEERGROUPS`): on the channels of a sandbox the peer is the service.
+const SOCKET_OPTIONS: [u32; 18] = [
+    bits(c::SO_REUSEADDR),  // every server
+    bits(c::SO_TYPE),       // read by libraries that are handed a descriptor
+    bits(c::SO_ERROR),      // result of a connection made without waiting
+    bits(c::SO_BROADCAST),  // a flag
+    bits(c::SO_SNDBUF),     // what is sent is charged to the sender
+    bits(c::SO_RCVBUF),     // read; setting it has no effect
+    bits(c::SO_KEEPALIVE),  // HTTP clients, databases
+    bits(c::SO_OOBINLINE),  // a flag
+    bits(c::SO_LINGER),     // a flag and a time
+    bits(c::SO_REUSEPORT),  // servers with several processes, gRPC
+    bits(c::SO_PASSCRED),   // local services that ask who calls
+    bits(c::SO_PEERCRED),   // local services that ask who calls; ids as seen in the sandbox
+    bits(c::SO_RCVTIMEO),   // timeouts of libc and Python
+    bits(c::SO_SNDTIMEO),   // timeouts of libc and Python
+    bits(c::SO_ACCEPTCONN), // read by libraries that are handed a descriptor
+    bits(c::SO_PROTOCOL),   // read by libraries that are handed a descriptor
+    bits(c::SO_DOMAIN),     // read by libraries that are handed a descriptor
+    bits(c::SO_PRIORITY),   // a number on packets that stay in the namespace
+];
+
+/// Absent on purpose: `TCP_MD5SIG` and `TCP_AO_*` (keys charged to nobody), `TCP_ULP` and
+/// `TCP_CONGESTION` (modules of the host), `TCP_REPAIR`, `TCP_FASTOPEN*`, `TCP_ZEROCOPY_RECEIVE`.
+const TCP_OPTIONS: [u32; 12] = [
+    bits(c::TCP_NODELAY),      // every HTTP library
+    bits(c::TCP_MAXSEG),       // read by Java and proxies
+    bits(c::TCP_CORK),         // web servers
+    bits(c::TCP_KEEPIDLE),     // HTTP clients, databases
+    bits(c::TCP_KEEPINTVL),    // HTTP clients, databases
+    bits(c::TCP_KEEPCNT),      // HTTP clients, databases
+    bits(c::TCP_SYNCNT),       // a number
+    bits(c::TCP_LINGER2),      // a time; closing connections are counted
+    bits(c::TCP_DEFER_ACCEPT), // web servers; each waiting connection has a counted client
+    bits(c::TCP_INFO),         // statistics, to read
+    bits(c::TCP_QUICKACK),     // Java, gRPC
+    bits(c::TCP_USER_TIMEOUT), // gRPC, databases
+];
+
+/// Absent on purpose: memberships (charged to nobody), options and headers of one's own.
+const IP_OPTIONS: [u32; 7] = [
+    bits(c::IP_TOS),            // ssh, Java
+    bits(c::IP_TTL),            // a number
+    bits(c::IP_MTU_DISCOVER),   // QUIC libraries
+    bits(c::IP_RECVERR),        // libc's resolver
+    bits(c::IP_MTU),            // read by QUIC libraries
+    bits(c::IP_MULTICAST_TTL),  // Java sets it on every datagram socket
+    bits(c::IP_MULTICAST_LOOP), // a flag
+];
+
+/// Absent on purpose: memberships and flow labels (charged to nobody), headers, address changes.
+const IPV6_OPTIONS: [u32; 8] = [
+    bits(c::IPV6_UNICAST_HOPS),   // a number
+    bits(c::IPV6_MULTICAST_HOPS), // Java sets it on every datagram socket
+    bits(c::IPV6_MULTICAST_LOOP), // a flag
+    bits(c::IPV6_MTU_DISCOVER),   // QUIC libraries
+    bits(c::IPV6_MTU),            // read by QUIC libraries
+    bits(c::IPV6_RECVERR),        // libc's resolver
+    bits(c::IPV6_V6ONLY),         // every server on both families
+    bits(c::IPV6_TCLASS),         // Java
+];

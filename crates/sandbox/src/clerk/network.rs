@@ -1,0 +1,97 @@
+//! How many sockets a sandbox's network namespace has.
+//!
+//! A connection over loopback that is never accepted is charged to nobody, and holds up to 128 KiB;
+//! a closed one leaves a trace of 256 bytes for a minute, charged to nobody either. The kernel counts
+//! both per namespace and limits neither, so no more are made beyond these numbers. The decision
+//! depends on the namespace alone, so it does not matter what the asker does with its descriptors and
+//! its memory meanwhile; calls that were let go on and are not carried out yet are as many as the
+//! sandbox has threads.
+
+use std::{fs::File, io::Read};
+
+/// TCP sockets with a connection or listening, accepted or not: 32 MiB with 128 KiB each.
+const MAX_TCP: u64 = 256;
+/// Sockets of any family.
+const MAX_SOCKETS: u64 = 1024;
+/// Closed connections that the kernel remembers: 4 MiB.
+const MAX_CLOSED: u64 = 16_384;
+/// More than these files have.
+const MAX_TEXT: u64 = 4096;
+
+/// What a network namespace holds.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Usage {
+    sockets: u64,
+    tcp: u64,
+    closed: u64,
+}
+
+impl Usage {
+    /// Whether another socket or connection may be made.
+    pub(super) fn has_room(self) -> bool {
+        self.sockets < MAX_SOCKETS && self.tcp < MAX_TCP && self.closed < MAX_CLOSED
+    }
+}
+
+/// Usage of the namespace that a thread is in; nothing if it cannot be told.
+pub(super) fn usage(pid: u32) -> Option<Usage> {
+    let text = read(pid, "sockstat")?;
+    // Absent where the host has no IPv6.
+    let text6 = read(pid, "sockstat6").unwrap_or_default();
+    Some(Usage {
+        sockets: number(&text, "sockets:", "used")?,
+        tcp: number(&text, "TCP:", "inuse")? + number(&text6, "TCP6:", "inuse").unwrap_or(0),
+        closed: number(&text, "TCP:", "tw")?,
+    })
+}
+
+fn read(pid: u32, name: &str) -> Option<String> {
+    let mut text = String::new();
+    let file = File::open(format!("/proc/{pid}/net/{name}")).ok()?;
+    file.take(MAX_TEXT).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// The number behind a word, in the line that begins with another.
+fn number(text: &str, line: &str, word: &str) -> Option<u64> {
+    let mut words = text.lines().find_map(|text| text.strip_prefix(line))?.split_whitespace();
+    words.find(|found| *found == word)?;
+    words.next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_both_families_are_read() {
+        let text =
+            "sockets: used 12\nTCP: inuse 3 orphan 0 tw 4 alloc 5 mem 1\nUDP: inuse 1 mem 0\n";
+        assert_eq!(number(text, "sockets:", "used"), Some(12));
+        assert_eq!(number(text, "TCP:", "inuse"), Some(3));
+        assert_eq!(number(text, "TCP:", "tw"), Some(4));
+        assert_eq!(number("TCP6: inuse 7\n", "TCP6:", "inuse"), Some(7));
+        assert_eq!(number(text, "TCP:", "none"), None);
+    }
+
+    #[test]
+    fn this_kernel_tells_the_usage_of_our_own_namespace() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let usage = usage(std::process::id()).expect("a usage");
+        assert!(usage.tcp >= 1 && usage.sockets >= 1, "{usage:?}");
+        drop(listener);
+        assert_eq!(super::usage(u32::MAX), None, "a process that does not exist has none");
+    }
+
+    #[test]
+    fn every_number_has_its_bound() {
+        assert!(Usage::default().has_room());
+        for full in [
+            Usage { sockets: MAX_SOCKETS, ..Usage::default() },
+            Usage { tcp: MAX_TCP, ..Usage::default() },
+            Usage { closed: MAX_CLOSED, ..Usage::default() },
+        ] {
+            assert!(!full.has_room(), "{full:?}");
+        }
+    }
+}
