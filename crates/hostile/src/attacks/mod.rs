@@ -23,6 +23,7 @@ mod shared;
 mod signals;
 mod sockets;
 mod time;
+mod uncharged;
 mod writes;
 
 use std::sync::LazyLock;
@@ -34,7 +35,7 @@ use crate::Case;
 /// Every case, in the order in which the suite runs them.
 pub fn cases() -> &'static [Case] {
     static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
-        let groups: [fn() -> Vec<Case>; 24] = [
+        let groups: [fn() -> Vec<Case>; 25] = [
             writes::cases,
             descriptors::cases,
             chroot::cases,
@@ -55,6 +56,7 @@ pub fn cases() -> &'static [Case] {
             disk::cases,
             hoards::cases,
             shared::cases,
+            uncharged::cases,
             time::cases,
             output::cases,
             leftovers::cases,

@@ -18,6 +18,7 @@ mod processes;
 mod resources;
 mod shared;
 mod terminal;
+mod uncharged;
 
 use std::io;
 
@@ -43,6 +44,9 @@ pub use resources::{
 };
 pub use shared::{map_huge_page, notice_readers};
 pub use terminal::{push_input, select_console};
+pub use uncharged::{
+    attach_filter, get_option, lock_open_file, name_mapping, set_option, take_lease,
+};
 
 /// What the kernel answered: its value, or the error it refused with.
 pub type Answer = io::Result<i64>;

@@ -1,0 +1,189 @@
+//! Kernel memory that no limit of a sandbox counts. One object of each kind: more of them would hurt
+//! the host on which the control runs.
+
+use std::{
+    fs::File,
+    io,
+    net::{TcpListener, TcpStream},
+    os::{fd::AsFd, unix::net::UnixStream},
+    path::PathBuf,
+    time::Duration,
+};
+
+use ringfence_jail::attack;
+use rustix::{
+    fs::XattrFlags,
+    io::Errno,
+    net::{SendFlags, send},
+};
+
+use crate::{
+    Case, Finding, Ground, Group,
+    finding::{broken, escaped, held, not_applicable},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |id: &str, promise: &str, attack: fn(&Ground) -> Finding| {
+        Case::new(Group::Resources, id, promise, attack)
+    };
+    vec![
+        case("R21.filter", "no filter is compiled for a socket", |ground| {
+            tried(ground, "a socket filter", attack::attach_filter())
+        }),
+        case("R21.md5", "no signing key hangs on a socket", |ground| {
+            tried(ground, "TCP_MD5SIG", signing_key())
+        }),
+        case("R21.membership", "no multicast membership hangs on a socket", |ground| {
+            tried(ground, "IPV6_ADD_MEMBERSHIP", membership())
+        }),
+        case("R21.acl", "no access control list hangs on a file", |ground| {
+            on_file(ground, |path, _| set_acl(path))
+        }),
+        case("R21.names", "no name hangs on a mapping", |ground| {
+            tried(ground, "PR_SET_VMA", attack::name_mapping())
+        }),
+        case("R21.lease", "no lease holds up who writes to a file", |ground| {
+            on_file(ground, |_, file| attack::take_lease(file.as_fd()))
+        }),
+        case("R21.open-file-locks", "no lock without an owner can be had", |ground| {
+            on_file(ground, |_, file| attack::lock_open_file(file.as_fd()))
+        }),
+        case("R21.connections", "connections that nobody accepts are few", connections),
+        Case::new(
+            Group::Kernel,
+            "K08.out-of-band",
+            "no data is sent out of band on a local socket",
+            |ground| tried(ground, "MSG_OOB", out_of_band()),
+        ),
+        Case::new(
+            Group::Information,
+            "I01.peer-pidfd",
+            "no handle of the process at the other end of a socket can be had",
+            |ground| tried(ground, "SO_PEERPIDFD", peer_pidfd()),
+        ),
+    ]
+}
+
+/// Only success counts. Outside, a kernel may well be without the thing.
+fn tried<T>(ground: &Ground, what: &str, answer: io::Result<T>) -> Finding {
+    let missing = [
+        Errno::NOPROTOOPT,
+        Errno::OPNOTSUPP,
+        Errno::INVAL,
+        Errno::NODEV,
+        Errno::AFNOSUPPORT,
+        Errno::PERM,
+        Errno::ACCESS,
+    ];
+    let is_missing = |error: &io::Error| {
+        missing.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    };
+    match answer {
+        Ok(_) => escaped(format!("{what} was taken")),
+        Err(error) if !ground.is_outside() => held(format!("{what}: {error}")),
+        Err(error) if is_missing(&error) => {
+            not_applicable(format!("neither this kernel nor this user has it: {what}: {error}"))
+        }
+        Err(error) => broken(format!("{what}: {error}")),
+    }
+}
+
+/// A file of our own, gone afterwards.
+fn on_file(ground: &Ground, attempt: fn(&PathBuf, &File) -> io::Result<i64>) -> Finding {
+    let path = ground.scratch().join("uncharged");
+    let made = std::fs::write(&path, "x").and_then(|()| File::open(&path));
+    let finding = match made {
+        Ok(file) => tried(ground, "the file", attempt(&path, &file)),
+        Err(error) => broken(format!("scratch: {error}")),
+    };
+    drop(std::fs::remove_file(&path));
+    finding
+}
+
+/// Owner, one named user, group, mask and others, as the kernel stores them.
+fn set_acl(path: &PathBuf) -> io::Result<i64> {
+    let entry = |tag: u16, user: u32| {
+        let mut bytes = [0; 8];
+        bytes[..2].copy_from_slice(&tag.to_le_bytes());
+        bytes[2..4].copy_from_slice(&4_u16.to_le_bytes());
+        bytes[4..].copy_from_slice(&user.to_le_bytes());
+        bytes
+    };
+    let own = rustix::process::geteuid().as_raw();
+    let entries = [(1, u32::MAX), (2, own), (4, u32::MAX), (0x10, u32::MAX), (0x20, u32::MAX)];
+    let list = entries.into_iter().flat_map(|(tag, user)| entry(tag, user));
+    let value: Vec<u8> = 2_u32.to_le_bytes().into_iter().chain(list).collect();
+    let name = "system.posix_acl_access";
+    Ok(rustix::fs::setxattr(path, name, &value, XattrFlags::empty()).map(|()| 0)?)
+}
+
+const IPPROTO_TCP: i32 = 6;
+const IPPROTO_IPV6: i32 = 41;
+const SOL_SOCKET: i32 = 1;
+const TCP_MD5SIG: i32 = 14;
+const IPV6_ADD_MEMBERSHIP: i32 = 20;
+const SO_PEERPIDFD: i32 = 77;
+
+/// A key of four bytes for 127.0.0.1, as `struct tcp_md5sig` has it.
+fn signing_key() -> io::Result<i64> {
+    let socket = attack::open_socket(2, 1, 0)?;
+    let mut key = [0; 216];
+    key[..2].copy_from_slice(&2_u16.to_ne_bytes());
+    key[4..8].copy_from_slice(&[127, 0, 0, 1]);
+    key[130..132].copy_from_slice(&4_u16.to_ne_bytes());
+    key[136..140].copy_from_slice(b"ring");
+    attack::set_option(socket.as_fd(), IPPROTO_TCP, TCP_MD5SIG, &key)
+}
+
+/// A group of the loopback interface.
+fn membership() -> io::Result<i64> {
+    let socket = attack::open_socket(10, 2, 0)?;
+    let mut group = [0; 20];
+    group[..2].copy_from_slice(&[0xff, 0x02]);
+    group[14..16].copy_from_slice(&[0x12, 0x34]);
+    group[16..].copy_from_slice(&1_u32.to_ne_bytes());
+    attack::set_option(socket.as_fd(), IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &group)
+}
+
+fn out_of_band() -> io::Result<usize> {
+    let (near, _far) = UnixStream::pair()?;
+    Ok(send(&near, b"x", SendFlags::OOB)?)
+}
+
+fn peer_pidfd() -> io::Result<i64> {
+    let (near, _far) = UnixStream::pair()?;
+    attack::get_option(near.as_fd(), SOL_SOCKET, SO_PEERPIDFD)
+}
+
+/// As many as wait for one listener, whatever the network namespace's own bound is.
+const WAITING: usize = 16;
+/// More than a sandbox may have with all their connections, few for any host.
+const LISTENERS: usize = 32;
+/// TCP sockets that a sandbox may have.
+const FEW: usize = 256;
+/// A connection that was not made after this long finds the queue full.
+const FULL_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Connects and closes; nobody accepts, so the other halves stay.
+fn connections(ground: &Ground) -> Finding {
+    let mut listeners = Vec::new();
+    let mut made = 0;
+    let mut attempt = || -> io::Result<()> {
+        for _ in 0..LISTENERS {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let address = listener.local_addr()?;
+            listeners.push(listener);
+            for _ in 0..WAITING {
+                TcpStream::connect_timeout(&address, FULL_TIMEOUT)?;
+                made += 1;
+            }
+        }
+        Ok(())
+    };
+    match attempt() {
+        _ if made > FEW => escaped(format!("{made} connections wait")),
+        Err(error) if ground.is_outside() => not_applicable(format!("{made}, then: {error}")),
+        Err(error) => held(format!("{made} connections, then: {error}")),
+        Ok(()) => held(format!("{made} connections")),
+    }
+}
