@@ -46,7 +46,8 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
-/// The first explanation that the evidence supports. What we did ourselves comes first, then what
+/// The first explanation that the evidence supports. What we did ourselves comes first, except where
+/// memory ran out and nothing could be killed for it: such a program waits until we stop it. Then what
 /// the kernel did, then limits a failing program ran into; a program that ended well met none.
 pub(crate) fn outcome(seen: &Observed, limits: &Limits) -> Outcome {
     if seen.stopped == Some(Stopped::Cancelled) {
@@ -68,10 +69,12 @@ pub(crate) fn outcome(seen: &Observed, limits: &Limits) -> Outcome {
 fn met(seen: &Observed, limits: &Limits) -> Option<Limit> {
     let killed = seen.signal == Some(SIGKILL) || seen.init_died || seen.code == Some(137);
     let out_of_memory = seen.stats.oom_kills.is_some_and(|kills| kills > 0);
+    let starved = !out_of_memory && seen.stats.ooms.is_some_and(|times| times > 0);
     let refused = seen.stats.pids_refused.is_some_and(|times| times > 0);
     let full = |left: Option<u64>| left == Some(0);
     let error = |name: &str| seen.error_type.as_deref() == Some(name);
     let checks = [
+        (starved, Limit::Memory),
         (seen.stopped == Some(Stopped::Wall), Limit::Wall),
         (seen.stopped == Some(Stopped::CpuTime), Limit::CpuTime),
         (seen.stopped == Some(Stopped::Output), Limit::Output),
@@ -147,6 +150,7 @@ fn evidence(limit: Limit, seen: &Observed) -> Vec<Evidence> {
         Limit::CpuTime => vec![seconds(sources.cpu_total, stats.cpu_total)],
         Limit::Memory => vec![
             count(sources.oom_kills, stats.oom_kills),
+            count(sources.ooms, stats.ooms),
             count(sources.memory_peak, stats.memory_peak),
             count(sources.memory_failures, stats.memory_failures),
         ],
@@ -197,6 +201,17 @@ mod tests {
         let kill = || Observed { signal: Some(SIGKILL), ..Observed::default() };
         check(Observed { stats: stats(1, 0), ..kill() }, "over Memory");
         check(Observed { stats: stats(0, 0), ..kill() }, "signal 9");
+    }
+
+    #[test]
+    fn memory_that_ran_out_without_a_kill_is_the_memory_limit() {
+        let stats = |oom_kills| Stats { ooms: Some(3), ..stats(oom_kills, 0) };
+        let waited = || Observed { stopped: Some(Stopped::Wall), ..Observed::default() };
+        check(Observed { stats: stats(0), ..waited() }, "over Memory");
+        check(Observed { stats: stats(0), code: Some(1), ..Observed::default() }, "over Memory");
+        // Somebody was killed and the rest went on: that is not what it waited for.
+        check(Observed { stats: stats(1), ..waited() }, "over Wall");
+        check(Observed { stats: stats(0), code: Some(0), ..Observed::default() }, "exited 0");
     }
 
     #[test]

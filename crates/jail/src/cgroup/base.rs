@@ -5,7 +5,7 @@ use super::controllers::{Absent, Dirs};
 use super::group::{self, Group, Removal};
 use super::instance::Instance;
 use super::layout::Version;
-use super::limits::GroupLimits;
+use super::limits::{self, GroupLimits};
 use super::sweep::{self, Swept};
 use super::{Host, end, stats, unified};
 use std::io;
@@ -51,7 +51,23 @@ impl Base {
         } else {
             group::make_all(&dirs.distinct())?;
         }
-        Ok(Base { version: host.version, instance, dirs, absent: host.absent() })
+        let base = Base { version: host.version, instance, dirs, absent: host.absent() };
+        match base.limit_memory() {
+            Ok(()) => Ok(base),
+            Err(error) => {
+                let _ = base.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// All sandboxes together leave the host some memory, however many there are: when they want
+    /// more, the kernel ends one of them and nothing else.
+    fn limit_memory(&self) -> Result<(), Error> {
+        let (Some(dir), Some(total)) = (&self.dirs.memory, limits::host_memory()) else {
+            return Ok(());
+        };
+        limits::write_base_memory(self.version, dir, limits::for_all_sandboxes(total))
     }
 
     /// Makes the directories again that somebody has removed, with their controllers. Groups can

@@ -76,6 +76,29 @@ fn write_memory_v2(dir: &Path, bytes: u64) -> Result<Swap, Error> {
     Ok(Swap::Refused)
 }
 
+/// What all sandboxes may use together on a host with so much memory: a tenth of it, but at least
+/// 256 MiB, is left to the host. One that has less than twice that is shared evenly.
+pub(super) fn for_all_sandboxes(total: u64) -> u64 {
+    const LEAST_LEFT: u64 = 256 << 20;
+    total - (total / 10).max(LEAST_LEFT.min(total / 2))
+}
+
+/// The memory of this machine in bytes, where the kernel tells.
+pub(super) fn host_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    super::counters::keyed(&text, "MemTotal:")?.checked_mul(1024)
+}
+
+/// Sets what all groups below the base may use together.
+pub(super) fn write_base_memory(version: Version, dir: &Path, bytes: u64) -> Result<(), Error> {
+    if version == Version::V2 {
+        return file::write(dir, "memory.max", &bytes.to_string());
+    }
+    // Kernels before 5.11 count children only where this was asked for; newer ones always do.
+    let _ = file::write_if_present(dir, "memory.use_hierarchy", "1");
+    file::write(dir, "memory.limit_in_bytes", &bytes.to_string())
+}
+
 /// Memory plus swap may never be below memory, so when raising the sum goes first.
 fn write_memory_v1(dir: &Path, bytes: u64) -> Result<Swap, Error> {
     let buffers = (bytes / BUFFERS_PART).to_string();
@@ -124,6 +147,15 @@ mod tests {
             assert_eq!(quota_micros(cpu_millis), micros);
         }
         assert_eq!(quota_micros(u32::MAX), 429_496_729_500);
+    }
+
+    #[test]
+    fn the_host_keeps_a_tenth_of_its_memory_and_at_least_256_mebibytes() {
+        const MIB: u64 = 1 << 20;
+        for (total, given) in [(64_000, 57_600), (2_000, 1_744), (1_000, 744), (400, 200)] {
+            assert_eq!(for_all_sandboxes(total * MIB), given * MIB, "{total}");
+        }
+        assert_eq!(for_all_sandboxes(0), 0);
     }
 
     #[test]

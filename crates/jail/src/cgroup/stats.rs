@@ -31,6 +31,9 @@ pub struct Stats {
     /// Processes the kernel killed for want of memory. With `memory_failures` zero the memory was
     /// missing outside the group: an ancestor's limit, or the machine.
     pub oom_kills: Option<u64>,
+    /// How often memory could not be had at the limit, whether or not the kernel then found a process
+    /// to kill (version 2 alone).
+    pub ooms: Option<u64>,
     /// Processes and threads now.
     pub pids_now: Option<u64>,
     /// The most at once.
@@ -57,6 +60,7 @@ pub struct Sources {
     pub memory_peak: &'static str,
     pub memory_failures: &'static str,
     pub oom_kills: &'static str,
+    pub ooms: &'static str,
     pub pids_now: &'static str,
     pub pids_peak: &'static str,
     pub pids_refused: &'static str,
@@ -72,6 +76,7 @@ const V1: Sources = Sources {
     memory_peak: "memory.max_usage_in_bytes",
     memory_failures: "memory.failcnt",
     oom_kills: "memory.oom_control oom_kill",
+    ooms: "",
     pids_now: "pids.current",
     pids_peak: "pids.peak",
     pids_refused: "pids.events max",
@@ -87,6 +92,7 @@ const V2: Sources = Sources {
     memory_peak: "memory.peak",
     memory_failures: "memory.events max",
     oom_kills: "memory.events oom_kill",
+    ooms: "memory.events oom",
     pids_now: "pids.current",
     pids_peak: "pids.peak",
     pids_refused: "pids.events max",
@@ -174,6 +180,7 @@ fn read_v2(dirs: &Dirs) -> Result<Stats, Error> {
     if let Some(text) = text_of(&dirs.memory, "memory.events")? {
         stats.memory_failures = keyed(&text, "max");
         stats.oom_kills = keyed(&text, "oom_kill");
+        stats.ooms = keyed(&text, "oom");
     }
     read_pids(dirs, &mut stats)?;
     read_io_v2(dirs, &mut stats)?;

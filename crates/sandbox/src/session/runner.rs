@@ -222,6 +222,7 @@ fn look_for_evidence(shared: &Shared, seen: &mut Observed) {
         pids_refused: seen.stats.pids_refused.unwrap_or_default(),
     });
     seen.stats.oom_kills = seen.stats.oom_kills.map(|_| new.oom_kills);
+    seen.stats.ooms = None;
     seen.stats.pids_refused = seen.stats.pids_refused.map(|_| new.pids_refused);
     seen.space_left = space_left(parts.cell.workspace.as_ref());
 }

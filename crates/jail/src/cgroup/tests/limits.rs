@@ -26,6 +26,17 @@ fn limits_read_back_as_written() {
 }
 
 #[test]
+fn all_sandboxes_together_leave_memory_to_the_host() {
+    let scratch = Scratch::new();
+    let limit = scratch.base().paths().iter().find_map(|dir| {
+        MEMORY.iter().find_map(|name| std::fs::read_to_string(dir.join(name)).ok())
+    });
+    let limit: u64 = limit.expect("a memory limit of the base").trim().parse().expect("a number");
+    let total = super::super::limits::host_memory().expect("a host with memory");
+    assert!(limit > 0 && limit <= total - total / 10, "{limit} of {total}");
+}
+
+#[test]
 fn usage_is_the_part_of_all_counters_that_says_what_was_used() {
     let scratch = Scratch::new();
     let group = scratch.group(ROOMY);
