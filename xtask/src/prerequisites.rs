@@ -40,6 +40,7 @@ pub const NEEDS: &[Need] = &[
     need("libc6-dev", Probe::File("/usr/include/stdio.h"), "compiling inside a sandbox"),
     need("strace", Probe::Program("strace"), "the order of lock-down, and fault injection"),
     need("bubblewrap", Probe::Program("bwrap"), "benchmarks beside a peer"),
+    need("uidmap", Probe::Program("newuidmap"), "sandboxes with subordinate ids"),
     need("util-linux", Probe::Program("setpriv"), "the rootless suites"),
     need("busybox-static", Probe::Program("busybox"), "the machine with the older kernel"),
     need(

@@ -2,9 +2,12 @@
 
 use std::{fmt::Write, process::ExitCode, time::Duration};
 
-use ringfence_jail::host::{self, Finding, Mode, Report as HostReport, Status};
+use ringfence_jail::{
+    host::{self, Finding, Mode, Report as HostReport, Status},
+    subordinate,
+};
 use ringfence_sandbox::{Config, Error, Native, Program, Report, Request, SetupRules};
-use ringfence_types::{Layer, LayerState, Layers};
+use ringfence_types::{Layer, LayerState, Layers, Limits};
 use serde_json::json;
 
 use crate::{
@@ -29,7 +32,9 @@ pub(crate) struct Trial {
 
 pub(crate) fn doctor(args: &JsonArgs) -> Result<ExitCode, Failure> {
     // The probes of the host fork, so they come before any thread.
-    let host = host::examine();
+    let mut host = host::examine();
+    host.findings.push(open_files());
+    subordinate::enter();
     let trial = try_out()?;
     let can_run = trial.stood.is_ok();
     match args.json {
@@ -37,6 +42,13 @@ pub(crate) fn doctor(args: &JsonArgs) -> Result<ExitCode, Failure> {
         false => print::data(text(&host, &trial).as_bytes()),
     }
     Ok(ExitCode::from(if can_run { exit::DONE } else { exit::OURS }))
+}
+
+/// Whether a server of the usual size can be kept from opening files by its sandboxes.
+fn open_files() -> Finding {
+    let limits = Limits::default();
+    let each = u64::from(limits.processes).saturating_mul(limits.open_files);
+    host::open_files(Config::service().most_sandboxes as u64, each)
 }
 
 /// Runs `true` with every wall, and if the host lacks some, without those that may be missing.

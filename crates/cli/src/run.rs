@@ -2,6 +2,7 @@
 
 use std::{cell::Cell, io, process::ExitCode};
 
+use ringfence_jail::subordinate;
 use ringfence_sandbox::{Config, Native, Report, Running};
 use ringfence_types::{Limit, Outcome};
 use tokio::runtime::Runtime;
@@ -23,6 +24,7 @@ use crate::{
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let is_json = args.json;
     let plan = plan(&args).map_err(|failure| failure.in_json(is_json))?;
+    subordinate::enter();
     let runtime = runtime()?;
     let code = runtime.block_on(carry_out(plan, is_json));
     // A thread may be stuck reading our standard input or writing to a reader that is gone.

@@ -30,6 +30,7 @@ const ATTACK: &[u8] = b"/.ringfence/attack";
 const RESULT: i32 = 3;
 
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<ExitCode, Failure> {
+    ringfence_jail::subordinate::enter();
     let trial = try_out()?;
     let fail = |failure: Failure| failure.in_json(args.json);
     if let Err(why) = trial.stood {

@@ -47,6 +47,7 @@ pub(crate) fn shell(args: ShellArgs) -> Result<ExitCode, Failure> {
     let place = place(&args.place, limits, &mut problems);
     problems.none()?;
     let argv = args.command.into_iter().map(OsStringExt::into_vec).collect();
+    ringfence_jail::subordinate::enter();
     let runtime = runtime()?;
     let code = runtime.block_on(async {
         let native = Native::open(Config::one_shot());

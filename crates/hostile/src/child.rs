@@ -54,7 +54,7 @@ pub(crate) fn in_child_or(
 /// the call is allowed and the host is not touched.
 pub(crate) fn or_with_own_namespaces(ground: &Ground, attack: impl Fn() -> Finding) -> Finding {
     let finding = in_child(&attack);
-    let is_root = rustix::process::geteuid().is_root();
+    let is_root = ringfence_jail::ids::is_host_root();
     if !ground.is_outside() || is_root || finding.verdict != Verdict::NotApplicable {
         return finding;
     }

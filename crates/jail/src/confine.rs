@@ -20,7 +20,7 @@ use crate::{
     seccomp::Filter,
     stage::At,
     sys::{self, Caps, attr},
-    wire::{Confine, Mode, Standing},
+    wire::{Confine, Standing},
 };
 
 /// The only uid and gid there are inside.
@@ -38,18 +38,15 @@ pub(crate) struct Locked {
 
 /// Locks this process in. It is in fresh mount, pid, network, ipc and uts namespaces and, if it
 /// has one, in its cgroup.
-pub(crate) fn lock_in(
-    confine: &Confine,
-    mode: Mode,
-    filter: &Filter,
-) -> Result<Locked, SetupError> {
+pub(crate) fn lock_in(confine: &Confine, filter: &Filter) -> Result<Locked, SetupError> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at(Stage::Clone)?;
+    // While `/proc` is still the builder's.
+    set_oom_score(OOM_SCORE_SANDBOX).at(Stage::OomScore)?;
     sys::unshare(libc::CLONE_NEWCGROUP).at(Stage::CgroupNamespace)?;
-    let owner = if mode == Mode::Root { confine.uid } else { 0 };
     if confine.loopback {
         raise_loopback().at(Stage::Loopback)?;
     }
-    let workspace = mount_workspace(confine, owner).at(Stage::Workspace)?;
+    let workspace = mount_workspace(confine).at(Stage::Workspace)?;
     let proc_subset = mount_proc().at(Stage::Proc)?;
     if confine.terminals > 0 {
         mount_terminals(confine.terminals).at(Stage::Terminals)?;
@@ -57,13 +54,13 @@ pub(crate) fn lock_in(
     sys::sethostname(confine.hostname.as_bytes()).at(Stage::Hostname)?;
     set_rlimits(confine).at(Stage::Rlimits)?;
     let rules = prepare_landlock(confine)?;
-    let user_namespace = enter_user(confine, mode, owner)?;
+    let user_namespace = enter_user(confine)?;
     drop_capabilities().at(Stage::Capabilities)?;
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).at(Stage::NoNewPrivs)?;
     if let Some(rules) = &rules {
         rules.enforce().at(Stage::Landlock)?;
     }
-    // Changing ids cleared the wish to die with the parent; it is made again, now for good.
+    // Changing ids clears PR_SET_PDEATHSIG; set it again.
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at(Stage::Verify)?;
     sys::prctl(libc::PR_SET_DUMPABLE, 0, 0).at(Stage::Verify)?;
     verify_powerless().at(Stage::Verify)?;
@@ -93,7 +90,8 @@ fn raise_loopback() -> sys::Result<()> {
 }
 
 /// One tmpfs under four names, so that one quota holds for all that can be written.
-fn mount_workspace(confine: &Confine, owner: u32) -> sys::Result<OwnedFd> {
+fn mount_workspace(confine: &Confine) -> sys::Result<OwnedFd> {
+    let owner = confine.uid;
     let fs = sys::fsopen(c"tmpfs")?;
     let text = |value: String| CString::new(value).map_err(|_| Errno::INVAL);
     sys::fsconfig(&fs, c"source", Some(c"workspace"))?;
@@ -188,22 +186,23 @@ fn prepare_landlock(confine: &Confine) -> Result<Option<landlock::Ruleset>, Setu
 }
 
 /// Gives up the builder's ids, then enters a user namespace in which only [`INSIDE_ID`] exists.
-/// As root the capabilities are kept across the change of ids for one purpose: hosts that forbid
-/// unprivileged user namespaces still let us make this one.
-fn enter_user(confine: &Confine, mode: Mode, owner: u32) -> Result<bool, SetupError> {
-    if mode == Mode::Root {
+/// With a uid of its own the capabilities are kept across the change of ids for one purpose: hosts
+/// that forbid unprivileged user namespaces still let us make this one.
+fn enter_user(confine: &Confine) -> Result<bool, SetupError> {
+    let has_own_uid = confine.uid != 0;
+    if has_own_uid {
         sys::prctl(libc::PR_SET_KEEPCAPS, 1, 0).at(Stage::Ids)?;
         sys::become_user(confine.uid, confine.uid).at(Stage::Ids)?;
         let kept = sys::capget().at(Stage::Ids)?.permitted;
         sys::capset(Caps { effective: kept, permitted: kept, inheritable: 0 }).at(Stage::Ids)?;
     }
     if let Err(errno) = sys::unshare(libc::CLONE_NEWUSER) {
-        let absent = mode == Mode::Root && confine.may_miss.user_namespace;
+        let absent = has_own_uid && confine.may_miss.user_namespace;
         return if absent { Ok(false) } else { Err(errno).at(Stage::UserNamespace) };
     }
     // The kernel made us undumpable, and with that our own id maps unwritable to us.
     sys::prctl(libc::PR_SET_DUMPABLE, 1, 0).at(Stage::IdMaps)?;
-    write_id_maps(INSIDE_ID, owner).at(Stage::IdMaps)?;
+    write_id_maps(INSIDE_ID, confine.uid).at(Stage::IdMaps)?;
     Ok(true)
 }
 
@@ -213,6 +212,17 @@ pub(crate) fn write_id_maps(inside: u32, outside: u32) -> sys::Result<()> {
     write_file(c"/proc/self/uid_map", map.as_bytes())?;
     write_file(c"/proc/self/setgroups", b"deny")?;
     write_file(c"/proc/self/gid_map", map.as_bytes())
+}
+
+/// `oom_score_adj` of everything inside a sandbox: the kernel ends it before anything of the host.
+const OOM_SCORE_SANDBOX: u32 = 1000;
+/// `oom_score_adj` of templates and zygotes, whose end would end all of their sandboxes.
+pub(crate) const OOM_SCORE_HELPER: u32 = 500;
+
+/// Makes this process and all it starts likelier to be ended when memory is short. Whatever the
+/// service inherited, such as -1000, would keep a sandbox from ever being ended at its limit.
+pub(crate) fn set_oom_score(score: u32) -> sys::Result<()> {
+    write_file(c"/proc/self/oom_score_adj", score.to_string().as_bytes())
 }
 
 pub(crate) fn write_file(path: &CStr, bytes: &[u8]) -> sys::Result<()> {

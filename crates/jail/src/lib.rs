@@ -9,6 +9,7 @@ pub mod clerk;
 pub mod fsid;
 pub mod heap;
 pub mod host;
+pub mod ids;
 pub mod seccomp;
 
 mod confine;
@@ -20,6 +21,7 @@ mod root;
 pub mod socket;
 pub mod spawner;
 mod stage;
+pub mod subordinate;
 mod sys;
 mod template;
 pub mod wire;

@@ -20,7 +20,7 @@ use rustix::{
 };
 
 use crate::{
-    SetupError, Stage, cgroup, confine, init,
+    SetupError, Stage, cgroup, confine, ids, init,
     root::OwnFile,
     socket::{self, Received},
     stage::At,
@@ -42,12 +42,13 @@ pub fn serve(own: &[OwnFile]) -> ! {
     sys::exit_now(0)
 }
 
-/// With whose rights this process can build sandboxes: root's if it really has them, else those of
-/// a user namespace, which it enters here.
+/// With whose rights this process can build sandboxes: root's if it really has them and ids to give,
+/// else those of a user namespace, which it enters here.
 fn find_mode() -> Result<Mode, SetupError> {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
     let powerful = sys::capget().is_ok_and(|caps| caps.effective & CAP_SYS_ADMIN != 0);
-    if rustix::process::geteuid().is_root() && powerful {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root && powerful && ids::for_sandboxes().is_some() {
         return Ok(Mode::Root);
     }
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());

@@ -23,6 +23,8 @@ pub enum Stage {
     Clone,
     /// Joining the cgroup.
     Cgroup,
+    /// Being ended first when memory is short.
+    OomScore,
     /// Own cgroup namespace.
     CgroupNamespace,
     /// A private network.
@@ -83,6 +85,7 @@ impl fmt::Display for Stage {
             Self::OuterUserNamespace => "outer user namespace",
             Self::Clone => "clone",
             Self::Cgroup => "cgroup",
+            Self::OomScore => "oom score",
             Self::CgroupNamespace => "cgroup namespace",
             Self::NetworkNamespace => "network namespace",
             Self::Loopback => "loopback",

@@ -239,12 +239,16 @@ pub(crate) fn sethostname(name: &[u8]) -> Result<()> {
     check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) } as c_long).map(drop)
 }
 
-/// Drops all supplementary groups, then takes `gid` and `uid` for real, effective and saved ids.
+/// Drops all supplementary groups.
+pub(crate) fn drop_groups() -> Result<()> {
+    // SAFETY: an empty list needs no pointer. The raw call acts on this thread, which is the only one.
+    check(unsafe { libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) }).map(drop)
+}
+
+/// Takes `gid` and `uid` for real, effective and saved ids.
 pub(crate) fn become_user(uid: u32, gid: u32) -> Result<()> {
-    // SAFETY: an empty list needs no pointer; the others take no pointers. The raw calls act on
-    // this thread, which is the only one.
+    // SAFETY: both take no pointers. The raw calls act on this thread, which is the only one.
     unsafe {
-        check(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()))?;
         check(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
         check(libc::syscall(libc::SYS_setresuid, uid, uid, uid))?;
     }

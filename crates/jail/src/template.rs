@@ -29,7 +29,7 @@ use crate::{
 
 /// Builds the template in this process and serves `socket` until its other end closes.
 pub(crate) fn serve(socket: OwnedFd, spec: &RootSpec, own: &[OwnFile], mode: Mode) -> ! {
-    let answer = match prepare(spec, own) {
+    let answer = match prepare(spec, own, mode) {
         Ok(()) => FromTemplate::Ready { mode },
         Err(error) => FromTemplate::Failed(error),
     };
@@ -37,7 +37,6 @@ pub(crate) fn serve(socket: OwnedFd, spec: &RootSpec, own: &[OwnFile], mode: Mod
     if socket::send_with_retries(socket.as_fd(), &answer, &[]).is_ok() && stands {
         let mut template = Template {
             socket,
-            mode,
             program: Filter::compile(Profile::Program),
             loopback: OnceCell::new(),
             zygote: OnceCell::new(),
@@ -49,8 +48,13 @@ pub(crate) fn serve(socket: OwnedFd, spec: &RootSpec, own: &[OwnFile], mode: Mod
     sys::exit_now(0)
 }
 
-fn prepare(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
+fn prepare(spec: &RootSpec, own: &[OwnFile], mode: Mode) -> Result<(), SetupError> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at(Stage::Clone)?;
+    confine::set_oom_score(confine::OOM_SCORE_HELPER).at(Stage::OomScore)?;
+    if mode == Mode::Root {
+        // Here, where it is allowed: nothing made from here has a group of the service's.
+        sys::drop_groups().at(Stage::Ids)?;
+    }
     root::build(spec, own)?;
     init::silence().at(Stage::Descriptors)?;
     // Here, where we may still raise it; everything made from here inherits it.
@@ -68,7 +72,6 @@ pub(crate) fn fresh_network() -> Result<(), SetupError> {
 
 struct Template {
     socket: OwnedFd,
-    mode: Mode,
     program: Filter,
     /// Compiled when the first sandbox with a loopback is wanted.
     loopback: OnceCell<Filter>,
@@ -126,10 +129,10 @@ impl Template {
     fn obey(&mut self, message: ToTemplate, fds: Vec<OwnedFd>) -> Result<(), socket::Error> {
         let (id, made) = match message {
             ToTemplate::Spawn { id, confine, join } => (id, self.spawn(&confine, join, fds)),
-            ToTemplate::Zygote { id, uid, argv, env, join } => {
-                let start = zygote::Start { uid, argv, env };
+            ToTemplate::Zygote { id, uid, ids, argv, env, join } => {
+                let start = zygote::Start { uid, ids, argv, env };
                 let filter = self.zygote.get_or_init(|| Filter::compile(Profile::Zygote));
-                (id, zygote::spawn(start, join, fds, self.mode, filter))
+                (id, zygote::spawn(start, join, fds, filter))
             }
         };
         let handed = made.and_then(|pidfd| self.hand_over(id, &pidfd));
@@ -210,7 +213,7 @@ impl Template {
         }
         // Its number means something else by now; it is never dropped, for we never return.
         let control = init::kept(0);
-        match confine::lock_in(confine, self.mode, filter) {
+        match confine::lock_in(confine, filter) {
             Ok(locked) => {
                 if let Err(error) = init::announce(&control, &locked) {
                     init::give_up(&control, error);

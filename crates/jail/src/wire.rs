@@ -57,8 +57,10 @@ pub enum ToTemplate {
     Zygote {
         /// The number to answer with.
         id: u64,
-        /// The uid it has outside.
+        /// The uid and gid that its root is for the template.
         uid: u32,
+        /// How many ids from that one on are its own: each child takes one of them.
+        ids: u32,
         /// The program and its arguments.
         argv: Vec<Vec<u8>>,
         /// Its environment.
@@ -109,7 +111,7 @@ pub enum FromTemplate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// As root: mounts belong to the host's user namespace, every sandbox has its own uid.
+    /// As root: every sandbox has its own uid.
     Root,
     /// In a user namespace of an unprivileged user.
     Rootless,
@@ -118,7 +120,8 @@ pub enum Mode {
 /// How one sandbox is confined, apart from its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confine {
-    /// Uid and gid outside when built as root; ignored otherwise.
+    /// Uid and gid as the sandbox's maker numbers them, the template or the zygote; 0 is the
+    /// maker's own, for where there are no others.
     pub uid: u32,
     /// Host name inside.
     pub hostname: String,

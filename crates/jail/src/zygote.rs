@@ -28,12 +28,13 @@ use crate::{
     stage::At,
     sys::{self, Forked, Image, attr},
     template,
-    wire::{ForkRequest, FromInit, Join, Mode, ToInit},
+    wire::{ForkRequest, FromInit, Join, ToInit},
 };
 
 /// What to start as a zygote.
 pub(crate) struct Start {
     pub(crate) uid: u32,
+    pub(crate) ids: u32,
     pub(crate) argv: Vec<Vec<u8>>,
     pub(crate) env: Vec<Vec<u8>>,
 }
@@ -44,7 +45,6 @@ pub(crate) fn spawn(
     start: Start,
     join: Join,
     mut fds: Vec<OwnedFd>,
-    mode: Mode,
     filter: &Filter,
 ) -> Result<OwnedFd, SetupError> {
     if fds.len() < 3 {
@@ -64,17 +64,16 @@ pub(crate) fn spawn(
             sys::exit_now(1)
         }
         Forked::Parent { pid, pidfd } => {
-            let outside = if mode == Mode::Root { start.uid } else { 0 };
-            map_child(pid, outside).at(Stage::IdMaps)?;
+            map_child(pid, start.uid, start.ids).at(Stage::IdMaps)?;
             rustix::io::write(&go, b"1").at(Stage::IdMaps)?;
             Ok(pidfd)
         }
     }
 }
 
-/// Makes the child's uid 0 one unprivileged id outside.
-fn map_child(pid: i32, outside: u32) -> sys::Result<()> {
-    let map = format!("0 {outside} 1");
+/// Makes the zygote's uid 0 an unprivileged id outside, and the ids after it those of its children.
+fn map_child(pid: i32, outside: u32, ids: u32) -> sys::Result<()> {
+    let map = format!("0 {outside} {ids}");
     for (file, content) in [("setgroups", "deny"), ("uid_map", &map), ("gid_map", &map)] {
         let path = CString::new(format!("/proc/{pid}/{file}")).map_err(|_| Errno::INVAL)?;
         confine::write_file(&path, content.as_bytes())?;
@@ -212,7 +211,7 @@ fn become_child(request: &ForkRequest, mut fds: Vec<OwnedFd>, filter: &Filter) -
     std::mem::forget(fds);
     let control = ManuallyDrop::new(init::kept(0));
     let forked = join(&control)
-        .and_then(|()| confine::lock_in(&request.confine, Mode::Rootless, filter))
+        .and_then(|()| confine::lock_in(&request.confine, filter))
         .and_then(|locked| init::announce(&control, &locked))
         .and_then(|()| sys::fork().at(Stage::Fork));
     match forked {
@@ -243,9 +242,11 @@ fn join(control: &OwnedFd) -> Result<(), SetupError> {
     }
 }
 
-/// Descriptors 4 to 8 become 0 to 4; the control socket and all others go.
+/// Descriptors 4 to 8 become 0 to 4; the control socket and all others go. Unlike its init the
+/// worker is dumpable, as every program is after `exec`: else `/proc/self` were its zygote's.
 fn become_worker(at_once: bool) -> Next {
     let settled = rustix::process::setsid()
+        .and_then(|_| sys::prctl(libc::PR_SET_DUMPABLE, 1, 0))
         .map(drop)
         .and_then(|()| init::arrange((1..6).map(init::kept).collect()))
         .and_then(|()| sys::close_from(5));

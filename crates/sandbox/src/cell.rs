@@ -2,10 +2,7 @@
 
 use std::{
     os::fd::{AsFd, OwnedFd},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU32, AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -20,16 +17,12 @@ use tokio::time::timeout;
 use crate::{
     Error,
     groups::{Groups, Place, Plot, Remains, kill},
+    ids::Ids,
     link::Link,
     template::Template,
     watchdog::Ward,
     zygote::Zygote,
 };
-
-/// First of the ids that sandboxes have outside when built as root; far from any account's and from
-/// those that container managers give out.
-const FIRST_UID: u32 = 0x7000_0000;
-const UIDS: u32 = 0x0100_0000;
 
 /// What a sandbox has to be like, whatever runs in it.
 #[derive(Debug, Clone)]
@@ -57,6 +50,8 @@ pub(crate) struct Cell {
     maker: Maker,
     groups: Arc<Groups>,
     place: Option<Place>,
+    /// What `uid` is taken from, unless that is its zygote's or the service's own.
+    ids: Option<Ids>,
 }
 
 /// Who made a sandbox. Its end is the sandbox's own, so each sandbox holds it.
@@ -87,6 +82,7 @@ pub(crate) struct Adopted {
     pub(crate) mode: Mode,
     pub(crate) memory: u64,
     pub(crate) place: Option<Place>,
+    pub(crate) ids: Option<Ids>,
 }
 
 impl Cell {
@@ -97,14 +93,16 @@ impl Cell {
         shape: &Shape,
     ) -> Result<Self, Error> {
         demand_cgroup(groups, &shape.may_miss)?;
-        let plot = Plot::open(groups, &shape.limits, shape.freezer).await?;
-        let uid = next_uid(template.mode);
+        let mut plot = Plot::open(groups, &shape.limits, shape.freezer).await?;
+        plot.ids = own_ids(template.mode, Ids::one)?;
+        let named = plot.ids.as_ref().map_or(0, Ids::first);
         let (control, theirs) = Link::pair().map_err(Error::io("make a control socket"))?;
-        let pidfd = request(template, shape, groups, plot.group.as_ref(), uid, &theirs).await?;
-        let (place, group) = plot.hand_over();
+        let pidfd = request(template, shape, groups, plot.group.as_ref(), named, &theirs).await?;
+        let (place, group, ids) = plot.hand_over();
         let (mode, memory) = (template.mode, shape.limits.memory.0);
         let maker = Maker::Template(template.clone());
-        let made = Adopted { maker, control, pidfd, group, uid, mode, memory, place };
+        let uid = ids.as_ref().map_or_else(service_uid, Ids::first);
+        let made = Adopted { maker, control, pidfd, group, uid, mode, memory, place, ids };
         Ok(Self::adopt(made, groups, Isolation::Cold))
     }
 
@@ -123,6 +121,7 @@ impl Cell {
             maker: made.maker,
             groups: groups.clone(),
             place: made.place,
+            ids: made.ids,
         }
     }
 
@@ -193,8 +192,8 @@ impl Drop for Cell {
         let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
         if let Some(place) = self.place.take() {
             let (group, workspace) = (self.group.take(), self.workspace.take());
-            let is_set_up = self.standing.is_some();
-            self.groups.bury(place, Remains { pidfd, group, workspace, is_set_up });
+            let (ids, is_set_up) = (self.ids.take(), self.standing.is_some());
+            self.groups.bury(place, Remains { pidfd, group, workspace, ids, is_set_up });
         }
     }
 }
@@ -205,28 +204,20 @@ pub(crate) fn has_ended(pidfd: &OwnedFd) -> bool {
     poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-/// A sandbox's uid outside; rootless ones have their user's.
-///
-/// The kernel counts much by uid: watches, pipes, descriptors on their way, terminals. Several
-/// services on one host know nothing of each other, so each begins at a random place.
-pub(crate) fn next_uid(mode: Mode) -> u32 {
-    static NEXT: OnceLock<AtomicU32> = OnceLock::new();
+/// Ids of its own for what a template builds; `None` where all have the service's.
+pub(crate) fn own_ids(
+    mode: Mode,
+    take: impl FnOnce() -> Result<Ids, Error>,
+) -> Result<Option<Ids>, Error> {
     match mode {
-        Mode::Root => {
-            let next = NEXT.get_or_init(|| AtomicU32::new(random()));
-            FIRST_UID + next.fetch_add(1, Ordering::Relaxed) % UIDS
-        }
-        Mode::Rootless => rustix::process::geteuid().as_raw(),
+        Mode::Root => take().map(Some),
+        Mode::Rootless => Ok(None),
     }
 }
 
-/// Where the kernel has no randomness yet, the process id is different at least.
-fn random() -> u32 {
-    let mut bytes = [0; 4];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK) {
-        Ok(4) => u32::from_ne_bytes(bytes),
-        _ => std::process::id(),
-    }
+/// The uid outside of a sandbox that has none of its own.
+pub(crate) fn service_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// Without the memory, cpu or pids controller a sandbox is refused unless the request allows it.
@@ -253,7 +244,7 @@ pub(crate) fn demand_cgroup(groups: &Groups, may_miss: &[Layer]) -> Result<(), E
     Ok(())
 }
 
-/// How the inside is confined for this shape.
+/// How the inside is confined for this shape. `uid` is as its maker numbers it: see [`Confine::uid`].
 pub(crate) fn confine(shape: &Shape, uid: u32, groups: &Groups) -> Confine {
     let limits = &shape.limits;
     let bounded = |controller: &str| groups.missing(controller).is_none();

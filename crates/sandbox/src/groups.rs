@@ -26,8 +26,8 @@ use rustix::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    Error, SetupRules, clerk::Clerk, health::SetupHealth, prepared::group_limits, spare::Maker,
-    watchdog::Watchlist,
+    Error, SetupRules, clerk::Clerk, health::SetupHealth, ids::Ids, prepared::group_limits,
+    spare::Maker, watchdog::Watchlist,
 };
 
 /// The cgroups of this service.
@@ -83,6 +83,8 @@ pub(crate) struct Remains {
     /// Closing the last descriptor of a workspace unmounts it, for which the kernel waits; so the
     /// reaper has the last one unless somebody still wants the files.
     pub(crate) workspace: Option<OwnedFd>,
+    /// Given to another sandbox only once no process has them any more.
+    pub(crate) ids: Option<Ids>,
 }
 
 #[derive(Debug)]
@@ -104,13 +106,15 @@ pub(crate) trait Idle: std::fmt::Debug + Send + Sync {
     fn give_way(&self) -> bool;
 }
 
-/// A place and a cgroup for a sandbox that is being made. Both go back unless it comes to be, even
+/// A place, a cgroup and ids for a sandbox that is being made. They go back unless it comes to be, even
 /// when whoever waits for it gives up halfway.
 #[derive(Debug)]
 pub(crate) struct Plot {
     groups: Arc<Groups>,
     place: Option<Place>,
     pub(crate) group: Option<Group>,
+    /// Ids of its own, once they are taken.
+    pub(crate) ids: Option<Ids>,
 }
 
 impl Plot {
@@ -122,27 +126,27 @@ impl Plot {
     ) -> Result<Self, Error> {
         let place = Some(groups.place().await?);
         let group = groups.make(limits, freezer)?;
-        Ok(Self { groups: groups.clone(), place, group })
+        Ok(Self { groups: groups.clone(), place, group, ids: None })
     }
 
     /// For a helper, which has no limit in number but its own limits.
     pub(crate) fn for_helper(groups: &Arc<Groups>, limits: &Limits) -> Result<Self, Error> {
         let place = Some(Place::default());
         let group = groups.make(limits, false)?;
-        Ok(Self { groups: groups.clone(), place, group })
+        Ok(Self { groups: groups.clone(), place, group, ids: None })
     }
 
-    /// The sandbox is there and takes both over.
-    pub(crate) fn hand_over(mut self) -> (Option<Place>, Option<Group>) {
-        (self.place.take(), self.group.take())
+    /// The sandbox is there and takes them over.
+    pub(crate) fn hand_over(mut self) -> (Option<Place>, Option<Group>, Option<Ids>) {
+        (self.place.take(), self.group.take(), self.ids.take())
     }
 }
 
 impl Drop for Plot {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            let group = self.group.take().map(Arc::new);
-            self.groups.bury(place, Remains { group, ..Remains::default() });
+            let (group, ids) = (self.group.take().map(Arc::new), self.ids.take());
+            self.groups.bury(place, Remains { group, ids, ..Remains::default() });
         }
     }
 }

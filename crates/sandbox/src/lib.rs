@@ -16,6 +16,7 @@ mod follow;
 mod groups;
 mod health;
 mod hints;
+mod ids;
 pub mod image;
 mod job;
 mod launch;

@@ -21,8 +21,10 @@ use crate::{
     cell::{self, Cell, Shape},
     files::{FileLimits, Workspace},
     groups::{Groups, Idle},
+    ids,
     job::Job,
     launch::{self, Launch},
+    layers::no_own_uid,
     live::{Live, owner},
     pool::Pool,
     runtime::Runtime,
@@ -146,11 +148,13 @@ impl Native {
         let cgroup = [Layer::CgroupMemory, Layer::CgroupCpu, Layer::CgroupPids];
         let may_miss: Vec<_> = cgroup.into_iter().filter(|wall| !walls.contains(wall)).collect();
         cell::demand_cgroup(&self.inner.groups, &may_miss)?;
-        if walls.contains(&Layer::OwnUid) && !rustix::process::geteuid().is_root() {
+        if walls.contains(&Layer::OwnUid) && !ids::are_there() {
             return Err(Error::Missing {
                 layer: "a uid of its own",
-                reason: "rootless: it has the uid of the user outside".to_owned(),
-                hint: "run the server as root".to_owned(),
+                reason: no_own_uid(),
+                hint: "run the server as root, or as a user with subordinate ids; `ringfence \
+                       doctor` shows what is missing"
+                    .to_owned(),
             });
         }
         Ok(())

@@ -226,7 +226,7 @@ impl Pool {
     /// The zygote to fork from; a fresh one when the last is old or gone.
     pub(crate) async fn zygote(&self, inner: &Inner) -> Result<Arc<Zygote>, Error> {
         let mut slot = self.zygote.lock().await;
-        if let Some(zygote) = slot.as_ref().filter(|zygote| !zygote.is_old(self.forks)) {
+        if let Some(zygote) = slot.as_ref().filter(|zygote| !zygote.is_old()) {
             return Ok(zygote.clone());
         }
         let started = self.start_zygote(inner).await.map_err(|error| self.judged(error));
@@ -247,13 +247,14 @@ impl Pool {
 
     async fn start_zygote(&self, inner: &Inner) -> Result<Zygote, Error> {
         let template = inner.zygote_template(&self.key.root).await?;
-        Zygote::start(&template, &inner.groups, &self.key.imports, self.module.as_ref()).await
+        let (imports, module) = (&self.key.imports, self.module.as_ref());
+        Zygote::start(&template, &inner.groups, imports, module, self.forks).await
     }
 
     /// Whether a fork would be had at once.
     pub(crate) fn can_fork(&self) -> bool {
         let Ok(slot) = self.zygote.try_lock() else { return false };
-        slot.as_ref().is_some_and(|zygote| !zygote.is_old(self.forks))
+        slot.as_ref().is_some_and(|zygote| !zygote.is_old())
     }
 
     /// When somebody last wanted a member.

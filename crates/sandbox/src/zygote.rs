@@ -26,6 +26,7 @@ use crate::{
     Error,
     cell::{self, Cell, Maker, Shape},
     groups::{Groups, Place, Plot, Remains, kill},
+    ids::Ids,
     job::{Job, Said},
     launch,
     link::Link,
@@ -60,10 +61,13 @@ pub(crate) struct Zygote {
     group: Option<Group>,
     place: Option<Place>,
     groups: Arc<Groups>,
-    uid: u32,
+    /// Its own uid and those of its children; `None` where all have the service's.
+    ids: Option<Ids>,
     template: Arc<Template>,
     started: Instant,
     forks: AtomicU64,
+    /// After so many a fresh one takes its place.
+    most_forks: u64,
     /// It has executed the code of its children's calls.
     loaded: bool,
     /// Modules it could not import, with the reason.
@@ -97,22 +101,25 @@ impl Zygote {
         groups: &Arc<Groups>,
         imports: &[String],
         module: Option<&Module>,
+        most_forks: u64,
     ) -> Result<Self, Error> {
-        let plot = Plot::for_helper(groups, &own_limits())?;
-        let uid = cell::next_uid(template.mode);
+        let mut plot = Plot::for_helper(groups, &own_limits())?;
+        plot.ids = cell::own_ids(template.mode, || Ids::for_zygote(most_forks))?;
+        let most_forks = plot.ids.as_ref().map_or(most_forks, |ids| ids.forks().min(most_forks));
         let (link, theirs) = Link::pair().map_err(Error::io("make a zygote's socket"))?;
-        let pidfd = launch(template, plot.group.as_ref(), uid, imports, module, theirs).await?;
-        let (place, group) = plot.hand_over();
+        let pidfd = launch(template, &plot, imports, module, theirs).await?;
+        let (place, group, ids) = plot.hand_over();
         let mut zygote = Self {
             link,
             pidfd,
             group,
             place,
             groups: groups.clone(),
-            uid,
+            ids,
             template: template.clone(),
             started: Instant::now(),
             forks: AtomicU64::new(0),
+            most_forks,
             loaded: module.is_some(),
             failed_imports: Vec::new(),
         };
@@ -141,9 +148,9 @@ impl Zygote {
     }
 
     /// Whether a fresh one should take its place.
-    pub(crate) fn is_old(&self, most_forks: u64) -> bool {
+    pub(crate) fn is_old(&self) -> bool {
         cell::has_ended(&self.pidfd)
-            || self.forks.load(Ordering::Relaxed) >= most_forks
+            || self.forks.load(Ordering::Relaxed) >= self.most_forks
             || self.started.elapsed() >= MOST_AGE
     }
 
@@ -162,21 +169,22 @@ impl Zygote {
         at_once: bool,
     ) -> Result<Prepared, Error> {
         cell::demand_cgroup(&self.groups, &shape.may_miss)?;
-        self.forks.fetch_add(1, Ordering::Relaxed);
+        let named = self.next_uid()?;
         let plot = Plot::open(&self.groups, &shape.limits, shape.freezer).await?;
-        let born = timeout(PATIENCE, self.beget(shape, plot.group.as_ref(), at_once)).await;
+        let born = timeout(PATIENCE, self.beget(shape, named, plot.group.as_ref(), at_once)).await;
         let (control, pidfd, streams, job) = born.map_err(|_| Error::Gone("zygote"))??;
-        let (place, group) = plot.hand_over();
+        let (place, group, ids) = plot.hand_over();
         let cell = Cell::adopt(
             cell::Adopted {
                 maker: Maker::Zygote(self.clone()),
                 control,
                 pidfd,
                 group,
-                uid: self.uid,
+                uid: self.ids.as_ref().map_or_else(cell::service_uid, |ids| ids.first() + named),
                 mode: self.template.mode,
                 memory: shape.limits.memory.0,
                 place,
+                ids,
             },
             &self.groups,
             Isolation::Zygote,
@@ -185,10 +193,20 @@ impl Zygote {
         Ok(Prepared { loaded: self.loaded, ..prepared })
     }
 
+    /// The uid of the next child as the zygote numbers it. No child has that of another, so one that
+    /// was forked too often forks no more.
+    fn next_uid(&self) -> Result<u32, Error> {
+        let number = self.forks.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(ids) = &self.ids else { return Ok(0) };
+        let number = u32::try_from(number).ok().filter(|number| *number < ids.count());
+        number.ok_or(Error::Gone("zygote"))
+    }
+
     /// Asks for a child and puts it into its cgroup as soon as it says hello.
     async fn beget(
         &self,
         shape: &Shape,
+        uid: u32,
         group: Option<&Group>,
         at_once: bool,
     ) -> Result<(Link<ToInit, FromInit>, OwnedFd, Streams, Job), Error> {
@@ -198,7 +216,7 @@ impl Zygote {
         let (streams, inside) =
             Streams::open(shape.limits.output.0).map_err(Error::io("make pipes"))?;
         let (job, job_inside) = job_channel().map_err(Error::io("make a job channel"))?;
-        let confine = cell::confine(shape, self.uid, &self.groups);
+        let confine = cell::confine(shape, uid, &self.groups);
         let mut fds = vec![control_inside.as_fd()];
         fds.extend(inside.iter().map(AsFd::as_fd));
         fds.push(job_inside.as_fd());
@@ -231,8 +249,8 @@ impl Drop for Zygote {
         kill(&self.pidfd);
         let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
         if let Some(place) = self.place.take() {
-            let group = self.group.take().map(Arc::new);
-            self.groups.bury(place, Remains { pidfd, group, ..Remains::default() });
+            let (group, ids) = (self.group.take().map(Arc::new), self.ids.take());
+            self.groups.bury(place, Remains { pidfd, group, ids, ..Remains::default() });
         }
     }
 }
@@ -249,13 +267,12 @@ fn see_to_it(group: &Group, pid: Pid, joins_itself: bool) -> Result<(), cgroup::
 
 async fn launch(
     template: &Template,
-    group: Option<&Group>,
-    uid: u32,
+    plot: &Plot,
     imports: &[String],
     module: Option<&Module>,
     control: OwnedFd,
 ) -> Result<OwnedFd, Error> {
-    let (join, cgroup_fds) = cell::joining(group)?;
+    let (join, cgroup_fds) = cell::joining(plot.group.as_ref())?;
     let stdin = Module::file(module).map_err(Error::io("hand over a module"))?;
     let mut fds = vec![control.as_fd(), stdin.as_fd(), rustix::stdio::stderr()];
     fds.extend(cgroup_fds.iter().map(AsFd::as_fd));
@@ -263,9 +280,9 @@ async fn launch(
     let argv =
         ["python3", "-I", "-B", "/.ringfence/zygote.py", "3", "/.ringfence/preload.so", &imports];
     let argv = argv.map(|arg| arg.as_bytes().to_vec()).to_vec();
-    template
-        .request(|id| ToTemplate::Zygote { id, uid, argv, env: environment(), join }, &fds)
-        .await
+    let (uid, ids) = plot.ids.as_ref().map_or((0, 1), |ids| (ids.first(), ids.count()));
+    let env = environment();
+    template.request(|id| ToTemplate::Zygote { id, uid, ids, argv, env, join }, &fds).await
 }
 
 /// Libraries that start threads of their own would lose them in the fork, so they are told not to.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use ringfence_api::keys::NewKey;
+use ringfence_jail::ids;
 use serde_json::{Value, json};
 
 use super::parts::Opened;
@@ -104,8 +105,9 @@ impl Banner<'_> {
 }
 
 fn isolation() -> &'static str {
-    match rustix::process::geteuid().is_root() {
-        true => "root: each sandbox has users of its own",
-        false => "rootless: sandboxes are made with the rights of this user",
+    match (ids::is_host_root(), ids::for_sandboxes().is_some()) {
+        (true, _) => "root: each sandbox has users of its own",
+        (false, true) => "rootless: each sandbox has a subordinate user of its own",
+        (false, false) => "rootless: sandboxes are made with the rights of this user",
     }
 }

@@ -35,6 +35,8 @@ fn start(args: &ServeArgs) -> Result<u8, Failure> {
     ringfence_jail::heap::return_large_blocks();
     let settings = Settings::load(&args.settings)?;
     check_reach(&settings)?;
+    // While there is one thread, and after the settings, which depend on who we are.
+    ringfence_jail::subordinate::enter();
     data::prepare(&settings.data)?;
     log::start(&settings.log)?;
     let runtime = runtime(settings.threads)?;

@@ -1,6 +1,13 @@
 //! The same binary as another user without any capability.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio};
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use crate::support::{BINARY, Ran, command, scratch};
 
@@ -8,13 +15,7 @@ const NOBODY: &str = "65534";
 
 /// Runs a copy of the binary that everybody can reach, as nobody if we are root.
 fn rootless(dir: &Path, args: &[&str]) -> Ran {
-    let copy = dir.join("ringfence");
-    if !copy.exists() {
-        fs::copy(BINARY, &copy).expect("a copy");
-        for path in [dir, &copy] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
-        }
-    }
+    let copy = staged(dir);
     let mut as_nobody =
         command(if rustix::process::geteuid().is_root() { "setpriv" } else { "env" });
     if rustix::process::geteuid().is_root() {
@@ -24,6 +25,43 @@ fn rootless(dir: &Path, args: &[&str]) -> Ran {
     }
     let output = as_nobody.arg(&copy).args(args).stdin(Stdio::null()).current_dir("/").output();
     output.expect("setpriv is installed").into()
+}
+
+/// A copy of the binary that everybody can reach.
+fn staged(dir: &Path) -> PathBuf {
+    let copy = dir.join("ringfence");
+    if !copy.exists() {
+        fs::copy(BINARY, &copy).expect("a copy");
+        for path in [dir, &copy] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
+        }
+    }
+    copy
+}
+
+/// Where the subordinate ids of the tests begin, and how many there are.
+const SUBORDINATE: (u32, u32) = (1_200_000, 65_536);
+
+/// The binary as nobody with subordinate ids, which only this mount namespace knows of; `None`, said
+/// aloud, where that cannot be.
+fn with_subordinate_ids(dir: &Path, args: &[&str]) -> Option<Command> {
+    let there =
+        ["/usr/bin/newuidmap", "/etc/subuid", "/etc/subgid"].map(|path| fs::exists(path).ok());
+    if there != [Some(true); 3] || !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: subordinate ids need root, `apt install uidmap` and /etc/subuid");
+        return None;
+    }
+    let copy = staged(dir);
+    let ranges = dir.join("ranges");
+    let (first, count) = SUBORDINATE;
+    fs::write(&ranges, format!("root:1:1\nnobody:{first}:{count}\n")).expect("a file");
+    fs::set_permissions(&ranges, fs::Permissions::from_mode(0o644)).expect("a mode");
+    let script = "mount --bind \"$0\" /etc/subuid && mount --bind \"$0\" /etc/subgid && \
+                  exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \"$@\"";
+    let mut command = command("unshare");
+    command.args(["--mount", "sh", "-c", script]).args([&ranges, &copy]).args(args);
+    command.stdin(Stdio::null()).current_dir("/");
+    Some(command)
 }
 
 /// A user who was delegated a cgroup needs no allowance, and has every limit.
@@ -87,4 +125,67 @@ fn attacks_are_held() {
     let ran = rootless(dir.path(), &only);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.json()["failed"], 0);
+}
+
+/// Issue 11: what the kernel counts by user was shared by all sandboxes of a user and the service.
+#[test]
+fn with_subordinate_ids_no_sandbox_has_the_uid_of_the_user() {
+    let dir = scratch();
+    let ran = |args: &[&str]| -> Option<Ran> {
+        let all = [&["run", "--allow-missing", "cgroup"], args].concat();
+        Some(with_subordinate_ids(dir.path(), &all)?.output().expect("unshare").into())
+    };
+    let Some(first) = ran(&["--json", "--", "id", "-u"]) else { return };
+    let object = first.json();
+    assert!(object["layers"]["own_uid"]["active"].is_string(), "{object}");
+    assert_eq!(object["stdout"], "1000\n", "{object}");
+    let code =
+        "import os; open('made', 'w').write('x'); print(os.getuid(), os.stat('made').st_uid)";
+    for tier in ["cold", "zygote", "warm"] {
+        let args = ["--isolation", tier, "--file", "/etc/hostname:h", "-c", code];
+        ran(&args).expect("as before").said(0, "1000 1000\n");
+    }
+    let ran = with_subordinate_ids(dir.path(), &["doctor"]).expect("as before").output();
+    let ran: Ran = ran.expect("unshare").into();
+    assert!(
+        ran.text().contains("rootless") && ran.text().contains("65536 from 1200000"),
+        "{ran:?}"
+    );
+}
+
+/// From outside: each has a uid of the range, and none that of another.
+#[test]
+fn sandboxes_with_subordinate_ids_are_different_users_outside() {
+    let dir = scratch();
+    // No other program sleeps for just so long.
+    let time = format!("{}", 80_000_000 + std::process::id());
+    let args = ["run", "--allow-missing", "cgroup", "--", "sleep", &time];
+    let start = || Some(with_subordinate_ids(dir.path(), &args)?.spawn().expect("unshare"));
+    let (Some(mut one), Some(mut other)) = (start(), start()) else { return };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut uids = sleepers(&time);
+    while uids.len() < 2 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+        uids = sleepers(&time);
+    }
+    for child in [&mut one, &mut other] {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let (first, count) = SUBORDINATE;
+    assert_eq!(uids.iter().collect::<BTreeSet<_>>().len(), 2, "{uids:?}");
+    assert!(uids.iter().all(|uid| (first..first + count).contains(uid)), "{uids:?}");
+}
+
+/// The uids of all processes that sleep for so long.
+fn sleepers(time: &str) -> Vec<u32> {
+    let line = format!("sleep\0{time}\0");
+    let uid = |entry: fs::DirEntry| -> Option<u32> {
+        let read = |name: &str| fs::read_to_string(entry.path().join(name)).ok();
+        let is_one = read("cmdline")? == line;
+        let status = read("status")?;
+        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        is_one.then(|| uid.split_whitespace().next()?.parse().ok())?
+    };
+    fs::read_dir("/proc").expect("proc").flatten().filter_map(uid).collect()
 }

@@ -35,6 +35,14 @@ pub(super) fn cases() -> Vec<Case> {
             "nobody is seen reading a file of the root",
             readers,
         ),
+        case(
+            Group::Resources,
+            "R03.oom-score",
+            "a sandbox is ended before anything of the host when memory is short",
+            oom_score,
+        )
+        // Without it a process may take back what it was given by a service without rights.
+        .needing(Layer::Landlock),
         case(Group::Resources, "R07.huge-pages", "the host's huge pages stay its own", huge_pages),
         case(
             Group::Resources,
@@ -70,6 +78,21 @@ fn readers(ground: &Ground) -> Finding {
 fn watch(kind: WatchFlags) -> io::Result<()> {
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC)?;
     Ok(inotify::add_watch(&watch, SHARED, kind).map(drop)?)
+}
+
+/// A process that inherits a service's protection, or takes it, is never ended at its memory limit.
+fn oom_score(ground: &Ground) -> Finding {
+    const PATH: &str = "/proc/self/oom_score_adj";
+    let read = || std::fs::read_to_string(PATH).map(|text| text.trim().to_owned());
+    let lowered = std::fs::write(PATH, "999");
+    match (read(), lowered) {
+        (Ok(score), Err(error)) if score == "1000" => held(format!("1000, to stay: {error}")),
+        (Ok(score), _) if ground.is_outside() && score == "1000" => {
+            not_applicable("this program was started to be ended first")
+        }
+        (Ok(score), _) => escaped(format!("its score is {score}")),
+        (Err(error), _) => ground.refused(PATH, &error),
+    }
 }
 
 fn huge_pages(ground: &Ground) -> Finding {

@@ -77,6 +77,31 @@ fn has_core_scheduling() -> bool {
     result == 0
 }
 
+/// The limit on open files of the whole host: whoever reaches it keeps everybody but root from
+/// opening files.
+pub(super) fn judge_open_files(limit: Option<u64>, sandboxes: u64, each: u64) -> Finding {
+    let Some(limit) = limit else {
+        return Finding::degraded("open-files", "the kernel does not tell fs.file-max", None);
+    };
+    let all = sandboxes.saturating_mul(each);
+    if all <= limit {
+        let detail = format!("fs.file-max is {limit}, {sandboxes} sandboxes may open {all}");
+        return Finding::ok("open-files", detail);
+    }
+    Finding::degraded(
+        "open-files",
+        format!(
+            "{} sandboxes of {each} files (processes × open files) reach fs.file-max, which is \
+             {limit}; up to {sandboxes} may run",
+            limit / each.max(1) + 1
+        ),
+        Some(format!(
+            "sysctl -w fs.file-max={all} (open files count as memory of their sandbox), or lower \
+             `sandbox.most` or the limits `processes` and `open_files`"
+        )),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +112,18 @@ mod tests {
         let text = "nodev\tsysfs\n\text4\nnodev\toverlay\n";
         assert!(knows_file_system(text, "overlay") && knows_file_system(text, "ext4"));
         assert!(!knows_file_system(text, "over") && !knows_file_system("", "overlay"));
+    }
+
+    #[test]
+    fn more_files_than_the_host_can_open_are_a_weakness() {
+        let judge = |limit| judge_open_files(limit, 1024, 65_536);
+        assert_eq!(judge(Some(i64::MAX as u64)).status, Status::Ok);
+        assert_eq!(judge(Some(1024 * 65_536)).status, Status::Ok);
+        let small = judge(Some(98_000));
+        assert_eq!(small.status, Status::Degraded);
+        assert!(small.detail.starts_with("2 sandboxes of 65536 files"), "{}", small.detail);
+        assert!(small.fix.is_some_and(|fix| fix.contains("fs.file-max=67108864")));
+        assert_eq!(judge(None).status, Status::Degraded);
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod user_namespace;
 mod tests;
 
 use crate::cgroup::{self, Version};
-use crate::landlock;
+use crate::{landlock, subordinate};
 use rustix::io::Errno;
 use serde::Serialize;
 
@@ -112,6 +112,12 @@ pub fn examine() -> Report {
     }
 }
 
+/// Whether so many sandboxes, each with so many open files at most, fit into `fs.file-max`.
+pub fn open_files(sandboxes: u64, each: u64) -> Finding {
+    let text = std::fs::read_to_string("/proc/sys/fs/file-max").unwrap_or_default();
+    machine::judge_open_files(text.trim().parse().ok(), sandboxes, each)
+}
+
 impl Report {
     /// Whatever is not as it should be.
     pub fn problems(&self) -> impl Iterator<Item = &Finding> {
@@ -142,12 +148,32 @@ fn findings(
     let is_privileged = capabilities.contains(&capabilities::ADMIN);
     let mut findings = vec![kernel::finding(), capabilities::finding(user, capabilities)];
     findings.extend(user_namespace::findings(user, is_privileged));
+    findings.push(subordinate_ids(user));
     findings.extend(namespaces::findings(is_privileged));
     findings.extend(control_groups::findings(control_groups));
     findings.extend([filters::seccomp(), filters::landlock(landlock_abi)]);
     findings.extend([machine::overlay(), machine::kvm(), machine::threads(), crashes::finding()]);
     findings.extend(runtimes::findings());
     findings
+}
+
+/// Whether each sandbox of a user without rights can have a uid of its own.
+fn subordinate_ids(user: u32) -> Finding {
+    const NAME: &str = "subordinate-ids";
+    if user == 0 {
+        return Finding::ok(NAME, "not needed: root gives every sandbox a uid of its own");
+    }
+    match subordinate::find() {
+        Ok(plan) => {
+            let (first, count) = plan.uids;
+            Finding::ok(NAME, format!("{count} from {first} on, one for every sandbox"))
+        }
+        Err(missing) => {
+            let reason = missing.reason;
+            let detail = format!("every sandbox has the uid of this user: {reason}");
+            Finding::degraded(NAME, detail, missing.fix)
+        }
+    }
 }
 
 /// Root without the right capabilities (a plain container) is an ordinary user to the kernel.

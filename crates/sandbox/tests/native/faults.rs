@@ -22,9 +22,10 @@ use crate::{
 const UNTOUCHED: [&str; 6] = ["exit_group", "execve", "rt_sigreturn", "brk", "wait4", "vfork"];
 
 /// Where a sandbox that is built by root with version 1 cgroups can be refused.
-const STAGES: [&str; 16] = [
+const STAGES: [&str; 17] = [
     "cgroup",
     "descriptors",
+    "oom score",
     "loopback",
     "workspace",
     "proc",
@@ -42,8 +43,9 @@ const STAGES: [&str; 16] = [
 ];
 
 /// The same for one that a zygote forked. The service puts it into its cgroup if it cannot do so
-/// itself, and its ids are its zygote's, so that neither is a place to fail at.
-const ZYGOTE_STAGES: [&str; 14] = [
+/// itself, so that is not a place to fail at.
+const ZYGOTE_STAGES: [&str; 16] = [
+    "oom score",
     "cgroup namespace",
     "loopback",
     "workspace",
@@ -52,6 +54,7 @@ const ZYGOTE_STAGES: [&str; 14] = [
     "hostname",
     "rlimits",
     "landlock rules",
+    "ids",
     "user namespace",
     "id maps",
     "capabilities",

@@ -159,6 +159,7 @@ fn to_template() -> Vec<Vec<u8>> {
     let zygote = ToTemplate::Zygote {
         id: 8,
         uid: 0x6fff_0001,
+        ids: 10,
         argv: strings(&["python3", "-c", "1"]),
         env: strings(&["A=B"]),
         join: Join::None,

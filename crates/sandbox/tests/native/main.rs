@@ -12,6 +12,7 @@ mod contract;
 mod faults;
 mod fuzz;
 mod health;
+mod identity;
 mod kills;
 mod leaks;
 mod limits;

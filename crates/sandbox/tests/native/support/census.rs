@@ -162,8 +162,13 @@ pub(crate) fn first_processes(exe: &Path) -> Vec<u32> {
 
 /// A process's number in every pid namespace it is in, ours first.
 pub(crate) fn namespace_pids(pid: u32) -> Vec<u32> {
+    status(pid, "NSpid:")
+}
+
+/// The numbers after one word of a process's status; none if the process is gone.
+pub(crate) fn status(pid: u32, key: &str) -> Vec<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
     line.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
