@@ -211,7 +211,7 @@ pub(crate) struct PlaceArgs {
     /// Files and directories in the same places [default: 16384]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) inodes: Option<String>,
-    /// Open descriptors of one process [default: 1024]
+    /// Open descriptors of one process [default: 512]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) open_files: Option<String>,
     /// Network inside: `none`, or `loopback` for TCP and UDP among its own programs [default: none]

@@ -130,7 +130,9 @@ impl Default for Limits {
             processes: 128,
             disk: Bytes::mib(128),
             inodes: 16 * 1024,
-            open_files: 1024,
+            // With 128 processes 65 536 files: few enough for several sandboxes below the
+            // `fs.file-max` of a small host, and more than interpreters and compilers open.
+            open_files: 512,
             output: Bytes::mib(8),
             output_total: None,
             network: SandboxNetwork::None,
