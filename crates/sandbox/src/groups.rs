@@ -393,7 +393,7 @@ fn bury(burial: Burial) -> Option<Slow> {
         return Some(Slow { burial, since: Instant::now(), hangs: None });
     }
     group.as_ref().inspect(|group| remove(group, Duration::from_secs(10)));
-    drop(burial.remains.workspace);
+    drop((burial.remains.workspace, burial.remains.ids));
     None
 }
 
