@@ -50,6 +50,10 @@ pub(crate) fn call(refused: &Refused) -> Problem {
     }
 }
 
+/// What a client is told while there is no room to write.
+pub(crate) const DISK_FULL: &str = "the disk of the server is full, so the call could not be recorded; \
+                                    make room on the disk of its data directory";
+
 /// Why the store did not do it. The log has the cause; the client has no use for it.
 pub(crate) fn store(error: &Error) -> Problem {
     match error {
@@ -65,11 +69,13 @@ pub(crate) fn store(error: &Error) -> Problem {
         Error::NoRoom(no_room) => self::no_room(no_room),
         Error::Backend { .. } => {
             tracing::error!(error = error as &dyn std::error::Error, "the store failed");
-            Problem::new(
-                &kinds::STORE_UNAVAILABLE,
-                "the store cannot be used, and what cannot be put on record is not done; try again",
-            )
-            .retry_after(Duration::from_secs(1))
+            let detail = match error.is_disk_full() {
+                true => DISK_FULL,
+                false => {
+                    "the store cannot be used, and what cannot be put on record is not done; try again"
+                }
+            };
+            Problem::new(&kinds::STORE_UNAVAILABLE, detail).retry_after(Duration::from_secs(1))
         }
     }
 }

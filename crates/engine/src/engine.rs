@@ -1,6 +1,13 @@
 //! The engine as its owner holds it: parts in, doors' handle out, an orderly end.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use ringfence_bus::Bus;
 use ringfence_egress::Fetcher;
@@ -110,6 +117,8 @@ pub(crate) struct Inner {
     /// Owns every task of the engine: stopping waits for all of them.
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+    /// Whether the last call that could not be recorded met a full disk.
+    pub(crate) disk_full: AtomicBool,
 }
 
 impl Engine {
@@ -134,6 +143,7 @@ impl Engine {
             marks: canary::Marks::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            disk_full: AtomicBool::new(false),
         };
         let inner = Arc::new(inner);
         // Before any call: what its digest stands for is on the ledger first.
@@ -182,6 +192,11 @@ impl Engine {
     /// The rules in force.
     pub fn policy(&self) -> &Arc<dyn policy::Engine> {
         &self.inner.parts.policy
+    }
+
+    /// Whether the last call that could not be recorded met a full disk.
+    pub fn met_full_disk(&self) -> bool {
+        self.inner.disk_full.load(Ordering::Relaxed)
     }
 
     /// What time it is.

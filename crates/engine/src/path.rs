@@ -2,7 +2,11 @@
 //!
 //! Accepting came before (see `accept`); publishing comes after, from the record (see `publish`).
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use ringfence_policy::Permit;
 use ringfence_registry::Entry;
@@ -48,6 +52,7 @@ async fn drive(mut journey: Journey, entry: Arc<Entry>, claim: Claim) {
         journey.abandon();
         journey.look_again();
     } else if let Err(error) = driven {
+        journey.inner.disk_full.store(error.is_disk_full(), Ordering::Relaxed);
         tracing::error!(error = &error as &dyn std::error::Error, "a call is not recorded");
         journey.abandon();
         if journey.is_durable() {

@@ -1,5 +1,7 @@
 //! Why the store did not do it.
 
+use std::{error::Error as StdError, io, sync::Arc};
+
 use ringfence_types::CallId;
 
 use crate::NoRoom;
@@ -37,4 +39,47 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl Error {
+    /// Whether it failed because the disk is full.
+    pub fn is_disk_full(&self) -> bool {
+        let mut cause: Option<&(dyn StdError + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if is_of_a_full_disk(error) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+}
+
+fn is_of_a_full_disk(error: &(dyn StdError + 'static)) -> bool {
+    let shared = || error.downcast_ref::<Arc<rusqlite::Error>>().map(|shared| &**shared);
+    let sqlite = error.downcast_ref::<rusqlite::Error>().or_else(shared);
+    let code = sqlite.and_then(rusqlite::Error::sqlite_error_code);
+    let file = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    code == Some(rusqlite::ErrorCode::DiskFull) || file == Some(io::ErrorKind::StorageFull)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backend(source: impl StdError + Send + Sync + 'static) -> Error {
+        Error::Backend { doing: "write", source: Box::new(source) }
+    }
+
+    #[test]
+    fn a_full_disk_is_known_wherever_it_stands_among_the_causes() {
+        let of_code = |code| {
+            let failure = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            backend(ringfence_sqlite::Error::Commit(Arc::new(failure)))
+        };
+        assert!(of_code(rusqlite::ffi::SQLITE_FULL).is_disk_full());
+        assert!(!of_code(rusqlite::ffi::SQLITE_IOERR).is_disk_full(), "the control");
+        assert!(backend(io::Error::from(io::ErrorKind::StorageFull)).is_disk_full());
+        assert!(!Error::Busy.is_disk_full());
+    }
 }

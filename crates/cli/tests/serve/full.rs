@@ -79,12 +79,14 @@ fn a_full_disk_refuses_calls_and_loses_none_that_were_told() {
     assert!(!told.is_empty(), "it never worked: {refused:?}");
     assert_eq!(refused.status, 503, "{refused:?}");
     assert_eq!(refused.json()["code"], "store_unavailable");
-    // Issue 11: each refused call wrote a line, onto a disk that may be the same.
+    // Each refused call wrote a line, onto a disk that may be the same.
     for _ in 0..REFUSED {
         assert_eq!(echo(&server, &large).status, 503);
     }
     let lines = logged(&place, "a call is not recorded").0;
     assert!((1..REFUSED / 10).contains(&lines), "{lines} lines for {REFUSED} refused calls");
+    let detail = refused.json()["detail"].as_str().expect("words").to_owned();
+    assert!(detail.starts_with("the disk of the server is full"), "{detail}");
     assert_eq!(server.ask("GET", "/livez", None).status, 200, "it lives on");
     assert_eq!(server.ask("GET", "/v1/tools", None).status, 200, "and reads");
     disk.grow();

@@ -97,8 +97,11 @@ pub(crate) fn unrecorded(shared: &Shared) -> Problem {
     if let Err(error) = shared.engine.store().check_files() {
         return refused::store(&error);
     }
-    Problem::new(&kinds::STORE_UNAVAILABLE, "the call could not be recorded; it may have run")
-        .retry_after(Duration::from_secs(1))
+    let detail = match shared.engine.met_full_disk() {
+        true => refused::DISK_FULL,
+        false => "the call could not be recorded; it may have run",
+    };
+    Problem::new(&kinds::STORE_UNAVAILABLE, detail).retry_after(Duration::from_secs(1))
 }
 
 fn read(shared: &Shared, body: &Json) -> Result<(CallRequest, Duration), Problem> {
