@@ -11,7 +11,7 @@ use std::{
 use ringfence_policy::Permit;
 use ringfence_registry::Entry;
 use ringfence_store::Error;
-use ringfence_types::{Call, Event, State, Stopper};
+use ringfence_types::{Call, Event, Produced, State, Stopper};
 
 use crate::{
     Subject,
@@ -45,15 +45,14 @@ async fn drive(mut journey: Journey, entry: Arc<Entry>, claim: Claim) {
     let driven = stages(&mut journey, &entry, claim).await;
     journey.lap(Lap::Record);
     journey.tell_spans();
-    let (tool, state) = (&journey.asked().tool.name, journey.call.state.name());
-    tracing::debug!(%tool, state, "a call came to rest");
+    note(&journey.call);
     if matches!(driven, Err(Error::Stale)) && journey.is_durable() {
         tracing::debug!("somebody else took the call's next step");
         journey.abandon();
         journey.look_again();
     } else if let Err(error) = driven {
-        journey.inner.disk_full.store(error.is_disk_full(), Ordering::Relaxed);
         tracing::error!(error = &error as &dyn std::error::Error, "a call is not recorded");
+        journey.inner.disk_full.store(error.is_disk_full(), Ordering::Relaxed);
         journey.abandon();
         if journey.is_durable() {
             let inner = journey.inner.clone();
@@ -61,6 +60,22 @@ async fn drive(mut journey: Journey, entry: Arc<Entry>, claim: Claim) {
             inner.tasks.spawn(later);
         }
     }
+}
+
+/// One line of the log per call: what it was and how it ended, never what was in it.
+fn note(call: &Call) {
+    let (tool, state) = (&call.asked.tool.name, call.state.name());
+    let (error, milliseconds) = match &call.state {
+        State::Finished(finished) => {
+            let error = match &finished.produced {
+                Produced::Error(error) => Some(error.code.as_str()),
+                Produced::Result(_) => None,
+            };
+            (error, Some(finished.duration.as_millis() as u64))
+        }
+        _ => (None, None),
+    };
+    tracing::info!(%tool, state, error, milliseconds, "call");
 }
 
 /// Somebody was told of a call, and the store did not take its next step. Nothing has begun without a

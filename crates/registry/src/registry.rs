@@ -83,21 +83,43 @@ impl Inner {
         if next.is_same(&previous) {
             return;
         }
-        note(&next);
+        note(&previous, &next);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.changes.send_modify(|count| *count += 1);
     }
 }
 
-/// Broken skills are also in the log: nobody lists tools before they miss one.
-fn note(catalogue: &Catalogue) {
-    let (tools, broken) = (catalogue.entries().len(), catalogue.broken().len());
-    tracing::info!(tools, broken, "the tools have changed");
-    for skill in catalogue.broken() {
+/// What changed is in the log, and so are broken skills: nobody lists tools before they miss one.
+fn note(before: &Catalogue, now: &Catalogue) {
+    let (tools, broken) = (now.entries().len(), now.broken().len());
+    match before.entries().is_empty() {
+        true => tracing::info!(tools, broken, "the tools are loaded"),
+        false => note_changes(before, now),
+    }
+    for skill in now.broken().iter().filter(|skill| !before.broken().contains(skill)) {
         let folder = skill.folder.as_ref().map(|folder| folder.display().to_string());
         let problems = skill.problems.join("; ");
         tracing::warn!(skill = skill.name, folder, problems, "broken skill");
     }
+}
+
+fn note_changes(before: &Catalogue, now: &Catalogue) {
+    let find = |all: &Catalogue, entry: &Entry| {
+        all.get(entry.tool.name.as_str(), Some(&entry.tool.version)).cloned()
+    };
+    let tell = |entry: &Entry, change: &str| {
+        let (tool, version) = (entry.tool.name.as_str(), entry.tool.version.as_str());
+        tracing::info!(tool, version, change, "a tool changed");
+    };
+    for entry in now.entries() {
+        match find(before, entry) {
+            None => tell(entry, "added"),
+            Some(old) if old.tool.digest != entry.tool.digest => tell(entry, "changed"),
+            Some(_) => {}
+        }
+    }
+    let removed = before.entries().iter().filter(|entry| find(now, entry).is_none());
+    removed.for_each(|entry| tell(entry, "removed"));
 }
 
 fn builtins(tools: Vec<Tool>) -> Result<Vec<Arc<Entry>>, Error> {
