@@ -29,10 +29,11 @@ use crate::{
 };
 
 /// Paths that need no key. Nothing here tells about tools, calls or tenants.
-const OPEN: [&str; 7] = [
+pub(crate) const OPEN: [&str; 8] = [
     "/",
     "/health",
     "/livez",
+    "/healthz",
     "/readyz",
     "/docs",
     "/openapi.json",

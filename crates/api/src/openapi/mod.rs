@@ -11,6 +11,7 @@ use utoipa::OpenApi;
 
 use crate::{
     docs,
+    edge::OPEN,
     problem::{Fault, ProblemView},
     routes::{
         approvals, calls, canvas, engines, events, health, holds, keys, ledger, policy, sandboxes,
@@ -72,7 +73,7 @@ use crate::{
         sandboxes::change::fork,
         skills::read::list, skills::read::read, skills::read::schema, skills::execute::execute,
         skills::register::register, skills::remove::remove,
-        health::root, health::health, health::live, health::ready, health::metrics,
+        health::root, health::health, health::live, health::healthz, health::ready, health::metrics,
         docs::document, docs::page,
     ),
     components(schemas(ProblemView<'static>, Fault)),
@@ -100,17 +101,6 @@ pub(crate) fn document() -> &'static Value {
         document
     })
 }
-
-/// Paths that need no key.
-const OPEN: [&str; 7] = [
-    "/",
-    "/health",
-    "/livez",
-    "/readyz",
-    "/docs",
-    "/openapi.json",
-    "/.well-known/authzen-configuration",
-];
 
 fn complete(document: &mut Value) {
     document["info"]["version"] = json!(env!("CARGO_PKG_VERSION"));

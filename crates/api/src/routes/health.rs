@@ -6,7 +6,7 @@ use std::{
 };
 
 use axum::{extract::State, response::Response};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ringfence_types::Scope;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -23,6 +23,8 @@ pub(crate) struct RootView {
     service: &'static str,
     status: &'static str,
     skills_loaded: usize,
+    /// Where the documentation is.
+    docs: &'static str,
 }
 
 /// The service in two glances.
@@ -90,13 +92,27 @@ fn policy(shared: &Shared) -> PolicyProbeView {
     }
 }
 
-/// Says that the service is there.
-#[utoipa::path(get, path = "/", tag = "health", responses((status = 200, description = "It is", body = RootView)))]
-pub(crate) async fn root(State(shared): State<Arc<Shared>>) -> Response {
+/// Says that the service is there. A browser is sent to the documentation.
+#[utoipa::path(
+    get, path = "/", tag = "health",
+    responses(
+        (status = 200, description = "It is", body = RootView),
+        (status = 303, description = "The documentation, for clients that accept `text/html`"),
+    )
+)]
+pub(crate) async fn root(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    if accepted.into_iter().any(|value| value.contains("text/html")) {
+        let mut response = reply::nothing();
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/docs"));
+        return response;
+    }
     reply::ok(&RootView {
         service: "code-executor",
         status: "healthy",
         skills_loaded: skills(&shared),
+        docs: "/docs",
     })
 }
 
@@ -120,6 +136,12 @@ fn skills(shared: &Shared) -> usize {
 #[utoipa::path(get, path = "/livez", tag = "health", responses((status = 200, description = "It does", body = ProbeView)))]
 pub(crate) async fn live() -> Response {
     reply::ok(&ProbeView { status: "alive", sandbox: None, policy: None })
+}
+
+/// Says that the process answers, by the name that many probes use.
+#[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, description = "It does", body = ProbeView)))]
+pub(crate) async fn healthz() -> Response {
+    live().await
 }
 
 /// How long a store may take to say that it is there.

@@ -66,6 +66,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/", get(health::root))
         .route("/health", get(health::health))
         .route("/livez", get(health::live))
+        .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
         .route("/skills/list", get(skills::read::list))

@@ -143,12 +143,16 @@ fn anonymous(answer: &Answer, ids: &Ids) -> (u16, Vec<String>, Value) {
 #[tokio::test]
 async fn open_paths_need_no_key_and_tell_nothing() {
     let server = Server::start().await;
-    for path in ["/", "/health", "/livez", "/readyz", "/docs", "/openapi.json"] {
+    for path in ["/", "/health", "/livez", "/healthz", "/readyz", "/docs", "/openapi.json"] {
         let answer = send(server.bare("GET", path)).await;
         assert_eq!(answer.status, 200, "{path}");
         let text = String::from_utf8(answer.bytes).unwrap();
         assert!(!text.contains(&server.skills().display().to_string()), "{path}");
     }
+    // A browser is shown something to read.
+    let browser = server.bare("GET", "/").header("accept", "text/html,application/xhtml+xml");
+    let page = send(browser).await;
+    assert!(page.header("content-type").unwrap().starts_with("text/html"), "{page:?}");
     server.stop().await;
 }
 

@@ -22,7 +22,10 @@ fn with_greet() -> Plan {
 async fn the_service_says_how_it_is() {
     let server = Server::of(with_greet()).await;
     let root = server.get("/").await.json();
-    assert_eq!(root, json!({"service": "code-executor", "status": "healthy", "skills_loaded": 1}));
+    let expected = json!({
+        "service": "code-executor", "status": "healthy", "skills_loaded": 1, "docs": "/docs",
+    });
+    assert_eq!(root, expected);
     let health = server.get("/health").await.json();
     let expected = json!({
         "status": "healthy", "registry_loaded": true, "executor_ready": true, "skills_count": 1,

@@ -47,7 +47,7 @@ async fn names_are_looked_at_made_and_changed() {
     );
     assert_eq!(put(&server, &place, "a/b/run&mode=750", "x").await.status, 200);
     let shown = server.get(&format!("{files}/stat?path=a/b/run")).await.json();
-    let expected = (&json!("file"), &json!(1), &json!(0o750));
+    let expected = (&json!("file"), &json!(1), &json!("750"));
     assert_eq!((&shown["kind"], &shown["size"], &shown["mode"]), expected);
     let body = json!({"from": "a/b/run", "to": "a/done"});
     assert_eq!(server.post(&format!("{files}/rename"), &body).await.json()["path"], "a/done");

@@ -41,8 +41,8 @@ pub(crate) struct EntryView {
     /// `file`, `directory`, `symlink`, `fifo`, `socket` or `device`.
     kind: &'static str,
     size: u64,
-    /// Permission bits.
-    mode: u32,
+    /// Permission bits in octal, such as `644`.
+    mode: String,
     #[schema(value_type = String, format = DateTime)]
     modified_at: Timestamp,
 }
@@ -138,7 +138,7 @@ fn entry(entry: &Entry) -> EntryView {
         path: entry.path.to_string(),
         kind: kind(entry.kind),
         size: entry.size,
-        mode: entry.mode,
+        mode: format!("{:03o}", entry.mode & 0o7777),
         modified_at: Timestamp::from_micros(entry.modified_secs.saturating_mul(1_000_000)),
     }
 }
