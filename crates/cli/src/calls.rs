@@ -6,13 +6,14 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::{
+    age,
     cli::CallsArgs,
     client::{Client, escaped, pretty},
     exit,
     failure::Failure,
     print,
     run::runtime,
-    table::Table,
+    table::{Table, cut},
 };
 
 /// Most calls in one answer of the server.
@@ -88,17 +89,17 @@ fn query(parameters: &[(&str, Option<String>)]) -> String {
 }
 
 fn table(calls: &[Box<RawValue>]) -> Result<String, Failure> {
-    let mut table = Table::new(["CALL", "STATE", "TOOL", "ACCEPTED", "TOOK"]);
+    let mut table = Table::new(["CALL", "STATE", "TOOL", "AGE", "TOOK"]);
     for call in calls {
         let call: Call = serde_json::from_str(call.get())
             .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
-        let state = match &call.error {
-            Some(error) if error.code != call.state => format!("{} ({})", call.state, error.code),
-            _ if call.memoised.is_some() => format!("{} (memoised)", call.state),
-            _ => call.state,
+        let note = match &call.error {
+            Some(error) if error.code != call.state => Some(error.code.as_str()),
+            _ => call.memoised.map(|_| "memoised"),
         };
         let took = call.timings.map_or("-".to_owned(), |t| format!("{:.1} ms", t.duration_ms));
-        table.row([call.id, state, call.tool, call.accepted_at, took]);
+        table.row([call.id, call.state, cut(&call.tool, 16), age::since(&call.accepted_at), took]);
+        note.into_iter().for_each(|note| table.note(note));
     }
-    Ok(table.text())
+    Ok(table.fitted())
 }

@@ -7,6 +7,7 @@ use ringfence_types::{Timestamp, parse_duration};
 use serde_json::{Value, json};
 
 use crate::{
+    age,
     cli::{ClientArgs, KeyCommand},
     client::{Client, escaped},
     exit,
@@ -14,7 +15,7 @@ use crate::{
     print,
     run::runtime,
     serve::SystemClock,
-    table::Table,
+    table::{Table, cut},
 };
 
 pub(crate) fn key(command: &KeyCommand) -> Result<ExitCode, Failure> {
@@ -77,28 +78,45 @@ async fn list(client: &Client, is_json: bool) -> Result<(), Failure> {
         keys.iter().for_each(|key| print::line(&key.to_string()));
         return Ok(());
     }
-    let mut table =
-        Table::new(["KEY", "LABEL", "PERSON", "TENANT", "SCOPES", "BEGINS", "STATE", "USED"]);
+    let mut table = Table::new(["KEY", "LABEL", "STATE", "USED", "SCOPES"]);
     for key in &keys {
         let text = |name: &str| key[name].as_str().unwrap_or("-").to_owned();
         let scopes = key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let scopes = scopes.collect::<Vec<_>>().join(" ");
-        let state = match (key["revoked"].as_bool(), key["expires_at"].as_str()) {
-            (Some(true), _) => "revoked".to_owned(),
-            (_, Some(end)) => format!("until {end}"),
-            _ => "valid".to_owned(),
-        };
-        table.row([
-            text("key_id"),
-            text("label"),
-            text("person"),
-            text("tenant"),
-            scopes,
-            text("prefix"),
-            state,
-            text("last_used_at"),
-        ]);
+        let used = age::since(&text("last_used_at"));
+        table.row([text("key_id"), cut(&text("label"), 16), state(key), used, scopes]);
+        let mut note = format!("{}…, tenant {}", text("prefix"), text("tenant"));
+        for (name, what) in
+            [("person", "person"), ("persona_id", "persona"), ("expires_at", "until")]
+        {
+            if let Some(value) = key[name].as_str() {
+                note += &format!(", {what} {value}");
+            }
+        }
+        table.note(&note);
     }
-    print::data(table.text().as_bytes());
+    print::data(table.fitted().as_bytes());
     Ok(())
+}
+
+fn state(key: &Value) -> String {
+    let is = |name: &str| key[name].as_bool() == Some(true);
+    match (is("revoked"), is("expired")) {
+        (true, _) => "revoked",
+        (_, true) => "expired",
+        _ => "valid",
+    }
+    .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_has_ended_is_not_listed_as_valid() {
+        assert_eq!(state(&json!({"revoked": false, "expired": true})), "expired");
+        assert_eq!(state(&json!({"revoked": true, "expired": true})), "revoked");
+        assert_eq!(state(&json!({"revoked": false, "expired": false})), "valid");
+    }
 }

@@ -5,6 +5,7 @@
 //!
 //! Invariant: no thread and no runtime exists before [`role::play`] has returned.
 
+mod age;
 mod base64;
 mod call;
 mod calls;

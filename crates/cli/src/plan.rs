@@ -173,7 +173,7 @@ fn image(name: &str, data: Option<PathBuf>) -> Result<Root, ringfence_sandbox::i
 
 const NOTHING: &str = "nothing to run";
 const NOTHING_HINT: &str =
-    "give code (`-c 'print(6*7)'`), a file (`script.py`, or `-`), or a command (`-- CMD ARGS…`)";
+    "give code (`-c 'print(6*7)'`), a file (`script.py`, or `-`), or a command (`-- ls -l`)";
 
 fn program(args: &RunArgs, problems: &mut Problems) -> Program {
     let found = match (&args.code, &args.file) {
@@ -201,7 +201,9 @@ fn from_file(
 ) -> Result<(String, Language), String> {
     let read = source::read(file);
     if read.is_err() && !file.exists() && args.command.is_empty() {
-        problems.hint("a program of the sandbox is named after `--`: ringfence run -- CMD");
+        let name = file.display();
+        problems
+            .hint(format!("a program of the sandbox is named after `--`: ringfence run -- {name}"));
     }
     let code = read?;
     let is_stdin = file == Path::new("-");

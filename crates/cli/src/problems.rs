@@ -8,7 +8,7 @@ use crate::failure::Failure;
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     found: Vec<String>,
-    hint: Option<&'static str>,
+    hint: Option<String>,
 }
 
 impl Problems {
@@ -17,8 +17,8 @@ impl Problems {
     }
 
     /// What to tell the user to try; the last one counts.
-    pub(crate) fn hint(&mut self, hint: &'static str) {
-        self.hint = Some(hint);
+    pub(crate) fn hint(&mut self, hint: impl Into<String>) {
+        self.hint = Some(hint.into());
     }
 
     /// Fails if there are any.

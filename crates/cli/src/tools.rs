@@ -68,10 +68,10 @@ async fn all(client: &Client, is_json: bool) -> Result<(), Failure> {
         for tool in &listed.tools {
             let tool: Tool = understood(tool.get())?;
             let flags = flags(&tool);
-            let about = first_sentence(&tool.description);
+            let about = plain(&tool.description);
             table.row([tool.name, tool.version, tool.origin, flags, about]);
         }
-        print::data(table.text().as_bytes());
+        print::data(table.fitted().as_bytes());
     }
     for Broken { name, problems } in &listed.broken {
         print::note(&format!("broken: {}: {}\n", plain(name), plain(&problems.join("; "))));
@@ -98,14 +98,6 @@ fn flags(tool: &Tool) -> String {
     let memoised = tool.memoised.then_some("memoised");
     let flags = tool.safety_flags.iter().map(String::as_str).chain(approval).chain(memoised);
     flags.collect::<Vec<_>>().join(" ")
-}
-
-/// Enough for one line of a table.
-fn first_sentence(text: &str) -> String {
-    let text = plain(text);
-    let end = text.find(". ").map_or(text.len(), |at| at + 1);
-    let sentence: String = text[..end].chars().take(100).collect();
-    sentence.trim_end().to_owned()
 }
 
 fn details(tool: &Tool) -> String {

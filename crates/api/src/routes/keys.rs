@@ -75,7 +75,8 @@ pub(crate) async fn create(
             Problem::new(&kinds::INTERNAL, "no key could be made")
         }
     })?;
-    Ok(reply::json(StatusCode::CREATED, &KeyView::of(&made.key, Some(made.secret.reveal()))))
+    let view = KeyView::of(&made.key, Some(made.secret.reveal()), made.key.created_at);
+    Ok(reply::json(StatusCode::CREATED, &view))
 }
 
 fn read(who: &Principal, now: Timestamp, body: &Json) -> Result<KeyRequest, Problem> {
@@ -167,7 +168,8 @@ pub(crate) async fn list(
     };
     let found = shared.engine.store().keys(tenant.as_ref()).await;
     let found = found.map_err(|error| refused::store(&error))?;
-    let keys: Vec<_> = found.iter().map(|key| KeyView::of(key, None)).collect();
+    let now = shared.engine.clock().now();
+    let keys: Vec<_> = found.iter().map(|key| KeyView::of(key, None, now)).collect();
     Ok(reply::ok(&KeyListView { count: keys.len(), keys }))
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_engine::Refused;
 use ringfence_registry::{Catalogue, Entry};
 use ringfence_types::ToolName;
 
@@ -54,13 +55,24 @@ pub(crate) async fn read(
     let version = query.optional::<String>("version");
     query.finish()?;
     let catalogue = shared.engine.registry().catalogue();
-    let Some(entry) = catalogue.get(name.as_str(), version.as_deref()) else {
-        return Err(Problem::new(
-            &kinds::TOOL_NOT_FOUND,
-            format!("there is no tool `{name}` here"),
-        ));
-    };
-    Ok(reply::ok(&view(&shared, &catalogue, entry)))
+    match catalogue.get(name.as_str(), version.as_deref()) {
+        Some(entry) => Ok(reply::ok(&view(&shared, &catalogue, entry))),
+        None => Err(unknown(&catalogue, name.as_str(), version)),
+    }
+}
+
+/// No such tool, or none of this version.
+fn unknown(catalogue: &Catalogue, name: &str, version: Option<String>) -> Problem {
+    let versions = catalogue.versions(name).iter().map(|entry| entry.tool.version.as_str());
+    let versions = versions.collect::<Vec<_>>().join(", ");
+    match version {
+        Some(version) if !versions.is_empty() => {
+            let refused = Refused::UnknownVersion { name: name.to_owned(), version };
+            let detail = format!("{refused}; there is {versions}");
+            Problem::new(&kinds::TOOL_VERSION_NOT_FOUND, detail)
+        }
+        _ => Problem::new(&kinds::TOOL_NOT_FOUND, format!("there is no tool `{name}` here")),
+    }
 }
 
 /// The newest version of each tool. The catalogue is sorted by name, then version.

@@ -1,5 +1,7 @@
 //! A hold as clients see it: exactly what would happen, and what it waits for.
 
+use std::collections::HashMap;
+
 use ringfence_types::{
     Call, CallId, Digest, Hold, Json, KeyId, PersonaId, Reason, SessionId, Timestamp, shown,
 };
@@ -55,6 +57,9 @@ pub(crate) struct HoldView<'a> {
     /// Whoever made the call; neither that key nor another of the same person can approve it.
     #[schema(value_type = String)]
     key: KeyId,
+    /// Label of that key.
+    #[schema(required = false)]
+    key_label: &'a str,
     #[schema(value_type = Option<String>)]
     persona_id: Option<&'a PersonaId>,
     #[schema(value_type = Option<String>)]
@@ -115,7 +120,7 @@ impl<'a> WaitsView<'a> {
 
 impl<'a> HoldView<'a> {
     /// None of a call that is not held.
-    pub(crate) fn of(call: &'a Call) -> Option<Self> {
+    pub(crate) fn of(call: &'a Call, labels: &'a HashMap<KeyId, String>) -> Option<Self> {
         let (asked, hold) = (&call.asked, call.hold()?);
         Some(Self {
             id: asked.id,
@@ -126,6 +131,7 @@ impl<'a> HoldView<'a> {
             asked_args: call.edited.as_ref().map(|_| &asked.args),
             pure: asked.pure,
             key: asked.key,
+            key_label: labels.get(&asked.key).map_or("", String::as_str),
             persona_id: asked.persona.as_ref(),
             session_id: asked.session.as_ref(),
             metadata: &asked.metadata,

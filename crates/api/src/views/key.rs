@@ -38,6 +38,8 @@ pub(crate) struct KeyView<'a> {
     /// About when it was last used.
     #[schema(value_type = Option<String>, format = DateTime)]
     last_used_at: Option<Timestamp>,
+    /// Whether it has ended by itself.
+    expired: bool,
     revoked: bool,
     #[schema(value_type = Option<String>, format = DateTime)]
     revoked_at: Option<Timestamp>,
@@ -47,7 +49,7 @@ pub(crate) struct KeyView<'a> {
 }
 
 impl<'a> KeyView<'a> {
-    pub(crate) fn of(key: &'a Key, secret: Option<&'a str>) -> Self {
+    pub(crate) fn of(key: &'a Key, secret: Option<&'a str>, now: Timestamp) -> Self {
         Self {
             key_id: key.id,
             label: &key.label,
@@ -60,6 +62,7 @@ impl<'a> KeyView<'a> {
             created_by: key.created_by,
             expires_at: key.expires_at,
             last_used_at: key.last_used_at,
+            expired: key.expires_at.is_some_and(|end| end <= now),
             revoked: key.revoked_at.is_some(),
             revoked_at: key.revoked_at,
             secret,

@@ -53,6 +53,11 @@ async fn a_key_ends_by_itself() {
             let answer = send(server.bare("GET", "/v1/tools").bearer_auth(secret)).await;
             if answer.status == 401 {
                 assert_eq!(answer.problem(), "key_expired");
+                let listed = server.get("/v1/keys").await.json();
+                let keys = listed["keys"].as_array().unwrap().iter();
+                let expired: Vec<_> =
+                    keys.map(|key| (key["label"] == "short", key["expired"].clone())).collect();
+                assert_eq!(expired, [(false, json!(false)), (true, json!(true))]);
                 assert!(server.engine.clock().now() >= end);
                 break;
             }

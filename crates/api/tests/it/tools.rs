@@ -43,6 +43,6 @@ async fn one_tool_is_shown_whole() {
     let missing = server.get("/v1/tools/nope").await;
     assert_eq!((missing.status, missing.problem().as_str()), (404, "tool_not_found"));
     let missing = server.get("/v1/tools/echo?version=9.9.9").await;
-    assert_eq!(missing.problem(), "tool_not_found");
+    assert_eq!(missing.problem(), "tool_version_not_found");
     server.stop().await;
 }

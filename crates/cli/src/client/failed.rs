@@ -14,6 +14,10 @@ struct Problem {
     detail: String,
     code: String,
     trace_id: String,
+    /// Of `scope_missing`.
+    scope: String,
+    /// Of `args_invalid`.
+    tool: String,
     errors: Vec<Fault>,
 }
 
@@ -74,13 +78,19 @@ impl Client {
                 admin.display(),
                 admin.display()
             ),
-            "scope_missing" | "operator_required" => {
-                "make a key that may: ringfence key create LABEL --scope SCOPE".to_owned()
+            "scope_missing" if !problem.scope.is_empty() => {
+                let scope = plain(&problem.scope);
+                format!("make a key that may: ringfence key create my-{scope}-key --scope {scope}")
+            }
+            "operator_required" => {
+                "use an admin key of the operator, whose tenant is `default`".to_owned()
             }
             "tool_not_found" | "tool_version_not_found" | "tool_broken" => {
                 "list what there is: ringfence tools".to_owned()
             }
-            "args_invalid" => "see what it takes: ringfence tools NAME".to_owned(),
+            "args_invalid" if !problem.tool.is_empty() => {
+                format!("see what it takes: ringfence tools {}", plain(&problem.tool))
+            }
             "rate_limited" | "busy" | "stopping" | "store_unavailable" => {
                 "try again in a moment".to_owned()
             }

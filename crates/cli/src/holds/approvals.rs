@@ -64,13 +64,15 @@ async fn list(client: &Client, args: &ApprovalsArgs) -> Result<(), Failure> {
 }
 
 fn table(approvals: &[Box<RawValue>]) -> String {
-    let mut table = Table::new(["APPROVAL", "TOOL", "KEY", "USED", "STATE", "FOR"]);
+    let mut table = Table::new(["APPROVAL", "TOOL", "USED", "STATE"]);
     for approval in approvals {
         let approval: Value = serde_json::from_str(approval.get()).unwrap_or_default();
         let text = |name: &str| approval[name].as_str().unwrap_or("-").to_owned();
         let used = format!("{} of {}", approval["used"], approval["terms"]["uses"]);
         let bounds = approval["terms"]["summary"].as_str().unwrap_or("-").to_owned();
-        table.row([text("id"), text("tool"), text("key"), used, text("state"), bounds]);
+        table.row([text("id"), text("tool"), used, text("state")]);
+        table.note(&bounds);
+        table.note(&format!("key {}", text("key")));
     }
-    table.text()
+    table.fitted()
 }

@@ -15,13 +15,14 @@ pub(crate) use self::{
     decide::{approve, deny},
 };
 use crate::{
+    age,
     cli::HoldsArgs,
     client::{Client, escaped, pretty},
     exit,
     failure::Failure,
     print,
     run::runtime,
-    table::{Table, plain},
+    table::{Table, cut},
 };
 
 /// A hold, as much of it as is shown.
@@ -35,6 +36,8 @@ pub(super) struct Hold {
     pub(super) asked_args: Option<Box<RawValue>>,
     pub(super) pure: bool,
     pub(super) key: String,
+    #[serde(default)]
+    pub(super) key_label: String,
     pub(super) persona_id: Option<String>,
     pub(super) session_id: Option<String>,
     pub(super) reasons: Vec<Reason>,
@@ -104,7 +107,7 @@ async fn one(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
 }
 
 async fn list(client: &Client, args: &HoldsArgs) -> Result<(), Failure> {
-    let mut table = Table::new(["CALL", "TOOL", "SINCE", "EXPIRES", "APPROVED", "WHY"]);
+    let mut table = Table::new(["CALL", "TOOL", "BY", "LEFT", "APPROVED"]);
     let (mut cursor, mut found) = (String::new(), 0_u32);
     loop {
         let listed: Listed = client.get(&format!("/v1/holds?limit=200{cursor}")).await?;
@@ -112,7 +115,7 @@ async fn list(client: &Client, args: &HoldsArgs) -> Result<(), Failure> {
             found += 1;
             match args.client.json {
                 true => print::line(&pretty::compact(text.get())),
-                false => table.row(row(understood(text)?)),
+                false => add(&mut table, &understood(text)?),
             }
         }
         match listed.next_cursor {
@@ -123,13 +126,16 @@ async fn list(client: &Client, args: &HoldsArgs) -> Result<(), Failure> {
     match (args.client.json, found) {
         (true, _) => {}
         (false, 0) => print::note("nothing waits for a decision\n"),
-        (false, _) => print::data(table.text().as_bytes()),
+        (false, _) => print::data(table.fitted().as_bytes()),
     }
     Ok(())
 }
 
-fn row(hold: Hold) -> [String; 6] {
+/// A row, with the arguments and the reason beneath it.
+fn add(table: &mut Table<5>, hold: &Hold) {
     let approved = format!("{} of {}", hold.votes.len(), hold.approvals_needed);
-    let why = hold.reasons.first().map_or("-".to_owned(), |reason| plain(&reason.message));
-    [hold.id, hold.tool, hold.since, hold.expires_at, approved, why]
+    let (tool, by) = (cut(&hold.tool, 16), cut(&hold.key_label, 10));
+    table.row([hold.id.clone(), tool, by, age::until(&hold.expires_at), approved]);
+    table.note(&pretty::compact(hold.args.get()));
+    hold.reasons.first().into_iter().for_each(|reason| table.note(&reason.message));
 }

@@ -38,7 +38,10 @@ pub(super) fn hold(hold: &Hold) -> String {
 }
 
 fn maker(hold: &Hold) -> String {
-    let mut text = format!("key {}", hold.key);
+    let mut text = match hold.key_label.as_str() {
+        "" => format!("key {}", hold.key),
+        label => format!("{label}, key {}", hold.key),
+    };
     for (what, value) in [("persona", &hold.persona_id), ("session", &hold.session_id)] {
         if let Some(value) = value {
             let _ = write!(text, ", {what} {value}");
@@ -79,7 +82,7 @@ pub(super) mod tests {
             tool       mail.send 1.0.0
                        sha256:ab
             effect     outside its sandbox
-            made by    key 019b, persona ann, session s-1
+            made by    agent, key 019b, persona ann, session s-1
             held by    outside: the address is outside
             policy     sha256:cd
             since      2026-01-01T00:00:00Z

@@ -63,18 +63,25 @@ fn instant(flag: &str, text: &str) -> Result<String, Failure> {
     Ok(Timestamp::from_micros(then).to_string())
 }
 
+/// An instant without its fraction of a second.
+fn seconds(instant: &str) -> String {
+    match instant.split_once('.') {
+        Some((whole, _)) => format!("{whole}Z"),
+        None => instant.to_owned(),
+    }
+}
+
 fn table(text: &str) -> String {
-    let mut table = Table::new(["INDEX", "AT", "KIND", "TOOL", "CALL", "WHAT"]);
+    let mut table = Table::new(["INDEX", "AT", "KIND", "WHAT"]);
     for entry in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let text = |name: &str| entry[name].as_str().unwrap_or("-").to_owned();
-        table.row([
-            entry["index"].to_string(),
-            text("at"),
-            text("kind"),
-            text("tool"),
-            text("call_id"),
-            what(entry["kind"].as_str().unwrap_or_default(), &entry["statement"]["predicate"]),
-        ]);
+        let said = what(&text("kind"), &entry["statement"]["predicate"]);
+        let tool = entry["tool"].as_str().map_or(String::new(), |tool| format!("{tool} "));
+        let index = entry["index"].to_string();
+        table.row([index, seconds(&text("at")), text("kind"), format!("{tool}{said}")]);
+        if let Some(call) = entry["call_id"].as_str() {
+            table.note(&format!("call {call}"));
+        }
     }
-    table.text()
+    table.fitted()
 }

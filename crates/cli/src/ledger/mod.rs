@@ -50,7 +50,7 @@ async fn reading(args: &DataArgs) -> Result<SqliteStore, Failure> {
     let path = data.join("ringfence.db");
     let failed = |error: &dyn std::error::Error| {
         Failure::because(format!("cannot read `{}`", path.display()), error).hint(
-            "name the directory of a server with --data DIR; of a copy, ringfence.db-wal is a part",
+            "name the directory of a server with --data; of a copy, ringfence.db-wal is a part",
         )
     };
     let db = Db::open_to_read(&path, &Options::default()).map_err(|error| failed(&error))?;

@@ -73,7 +73,7 @@ fn bundle(file: &Path, pinned: Option<Digest>) -> Result<Found, Failure> {
     let name = format!("`{}`", file.display());
     let verified = Bundle::verify(&text, pinned).map_err(|flaw| match flaw.problem {
         Problem::NotOurs => Failure::because(format!("cannot verify {name}"), &flaw)
-            .hint("ringfence export CALL -o FILE writes one; verify --log checks a data directory"),
+            .hint("`ringfence export` writes such files; `ringfence verify --log` checks a data directory"),
         _ => broken(&name, &flaw),
     })?;
     let ground =

@@ -21,7 +21,10 @@ pub(super) fn prepare(data: &Path) -> Result<(), Failure> {
     });
     closed.map_err(|error| {
         Failure::because(format!("cannot use the data directory `{}`", data.display()), &error)
-            .hint("choose another one with --data DIR, or make it yours: chown -R $USER DIR")
+            .hint(format!(
+                "choose another one with --data, or make it yours: sudo chown -R $(id -u) '{}'",
+                data.display()
+            ))
     })
 }
 

@@ -131,7 +131,8 @@ fn people_see_what_did_not_run_and_can_have_it_run() {
     let fresh = server.client(&["call", "dice", "n=1", "--fresh"]).worked();
     assert_ne!(fresh.stdout, first.stdout);
     let listed = server.client(&["calls"]).worked().stdout;
-    assert_eq!(listed.matches("finished (memoised)").count(), 2, "{listed}");
+    assert_eq!(listed.matches("\n  memoised\n").count(), 2, "{listed}");
+    assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
     assert!(server.client(&["tools"]).worked().stdout.contains("none memoised"));
     // What is remembered would prove nothing.
     let id = object["id"].as_str().expect("an id");

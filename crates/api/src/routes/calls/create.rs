@@ -77,7 +77,7 @@ pub(crate) async fn create(
     call.trace = Some(caller.trace().clone());
     let tool = call.tool.clone();
     let mut ticket = shared.engine.call(caller.principal(), call).await.map_err(|error| {
-        let problem = refused::call(&error);
+        let problem = refused::call(&error).with("tool", &tool);
         count(&shared, &tool, &problem);
         problem
     })?;

@@ -3,12 +3,12 @@
 pub(crate) mod requeue;
 pub(crate) mod resolve;
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use axum::{extract::State, response::Response};
 use http::Uri;
 use ringfence_store::CallQuery;
-use ringfence_types::{Call, CallId};
+use ringfence_types::{Call, CallId, KeyId};
 
 use crate::{
     auth::{self, Caller, May},
@@ -43,7 +43,8 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let held = Some("held".to_owned());
     let (calls, next_cursor) = page(&shared, &caller, Query::of(&uri), held).await?;
-    let holds = calls.iter().filter_map(HoldView::of).collect();
+    let labels = labels(&shared, &calls).await?;
+    let holds = calls.iter().filter_map(|call| HoldView::of(call, &labels)).collect();
     Ok(reply::ok(&HoldListView { holds, next_cursor }))
 }
 
@@ -63,8 +64,23 @@ pub(crate) async fn read(
 ) -> Result<Response, Problem> {
     let call = shared.engine.get(caller.principal(), id).await;
     let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
-    let view = HoldView::of(&call).ok_or_else(|| not_held(call.state.name()))?;
+    let labels = labels(&shared, std::slice::from_ref(&call)).await?;
+    let view = HoldView::of(&call, &labels).ok_or_else(|| not_held(call.state.name()))?;
     Ok(reply::ok(&view))
+}
+
+/// Labels of the keys that made these calls, each looked up once.
+async fn labels(shared: &Shared, calls: &[Call]) -> Result<HashMap<KeyId, String>, Problem> {
+    let mut labels = HashMap::new();
+    for id in calls.iter().map(|call| call.asked.key) {
+        if labels.contains_key(&id) {
+            continue;
+        }
+        let key = shared.engine.store().key(id).await;
+        let key = key.map_err(|error| refused::store(&error))?;
+        labels.insert(id, key.map(|key| key.label).unwrap_or_default());
+    }
+    Ok(labels)
 }
 
 /// The call is in another state.
