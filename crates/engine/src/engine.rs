@@ -156,6 +156,7 @@ impl Engine {
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
         inner.tasks.spawn(ledger::sign_late(inner.clone()));
         inner.tasks.spawn(canary::run(inner.clone()));
+        inner.tasks.spawn(crate::syntax::run(inner.clone()));
         Ok(Self { inner })
     }
 

@@ -37,6 +37,7 @@ mod recover;
 mod replay;
 mod request;
 mod subject;
+mod syntax;
 mod telemetry;
 mod trace;
 mod validate;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use ringfence_types::{Clock, Tool};
+use ringfence_types::{Clock, Digest, Tool};
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
@@ -44,6 +44,7 @@ impl Registry {
             folders: config.folders,
             embedded: config.embedded,
             uploads: config.uploads,
+            rejected: Mutex::default(),
         };
         let inner = Inner {
             sources,
@@ -72,6 +73,24 @@ impl Registry {
     pub fn rescan(&self) {
         let _alone = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.rescan();
+    }
+}
+
+/// Rejected skills that are remembered; beyond that all of them are looked at anew.
+const MAX_REJECTED: usize = 1_000;
+
+impl Registry {
+    /// Lists the skill of this digest as broken from now on: whoever looked closer than a scan does
+    /// found that it cannot work. Blocks on files.
+    pub fn reject(&self, digest: Digest, problem: String) {
+        let rejected = &self.inner.sources.rejected;
+        let mut rejected = rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        if rejected.len() >= MAX_REJECTED {
+            rejected.clear();
+        }
+        rejected.insert(digest, problem);
+        drop(rejected);
+        self.rescan();
     }
 }
 

@@ -4,11 +4,12 @@
 //! in, then uploads. Whoever loses is listed as broken with the reason.
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use ringfence_types::{Origin, Timestamp};
+use ringfence_types::{Digest, Origin, Timestamp};
 
 use crate::{
     catalogue::{Broken, Catalogue},
@@ -17,7 +18,7 @@ use crate::{
     files::Files,
     folder::{self, Found},
     skill,
-    text::shown,
+    text::{message, shown},
 };
 
 /// What a scan needs to know.
@@ -28,12 +29,16 @@ pub(crate) struct Sources {
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) embedded: Vec<EmbeddedSkill>,
     pub(crate) uploads: PathBuf,
+    /// Skills that load and cannot work all the same, by digest: why.
+    pub(crate) rejected: Mutex<HashMap<Digest, String>>,
 }
 
 /// Reads everything. What did not change since `previous` is taken over from it.
 pub(crate) fn scan(sources: &Sources, previous: &Catalogue, now: Timestamp) -> Catalogue {
     let entries = sources.builtins.clone();
-    let mut scan = Scan { previous, now, entries, broken: Vec::new(), names: Vec::new() };
+    let rejected = &*sources.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+    let (broken, names) = (Vec::new(), Vec::new());
+    let mut scan = Scan { previous, rejected, now, entries, broken, names };
     for place in &sources.folders {
         scan.place(place);
     }
@@ -46,6 +51,7 @@ pub(crate) fn scan(sources: &Sources, previous: &Catalogue, now: Timestamp) -> C
 
 struct Scan<'a> {
     previous: &'a Catalogue,
+    rejected: &'a HashMap<Digest, String>,
     now: Timestamp,
     entries: Vec<Arc<Entry>>,
     broken: Vec<Broken>,
@@ -134,6 +140,9 @@ impl Scan<'_> {
 
     /// Compiled anew only if it is new.
     fn entry(&self, candidate: &Candidate, files: &Files) -> Result<Arc<Entry>, Vec<String>> {
+        if let Some(problem) = self.rejected.get(&files.digest()) {
+            return Err(vec![message(problem)]);
+        }
         let same = |entry: &&Arc<Entry>| {
             entry.tool.origin == candidate.origin && entry.folder == candidate.path
         };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Plan, Server};
+use crate::support::{Plan, Server, within};
 
 const GUIDE: &str = include_str!("../../../../docs/skills.md");
 const NONE: &str = "safety_flags: [none]";
@@ -142,5 +142,31 @@ async fn handlers_are_called_as_the_list_says() {
     ] {
         assert_eq!(call(&server, tool, json!({})).await["code"], code, "{tool}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_handler_with_a_syntax_error_is_listed_as_broken_when_it_is_loaded() {
+    let evil =
+        "import os\nos.environ['X'] = open('/nonexistent').read()\ndef run():\n    return 1\n";
+    let skills = vec![
+        folder("typo", NONE, "def run()\n    return 1\n"),
+        // It would fail if it were executed; it is only compiled.
+        folder("fails_at_load", NONE, evil),
+    ];
+    let server = Server::of(Plan { skills, ..Plan::sandboxed() }).await;
+    let mut changes = server.engine.registry().changes();
+    within("the check", async {
+        while server.engine.registry().catalogue().broken().is_empty() {
+            changes.changed().await.unwrap();
+        }
+    })
+    .await;
+    let broken = server.get("/v1/tools").await.json()["broken"].as_array().unwrap().clone();
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert_eq!(broken[0]["name"], "typo");
+    let problem = broken[0]["problems"][0].as_str().unwrap();
+    assert!(problem.starts_with("handler.py line 1: "), "{problem}");
+    assert_eq!(call(&server, "typo", json!({})).await["code"], "tool_broken");
     server.stop().await;
 }
