@@ -37,14 +37,15 @@ fn lookups_that_hang_keep_neither_other_tenants_nor_other_work_waiting() {
 fn in_namespace() {
     let [.., b, c, d] = std::process::id().to_be_bytes();
     let server = format!("127.{}.{c}.{d}", 64 | b);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("resolv.conf");
-    std::fs::write(&file, format!("nameserver {server}\noptions timeout:30 attempts:5\n")).unwrap();
+    std::fs::write(&file, format!("nameserver {server}\noptions timeout:30 attempts:5\n"))
+        .expect("a file");
     let script = r#"mount --bind "$0" /etc/resolv.conf && exec "$1" --exact "$2" --nocapture"#;
     #[expect(clippy::disallowed_methods, reason = "the test starts itself, not a tool")]
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", script]).arg(&file);
-    command.arg(std::env::current_exe().unwrap()).arg(NAME).env(SERVER, &server);
+    command.arg(std::env::current_exe().expect("own path")).arg(NAME).env(SERVER, &server);
     let output = command.output().expect("`unshare` of util-linux");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -59,10 +60,10 @@ fn with_silent_server(server: &str) {
         .max_blocking_threads(1)
         .enable_all()
         .build()
-        .unwrap();
-    let fetcher = Fetcher::new(options(&[]), Arc::new(System::new(LIMITS))).unwrap();
+        .expect("a runtime");
+    let fetcher = Fetcher::new(options(&[]), Arc::new(System::new(LIMITS))).expect("a fetcher");
     let fetch = |tenant: &str, name: &str| {
-        let tenant = Some(tenant.parse().unwrap());
+        let tenant = Some(tenant.parse().expect("a tenant"));
         let request = Request { tenant, ..get(&format!("http://{name}.test/")) };
         let fetcher = fetcher.clone();
         async move { seen(fetcher.fetch(request).await) }
@@ -85,7 +86,7 @@ fn with_silent_server(server: &str) {
     silent.hears("control");
     assert!(!does_blocking_work(&runtime));
     silent.answer();
-    assert!(runtime.block_on(shared).unwrap().is_err());
+    assert!(runtime.block_on(shared).expect("no panic").is_err());
     runtime.block_on(async {
         while fetch("a", "six").await != "dns_failed" {}
         assert_eq!(fetch("c", "seven").await, "dns_failed");
@@ -101,7 +102,7 @@ struct Silent {
 impl Silent {
     fn listen(address: &str) -> Self {
         let socket = UdpSocket::bind((address, 53)).expect("the port of name servers");
-        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
         Self { socket, heard: Vec::new() }
     }
 
@@ -126,12 +127,12 @@ impl Silent {
 
     /// Says that there are no such names. What is asked later is refused by the kernel.
     fn answer(mut self) {
-        self.socket.set_nonblocking(true).unwrap();
+        self.socket.set_nonblocking(true).expect("a socket");
         while self.hear().is_ok() {}
         for (mut answer, to) in self.heard {
             answer[2] |= 0x80;
             answer[3] = answer[3] & 0xf0 | 3;
-            self.socket.send_to(&answer, to).unwrap();
+            self.socket.send_to(&answer, to).expect("an answer");
         }
     }
 }
