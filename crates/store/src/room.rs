@@ -54,7 +54,7 @@ pub struct RoomLimits {
 
 impl Default for RoomLimits {
     fn default() -> Self {
-        Self { tenant_bytes_per_hour: 4 << 30, disk_reserve: None }
+        Self { tenant_bytes_per_hour: 8 << 30, disk_reserve: None }
     }
 }
 

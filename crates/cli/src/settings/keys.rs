@@ -133,7 +133,7 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         one(
             "limits.tenant_bytes_per_hour",
             "Bytes that one tenant may have stored per hour; 0 is any number",
-            "4G".into(),
+            "8G".into(),
         ),
         one(
             "limits.disk_reserve",

@@ -86,12 +86,10 @@ fn find(
     visit(rows, Bounds { found: query.limit.min(PAGE), visited }, |row| row.get(0))
 }
 
-/// One of a few texts: the id, and whether the approval matches.
+/// One of a few texts: the id, and whether the approval matches. No index is named: a database of an
+/// older version, opened to be read, has others.
 fn selection(query: &ApprovalQuery) -> String {
-    let (index, condition) = match query.tool {
-        Some(_) => ("approvals_of_tool", " AND tool = ?3"),
-        None => ("approvals_by_tenant", ""),
-    };
+    let condition = if query.tool.is_some() { " AND tool = ?3" } else { "" };
     let mut filters = Vec::new();
     if query.live_at.is_some() {
         filters.push(format!("expires_at > ?4 AND revoked_at IS NULL AND NOT {WITHDRAWN}"));
@@ -102,7 +100,7 @@ fn selection(query: &ApprovalQuery) -> String {
     let matches = if filters.is_empty() { "1".to_owned() } else { filters.join(" AND ") };
     // Every parameter is bound whatever the text, so every text names the last one.
     format!(
-        "SELECT id, {matches} FROM approvals INDEXED BY {index}
+        "SELECT id, {matches} FROM approvals
          WHERE tenant = ?1 AND id < ?2{condition} AND ?7 IS ?7
          ORDER BY id DESC"
     )

@@ -58,7 +58,7 @@ pub(super) async fn list(db: &Db, tenant: Option<&TenantId>) -> Result<Vec<Key>,
 
 fn selection(tenant: Option<&str>) -> String {
     let of = match tenant {
-        Some(_) => "INDEXED BY keys_by_tenant WHERE tenant = ?1",
+        Some(_) => "WHERE tenant = ?1",
         None => "WHERE ?1 IS NULL",
     };
     format!("{COLUMNS} {of} ORDER BY created_at, id")
