@@ -42,13 +42,19 @@ pub fn serve(own: &[OwnFile]) -> ! {
     sys::exit_now(0)
 }
 
-/// With whose rights this process can build sandboxes: root's if it really has them and ids to give,
-/// else those of a user namespace, which it enters here.
-fn find_mode() -> Result<Mode, SetupError> {
+/// Whether this process, or a spawner it starts, builds sandboxes with root's rights: it must really
+/// have them, on a host or in a user namespace, and ids to give.
+pub fn builds_as_root() -> bool {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
-    let powerful = sys::capget().is_ok_and(|caps| caps.effective & CAP_SYS_ADMIN != 0);
-    let is_root = rustix::process::geteuid().is_root();
-    if is_root && powerful && ids::for_sandboxes().is_some() {
+    rustix::process::geteuid().is_root()
+        && sys::capget().is_ok_and(|caps| caps.effective & CAP_SYS_ADMIN != 0)
+        && ids::for_sandboxes().is_some()
+}
+
+/// With whose rights this process builds sandboxes: root's, or those of a user namespace, which it
+/// enters here.
+fn find_mode() -> Result<Mode, SetupError> {
+    if builds_as_root() {
         return Ok(Mode::Root);
     }
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());

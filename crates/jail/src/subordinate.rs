@@ -56,7 +56,9 @@ pub fn enter() {
 /// Why sandboxes of this process have no uids of their own, for a process where they have none.
 pub fn missing() -> Missing {
     let found = ENTERED.get().cloned().unwrap_or_else(|| find().map(drop));
-    let here = || missing_because("the user namespace of this process maps too few ids", None);
+    let here = || {
+        missing_because("root here lacks CAP_SYS_ADMIN, or a user namespace with enough ids", None)
+    };
     found.err().unwrap_or_else(here)
 }
 

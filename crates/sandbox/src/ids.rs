@@ -20,12 +20,6 @@ use crate::Error;
 /// that were replaced but still have children.
 const ZYGOTES: u32 = 32;
 
-/// Whether sandboxes can have ids of their own: this process is root, on a host or in a user
-/// namespace that maps enough of them.
-pub(crate) fn are_there() -> bool {
-    rustix::process::geteuid().is_root() && space().is_some()
-}
-
 /// A block of ids that nothing else of this service has.
 #[derive(Debug)]
 pub(crate) struct Ids {

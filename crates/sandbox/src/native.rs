@@ -10,6 +10,7 @@ use std::{
 
 use ringfence_jail::{
     cgroup::Stats,
+    spawner::builds_as_root,
     wire::{RootSource, RootSpec, ToInit},
 };
 use ringfence_types::{Digest, Isolation, Layer, Limits};
@@ -21,7 +22,6 @@ use crate::{
     cell::{self, Cell, Shape},
     files::{FileLimits, Workspace},
     groups::{Groups, Idle},
-    ids,
     job::Job,
     launch::{self, Launch},
     layers::no_own_uid,
@@ -148,7 +148,7 @@ impl Native {
         let cgroup = [Layer::CgroupMemory, Layer::CgroupCpu, Layer::CgroupPids];
         let may_miss: Vec<_> = cgroup.into_iter().filter(|wall| !walls.contains(wall)).collect();
         cell::demand_cgroup(&self.inner.groups, &may_miss)?;
-        if walls.contains(&Layer::OwnUid) && !ids::are_there() {
+        if walls.contains(&Layer::OwnUid) && !builds_as_root() {
             return Err(Error::Missing {
                 layer: "a uid of its own",
                 reason: no_own_uid(),
