@@ -85,7 +85,7 @@ async fn a_body_of_another_type_or_compressed_is_refused() {
     server.stop().await;
 }
 
-/// Issue 11: what stands before `chunked` was ignored, and the body taken without it.
+/// What stands before `chunked` was ignored, and the body taken without it.
 #[tokio::test]
 async fn transfer_codings_other_than_chunked_are_refused() {
     let server = Server::start().await;

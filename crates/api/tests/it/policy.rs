@@ -104,7 +104,7 @@ async fn judged_tenant(server: &Server, id: &Value) -> Value {
     server.get(&format!("/v1/decisions/{id}")).await.json()["tenant"].clone()
 }
 
-/// Issue 11, M7.
+/// Only an operator asks for another tenant.
 #[tokio::test]
 async fn keys_of_the_operators_tenant_need_admin_to_ask_for_another_tenant() {
     let server = Server::start().await;
@@ -128,7 +128,7 @@ async fn keys_of_the_operators_tenant_need_admin_to_ask_for_another_tenant() {
     server.stop().await;
 }
 
-/// Issue 11, M7: AuthZEN has no field for a tenant, and nothing in a question stands for one.
+/// AuthZEN has no field for a tenant, and nothing in a question stands for one.
 #[tokio::test]
 async fn authzen_questions_are_judged_for_the_tenant_of_the_key() {
     let server = Server::start().await;

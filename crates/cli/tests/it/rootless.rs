@@ -127,7 +127,7 @@ fn attacks_are_held() {
     assert_eq!(ran.json()["failed"], 0);
 }
 
-/// Issue 11: what the kernel counts by user was shared by all sandboxes of a user and the service.
+/// What the kernel counts by user was shared by all sandboxes of a user and the service.
 #[test]
 fn with_subordinate_ids_no_sandbox_has_the_uid_of_the_user() {
     let dir = scratch();

@@ -65,7 +65,7 @@ fn answer(silent: UdpSocket) {
     }
 }
 
-/// Issue 11, M2. The lookups hang until the test lets go of them.
+/// The lookups hang until the test lets go of them.
 #[test]
 fn a_name_server_that_never_answers_keeps_no_other_work_waiting() {
     let [.., b, c, d] = std::process::id().to_be_bytes();

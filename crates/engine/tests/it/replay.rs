@@ -67,7 +67,7 @@ async fn exactly_what_would_flip_is_counted_and_listed() {
     engine.stop(Duration::from_secs(5)).await;
 }
 
-/// Issue 11: a whole page was judged, whatever was asked for.
+/// Formerly a whole page was judged, whatever was asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_decisions_are_judged_than_asked_for_and_the_next_request_goes_on() {
     let dir = tempfile::tempdir().expect("works here");

@@ -27,7 +27,7 @@ async fn crowd(service: &Service) -> Vec<Running> {
     crowd
 }
 
-/// Issue 11: children of one zygote had its uid, and with it one budget of watches, timers, signals.
+/// Children of one zygote had its uid, and with it one budget of watches, timers, signals.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_two_living_sandboxes_have_the_same_user_outside() {
     let service = Service::with_pools(pools());
