@@ -84,6 +84,11 @@ impl Error {
         }
     }
 
+    /// Whether it says something of the service or its host, and nothing of what was asked for.
+    pub(crate) fn is_of_the_service(&self) -> bool {
+        self.is_lost_helper() || matches!(self, Self::Cgroup(_) | Self::Io { .. })
+    }
+
     /// Whether a helper process has to be replaced; nothing of a user's has run.
     pub(crate) fn is_lost_helper(&self) -> bool {
         matches!(self, Self::Gone(_) | Self::Unresponsive(_))

@@ -39,34 +39,44 @@ impl Default for SetupRules {
 
 /// Why no sandbox is made at the moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "this host cannot make sandboxes: {in_a_row} set-ups in a row neither finished nor died when \
-     killed; hanging processes: {}",
-    list(.processes)
-)]
+#[error("this host cannot make sandboxes: {}", self.reason())]
 pub struct Unavailable {
-    /// Set-ups in a row that hang.
+    /// Set-ups in a row that hang, or failed.
     pub in_a_row: u32,
     /// Processes that do not die.
     pub processes: Vec<i32>,
+    /// How the last one failed, if they do not hang. Calls are still tried.
+    pub failure: Option<String>,
 }
 
 impl Unavailable {
+    fn reason(&self) -> String {
+        let in_a_row = self.in_a_row;
+        match &self.failure {
+            Some(failure) => format!("the last {in_a_row} set-ups failed: {failure}"),
+            None => format!(
+                "{in_a_row} set-ups in a row neither finished nor died when killed; hanging \
+                 processes: {}",
+                list(&self.processes, ", ")
+            ),
+        }
+    }
+
     /// What an operator can do.
     pub fn hint(&self) -> String {
-        format!(
-            "restart the host if they do not end by themselves; `ps -o pid,stat,wchan:32,args -p \
-             {}` shows where the kernel holds them",
-            self.processes.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
-        )
+        match &self.failure {
+            Some(_) => "run `ringfence doctor` on the host; it tries a sandbox".to_owned(),
+            None => format!(
+                "restart the host if they do not end by themselves; `ps -o \
+                 pid,stat,wchan:32,args -p {}` shows where the kernel holds them",
+                list(&self.processes, ",")
+            ),
+        }
     }
 }
 
-fn list(processes: &[i32]) -> String {
-    match processes {
-        [] => "none is left".to_owned(),
-        some => some.iter().map(i32::to_string).collect::<Vec<_>>().join(", "),
-    }
+fn list(processes: &[i32], between: &str) -> String {
+    processes.iter().map(i32::to_string).collect::<Vec<_>>().join(between)
 }
 
 /// The set-ups of this service, as far as they tell something of the host.
@@ -80,7 +90,12 @@ pub(crate) struct SetupHealth {
 struct State {
     in_a_row: u32,
     hanging: BTreeSet<i32>,
-    /// When to look next whether the host has recovered; none while sandboxes are made.
+    /// Too many hang: no more are made.
+    is_closed: bool,
+    /// Set-ups in a row that failed for a reason of ours, and how the last one did.
+    failures: u32,
+    failure: String,
+    /// When to look next whether the host has recovered; none while all is well.
     next_probe: Option<Instant>,
 }
 
@@ -92,12 +107,31 @@ impl SetupHealth {
     /// Refuses while no sandboxes are made.
     pub(crate) fn check(&self) -> Result<(), Unavailable> {
         let state = self.lock();
-        match state.next_probe {
-            None => Ok(()),
-            Some(_) => Err(Unavailable {
-                in_a_row: state.in_a_row,
-                processes: state.hanging.iter().copied().collect(),
-            }),
+        if !state.is_closed {
+            return Ok(());
+        }
+        let processes = state.hanging.iter().copied().collect();
+        Err(Unavailable { in_a_row: state.in_a_row, processes, failure: None })
+    }
+
+    /// Like [`SetupHealth::check`], and tells as well if the last set-ups all failed.
+    pub(crate) fn report(&self) -> Result<(), Unavailable> {
+        self.check()?;
+        let state = self.lock();
+        if state.failures < self.rules.max_hanging {
+            return Ok(());
+        }
+        let failure = Some(state.failure.clone());
+        Err(Unavailable { in_a_row: state.failures, processes: Vec::new(), failure })
+    }
+
+    /// A set-up failed, and not by what was asked for.
+    pub(crate) fn failed(&self, failure: String, now: Instant) {
+        let mut state = self.lock();
+        state.failures += 1;
+        state.failure = failure;
+        if state.failures >= self.rules.max_hanging {
+            state.next_probe.get_or_insert(now + self.rules.probe_interval);
         }
     }
 
@@ -114,8 +148,9 @@ impl SetupHealth {
     /// A sandbox was locked in.
     pub(crate) fn finished(&self) {
         let mut state = self.lock();
-        if state.in_a_row > 0 {
+        if state.in_a_row > 0 || state.failures > 0 {
             state.in_a_row = 0;
+            state.failures = 0;
             reopen(&mut state, "a sandbox could be set up");
         }
     }
@@ -126,8 +161,9 @@ impl SetupHealth {
         state.in_a_row += 1;
         state.hanging.insert(process);
         tracing::error!(process, "a process that sets up a sandbox hangs and cannot be killed");
-        if state.in_a_row >= self.rules.max_hanging && state.next_probe.is_none() {
-            state.next_probe = Some(now + self.rules.probe_interval);
+        if state.in_a_row >= self.rules.max_hanging && !state.is_closed {
+            state.is_closed = true;
+            state.next_probe.get_or_insert(now + self.rules.probe_interval);
             tracing::error!(
                 hint = "restart the host if the processes do not end",
                 "no more sandboxes are made: set-ups neither finish nor die when killed"
@@ -140,7 +176,7 @@ impl SetupHealth {
         let mut state = self.lock();
         state.hanging.remove(&process);
         state.in_a_row = state.in_a_row.min(state.hanging.len() as u32);
-        if state.hanging.is_empty() {
+        if state.hanging.is_empty() && state.is_closed {
             reopen(&mut state, "the processes that hung have died");
         }
     }
@@ -151,7 +187,8 @@ impl SetupHealth {
 }
 
 fn reopen(state: &mut State, why: &str) {
-    if state.next_probe.take().is_some() {
+    state.next_probe = None;
+    if std::mem::take(&mut state.is_closed) {
         tracing::warn!("sandboxes are made again: {why}");
     }
 }
@@ -175,7 +212,8 @@ mod tests {
         assert_eq!(health.check(), Ok(()));
         hang(&health, &[9], now);
         let why = health.check().expect_err("closed");
-        assert_eq!(why, Unavailable { in_a_row: 3, processes: vec![7, 8, 9] });
+        let expected = Unavailable { in_a_row: 3, processes: vec![7, 8, 9], failure: None };
+        assert_eq!(why, expected);
         assert!(why.hint().contains("-p 7,8,9"), "{}", why.hint());
     }
 
@@ -203,6 +241,22 @@ mod tests {
         assert_eq!(health.check(), Ok(()));
         hang(&health, &[10, 11], now);
         assert_eq!(health.check(), Ok(()), "the count began anew");
+    }
+
+    #[test]
+    fn set_ups_that_all_fail_are_told_of_and_still_tried() {
+        let (health, now) = health();
+        for number in 0..3 {
+            assert_eq!(health.report(), Ok(()), "{number}");
+            health.failed("cgroup".to_owned(), now);
+        }
+        let why = health.report().expect_err("three in a row");
+        assert!(why.to_string().ends_with("the last 3 set-ups failed: cgroup"), "{why}");
+        assert_eq!(health.check(), Ok(()));
+        assert!(health.take_probe(now + health.rules.probe_interval), "it recovers by itself");
+        health.finished();
+        assert_eq!(health.report(), Ok(()));
+        assert!(!health.take_probe(now + health.rules.probe_interval));
     }
 
     #[test]

@@ -123,6 +123,12 @@ impl Native {
         self.inner.groups.health.check()
     }
 
+    /// Like [`Native::available`], and tells as well if the last set-ups all failed, though more
+    /// are tried.
+    pub fn readiness(&self) -> Result<(), Unavailable> {
+        self.inner.groups.health.report()
+    }
+
     /// Programs that the watchdog has ended.
     pub fn watchdog_kills(&self) -> u64 {
         self.inner.groups.watchlist.kills()
@@ -310,6 +316,18 @@ impl Inner {
 
     /// An empty cold sandbox; one that fell to a dying template is asked for again.
     async fn build_cell(&self, root: &Root, shape: &Shape) -> Result<Cell, Error> {
+        let built = self.try_build_cell(root, shape).await;
+        if let Err(error) = &built
+            && error.is_of_the_service()
+        {
+            let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+            let failure = format!("{error}{}", cause.unwrap_or_default());
+            self.groups.health.failed(failure, Instant::now());
+        }
+        built
+    }
+
+    async fn try_build_cell(&self, root: &Root, shape: &Shape) -> Result<Cell, Error> {
         let template = self.template(root).await?;
         match Cell::spawn(&template, &self.groups, shape).await {
             Err(error) if error.is_lost_helper() => {

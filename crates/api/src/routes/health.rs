@@ -68,7 +68,7 @@ pub(crate) struct SandboxProbeView {
 }
 
 fn sandbox(shared: &Shared) -> Option<SandboxProbeView> {
-    let why = shared.engine.sandbox().available().err()?;
+    let why = shared.engine.sandbox().readiness().err()?;
     let (reason, hint) = (why.to_string(), why.hint());
     Some(SandboxProbeView { reason, hint, processes: why.processes })
 }

@@ -64,7 +64,7 @@ impl Scraped {
         to.register("storage_written_bytes", about, new.stored.clone());
         let about = "Requests refused because a tenant's byte budget or the disk had no room";
         to.register("storage_refusals", about, new.refused.clone());
-        let about = "Whether this host makes sandboxes: 1, or 0 while set-ups hang";
+        let about = "Whether this host makes sandboxes: 1, or 0 while set-ups hang or fail";
         to.register("sandbox_available", about, new.available.clone());
         let about = "Programs ended because the host ran short of something no limit counts";
         to.register("sandbox_watchdog_kills", about, new.watchdog_kills.clone());
@@ -88,7 +88,7 @@ impl Scraped {
         self.stored.inc_by(room.stored().saturating_sub(self.stored.get()));
         self.refused.inc_by(room.refused().saturating_sub(self.refused.get()));
         let sandbox = &inner.parts.sandbox;
-        self.available.set(i64::from(sandbox.available().is_ok()));
+        self.available.set(i64::from(sandbox.readiness().is_ok()));
         catch_up(&self.watchdog_kills, sandbox.watchdog_kills() as usize);
     }
 

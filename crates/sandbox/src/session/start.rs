@@ -81,11 +81,13 @@ fn not_started((program, cwd): (Vec<u8>, Vec<u8>), error: SetupError) -> Error {
     Error::NotStarted { program: String::from_utf8_lossy(&program).into_owned(), reason }
 }
 
-/// A message that could not be sent: the init is gone, or it is too large.
+/// A message that could not be sent: the init is gone, it is too large, or the kernel does not take
+/// it now.
 pub(super) fn unsendable(shared: &Shared, error: socket::Error) -> Error {
     match error {
         socket::Error::Malformed(what) => Error::Invalid(format!("the request is {what}")),
-        _ => Error::Ended(shared.ending()),
+        socket::Error::Closed => Error::Ended(shared.ending()),
+        error @ socket::Error::Io(_) => Error::Sandbox(error.into()),
     }
 }
 
