@@ -107,7 +107,7 @@ fn of_descriptors(descriptors: &[PathBuf], deadline: Duration) -> Option<u64> {
     Some(held)
 }
 
-/// A lock is a line such as `lock:	1: POSIX  ADVISORY  WRITE 7 00:2d:57 0 EOF`.
+/// A lock is a line such as `lock: 1: POSIX  ADVISORY  WRITE 7 00:2d:57 0 EOF`.
 fn of_descriptor(path: &Path) -> io::Result<u64> {
     let mut text = Vec::new();
     File::open(path)?.take(MAX_TEXT).read_to_end(&mut text)?;

@@ -102,7 +102,9 @@ fn run(dir: &Path, program: &str, arguments: &[&str], filter: Option<Filter>) ->
     let output =
         command.output().unwrap_or_else(|error| panic!("{program} did not start: {error}"));
     drop(command);
-    responder.map(|thread| thread.join().expect("a responder that ends with the program"));
+    if let Some(thread) = responder {
+        thread.join().expect("a responder that ends with the program");
+    }
     output
 }
 
