@@ -2,6 +2,7 @@
 //! here, so that no handler forgets it.
 
 mod bounds;
+mod examples;
 mod scopes;
 
 use std::sync::OnceLock;
@@ -117,6 +118,7 @@ fn complete(document: &mut Value) {
         }
     }
     bounds::write(document);
+    examples::write(document);
 }
 
 /// A name for programs that write clients: `get_v1_calls_id`.

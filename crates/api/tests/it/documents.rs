@@ -139,6 +139,44 @@ async fn every_documented_path_exists_and_no_answer_is_undocumented() {
     server.stop().await;
 }
 
+/// Every link within the page leads somewhere, and no two places have one name.
+fn check_anchors(text: &str) {
+    let mut ids: Vec<_> = text.split(" id=\"").skip(1).map(|rest| rest.split('"').next()).collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+    for link in text.split("href=\"#").skip(1).map(|rest| rest.split('"').next()) {
+        assert!(ids.binary_search(&link).is_ok(), "{link:?} leads nowhere");
+    }
+}
+
+#[tokio::test]
+async fn the_example_of_each_body_is_one_that_the_server_reads() {
+    let server = Server::start().await;
+    let mut count = 0;
+    for (path, item) in document()["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let Some(body) = operation.pointer("/requestBody/content/application~1json") else {
+                continue;
+            };
+            let request = server.request(&method.to_uppercase(), &place(path));
+            let answer = send(with_json(request, &body["example"])).await;
+            // What is not there is missed, but the body was not refused for what it is.
+            let code = if answer.status < 400 { String::new() } else { answer.problem() };
+            assert!(
+                !["body_invalid", "body_malformed"].contains(&code.as_str()),
+                "{method} {path} {}: {}",
+                body["example"],
+                answer.json()
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 15, "{count}");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn the_page_is_complete_and_runs_nothing() {
     let server = Server::start().await;
@@ -150,6 +188,20 @@ async fn the_page_is_complete_and_runs_nothing() {
     for (path, _) in document()["paths"].as_object().unwrap() {
         assert!(text.contains(path.as_str()), "{path}");
     }
+    check_anchors(&text);
+    for (path, item) in document()["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap();
+            let (_, section) = text.split_once(&format!("<section id=\"{id}\">")).unwrap();
+            let section = section.split_once("</section>").unwrap().0;
+            assert!(section.contains("curl"), "{method} {path}");
+            assert!(text.contains(&format!("href=\"#{id}\"")), "{id} is in the contents");
+        }
+    }
+    // A field with its type, its bound and its meaning.
+    let row = "<td><code>wait</code></td><td></td><td>number or null\
+               <br><small>double</small><br><small>at least 0</small><br><small>at most 300</small>";
+    assert!(text.contains(row), "{text}");
     // Each problem's `type` leads to a place on the page.
     let problem = send(server.bare("GET", "/v1/calls")).await.json();
     let anchor = problem["type"].as_str().unwrap().strip_prefix("/docs#").unwrap().to_owned();
