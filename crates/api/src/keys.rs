@@ -93,6 +93,7 @@ pub(crate) fn told(key: &Key, event: &str, by: Option<KeyId>, at: Timestamp) -> 
         person: key.person.clone(),
         expires_at: key.expires_at,
         by,
+        fingerprint: Some(KeyChange::fingerprint_of(key.secret)),
     };
     Entry::key(key.tenant.clone(), at, &change)
 }

@@ -85,6 +85,11 @@ impl Entry {
         Self::of(EntryKind::CheckpointKey, About::server(at), Some(subject), key)
     }
 
+    /// The operator, whose tenant this is, changed the ledger, or rows beside it, while no server ran.
+    pub fn maintenance(tenant: TenantId, at: Timestamp, change: &Maintenance) -> Self {
+        Self::of(EntryKind::Maintenance, About::tenant(tenant, at), None, change)
+    }
+
     /// What has no bytes of its own to point to points to what is said.
     fn of(kind: EntryKind, about: About, subject: Option<Subject>, said: &impl Serialize) -> Self {
         let own = || Subject::new(kind.name(), digest(said));
@@ -214,7 +219,7 @@ pub enum ToolEvent {
     Removed,
 }
 
-/// A key of the API that was made or revoked. Never its secret, nor a digest of it.
+/// A key of the API that was made or revoked. Never its secret, nor the digest by which it is found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeyChange {
     /// `created` or `revoked`.
@@ -237,6 +242,43 @@ pub struct KeyChange {
     /// The key that did it; none for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<KeyId>,
+    /// Which secret it has, as [`KeyChange::fingerprint_of`] says it; absent in entries of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Digest>,
+}
+
+impl KeyChange {
+    /// The digest of the digest that is kept of a secret: tells whether a row has the secret that the
+    /// key was made with, and finds no key.
+    pub fn fingerprint_of(secret: Digest) -> Digest {
+        Digest::of(secret.as_bytes())
+    }
+}
+
+/// What the operator did to the ledger, or to rows beside it, while no server ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Maintenance {
+    /// The log begins here in the place of another one, which was lost or erased.
+    BeganAnew {
+        /// The newest checkpoint known of the log before it, as a signed note.
+        before: Option<String>,
+    },
+    /// The log goes on although a checkpoint that was kept is not of its past.
+    RollbackAccepted {
+        /// The checkpoint, as a signed note: the history it commits to was given up.
+        abandoned: String,
+        /// Entries that the log had when that was accepted.
+        entries: u64,
+    },
+    /// Rows of keys and approvals were set to what the entries say.
+    RowsRepaired {
+        /// How many differences there were.
+        differences: u64,
+        /// The first of them, in words.
+        rows: Vec<String>,
+    },
 }
 
 /// A key of the ledger itself.

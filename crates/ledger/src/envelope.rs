@@ -91,7 +91,7 @@ pub(crate) fn length(payload: &str) -> usize {
 /// The hash of a statement as a leaf of the log: of the bytes that are signed, and not of the
 /// signature. So a log can commit to a statement before it is signed, and a signature that comes
 /// later changes nothing; Ed25519 gives the same one whenever it is made.
-pub(crate) fn leaf(payload: &str) -> Digest {
+pub fn leaf(payload: &str) -> Digest {
     merkle::leaf_of_parts(&[head(TYPE, payload).as_bytes(), payload.as_bytes()])
 }
 

@@ -38,8 +38,8 @@ impl Growth {
     /// Holds it against an older checkpoint. `keys` are those of the log, each with the index of the
     /// entry that names it, in order.
     pub fn verify(&self, older: &str, keys: &[(u64, PublicKey)]) -> Result<Grown, Flaw> {
-        let (from, _) = signed(older, keys)?;
-        let (to, key) = signed(&self.checkpoint, keys)?;
+        let (from, _) = signed_checkpoint(older, keys)?;
+        let (to, key) = signed_checkpoint(&self.checkpoint, keys)?;
         if from.origin != to.origin {
             let (expected, found) = (from.origin, to.origin);
             return Err(Place::Checkpoint(to.size).is(Problem::Origin { expected, found }));
@@ -61,8 +61,12 @@ impl Growth {
     }
 }
 
-/// A checkpoint that the key in force has signed.
-fn signed(text: &str, keys: &[(u64, PublicKey)]) -> Result<(Checkpoint, PublicKey), Flaw> {
+/// A checkpoint that the key in force has signed, and that key. `keys` are those of the log, each with
+/// the index of the entry that names it, in order.
+pub fn signed_checkpoint(
+    text: &str,
+    keys: &[(u64, PublicKey)],
+) -> Result<(Checkpoint, PublicKey), Flaw> {
     let unreadable = || Place::Checkpoint(0).is(Problem::Form);
     let note = Note::parse(text).ok_or_else(unreadable)?;
     let checkpoint = Checkpoint::of(&note).ok_or_else(unreadable)?;

@@ -17,6 +17,7 @@
 //! byte of what was verified can be changed without notice.
 
 mod absent;
+mod authority;
 mod bundle;
 mod chain;
 mod checkpoint;
@@ -36,13 +37,14 @@ mod statement;
 
 pub use self::{
     absent::Absent,
+    authority::{ApprovalClaim, Authority, KeyClaim, approval_used_by},
     bundle::{Artifact, Bundle, Ground, Item, Manifest, Selection, Shown, Verified},
     chain::Chain,
     checkpoint::Checkpoint,
-    entry::{Entry, KeyChange, LedgerKey, ToolChange, ToolEvent, said_in},
-    envelope::{Envelope, MOST as MOST_ENVELOPE},
+    entry::{Entry, KeyChange, LedgerKey, Maintenance, ToolChange, ToolEvent, said_in},
+    envelope::{Envelope, MOST as MOST_ENVELOPE, leaf as entry_leaf},
     flaw::{Flaw, Place, Problem},
-    growth::{Grown, Growth},
+    growth::{Grown, Growth, signed_checkpoint},
     key::{InvalidKey, PublicKey, SigningKey},
     log::{Audited, LogCheck, Row},
     note::Note,

@@ -27,16 +27,21 @@ pub enum EntryKind {
     Key,
     /// The key that signs the ledger from here on.
     CheckpointKey,
+    /// What the operator did to the ledger or to the rows beside it while no server ran.
+    Maintenance,
 }
 
 /// A word that is no kind of entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a kind of entry: call, decision, approval, resolution, tool, key or checkpoint-key")]
+#[error(
+    "not a kind of entry: call, decision, approval, resolution, tool, key, checkpoint-key or \
+     maintenance"
+)]
 pub struct UnknownKind;
 
 impl EntryKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Call,
         Self::Decision,
         Self::Approval,
@@ -44,6 +49,7 @@ impl EntryKind {
         Self::Tool,
         Self::Key,
         Self::CheckpointKey,
+        Self::Maintenance,
     ];
 
     /// Its name on every wire.
@@ -56,6 +62,7 @@ impl EntryKind {
             Self::Tool => "tool",
             Self::Key => "key",
             Self::CheckpointKey => "checkpoint-key",
+            Self::Maintenance => "maintenance",
         }
     }
 }

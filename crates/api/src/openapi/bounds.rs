@@ -188,7 +188,7 @@ fn parameters(path: &str, operation: &mut Value) {
 }
 
 const ENTRIES: &str = r#"{"enum": ["call", "decision", "approval", "resolution", "tool", "key",
-    "checkpoint-key"]}"#;
+    "checkpoint-key", "maintenance"]}"#;
 
 const STATES: &str = r#"{"enum": ["accepted", "held", "dispatched", "running", "cancelling",
     "finished", "denied", "expired", "cancelled", "outcome_unknown"]}"#;

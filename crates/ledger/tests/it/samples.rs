@@ -144,6 +144,7 @@ fn first_half() -> Vec<Entry> {
         person: Some("ann".parse().unwrap()),
         expires_at: None,
         by: None,
+        fingerprint: None,
     };
     vec![
         Entry::tool(at(1), &change),

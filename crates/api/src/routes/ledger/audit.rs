@@ -37,7 +37,8 @@ pub(crate) struct PageView {
 struct EntryView {
     /// Where it stands.
     index: u64,
-    /// `call`, `decision`, `approval`, `resolution`, `tool`, `key` or `checkpoint-key`.
+    /// `call`, `decision`, `approval`, `resolution`, `tool`, `key`, `checkpoint-key` or
+    /// `maintenance`.
     kind: &'static str,
     /// When it happened.
     at: String,

@@ -36,6 +36,7 @@ async fn told(engine: &Engine, key: &Key, event: &str) -> ringfence_types::Seale
         person: None,
         expires_at: None,
         by: None,
+        fingerprint: Some(KeyChange::fingerprint_of(key.secret)),
     };
     let entry = Entry::key(key.tenant.clone(), engine.clock().now(), &change);
     engine.ledger().pen().await.seal(entry).expect("it is small")
