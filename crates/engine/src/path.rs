@@ -188,7 +188,7 @@ async fn dispatch(
 async fn spend(journey: &mut Journey, permit: Permit, by: By) -> Result<Option<Permit>, Error> {
     let before = journey.mark();
     journey.step(Event::Allow);
-    journey.spend(by.approval.approval.id);
+    journey.spend(&by.approval.approval);
     match journey.commit().await {
         Ok(()) => Ok(Some(permit)),
         Err(Error::Spent) => {

@@ -66,6 +66,17 @@ pub struct Spend {
     pub approval: ApprovalId,
     /// When.
     pub at: Timestamp,
+    /// Of the approval as the ledger says it, if that is to be what the row says: see
+    /// [`Spend::of`].
+    pub content: Option<Digest>,
+}
+
+impl Spend {
+    /// The use of exactly this approval: if its row says anything else, it is [`crate::Error::Spent`].
+    pub fn of(approval: &Approval, at: Timestamp) -> Self {
+        let content = serde_json::to_vec(approval).ok().map(|text| Digest::of(&text));
+        Self { approval: approval.id, at, content }
+    }
 }
 
 /// An approval and what became of it.
@@ -380,4 +391,73 @@ pub struct SessionQuery {
     pub last: bool,
     /// At most so many.
     pub limit: usize,
+}
+
+/// A row that a scan shows.
+#[derive(Debug)]
+pub enum Scanned<'a> {
+    /// An entry of the ledger.
+    Entry {
+        /// Where it stands.
+        index: u64,
+        /// Its hash as it is kept.
+        leaf: Digest,
+        /// The statement.
+        payload: &'a str,
+    },
+    /// A key of the API.
+    Key(Box<Key>),
+    /// An approval.
+    Approval(Box<ApprovalRow>),
+    /// A row that cannot be read.
+    Unreadable(Unreadable),
+}
+
+/// An approval with the columns that are kept beside its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalRow {
+    /// The name of the row.
+    pub id: ApprovalId,
+    /// Whose it is, as searches see it.
+    pub tenant: String,
+    /// For which tool, as searches see it.
+    pub tool: String,
+    /// Until when, as searches see it.
+    pub expires_at: Timestamp,
+    /// For how many calls, as searches see it.
+    pub uses: i64,
+    /// The approval itself, and what became of it.
+    pub standing: Standing,
+}
+
+/// A row that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("row {id} of table `{table}` cannot be read: {why}")]
+pub struct Unreadable {
+    /// The table.
+    pub table: &'static str,
+    /// Which row: its name, or its number in the table.
+    pub id: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A change of a row to what the ledger says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Repair {
+    /// A key, whole.
+    PutKey(Box<Key>),
+    /// A key that the ledger does not know.
+    RemoveKey(KeyId),
+    /// An approval, whole.
+    SetApproval {
+        /// As it was given.
+        approval: Box<Approval>,
+        /// When it was taken back, and by which key.
+        revoked: Option<(Timestamp, KeyId)>,
+    },
+    /// An approval that the ledger does not know.
+    RemoveApproval(ApprovalId),
+    /// The use of an approval by a call.
+    AddUse(CallId, Spend),
 }

@@ -17,10 +17,10 @@ use tokio::sync::watch;
 
 pub use self::{
     data::{
-        ApprovalPage, ApprovalQuery, CallPage, CallQuery, Commit, Commitment, DecisionQuery,
-        EntryPage, EntryQuery, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision,
-        NewFindings, NewMemo, Placed, Record, Remembered, SessionEvent, SessionQuery, Spend,
-        Standing, Stored, Usable, Version,
+        ApprovalPage, ApprovalQuery, ApprovalRow, CallPage, CallQuery, Commit, Commitment,
+        DecisionQuery, EntryPage, EntryQuery, FactQuery, Findings, KeptDecision, Key, Logged,
+        NewDecision, NewFindings, NewMemo, Placed, Record, Remembered, Repair, Scanned,
+        SessionEvent, SessionQuery, Spend, Standing, Stored, Unreadable, Usable, Version,
     },
     error::Error,
     room::{NoRoom, Room, RoomLimits},
@@ -37,6 +37,12 @@ pub trait Notary: Debug + Send + Sync {
 
     /// Whether the commit is on disk. If not, the checkpoint never was.
     fn ended(&self, is_kept: bool);
+}
+
+/// Is shown what a store holds, row by row; see [`Store::scan`].
+pub trait Visitor: Send + Sync {
+    /// Takes the next row.
+    fn visit(&self, row: Scanned<'_>);
 }
 
 /// Durable state.
@@ -196,6 +202,14 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// The hashes of a full tile of the ledger's tree.
     async fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Shows every entry of the ledger in its order, then every key, then every approval, all of one
+    /// moment. A row that cannot be read is shown as such.
+    async fn scan(&self, visitor: Arc<dyn Visitor>) -> Result<(), Error>;
+
+    /// Changes rows of keys and approvals to what the ledger says, and appends the entries that say so,
+    /// in one commit.
+    async fn repair(&self, repairs: Vec<Repair>, entries: Vec<Sealed>) -> Result<(), Error>;
 
     /// Facts after a position, oldest first. A commit's facts are never split between answers, so
     /// an answer may hold a few more than `limit`.

@@ -100,9 +100,9 @@ impl Journey {
     }
 
     /// Uses an approval with the next record.
-    pub(crate) fn spend(&mut self, approval: ringfence_types::ApprovalId) {
+    pub(crate) fn spend(&mut self, approval: &Approval) {
         let at = self.inner.parts.clock.now();
-        self.spend_with(Spend { approval, at });
+        self.spend_with(Spend::of(approval, at));
     }
 
     /// Somebody else changed the call, so it is looked at as it is now.

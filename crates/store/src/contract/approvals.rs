@@ -43,7 +43,7 @@ async fn given(store: &Arc<dyn Store>, tenant: &TenantId, uses: u32) -> (Call, A
 /// A step of a call that spends the approval at a moment.
 fn spending(call: &Call, seen: u64, approval: &Approval, at: Timestamp) -> Record {
     let call = in_state(call, State::Dispatched);
-    let spends = Some(Spend { approval: approval.id, at });
+    let spends = Some(Spend::of(approval, at));
     Record { spends, ..record(&call, Some(Version(seen))) }
 }
 

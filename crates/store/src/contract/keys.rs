@@ -1,12 +1,15 @@
 //! Keys.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use ringfence_types::{Digest, KeyId, Timestamp};
 use uuid::Uuid;
 
 use super::samples::{AT, about_key, key, tenant};
-use crate::{EntryQuery, Error, Store};
+use crate::{EntryQuery, Error, Key, Repair, Scanned, Store, Visitor};
 
 /// A key reads back as it was added, by its tenant and by its secret; never twice.
 pub async fn a_key_reads_back_whole(store: &Arc<dyn Store>) {
@@ -83,4 +86,40 @@ pub async fn a_key_is_touched_forwards(store: &Arc<dyn Store>) {
         let found = store.keys(Some(&tenant)).await.expect("keys")[0].last_used_at;
         assert_eq!(found, Some(Timestamp::from_micros(AT + expected)));
     }
+}
+
+/// What a scan saw: entries in their order, and keys.
+#[derive(Default)]
+struct Saw(Mutex<(Vec<u64>, Vec<Key>)>);
+
+impl Visitor for Saw {
+    fn visit(&self, row: Scanned<'_>) {
+        let mut saw = self.0.lock().expect("nobody panicked");
+        match row {
+            Scanned::Entry { index, .. } => saw.0.push(index),
+            Scanned::Key(key) => saw.1.push(*key),
+            Scanned::Approval(_) => {}
+            Scanned::Unreadable(row) => panic!("{row}"),
+        }
+    }
+}
+
+/// A repair changes rows and appends its entries together; a scan shows both, of one moment.
+pub async fn a_repair_shares_the_commit_of_its_entries(store: &Arc<dyn Store>) {
+    let tenant = tenant();
+    let (kept, gone) = (key(&tenant, "kept by a repair"), key(&tenant, "removed by a repair"));
+    for key in [&kept, &gone] {
+        store.add_key(key.clone(), about_key(key)).await.expect("a key");
+    }
+    let before = *store.grown().borrow();
+    let put = Key { label: "another".to_owned(), ..kept.clone() };
+    let repairs = vec![Repair::PutKey(Box::new(put.clone())), Repair::RemoveKey(gone.id)];
+    store.repair(repairs, vec![about_key(&kept)]).await.expect("a repair");
+    assert_eq!(*store.grown().borrow(), before + 1);
+    assert_eq!(store.keys(Some(&tenant)).await.expect("keys"), [put.clone()]);
+    let saw = Arc::new(Saw::default());
+    store.scan(saw.clone()).await.expect("a scan");
+    let saw = saw.0.lock().expect("nobody panicked");
+    assert_eq!(saw.0, (0..=before).collect::<Vec<_>>(), "every entry, in order");
+    assert!(saw.1.contains(&put) && !saw.1.iter().any(|key| key.id == gone.id));
 }

@@ -44,7 +44,7 @@ pub use self::{
     },
     keys::{
         a_key_and_its_end_are_on_the_ledger, a_key_is_touched_forwards, a_key_reads_back_whole,
-        the_first_revocation_stays,
+        a_repair_shares_the_commit_of_its_entries, the_first_revocation_stays,
     },
     ledger::{
         a_checkpoint_and_its_tiles_share_the_commit,
@@ -94,6 +94,7 @@ pub async fn run(store: Arc<dyn Store>) {
     a_key_reads_back_whole(&store).await;
     the_first_revocation_stays(&store).await;
     a_key_is_touched_forwards(&store).await;
+    a_repair_shares_the_commit_of_its_entries(&store).await;
     an_approval_reads_back_whole(&store).await;
     an_approval_is_spent_in_the_commit(&store).await;
     of_many_who_spend_as_many_win_as_may(&store).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ringfence_sqlite::{Connection, Db};
-use ringfence_types::{Approval, ApprovalId, CallId, KeyId, Sealed, TenantId, Timestamp};
+use ringfence_types::{Approval, ApprovalId, CallId, Digest, KeyId, Sealed, TenantId, Timestamp};
 use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ const WITHDRAWN: &str = "EXISTS (SELECT 1 FROM json_each(approvals.approval, '$.
 
 /// Columns in the order that [`standing`] reads. The first parameter is a call whose use does not
 /// count.
-fn columns() -> String {
+pub(super) fn columns() -> String {
     format!(
         "SELECT approval, revoked_at, revoked_by,
          (SELECT count(*) FROM approval_uses
@@ -34,7 +34,7 @@ fn columns() -> String {
 const REACHES: &str = "(approval ->> '$.key' = ?5 AND (approval ->> '$.terms.reach' = 'rule'
     OR approval ->> '$.terms.reach.once' = ?6 OR approval ->> '$.terms.reach.session' = ?7))";
 
-fn standing(row: &Row<'_>) -> rusqlite::Result<Standing> {
+pub(super) fn standing(row: &Row<'_>) -> rusqlite::Result<Standing> {
     let revoked_at: Option<i64> = row.get(1)?;
     let revoked_by: Option<[u8; 16]> = row.get(2)?;
     Ok(Standing {
@@ -148,7 +148,7 @@ pub(super) async fn revoke(
 }
 
 /// Whether a call may use an approval: it exists, is not over, not revoked, given by keys that are
-/// not, and fewer other calls have used it than may.
+/// not, fewer other calls have used it than may, and its row says what the caller has seen.
 pub(super) fn check(
     connection: &Connection,
     tenant: &TenantId,
@@ -156,7 +156,7 @@ pub(super) fn check(
     spend: &Spend,
 ) -> Result<(), Error> {
     let sql = format!(
-        "SELECT 1 FROM approvals WHERE id = ?1 AND tenant = ?2 AND revoked_at IS NULL
+        "SELECT approval FROM approvals WHERE id = ?1 AND tenant = ?2 AND revoked_at IS NULL
          AND NOT {WITHDRAWN} AND expires_at > ?3 AND uses > (SELECT count(*) FROM approval_uses
          WHERE approval_uses.approval = ?1 AND approval_uses.call <> ?4)"
     );
@@ -169,10 +169,11 @@ pub(super) fn check(
                 spend.at.as_micros(),
                 call.0.as_bytes()
             ],
-            |_| Ok(()),
+            |row| Ok(Digest::of(row.get_ref(0)?.as_str()?.as_bytes())),
         )
         .optional()?;
-    found.ok_or(Error::Spent)
+    let is_seen = |found: &Digest| spend.content.is_none_or(|content| content == *found);
+    found.filter(is_seen).map(drop).ok_or(Error::Spent)
 }
 
 pub(super) fn spend(connection: &Connection, call: CallId, spend: &Spend) -> Result<(), Error> {

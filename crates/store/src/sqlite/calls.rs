@@ -2,7 +2,7 @@
 
 use ringfence_sqlite::{Connection, Db};
 use ringfence_types::{CallId, KeyId, TenantId, Timestamp};
-use rusqlite::{OptionalExtension as _, ToSql, params};
+use rusqlite::{ToSql, params};
 use uuid::Uuid;
 
 use super::{
@@ -39,6 +39,8 @@ pub(super) async fn idempotent(
     .await
 }
 
+/// Rows that cannot be read are told and left out, so an answer that is shorter than `limit` says
+/// nothing. A page of nothing but such rows is taken for the end.
 pub(super) async fn unfinished(
     db: &Db,
     after: Option<CallId>,
@@ -66,8 +68,10 @@ fn page(connection: &Connection, query: &CallQuery, visited: usize) -> Result<Ca
     let slice = find(connection, query, visited)?;
     let sql = format!("{STORED} WHERE calls.seq = ?1");
     let mut statement = connection.prepare_cached(&sql)?;
-    let calls = slice.keys.iter().map(|(_, seq)| statement.query_row([seq], rows::stored));
-    let calls = calls.collect::<Result<_, _>>()?;
+    let mut calls = Vec::new();
+    for (_, seq) in &slice.keys {
+        calls.extend(rows::readable(statement.query([seq])?, rows::CALL, rows::stored)?);
+    }
     Ok(CallPage { calls, next: slice.next.map(|(id, _)| CallId(Uuid::from_bytes(id))) })
 }
 
@@ -138,13 +142,15 @@ fn first(
     sql: &str,
     params: &[&dyn ToSql],
 ) -> Result<Option<Stored>, Error> {
-    Ok(connection.prepare_cached(sql)?.query_row(params, rows::stored).optional()?)
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = statement.query(params)?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    Ok(Some(rows::read(row, rows::CALL, rows::stored)?))
 }
 
 fn all(connection: &Connection, sql: &str, params: &[&dyn ToSql]) -> Result<Vec<Stored>, Error> {
     let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_map(params, rows::stored)?.collect::<Result<_, _>>()?;
-    Ok(found)
+    Ok(rows::readable(statement.query(params)?, rows::CALL, rows::stored)?)
 }
 
 #[cfg(test)]

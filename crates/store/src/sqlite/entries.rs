@@ -66,7 +66,11 @@ fn one(connection: &Connection, position: i64) -> Result<Placed, Error> {
         "SELECT {columns} FROM ledger LEFT JOIN calls ON calls.seq = ledger.call
          WHERE ledger.position = ?1"
     );
-    Ok(connection.prepare_cached(&sql)?.query_row([position], placed)?)
+    // Of evidence nothing is left out: what cannot be read is an error that names it.
+    connection
+        .prepare_cached(&sql)?
+        .query_row([position], |row| Ok(rows::read(row, ("ledger", 0), placed)))?
+        .map_err(Error::from)
 }
 
 fn find(

@@ -89,7 +89,7 @@ const MOST_BYTES: usize = 8 << 20;
 pub(super) async fn commits(db: &Db, after: u64, limit: usize) -> Result<Vec<Arc<Commit>>, Error> {
     db.read(move |connection| {
         let mut statement = connection.prepare_cached(
-            "SELECT asked.asked, calls.now, calls.version, facts.facts, facts.position FROM facts
+            "SELECT asked.asked, calls.now, calls.version, calls.id, facts.facts, facts.position FROM facts
              JOIN calls ON calls.seq = facts.call JOIN asked ON asked.seq = facts.call
              WHERE facts.position > ?1 ORDER BY facts.position LIMIT ?2",
         )?;
@@ -98,10 +98,10 @@ pub(super) async fn commits(db: &Db, after: u64, limit: usize) -> Result<Vec<Arc
         while let Some(row) = rows.next()?
             && bytes < MOST_BYTES
         {
-            for column in [0, 1, 3] {
+            for column in [0, 1, 4] {
                 bytes += row.get_ref(column)?.as_str().map_or(0, str::len);
             }
-            found.push(Arc::new(whole(row)?));
+            found.push(Arc::new(rows::read(row, ("facts", 5), whole)?));
         }
         Ok(found)
     })
@@ -110,8 +110,8 @@ pub(super) async fn commits(db: &Db, after: u64, limit: usize) -> Result<Vec<Arc
 
 fn whole(row: &Row<'_>) -> rusqlite::Result<Commit> {
     let call = Arc::new(rows::stored(row)?.call);
-    let facts = rows::parsed(row, 3)?;
-    Ok(Commit { position: row.get::<_, i64>(4)?.cast_unsigned(), call, facts })
+    let facts = rows::parsed(row, 4)?;
+    Ok(Commit { position: row.get::<_, i64>(5)?.cast_unsigned(), call, facts })
 }
 
 pub(super) async fn cursor(db: &Db, name: &str) -> Result<u64, Error> {

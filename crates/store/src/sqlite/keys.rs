@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use super::{SqliteStore, ledger, rows, witness};
 use crate::{Error, Key};
 
-const COLUMNS: &str = "SELECT id, tenant, persona, label, prefix, secret, scopes, created_at, \
+pub(super) const COLUMNS: &str = "SELECT id, tenant, persona, label, prefix, secret, scopes, created_at, \
                        created_by, expires_at, revoked_at, last_used_at, person FROM keys";
 
 /// A second key with the same id or the same secret is [`Error::Stale`].
@@ -17,27 +17,7 @@ pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<
     witness::check(store, std::slice::from_ref(&entry))?;
     let scopes = rows::json(&key.scopes)?;
     let add = move |connection: &ringfence_sqlite::Connection| {
-        let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
-        let added = connection.execute(
-            "INSERT INTO keys (id, tenant, persona, label, prefix, secret, scopes, created_at,
-                               created_by, expires_at, revoked_at, last_used_at, person)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
-            params![
-                key.id.0.as_bytes(),
-                key.tenant.as_str(),
-                key.persona.as_ref().map(|persona| persona.as_str()),
-                key.label,
-                key.prefix,
-                key.secret.as_bytes(),
-                scopes,
-                key.created_at.as_micros(),
-                key.created_by.as_ref().map(|by| by.0.as_bytes()),
-                micros(key.expires_at),
-                micros(key.revoked_at),
-                micros(key.last_used_at),
-                key.person.as_ref().map(|person| person.as_str()),
-            ],
-        )?;
+        let added = insert(connection, &key, &scopes)?;
         if added == 1 { ledger::insert(connection, &entry, None) } else { Err(Error::Stale) }
     };
     let grown = Arc::clone(&store.grown);
@@ -45,13 +25,42 @@ pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<
     added.await.map(drop)
 }
 
+/// Adds the row, unless there is one with its id or its secret; says how many were added.
+pub(super) fn insert(
+    connection: &ringfence_sqlite::Connection,
+    key: &Key,
+    scopes: &str,
+) -> Result<usize, Error> {
+    let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
+    let added = connection.execute(
+        "INSERT INTO keys (id, tenant, persona, label, prefix, secret, scopes, created_at,
+                           created_by, expires_at, revoked_at, last_used_at, person)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
+        params![
+            key.id.0.as_bytes(),
+            key.tenant.as_str(),
+            key.persona.as_ref().map(|persona| persona.as_str()),
+            key.label,
+            key.prefix,
+            key.secret.as_bytes(),
+            scopes,
+            key.created_at.as_micros(),
+            key.created_by.as_ref().map(|by| by.0.as_bytes()),
+            micros(key.expires_at),
+            micros(key.revoked_at),
+            micros(key.last_used_at),
+            key.person.as_ref().map(|person| person.as_str()),
+        ],
+    )?;
+    Ok(added)
+}
+
 pub(super) async fn list(db: &Db, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
     let (tenant, lane) = (tenant.cloned(), tenant.map_or(String::new(), ToString::to_string));
     db.read_for(&lane, move |connection| {
         let tenant = tenant.as_ref().map(TenantId::as_str);
         let mut statement = connection.prepare_cached(&selection(tenant))?;
-        let keys = statement.query_map([tenant], key)?.collect::<Result<_, _>>()?;
-        Ok(keys)
+        Ok(rows::readable(statement.query([tenant])?, ("keys", 0), key)?)
     })
     .await
 }
@@ -123,7 +132,7 @@ pub(super) async fn touch(db: &Db, used: Vec<(KeyId, Timestamp)>) -> Result<(), 
     .await
 }
 
-fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
+pub(super) fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
     let has =
         |index: usize| row.get_ref(index).map(|value| value != rusqlite::types::ValueRef::Null);
     let timestamp = |index: usize| has(index)?.then(|| rows::timestamp(row, index)).transpose();

@@ -17,7 +17,9 @@ mod ledger;
 mod memos;
 mod recent;
 mod record;
+mod repair;
 mod rows;
+mod scan;
 mod sessions;
 mod signatures;
 mod slices;
@@ -37,7 +39,8 @@ use self::{files::Files, recent::Recent};
 use crate::{
     ApprovalPage, ApprovalQuery, CallPage, CallQuery, Commit, DecisionQuery, EntryPage, EntryQuery,
     Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Notary, PAGE,
-    Placed, Record, Remembered, Room, SessionEvent, SessionQuery, Standing, Store, Stored, Version,
+    Placed, Record, Remembered, Repair, Room, SessionEvent, SessionQuery, Standing, Store, Stored,
+    Version, Visitor,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -186,6 +189,14 @@ impl Store for SqliteStore {
 
     async fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error> {
         checkpoints::tile(&self.db, level, index).await
+    }
+
+    async fn scan(&self, visitor: Arc<dyn Visitor>) -> Result<(), Error> {
+        scan::scan(&self.db, visitor).await
+    }
+
+    async fn repair(&self, repairs: Vec<Repair>, entries: Vec<Sealed>) -> Result<(), Error> {
+        repair::repair(self, repairs, entries).await
     }
 
     async fn add_decision(

@@ -1,11 +1,14 @@
 //! Between values and columns.
 
 use ringfence_types::{Asked, Call, Decision, Digest, Edited, State, Timestamp};
-use rusqlite::{Row, types::Type};
+use rusqlite::{
+    Row, Rows,
+    types::{Type, ValueRef},
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
-use crate::{Error, PAGE, Stored, Version};
+use crate::{Error, PAGE, Stored, Unreadable, Version};
 
 /// The part of a call that changes.
 #[derive(Serialize)]
@@ -42,8 +45,11 @@ pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Error> {
 }
 
 /// Columns of every query for calls, in the order that [`stored`] reads.
-pub(super) const STORED: &str =
-    "SELECT asked.asked, calls.now, calls.version FROM calls JOIN asked ON asked.seq = calls.seq";
+pub(super) const STORED: &str = "SELECT asked.asked, calls.now, calls.version, calls.id
+    FROM calls JOIN asked ON asked.seq = calls.seq";
+
+/// Where [`STORED`] has the table and the name of a row.
+pub(super) const CALL: (&str, usize) = ("calls", 3);
 
 /// A call from the columns of [`STORED`].
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
@@ -51,6 +57,40 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let OwnedNow { edited, decision, state, changed_at } = parsed(row, 1)?;
     let version = Version(row.get::<_, i64>(2)?.cast_unsigned());
     Ok(Stored { call: Call { asked, edited, decision, state, changed_at }, version })
+}
+
+/// A row, or that it cannot be read, by its table and its name.
+pub(super) fn read<T>(
+    row: &Row<'_>,
+    (table, id): (&'static str, usize),
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<T, Unreadable> {
+    read(row).map_err(|error| {
+        let id = match row.get_ref(id) {
+            Ok(ValueRef::Blob(bytes)) => Uuid::from_slice(bytes).map(|uuid| uuid.to_string()).ok(),
+            Ok(ValueRef::Integer(number)) => Some(number.to_string()),
+            _ => None,
+        };
+        let id = id.unwrap_or_else(|| "without a valid id".to_owned());
+        Unreadable { table, id, why: error.to_string() }
+    })
+}
+
+/// Rows that can be read. Each of the others is told and left out: one damaged row must not hide
+/// all others.
+pub(super) fn readable<T>(
+    mut found: Rows<'_>,
+    name: (&'static str, usize),
+    mut parse: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut all = Vec::new();
+    while let Some(row) = found.next()? {
+        match read(row, name, &mut parse) {
+            Ok(value) => all.push(value),
+            Err(error) => tracing::error!("{error}; it is left out"),
+        }
+    }
+    Ok(all)
 }
 
 /// A column of JSON as a value of ours.
@@ -118,6 +158,12 @@ impl From<ringfence_sqlite::Error> for Error {
             gone @ ringfence_sqlite::Error::Gone { .. } => Error::Gone(Box::new(gone)),
             other => Error::Backend { doing: "use the database", source: Box::new(other) },
         }
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(error: Unreadable) -> Self {
+        Error::Backend { doing: "read a row", source: Box::new(error) }
     }
 }
 

@@ -52,3 +52,28 @@ async fn files_of_transactions_that_never_were_are_swept_at_start() {
     assert_eq!(fs::read_dir(&incoming).unwrap().count(), 0);
     assert_eq!(store.blob(Digest::of(&kept), 0, u64::MAX).await.unwrap(), Some(kept));
 }
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_named_and_hides_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, store) = open(folder.path()).await;
+    let (broken, whole) = (accepted(&tenant()), accepted(&tenant()));
+    for call in [&broken, &whole] {
+        store.record(record(call, None)).await.unwrap();
+    }
+    db.write(|connection| -> Result<(), ringfence_sqlite::Error> {
+        let sql = "UPDATE calls SET now = 'no JSON' WHERE seq = (SELECT min(seq) FROM calls)";
+        Ok(connection.execute_batch(sql)?)
+    })
+    .await
+    .unwrap();
+    let left = store.unfinished(None, 10).await.unwrap();
+    assert_eq!(
+        left.iter().map(|stored| stored.call.asked.id).collect::<Vec<_>>(),
+        [whole.asked.id]
+    );
+    let error = store.call(&broken.asked.tenant, broken.asked.id).await.unwrap_err();
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
+    let named = format!("row {} of table `calls` cannot be read", broken.asked.id);
+    assert!(cause.starts_with(&named), "{cause}");
+}
