@@ -11,7 +11,9 @@ use clap_complete::Shell;
 use ringfence_sandbox::Language;
 use ringfence_types::{Isolation, Layer};
 
-pub(crate) use self::ledger::{AuditArgs, ExportArgs, LedgerCommand, ReplayArgs, VerifyArgs};
+pub(crate) use self::ledger::{
+    AuditArgs, ExportArgs, LedgerCommand, MaintenanceArgs, ReplayArgs, VerifyArgs,
+};
 pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,

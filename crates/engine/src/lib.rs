@@ -49,9 +49,9 @@ pub use self::{
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
     judge::Judged,
     ledger::{
-        Artifact, Kept, Keys, Ledger, NotRotated, OpenError, Pen, Rotated, Unprovable,
-        artifacts as ledger_artifacts, consistency as ledger_consistency, keys as ledger_keys,
-        proof as ledger_proof, tile as ledger_tile,
+        Artifact, Difference, DifferingRow, Kept, Keys, Ledger, LogScan, NotRotated, OpenError,
+        Pen, Rotated, Unprovable, artifacts as ledger_artifacts, consistency as ledger_consistency,
+        keys as ledger_keys, proof as ledger_proof, tile as ledger_tile,
     },
     live::Ticket,
     memo::Memo,

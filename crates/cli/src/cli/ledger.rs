@@ -91,7 +91,7 @@ pub(crate) struct ReplayArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// call, decision, approval, resolution, tool, key or checkpoint-key
+    /// call, decision, approval, resolution, tool, key, checkpoint-key or maintenance
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
     /// Only about this tool
@@ -141,4 +141,32 @@ pub(crate) enum LedgerCommand {
         #[command(flatten)]
         client: ClientArgs,
     },
+    /// Begin a new log under a new key in the place of one that was lost or erased
+    ///
+    /// Only while no server runs, and only if the ledger has no entries. The database, the key and
+    /// everything else of the old log are moved to a folder `before-…` in the data directory.
+    BeginAnew(MaintenanceArgs),
+    /// Go on with a database that is older than the newest checkpoint, or of another history
+    ///
+    /// Only while no server runs. It is put on the ledger. What was revoked or used since the older
+    /// database was made counts again: revoke it again first thing.
+    AcceptRollback(MaintenanceArgs),
+    /// Set rows of keys and approvals to what the ledger says
+    ///
+    /// Only while no server runs. It is put on the ledger. A key whose secret was changed or lost stays
+    /// as a revoked one.
+    Repair(MaintenanceArgs),
+}
+
+/// Which data directory, and how to print.
+#[derive(Debug, Args)]
+pub(crate) struct MaintenanceArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// File with settings [default: $RINGFENCE_CONFIG, or ringfence.toml in the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print one object
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -23,13 +23,25 @@ fn next_path(data: &Path) -> PathBuf {
     data.join("ledger.next.key")
 }
 
-/// Reads the key; makes it if the ledger is new, and only then: entries that were signed by a key
-/// that is gone cannot be followed by those of another.
-pub(super) fn load(data: &Path, is_new: bool) -> Result<SigningKey, Failure> {
+/// Makes the first key of a ledger that is about to begin. It counts once the ledger names it.
+pub(super) fn first(data: &Path) -> Result<SigningKey, Failure> {
+    make(&next_path(data))
+}
+
+/// The ledger names the next key: it is in force.
+pub(super) fn take_over(data: &Path) -> Result<(), Failure> {
+    let path = path(data);
+    let moved = fs::rename(next_path(data), &path);
+    let kept = moved.and_then(|()| fs::File::open(data)?.sync_all());
+    kept.map_err(|error| Failure::because(format!("cannot write `{}`", path.display()), &error))
+}
+
+/// Reads the key of a ledger with entries: those of a key that is gone cannot be followed by those of
+/// another, so none is made.
+pub(super) fn load(data: &Path) -> Result<SigningKey, Failure> {
     let path = path(data);
     match fs::read_to_string(&path) {
         Ok(text) => parse(&path, &text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && is_new => make(&path),
         Err(error) => {
             let message = format!("cannot read the key of the ledger, `{}`", path.display());
             let hint = "put it back from a copy; without it nothing more can be put on record";
@@ -105,20 +117,21 @@ mod tests {
     #[test]
     fn a_key_is_made_once_for_its_owner_alone_and_refused_if_others_can_read_it() {
         let data = tempfile::tempdir().unwrap();
-        let made = load(data.path(), true).unwrap();
-        let again = load(data.path(), true).unwrap();
+        let made = first(data.path()).unwrap();
+        take_over(data.path()).unwrap();
+        let again = load(data.path()).unwrap();
         assert_eq!(made.public(), again.public());
         let path = path(data.path());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let refused = load(data.path(), false).unwrap_err().text();
+        let refused = load(data.path()).unwrap_err().text();
         assert!(refused.contains("others can read") && refused.contains("chmod 600"), "{refused}");
     }
 
     #[test]
     fn a_ledger_with_a_past_gets_no_new_key() {
         let data = tempfile::tempdir().unwrap();
-        let refused = load(data.path(), false).unwrap_err().text();
+        let refused = load(data.path()).unwrap_err().text();
         assert!(refused.contains("cannot read the key"), "{refused}");
         assert!(!path(data.path()).exists());
     }

@@ -1,7 +1,8 @@
 //! The whole log: every entry by itself, all of them by every checkpoint.
 
+use ringfence_engine::LogScan;
 use ringfence_ledger::{
-    Audited, Checkpoint, LogCheck, Note, Place, Problem, Row, Statement, merkle::Tile,
+    Audited, Authority, Checkpoint, LogCheck, Note, Place, Problem, Row, Statement, merkle::Tile,
 };
 use ringfence_store::{EntryQuery, PAGE, Placed, SqliteStore, Store as _};
 use ringfence_types::Digest;
@@ -9,15 +10,25 @@ use serde_json::json;
 
 use super::{
     artifacts::Artifacts,
-    reading,
+    differing, directory, head, reading, records,
     verify::{Found, broken, kept},
 };
-use crate::{cli::VerifyArgs, failure::Failure};
+use crate::{cli::VerifyArgs, exit, failure::Failure};
 
 /// Checks all of it.
 pub(super) async fn check(args: &VerifyArgs, pinned: Option<Digest>) -> Result<Found, Failure> {
+    let mut older = Vec::new();
+    if let Some(path) = &args.checkpoint {
+        older.push(Older::read(&kept(path)?, "--checkpoint")?);
+    }
+    // Before the log is read: it is never ahead of the log.
+    let head = head::path(&directory(&args.data));
+    if head.exists() {
+        older.push(Older::read(&kept(&head)?, &head.display().to_string())?);
+    }
+    let has_head = head.exists();
+    older.sort_by_key(|older| older.size);
     let store = reading(&args.data).await?;
-    let older = args.checkpoint.as_ref().map(|path| Older::read(&kept(path)?)).transpose()?;
     let newest = store.checkpoint().await.map_err(unreadable)?;
     let artifacts = args.artifacts.then(Artifacts::default);
     let check = LogCheck::default();
@@ -32,11 +43,24 @@ pub(super) async fn check(args: &VerifyArgs, pinned: Option<Digest>) -> Result<F
         };
         return Err(broken(&format!("the log of {size} entries"), &flaw));
     }
-    if let Some(older) = &reading.older {
+    for older in &reading.older {
         reading.check.expect(&older.note).map_err(|flaw| broken("the log", &flaw))?;
     }
     let audited = reading.check.finish().map_err(|flaw| broken("the log", &flaw))?;
     let mut found = told(&audited, pinned)?;
+    let scan = LogScan::run(&store, &[]).await.map_err(unreadable)?;
+    if !scan.differing.is_empty() {
+        return Err(differing(&scan, &store).await?.code(exit::FAILED));
+    }
+    let Authority { keys, approvals, .. } = &scan.authority;
+    let (keys, approvals) = (keys.len(), approvals.len());
+    found.text +=
+        &format!("rows        {keys} keys and {approvals} approvals, as the entries say\n");
+    found.json["rows"] = json!({"keys": keys, "approvals": approvals});
+    found.json["head"] = json!(has_head);
+    if has_head {
+        found.text += "head        the log is a continuation of the one beside the key\n";
+    }
     if let Some(artifacts) = &reading.artifacts {
         artifacts.tell(&mut found);
     }
@@ -54,10 +78,11 @@ struct Older {
 }
 
 impl Older {
-    fn read(text: &str) -> Result<Self, Failure> {
+    fn read(text: &str, name: &str) -> Result<Self, Failure> {
         let checkpoint = Note::parse(text).and_then(|note| Checkpoint::of(&note));
-        let checkpoint = checkpoint
-            .ok_or_else(|| Failure::new("--checkpoint: the file is no checkpoint of a log"))?;
+        let checkpoint = checkpoint.ok_or_else(|| {
+            Failure::new(format!("{name}: the file is not a checkpoint of a log"))
+        })?;
         Ok(Self { size: checkpoint.size, note: text.to_owned() })
     }
 }
@@ -65,8 +90,8 @@ impl Older {
 struct Reading<'a> {
     store: &'a SqliteStore,
     check: LogCheck,
-    /// Not compared yet.
-    older: Option<Older>,
+    /// Not compared yet, the smallest first.
+    older: Vec<Older>,
     /// Entries so far.
     at: u64,
     /// What is kept beside them, if that is compared.
@@ -94,12 +119,16 @@ impl Reading<'_> {
         let found = self.store.checkpoints(self.at, PAGE).await.map_err(unreadable)?;
         for (_, note) in found.iter().filter(|(size, _)| *size <= end) {
             let size = Note::parse(note).and_then(|note| Checkpoint::of(&note)).map(|c| c.size);
-            if let Some(older) = self.older.take_if(|older| size.is_some_and(|s| older.size <= s)) {
-                self.expect(&older.note)?;
-            }
+            self.expect_older(size.unwrap_or(0))?;
             self.expect(note)?;
         }
-        if let Some(older) = self.older.take_if(|older| older.size <= end) {
+        self.expect_older(end)
+    }
+
+    /// Those from earlier that are over at most so many entries.
+    fn expect_older(&mut self, most: u64) -> Result<(), Failure> {
+        while self.older.first().is_some_and(|older| older.size <= most) {
+            let older = self.older.remove(0);
             self.expect(&older.note)?;
         }
         Ok(())
@@ -114,7 +143,7 @@ impl Reading<'_> {
         let checked = self.check.row(row, |tile| full.push(tile));
         checked.map_err(|flaw| broken("the log", &flaw))?;
         self.at += 1;
-        self.artifacts(row).await?;
+        self.beside(row).await?;
         for tile in full {
             let kept = self.store.tile(tile.id.level, tile.id.index).await.map_err(unreadable)?;
             if kept.is_some_and(|kept| kept != tile.bytes()) {
@@ -128,11 +157,13 @@ impl Reading<'_> {
 }
 
 impl Reading<'_> {
-    async fn artifacts(&mut self, row: &Row) -> Result<(), Failure> {
-        let Some(artifacts) = &mut self.artifacts else { return Ok(()) };
+    /// Compares what is kept beside an entry.
+    async fn beside(&mut self, row: &Row) -> Result<(), Failure> {
         let Row { index, sealed } = row;
         let statement = Statement::parse(&sealed.payload);
         let predicate = statement.map(|statement| statement.predicate).unwrap_or_default();
+        records::compare(self.store, *index, sealed.kind, &predicate).await?;
+        let Some(artifacts) = &mut self.artifacts else { return Ok(()) };
         artifacts.compare(self.store, *index, sealed.kind, &predicate).await
     }
 }

@@ -7,7 +7,7 @@ use ringfence_store::SqliteStore;
 use ringfence_types::Clock as _;
 use serde_json::{Value, json};
 
-use super::{growth, open};
+use super::{Heads, growth, maintain, open};
 use crate::{
     cli::{ClientArgs, DataArgs, LedgerCommand},
     client::Client,
@@ -20,12 +20,17 @@ use crate::{
 };
 
 pub(crate) fn ledger(command: &LedgerCommand) -> Result<ExitCode, Failure> {
-    let (LedgerCommand::Checkpoint { client }
-    | LedgerCommand::Keys { client }
-    | LedgerCommand::Consistency { client, .. }
-    | LedgerCommand::Rotate { client }) = command;
+    let is_json = match command {
+        LedgerCommand::Checkpoint { client }
+        | LedgerCommand::Keys { client }
+        | LedgerCommand::Consistency { client, .. }
+        | LedgerCommand::Rotate { client } => client.json,
+        LedgerCommand::BeginAnew(args)
+        | LedgerCommand::AcceptRollback(args)
+        | LedgerCommand::Repair(args) => args.json,
+    };
     let told = runtime()?.block_on(carry_out(command));
-    told.map_err(|failure| failure.in_json(client.json))?;
+    told.map_err(|failure| failure.in_json(is_json))?;
     Ok(ExitCode::from(exit::DONE))
 }
 
@@ -50,6 +55,9 @@ async fn carry_out(command: &LedgerCommand) -> Result<(), Failure> {
             growth::consistency(&Client::find(client)?, file, client.json).await
         }
         LedgerCommand::Rotate { client } => rotate(client).await,
+        LedgerCommand::BeginAnew(args) => maintain::begin_anew(args).await,
+        LedgerCommand::AcceptRollback(args) => maintain::accept_rollback(args).await,
+        LedgerCommand::Repair(args) => maintain::repair(args).await,
     }
 }
 
@@ -92,7 +100,7 @@ async fn rotate_here(args: &DataArgs) -> Result<Value, Failure> {
     let db = database(&data)?;
     let store = SqliteStore::open(db.clone(), &data.join("blobs")).await;
     let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
-    let ledger = open(&data, std::sync::Arc::new(store)).await?;
+    let ledger = open(&data, std::sync::Arc::new(store), &Heads::default()).await?;
     let rotated = ledger.rotate(SystemClock.now()).await;
     let rotated = rotated
         .map_err(|error| Failure::because("the key of the ledger is still the same", &error))?;

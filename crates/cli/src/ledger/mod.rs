@@ -4,9 +4,12 @@ mod artifacts;
 mod audit;
 mod export;
 mod growth;
+mod head;
 mod key;
 mod log;
+mod maintain;
 mod manage;
+mod records;
 mod replay;
 mod verify;
 mod what;
@@ -16,25 +19,142 @@ use std::{
     sync::Arc,
 };
 
-use ringfence_engine::{Ledger, OpenError};
+use ringfence_engine::{Ledger, LogScan, OpenError};
+use ringfence_ledger::{Entry, Maintenance, SigningKey};
 use ringfence_sqlite::{Db, Options};
 use ringfence_store::{SqliteStore, Store};
-use ringfence_types::Clock as _;
+use ringfence_types::{Clock as _, TenantId};
 
+use self::head::FoundHeads;
 pub(crate) use self::{
-    audit::audit, export::export, manage::ledger, replay::replay, verify::verify,
+    audit::audit,
+    export::export,
+    head::{HeadKeeper, Heads},
+    manage::ledger,
+    replay::replay,
+    verify::verify,
 };
 use crate::{cli::DataArgs, config, failure::Failure, serve::SystemClock};
 
+/// Differences that are told when a server does not start because of them.
+const MAX_TOLD: usize = 50;
+
+/// What an operator accepts that keeps a server from starting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Accept {
+    Nothing,
+    /// A log that is not a continuation of a head; on record afterwards.
+    Rollback,
+    /// Rows that are not what the entries say, to repair them.
+    DifferingRows,
+    /// Heads of the log before one that begins anew.
+    OtherLog,
+}
+
 /// Opens the ledger with the key of the directory; on the first start there is a new one.
-pub(crate) async fn open(data: &Path, store: Arc<dyn Store>) -> Result<Ledger, Failure> {
+///
+/// The log must be whole, a continuation of every head that is found, and what its entries say of keys
+/// and approvals must be what the rows say.
+pub(crate) async fn open(
+    data: &Path,
+    store: Arc<dyn Store>,
+    heads: &Heads,
+) -> Result<Ledger, Failure> {
+    open_accepting(data, store, heads, Accept::Nothing).await
+}
+
+async fn open_accepting(
+    data: &Path,
+    store: Arc<dyn Store>,
+    heads: &Heads,
+    accept: Accept,
+) -> Result<Ledger, Failure> {
     key::settle(data, store.as_ref()).await?;
-    let is_new = *store.grown().borrow() == 0;
-    let key = key::load(data, is_new)?;
+    let found = match accept {
+        Accept::OtherLog => FoundHeads::default(),
+        _ => heads.read(data).await?,
+    };
+    let scan = LogScan::run(store.as_ref(), &found.sizes()).await.map_err(|e| cannot_open(&e))?;
+    scan.check_newest(store.as_ref()).await.map_err(|error| cannot_open(&error))?;
+    if scan.size() == 0 {
+        return begin(data, store, &found, &scan, accept).await;
+    }
+    let key = key::load(data)?;
+    let departed = found.compare(&scan, &key.public())?;
+    let abandoned = match departed {
+        Some(departed) if accept == Accept::Rollback => Some(departed.note),
+        Some(departed) => return Err(departed.failure()),
+        None if accept == Accept::Rollback => {
+            return Err(Failure::new(
+                "nothing to accept: the ledger is a continuation of its heads",
+            ));
+        }
+        None => None,
+    };
+    check_rows(&scan, store.as_ref(), accept).await?;
+    if found.is_missing(data) {
+        let path = head::path(data);
+        tracing::warn!(path = %path.display(), "there is no newest checkpoint beside the key of the ledger, so an older database would not be noticed; it is written now");
+    }
+    let ledger = opened(data, store, key).await?;
+    if let Some(abandoned) = abandoned {
+        let change = Maintenance::RollbackAccepted { abandoned, entries: scan.size() };
+        let operator: TenantId =
+            ringfence_api::keys::OPERATOR_TENANT.parse().expect("our own name is valid");
+        let entry = Entry::maintenance(operator, SystemClock.now(), &change);
+        let recorded = ledger.append(vec![entry]).await;
+        recorded.map_err(|error| Failure::because("cannot write to the ledger", &error))?;
+    }
+    Ok(ledger)
+}
+
+/// Begins a ledger, unless there was one.
+///
+/// Invariant: `ledger.key` is there only if a commit that names it is on disk. The first key waits as
+/// `ledger.next.key` until then, so a crash at any moment leaves a first start to be repeated, or a key
+/// that `key::settle` puts in its place; and a key beside an empty ledger means that entries were lost.
+async fn begin(
+    data: &Path,
+    store: Arc<dyn Store>,
+    found: &FoundHeads,
+    scan: &LogScan,
+    accept: Accept,
+) -> Result<Ledger, Failure> {
+    if key::path(data).exists() || !found.is_empty() {
+        return Err(lost());
+    }
+    check_rows(scan, store.as_ref(), accept).await?;
+    let ledger = opened(data, store, key::first(data)?).await?;
+    key::take_over(data)?;
+    Ok(ledger)
+}
+
+/// That the database is there if its ledger was.
+pub(crate) fn check_not_lost(data: &Path) -> Result<(), Failure> {
+    let was_there = key::path(data).exists() || head::path(data).exists();
+    match was_there && !data.join("ringfence.db").exists() {
+        true => Err(lost()),
+        false => Ok(()),
+    }
+}
+
+fn lost() -> Failure {
+    let causes = vec![
+        "its key, or its newest checkpoint, is there: entries were deleted, or the database was"
+            .to_owned(),
+        "a second history would be signed under the same name".to_owned(),
+    ];
+    Failure::listing("the ledger is empty, and it was not before", causes).hint(
+        "put the newest database back; or begin a new log under a new key, which keeps what is left \
+         in a folder: ringfence ledger begin-anew",
+    )
+}
+
+async fn opened(data: &Path, store: Arc<dyn Store>, key: SigningKey) -> Result<Ledger, Failure> {
     let opened = Ledger::open(store, key, SystemClock.now()).await;
     let opened = opened.map(|ledger| ledger.with_keys(Arc::new(key::Files(data.to_owned()))));
     opened.map_err(|error| {
-        let failure = Failure::because("cannot open the ledger", &error);
+        let failure = cannot_open(&error);
         match error {
             OpenError::OtherKey { .. } => {
                 failure.hint(format!("put the right key back: {}", key::path(data).display()))
@@ -42,6 +162,35 @@ pub(crate) async fn open(data: &Path, store: Arc<dyn Store>) -> Result<Ledger, F
             _ => failure,
         }
     })
+}
+
+fn cannot_open(error: &dyn std::error::Error) -> Failure {
+    Failure::because("cannot open the ledger", error)
+}
+
+/// That every row of a key or an approval is what the entries say.
+async fn check_rows(scan: &LogScan, store: &dyn Store, accept: Accept) -> Result<(), Failure> {
+    if scan.differing.is_empty() || accept == Accept::DifferingRows {
+        return Ok(());
+    }
+    Err(differing(scan, store).await?.hint(
+        "to set them to what the ledger says, which is put on record: ringfence ledger repair",
+    ))
+}
+
+/// The rows that are not what the ledger says.
+async fn differing(scan: &LogScan, store: &dyn Store) -> Result<Failure, Failure> {
+    let all = scan.differences(store).await.map_err(|error| cannot_open(&error))?;
+    let mut causes: Vec<_> = all.iter().take(MAX_TOLD).map(ToString::to_string).collect();
+    let more = all.len() - causes.len();
+    if more > 0 {
+        causes.push(format!("and {more} more"));
+    }
+    let count = scan.differing_count;
+    Ok(Failure::listing(
+        format!("rows of keys or approvals are not what the ledger says: {count}"),
+        causes,
+    ))
 }
 
 /// What a data directory holds, to be read, whether or not a server runs on it.

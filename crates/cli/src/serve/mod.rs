@@ -23,7 +23,11 @@ use ringfence_api::{Api, ApiConfig};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use self::{address::Address, banner::Banner, parts::Opened, stop::Stop};
-pub(crate) use self::{clock::SystemClock, data::write as write_file, parts::database};
+pub(crate) use self::{
+    clock::SystemClock,
+    data::write as write_file,
+    parts::{database, open_database},
+};
 use crate::{cli::ServeArgs, exit, failure::Failure, settings::Settings, signals::Signals};
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {

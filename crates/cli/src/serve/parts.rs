@@ -15,7 +15,11 @@ use ringfence_webhook::{Counts, Webhooks};
 use tokio::task::JoinHandle;
 
 use super::{SystemClock, embedded::SKILLS, policy, policy::Decider, stop::Stop, telemetry};
-use crate::{failure::Failure, ledger, settings::Settings};
+use crate::{
+    failure::Failure,
+    ledger::{self, HeadKeeper},
+    settings::Settings,
+};
 
 /// Everything that is open.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(super) struct Opened {
     watching: Stop,
     /// Tells others of events, if they are to be told.
     webhooks: Option<Webhooks>,
+    /// Keeps the newest checkpoint outside the database.
+    heads: HeadKeeper,
 }
 
 /// Opens everything. What is slow and needed by nobody yet goes on in the background.
@@ -52,7 +58,9 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let store = SqliteStore::open(db.clone(), &settings.data.join("blobs")).await;
     let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
     let store: Arc<dyn Store> = Arc::new(store);
-    let ledger = ledger::open(&settings.data, store.clone()).await?;
+    let ledger = ledger::open(&settings.data, store.clone(), &settings.heads).await?;
+    let registered = &mut telemetry.registry;
+    let heads = HeadKeeper::start(&settings.heads, &settings.data, &store, registered)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bus = SqliteBus::open(db.clone(), BusOptions::default(), clock.clone()).await;
     let bus = bus.map_err(|error| Failure::because("cannot open the queue", &error))?;
@@ -84,6 +92,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         watchers,
         watching,
         webhooks: told,
+        heads,
     })
 }
 
@@ -133,6 +142,13 @@ fn registry(settings: &Settings) -> Result<Registry, Failure> {
 }
 
 pub(crate) fn database(data: &Path) -> Result<Db, Failure> {
+    // Before anything is made: opening an empty store removes blobs that no row names.
+    ledger::check_not_lost(data)?;
+    open_database(data)
+}
+
+/// The database, or a new one, whatever else is in the directory.
+pub(crate) fn open_database(data: &Path) -> Result<Db, Failure> {
     // Small caches: the kernel's own cache of the file is close behind, and shared.
     let options =
         DbOptions { writer_cache_kib: 4 << 10, reader_cache_kib: 1 << 10, ..DbOptions::default() };
@@ -166,7 +182,7 @@ impl Opened {
                 exporter.close(telemetry::LAST_TRACES).await;
             }
         };
-        tokio::join!(self.sandbox.close(), traces);
+        tokio::join!(self.sandbox.close(), traces, self.heads.close());
         self.bus.close();
         let db = self.db.clone();
         // Joins the threads of the database.

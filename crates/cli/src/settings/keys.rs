@@ -112,6 +112,19 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         many("otlp.resource", "What else is said of it: name=value", &[]),
         one("threads", "Threads that serve", host.processors.clamp(2, 4).to_string()),
         one("stop_grace", "How long calls may go on after a request to stop", "10s".into()),
+        one(
+            "ledger.head_path",
+            "Another file for the newest checkpoint of the ledger, on another disk",
+            String::new(),
+        ),
+        Key {
+            is_secret: true,
+            ..one(
+                "ledger.head_url",
+                "Address that keeps the newest checkpoint: PUT writes it, GET reads it",
+                String::new(),
+            )
+        },
         one("calls.running", "Calls in sandboxes at one time", calls.running.to_string()),
         one(
             "calls.running_per_tenant",

@@ -23,7 +23,9 @@ use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
 
 pub(crate) use self::show::config;
 use self::{keys::Host, layers::Layers};
-use crate::{cli::SettingsArgs, config as places, failure::Failure, problems::Problems};
+use crate::{
+    cli::SettingsArgs, config as places, failure::Failure, ledger::Heads, problems::Problems,
+};
 
 /// Everything a server is made of, complete and checked.
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) api: ApiConfig,
     /// What tools may fetch.
     pub(crate) egress: egress::Options,
+    /// Where the newest checkpoint of the ledger is kept, beside the data directory.
+    pub(crate) heads: Heads,
     /// Who is told of events, if anybody.
     pub(crate) webhooks: Option<ringfence_webhook::Config>,
 }

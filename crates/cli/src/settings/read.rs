@@ -1,6 +1,11 @@
 //! From text to types, every problem named with the place its value came from.
 
-use std::{fmt::Display, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 use ringfence_api::{ApiConfig, Rate};
 use ringfence_egress as egress;
@@ -10,7 +15,7 @@ use ringfence_store::RoomLimits;
 use ringfence_types::{Bytes, parse_duration};
 
 use super::{Log, Sandbox, Settings, layers::Layers, policy};
-use crate::problems::Problems;
+use crate::{ledger::Heads, problems::Problems};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -29,7 +34,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let (otlp, stop_grace) = (read.otlp(), read.time("stop_grace"));
     let calls = read.calls(data.join("work"));
     let (sandbox, api, egress) = (read.sandbox(), read.api(), read.egress());
-    let webhooks = read.webhooks();
+    let (webhooks, heads) = (read.webhooks(), read.heads());
     let folder = layers.get("policy").values.first().map(PathBuf::from);
     let policy = policy::read(folder, layers.policy(), problems);
     let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
@@ -48,6 +53,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         api: ApiConfig { grace: stop_grace?, ..api? },
         egress: egress?,
         webhooks: webhooks?,
+        heads: heads?,
     })
 }
 
@@ -68,6 +74,25 @@ impl Reader<'_> {
                 format!("`{text}` is not an address and port such as 127.0.0.1:7420 or [::1]:7420")
             })
         })
+    }
+
+    fn heads(&mut self) -> Option<Heads> {
+        let is_given = |name: &str| !self.layers.get(name).values.is_empty();
+        let (has_path, has_url) = (is_given("ledger.head_path"), is_given("ledger.head_url"));
+        let path = match has_path {
+            true => {
+                Some(self.one("ledger.head_path", |text| match Path::new(text).is_absolute() {
+                    true => Ok(PathBuf::from(text)),
+                    false => Err(format!("`{text}` is not an absolute path")),
+                })?)
+            }
+            false => None,
+        };
+        let url = match has_url {
+            true => Some(self.one("ledger.head_url", super::webhooks::address)?),
+            false => None,
+        };
+        Some(Heads { path, url })
     }
 
     fn log(&mut self) -> Option<Log> {

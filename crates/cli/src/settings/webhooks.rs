@@ -35,7 +35,7 @@ impl Reader<'_> {
 }
 
 /// Not repeated in the complaint: its path may be a secret.
-fn address(text: &str) -> Result<Url, String> {
+pub(super) fn address(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     url.filter(Url::has_host)
         .ok_or_else(|| "is not an address such as https://host/path".to_owned())

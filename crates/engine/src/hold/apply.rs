@@ -107,6 +107,17 @@ async fn with_approval(journey: &Journey, held: Box<Judgement>) -> Result<Said, 
     for standing in candidates(journey, now).await? {
         let policy = held.decision.policy;
         let changes = standing.approval.changes(&presented(journey, &standing, policy, now));
+        if changes.is_empty() && !journey.inner.parts.ledger.attests(&standing.approval).await? {
+            // Whoever wrote that row, it was no server of ours; looking for others goes on.
+            let (call_id, approval) = (journey.asked().id, standing.approval.id);
+            tracing::error!(%call_id, %approval, "an approval is not what the ledger says: not used");
+            let words = format!(
+                "approval {approval} is not what the ledger says: stop the server and run \
+                 `ringfence ledger repair`"
+            );
+            changed = vec![words];
+            continue;
+        }
         if changes.is_empty() {
             let approval = Some(Seen::from(&standing.approval));
             let input = Input { approval, ..held.input.clone() };

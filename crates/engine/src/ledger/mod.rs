@@ -9,7 +9,9 @@
 mod artifacts;
 mod export;
 mod late;
+mod log_scan;
 mod proofs;
+mod repair;
 mod rotate;
 mod tools;
 mod tree;
@@ -25,6 +27,7 @@ use self::tree::Tree;
 pub use self::{
     artifacts::{Artifact, Kept, artifacts},
     export::Unprovable,
+    log_scan::{Difference, DifferingRow, LogScan},
     proofs::{consistency, keys, proof, tile},
     rotate::{Keys, NotRotated, Rotated},
 };

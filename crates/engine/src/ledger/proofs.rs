@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use ringfence_ledger::{
-    Item, LedgerKey, Own, Proved, Row, Signer,
+    Item, LedgerKey, Own, Proved, Row, Signer, entry_leaf,
     merkle::{self, Builder, Tile, TileId, Tiles},
     said_in,
 };
 use ringfence_store::{EntryQuery, Error, Placed, Store};
-use ringfence_types::{CallId, Digest, EntryKind};
+use ringfence_types::{Approval, CallId, Digest, EntryKind};
+use serde_json::Value;
 
 use super::{Ledger, all, damaged, of_kind};
 
@@ -80,6 +81,37 @@ impl Ledger {
             items.push(signed.item().ok_or_else(damaged)?);
         }
         Ok(items)
+    }
+}
+
+impl Ledger {
+    /// Whether the ledger says exactly this approval, and not that it was taken back: by entries that
+    /// stand under a checkpoint of ours. The row of an approval alone is nobody's word.
+    pub(crate) async fn attests(&self, approval: &Approval) -> Result<bool, Error> {
+        let about = EntryQuery {
+            call: Some(approval.call),
+            kind: Some(EntryKind::Approval),
+            ..EntryQuery::default()
+        };
+        let entries = all(self.store(), about, usize::MAX).await?;
+        let is_revoked = |placed: &Placed| {
+            said_in::<Value>(&placed.sealed).is_some_and(|said| {
+                said["event"] == "revoked" && said["id"] == approval.id.to_string()
+            })
+        };
+        let is_given = |placed: &&Placed| said_in(&placed.sealed).as_ref() == Some(approval);
+        let Some(given) = entries.iter().find(is_given) else { return Ok(false) };
+        if entries.iter().any(is_revoked) {
+            return Ok(false);
+        }
+        let own = self.own(self.pen().await.signer()).await?;
+        let (size, root) = (own.checkpoint().size, own.checkpoint().root);
+        let proved = proved(self.store(), std::slice::from_ref(given), size).await?;
+        let holds = |Proved { row, proof }: &Proved| {
+            let leaf = entry_leaf(&row.sealed.payload);
+            merkle::verify_inclusion(leaf, row.index, size, proof, root).is_ok()
+        };
+        Ok(proved.iter().all(holds))
     }
 }
 

@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use ringfence_engine::{Action, Resolved, Settings};
+use ringfence_ledger::Entry;
 use ringfence_store::{Record, contract::samples};
-use ringfence_types::{State, shown};
+use ringfence_types::{About, State, shown};
 use serde_json::json;
 
 use super::{ALLOW, ASK, DENY, after, approve, engine, resolve, result};
@@ -61,9 +62,13 @@ async fn what_was_approved_and_not_begun_begins_after_a_restart() {
         approval.votes[0].shown = shown(&stored.call);
         approval.terms.expires_at = stored.call.changed_at.after(Duration::from_secs(600));
         let call = Arc::new(stored.call);
+        let pen = engine.ledger().pen().await;
+        let entry = Entry::approval(About::call(&call.asked, call.changed_at), &approval);
+        let entries = vec![pen.seal(entry).expect("it is small")];
         let record = samples::record(&call, Some(stored.version));
-        let record = Record { approval: Some(approval), ..record };
+        let record = Record { approval: Some(approval), entries, ..record };
         store.record(record).await.expect("works here");
+        drop(pen);
         engine.stop(Duration::from_secs(5)).await;
         drop(engine);
         db.close();
