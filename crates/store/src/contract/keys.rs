@@ -116,7 +116,8 @@ pub async fn a_repair_shares_the_commit_of_its_entries(store: &Arc<dyn Store>) {
     let repairs = vec![Repair::PutKey(Box::new(put.clone())), Repair::RemoveKey(gone.id)];
     store.repair(repairs, vec![about_key(&kept)]).await.expect("a repair");
     assert_eq!(*store.grown().borrow(), before + 1);
-    assert_eq!(store.keys(Some(&tenant)).await.expect("keys"), [put.clone()]);
+    let listed = store.keys(Some(&tenant)).await.expect("keys");
+    assert_eq!(listed, std::slice::from_ref(&put));
     let saw = Arc::new(Saw::default());
     store.scan(saw.clone()).await.expect("a scan");
     let saw = saw.0.lock().expect("nobody panicked");
