@@ -6,7 +6,12 @@
 //! built as root builds them, and none has the uid of the service. Where the host gives no such ids,
 //! nothing changes and [`missing`] says why.
 
-use std::{ffi::CString, os::fd::OwnedFd, path::PathBuf, sync::OnceLock};
+use std::{
+    ffi::CString,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 use rustix::{
     fs::{Access, CWD},
@@ -253,12 +258,7 @@ impl Plan {
 const MOST_IDS: u32 = 1 << 24;
 
 /// `newuidmap PID 0 UID 1 1 FIRST COUNT`: root inside is the user, then come the subordinate ids.
-fn image(
-    program: &PathBuf,
-    target: u32,
-    own: u32,
-    (first, count): (u32, u32),
-) -> sys::Result<Image> {
+fn image(program: &Path, target: u32, own: u32, (first, count): (u32, u32)) -> sys::Result<Image> {
     let numbers =
         [target, 0, own, 1, 1, first, count.min(MOST_IDS)].map(|number| number.to_string());
     let words = std::iter::once(program.display().to_string()).chain(numbers);

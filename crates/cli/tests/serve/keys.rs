@@ -35,19 +35,19 @@ fn the_first_start_keeps_the_key_for_its_owner() {
 /// What a first start without `--json` writes until it listens, and the key that it made.
 fn first_words(format: &str) -> (String, String) {
     let place = Place::new();
-    let data = place.data().to_str().unwrap().to_owned();
+    let data = place.data().to_str().expect("a path of text").to_owned();
     let args = ["serve", "--listen", "127.0.0.1:0", "--data", &data, "--log-format", format];
-    let mut server = command(&args).stderr(Stdio::piped()).spawn().unwrap();
+    let mut server = command(&args).stderr(Stdio::piped()).spawn().expect("a server");
     let mut words = String::new();
-    let mut log = BufReader::new(server.stderr.take().unwrap());
+    let mut log = BufReader::new(server.stderr.take().expect("its log"));
     while !words.contains("listening") {
-        assert_ne!(log.read_line(&mut words).unwrap(), 0, "it ended: {words}");
+        assert_ne!(log.read_line(&mut words).expect("a line"), 0, "it ended: {words}");
     }
     let pid = rustix::process::Pid::from_child(&server);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    log.read_to_string(&mut words).unwrap();
-    assert!(server.wait().unwrap().success(), "{words}");
-    (words, std::fs::read_to_string(place.data().join("admin.key")).unwrap())
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a process");
+    log.read_to_string(&mut words).expect("the rest");
+    assert!(server.wait().expect("its end").success(), "{words}");
+    (words, std::fs::read_to_string(place.data().join("admin.key")).expect("a key"))
 }
 
 #[test]
