@@ -70,14 +70,14 @@ impl Base {
         limits::write_base_memory(self.version, dir, limits::for_all_sandboxes(total))
     }
 
-    /// Makes the directories again that somebody has removed, with their controllers. Groups can
-    /// then be made as before; those that were removed with the base stay gone.
+    /// Makes the directories again that somebody has removed, with their controllers and limits. Groups
+    /// can then be made as before; those that were removed with the base stay gone.
     pub fn restore(&self) -> Result<(), Error> {
         group::make_missing(&self.dirs.distinct())?;
-        match self.version {
-            Version::V2 => unified::hand_down(&self.dirs),
-            _ => Ok(()),
+        if self.version == Version::V2 {
+            unified::hand_down(&self.dirs)?;
         }
+        self.limit_memory()
     }
 
     /// Removes what dead instances of our own pid namespace have left, processes included. Goes on
