@@ -37,7 +37,7 @@ pub struct WatchdogRules {
 impl Default for WatchdogRules {
     fn default() -> Self {
         Self {
-            memory: Bytes::mib(256),
+            memory: Bytes::mib(512),
             interval: Duration::from_secs(1),
             window: 60,
             least_cpu: Duration::from_millis(100),
@@ -298,6 +298,10 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    fn quarter_gib() -> WatchdogRules {
+        WatchdogRules { memory: Bytes::mib(256), ..WatchdogRules::default() }
+    }
+
     /// A host with 4 GiB available, and what the kernel holds and charges, in MiB.
     fn host(kernel: u64, charged: u64) -> Sample {
         Sample {
@@ -312,7 +316,7 @@ mod tests {
     }
 
     fn short_of(samples: &[Sample]) -> Option<&'static str> {
-        let rules = WatchdogRules::default();
+        let rules = quarter_gib();
         let mut history = History::default();
         samples.iter().for_each(|sample| history.push(*sample, rules.window));
         strain(&history, &rules).map(|strain| strain.resource)
@@ -340,7 +344,7 @@ mod tests {
 
     #[test]
     fn growth_is_measured_within_the_window_only() {
-        let rules = WatchdogRules { window: 3, ..WatchdogRules::default() };
+        let rules = WatchdogRules { window: 3, ..quarter_gib() };
         let mut history = History::default();
         for kernel in [500, 600, 700, 800] {
             history.push(host(kernel, 0), rules.window);
@@ -366,7 +370,7 @@ mod tests {
 
     #[test]
     fn who_spent_most_time_in_the_kernel_is_ended_and_the_idle_never_are() {
-        let rules = WatchdogRules::default();
+        let rules = quarter_gib();
         let spent = |millis: &[u64]| -> Vec<_> {
             (0..).zip(millis.iter().map(|millis| Duration::from_millis(*millis))).collect()
         };

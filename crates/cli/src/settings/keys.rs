@@ -177,7 +177,7 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         one(
             "sandbox.watchdog_memory",
             "Kernel memory charged to no sandbox that may be taken in a minute",
-            "256M".into(),
+            "512M".into(),
         ),
         one("api.max_body", "Largest body of a request", "4M".into()),
         one("api.max_upload", "Largest skill or file that is sent", "32M".into()),
