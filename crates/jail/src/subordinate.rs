@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_uid() {
-        let passwd = "root:x:0:0::/:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\n:x:7:7:::\n";
+        let passwd = "root:x:0:0::/:/bin/sh\nada:x:1000:1000:Ada:/ada:/bin/sh\n:x:7:7:::\n";
         assert_eq!(name_of(passwd, 1000).as_deref(), Some("ada"));
         assert_eq!(name_of(passwd, 100), None);
         assert_eq!(name_of(passwd, 7), None);

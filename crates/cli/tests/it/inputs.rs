@@ -54,7 +54,7 @@ fn a_file_that_does_not_tell_its_language_is_asked_about() {
 
 #[test]
 fn a_file_that_is_not_there_hints_at_commands() {
-    ringfence(&["run", "ls"]).failed(2, &["cannot read `ls`", "hint: ", "ringfence run -- CMD"]);
+    ringfence(&["run", "ls"]).failed(2, &["cannot read `ls`", "hint: ", "ringfence run -- ls"]);
 }
 
 fn word() -> impl Strategy<Value = OsString> {

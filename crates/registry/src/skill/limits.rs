@@ -54,7 +54,7 @@ fn network(value: &Yaml) -> Result<SandboxNetwork, String> {
     match value {
         Yaml::Text(text) => text
             .parse()
-            .map_err(|_| format!("network: {} is not one of none, loopback", shown(text))),
+            .map_err(|_| format!("network: `{}` is not one of none, loopback", shown(text))),
         other => Err(format!("network: must be text, found {}", other.kind())),
     }
 }

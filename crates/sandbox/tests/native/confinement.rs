@@ -60,7 +60,7 @@ pub(crate) fn expected() -> Vec<String> {
     facts.extend(["NoNewPrivs: 1", "Seccomp: 2"].map(str::to_owned));
     facts.push("id 1000 1000 host sandbox".to_owned());
     // The shell counts core files in blocks: the one byte they may have is none.
-    facts.extend(["0", "1024"].map(str::to_owned));
+    facts.extend(["0", "512"].map(str::to_owned));
     facts.extend(["/workspace", "/tmp", "/dev/shm", "/box"].map(|dir| format!("may write {dir}")));
     facts.push("whole".to_owned());
     facts
