@@ -120,6 +120,8 @@ pub(crate) enum CancelView<'a> {
 /// A call without its arguments, its result or anything else that needs scope `read`.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CallState)]
+// So that a document is either this or a whole call.
+#[serde(deny_unknown_fields)]
 pub(crate) struct CallStateView {
     /// Id of the call.
     #[schema(value_type = String)]
