@@ -57,6 +57,8 @@ pub enum Subject {
     FileLock,
     /// `socket` for an internet protocol, or `connect`.
     Network,
+    /// `listen`, on a socket of any family: the descriptor can mean another one by now.
+    Listen,
     /// A call that no filter of ours asks about.
     Unknown,
 }
@@ -82,6 +84,7 @@ pub fn receive(listener: BorrowedFd<'_>) -> Result<Option<Question>, Errno> {
         libc::SYS_sysinfo => Subject::Memory { address: asked.data.args[0] },
         libc::SYS_fcntl => Subject::FileLock,
         libc::SYS_socket | libc::SYS_connect => Subject::Network,
+        libc::SYS_listen => Subject::Listen,
         _ => Subject::Unknown,
     };
     Ok((asked.id != 0).then_some(Question { id: asked.id, pid: asked.pid, subject }))

@@ -73,11 +73,13 @@ pub(crate) fn lock_in(confine: &Confine, filter: &Filter) -> Result<Locked, Setu
     Ok(Locked { standing, workspace, questions })
 }
 
+const SHORT_QUEUES: &CStr = c"/proc/sys/net/core/somaxconn";
+
 /// Settings of the sandbox's own network. Data of a TCP connection that no program has accepted is
 /// memory that the kernel charges to no cgroup: few may wait on a listening socket, each with little
 /// data.
 const NETWORK_SETTINGS: [(&CStr, &[u8]); 3] = [
-    (c"/proc/sys/net/core/somaxconn", b"16"),
+    (SHORT_QUEUES, b"16"),
     (c"/proc/sys/net/ipv4/tcp_rmem", b"4096 65536 131072"),
     (c"/proc/sys/net/ipv4/tcp_max_tw_buckets", b"1024"),
 ];
@@ -85,7 +87,13 @@ const NETWORK_SETTINGS: [(&CStr, &[u8]); 3] = [
 /// Brings up the loopback interface of the sandbox's own network namespace. The `/proc` in sight is
 /// still the complete one of whoever made us.
 fn raise_loopback() -> sys::Result<()> {
-    NETWORK_SETTINGS.iter().try_for_each(|(path, value)| write_file(path, value))?;
+    for (path, value) in NETWORK_SETTINGS {
+        match write_file(path, value) {
+            // Older kernels do not show it to user namespaces of unprivileged users.
+            Err(Errno::NOENT) if path == SHORT_QUEUES => {}
+            written => written?,
+        }
+    }
     sys::loopback_up()
 }
 

@@ -28,7 +28,7 @@ use rustix::{
     io::Errno,
 };
 
-use self::{locks::LockBudget, pace::Pace};
+use self::{locks::LockBudget, network::Listens, pace::Pace};
 use crate::native::lock;
 
 /// Whoever writes to the bell wants the threads to end.
@@ -68,6 +68,7 @@ struct Counters {
     locks: Pace,
     network: Pace,
     budget: LockBudget,
+    listens: Listens,
 }
 
 impl Clerk {
@@ -211,6 +212,13 @@ impl Asker {
                 let has_room = network::usage(question.pid).is_some_and(network::Usage::has_room);
                 if has_room { Answer::Proceed } else { Answer::Refuse(Errno::NOBUFS) }
             }
+            Subject::Listen => {
+                counters.network.wait();
+                let usage = network::usage(question.pid);
+                let has_room =
+                    usage.is_some_and(|usage| counters.listens.admit(usage, Instant::now()));
+                if has_room { Answer::Proceed } else { Answer::Refuse(Errno::NOBUFS) }
+            }
             Subject::Unknown => Answer::Refuse(Errno::NOSYS),
         }
     }
@@ -227,6 +235,7 @@ impl Counters {
             // Then some 1 000 connections a second, two questions each.
             network: Pace::new(now, 1_000, 1),
             budget: LockBudget::new(),
+            listens: Listens::default(),
         }
     }
 }

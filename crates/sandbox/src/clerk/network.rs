@@ -7,10 +7,21 @@
 //! its memory meanwhile; calls that were let go on and are not carried out yet are as many as the
 //! sandbox has threads.
 
-use std::{fs::File, io::Read};
+use std::{
+    fs::File,
+    io::Read,
+    time::{Duration, Instant},
+};
 
 /// TCP sockets with a connection or listening, accepted or not: 32 MiB with 128 KiB each.
 const MAX_TCP: u64 = 256;
+/// TCP sockets there may be when another begins to listen. Connections that were reset before they
+/// were accepted keep their data and are counted nowhere, but the queue of a listening socket is
+/// short (`somaxconn` of a sandbox): 24 queues of 17 with 128 KiB each are 51 MiB.
+const MAX_TCP_BEFORE_LISTEN: u64 = 24;
+/// How long a call that was let go on may not be carried out yet: the cpu limit can stop all threads
+/// of a sandbox for a tenth of a second at a time.
+const LISTEN_DELAY: Duration = Duration::from_secs(1);
 /// Sockets of any family.
 const MAX_SOCKETS: u64 = 1024;
 /// Closed connections that the kernel remembers: 4 MiB.
@@ -30,6 +41,22 @@ impl Usage {
     /// Whether another socket or connection may be made.
     pub(super) fn has_room(self) -> bool {
         self.sockets < MAX_SOCKETS && self.tcp < MAX_TCP && self.closed < MAX_CLOSED
+    }
+}
+
+/// Calls of `listen` that were let go on and may not show in the namespace's numbers yet.
+#[derive(Debug, Default)]
+pub(super) struct Listens(Vec<Instant>);
+
+impl Listens {
+    /// Whether another socket may begin to listen.
+    pub(super) fn admit(&mut self, usage: Usage, now: Instant) -> bool {
+        self.0.retain(|at| now.saturating_duration_since(*at) < LISTEN_DELAY);
+        let has_room = usage.tcp + (self.0.len() as u64) < MAX_TCP_BEFORE_LISTEN;
+        if has_room {
+            self.0.push(now);
+        }
+        has_room
     }
 }
 
@@ -81,6 +108,19 @@ mod tests {
         assert!(usage.tcp >= 1 && usage.sockets >= 1, "{usage:?}");
         drop(listener);
         assert_eq!(super::usage(u32::MAX), None, "a process that does not exist has none");
+    }
+
+    #[test]
+    fn listening_sockets_are_bounded_however_many_ask_at_once() {
+        let now = Instant::now();
+        let mut listens = Listens::default();
+        let none = Usage::default();
+        let admitted = (0..100).filter(|_| listens.admit(none, now)).count() as u64;
+        assert_eq!(admitted, MAX_TCP_BEFORE_LISTEN, "none of them shows in the numbers yet");
+        let later = now + LISTEN_DELAY;
+        assert!(listens.admit(none, later), "they were closed again");
+        let full = Usage { tcp: MAX_TCP_BEFORE_LISTEN, ..none };
+        assert!(!listens.admit(full, later + LISTEN_DELAY));
     }
 
     #[test]

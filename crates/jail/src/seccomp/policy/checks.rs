@@ -41,6 +41,7 @@ pub(super) const RULES: &[Rule] = &[
 pub(super) const LOOPBACK: &[Rule] = &[
     check("socket", LOOPBACK_SOCKET, "internet sockets as well, counted by the service"),
     ask("connect", "connections that nobody accepts are charged to nobody: counted by the service"),
+    ask("listen", "each listening socket holds such connections: counted by the service"),
 ];
 
 /// The same for a zygote, to which nobody listens: its children ask again.

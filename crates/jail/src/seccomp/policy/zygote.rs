@@ -24,6 +24,7 @@ const ALLOWED: &[super::Allowed] = &[
     ("setrlimit", "sets the child's limits, that of core dumps included"),
     ("prlimit64", "sets the child's limits, that of core dumps included"),
     ("connect", "nobody listens to a zygote; its children ask again"),
+    ("listen", "nobody listens to a zygote; its children ask again"),
     ("sysinfo", "nobody listens to a zygote; its children ask again"),
     ("capset", "drops the capabilities of the child's user namespace"),
     ("seccomp", "stacks the program filter on the child"),

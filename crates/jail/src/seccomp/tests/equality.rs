@@ -272,9 +272,11 @@ fn locks_and_connections_are_asked_about() {
         assert_eq!(answer(Profile::Program, call), code(Action::Ask), "{call:x?}");
         assert_eq!(answer(Profile::Zygote, call), libc::SECCOMP_RET_ALLOW, "{call:x?}");
     }
-    assert_eq!(answer(Profile::Program, connect), libc::SECCOMP_RET_ALLOW);
-    assert_eq!(answer(Profile::Loopback, connect), code(Action::Ask));
-    assert_eq!(answer(Profile::Zygote, connect), libc::SECCOMP_RET_ALLOW);
+    for call in [connect, ("listen", [3, 4096, 0, 0, 0, 0])] {
+        assert_eq!(answer(Profile::Program, call), libc::SECCOMP_RET_ALLOW, "{call:x?}");
+        assert_eq!(answer(Profile::Loopback, call), code(Action::Ask), "{call:x?}");
+        assert_eq!(answer(Profile::Zygote, call), libc::SECCOMP_RET_ALLOW, "{call:x?}");
+    }
 }
 
 #[test]
