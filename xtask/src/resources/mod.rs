@@ -45,7 +45,7 @@ impl Measured {
 }
 
 /// Measures the named programs, or all, with this binary; prints a table; fails if one takes more
-/// than [`MAX_UNCHARGED`] without being charged.
+/// than 64 MiB without being charged.
 pub fn run(binary: &Path, names: &[&str]) -> Result<()> {
     println!("{:<24}{:>10}{:>10}{:>10}{:>8}  said", "MiB", "taken", "charged", "uncharged", "left");
     let mut measured: Vec<Measured> = Vec::new();
