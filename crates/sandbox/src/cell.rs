@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::{
     Error,
-    groups::{Groups, Place, Plot, Remains, kill},
+    groups::{Groups, Place, Plot, Remains, kill, wait_for_end},
     ids::Ids,
     link::Link,
     template::Template,
@@ -168,6 +168,13 @@ impl Cell {
     /// Ends everything inside, at once.
     pub(crate) fn kill(&self) {
         kill(&self.pidfd);
+    }
+
+    /// Waits until its init, and so everything inside, is gone; no longer than this.
+    pub(crate) async fn wait_for_end(&self, limit: Duration) {
+        if let Ok(pidfd) = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3) {
+            let _ = tokio::task::spawn_blocking(move || wait_for_end(&pidfd, limit)).await;
+        }
     }
 
     /// Puts it on the list of those that the watchdog may end, for as long as the ward is held.

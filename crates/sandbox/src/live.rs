@@ -25,6 +25,9 @@ use crate::{
     verdict::{Observed, Stopped, outcome},
 };
 
+/// How long we wait for a killed sandbox to be gone before its pipes are emptied.
+const END_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// How long we wait for the pipes of a killed sandbox to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -204,6 +207,7 @@ impl Live {
         // go on into them for as long as we read.
         if seen.stopped.is_some() {
             self.cell.kill();
+            self.cell.wait_for_end(END_TIMEOUT).await;
         }
         self.streams.let_go();
         self.streams.drain();
