@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::{
     Error,
-    groups::{Groups, Place, Plot, Remains, kill, wait_for_end},
+    groups::{Groups, Place, Plot, Remains, kill},
     ids::Ids,
     link::Link,
     template::Template,
@@ -170,11 +170,15 @@ impl Cell {
         kill(&self.pidfd);
     }
 
-    /// Waits until its init, and so everything inside, is gone; no longer than this.
+    /// Waits until its init, and so everything inside, is gone; no longer than this. Asks again and
+    /// again, because a pidfd can be awaited only by a thread or by unsafe code.
     pub(crate) async fn wait_for_end(&self, limit: Duration) {
-        if let Ok(pidfd) = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3) {
-            let _ = tokio::task::spawn_blocking(move || wait_for_end(&pidfd, limit)).await;
-        }
+        let gone = async {
+            while !self.has_ended() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let _ = timeout(limit, gone).await;
     }
 
     /// Puts it on the list of those that the watchdog may end, for as long as the ward is held.

@@ -5,7 +5,6 @@ use std::{
     io::{self, Write},
     net::{TcpListener, TcpStream},
     os::fd::AsFd,
-    time::Duration,
 };
 
 use ringfence_jail::attack;
@@ -56,13 +55,6 @@ pub(super) fn cases() -> Vec<Case> {
         })
         .judged(Judge::ReportOrLimit(Limit::Memory))
         .needing(Layer::CgroupMemory),
-        case(
-            Group::Resources,
-            "R07.unaccepted",
-            "few connections wait to be accepted: the kernel charges them to nobody",
-            unaccepted,
-        )
-        .limited(|limits| limits.network = SandboxNetwork::Loopback),
     ]
 }
 
@@ -134,29 +126,6 @@ fn buffers(ground: &Ground) -> Finding {
         Err(error) => held(format!("{} connections, then: {error}", held_up.len() / 2)),
     }
 }
-
-/// More connections than may wait inside, few for any host.
-const WAITING: usize = 48;
-
-/// Connects to ourselves and never accepts. Nothing is sent.
-fn unaccepted(ground: &Ground) -> Finding {
-    let mut waiting = Vec::new();
-    let connected = TcpListener::bind("127.0.0.1:0").and_then(|listener| {
-        let address = listener.local_addr()?;
-        while waiting.len() < WAITING {
-            waiting.push(TcpStream::connect_timeout(&address, FULL_TIMEOUT)?);
-        }
-        Ok(())
-    });
-    match connected {
-        Ok(()) => escaped(format!("{WAITING} connections wait")),
-        Err(error) if ground.is_outside() => not_applicable(error.to_string()),
-        Err(error) => held(format!("{} connections, then: {error}", waiting.len())),
-    }
-}
-
-/// A connection that was not made after this long finds the queue full.
-const FULL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A connection with both its ends, and how many bytes it took.
 fn fill_one(listener: &TcpListener) -> io::Result<(TcpStream, TcpStream, u64)> {
