@@ -116,11 +116,20 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Processes with exactly this command line. Not those that only mention it: we do ourselves, and so
+/// does a child of ours until it has become another program.
+pub(crate) fn processes_of(line: &str) -> usize {
+    command_lines().filter(|found| found == line.as_bytes()).count()
+}
+
 /// Processes of the host whose command line holds this text.
 pub(crate) fn processes_with(text: &str) -> usize {
-    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
-    entries
-        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+    command_lines()
         .filter(|line| line.windows(text.len()).any(|window| window == text.as_bytes()))
         .count()
+}
+
+fn command_lines() -> impl Iterator<Item = Vec<u8>> {
+    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+    entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
 }
