@@ -4,7 +4,7 @@
 //! What cannot be read as a request has no path, no key and no trace, and never reaches a handler:
 //! hyper answers it with 400 or 431 and no body, and closes. A client that takes too long for a
 //! header is cut off without an answer. When as many are connected as may be, one that has shown no key
-//! makes room (see `connections`): clients that only hold connections keep nobody out.
+//! makes room (see `connections`): clients that only hold connections lock no other client out.
 
 use std::{
     io,

@@ -106,7 +106,7 @@ fn without_url(error: reqwest::Error) -> io::Error {
     io::Error::other(error.without_url())
 }
 
-/// Whoever looks sees the old file or the new one, whole, also after a crash of the machine. That the
+/// Readers see the old file or the new one, whole, also after a crash of the machine. That the
 /// old one may come back then does no harm: it is of the same log.
 fn replace(path: &Path, note: &str) -> io::Result<()> {
     use io::Write as _;

@@ -306,7 +306,7 @@ fn check_bytes(shared: &Asked, asked: &[(Asked, String)]) -> Result<(), Problem>
     let mut total: usize = own.sum();
     let mut faults = Vec::new();
     for (index, (name, bytes)) in shared.bytes().into_iter().enumerate() {
-        // Whoever has its own does not take the shared one.
+        // An evaluation with its own value does not take the shared one.
         let takers = asked.iter().filter(|(own, _)| own.bytes()[index].1 == 0).count();
         total = total.saturating_add(bytes * takers);
         if bytes * takers > MOST_BYTES {
