@@ -18,7 +18,7 @@ pub(crate) async fn decide(
     let (now, id) = (engine.clock().now(), engine.new_name());
     let input = Input::about(action, caller.principal(), about, now, id);
     let trace = Some(caller.trace().parent);
-    let judged = engine.judge(&Input { args, trace, ..input }).await;
+    let judged = engine.decide_action(&Input { args, trace, ..input }).await;
     match judged.map_err(|error| refused::store(&error))?.decided {
         Decided::Allow(permit, _) => Ok(permit.obligations().clone()),
         Decided::Hold(decision) => {

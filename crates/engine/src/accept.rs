@@ -17,8 +17,9 @@ use tokio::sync::oneshot;
 
 use self::earlier::{Earlier, Reserved};
 use crate::{
-    CallRequest, Engine, Refused, Ticket, builtin, engine::Inner, journey::Journey, oblige,
-    onward::Onward, path, queue::Claim, trace::new_trace,
+    CallRequest, Engine, Refused, Ticket, active_call::ActiveCall, builtin,
+    detach_on_drop::DetachOnDrop, engine::Inner, obligations, pipeline, queue::Claim,
+    trace::new_trace,
 };
 
 /// What a call is called and who it is for, known before its tool is looked at.
@@ -50,7 +51,7 @@ impl Engine {
         inner.parts.store.room().admit(&who.tenant).map_err(ringfence_store::Error::from)?;
         let entry = find(inner, &request)?;
         check_arguments(&entry, &request.args)?;
-        if oblige::needs_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
+        if obligations::needs_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
             return Err(Refused::NoSandbox);
         }
         let call = call(inner, who, known, &entry, &request);
@@ -146,38 +147,38 @@ async fn set_out(
     let busy = Refused::Busy { retry_after: Duration::from_secs(1) };
     let place = inner.queue.join(&call.asked.tenant).map_err(|crate::queue::Full| busy)?;
     let id = call.asked.id;
-    let journey = Journey::begin(inner.clone(), call);
+    let active = ActiveCall::begin(inner.clone(), call);
     if let Some(reserved) = reserved {
         reserved.belongs_to_the_call();
     }
-    let live = journey.live();
+    let in_flight = active.in_flight();
     let claim = Claim::Made(place);
     if !detached {
-        let onward = Onward::new(&inner.tasks, path::walk(journey, entry, claim));
-        return Ok(Ticket { id, replayed: false, live, onward: Some(onward) });
+        let driver = DetachOnDrop::new(&inner.tasks, pipeline::run(active, entry, claim));
+        return Ok(Ticket { id, replayed: false, in_flight, driver: Some(driver) });
     }
     let (tell, told) = oneshot::channel();
     // Nobody is expected to wait for one whose name is told at once, so it goes on by itself.
-    drop(Onward::new(&inner.tasks, record_and_walk(journey, entry, claim, tell)));
+    drop(DetachOnDrop::new(&inner.tasks, record_and_run(active, entry, claim, tell)));
     told.await.unwrap_or(Err(Refused::Stopping))?;
-    Ok(Ticket { id, replayed: false, live, onward: None })
+    Ok(Ticket { id, replayed: false, in_flight, driver: None })
 }
 
 /// The name of the call is about to be told, so it must survive from here on.
-async fn record_and_walk(
-    mut journey: Journey,
+async fn record_and_run(
+    mut active: ActiveCall,
     entry: Arc<Entry>,
     claim: Claim,
     tell: oneshot::Sender<Result<(), Refused>>,
 ) {
-    let recorded = journey.commit().await;
+    let recorded = active.commit().await;
     let is_recorded = recorded.is_ok();
     if !is_recorded {
-        journey.abandon();
+        active.abandon();
     }
     // Whoever asked may be gone.
     let _ = tell.send(recorded.map_err(Refused::from));
     if is_recorded {
-        path::walk(journey, entry, claim).await;
+        pipeline::run(active, entry, claim).await;
     }
 }

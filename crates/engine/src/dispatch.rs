@@ -13,7 +13,7 @@ use ringfence_types::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{builtin, engine::Inner, journey::Journey, oblige, record::Ended};
+use crate::{active_call::ActiveCall, builtin, engine::Inner, obligations, record::Ended};
 
 /// What became of the attempt to start.
 pub(crate) enum Started {
@@ -62,32 +62,32 @@ impl Work {
 pub(crate) type Reading = Box<dyn FnOnce(&Report) -> Produced + Send>;
 
 /// The document that policy judges.
-pub(crate) fn policy_input(journey: &Journey, entry: &Entry) -> Input {
-    let asked = journey.asked();
-    let parts = &journey.inner.parts;
+pub(crate) fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
+    let asked = active.asked();
+    let parts = &active.inner.parts;
     let input = Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now());
-    Input { args: journey.args().clone(), ..input }
+    Input { args: active.args().clone(), ..input }
 }
 
 /// Starts what the permit allows.
-pub(crate) async fn start(journey: &Journey, entry: &Arc<Entry>, permit: Permit) -> Started {
-    let started_at = journey.inner.parts.clock.now();
-    if !is_for(&permit, journey) {
+pub(crate) async fn start(active: &ActiveCall, entry: &Arc<Entry>, permit: Permit) -> Started {
+    let started_at = active.inner.parts.clock.now();
+    if !is_for(&permit, active) {
         let message = "the permit is for another tool or other arguments".to_owned();
         return ended(failure("permit_mismatch", message, started_at));
     }
-    if let Err(error) = oblige::check(&journey.inner, entry, permit.obligations()) {
+    if let Err(error) = obligations::check(&active.inner, entry, permit.obligations()) {
         return ended(without_program(Produced::Error(error), started_at, Duration::ZERO));
     }
     match &entry.runs {
-        Runs::Builtin => builtin::start(journey, entry, permit, started_at).await,
+        Runs::Builtin => builtin::start(active, entry, permit, started_at).await,
         Runs::Python { code, module, function, files } => {
             let program = Program::Call {
                 language: Language::Python,
                 code: code.clone(),
                 file: format!("{module}.py"),
                 function: Some(function.clone()),
-                args: journey.args().clone(),
+                args: active.args().clone(),
                 ahead: ahead(&entry.tool),
             };
             let files = files.iter().filter_map(|(path, content)| file(path, content)).collect();
@@ -95,7 +95,7 @@ pub(crate) async fn start(journey: &Journey, entry: &Arc<Entry>, permit: Permit)
             let tool = entry.clone();
             let reading = Box::new(move |report: &Report| handler_result(&tool, report));
             let request = Request { limits: entry.tool.limits.clone(), ..request };
-            sandboxed(journey, permit, request, reading, started_at).await
+            sandboxed(active, permit, request, reading, started_at).await
         }
     }
 }
@@ -105,11 +105,11 @@ fn ahead(tool: &Tool) -> Option<Digest> {
     (tool.origin != Origin::Upload).then_some(tool.digest)
 }
 
-pub(crate) fn is_for(permit: &Permit, journey: &Journey) -> bool {
-    let asked = journey.asked();
+pub(crate) fn is_for(permit: &Permit, active: &ActiveCall) -> bool {
+    let asked = active.asked();
     permit.call() == asked.id
         && permit.tool() == asked.tool.digest
-        && permit.args() == journey.call.args_digest()
+        && permit.args() == active.call.args_digest()
 }
 
 fn file(path: &str, content: &Arc<[u8]>) -> Option<InputFile> {
@@ -119,19 +119,19 @@ fn file(path: &str, content: &Arc<[u8]>) -> Option<InputFile> {
 
 /// Runs a request in a sandbox, within its limits and the permit's obligations.
 pub(crate) async fn sandboxed(
-    journey: &Journey,
+    active: &ActiveCall,
     permit: Permit,
     mut request: Request,
     reading: Reading,
     started_at: Timestamp,
 ) -> Started {
-    let inner = journey.inner.clone();
+    let inner = active.inner.clone();
     request.limits = limits(&inner, &request.limits, &permit);
-    oblige::isolate(permit.obligations(), &mut request);
+    obligations::isolate(permit.obligations(), &mut request);
     let seen = Seen { limits: Some(request.limits.clone()), ..Seen::default() };
     match inner.parts.sandbox.run(request).await {
         Ok(running) => {
-            oblige::show(permit.obligations(), &journey.live(), &running);
+            obligations::show(permit.obligations(), &active.in_flight(), &running);
             let canceller = running.canceller();
             let least = permit.obligations().min_isolation.clone();
             let wait = Box::pin(report(inner, running, least, reading, started_at, seen));
@@ -161,7 +161,7 @@ async fn report(
     match running.wait().await {
         Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped { seen },
         Ok(report) => {
-            let produced = match oblige::met(least.as_ref(), &report) {
+            let produced = match obligations::met(least.as_ref(), &report) {
                 Ok(()) => over_limit(&report).unwrap_or_else(|| reading(&report)),
                 Err(error) => Produced::Error(error),
             };

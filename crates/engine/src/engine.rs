@@ -20,10 +20,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Ledger, Memo, Metrics, Telemetry, canary,
-    hold::{self, Dues, Locks},
+    hold::{self, Locks, RecheckQueue},
     ids::Ids,
+    in_flight::InFlightCalls,
     ledger::{self, Tools},
-    live::Lives,
     publish,
     queue::{Bounds, Queue},
     recover,
@@ -106,10 +106,10 @@ pub(crate) struct Inner {
     pub(crate) parts: Parts,
     pub(crate) metrics: Metrics,
     pub(crate) ids: Ids,
-    pub(crate) lives: Lives,
+    pub(crate) in_flight: InFlightCalls,
     pub(crate) queue: Queue,
     /// Held calls, and when each is looked at again.
-    pub(crate) dues: Dues,
+    pub(crate) rechecks: RecheckQueue,
     /// Who decides about a hold.
     pub(crate) locks: Locks,
     /// What was last put on record of policies that are tried.
@@ -136,9 +136,9 @@ impl Engine {
             parts,
             metrics: Metrics::new(registry),
             ids: Ids::new(),
-            lives: Lives::default(),
+            in_flight: InFlightCalls::default(),
             queue: Queue::new(bounds),
-            dues: Dues::default(),
+            rechecks: RecheckQueue::default(),
             locks: Locks::default(),
             marks: canary::Marks::default(),
             tasks: TaskTracker::new(),
@@ -220,8 +220,8 @@ impl Engine {
         self.inner.stopping.cancel();
         self.inner.tasks.close();
         if tokio::time::timeout(grace, self.inner.tasks.wait()).await.is_err() {
-            for live in self.inner.lives.all() {
-                live.cancel(Stopper::Shutdown);
+            for in_flight in self.inner.in_flight.all() {
+                in_flight.cancel(Stopper::Shutdown);
             }
             self.inner.tasks.wait().await;
         }

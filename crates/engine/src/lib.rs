@@ -2,7 +2,7 @@
 //!
 //! The engine owns the *order* of things (accept, decide, dispatch, sandbox, validate, record,
 //! publish) and nothing else: it never touches the OS (see `sandbox`) and never sees SQL (see
-//! `store`). The order is in `path`; each step has a file of its name.
+//! `store`). The order is in `pipeline`; each step has a file of its name.
 //!
 //! Invariants:
 //! - Nothing runs without a `Permit`, and only `policy` makes one.
@@ -12,23 +12,22 @@
 //!   ledger in the same commit.
 
 mod accept;
+mod active_call;
 mod builtin;
 mod canary;
+mod decide_action;
+mod detach_on_drop;
 mod dispatch;
 mod engine;
 mod hold;
 mod ids;
-mod journey;
-mod judge;
-mod laps;
+mod in_flight;
 mod ledger;
-mod live;
 mod memo;
 mod message;
 mod metrics;
-mod oblige;
-mod onward;
-mod path;
+mod obligations;
+mod pipeline;
 mod publish;
 mod queue;
 mod read;
@@ -36,6 +35,7 @@ mod record;
 mod recover;
 mod replay;
 mod request;
+mod stage_spans;
 mod subject;
 mod syntax;
 mod telemetry;
@@ -45,15 +45,15 @@ mod validate;
 pub use self::{
     builtin::{CANVAS_BYTES, tools as builtin_tools},
     canary::Tried,
+    decide_action::RecordedDecision,
     engine::{Engine, Parts, Settings},
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
-    judge::Judged,
+    in_flight::Ticket,
     ledger::{
         Artifact, Difference, DifferingRow, Kept, Keys, Ledger, LogScan, NotRotated, OpenError,
         Pen, Rotated, Unprovable, artifacts as ledger_artifacts, consistency as ledger_consistency,
         keys as ledger_keys, proof as ledger_proof, tile as ledger_tile,
     },
-    live::Ticket,
     memo::Memo,
     metrics::Metrics,
     read::{Bytes, FactId, Follow, OutputStream},

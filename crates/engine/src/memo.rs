@@ -15,7 +15,7 @@ use ringfence_types::{
 };
 use serde::Serialize;
 
-use crate::{Engine, builtin, dispatch, engine::Inner, journey::Journey, record::Ended};
+use crate::{Engine, active_call::ActiveCall, builtin, dispatch, engine::Inner, record::Ended};
 
 /// Of which tools results are remembered, and how much.
 #[derive(Debug, Clone)]
@@ -69,36 +69,36 @@ struct Key<'a> {
 }
 
 /// The end of a call whose equal is remembered. A call that may be remembered itself learns its key.
-pub(crate) async fn recall(journey: &mut Journey, tool: &Tool, permit: &Permit) -> Option<Ended> {
-    if !is_on(&journey.inner, tool) {
+pub(crate) async fn recall(active: &mut ActiveCall, tool: &Tool, permit: &Permit) -> Option<Ended> {
+    if !is_on(&active.inner, tool) {
         return None;
     }
-    let key = key(journey, permit).await?;
-    journey.memo = Some(key);
-    let fresh = journey.asked().fresh || permit.obligations().fresh;
-    let found = if fresh { None } else { find(journey, key).await };
+    let key = key(active, permit).await?;
+    active.memo = Some(key);
+    let fresh = active.asked().fresh || permit.obligations().fresh;
+    let found = if fresh { None } else { find(active, key).await };
     let result = match &found {
         _ if fresh => "fresh",
         Some(_) => "hit",
         None => "miss",
     };
-    journey.inner.metrics.looked_up(&tool.name, result);
+    active.inner.metrics.looked_up(&tool.name, result);
     found
 }
 
 /// None for a call that must run, and whose result is its own: one that a person looked at, or that
 /// no policy was asked about; and for every call once the runtime is not what it was.
-async fn key(journey: &Journey, permit: &Permit) -> Option<Digest> {
-    let decision = journey.call.decision.as_ref()?;
-    let by_rule = journey.call.edited.is_none() && decision.approval.is_none();
-    if !by_rule || decision.fail_open || !dispatch::is_for(permit, journey) {
+async fn key(active: &ActiveCall, permit: &Permit) -> Option<Digest> {
+    let decision = active.call.decision.as_ref()?;
+    let by_rule = active.call.edited.is_none() && decision.approval.is_none();
+    if !by_rule || decision.fail_open || !dispatch::is_for(permit, active) {
         return None;
     }
     let key = Key {
-        tenant: &journey.asked().tenant,
+        tenant: &active.asked().tenant,
         tool: permit.tool(),
         args: permit.args(),
-        runtime: runtime(&journey.inner).await?,
+        runtime: runtime(&active.inner).await?,
         policy: decision.policy,
         obligations: permit.obligations(),
     };
@@ -121,11 +121,11 @@ async fn runtime(inner: &Inner) -> Option<Digest> {
     runtime
 }
 
-async fn find(journey: &Journey, key: Digest) -> Option<Ended> {
-    let parts = &journey.inner.parts;
+async fn find(active: &ActiveCall, key: Digest) -> Option<Ended> {
+    let parts = &active.inner.parts;
     let now = parts.clock.now();
     let since = before(now, parts.settings.memo.keep_for);
-    match parts.store.remembered(&journey.asked().tenant, key, since).await {
+    match parts.store.remembered(&active.asked().tenant, key, since).await {
         Ok(remembered) => given_again(remembered?, now),
         Err(error) => {
             // Nothing depends on a memory: the call runs.
@@ -161,13 +161,13 @@ fn given_again(remembered: Remembered, now: Timestamp) -> Option<Ended> {
 }
 
 /// Lets go of the key if the runtime changed while the call ran.
-pub(crate) async fn settle(journey: &mut Journey) {
-    if journey.memo.is_some() && runtime(&journey.inner).await.is_none() {
-        journey.memo = None;
+pub(crate) async fn settle(active: &mut ActiveCall) {
+    if active.memo.is_some() && runtime(&active.inner).await.is_none() {
+        active.memo = None;
     }
 }
 
-impl Journey {
+impl ActiveCall {
     /// What the next record remembers: the result of a call that ran and has one.
     pub(crate) fn new_memo(&self) -> Option<NewMemo> {
         let State::Finished(finished) = &self.call.state else { return None };

@@ -9,7 +9,7 @@ use ringfence_types::{
 };
 use tokio::sync::watch;
 
-use crate::{Engine, engine::Inner, journey::Journey};
+use crate::{Engine, active_call::ActiveCall, engine::Inner};
 
 /// Which of a program's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,15 +50,18 @@ impl Engine {
     /// One call. What is on record counts before what this process knows of it, unless it has gone
     /// on since: whoever learnt of a fact finds the call as it is after that fact.
     pub async fn get(&self, who: &Principal, id: CallId) -> Result<Option<Arc<Call>>, Error> {
-        let live = self.inner.lives.get(id).map(|live| live.now());
-        let live = live.filter(|seen| seen.durable && seen.call.asked.tenant == who.tenant);
+        let in_flight = self.inner.in_flight.get(id).map(|in_flight| in_flight.now());
+        let in_flight =
+            in_flight.filter(|seen| seen.durable && seen.call.asked.tenant == who.tenant);
         // A foreign call goes the same way as a missing one, so that it takes the same time.
         let stored = self.inner.parts.store.call(&who.tenant, id).await?;
-        Ok(match (stored, live) {
-            (Some(stored), Some(live)) if stored.call.changed_at >= live.call.changed_at => {
+        Ok(match (stored, in_flight) {
+            (Some(stored), Some(in_flight))
+                if stored.call.changed_at >= in_flight.call.changed_at =>
+            {
                 Some(Arc::new(stored.call))
             }
-            (_, Some(live)) => Some(live.call),
+            (_, Some(in_flight)) => Some(in_flight.call),
             (stored, None) => stored.map(|stored| Arc::new(stored.call)),
         })
     }
@@ -78,11 +81,11 @@ impl Engine {
     /// Asks for the end of a call, and says where it stands then; `None` if there is none.
     pub async fn cancel(&self, who: &Principal, id: CallId) -> Result<Option<Arc<Call>>, Error> {
         let by = Stopper::Key(who.key);
-        if let Some(live) = self.inner.lives.get(id)
-            && live.now().call.asked.tenant == who.tenant
+        if let Some(in_flight) = self.inner.in_flight.get(id)
+            && in_flight.now().call.asked.tenant == who.tenant
         {
-            live.cancel(by);
-            let seen = live.until(|seen| seen.over || is_cancelling(&seen.call)).await;
+            in_flight.cancel(by);
+            let seen = in_flight.until(|seen| seen.over || is_cancelling(&seen.call)).await;
             return Ok(Some(seen.call));
         }
         let Some(stored) = self.inner.parts.store.call(&who.tenant, id).await? else {
@@ -99,10 +102,10 @@ impl Engine {
         stored: ringfence_store::Stored,
         by: Stopper,
     ) -> Result<Option<Arc<Call>>, Error> {
-        let mut journey = Journey::aside(self.inner.clone(), stored);
-        journey.step(Event::Cancel(by));
-        journey.commit().await?;
-        Ok(Some(journey.call))
+        let mut active = ActiveCall::for_one_step(self.inner.clone(), stored);
+        active.step(Event::Cancel(by));
+        active.commit().await?;
+        Ok(Some(active.call))
     }
 
     /// The receipt of a call that came to its end.
@@ -167,13 +170,13 @@ async fn live_output(
     stream: OutputStream,
     offset: u64,
 ) -> Option<Bytes> {
-    let live = inner.lives.get(id)?;
-    if live.now().call.asked.tenant != who.tenant {
+    let in_flight = inner.in_flight.get(id)?;
+    if in_flight.now().call.asked.tenant != who.tenant {
         return None;
     }
     // A program that has not started will have something to say.
-    live.until(|seen| seen.over || has_started(&seen.call)).await;
-    let (stdout, stderr) = live.outputs()?;
+    in_flight.until(|seen| seen.over || has_started(&seen.call)).await;
+    let (stdout, stderr) = in_flight.outputs()?;
     let output = match stream {
         OutputStream::Stdout => stdout,
         OutputStream::Stderr => stderr,

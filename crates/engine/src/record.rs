@@ -8,7 +8,7 @@ use ringfence_types::{
 };
 use serde::Serialize;
 
-use crate::{journey::Journey, oblige};
+use crate::{active_call::ActiveCall, obligations};
 
 /// How a call that was dispatched came to its end.
 #[derive(Debug)]
@@ -44,14 +44,14 @@ const PATIENCE: [Duration; 5] = [
 /// Between further tries.
 const LONGEST: Duration = Duration::from_secs(15);
 
-impl Journey {
+impl ActiveCall {
     /// Takes the last step.
     pub(crate) fn end(&mut self, ended: Ended) {
         match ended {
             Ended::Finished { mut finished, mut blobs, session_events, seen } => {
                 // What an earlier call gave was masked then, by the same obligations.
                 if let Some(redact) = self.redact().filter(|_| finished.memoised.is_none()) {
-                    oblige::mask(redact, &mut finished, &mut blobs);
+                    obligations::mask(redact, &mut finished, &mut blobs);
                 }
                 self.seen = seen;
                 self.inner.metrics.finished(&self.call.asked, &finished);

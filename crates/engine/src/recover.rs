@@ -7,7 +7,8 @@ use ringfence_store::{Error, Stored};
 use ringfence_types::{CallError, Digest, Effect, Event, Produced};
 
 use crate::{
-    dispatch::without_program, engine::Inner, hold::Due, journey::Journey, path, queue::Claim,
+    active_call::ActiveCall, dispatch::without_program, engine::Inner, hold::Recheck, pipeline,
+    queue::Claim,
 };
 
 /// Calls per read.
@@ -29,7 +30,7 @@ pub(crate) async fn run(inner: &Arc<Inner>) -> Result<(), Error> {
 async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
     if let Some(hold) = stored.call.hold() {
         inner.metrics.held(1);
-        inner.dues.add(Due::from(&stored.call), inner.parts.clock.now(), hold.expires_at);
+        inner.rechecks.add(Recheck::from(&stored.call), inner.parts.clock.now(), hold.expires_at);
         return Ok(());
     }
     let (id, pure) = (stored.call.asked.id, stored.call.asked.pure);
@@ -37,26 +38,26 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
     let is_whole = is_whole(&stored);
     let (trace_id, tenant) = (stored.call.asked.trace_id.clone(), stored.call.asked.tenant.clone());
     let (trace_id, tenant) = (trace_id.as_str(), tenant.as_str());
-    let mut journey = Journey::resume(inner.clone(), stored);
-    match (journey.step(Event::Recover { pure }), entry) {
+    let mut active = ActiveCall::from_record(inner.clone(), stored);
+    match (active.step(Event::Recover { pure }), entry) {
         (Effect::Decide, Some(_)) if !is_whole => {
             let message = "policy had some of its arguments masked before the server went down";
-            fail(journey, "args_redacted", message).await
+            fail(active, "args_redacted", message).await
         }
         (Effect::Decide, Some(entry)) => {
             tracing::info!(call_id = %id, trace_id, tenant, "a call of an earlier process is run again");
-            let place = inner.queue.rejoin(&journey.asked().tenant);
-            inner.tasks.spawn(path::walk(journey, entry, Claim::Made(place)));
+            let place = inner.queue.rejoin(&active.asked().tenant);
+            inner.tasks.spawn(pipeline::run(active, entry, Claim::Made(place)));
             Ok(())
         }
         (Effect::Decide, None) => {
             // Nobody can run it again.
             let message = "the tool was removed or changed while the server was down";
-            fail(journey, "tool_changed", message).await
+            fail(active, "tool_changed", message).await
         }
         _ => {
-            tracing::warn!(call_id = %id, trace_id, tenant, state = journey.call.state.name(), "a call was cut off");
-            journey.commit().await
+            tracing::warn!(call_id = %id, trace_id, tenant, state = active.call.state.name(), "a call was cut off");
+            active.commit().await
         }
     }
 }
@@ -72,11 +73,11 @@ fn is_whole(stored: &Stored) -> bool {
 }
 
 /// Ends a call that cannot be run again.
-async fn fail(mut journey: Journey, code: &str, message: &str) -> Result<(), Error> {
-    let at = journey.inner.parts.clock.now();
+async fn fail(mut active: ActiveCall, code: &str, message: &str) -> Result<(), Error> {
+    let at = active.inner.parts.clock.now();
     let (code, message) = (code.to_owned(), message.to_owned());
     let error = CallError { code, message, details: None };
-    journey.step(Event::Allow);
-    journey.end(without_program(Produced::Error(error), at, std::time::Duration::ZERO));
-    journey.commit().await
+    active.step(Event::Allow);
+    active.end(without_program(Produced::Error(error), at, std::time::Duration::ZERO));
+    active.commit().await
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ringfence_types::{Call, CallId, Digest, Idempotency, KeyId, PersonaId, State};
 
 use super::Known;
-use crate::{CallRequest, Refused, Ticket, engine::Inner, live::Live};
+use crate::{CallRequest, Refused, Ticket, engine::Inner, in_flight::InFlight};
 
 /// Longest idempotency key.
 const KEY: usize = 255;
@@ -35,7 +35,7 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(slot) = &self.slot {
-            self.inner.lives.release(slot);
+            self.inner.in_flight.release(slot);
         }
     }
 }
@@ -72,7 +72,7 @@ pub(super) async fn look(
 ) -> Result<Earlier, Refused> {
     let Some(idempotency) = &known.idempotency else { return Ok(Earlier::None(None)) };
     let slot = (who, idempotency.key.clone());
-    let holder = inner.lives.reserve(slot.clone(), known.id);
+    let holder = inner.in_flight.reserve(slot.clone(), known.id);
     let reserved =
         holder.is_none().then(|| Reserved { inner: inner.clone(), slot: Some(slot.clone()) });
     // If the key is ours now, nobody else of this process can use it, so the store is asked once. If
@@ -87,8 +87,8 @@ pub(super) async fn look(
 }
 
 fn in_flight(inner: &Inner, holder: CallId, idempotency: &Idempotency) -> Refused {
-    let same = inner.lives.get(holder).is_none_or(|live| {
-        let held = live.now().call.asked.idempotency.as_ref().map(|i| i.fingerprint);
+    let same = inner.in_flight.get(holder).is_none_or(|in_flight| {
+        let held = in_flight.now().call.asked.idempotency.as_ref().map(|i| i.fingerprint);
         held == Some(idempotency.fingerprint)
     });
     if same { Refused::StillRunning(holder) } else { Refused::KeyReused(holder) }
@@ -109,8 +109,8 @@ fn replay(earlier: Call, idempotency: &Idempotency) -> Result<Earlier, Refused> 
         return Err(Refused::StillRunning(id));
     }
     let call = Arc::new(earlier);
-    let live = Live::new(call.clone());
-    live.show(call, true, true);
-    let live = Arc::new(live);
-    Ok(Earlier::Call(Box::new(Ticket { id, replayed: true, live, onward: None })))
+    let in_flight = InFlight::new(call.clone());
+    in_flight.show(call, true, true);
+    let in_flight = Arc::new(in_flight);
+    Ok(Earlier::Call(Box::new(Ticket { id, replayed: true, in_flight, driver: None })))
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Given, error};
-use crate::journey::Journey;
+use crate::active_call::ActiveCall;
 
 /// Most bytes of what is put on a canvas at one time: a canvas is shown a hundred of them at once.
 pub const CANVAS_BYTES: usize = 256 << 10;
@@ -33,19 +33,19 @@ struct Payload<'a> {
     kind: &'static str,
 }
 
-pub(super) fn run(journey: &Journey, at: Timestamp) -> (Given, Option<SessionEvent>) {
-    match appended(journey, at) {
+pub(super) fn run(active: &ActiveCall, at: Timestamp) -> (Given, Option<SessionEvent>) {
+    match appended(active, at) {
         Ok((pane, event)) => (Ok(json!({"status": "queued", "pane": pane})), Some(event)),
         Err(error) => (Err(error), None),
     }
 }
 
-fn appended(journey: &Journey, at: Timestamp) -> Result<(String, SessionEvent), CallError> {
+fn appended(active: &ActiveCall, at: Timestamp) -> Result<(String, SessionEvent), CallError> {
     let asked: Asked =
-        journey.args().read().map_err(|problem| error("content_invalid", &problem))?;
+        active.args().read().map_err(|problem| error("content_invalid", &problem))?;
     let session: SessionId =
         asked.session_id.parse().map_err(|invalid| error("session_invalid", &invalid))?;
-    let persona_id = persona(journey, asked.persona_id.as_deref())?;
+    let persona_id = persona(active, asked.persona_id.as_deref())?;
     let pane = asked.pane.unwrap_or_else(|| "default".to_owned());
     let payload = Payload {
         content: &asked.content,
@@ -59,16 +59,16 @@ fn appended(journey: &Journey, at: Timestamp) -> Result<(String, SessionEvent), 
         let message = format!("content and metadata may have {CANVAS_BYTES} bytes");
         return Err(error("content_too_large", &message));
     }
-    let tenant = journey.asked().tenant.clone();
+    let tenant = active.asked().tenant.clone();
     let event = SessionEvent { tenant, session, at, kind: "canvas".to_owned(), payload };
     Ok((pane, event))
 }
 
 /// Whoever acts for one persona signs with no other name.
-fn persona(journey: &Journey, named: Option<&str>) -> Result<Option<PersonaId>, CallError> {
+fn persona(active: &ActiveCall, named: Option<&str>) -> Result<Option<PersonaId>, CallError> {
     let Some(named) = named else { return Ok(None) };
     let named: PersonaId = named.parse().map_err(|invalid| error("persona_invalid", &invalid))?;
-    match &journey.asked().persona {
+    match &active.asked().persona {
         Some(own) if *own != named => {
             let message = format!("the call is made for persona `{own}`, not `{named}`");
             Err(error("persona_foreign", &message))

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::text;
 use crate::{
+    active_call::ActiveCall,
     dispatch::{Started, failed, sandboxed},
-    journey::Journey,
     validate,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 const PYTHON: &str = include_str!("code_execute.py");
 
 pub(super) async fn start(
-    journey: &Journey,
+    active: &ActiveCall,
     entry: &Arc<Entry>,
     permit: Permit,
     started_at: Timestamp,
@@ -47,7 +47,7 @@ pub(super) async fn start(
         Err(error) => Produced::Error(error),
     });
     let request = Request { limits: entry.tool.limits.clone(), ..Request::new(program) };
-    sandboxed(journey, permit, request, reading, started_at).await
+    sandboxed(active, permit, request, reading, started_at).await
 }
 
 fn plain(language: Language, code: String) -> Program {

@@ -7,14 +7,14 @@ use ringfence_types::CallError;
 use serde_json::{Value, json};
 
 use super::{Given, error, text};
-use crate::journey::Journey;
+use crate::active_call::ActiveCall;
 
 /// Longest file that fits into a result.
 const LONGEST: u64 = 1 << 20;
 
-pub(super) async fn run(journey: &Journey, args: &Value) -> Given {
+pub(super) async fn run(active: &ActiveCall, args: &Value) -> Given {
     let path = text(args, "path").to_owned();
-    let root = journey.inner.parts.settings.work.join(journey.asked().tenant.as_str());
+    let root = active.inner.parts.settings.work.join(active.asked().tenant.as_str());
     let read = tokio::task::spawn_blocking(move || read(root, &path));
     read.await.unwrap_or_else(|_| Err(error("file_unreadable", &"the file could not be read")))
 }

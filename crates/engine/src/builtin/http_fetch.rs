@@ -7,7 +7,7 @@ use ringfence_types::{CallError, Flow, Obligations};
 use serde_json::{Value, json};
 
 use super::{error, text};
-use crate::{engine::Inner, journey::Journey, oblige};
+use crate::{active_call::ActiveCall, engine::Inner, obligations};
 
 /// What came, or why nothing did. The hops are those that were made, also if it is given up.
 pub(super) async fn run(
@@ -32,7 +32,7 @@ pub(super) fn flows(hops: &[Hop], bytes: Option<u64>) -> Vec<Flow> {
 }
 
 pub(super) fn request(
-    journey: &Journey,
+    active: &ActiveCall,
     obligations: &Obligations,
     args: &Value,
 ) -> Result<Request, CallError> {
@@ -42,9 +42,9 @@ pub(super) fn request(
     // The fetcher has its own upper bound; nobody waits for longer than a day for a number.
     let timeout = Duration::from_secs_f64(timeout.clamp(0.001, 86_400.0));
     // Its own answer to the same trace; what other systems put into its state stays inside.
-    let trace_parent = journey.asked().trace_context();
-    let hosts = oblige::hosts(obligations)?;
-    let tenant = Some(journey.asked().tenant.clone());
+    let trace_parent = active.asked().trace_context();
+    let hosts = obligations::hosts(obligations)?;
+    let tenant = Some(active.asked().tenant.clone());
     Ok(Request { timeout, trace_parent, hosts, tenant, ..Request::get(url) })
 }
 

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{canvas_append::CANVAS_BYTES, catalogue::tools};
 use crate::{
+    active_call::ActiveCall,
     dispatch::{Started, Work, ended, without_program},
-    journey::Journey,
     record::Ended,
     validate,
 };
@@ -38,20 +38,20 @@ pub(crate) fn looks_at_arguments_only(name: &ToolName) -> bool {
 
 /// Starts the built-in tool of the call.
 pub(crate) async fn start(
-    journey: &Journey,
+    active: &ActiveCall,
     entry: &Arc<Entry>,
     permit: Permit,
     started_at: Timestamp,
 ) -> Started {
-    let end = |given| inline(journey, entry, started_at, given);
-    let args = journey.args().to_value();
-    match journey.asked().tool.name.as_str() {
+    let end = |given| inline(active, entry, started_at, given);
+    let args = active.args().to_value();
+    match active.asked().tool.name.as_str() {
         "echo" => end(echo::run(&args)),
         "timestamp" => end(timestamp::run(&args, started_at)),
-        "file_read" => end(file_read::run(journey, &args).await),
-        "http_fetch" => fetching(journey, entry, &permit, started_at, &args),
-        "canvas_append" => canvas(journey, entry, started_at),
-        "code_execute" => code_execute::start(journey, entry, permit, started_at, &args).await,
+        "file_read" => end(file_read::run(active, &args).await),
+        "http_fetch" => fetching(active, entry, &permit, started_at, &args),
+        "canvas_append" => canvas(active, entry, started_at),
+        "code_execute" => code_execute::start(active, entry, permit, started_at, &args).await,
         other => {
             let message = format!("there is no built-in tool `{other}`");
             ended(crate::dispatch::failure("unknown_builtin", message, started_at))
@@ -60,23 +60,23 @@ pub(crate) async fn start(
 }
 
 /// The end of a tool that ran inline.
-fn inline(journey: &Journey, entry: &Entry, started_at: Timestamp, given: Given) -> Started {
-    ended(without_program(produced(entry, given), started_at, took(journey, started_at)))
+fn inline(active: &ActiveCall, entry: &Entry, started_at: Timestamp, given: Given) -> Started {
+    ended(without_program(produced(entry, given), started_at, took(active, started_at)))
 }
 
 /// A fetch under way. Its end has where it went, whether or not it brought something back.
 fn fetching(
-    journey: &Journey,
+    active: &ActiveCall,
     entry: &Arc<Entry>,
     permit: &Permit,
     started_at: Timestamp,
     args: &Value,
 ) -> Started {
-    let request = match http_fetch::request(journey, permit.obligations(), args) {
+    let request = match http_fetch::request(active, permit.obligations(), args) {
         Ok(request) => request,
-        Err(error) => return inline(journey, entry, started_at, Err(error)),
+        Err(error) => return inline(active, entry, started_at, Err(error)),
     };
-    let (inner, entry, stop) = (journey.inner.clone(), entry.clone(), CancellationToken::new());
+    let (inner, entry, stop) = (active.inner.clone(), entry.clone(), CancellationToken::new());
     let asked = stop.clone();
     let fetch = async move {
         let mut hops = Vec::new();
@@ -99,9 +99,9 @@ fn fetching(
     Started::Running(Work::ours(fetch, stop))
 }
 
-fn canvas(journey: &Journey, entry: &Entry, started_at: Timestamp) -> Started {
-    let (given, event) = canvas_append::run(journey, started_at);
-    let mut end = without_program(produced(entry, given), started_at, took(journey, started_at));
+fn canvas(active: &ActiveCall, entry: &Entry, started_at: Timestamp) -> Started {
+    let (given, event) = canvas_append::run(active, started_at);
+    let mut end = without_program(produced(entry, given), started_at, took(active, started_at));
     if let Ended::Finished { session_events, finished, .. } = &mut end
         && finished.is_success()
     {
@@ -110,8 +110,8 @@ fn canvas(journey: &Journey, entry: &Entry, started_at: Timestamp) -> Started {
     ended(end)
 }
 
-fn took(journey: &Journey, started_at: Timestamp) -> Duration {
-    journey.inner.parts.clock.now().since(started_at)
+fn took(active: &ActiveCall, started_at: Timestamp) -> Duration {
+    active.inner.parts.clock.now().since(started_at)
 }
 
 fn produced(entry: &Entry, given: Given) -> Produced {

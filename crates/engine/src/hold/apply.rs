@@ -8,10 +8,10 @@ use ringfence_types::{
     Change, Decision, Digest, Obligations, Presented, Reason, Timestamp, Verdict,
 };
 
-use crate::journey::Journey;
+use crate::active_call::ActiveCall;
 
 /// Most approvals that are held against one call: of those for its key, its tool and its place.
-const MOST: usize = 200;
+const MAX_APPROVALS: usize = 200;
 /// The rule that is named when a call has lost the key that made it.
 const KEY_REVOKED: &str = "key_revoked";
 /// The engine that is named when no engine was asked.
@@ -19,14 +19,14 @@ const OURSELVES: &str = "ringfence";
 
 /// Policy's word, and the approval that it was given for.
 #[derive(Debug)]
-pub(crate) struct Allowed {
+pub(crate) struct Authorised {
     pub(crate) permit: Permit,
-    pub(crate) by: Option<By>,
+    pub(crate) by: Option<UsedApproval>,
 }
 
 /// The approval that made policy allow a call, and what policy says without it.
 #[derive(Debug)]
-pub(crate) struct By {
+pub(crate) struct UsedApproval {
     pub(crate) approval: Standing,
     pub(crate) held: Box<Judgement>,
 }
@@ -41,46 +41,46 @@ pub(crate) struct Judgement {
 
 /// What policy says of a call.
 #[derive(Debug)]
-pub(crate) enum Said {
-    Allow(Box<Allowed>, Box<Judgement>),
+pub(crate) enum PolicyOutcome {
+    Allow(Box<Authorised>, Box<Judgement>),
     /// With why approvals that were meant for this call do not apply.
     Hold(Box<Judgement>, Vec<String>),
     Deny(Box<Judgement>),
 }
 
 /// Asks; and asks again with an approval if the first answer was to wait.
-pub(crate) async fn allowed(journey: &Journey, input: Input) -> Result<Said, Error> {
-    if is_without_maker(journey).await? {
-        return Ok(Said::Deny(Box::new(without_maker(journey, input))));
+pub(crate) async fn ask_policy(active: &ActiveCall, input: Input) -> Result<PolicyOutcome, Error> {
+    if is_without_maker(active).await? {
+        return Ok(PolicyOutcome::Deny(Box::new(without_maker(active, input))));
     }
-    let engine = journey.inner.parts.policy.as_ref();
+    let engine = active.inner.parts.policy.as_ref();
     let (decided, document) = policy::decide_documented(engine, &input).await;
     let judged = |decision| Box::new(Judgement { decision, input, document });
     match decided {
         Decided::Allow(permit, decision) => {
-            Ok(Said::Allow(Box::new(Allowed { permit, by: None }), judged(decision)))
+            Ok(PolicyOutcome::Allow(Box::new(Authorised { permit, by: None }), judged(decision)))
         }
-        Decided::Deny(decision) => Ok(Said::Deny(judged(decision))),
+        Decided::Deny(decision) => Ok(PolicyOutcome::Deny(judged(decision))),
         // Nobody knows under which rules, so no approval can be for them.
         Decided::Hold(decision) if is_unavailable(&decision) => {
-            Ok(Said::Hold(judged(decision), Vec::new()))
+            Ok(PolicyOutcome::Hold(judged(decision), Vec::new()))
         }
-        Decided::Hold(decision) => with_approval(journey, judged(decision)).await,
+        Decided::Hold(decision) => with_approval(active, judged(decision)).await,
     }
 }
 
 /// Whether a call that waited was made by a key that was revoked meanwhile. Of a call that is new
 /// the edge has just looked.
-async fn is_without_maker(journey: &Journey) -> Result<bool, Error> {
-    if journey.call.hold().is_none() {
+async fn is_without_maker(active: &ActiveCall) -> Result<bool, Error> {
+    if active.call.hold().is_none() {
         return Ok(false);
     }
-    let key = journey.inner.parts.store.key(journey.asked().key).await?;
+    let key = active.inner.parts.store.key(active.asked().key).await?;
     Ok(key.is_some_and(|key| key.revoked_at.is_some()))
 }
 
 /// No rule needs to be asked about it: whoever revoked the key wants nothing more done by it.
-fn without_maker(journey: &Journey, input: Input) -> Judgement {
+fn without_maker(active: &ActiveCall, input: Input) -> Judgement {
     let message = "the key that made the call was revoked while it waited".to_owned();
     let document = input.text();
     let decision = Decision {
@@ -90,7 +90,7 @@ fn without_maker(journey: &Journey, input: Input) -> Judgement {
         approvals: None,
         approval: None,
         engine: OURSELVES.to_owned(),
-        policy: journey.inner.parts.policy.revision(),
+        policy: active.inner.parts.policy.revision(),
         input: Digest::of(document.as_bytes()),
         fail_open: false,
     };
@@ -101,15 +101,15 @@ pub(crate) fn is_unavailable(decision: &Decision) -> bool {
     decision.reasons.iter().any(|reason| reason.rule == POLICY_UNAVAILABLE)
 }
 
-async fn with_approval(journey: &Journey, held: Box<Judgement>) -> Result<Said, Error> {
-    let now = journey.inner.parts.clock.now();
+async fn with_approval(active: &ActiveCall, held: Box<Judgement>) -> Result<PolicyOutcome, Error> {
+    let now = active.inner.parts.clock.now();
     let mut changed = Vec::new();
-    for standing in candidates(journey, now).await? {
+    for standing in candidates(active, now).await? {
         let policy = held.decision.policy;
-        let changes = standing.approval.changes(&presented(journey, &standing, policy, now));
-        if changes.is_empty() && !journey.inner.parts.ledger.attests(&standing.approval).await? {
+        let changes = standing.approval.changes(&presented(active, &standing, policy, now));
+        if changes.is_empty() && !active.inner.parts.ledger.attests(&standing.approval).await? {
             // Whoever wrote that row, it was no server of ours; looking for others goes on.
-            let (call_id, approval) = (journey.asked().id, standing.approval.id);
+            let (call_id, approval) = (active.asked().id, standing.approval.id);
             tracing::error!(%call_id, %approval, "an approval is not what the ledger says: not used");
             let words = format!(
                 "approval {approval} is not what the ledger says: stop the server and run \
@@ -121,14 +121,14 @@ async fn with_approval(journey: &Journey, held: Box<Judgement>) -> Result<Said, 
         if changes.is_empty() {
             let approval = Some(Seen::from(&standing.approval));
             let input = Input { approval, ..held.input.clone() };
-            return Ok(second(journey, input, held, standing).await);
+            return Ok(second(active, input, held, standing).await);
         }
         // Of several the newest is what people remember; it came first.
         if changed.is_empty() && is_meant(&changes) {
             changed = changes.iter().map(ToString::to_string).collect();
         }
     }
-    Ok(Said::Hold(held, changed))
+    Ok(PolicyOutcome::Hold(held, changed))
 }
 
 /// Whether an approval that does not apply was meant for this caller and place, so that whoever
@@ -141,24 +141,24 @@ fn is_meant(changes: &[Change]) -> bool {
 }
 
 /// Approvals of the tenant for this tool that this call may use.
-async fn candidates(journey: &Journey, now: Timestamp) -> Result<Vec<Standing>, Error> {
-    let asked = journey.asked();
+async fn candidates(active: &ActiveCall, now: Timestamp) -> Result<Vec<Standing>, Error> {
+    let asked = active.asked();
     let mut query = ApprovalQuery {
         tenant: asked.tenant.clone(),
         tool: Some(asked.tool.name.clone()),
         usable_by: Some(Usable { key: asked.key, call: asked.id, session: asked.session.clone() }),
         // Those that are over are looked at only to say so, by a call that was approved before.
-        live_at: journey.call.hold().is_none_or(|hold| hold.votes.is_empty()).then_some(now),
+        live_at: active.call.hold().is_none_or(|hold| hold.votes.is_empty()).then_some(now),
         before: None,
         // A call that was cut off and runs again has its own use already.
         not_by: Some(asked.id),
-        limit: MOST,
+        limit: MAX_APPROVALS,
     };
     let mut found = Vec::new();
     loop {
-        let page = journey.inner.parts.store.approvals(query.clone()).await?;
+        let page = active.inner.parts.store.approvals(query.clone()).await?;
         found.extend(page.approvals);
-        query.limit = MOST - found.len().min(MOST);
+        query.limit = MAX_APPROVALS - found.len().min(MAX_APPROVALS);
         query.before = page.next;
         if page.next.is_none() || query.limit == 0 {
             return Ok(found);
@@ -168,19 +168,19 @@ async fn candidates(journey: &Journey, now: Timestamp) -> Result<Vec<Standing>, 
 
 /// The call as an approval is held against it.
 fn presented<'a>(
-    journey: &'a Journey,
+    active: &'a ActiveCall,
     standing: &Standing,
     policy: Digest,
     now: Timestamp,
 ) -> Presented<'a> {
-    let asked = journey.asked();
+    let asked = active.asked();
     Presented {
         tenant: &asked.tenant,
         call: asked.id,
         session: asked.session.as_ref(),
         tool: asked.tool.digest,
-        args: journey.args(),
-        args_digest: journey.call.args_digest(),
+        args: active.args(),
+        args_digest: active.call.args_digest(),
         key: asked.key,
         persona: asked.persona.as_ref(),
         policy,
@@ -192,26 +192,31 @@ fn presented<'a>(
 }
 
 /// Policy looks at the approval. What it says stands only if it is the same policy.
-async fn second(journey: &Journey, input: Input, held: Box<Judgement>, standing: Standing) -> Said {
-    let engine = journey.inner.parts.policy.as_ref();
+async fn second(
+    active: &ActiveCall,
+    input: Input,
+    held: Box<Judgement>,
+    standing: Standing,
+) -> PolicyOutcome {
+    let engine = active.inner.parts.policy.as_ref();
     let (decided, document) = policy::decide_documented(engine, &input).await;
     let judged = |decision| Box::new(Judgement { decision, input, document });
     match decided {
         Decided::Allow(permit, decision) if decision.policy == standing.approval.policy => {
-            let by = Some(By { approval: standing, held });
-            Said::Allow(Box::new(Allowed { permit, by }), judged(decision))
+            let by = Some(UsedApproval { approval: standing, held });
+            PolicyOutcome::Allow(Box::new(Authorised { permit, by }), judged(decision))
         }
-        Decided::Deny(decision) => Said::Deny(judged(decision)),
+        Decided::Deny(decision) => PolicyOutcome::Deny(judged(decision)),
         Decided::Hold(decision) if is_unavailable(&decision) => {
-            Said::Hold(judged(decision), Vec::new())
+            PolicyOutcome::Hold(judged(decision), Vec::new())
         }
         Decided::Allow(..) => {
             let changed = "the policy changed while the call was judged".to_owned();
-            Said::Hold(held, vec![changed])
+            PolicyOutcome::Hold(held, vec![changed])
         }
         Decided::Hold(_) => {
             let changed = "there is an approval, and the policy holds the call all the same";
-            Said::Hold(held, vec![changed.to_owned()])
+            PolicyOutcome::Hold(held, vec![changed.to_owned()])
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Calls that wait: parked with a reason, approved, judged again, expired.
 //!
-//! An approval never runs anything. It is kept, and the call goes its usual path once more: policy
+//! An approval never runs anything. It is kept, and the call goes through the pipeline once more: policy
 //! is asked again, sees the approval if it applies, and says what it says (see `apply`).
 //!
 //! Invariants:
@@ -10,19 +10,19 @@
 //! - A hold that nobody resolves ends as expired, never as denied.
 
 mod apply;
-mod due;
 mod locks;
 mod park;
+mod recheck_queue;
 mod resolve;
 mod steps;
 mod terms;
 mod worker;
 
 pub(crate) use self::{
-    apply::{Allowed, By, Judgement, Said, allowed},
-    due::{Due, Dues},
+    apply::{Authorised, Judgement, PolicyOutcome, UsedApproval, ask_policy},
     locks::Locks,
     park::park,
+    recheck_queue::{Recheck, RecheckQueue},
     steps::Mark,
     worker::run,
 };

@@ -10,10 +10,10 @@ use ringfence_types::{
 };
 
 use super::{
-    apply::{Said, is_unavailable},
+    apply::{PolicyOutcome, is_unavailable},
     terms::{InvalidTerms, TermsRequest, agree},
 };
-use crate::{Engine, dispatch, engine::Inner, journey::Journey, path, queue::Claim};
+use crate::{Engine, active_call::ActiveCall, dispatch, engine::Inner, pipeline, queue::Claim};
 
 /// Longest reason in somebody's words, in bytes.
 const REASON: usize = 2_000;
@@ -131,18 +131,18 @@ impl Engine {
         let now = self.inner.parts.clock.now();
         if hold.expires_at <= now {
             // Whoever looks after holds has not come to it yet.
-            self.inner.dues.soon(id, now);
+            self.inner.rechecks.recheck_now(id, now);
             return Err(NotResolved::NotHeld("expired"));
         }
         if resolution.shown.is_some_and(|seen| seen != shown(&stored.call)) {
             return Err(NotResolved::Changed);
         }
-        let by = By { inner: &self.inner, who, reason: resolution.reason };
+        let resolver = Resolver { inner: &self.inner, who, reason: resolution.reason };
         let resolved = match resolution.action {
-            Action::Reevaluate => by.reevaluate(stored).await,
-            Action::Approve { terms, edited } => by.approve(stored, &terms, edited).await,
-            Action::Deny => by.deny(stored).await,
-            Action::Discard => by.discard(stored).await,
+            Action::Reevaluate => resolver.reevaluate(stored).await,
+            Action::Approve { terms, edited } => resolver.approve(stored, &terms, edited).await,
+            Action::Deny => resolver.deny(stored).await,
+            Action::Discard => resolver.discard(stored).await,
         };
         match resolved {
             // Another server was faster.
@@ -153,23 +153,23 @@ impl Engine {
 }
 
 /// Somebody who resolves.
-struct By<'a> {
+struct Resolver<'a> {
     inner: &'a Arc<Inner>,
     who: &'a Principal,
     reason: Option<String>,
 }
 
-impl By<'_> {
+impl Resolver<'_> {
     async fn reevaluate(&self, stored: Stored) -> Result<Resolved, NotResolved> {
         let entry = self.entry(&stored.call)?;
-        let mut journey = Journey::aside(self.inner.clone(), stored);
-        self.note(&mut journey, "reevaluate");
-        let now = self.judged(&mut journey, &entry).await?;
-        journey.commit().await?;
+        let mut active = ActiveCall::for_one_step(self.inner.clone(), stored);
+        self.note(&mut active, "reevaluate");
+        let now = self.redecided(&mut active, &entry).await?;
+        active.commit().await?;
         match now {
-            Judged::Passes => Ok(self.set_out(&journey, entry)),
-            Judged::Held => Ok(Resolved::Waits(journey.call)),
-            Judged::Denied => Ok(Resolved::Ended(journey.call)),
+            Redecided::Passes => Ok(self.set_out(&active, entry)),
+            Redecided::Held => Ok(Resolved::Waits(active.call)),
+            Redecided::Denied => Ok(Resolved::Ended(active.call)),
         }
     }
 
@@ -190,11 +190,11 @@ impl By<'_> {
         action: &str,
         event: Event,
     ) -> Result<Resolved, NotResolved> {
-        let mut journey = Journey::aside(self.inner.clone(), stored);
-        self.note(&mut journey, action);
-        journey.step(event);
-        journey.commit().await?;
-        Ok(Resolved::Ended(journey.call))
+        let mut active = ActiveCall::for_one_step(self.inner.clone(), stored);
+        self.note(&mut active, action);
+        active.step(event);
+        active.commit().await?;
+        Ok(Resolved::Ended(active.call))
     }
 
     async fn approve(
@@ -209,39 +209,43 @@ impl By<'_> {
             return Err(NotResolved::OwnCall);
         }
         let entry = self.entry(&stored.call)?;
-        let mut journey = Journey::aside(self.inner.clone(), stored);
-        self.note(&mut journey, "approve");
+        let mut active = ActiveCall::for_one_step(self.inner.clone(), stored);
+        self.note(&mut active, "approve");
         if let Some(args) = edited {
             entry.check_input(&args).map_err(NotResolved::InvalidArguments)?;
-            journey.edit(self.edited(args), self.who);
+            active.edit(self.edited(args), self.who);
         }
         // What is approved is what is in force now, not what was when the call was held.
-        let mut now = self.judged(&mut journey, &entry).await?;
-        if now == Judged::Held && self.vote(&mut journey, terms).await? {
-            now = Judged::Passes;
+        let mut now = self.redecided(&mut active, &entry).await?;
+        if now == Redecided::Held && self.vote(&mut active, terms).await? {
+            now = Redecided::Passes;
         }
-        journey.commit().await?;
+        active.commit().await?;
         match now {
-            Judged::Passes => Ok(self.set_out(&journey, entry)),
-            Judged::Held => Ok(Resolved::Waits(journey.call)),
-            Judged::Denied => Ok(Resolved::Ended(journey.call)),
+            Redecided::Passes => Ok(self.set_out(&active, entry)),
+            Redecided::Held => Ok(Resolved::Waits(active.call)),
+            Redecided::Denied => Ok(Resolved::Ended(active.call)),
         }
     }
 
     /// Adds a vote, and says whether it makes the approval whole.
-    async fn vote(&self, journey: &mut Journey, terms: &TermsRequest) -> Result<bool, NotResolved> {
-        let terms = terms.terms(&journey.call, self.inner.parts.clock.now())?;
-        let hold = journey.call.hold().cloned();
-        let hold = hold.ok_or(NotResolved::NotHeld(journey.call.state.name()))?;
-        let hold = self.voted(self.counted(hold).await?, shown(&journey.call), terms)?;
+    async fn vote(
+        &self,
+        active: &mut ActiveCall,
+        terms: &TermsRequest,
+    ) -> Result<bool, NotResolved> {
+        let terms = terms.terms(&active.call, self.inner.parts.clock.now())?;
+        let hold = active.call.hold().cloned();
+        let hold = hold.ok_or(NotResolved::NotHeld(active.call.state.name()))?;
+        let hold = self.voted(self.counted(hold).await?, shown(&active.call), terms)?;
         let is_whole = hold.votes.len() >= hold.needed as usize;
-        let approval = if is_whole { approval(journey, &hold) } else { None };
-        journey.vote(hold, approval);
+        let approval = if is_whole { approval(active, &hold) } else { None };
+        active.vote(hold, approval);
         Ok(is_whole)
     }
 
-    fn note(&self, journey: &mut Journey, action: &str) {
-        journey.note_resolution(action, self.who, self.reason.as_deref());
+    fn note(&self, active: &mut ActiveCall, action: &str) {
+        active.note_resolution(action, self.who, self.reason.as_deref());
     }
 
     fn edited(&self, args: Json) -> Edited {
@@ -255,23 +259,27 @@ impl By<'_> {
     }
 
     /// Asks policy about the call as it is now. If it is held, the hold is as policy says now.
-    async fn judged(&self, journey: &mut Journey, entry: &Entry) -> Result<Judged, NotResolved> {
-        let input = dispatch::policy_input(journey, entry);
-        match super::allowed(journey, input).await? {
-            Said::Hold(judgement, _) if is_unavailable(&judgement.decision) => {
+    async fn redecided(
+        &self,
+        active: &mut ActiveCall,
+        entry: &Entry,
+    ) -> Result<Redecided, NotResolved> {
+        let input = dispatch::policy_input(active, entry);
+        match super::ask_policy(active, input).await? {
+            PolicyOutcome::Hold(judgement, _) if is_unavailable(&judgement.decision) => {
                 Err(NotResolved::PolicyUnavailable)
             }
-            Said::Hold(judgement, changed) => {
-                journey.hold(*judgement, changed);
-                Ok(Judged::Held)
+            PolicyOutcome::Hold(judgement, changed) => {
+                active.hold(*judgement, changed);
+                Ok(Redecided::Held)
             }
-            // The path asks once more and does what follows.
-            Said::Allow(..) => Ok(Judged::Passes),
-            Said::Deny(judgement) => {
+            // The pipeline asks once more and does what follows.
+            PolicyOutcome::Allow(..) => Ok(Redecided::Passes),
+            PolicyOutcome::Deny(judgement) => {
                 let event = Event::Deny(judgement.decision.reasons.clone());
-                journey.decided(*judgement);
-                journey.step(event);
-                Ok(Judged::Denied)
+                active.decided(*judgement);
+                active.step(event);
+                Ok(Redecided::Denied)
             }
         }
     }
@@ -325,15 +333,15 @@ impl By<'_> {
         catalogue.by_digest(call.asked.tool.digest).cloned().ok_or(NotResolved::ToolChanged)
     }
 
-    /// Sends a call that is held on its path once more, in the background.
-    fn set_out(&self, journey: &Journey, entry: Arc<Entry>) -> Resolved {
-        let (inner, call) = (self.inner, journey.call.clone());
-        match journey.again() {
-            Some(journey) => {
-                inner.tasks.spawn(path::walk(journey, entry, Claim::WhenAllowed(None)));
+    /// Sends a call that is held into the pipeline once more, in the background.
+    fn set_out(&self, active: &ActiveCall, entry: Arc<Entry>) -> Resolved {
+        let (inner, call) = (self.inner, active.call.clone());
+        match active.resume() {
+            Some(active) => {
+                inner.tasks.spawn(pipeline::run(active, entry, Claim::WhenAllowed(None)));
             }
-            // It is on its path, and will find that something changed.
-            None => inner.dues.soon(call.asked.id, inner.parts.clock.now()),
+            // It is in the pipeline, and will find that something changed.
+            None => inner.rechecks.recheck_now(call.asked.id, inner.parts.clock.now()),
         }
         Resolved::Runs(call)
     }
@@ -347,7 +355,7 @@ fn named(who: &Principal) -> String {
 
 /// What policy says of a held call now.
 #[derive(Debug, PartialEq, Eq)]
-enum Judged {
+enum Redecided {
     /// It waits.
     Held,
     /// It does not.
@@ -357,18 +365,18 @@ enum Judged {
 }
 
 /// The approval that enough votes make.
-fn approval(journey: &Journey, hold: &Hold) -> Option<Approval> {
-    let asked = journey.asked();
+fn approval(active: &ActiveCall, hold: &Hold) -> Option<Approval> {
+    let asked = active.asked();
     Some(Approval {
-        id: journey.inner.ids.approval(journey.inner.parts.clock.now()),
+        id: active.inner.ids.approval(active.inner.parts.clock.now()),
         tenant: asked.tenant.clone(),
         call: asked.id,
         votes: hold.votes.clone(),
         tool: asked.tool.clone(),
         key: asked.key,
         persona: asked.persona.clone(),
-        policy: journey.call.decision.as_ref()?.policy,
+        policy: active.call.decision.as_ref()?.policy,
         terms: hold.proposal.as_ref()?.terms.clone(),
-        given_at: journey.inner.parts.clock.now(),
+        given_at: active.inner.parts.clock.now(),
     })
 }

@@ -10,14 +10,14 @@ use ringfence_types::{
 use serde::Serialize;
 
 use super::{Judgement, park};
-use crate::journey::{Journey, Kept};
+use crate::active_call::{ActiveCall, Kept};
 
 /// A call as it was before a step, and what was not on record then.
 pub(crate) type Mark = (Arc<Call>, Kept);
 
 /// What is said of a resolution.
 #[derive(Serialize)]
-struct Said<'a> {
+struct ResolutionFact<'a> {
     action: &'a str,
     by: KeyId,
     label: &'a str,
@@ -28,7 +28,7 @@ struct Said<'a> {
 
 /// What is said of arguments that a person changed.
 #[derive(Serialize)]
-struct Changed<'a> {
+struct EditFact<'a> {
     action: &'static str,
     asked: Digest,
     by: KeyId,
@@ -40,13 +40,13 @@ struct Changed<'a> {
 
 /// What is said of a vote.
 #[derive(Serialize)]
-struct Voted {
+struct VoteFact {
     approval: Option<ringfence_types::ApprovalId>,
     approved: usize,
     needed: u32,
 }
 
-impl Journey {
+impl ActiveCall {
     /// Holds the call; or leaves it as it is if it is held for the same reasons already.
     pub(crate) fn hold(&mut self, judgement: Judgement, changed: Vec<String>) {
         self.unmask();
@@ -62,7 +62,7 @@ impl Journey {
 
     /// Adds a vote to the hold, and the approval if it is whole.
     pub(crate) fn vote(&mut self, hold: Hold, approval: Option<Approval>) {
-        let said = Voted {
+        let said = VoteFact {
             approval: approval.as_ref().map(|approval| approval.id),
             approved: hold.votes.len(),
             needed: hold.needed,
@@ -73,12 +73,12 @@ impl Journey {
         self.note("call.approval", Json::plain(&said));
         let about = self.about();
         self.entries.extend(approval.as_ref().map(|given| Entry::approval(about, given)));
-        self.give(approval);
+        self.set_approval(approval);
     }
 
     /// Puts other arguments in place of those that were asked for.
     pub(crate) fn edit(&mut self, edited: Edited, who: &Principal) {
-        let said = Changed {
+        let said = EditFact {
             action: "edit",
             asked: self.call.asked.args_digest,
             by: edited.by,
@@ -94,7 +94,7 @@ impl Journey {
     /// Remembers what somebody said about the hold.
     pub(crate) fn note_resolution(&mut self, action: &str, who: &Principal, reason: Option<&str>) {
         let (label, person) = (who.label.as_str(), who.person.as_ref());
-        let said = Said { action, by: who.key, label, person, reason };
+        let said = ResolutionFact { action, by: who.key, label, person, reason };
         self.entries.push(Entry::resolution(self.about(), &said));
         self.note("call.resolved", Json::plain(&said));
     }
@@ -102,11 +102,11 @@ impl Journey {
     /// Uses an approval with the next record.
     pub(crate) fn spend(&mut self, approval: &Approval) {
         let at = self.inner.parts.clock.now();
-        self.spend_with(Spend::of(approval, at));
+        self.set_spend(Spend::of(approval, at));
     }
 
     /// Somebody else changed the call, so it is looked at as it is now.
     pub(crate) fn look_again(&self) {
-        self.inner.dues.soon(self.call.asked.id, self.inner.parts.clock.now());
+        self.inner.rechecks.recheck_now(self.call.asked.id, self.inner.parts.clock.now());
     }
 }

@@ -9,8 +9,8 @@ use ringfence_store::Stored;
 use ringfence_types::{Event, SessionId, TenantId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Due;
-use crate::{Engine, engine::Inner, journey::Journey, path, queue::Claim};
+use super::Recheck;
+use crate::{Engine, active_call::ActiveCall, engine::Inner, pipeline, queue::Claim};
 
 /// Holds that policy is asked about at one time: there may be very many, and calls that come in
 /// want to be judged too.
@@ -21,17 +21,17 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     let mut tools = inner.parts.registry.changes();
     let mut rules = inner.parts.policy.changed();
     // What was approved and not begun when the server went down begins now.
-    let mut due = inner.dues.take_all();
+    let mut due = inner.rechecks.take_all();
     let looks = Arc::new(Semaphore::new(LOOKS));
     loop {
         look(&inner, &looks, due);
         due = tokio::select! {
             () = inner.stopping.cancelled() => return,
-            Ok(()) = tools.changed() => inner.dues.take_all(),
-            Ok(()) = rules.changed() => inner.dues.take_all(),
-            () = inner.dues.changed.notified() => inner.dues.take_all(),
-            () = inner.dues.sooner.notified() => inner.dues.take(inner.parts.clock.now()),
-            () = next(&inner) => inner.dues.take(inner.parts.clock.now()),
+            Ok(()) = tools.changed() => inner.rechecks.take_all(),
+            Ok(()) = rules.changed() => inner.rechecks.take_all(),
+            () = inner.rechecks.changed.notified() => inner.rechecks.take_all(),
+            () = inner.rechecks.sooner.notified() => inner.rechecks.take(inner.parts.clock.now()),
+            () = next(&inner) => inner.rechecks.take(inner.parts.clock.now()),
         };
     }
 }
@@ -40,22 +40,22 @@ impl Engine {
     /// Every hold is judged again soon, because something changed that neither rules nor tools tell
     /// of: a key was revoked.
     pub fn judge_holds_again(&self) {
-        self.inner.dues.changed.notify_one();
+        self.inner.rechecks.changed.notify_one();
     }
 }
 
 /// Waits until the next hold is due.
 async fn next(inner: &Inner) {
-    match inner.dues.next() {
+    match inner.rechecks.next() {
         Some(at) => tokio::time::sleep(at.since(inner.parts.clock.now())).await,
         None => std::future::pending().await,
     }
 }
 
 /// Calls of one session, one after the other.
-type Lines = BTreeMap<(TenantId, Option<SessionId>, usize), Vec<Due>>;
+type Lines = BTreeMap<(TenantId, Option<SessionId>, usize), Vec<Recheck>>;
 
-fn look(inner: &Arc<Inner>, looks: &Arc<Semaphore>, due: Vec<Due>) {
+fn look(inner: &Arc<Inner>, looks: &Arc<Semaphore>, due: Vec<Recheck>) {
     let mut lines = Lines::new();
     for (index, due) in due.into_iter().enumerate() {
         // Calls without a session wait for nobody.
@@ -68,7 +68,7 @@ fn look(inner: &Arc<Inner>, looks: &Arc<Semaphore>, due: Vec<Due>) {
     }
 }
 
-async fn go(inner: Arc<Inner>, looks: Arc<Semaphore>, line: Vec<Due>) {
+async fn go(inner: Arc<Inner>, looks: Arc<Semaphore>, line: Vec<Recheck>) {
     for due in line {
         let look = tokio::select! {
             // Whoever starts next looks at all of them.
@@ -76,7 +76,7 @@ async fn go(inner: Arc<Inner>, looks: Arc<Semaphore>, line: Vec<Due>) {
             look = looks.clone().acquire_owned() => look,
         };
         let Ok(look) = look else { return };
-        inner.dues.begin(due.call);
+        inner.rechecks.begin(due.call);
         if let Some(stored) = held(&inner, &due).await {
             one(&inner, stored, look).await;
         }
@@ -84,21 +84,21 @@ async fn go(inner: Arc<Inner>, looks: Arc<Semaphore>, line: Vec<Due>) {
 }
 
 /// The call, if it is held and not under way.
-async fn held(inner: &Inner, due: &Due) -> Option<Stored> {
-    if inner.lives.get(due.call).is_some() {
-        inner.dues.again(due.call, inner.parts.clock.now());
+async fn held(inner: &Inner, due: &Recheck) -> Option<Stored> {
+    if inner.in_flight.get(due.call).is_some() {
+        inner.rechecks.recheck_later(due.call, inner.parts.clock.now());
         return None;
     }
     match inner.parts.store.call(&due.tenant, due.call).await {
         Ok(Some(stored)) if stored.call.hold().is_some() => Some(stored),
         Ok(_) => {
-            inner.dues.remove(due.call);
+            inner.rechecks.remove(due.call);
             None
         }
         Err(error) => {
             let error = crate::dispatch::chain(&error);
             tracing::warn!(error, call_id = %due.call, "a held call could not be read");
-            inner.dues.again(due.call, inner.parts.clock.now());
+            inner.rechecks.recheck_later(due.call, inner.parts.clock.now());
             None
         }
     }
@@ -113,21 +113,21 @@ async fn one(inner: &Arc<Inner>, stored: Stored, look: OwnedSemaphorePermit) {
     let entry = inner.parts.registry.catalogue().by_digest(tool).cloned();
     match entry {
         Some(entry) => {
-            let journey = Journey::resume(inner.clone(), stored);
-            path::walk(journey, entry, Claim::WhenAllowed(Some(look))).await;
+            let active = ActiveCall::from_record(inner.clone(), stored);
+            pipeline::run(active, entry, Claim::WhenAllowed(Some(look))).await;
         }
         // It cannot run; whoever looks at it is told so, and it expires.
-        None => inner.dues.again(id, now.after(Duration::from_secs(60))),
+        None => inner.rechecks.recheck_later(id, now.after(Duration::from_secs(60))),
     }
 }
 
 async fn expire(inner: &Arc<Inner>, stored: Stored) {
     let id = stored.call.asked.id;
-    let mut journey = Journey::aside(inner.clone(), stored);
-    journey.step(Event::Expire);
-    if let Err(error) = journey.commit().await {
+    let mut active = ActiveCall::for_one_step(inner.clone(), stored);
+    active.step(Event::Expire);
+    if let Err(error) = active.commit().await {
         let error = crate::dispatch::chain(&error);
         tracing::warn!(error, call_id = %id, "the end of a hold is not recorded yet");
-        inner.dues.again(id, inner.parts.clock.now());
+        inner.rechecks.recheck_later(id, inner.parts.clock.now());
     }
 }

@@ -95,8 +95,8 @@ impl Scraped {
     fn calls(&self, inner: &Inner) {
         let mut counts: HashMap<&'static str, usize> =
             ["accepted", "dispatched", "running", "cancelling"].map(|state| (state, 0)).into();
-        for live in inner.lives.all() {
-            *counts.entry(live.now().call.state.name()).or_default() += 1;
+        for in_flight in inner.in_flight.all() {
+            *counts.entry(in_flight.now().call.state.name()).or_default() += 1;
         }
         self.calls.clear();
         for (state, count) in counts {

@@ -54,7 +54,7 @@ pub(super) async fn ask(
         trace: Some(caller.trace().parent),
         ..Input::about(question.action, caller.principal(), about, now, name)
     };
-    let judged = engine.judge(&input).await.map_err(|error| refused::store(&error))?;
+    let judged = engine.decide_action(&input).await.map_err(|error| refused::store(&error))?;
     let decision = match judged.decided {
         // Somebody else acts on it, under a permit of their own.
         Decided::Allow(_permit, decision) => decision,

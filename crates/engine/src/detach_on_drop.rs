@@ -13,45 +13,45 @@ use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 /// The rest of a call. Dropping it lets the call go on by itself.
-pub(crate) struct Onward {
+pub(crate) struct DetachOnDrop {
     /// None once the call has come to where it stands still.
-    walk: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Onward {
+impl DetachOnDrop {
     /// Tracked from here on, whoever drives it.
     pub(crate) fn new(
         tasks: &TaskTracker,
-        walk: impl Future<Output = ()> + Send + 'static,
+        future: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        Self { walk: Some(Box::pin(tasks.track_future(walk))) }
+        Self { future: Some(Box::pin(tasks.track_future(future))) }
     }
 }
 
-impl Future for Onward {
+impl Future for DetachOnDrop {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(walk) = &mut self.walk else { return Poll::Ready(()) };
-        let polled = walk.as_mut().poll(context);
+        let Some(future) = &mut self.future else { return Poll::Ready(()) };
+        let polled = future.as_mut().poll(context);
         if polled.is_ready() {
-            self.walk = None;
+            self.future = None;
         }
         polled
     }
 }
 
-impl Drop for Onward {
+impl Drop for DetachOnDrop {
     fn drop(&mut self) {
         // Without a runtime the process is ending, and the next one recovers the call.
-        if let (Some(walk), Ok(handle)) = (self.walk.take(), Handle::try_current()) {
-            drop(handle.spawn(walk));
+        if let (Some(future), Ok(handle)) = (self.future.take(), Handle::try_current()) {
+            drop(handle.spawn(future));
         }
     }
 }
 
-impl fmt::Debug for Onward {
+impl fmt::Debug for DetachOnDrop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Onward").field("is_over", &self.walk.is_none()).finish()
+        f.debug_struct("DetachOnDrop").field("is_over", &self.future.is_none()).finish()
     }
 }

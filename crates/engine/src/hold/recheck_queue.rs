@@ -17,13 +17,13 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// A held call of which it is time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct Recheck {
     pub(crate) tenant: TenantId,
     pub(crate) session: Option<SessionId>,
     pub(crate) call: CallId,
 }
 
-impl From<&Call> for Due {
+impl From<&Call> for Recheck {
     fn from(call: &Call) -> Self {
         let asked = &call.asked;
         Self { tenant: asked.tenant.clone(), session: asked.session.clone(), call: asked.id }
@@ -31,7 +31,7 @@ impl From<&Call> for Due {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Dues {
+pub(crate) struct RecheckQueue {
     table: Mutex<Table>,
     /// Told when something may be due earlier than before.
     pub(crate) sooner: Notify,
@@ -65,19 +65,19 @@ impl Place {
     }
 }
 
-impl Dues {
+impl RecheckQueue {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A call was held, or is still held after another look.
-    pub(crate) fn add(&self, due: Due, now: Timestamp, expires_at: Timestamp) {
+    pub(crate) fn add(&self, due: Recheck, now: Timestamp, expires_at: Timestamp) {
         let mut table = self.lock();
         let tries = table.remove(due.call).map_or(0, |place| place.tries + 1);
         let pause = FIRST.saturating_mul(1 << tries.min(16)).min(LONGEST);
         let at = now.after(pause).min(expires_at);
         table.by_time.insert((at, due.call));
-        let Due { tenant, session, .. } = due;
+        let Recheck { tenant, session, .. } = due;
         if let Some(session) = &session {
             let line = table.by_session.entry((tenant.clone(), session.clone())).or_default();
             line.insert(due.call);
@@ -95,7 +95,7 @@ impl Dues {
     /// Those whose time has come, oldest call first, each with the older ones of its session: what
     /// passes runs in order. They stay until they are added again or removed, but are not due again
     /// before somebody has begun to look at them.
-    pub(crate) fn take(&self, now: Timestamp) -> Vec<Due> {
+    pub(crate) fn take(&self, now: Timestamp) -> Vec<Recheck> {
         let mut table = self.lock();
         // No id is smaller than this one.
         let first = CallId(Uuid::nil());
@@ -107,7 +107,7 @@ impl Dues {
     }
 
     /// All of them, oldest call first: something changed that may concern any.
-    pub(crate) fn take_all(&self) -> Vec<Due> {
+    pub(crate) fn take_all(&self) -> Vec<Recheck> {
         let mut table = self.lock();
         table.by_time.clear();
         let calls = table.by_call.keys().copied().collect();
@@ -122,7 +122,7 @@ impl Dues {
     }
 
     /// Puts back one that could not be looked at.
-    pub(crate) fn again(&self, call: CallId, now: Timestamp) {
+    pub(crate) fn recheck_later(&self, call: CallId, now: Timestamp) {
         let mut table = self.lock();
         let Some(place) = table.by_call.get_mut(&call) else { return };
         place.at = now.after(FIRST).min(place.expires_at.max(now.after(FIRST)));
@@ -132,7 +132,7 @@ impl Dues {
     }
 
     /// Something happened to one: it is due now.
-    pub(crate) fn soon(&self, call: CallId, now: Timestamp) {
+    pub(crate) fn recheck_now(&self, call: CallId, now: Timestamp) {
         let mut table = self.lock();
         let Some(place) = table.by_call.get_mut(&call) else { return };
         let before = std::mem::replace(&mut place.at, now);
@@ -178,14 +178,14 @@ impl Table {
     }
 
     /// Those of these that nobody has taken yet.
-    fn named(&mut self, mut calls: Vec<CallId>) -> Vec<Due> {
+    fn named(&mut self, mut calls: Vec<CallId>) -> Vec<Recheck> {
         calls.sort();
         calls.dedup();
         let due = |call: CallId| {
             let place = self.by_call.get_mut(&call)?;
             let is_taken = std::mem::replace(&mut place.is_taken, true);
             let (tenant, session) = (place.tenant.clone(), place.session.clone());
-            (!is_taken).then_some(Due { tenant, session, call })
+            (!is_taken).then_some(Recheck { tenant, session, call })
         };
         calls.into_iter().filter_map(due).collect()
     }
@@ -199,66 +199,66 @@ mod tests {
         Timestamp::from_micros(0).after(Duration::from_secs(secs))
     }
 
-    fn due(number: u128) -> Due {
+    fn due(number: u128) -> Recheck {
         let (tenant, call) = ("t".parse().unwrap(), CallId(Uuid::from_u128(number)));
-        Due { tenant, session: None, call }
+        Recheck { tenant, session: None, call }
     }
 
     #[test]
     fn pauses_double_up_to_a_bound_and_end_with_the_hold() {
-        let dues = Dues::default();
+        let rechecks = RecheckQueue::default();
         let mut now = at(0);
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            dues.add(due(1), now, at(100_000));
-            let next = dues.next().unwrap();
+            rechecks.add(due(1), now, at(100_000));
+            let next = rechecks.next().unwrap();
             pauses.push(next.since(now).as_secs());
             now = next;
-            assert_eq!(dues.take(now), [due(1)]);
+            assert_eq!(rechecks.take(now), [due(1)]);
         }
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 600, 600]);
-        dues.add(due(2), now, now.after(Duration::from_secs(2)));
-        assert_eq!(dues.next(), Some(now.after(Duration::from_secs(2))));
+        rechecks.add(due(2), now, now.after(Duration::from_secs(2)));
+        assert_eq!(rechecks.next(), Some(now.after(Duration::from_secs(2))));
     }
 
     #[test]
     fn what_is_not_held_is_forgotten_and_order_is_that_of_the_calls() {
-        let dues = Dues::default();
+        let rechecks = RecheckQueue::default();
         for number in [3, 1, 2] {
-            dues.add(due(number), at(0), at(99));
+            rechecks.add(due(number), at(0), at(99));
         }
-        dues.remove(due(2).call);
-        assert_eq!(dues.take(at(4)), []);
-        assert_eq!(dues.take_all(), [due(1), due(3)]);
-        assert_eq!(dues.next(), None, "being looked at");
-        assert_eq!(dues.take_all(), [], "whoever took them sees what changed meanwhile");
-        dues.begin(due(1).call);
-        assert_eq!(dues.take_all(), [due(1)], "but not what changes from now on");
-        dues.again(due(3).call, at(10));
-        assert_eq!(dues.next(), Some(at(15)));
-        dues.remove(due(3).call);
-        assert_eq!(dues.next(), None);
+        rechecks.remove(due(2).call);
+        assert_eq!(rechecks.take(at(4)), []);
+        assert_eq!(rechecks.take_all(), [due(1), due(3)]);
+        assert_eq!(rechecks.next(), None, "being looked at");
+        assert_eq!(rechecks.take_all(), [], "whoever took them sees what changed meanwhile");
+        rechecks.begin(due(1).call);
+        assert_eq!(rechecks.take_all(), [due(1)], "but not what changes from now on");
+        rechecks.recheck_later(due(3).call, at(10));
+        assert_eq!(rechecks.next(), Some(at(15)));
+        rechecks.remove(due(3).call);
+        assert_eq!(rechecks.next(), None);
     }
 
     #[test]
     fn older_calls_of_a_session_are_looked_at_first_whenever_they_are_due() {
-        let dues = Dues::default();
-        let session = |number| Due { session: Some("s".parse().unwrap()), ..due(number) };
+        let rechecks = RecheckQueue::default();
+        let session = |number| Recheck { session: Some("s".parse().unwrap()), ..due(number) };
         for number in [1, 2] {
-            dues.add(session(number), at(0), at(999));
+            rechecks.add(session(number), at(0), at(999));
         }
-        dues.take_all();
+        rechecks.take_all();
         // The older one was looked at more often, so it is due later.
         for (number, now) in [(1, 5), (1, 6), (1, 7), (2, 8)] {
-            dues.begin(due(number).call);
-            dues.add(session(number), at(now), at(999));
+            rechecks.begin(due(number).call);
+            rechecks.add(session(number), at(now), at(999));
         }
-        dues.add(due(3), at(0), at(999));
-        assert_eq!(dues.take(at(20)), [session(1), session(2), due(3)]);
-        assert_eq!(dues.next(), None);
+        rechecks.add(due(3), at(0), at(999));
+        assert_eq!(rechecks.take(at(20)), [session(1), session(2), due(3)]);
+        assert_eq!(rechecks.next(), None);
         for number in [1, 2, 3] {
-            dues.remove(due(number).call);
+            rechecks.remove(due(number).call);
         }
-        assert!(dues.lock().by_session.is_empty());
+        assert!(rechecks.lock().by_session.is_empty());
     }
 }

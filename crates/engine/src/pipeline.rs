@@ -15,14 +15,14 @@ use ringfence_types::{Call, Event, Produced, State, Stopper};
 
 use crate::{
     Subject,
+    active_call::ActiveCall,
     dispatch::{self, Started, Work},
     engine::Inner,
-    hold::{self, Allowed, By, Said},
-    journey::Journey,
-    laps::Lap,
+    hold::{self, Authorised, PolicyOutcome, UsedApproval},
     memo,
     queue::{Claim, Place, Turn},
     record::Ended,
+    stage_spans::Stage,
 };
 
 /// A pure call that takes longer than this is put on record while it runs. One that is faster
@@ -33,30 +33,30 @@ const UNRECORDED: Duration = Duration::from_millis(25);
 const STORE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Drives one call to where it stands still.
-pub(crate) async fn walk(journey: Journey, entry: Arc<Entry>, claim: Claim) {
-    let policy = journey.inner.parts.policy.revision();
-    match Subject::of_call(journey.asked(), policy) {
-        Some(subject) => subject.scope(drive(journey, entry, claim)).await,
-        None => drive(journey, entry, claim).await,
+pub(crate) async fn run(active: ActiveCall, entry: Arc<Entry>, claim: Claim) {
+    let policy = active.inner.parts.policy.revision();
+    match Subject::of_call(active.asked(), policy) {
+        Some(subject) => subject.scope(run_unscoped(active, entry, claim)).await,
+        None => run_unscoped(active, entry, claim).await,
     }
 }
 
-async fn drive(mut journey: Journey, entry: Arc<Entry>, claim: Claim) {
-    let driven = stages(&mut journey, &entry, claim).await;
-    journey.lap(Lap::Record);
-    journey.tell_spans();
-    note(&journey.call);
-    if matches!(driven, Err(Error::Stale)) && journey.is_durable() {
+async fn run_unscoped(mut active: ActiveCall, entry: Arc<Entry>, claim: Claim) {
+    let driven = run_stages(&mut active, &entry, claim).await;
+    active.end_stage(Stage::Record);
+    active.emit_spans();
+    note(&active.call);
+    if matches!(driven, Err(Error::Stale)) && active.is_durable() {
         tracing::debug!("somebody else took the call's next step");
-        journey.abandon();
-        journey.look_again();
+        active.abandon();
+        active.look_again();
     } else if let Err(error) = driven {
         tracing::error!(error = &error as &dyn std::error::Error, "a call is not recorded");
-        journey.inner.disk_full.store(error.is_disk_full(), Ordering::Relaxed);
-        journey.abandon();
-        if journey.is_durable() {
-            let inner = journey.inner.clone();
-            let later = again_later(inner.clone(), journey.call.clone(), entry);
+        active.inner.disk_full.store(error.is_disk_full(), Ordering::Relaxed);
+        active.abandon();
+        if active.is_durable() {
+            let inner = active.inner.clone();
+            let later = retry_later(inner.clone(), active.call.clone(), entry);
             inner.tasks.spawn(later);
         }
     }
@@ -80,7 +80,7 @@ fn note(call: &Call) {
 
 /// Somebody was told of a call, and the store did not take its next step. Nothing has begun without a
 /// record, so the call goes on from the record that it has, when the store can be used again.
-fn again_later(
+fn retry_later(
     inner: Arc<Inner>,
     call: Arc<Call>,
     entry: Arc<Entry>,
@@ -97,87 +97,91 @@ fn again_later(
                 break stored;
             }
         };
-        let is_under_way = inner.lives.get(id).is_some();
+        let is_under_way = inner.in_flight.get(id).is_some();
         match stored.filter(|_| !is_under_way) {
             Some(stored) if stored.call.hold().is_some() => {
-                inner.dues.again(id, inner.parts.clock.now());
+                inner.rechecks.recheck_later(id, inner.parts.clock.now());
             }
             Some(stored) if matches!(stored.call.state, State::Accepted) => {
                 let place = inner.queue.rejoin(tenant);
-                walk(Journey::resume(inner, stored), entry, Claim::Made(place)).await;
+                run(ActiveCall::from_record(inner, stored), entry, Claim::Made(place)).await;
             }
             _ => {}
         }
     })
 }
 
-async fn stages(journey: &mut Journey, entry: &Arc<Entry>, claim: Claim) -> Result<(), Error> {
-    let Some(allowed) = decide(journey, entry).await? else {
-        return journey.commit().await;
+async fn run_stages(
+    active: &mut ActiveCall,
+    entry: &Arc<Entry>,
+    claim: Claim,
+) -> Result<(), Error> {
+    let Some(allowed) = decide(active, entry).await? else {
+        return active.commit().await;
     };
-    let Some(turn) = wait_for_turn(journey, claim).await? else {
-        return journey.commit().await;
+    let Some(turn) = wait_for_turn(active, claim).await? else {
+        return active.commit().await;
     };
-    journey.lap(Lap::Queue);
-    let Some(permit) = dispatch(journey, entry, allowed).await? else {
-        return journey.commit().await;
+    active.end_stage(Stage::Queue);
+    let Some(permit) = dispatch(active, entry, allowed).await? else {
+        return active.commit().await;
     };
-    let ended = match memo::recall(journey, &entry.tool, &permit).await {
+    let ended = match memo::recall(active, &entry.tool, &permit).await {
         Some(ended) => ended,
-        None => run(journey, entry, permit).await?,
+        None => run_tool(active, entry, permit).await?,
     };
     drop(turn);
-    memo::settle(journey).await;
-    journey.lap(Lap::Run);
-    journey.end(ended);
-    journey.commit_the_end().await
+    memo::settle(active).await;
+    active.end_stage(Stage::Run);
+    active.end(ended);
+    active.commit_the_end().await
 }
 
 /// Asks policy. Unless it allows the call, the call stands still.
-async fn decide(journey: &mut Journey, entry: &Entry) -> Result<Option<Allowed>, Error> {
-    let input = dispatch::policy_input(journey, entry);
-    let allowed = match hold::allowed(journey, input).await? {
-        Said::Allow(allowed, judgement) => {
-            journey.decided(*judgement);
+async fn decide(active: &mut ActiveCall, entry: &Entry) -> Result<Option<Authorised>, Error> {
+    let input = dispatch::policy_input(active, entry);
+    let allowed = match hold::ask_policy(active, input).await? {
+        PolicyOutcome::Allow(allowed, judgement) => {
+            active.decided(*judgement);
             Some(*allowed)
         }
-        Said::Hold(judgement, changed) => {
-            journey.hold(*judgement, changed);
+        PolicyOutcome::Hold(judgement, changed) => {
+            active.hold(*judgement, changed);
             None
         }
-        Said::Deny(judgement) => {
+        PolicyOutcome::Deny(judgement) => {
             let event = Event::Deny(judgement.decision.reasons.clone());
-            journey.decided(*judgement);
-            journey.step(event);
+            active.decided(*judgement);
+            active.step(event);
             None
         }
     };
-    journey.lap(Lap::Decide);
+    active.end_stage(Stage::Decide);
     Ok(allowed)
 }
 
 /// Puts the intent on record before anything can have an effect; none if the call is held instead.
 async fn dispatch(
-    journey: &mut Journey,
+    active: &mut ActiveCall,
     entry: &Entry,
-    allowed: Allowed,
+    allowed: Authorised,
 ) -> Result<Option<Permit>, Error> {
-    let Allowed { permit, by } = allowed;
+    let Authorised { permit, by } = allowed;
     let Some(by) = by else {
-        journey.step(Event::Allow);
-        if !journey.asked().pure || journey.is_durable() {
-            journey.commit().await?;
-            journey.lap(Lap::Record);
+        active.step(Event::Allow);
+        if !active.asked().pure || active.is_durable() {
+            active.commit().await?;
+            active.end_stage(Stage::Record);
         }
         return Ok(Some(permit));
     };
     // While it waited for its place, what was approved may have changed.
     drop((permit, by));
-    match decide(journey, entry).await? {
-        Some(Allowed { permit, by: Some(by) }) => spend(journey, permit, by).await,
-        Some(Allowed { permit, by: None }) => {
-            journey.step(Event::Allow);
-            journey.commit().await?;
+    match decide(active, entry).await? {
+        Some(Authorised { permit, by: Some(by) }) => spend(active, permit, by).await,
+        Some(Authorised { permit, by: None }) => {
+            active.step(Event::Allow);
+            active.commit().await?;
             Ok(Some(permit))
         }
         None => Ok(None),
@@ -185,16 +189,20 @@ async fn dispatch(
 }
 
 /// Uses an approval in the same commit as the intent; whoever was faster may have used it up.
-async fn spend(journey: &mut Journey, permit: Permit, by: By) -> Result<Option<Permit>, Error> {
-    let before = journey.mark();
-    journey.step(Event::Allow);
-    journey.spend(&by.approval.approval);
-    match journey.commit().await {
+async fn spend(
+    active: &mut ActiveCall,
+    permit: Permit,
+    by: UsedApproval,
+) -> Result<Option<Permit>, Error> {
+    let before = active.mark();
+    active.step(Event::Allow);
+    active.spend(&by.approval.approval);
+    match active.commit().await {
         Ok(()) => Ok(Some(permit)),
         Err(Error::Spent) => {
-            journey.rewind(before);
+            active.rewind(before);
             let changed = "the approval is over, was revoked or used up by other calls".to_owned();
-            journey.hold(*by.held, vec![changed]);
+            active.hold(*by.held, vec![changed]);
             Ok(None)
         }
         Err(error) => Err(error),
@@ -202,74 +210,78 @@ async fn spend(journey: &mut Journey, permit: Permit, by: By) -> Result<Option<P
 }
 
 /// Waits for a place; `None` if somebody cancelled meanwhile.
-async fn wait_for_turn(journey: &mut Journey, claim: Claim) -> Result<Option<Turn>, Error> {
+async fn wait_for_turn(active: &mut ActiveCall, claim: Claim) -> Result<Option<Turn>, Error> {
     let place = match claim {
         Claim::Made(place) => place,
         Claim::WhenAllowed(look) => {
             drop(look);
-            journey.inner.queue.rejoin(&journey.asked().tenant)
+            active.inner.queue.rejoin(&active.asked().tenant)
         }
     };
     let mut turn = match place {
         Place::Now(turn) => return Ok(Some(turn)),
         Place::Later(turn) => turn,
     };
-    let live = journey.live();
+    let in_flight = active.in_flight();
     let recorded = tokio::time::sleep(UNRECORDED);
     tokio::pin!(recorded);
-    let mut waiting_on_record = journey.is_durable();
+    let mut waiting_on_record = active.is_durable();
     loop {
         tokio::select! {
             turn = &mut turn => return Ok(turn.ok()),
-            by = live.cancelled() => {
-                journey.step(Event::Cancel(by));
+            by = in_flight.cancelled() => {
+                active.step(Event::Cancel(by));
                 return Ok(None);
             }
             () = &mut recorded, if !waiting_on_record => {
                 waiting_on_record = true;
-                journey.commit().await?;
+                active.commit().await?;
             }
         }
     }
 }
 
 /// Runs the call in its sandbox, or inline where there is nothing to confine.
-async fn run(journey: &mut Journey, entry: &Arc<Entry>, permit: Permit) -> Result<Ended, Error> {
-    let _in_flight = journey.inner.metrics.tool(journey.asked().tool.name.as_str()).runs();
-    match dispatch::start(journey, entry, permit).await {
+async fn run_tool(
+    active: &mut ActiveCall,
+    entry: &Arc<Entry>,
+    permit: Permit,
+) -> Result<Ended, Error> {
+    let _in_flight = active.inner.metrics.tool(active.asked().tool.name.as_str()).runs();
+    match dispatch::start(active, entry, permit).await {
         Started::Ended(ended) => Ok(*ended),
         Started::Running(work) => {
-            journey.step(Event::Start);
-            journey.show();
-            follow(journey, work).await
+            active.step(Event::Start);
+            active.show();
+            supervise(active, work).await
         }
     }
 }
 
 /// Waits for the end of what runs, keeping the record true meanwhile.
-async fn follow(journey: &mut Journey, mut work: Work) -> Result<Ended, Error> {
-    let live = journey.live();
+async fn supervise(active: &mut ActiveCall, mut work: Work) -> Result<Ended, Error> {
+    let in_flight = active.in_flight();
     let recorded = tokio::time::sleep(UNRECORDED);
     tokio::pin!(recorded);
     let (mut on_record, mut cancelling) = (false, false);
     loop {
         tokio::select! {
             ended = work.wait() => return Ok(ended),
-            by = live.cancelled(), if !cancelling => {
+            by = in_flight.cancelled(), if !cancelling => {
                 cancelling = true;
-                ask_to_stop(journey, &work, by);
-                journey.commit_meanwhile().await?;
+                ask_to_stop(active, &work, by);
+                active.commit_meanwhile().await?;
             }
             () = &mut recorded, if !on_record => {
                 on_record = true;
-                journey.commit_meanwhile().await?;
+                active.commit_meanwhile().await?;
             }
         }
     }
 }
 
-fn ask_to_stop(journey: &mut Journey, work: &Work, by: Stopper) {
-    if journey.step(Event::Cancel(by)) == ringfence_types::Effect::Stop {
+fn ask_to_stop(active: &mut ActiveCall, work: &Work, by: Stopper) {
+    if active.step(Event::Cancel(by)) == ringfence_types::Effect::Stop {
         work.stop();
     }
 }

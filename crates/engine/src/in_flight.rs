@@ -10,19 +10,19 @@ use ringfence_sandbox::Output;
 use ringfence_types::{Call, CallId, KeyId, Stopper};
 use tokio::sync::watch;
 
-use crate::onward::Onward;
+use crate::detach_on_drop::DetachOnDrop;
 
 /// One call under way.
 #[derive(Debug)]
-pub(crate) struct Live {
-    seen: watch::Sender<Seen>,
+pub(crate) struct InFlight {
+    seen: watch::Sender<Snapshot>,
     cancel: watch::Sender<Option<Stopper>>,
     outputs: OnceLock<(Output, Output)>,
 }
 
 /// A call as it stands.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct Snapshot {
     pub(crate) call: Arc<Call>,
     /// It is on record, so its name may be told.
     pub(crate) durable: bool,
@@ -30,9 +30,9 @@ pub(crate) struct Seen {
     pub(crate) over: bool,
 }
 
-impl Live {
+impl InFlight {
     pub(crate) fn new(call: Arc<Call>) -> Self {
-        let seen = Seen { call, durable: false, over: false };
+        let seen = Snapshot { call, durable: false, over: false };
         Self {
             seen: watch::Sender::new(seen),
             cancel: watch::Sender::new(None),
@@ -41,7 +41,7 @@ impl Live {
     }
 
     pub(crate) fn show(&self, call: Arc<Call>, durable: bool, over: bool) {
-        self.seen.send_replace(Seen { call, durable, over });
+        self.seen.send_replace(Snapshot { call, durable, over });
     }
 
     /// Says that nothing more happens, whatever was shown last.
@@ -49,7 +49,7 @@ impl Live {
         self.seen.send_modify(|seen| seen.over = true);
     }
 
-    pub(crate) fn now(&self) -> Seen {
+    pub(crate) fn now(&self) -> Snapshot {
         self.seen.borrow().clone()
     }
 
@@ -84,7 +84,7 @@ impl Live {
     }
 
     /// Waits until `is_enough`.
-    pub(crate) async fn until(&self, is_enough: impl Fn(&Seen) -> bool) -> Seen {
+    pub(crate) async fn until(&self, is_enough: impl Fn(&Snapshot) -> bool) -> Snapshot {
         let now = self.now();
         if is_enough(&now) {
             return now;
@@ -99,30 +99,30 @@ impl Live {
 
 /// All calls under way, and the idempotency keys they hold.
 #[derive(Debug, Default)]
-pub(crate) struct Lives {
+pub(crate) struct InFlightCalls {
     tables: Mutex<Tables>,
 }
 
 #[derive(Debug, Default)]
 struct Tables {
-    calls: HashMap<CallId, Arc<Live>>,
+    calls: HashMap<CallId, Arc<InFlight>>,
     keys: HashMap<(KeyId, String), CallId>,
 }
 
-impl Lives {
+impl InFlightCalls {
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(&self, id: CallId, live: Arc<Live>) {
-        self.lock().calls.insert(id, live);
+    pub(crate) fn add(&self, id: CallId, in_flight: Arc<InFlight>) {
+        self.lock().calls.insert(id, in_flight);
     }
 
-    pub(crate) fn get(&self, id: CallId) -> Option<Arc<Live>> {
+    pub(crate) fn get(&self, id: CallId) -> Option<Arc<InFlight>> {
         self.lock().calls.get(&id).cloned()
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Live>> {
+    pub(crate) fn all(&self) -> Vec<Arc<InFlight>> {
         self.lock().calls.values().cloned().collect()
     }
 
@@ -141,9 +141,9 @@ impl Lives {
     }
 
     /// Forgets a call that is over, unless it has set out again since.
-    pub(crate) fn remove(&self, call: &Call, live: &Arc<Live>) {
+    pub(crate) fn remove(&self, call: &Call, in_flight: &Arc<InFlight>) {
         let mut tables = self.lock();
-        if tables.calls.get(&call.asked.id).is_some_and(|listed| Arc::ptr_eq(listed, live)) {
+        if tables.calls.get(&call.asked.id).is_some_and(|listed| Arc::ptr_eq(listed, in_flight)) {
             tables.calls.remove(&call.asked.id);
         }
         if let Some(idempotency) = &call.asked.idempotency {
@@ -159,9 +159,9 @@ impl Lives {
 pub struct Ticket {
     pub(crate) id: CallId,
     pub(crate) replayed: bool,
-    pub(crate) live: Arc<Live>,
+    pub(crate) in_flight: Arc<InFlight>,
     /// None for a call that goes on by itself or is over.
-    pub(crate) onward: Option<Onward>,
+    pub(crate) driver: Option<DetachOnDrop>,
 }
 
 impl Ticket {
@@ -178,15 +178,15 @@ impl Ticket {
     /// The call at its end, or as it stands after `patience`; on record either way. `None` if it
     /// could not be recorded.
     pub async fn wait(&mut self, patience: Duration) -> Option<Arc<Call>> {
-        match self.onward.take() {
+        match self.driver.take() {
             // If it is not over then, it goes on by itself: it is dropped here.
-            Some(onward) => drop(tokio::time::timeout(patience, onward).await),
+            Some(driver) => drop(tokio::time::timeout(patience, driver).await),
             None => {
-                let over = self.live.until(|seen| seen.over);
+                let over = self.in_flight.until(|seen| seen.over);
                 drop(tokio::time::timeout(patience, over).await);
             }
         }
-        let seen = self.live.until(|seen| seen.durable || seen.over).await;
+        let seen = self.in_flight.until(|seen| seen.durable || seen.over).await;
         seen.durable.then_some(seen.call)
     }
 }

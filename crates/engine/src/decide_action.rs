@@ -8,7 +8,7 @@ use crate::Engine;
 
 /// A decision that is on record.
 #[derive(Debug)]
-pub struct Judged {
+pub struct RecordedDecision {
     /// Its name.
     pub id: u64,
     /// What was decided.
@@ -17,7 +17,7 @@ pub struct Judged {
 
 impl Engine {
     /// Asks policy about something that is no call, and keeps the answer before giving it.
-    pub async fn judge(&self, input: &Input) -> Result<Judged, Error> {
+    pub async fn decide_action(&self, input: &Input) -> Result<RecordedDecision, Error> {
         let parts = &self.inner.parts;
         // What removes something makes room.
         if input.action != Action::ToolRemove {
@@ -36,7 +36,7 @@ impl Engine {
         let kept = NewDecision { at: input.time, decision, input: input_kept };
         let tool = input.tool.name.as_str();
         let id = parts.store.add_decision(&input.tenant, tool, input.call_id, kept).await?;
-        Ok(Judged { id, decided })
+        Ok(RecordedDecision { id, decided })
     }
 
     /// A name for something that policy is asked about beside calls.

@@ -1,17 +1,17 @@
-//! A call as traces show it: one span, and one below it for each part of its way.
+//! A call as traces show it: one span, and one below it for each stage.
 //!
-//! The parts follow each other without a gap, so one reading of the clock ends one and begins the
+//! The stages follow each other without a gap, so one reading of the clock ends one and begins the
 //! next. Nothing of this happens for a call whose trace nobody records.
 
 use ringfence_types::{
     Asked, Attribute, Call, Finished, Produced, Span, SpanId, SpanKind, State, Timestamp,
 };
 
-use crate::{engine::Inner, journey::Journey, trace::new_span};
+use crate::{active_call::ActiveCall, engine::Inner, trace::new_span};
 
-/// One part of the way.
+/// One stage of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lap {
+pub(crate) enum Stage {
     /// Policy is asked.
     Decide,
     /// The call waits for a place.
@@ -22,49 +22,49 @@ pub(crate) enum Lap {
     Record,
 }
 
-/// The parts of the way so far.
+/// Stages of a call so far, with the time each took.
 #[derive(Debug)]
-pub(crate) struct Laps {
+pub(crate) struct StageSpans {
     began: Timestamp,
     since: Timestamp,
-    laps: Vec<(Lap, Timestamp, Timestamp)>,
+    stages: Vec<(Stage, Timestamp, Timestamp)>,
 }
 
-impl Laps {
-    /// None if nobody records the call.
+impl StageSpans {
+    /// `None` if the trace of the call is not recorded.
     pub(crate) fn of(inner: &Inner, asked: &Asked) -> Option<Box<Self>> {
         inner.parts.telemetry.spans.as_ref()?;
         if !asked.trace_parent.is_some_and(|parent| parent.is_sampled()) {
             return None;
         }
         let now = inner.parts.clock.now();
-        Some(Box::new(Self { began: now, since: now, laps: Vec::with_capacity(5) }))
+        Some(Box::new(Self { began: now, since: now, stages: Vec::with_capacity(5) }))
     }
 }
 
-impl Journey {
-    /// A part of the way is behind us.
-    pub(crate) fn lap(&mut self, lap: Lap) {
-        if let Some(laps) = &mut self.laps {
+impl ActiveCall {
+    /// Ends a stage; the next begins at the same instant.
+    pub(crate) fn end_stage(&mut self, stage: Stage) {
+        if let Some(spans) = &mut self.stage_spans {
             let now = self.inner.parts.clock.now();
-            laps.laps.push((lap, laps.since, now));
-            laps.since = now;
+            spans.stages.push((stage, spans.since, now));
+            spans.since = now;
         }
     }
 
-    /// Tells of the whole way.
-    pub(crate) fn tell_spans(&mut self) {
-        let Some(laps) = self.laps.take() else { return };
+    /// Emits one span for the call and one per stage.
+    pub(crate) fn emit_spans(&mut self) {
+        let Some(taken) = self.stage_spans.take() else { return };
         let Some(spans) = &self.inner.parts.telemetry.spans else { return };
-        let Some(whole) = whole(&self.call, &laps) else { return };
-        for (lap, began, ended) in laps.laps {
-            spans.take(part(&whole, &self.call, lap, began, ended));
+        let Some(whole) = whole(&self.call, &taken) else { return };
+        for (stage, began, ended) in taken.stages {
+            spans.take(part(&whole, &self.call, stage, began, ended));
         }
         spans.take(whole);
     }
 }
 
-fn whole(call: &Call, laps: &Laps) -> Option<Span> {
+fn whole(call: &Call, spans: &StageSpans) -> Option<Span> {
     let asked = &call.asked;
     let failure = failure(&call.state);
     let mut attributes: Vec<(&'static str, Attribute)> = vec![
@@ -88,8 +88,8 @@ fn whole(call: &Call, laps: &Laps) -> Option<Span> {
         state: asked.trace_state.clone(),
         name: format!("execute_tool {}", asked.tool.name).into(),
         kind: SpanKind::Internal,
-        started_at: laps.began,
-        ended_at: laps.since,
+        started_at: spans.began,
+        ended_at: spans.since,
         attributes,
         failure,
     })
@@ -109,19 +109,19 @@ fn failure(state: &State) -> Option<String> {
     }
 }
 
-fn part(whole: &Span, call: &Call, lap: Lap, began: Timestamp, ended: Timestamp) -> Span {
+fn part(whole: &Span, call: &Call, stage: Stage, began: Timestamp, ended: Timestamp) -> Span {
     let finished = match &call.state {
         State::Finished(finished) => Some(finished.as_ref()),
         _ => None,
     };
-    let (name, attributes) = match lap {
-        Lap::Decide => ("decide", decision(call)),
-        Lap::Queue => ("queue", Vec::new()),
-        Lap::Run => match finished.filter(|finished| finished.isolation.is_some()) {
+    let (name, attributes) = match stage {
+        Stage::Decide => ("decide", decision(call)),
+        Stage::Queue => ("queue", Vec::new()),
+        Stage::Run => match finished.filter(|finished| finished.isolation.is_some()) {
             Some(finished) => ("sandbox", sandbox(finished)),
             None => ("run", Vec::new()),
         },
-        Lap::Record => ("record", Vec::new()),
+        Stage::Record => ("record", Vec::new()),
     };
     let span: SpanId = new_span();
     Span {

@@ -8,7 +8,7 @@ use ringfence_types::{
     Redact, RedactRoot, Stream,
 };
 
-use crate::{engine::Inner, live::Live};
+use crate::{engine::Inner, in_flight::InFlight};
 
 /// The one built-in tool that runs a program.
 const SANDBOXED: &str = "code_execute";
@@ -80,10 +80,10 @@ pub(crate) fn hosts(obligations: &Obligations) -> Result<Hosts, CallError> {
 }
 
 /// Lets others follow what a program prints, unless that is masked.
-pub(crate) fn show(obligations: &Obligations, live: &Live, running: &Running) {
+pub(crate) fn show(obligations: &Obligations, in_flight: &InFlight, running: &Running) {
     let redact = &obligations.redact;
     if !redact.has(RedactRoot::Stdout) && !redact.has(RedactRoot::Stderr) {
-        live.print_to(running.stdout.clone(), running.stderr.clone());
+        in_flight.print_to(running.stdout.clone(), running.stderr.clone());
     }
 }
 

@@ -14,15 +14,15 @@ use serde::Serialize;
 use crate::{
     Pen,
     engine::Inner,
-    hold::{Due, Judgement, Mark},
-    laps::Laps,
-    live::Live,
+    hold::{Judgement, Mark, Recheck},
+    in_flight::InFlight,
     record,
+    stage_spans::StageSpans,
 };
 
 /// Owned by the one task that drives the call.
 #[derive(Debug)]
-pub(crate) struct Journey {
+pub(crate) struct ActiveCall {
     pub(crate) inner: Arc<Inner>,
     /// Shared with whoever looks at it; a step changes a copy if somebody does.
     pub(crate) call: Arc<Call>,
@@ -52,9 +52,9 @@ pub(crate) struct Journey {
     pub(crate) seen: Seen,
     /// Under which key its result is remembered, if it is.
     pub(crate) memo: Option<Digest>,
-    live: Arc<Live>,
+    in_flight: Arc<InFlight>,
     /// Where the time went, if anybody records it.
-    pub(crate) laps: Option<Box<Laps>>,
+    pub(crate) stage_spans: Option<Box<StageSpans>>,
 }
 
 /// What is said of a call that was accepted.
@@ -67,7 +67,7 @@ struct Tool<'a> {
 
 /// What is said of a call that was decided.
 #[derive(Serialize)]
-struct Judged<'a> {
+struct DecidedFact<'a> {
     policy: Digest,
     reasons: &'a [Reason],
     verdict: Verdict,
@@ -84,48 +84,48 @@ pub(crate) struct Kept {
     entries: Vec<Entry>,
 }
 
-impl Journey {
+impl ActiveCall {
     /// A call that was just accepted.
     pub(crate) fn begin(inner: Arc<Inner>, call: Call) -> Self {
-        let mut journey = Self::new(inner, call, None);
-        journey.inner.lives.add(journey.call.asked.id, journey.live());
-        let ToolRef { name, version, digest } = &journey.call.asked.tool;
+        let mut active = Self::new(inner, call, None);
+        active.inner.in_flight.add(active.call.asked.id, active.in_flight());
+        let ToolRef { name, version, digest } = &active.call.asked.tool;
         let data = Json::plain(&Tool { digest: *digest, tool: name, version });
-        journey.note("call.accepted", data);
-        journey
+        active.note("call.accepted", data);
+        active
     }
 
     /// A call that stood still and goes on.
-    pub(crate) fn resume(inner: Arc<Inner>, stored: Stored) -> Self {
-        let journey = Self::new(inner, stored.call, Some(stored.version));
-        journey.inner.lives.add(journey.call.asked.id, journey.live());
-        journey
+    pub(crate) fn from_record(inner: Arc<Inner>, stored: Stored) -> Self {
+        let active = Self::new(inner, stored.call, Some(stored.version));
+        active.inner.in_flight.add(active.call.asked.id, active.in_flight());
+        active
     }
 
     /// A held call that takes one step and stands still again; nobody sees it as under way.
-    pub(crate) fn aside(inner: Arc<Inner>, stored: Stored) -> Self {
+    pub(crate) fn for_one_step(inner: Arc<Inner>, stored: Stored) -> Self {
         Self::new(inner, stored.call, Some(stored.version))
     }
 
     /// The same call, to go on from its newest record; none if it is under way already.
-    pub(crate) fn again(&self) -> Option<Self> {
+    pub(crate) fn resume(&self) -> Option<Self> {
         let (inner, call) = (self.inner.clone(), Call::clone(&self.call));
         let version = self.version?;
         inner
-            .lives
+            .in_flight
             .get(call.asked.id)
             .is_none()
-            .then(|| Self::resume(inner, Stored { call, version }))
+            .then(|| Self::from_record(inner, Stored { call, version }))
     }
 
     fn new(inner: Arc<Inner>, call: Call, version: Option<Version>) -> Self {
         let call = Arc::new(call);
-        let live = Arc::new(Live::new(call.clone()));
+        let in_flight = Arc::new(InFlight::new(call.clone()));
         if version.is_some() {
-            live.show(call.clone(), true, false);
+            in_flight.show(call.clone(), true, false);
         }
         Self {
-            laps: Laps::of(&inner, &call.asked),
+            stage_spans: StageSpans::of(&inner, &call.asked),
             was_held: version.is_some() && call.hold().is_some(),
             inner,
             call,
@@ -141,12 +141,12 @@ impl Journey {
             entries: Vec::new(),
             seen: Seen::default(),
             memo: None,
-            live,
+            in_flight,
         }
     }
 
-    pub(crate) fn live(&self) -> Arc<Live> {
-        self.live.clone()
+    pub(crate) fn in_flight(&self) -> Arc<InFlight> {
+        self.in_flight.clone()
     }
 
     pub(crate) fn asked(&self) -> &Asked {
@@ -179,7 +179,7 @@ impl Journey {
         if is_new {
             self.inner.metrics.decided(&self.call.asked, &decision);
             let Decision { verdict, reasons, policy, .. } = &decision;
-            let data = Json::plain(&Judged { policy: *policy, reasons, verdict: *verdict });
+            let data = Json::plain(&DecidedFact { policy: *policy, reasons, verdict: *verdict });
             // Of a call that ends or runs, the decision is part of its own entry.
             if *verdict == Verdict::Hold {
                 self.entries.push(Entry::decision(self.about(), &decision));
@@ -255,10 +255,10 @@ impl Journey {
         let over = self.call.state.is_final() || self.call.hold().is_some();
         if over {
             // Before anybody learns of the end: whoever then uses the key finds the record.
-            self.inner.lives.remove(&self.call, &self.live);
+            self.inner.in_flight.remove(&self.call, &self.in_flight);
         }
         self.tell_who_waits();
-        self.live.show(self.call.clone(), true, over);
+        self.in_flight.show(self.call.clone(), true, over);
         Ok(())
     }
 
@@ -284,10 +284,10 @@ impl Journey {
         let is_held = self.call.hold().is_some();
         self.inner.metrics.held(i64::from(is_held) - i64::from(self.was_held));
         if let Some(hold) = self.call.hold() {
-            let due = Due::from(self.call.as_ref());
-            self.inner.dues.add(due, self.inner.parts.clock.now(), hold.expires_at);
+            let due = Recheck::from(self.call.as_ref());
+            self.inner.rechecks.add(due, self.inner.parts.clock.now(), hold.expires_at);
         } else if self.was_held {
-            self.inner.dues.remove(id);
+            self.inner.rechecks.remove(id);
         }
         self.was_held = is_held;
     }
@@ -327,12 +327,12 @@ impl Journey {
     }
 
     /// Gives an approval with the next record.
-    pub(crate) fn give(&mut self, approval: Option<Approval>) {
+    pub(crate) fn set_approval(&mut self, approval: Option<Approval>) {
         self.approval = approval;
     }
 
     /// Uses an approval with the next record.
-    pub(crate) fn spend_with(&mut self, spend: Spend) {
+    pub(crate) fn set_spend(&mut self, spend: Spend) {
         self.spends = Some(spend);
     }
 
@@ -349,7 +349,7 @@ impl Journey {
 
     /// Shows where the call stands without a record of it.
     pub(crate) fn show(&self) {
-        self.live.show(self.call.clone(), self.version.is_some(), false);
+        self.in_flight.show(self.call.clone(), self.version.is_some(), false);
     }
 
     pub(crate) fn is_durable(&self) -> bool {
@@ -358,8 +358,8 @@ impl Journey {
 
     /// Gives up a call that could not be recorded.
     pub(crate) fn abandon(&self) {
-        self.inner.lives.remove(&self.call, &self.live);
-        self.live.end();
+        self.inner.in_flight.remove(&self.call, &self.in_flight);
+        self.in_flight.end();
     }
 }
 
