@@ -11,7 +11,6 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ringfence_engine::{FactId, Follow, Subject};
 use ringfence_store::Logged;
-use ringfence_types::State;
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -177,14 +176,9 @@ impl Facts {
     }
 
     fn piece(&mut self, id: FactId, logged: &Logged) -> Bytes {
-        let kind = &logged.fact.kind;
-        self.is_over = self.is_of_one_call && is_last(kind);
+        let kind = logged.fact.kind;
+        self.is_over = self.is_of_one_call && kind.is_final();
         let id = id.to_string();
-        event(Some(&id), kind, &EventView { id: id.clone(), fact: &logged.fact })
+        event(Some(&id), kind.as_str(), &EventView { id: id.clone(), fact: &logged.fact })
     }
-}
-
-/// Whether nothing follows it in the life of its call.
-pub(crate) fn is_last(kind: &str) -> bool {
-    kind.strip_prefix("call.").is_some_and(State::is_final_name)
 }

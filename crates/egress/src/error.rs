@@ -5,6 +5,8 @@
 
 use std::{error::Error as StdError, io, time::Duration};
 
+use ringfence_types::ErrorCode;
+
 use crate::{
     host::{Host, Name},
     target::UrlProblem,
@@ -118,23 +120,23 @@ pub enum Error {
 
 impl Error {
     /// The stable name of this error, for APIs and documentation.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::UrlInvalid(_) => "url_invalid",
-            Self::HostRefused { .. } => "host_refused",
-            Self::AddressRefused { .. } => "address_refused",
-            Self::DnsFailed { .. } => "dns_failed",
-            Self::DnsTimeout { .. } => "dns_timeout",
-            Self::DnsBusy { .. } => "dns_busy",
-            Self::ConnectFailed { .. } => "connect_failed",
-            Self::TlsFailed { .. } => "tls_failed",
-            Self::Timeout { .. } => "timeout",
-            Self::TooLarge { .. } => "too_large",
-            Self::TooManyRedirects { .. } => "too_many_redirects",
-            Self::RedirectRefused(_) => "redirect_refused",
-            Self::HttpStatus { .. } => "http_status",
-            Self::ResponseInvalid { .. } => "response_invalid",
-            Self::Setup(_) => "setup_failed",
+            Self::UrlInvalid(_) => ErrorCode::UrlInvalid,
+            Self::HostRefused { .. } => ErrorCode::HostRefused,
+            Self::AddressRefused { .. } => ErrorCode::AddressRefused,
+            Self::DnsFailed { .. } => ErrorCode::DnsFailed,
+            Self::DnsTimeout { .. } => ErrorCode::DnsTimeout,
+            Self::DnsBusy { .. } => ErrorCode::DnsBusy,
+            Self::ConnectFailed { .. } => ErrorCode::ConnectFailed,
+            Self::TlsFailed { .. } => ErrorCode::TlsFailed,
+            Self::Timeout { .. } => ErrorCode::Timeout,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
+            Self::TooManyRedirects { .. } => ErrorCode::TooManyRedirects,
+            Self::RedirectRefused(_) => ErrorCode::RedirectRefused,
+            Self::HttpStatus { .. } => ErrorCode::HttpStatus,
+            Self::ResponseInvalid { .. } => ErrorCode::ResponseInvalid,
+            Self::Setup(_) => ErrorCode::SetupFailed,
         }
     }
 }

@@ -3,21 +3,15 @@
 use std::sync::Arc;
 
 use ringfence_ledger::Entry;
-use ringfence_policy::Input;
 use ringfence_store::{Error, NewDecision, Record, SessionEvent, Spend, Stored, Version};
 use ringfence_types::{
-    About, Approval, Asked, Call, Decision, Digest, Effect, Event, Fact, Json, Reason, Receipt,
-    Redact, RedactRoot, Sealed, Seen, ToolName, ToolRef, Verdict,
+    About, Approval, Asked, Call, Digest, Effect, Event, Fact, FactKind, Json, Receipt, Redact,
+    Sealed, Seen, ToolName, ToolRef,
 };
 use serde::Serialize;
 
 use crate::{
-    Pen,
-    engine::Inner,
-    hold::{Judgement, Mark, Recheck},
-    in_flight::InFlight,
-    record,
-    stage_spans::StageSpans,
+    Pen, engine::Inner, hold::Recheck, in_flight::InFlight, record, stage_spans::StageSpans,
 };
 
 /// Owned by the one task that drives the call.
@@ -27,27 +21,13 @@ pub(crate) struct ActiveCall {
     /// Shared with whoever looks at it; a step changes a copy if somebody does.
     pub(crate) call: Arc<Call>,
     /// Of the newest record; none while the call is not on record.
-    version: Option<Version>,
-    /// Became true since.
-    facts: Vec<Fact>,
-    /// Bytes that the next record refers to.
-    pub(crate) blobs: Vec<Vec<u8>>,
-    /// What the call adds to its session with the next record.
-    pub(crate) session_events: Vec<SessionEvent>,
-    /// An approval that the next record gives.
-    approval: Option<Approval>,
-    /// The approval that the next record uses.
-    spends: Option<Spend>,
+    pub(crate) version: Option<Version>,
+    /// What the next record takes with it.
+    pub(crate) pending: Pending,
     /// Whether the newest record is of a held call.
     was_held: bool,
-    /// What policy said, for the next record.
-    decisions: Vec<NewDecision>,
     /// The arguments as they came and as somebody changed them, where those of the call are masked.
-    truth: Option<(Json, Option<Json>)>,
-    /// Whether an earlier record holds other arguments than the call has now.
-    rewrite: bool,
-    /// What goes on the ledger with the next record, beside the entry of a call that ends.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) truth: Option<(Json, Option<Json>)>,
     /// What its run showed that only its receipt tells.
     pub(crate) seen: Seen,
     /// Under which key its result is remembered, if it is.
@@ -65,23 +45,26 @@ struct Tool<'a> {
     version: &'a str,
 }
 
-/// What is said of a call that was decided.
-#[derive(Serialize)]
-struct DecidedFact<'a> {
-    policy: Digest,
-    reasons: &'a [Reason],
-    verdict: Verdict,
-}
-
-/// What goes with a record beside the call.
-#[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    facts: Vec<Fact>,
-    blobs: Vec<Vec<u8>>,
-    session_events: Vec<SessionEvent>,
-    decisions: Vec<NewDecision>,
-    rewrite: bool,
-    entries: Vec<Entry>,
+/// What became true of a call since its newest record. A record that may fail is made from a copy, or
+/// the value is cloned before and put back.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pending {
+    /// What became true.
+    pub(crate) facts: Vec<Fact>,
+    /// Bytes that the record refers to.
+    pub(crate) blobs: Vec<Vec<u8>>,
+    /// What the call adds to its session.
+    pub(crate) session_events: Vec<SessionEvent>,
+    /// An approval that the record gives.
+    pub(crate) approval: Option<Approval>,
+    /// The approval that the record uses.
+    pub(crate) spends: Option<Spend>,
+    /// What policy said.
+    pub(crate) decisions: Vec<NewDecision>,
+    /// Whether an earlier record holds other arguments than the call has now.
+    pub(crate) rewrite: bool,
+    /// What goes on the ledger, beside the entry of a call that ends.
+    pub(crate) entries: Vec<Entry>,
 }
 
 impl ActiveCall {
@@ -91,7 +74,7 @@ impl ActiveCall {
         active.inner.in_flight.add(active.call.asked.id, active.in_flight());
         let ToolRef { name, version, digest } = &active.call.asked.tool;
         let data = Json::plain(&Tool { digest: *digest, tool: name, version });
-        active.note("call.accepted", data);
+        active.note(FactKind::Accepted, data);
         active
     }
 
@@ -130,15 +113,8 @@ impl ActiveCall {
             inner,
             call,
             version,
-            facts: Vec::new(),
-            blobs: Vec::new(),
-            session_events: Vec::new(),
-            approval: None,
-            spends: None,
-            decisions: Vec::new(),
+            pending: Pending::default(),
             truth: None,
-            rewrite: false,
-            entries: Vec::new(),
             seen: Seen::default(),
             memo: None,
             in_flight,
@@ -167,57 +143,6 @@ impl ActiveCall {
         decision.map(|decision| &decision.obligations.redact).filter(|redact| !redact.is_empty())
     }
 
-    /// Remembers what policy said, and about which document. The same once more, for example when
-    /// an approval is looked at again, is not told twice. Once a call is allowed, nobody but the
-    /// tool sees what is to be masked of its arguments.
-    pub(crate) fn decided(&mut self, judgement: Judgement) {
-        let Judgement { decision, input, document } = judgement;
-        let redact = &decision.obligations.redact;
-        let masks = decision.verdict == Verdict::Allow && redact.has(RedactRoot::Args);
-        let document = if masks { self.mask(redact, &input) } else { document };
-        let is_new = self.call.decision.as_ref().is_none_or(|before| !is_same(before, &decision));
-        if is_new {
-            self.inner.metrics.decided(&self.call.asked, &decision);
-            let Decision { verdict, reasons, policy, .. } = &decision;
-            let data = Json::plain(&DecidedFact { policy: *policy, reasons, verdict: *verdict });
-            // Of a call that ends or runs, the decision is part of its own entry.
-            if *verdict == Verdict::Hold {
-                self.entries.push(Entry::decision(self.about(), &decision));
-            }
-            self.note("call.decided", data);
-            let kept = NewDecision { at: input.time, decision: decision.clone(), input: document };
-            self.decisions.push(kept);
-        }
-        Arc::make_mut(&mut self.call).decision = Some(decision);
-    }
-
-    /// Masks the arguments of the call, and gives the document with those.
-    fn mask(&mut self, redact: &Redact, input: &Input) -> String {
-        let mask = |json: &Json| redact.apply(RedactRoot::Args, json);
-        let document = Input { args: mask(&input.args), ..input.clone() }.text();
-        let call = Arc::make_mut(&mut self.call);
-        let edited = call.edited.as_ref().map(|edited| edited.args.clone());
-        self.truth.get_or_insert_with(|| (call.asked.args.clone(), edited));
-        call.asked.args = mask(&call.asked.args);
-        if let Some(edited) = &mut call.edited {
-            edited.args = mask(&edited.args);
-        }
-        self.rewrite = self.version.is_some();
-        document
-    }
-
-    /// Takes the mask off a call that is not allowed any more: whoever decides about it must see
-    /// what it is.
-    pub(crate) fn unmask(&mut self) {
-        let Some((asked, edited)) = self.truth.take() else { return };
-        let call = Arc::make_mut(&mut self.call);
-        call.asked.args = asked;
-        if let (Some(of_call), Some(args)) = (&mut call.edited, edited) {
-            of_call.args = args;
-        }
-        self.rewrite = self.version.is_some();
-    }
-
     /// Takes one step of the state machine, in memory.
     pub(crate) fn step(&mut self, event: Event) -> Effect {
         let before = self.call.state.clone();
@@ -238,15 +163,15 @@ impl ActiveCall {
         }
     }
 
-    pub(crate) fn note(&mut self, kind: &str, data: Json) {
+    pub(crate) fn note(&mut self, kind: FactKind, data: Json) {
         let at = self.inner.parts.clock.now();
-        self.facts.push(Fact { kind: kind.to_owned(), call: self.call.asked.id, at, data });
+        self.pending.facts.push(Fact { kind, call: self.call.asked.id, at, data });
     }
 
     /// Puts everything that became true on record.
     pub(crate) async fn commit(&mut self) -> Result<(), Error> {
         // One that was looked at and stays as it was needs no record.
-        if self.version.is_none() || !self.facts.is_empty() {
+        if self.version.is_none() || !self.pending.facts.is_empty() {
             let inner = self.inner.clone();
             let pen = inner.parts.ledger.pen().await;
             let record = self.record(&pen)?;
@@ -262,19 +187,21 @@ impl ActiveCall {
         Ok(())
     }
 
+    /// The next record. What is pending is part of it from here on.
     fn record(&mut self, pen: &Pen<'_>) -> Result<Record, Error> {
+        let mut pending = std::mem::take(&mut self.pending);
         Ok(Record {
-            entries: self.sealed(pen)?,
+            entries: self.sealed(pen, std::mem::take(&mut pending.entries))?,
             memo: self.new_memo(),
             call: self.call.clone(),
             seen: self.version,
-            facts: std::mem::take(&mut self.facts),
-            blobs: std::mem::take(&mut self.blobs),
-            session_events: std::mem::take(&mut self.session_events),
-            approval: self.approval.take(),
-            spends: self.spends.take(),
-            decisions: std::mem::take(&mut self.decisions),
-            rewrite: std::mem::take(&mut self.rewrite),
+            facts: pending.facts,
+            blobs: pending.blobs,
+            session_events: pending.session_events,
+            approval: pending.approval,
+            spends: pending.spends,
+            decisions: pending.decisions,
+            rewrite: pending.rewrite,
         })
     }
 
@@ -298,53 +225,10 @@ impl ActiveCall {
     }
 
     /// What goes on the ledger; made here, because the one writer has no time for it.
-    fn sealed(&mut self, pen: &Pen<'_>) -> Result<Vec<Sealed>, Error> {
+    fn sealed(&self, pen: &Pen<'_>, entries: Vec<Entry>) -> Result<Vec<Sealed>, Error> {
         let ending = Receipt::of(&self.call, self.seen.clone()).map(Entry::call);
-        let entries = std::mem::take(&mut self.entries).into_iter().chain(ending);
+        let entries = entries.into_iter().chain(ending);
         entries.map(|entry| self.inner.parts.ledger.seal_step(pen, entry)).collect()
-    }
-
-    /// A copy of what the next record takes with it, in case that record fails.
-    pub(crate) fn keep(&self) -> Kept {
-        Kept {
-            facts: self.facts.clone(),
-            blobs: self.blobs.clone(),
-            session_events: self.session_events.clone(),
-            decisions: self.decisions.clone(),
-            rewrite: self.rewrite,
-            entries: self.entries.clone(),
-        }
-    }
-
-    /// Puts it back.
-    pub(crate) fn put_back(&mut self, kept: Kept) {
-        self.facts = kept.facts;
-        self.blobs = kept.blobs;
-        self.session_events = kept.session_events;
-        self.decisions = kept.decisions;
-        self.rewrite = kept.rewrite;
-        self.entries = kept.entries;
-    }
-
-    /// Gives an approval with the next record.
-    pub(crate) fn set_approval(&mut self, approval: Option<Approval>) {
-        self.approval = approval;
-    }
-
-    /// Uses an approval with the next record.
-    pub(crate) fn set_spend(&mut self, spend: Spend) {
-        self.spends = Some(spend);
-    }
-
-    /// Where the call stands, to come back to.
-    pub(crate) fn mark(&self) -> Mark {
-        (self.call.clone(), self.keep())
-    }
-
-    /// Comes back, after a record that failed.
-    pub(crate) fn rewind(&mut self, (call, kept): Mark) {
-        self.call = call;
-        self.put_back(kept);
     }
 
     /// Shows where the call stands without a record of it.
@@ -361,12 +245,4 @@ impl ActiveCall {
         self.inner.in_flight.remove(&self.call, &self.in_flight);
         self.in_flight.end();
     }
-}
-
-/// Whether two decisions say the same, of documents that may differ in their time.
-fn is_same(one: &Decision, other: &Decision) -> bool {
-    one.verdict == other.verdict
-        && one.policy == other.policy
-        && one.reasons == other.reasons
-        && one.approval == other.approval
 }

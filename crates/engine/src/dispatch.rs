@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_policy::{Input, Permit};
+use ringfence_policy::Permit;
 use ringfence_registry::{Entry, Runs};
 use ringfence_sandbox::{
     Canceller, InputFile, Language, Program, Report, Request, Running, files::BoxPath,
 };
 use ringfence_types::{
-    CallError, Digest, Finished, Json, Limits, MinIsolation, Origin, Outcome, Produced, Seen,
-    Stream, Timestamp, Tool,
+    CallError, Digest, ErrorCode, Finished, Json, Limit, Limits, MinIsolation, Origin, Outcome,
+    Produced, Seen, Stream, Timestamp, Tool,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -61,20 +61,12 @@ impl Work {
 /// Turns the report of a program into what the call produced.
 pub(crate) type Reading = Box<dyn FnOnce(&Report) -> Produced + Send>;
 
-/// The document that policy judges.
-pub(crate) fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
-    let asked = active.asked();
-    let parts = &active.inner.parts;
-    let input = Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now());
-    Input { args: active.args().clone(), ..input }
-}
-
 /// Starts what the permit allows.
 pub(crate) async fn start(active: &ActiveCall, entry: &Arc<Entry>, permit: Permit) -> Started {
     let started_at = active.inner.parts.clock.now();
     if !is_for(&permit, active) {
         let message = "the permit is for another tool or other arguments".to_owned();
-        return ended(failure("permit_mismatch", message, started_at));
+        return ended(failure(ErrorCode::PermitMismatch, message, started_at));
     }
     if let Err(error) = obligations::check(&active.inner, entry, permit.obligations()) {
         return ended(without_program(Produced::Error(error), started_at, Duration::ZERO));
@@ -215,18 +207,13 @@ pub(crate) fn outputs_hash(produced: &Produced) -> String {
 /// The error of a program that met a limit, with the evidence and what to change.
 fn over_limit(report: &Report) -> Option<Produced> {
     let Outcome::OverLimit(hit) = &report.outcome else { return None };
-    let (code, message) = match hit.limit {
-        ringfence_types::Limit::Wall => {
-            ("timeout".to_owned(), format!("Execution exceeded timeout of {}", hit.allowed))
-        }
-        ringfence_types::Limit::Host => {
-            let message = format!("ended by the watchdog: more than {} was taken", hit.allowed);
-            ("host_limit".to_owned(), message)
-        }
-        other => {
-            let name = serde_json::to_value(other).unwrap_or_default();
-            let name = name.as_str().unwrap_or("resource").to_owned();
-            (format!("{name}_limit"), format!("the limit of {} was met: {name}", hit.allowed))
+    let code = ErrorCode::of_limit(hit.limit);
+    let message = match hit.limit {
+        Limit::Wall => format!("Execution exceeded timeout of {}", hit.allowed),
+        Limit::Host => format!("ended by the watchdog: more than {} was taken", hit.allowed),
+        _ => {
+            let name = code.as_str().trim_end_matches("_limit");
+            format!("the limit of {} was met: {name}", hit.allowed)
         }
     };
     let details = Json::of(hit).ok();
@@ -236,12 +223,16 @@ fn over_limit(report: &Report) -> Option<Produced> {
 /// What a skill's handler returned.
 fn handler_result(entry: &Entry, report: &Report) -> Produced {
     if report.exit_code != Some(0) {
-        return Produced::Error(failed("handler_failed", "Handler execution failed", report));
+        return Produced::Error(failed(
+            ErrorCode::HandlerFailed,
+            "Handler execution failed",
+            report,
+        ));
     }
     if let Some(truncated) = report.result_truncated {
         let message = format!("the result is {} bytes too long", truncated.dropped);
         return Produced::Error(CallError {
-            code: "output_too_large".to_owned(),
+            code: ErrorCode::OutputTooLarge,
             message,
             details: None,
         });
@@ -249,7 +240,7 @@ fn handler_result(entry: &Entry, report: &Report) -> Produced {
     match Json::parse(&report.result) {
         Ok(result) => crate::validate::output(entry, result),
         Err(error) => Produced::Error(CallError {
-            code: "output_invalid".to_owned(),
+            code: ErrorCode::OutputInvalid,
             message: format!("Output validation failed for {}: {error}", entry.tool.name),
             details: None,
         }),
@@ -265,7 +256,7 @@ fn says_why(line: &str) -> bool {
 }
 
 /// The error of a program that failed by itself, with the end of what it complained.
-pub(crate) fn failed(code: &str, what: &str, report: &Report) -> CallError {
+pub(crate) fn failed(code: ErrorCode, what: &str, report: &Report) -> CallError {
     let stderr = report.stderr.kept();
     let tail = &stderr[stderr.len().saturating_sub(TRACEBACK)..];
     let traceback = String::from_utf8_lossy(tail);
@@ -279,11 +270,7 @@ pub(crate) fn failed(code: &str, what: &str, report: &Report) -> CallError {
     let details = serde_json::json!({
         "traceback": traceback, "exit_code": report.exit_code, "signal": report.signal,
     });
-    CallError {
-        code: code.to_owned(),
-        message: format!("{what}: {how}"),
-        details: Json::of(&details).ok(),
-    }
+    CallError { code, message: format!("{what}: {how}"), details: Json::of(&details).ok() }
 }
 
 /// A call that ended without a program.
@@ -306,8 +293,8 @@ pub(crate) fn without_program(produced: Produced, started_at: Timestamp, took: D
     Ended::Finished { finished: Box::new(finished), blobs, session_events, seen }
 }
 
-pub(crate) fn failure(code: &str, message: String, started_at: Timestamp) -> Ended {
-    let error = CallError { code: code.to_owned(), message, details: None };
+pub(crate) fn failure(code: ErrorCode, message: String, started_at: Timestamp) -> Ended {
+    let error = CallError { code, message, details: None };
     without_program(Produced::Error(error), started_at, Duration::ZERO)
 }
 

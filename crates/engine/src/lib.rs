@@ -15,7 +15,7 @@ mod accept;
 mod active_call;
 mod builtin;
 mod canary;
-mod decide_action;
+mod decide;
 mod detach_on_drop;
 mod dispatch;
 mod engine;
@@ -45,7 +45,7 @@ mod validate;
 pub use self::{
     builtin::{CANVAS_BYTES, tools as builtin_tools},
     canary::Tried,
-    decide_action::RecordedDecision,
+    decide::RecordedDecision,
     engine::{Engine, Parts, Settings},
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
     in_flight::Ticket,

@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use ringfence_bus::{LARGEST, Message};
 use ringfence_store::Commit;
 use ringfence_types::{
-    Asked, Call, CallId, Fact, Json, PersonaId, Produced, SessionId, State, TenantId, Timestamp,
-    ToolName,
+    Asked, Call, CallId, ErrorCode, Fact, FactKind, Json, PersonaId, Produced, SessionId, State,
+    TenantId, Timestamp, ToolName,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -17,14 +17,12 @@ pub(crate) fn of(commit: &Commit) -> impl Iterator<Item = Message> {
     facts.filter_map(|(index, fact)| {
         let event_id = format!("{}-{index}", commit.position);
         let call = &commit.call;
-        match fact.kind.as_str() {
-            "call.held" => {
+        match fact.kind {
+            FactKind::Held => {
                 let payload = blocked(call, fact, &event_id);
                 Some(message(call, fact, "policy.blocked", &event_id, payload))
             }
-            kind if kind.strip_prefix("call.").is_some_and(State::is_final_name) => {
-                Some(told(call, fact, &event_id))
-            }
+            kind if kind.is_final() => Some(told(call, fact, &event_id)),
             _ => None,
         }
     })
@@ -107,7 +105,7 @@ struct ToolResult<'a> {
 enum Payload<'a> {
     Object(&'a Json),
     Other { result: &'a Json },
-    Error { code: &'a str, message: &'a str },
+    Error { code: ErrorCode, message: &'a str },
     Said { message: &'static str },
     Elsewhere { dataref: String, message: &'static str },
 }
@@ -172,11 +170,11 @@ fn status(call: &Call) -> (&'static str, Payload<'_>, f64) {
                     ("success", Payload::Object(result), seconds)
                 }
                 Produced::Result(result) => ("success", Payload::Other { result }, seconds),
-                Produced::Error(error) if error.code == "timeout" => {
+                Produced::Error(error) if error.code == ErrorCode::Timeout => {
                     ("timeout", said("Tool execution timed out"), seconds)
                 }
                 Produced::Error(error) => {
-                    let (code, message) = (error.code.as_str(), error.message.as_str());
+                    let (code, message) = (error.code, error.message.as_str());
                     ("error", Payload::Error { code, message }, seconds)
                 }
             }

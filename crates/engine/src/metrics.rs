@@ -139,7 +139,8 @@ impl Metrics {
         match &finished.produced {
             Produced::Result(_) => tool.succeeded.inc(),
             Produced::Error(error) => {
-                let labels = ToolOutcome { tool: tool.name.clone(), outcome: error.code.clone() };
+                let labels =
+                    ToolOutcome { tool: tool.name.clone(), outcome: error.code.to_string() };
                 self.requests.get_or_create(&labels).inc()
             }
         };

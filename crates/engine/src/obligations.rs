@@ -4,8 +4,8 @@ use ringfence_egress::{Hosts, Pattern};
 use ringfence_registry::{Entry, Runs};
 use ringfence_sandbox::{Report, Request, Running};
 use ringfence_types::{
-    CallError, Digest, Finished, Layer, LayerState, MinIsolation, Obligations, Produced, REDACTED,
-    Redact, RedactRoot, Stream,
+    CallError, Digest, ErrorCode, Finished, Layer, LayerState, MinIsolation, Obligations, Produced,
+    REDACTED, Redact, RedactRoot, Stream,
 };
 
 use crate::{engine::Inner, in_flight::InFlight};
@@ -41,7 +41,7 @@ pub(crate) fn check(
 }
 
 fn refusal(message: String) -> CallError {
-    CallError { code: "isolation_unavailable".to_owned(), message, details: None }
+    CallError { code: ErrorCode::IsolationUnavailable, message, details: None }
 }
 
 /// Asks for a sandbox that will do: never for a weaker one than the request did.
@@ -73,7 +73,7 @@ pub(crate) fn hosts(obligations: &Obligations) -> Result<Hosts, CallError> {
     let patterns: Result<Vec<Pattern>, _> =
         network.hosts().iter().map(|host| host.parse()).collect();
     patterns.map(Hosts::Only).map_err(|invalid| CallError {
-        code: "obligation_invalid".to_owned(),
+        code: ErrorCode::ObligationInvalid,
         message: format!("policy names hosts that are none: {invalid}"),
         details: None,
     })
@@ -114,7 +114,7 @@ pub(crate) fn mask(redact: &Redact, finished: &mut Finished, blobs: &mut Vec<Vec
 
 /// What went wrong is told in the program's own words, or quotes the result that did not fit.
 fn quotes(redact: &Redact, error: &CallError) -> bool {
-    let of_result = error.code.starts_with("output_") && redact.has(RedactRoot::Result);
+    let of_result = error.code.quotes_the_result() && redact.has(RedactRoot::Result);
     of_result || redact.has(RedactRoot::Stderr)
 }
 

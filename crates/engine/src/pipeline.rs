@@ -16,9 +16,9 @@ use ringfence_types::{Call, Event, Produced, State, Stopper};
 use crate::{
     Subject,
     active_call::ActiveCall,
+    decide::{Authorised, UsedApproval, decide},
     dispatch::{self, Started, Work},
     engine::Inner,
-    hold::{self, Authorised, PolicyOutcome, UsedApproval},
     memo,
     queue::{Claim, Place, Turn},
     record::Ended,
@@ -137,29 +137,6 @@ async fn run_stages(
     active.commit_the_end().await
 }
 
-/// Asks policy. Unless it allows the call, the call stands still.
-async fn decide(active: &mut ActiveCall, entry: &Entry) -> Result<Option<Authorised>, Error> {
-    let input = dispatch::policy_input(active, entry);
-    let allowed = match hold::ask_policy(active, input).await? {
-        PolicyOutcome::Allow(allowed, judgement) => {
-            active.decided(*judgement);
-            Some(*allowed)
-        }
-        PolicyOutcome::Hold(judgement, changed) => {
-            active.hold(*judgement, changed);
-            None
-        }
-        PolicyOutcome::Deny(judgement) => {
-            let event = Event::Deny(judgement.decision.reasons.clone());
-            active.decided(*judgement);
-            active.step(event);
-            None
-        }
-    };
-    active.end_stage(Stage::Decide);
-    Ok(allowed)
-}
-
 /// Puts the intent on record before anything can have an effect; none if the call is held instead.
 async fn dispatch(
     active: &mut ActiveCall,
@@ -194,13 +171,13 @@ async fn spend(
     permit: Permit,
     by: UsedApproval,
 ) -> Result<Option<Permit>, Error> {
-    let before = active.mark();
+    let before = (active.call.clone(), active.pending.clone());
     active.step(Event::Allow);
     active.spend(&by.approval.approval);
     match active.commit().await {
         Ok(()) => Ok(Some(permit)),
         Err(Error::Spent) => {
-            active.rewind(before);
+            (active.call, active.pending) = before;
             let changed = "the approval is over, was revoked or used up by other calls".to_owned();
             active.hold(*by.held, vec![changed]);
             Ok(None)

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ringfence_store::{Error, SessionEvent};
 use ringfence_types::{
-    Call, CallId, Event, Finished, Json, Produced, Reason, Seen, State, Stopper,
+    Call, CallId, ErrorCode, Event, FactKind, Finished, Json, Produced, Reason, Seen, State,
+    Stopper,
 };
 use serde::Serialize;
 
@@ -55,8 +56,8 @@ impl ActiveCall {
                 }
                 self.seen = seen;
                 self.inner.metrics.finished(&self.call.asked, &finished);
-                self.blobs = blobs;
-                self.session_events = session_events;
+                self.pending.blobs = blobs;
+                self.pending.session_events = session_events;
                 self.step(Event::Finish(finished));
             }
             Ended::Stopped { seen } => {
@@ -99,12 +100,12 @@ impl ActiveCall {
 
     /// Puts everything on record; if the store cannot do it now, says why and forgets nothing.
     async fn try_commit(&mut self) -> Result<Option<Error>, Error> {
-        let kept = self.keep();
+        let pending = self.pending.clone();
         match self.commit().await {
             Err(error @ (Error::Backend { .. } | Error::Busy)) => {
                 let cause = crate::dispatch::chain(&error);
                 tracing::warn!(error = cause, "what became of a call is not recorded yet");
-                self.put_back(kept);
+                self.pending = pending;
                 Ok(Some(error))
             }
             done => done.map(|()| None),
@@ -113,20 +114,17 @@ impl ActiveCall {
 }
 
 /// The fact that a step makes true.
-pub(crate) fn fact_of(call: &Call) -> (&'static str, Json) {
-    let nothing = Json::empty_object;
-    match &call.state {
-        State::Accepted => ("call.accepted", nothing()),
-        State::Held(hold) => ("call.held", Json::plain(&Why { reasons: &hold.reasons })),
-        State::Dispatched => ("call.dispatched", nothing()),
-        State::Running => ("call.started", nothing()),
-        State::Cancelling { by } => ("call.cancelling", Json::plain(&By { by })),
-        State::Finished(finished) => ("call.finished", summary(finished)),
-        State::Denied { reasons } => ("call.denied", Json::plain(&Why { reasons })),
-        State::Expired { reasons } => ("call.expired", Json::plain(&Why { reasons })),
-        State::Cancelled { by } => ("call.cancelled", Json::plain(&By { by })),
-        State::OutcomeUnknown => ("call.outcome_unknown", nothing()),
-    }
+pub(crate) fn fact_of(call: &Call) -> (FactKind, Json) {
+    let data = match &call.state {
+        State::Held(hold) => Json::plain(&Why { reasons: &hold.reasons }),
+        State::Denied { reasons } | State::Expired { reasons } => Json::plain(&Why { reasons }),
+        State::Cancelling { by } | State::Cancelled { by } => Json::plain(&By { by }),
+        State::Finished(finished) => summary(finished),
+        State::Accepted | State::Dispatched | State::Running | State::OutcomeUnknown => {
+            Json::empty_object()
+        }
+    };
+    (FactKind::of_state(&call.state), data)
 }
 
 /// Why a call is held or denied.
@@ -156,14 +154,14 @@ struct Summary<'a> {
 /// Why it has no result.
 #[derive(Serialize)]
 struct Failed<'a> {
-    code: &'a str,
+    code: ErrorCode,
     message: &'a str,
 }
 
 fn summary(finished: &Finished) -> Json {
     let error = match &finished.produced {
         Produced::Result(_) => None,
-        Produced::Error(error) => Some(Failed { code: &error.code, message: &error.message }),
+        Produced::Error(error) => Some(Failed { code: error.code, message: &error.message }),
     };
     let execution_time_ms = finished.duration.as_secs_f64() * 1_000.0;
     let memoised = finished.memoised.map(|memoised| memoised.call);

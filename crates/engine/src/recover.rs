@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ringfence_registry::Entry;
 use ringfence_store::{Error, Stored};
-use ringfence_types::{CallError, Digest, Effect, Event, Produced};
+use ringfence_types::{CallError, Digest, Effect, ErrorCode, Event, Produced};
 
 use crate::{
     active_call::ActiveCall, dispatch::without_program, engine::Inner, hold::Recheck, pipeline,
@@ -42,7 +42,7 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
     match (active.step(Event::Recover { pure }), entry) {
         (Effect::Decide, Some(_)) if !is_whole => {
             let message = "policy had some of its arguments masked before the server went down";
-            fail(active, "args_redacted", message).await
+            fail(active, ErrorCode::ArgsRedacted, message).await
         }
         (Effect::Decide, Some(entry)) => {
             tracing::info!(call_id = %id, trace_id, tenant, "a call of an earlier process is run again");
@@ -53,7 +53,7 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
         (Effect::Decide, None) => {
             // Nobody can run it again.
             let message = "the tool was removed or changed while the server was down";
-            fail(active, "tool_changed", message).await
+            fail(active, ErrorCode::ToolChanged, message).await
         }
         _ => {
             tracing::warn!(call_id = %id, trace_id, tenant, state = active.call.state.name(), "a call was cut off");
@@ -73,10 +73,9 @@ fn is_whole(stored: &Stored) -> bool {
 }
 
 /// Ends a call that cannot be run again.
-async fn fail(mut active: ActiveCall, code: &str, message: &str) -> Result<(), Error> {
+async fn fail(mut active: ActiveCall, code: ErrorCode, message: &str) -> Result<(), Error> {
     let at = active.inner.parts.clock.now();
-    let (code, message) = (code.to_owned(), message.to_owned());
-    let error = CallError { code, message, details: None };
+    let error = CallError { code, message: message.to_owned(), details: None };
     active.step(Event::Allow);
     active.end(without_program(Produced::Error(error), at, std::time::Duration::ZERO));
     active.commit().await

@@ -99,7 +99,7 @@ fn whole(call: &Call, spans: &StageSpans) -> Option<Span> {
 fn failure(state: &State) -> Option<String> {
     match state {
         State::Finished(finished) => match &finished.produced {
-            Produced::Error(error) => Some(error.code.clone()),
+            Produced::Error(error) => Some(error.code.to_string()),
             Produced::Result(_) => None,
         },
         State::Denied { .. } | State::Cancelled { .. } | State::OutcomeUnknown => {

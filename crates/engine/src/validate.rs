@@ -1,7 +1,7 @@
 //! The last check: does the result fit what the tool promised?
 
 use ringfence_registry::Entry;
-use ringfence_types::{CallError, Json, Produced};
+use ringfence_types::{CallError, ErrorCode, Json, Produced};
 use serde_json::json;
 
 /// A result that does not fit is an error of the tool's, never passed on and never dropped.
@@ -16,7 +16,7 @@ pub(crate) fn output(entry: &Entry, result: Json) -> Produced {
                 .map(|v| json!({"pointer": v.pointer, "message": v.message}))
                 .collect();
             let details = Json::of(&json!({"errors": all})).ok();
-            Produced::Error(CallError { code: "output_invalid".to_owned(), message, details })
+            Produced::Error(CallError { code: ErrorCode::OutputInvalid, message, details })
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Why a sandbox could not be had. A program that ran and failed is never here.
 
 use ringfence_jail::{SetupError, Stage, cgroup, socket};
+use ringfence_types::ErrorCode;
 use rustix::io::Errno;
 
 /// We failed. The caller's program did not run, or was ended because we could not watch over it.
@@ -76,11 +77,11 @@ impl Error {
     }
 
     /// A stable name for clients.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Unavailable(_) => "sandbox_unavailable",
-            Self::SetupTimeout(_) | Self::Unresponsive(_) => "sandbox_timeout",
-            _ => "sandbox_failed",
+            Self::Unavailable(_) => ErrorCode::SandboxUnavailable,
+            Self::SetupTimeout(_) | Self::Unresponsive(_) => ErrorCode::SandboxTimeout,
+            _ => ErrorCode::SandboxFailed,
         }
     }
 

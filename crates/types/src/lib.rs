@@ -28,12 +28,12 @@ pub use approval::{
     Reach, Terms, Test, Vote, shown,
 };
 pub use call::{
-    Asked, Call, CallError, Effect, Event, Finished, Idempotency, Illegal, Memoised, Produced,
-    State, Stopper, Stream,
+    Asked, Call, CallError, Effect, ErrorCode, Event, Finished, Idempotency, Illegal, Memoised,
+    Produced, State, Stopper, Stream,
 };
 pub use decision::{Decision, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};
-pub use event::Fact;
+pub use event::{Fact, FactKind};
 pub use hold::{Edited, Hold, Proposal};
 pub use ids::{
     ApprovalId, CallId, InvalidId, KeyId, PersonId, PersonaId, SessionId, TenantId, ToolName,

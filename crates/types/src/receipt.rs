@@ -9,8 +9,8 @@ use std::{borrow::Cow, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Call, CallId, Decision, Digest, Isolation, Json, KeyId, Layers, Limits, Memoised, Outcome,
-    PersonaId, Produced, SessionId, State, Stream, TenantId, Timestamp, ToolRef, Usage,
+    Call, CallId, Decision, Digest, ErrorCode, Isolation, Json, KeyId, Layers, Limits, Memoised,
+    Outcome, PersonaId, Produced, SessionId, State, Stream, TenantId, Timestamp, ToolRef, Usage,
 };
 
 /// What only whoever ran the call could see, and no row of the call says.
@@ -66,7 +66,7 @@ pub struct Receipt {
     /// `decision.obligations.redact` says is masked.
     pub result: Option<Digest>,
     /// The stable code of the error, if there is one.
-    pub error: Option<String>,
+    pub error: Option<ErrorCode>,
     /// How its program ended.
     pub outcome: Option<Outcome>,
     /// What it printed.
@@ -141,7 +141,7 @@ impl Receipt {
                 _ => None,
             },
             error: match produced {
-                Some(Produced::Error(error)) => Some(error.code.clone()),
+                Some(Produced::Error(error)) => Some(error.code),
                 _ => None,
             },
             outcome: finished.and_then(|finished| finished.outcome.clone()),

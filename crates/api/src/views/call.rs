@@ -352,7 +352,7 @@ fn error(call: &Call) -> Option<ErrorView<'_>> {
         State::Finished(finished) => match &finished.produced {
             Produced::Result(_) => None,
             Produced::Error(CallError { code, message, details }) => {
-                Some(ErrorView { code, message, details: details.as_ref() })
+                Some(ErrorView { code: code.as_str(), message, details: details.as_ref() })
             }
         },
         State::Denied { .. } => plain("denied", "policy does not allow it"),

@@ -2,7 +2,7 @@
 //! that it is there exactly once.
 
 use ringfence_store::SessionEvent;
-use ringfence_types::{CallError, Json, PersonaId, SessionId, Timestamp};
+use ringfence_types::{CallError, ErrorCode, Json, PersonaId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -42,9 +42,9 @@ pub(super) fn run(active: &ActiveCall, at: Timestamp) -> (Given, Option<SessionE
 
 fn appended(active: &ActiveCall, at: Timestamp) -> Result<(String, SessionEvent), CallError> {
     let asked: Asked =
-        active.args().read().map_err(|problem| error("content_invalid", &problem))?;
+        active.args().read().map_err(|problem| error(ErrorCode::ContentInvalid, &problem))?;
     let session: SessionId =
-        asked.session_id.parse().map_err(|invalid| error("session_invalid", &invalid))?;
+        asked.session_id.parse().map_err(|invalid| error(ErrorCode::SessionInvalid, &invalid))?;
     let persona_id = persona(active, asked.persona_id.as_deref())?;
     let pane = asked.pane.unwrap_or_else(|| "default".to_owned());
     let payload = Payload {
@@ -54,10 +54,11 @@ fn appended(active: &ActiveCall, at: Timestamp) -> Result<(String, SessionEvent)
         persona_id,
         kind: "canvas",
     };
-    let payload = Json::of(&payload).map_err(|problem| error("content_invalid", &problem))?;
+    let payload =
+        Json::of(&payload).map_err(|problem| error(ErrorCode::ContentInvalid, &problem))?;
     if payload.as_str().len() > CANVAS_BYTES {
         let message = format!("content and metadata may have {CANVAS_BYTES} bytes");
-        return Err(error("content_too_large", &message));
+        return Err(error(ErrorCode::ContentTooLarge, &message));
     }
     let tenant = active.asked().tenant.clone();
     let event = SessionEvent { tenant, session, at, kind: "canvas".to_owned(), payload };
@@ -67,11 +68,12 @@ fn appended(active: &ActiveCall, at: Timestamp) -> Result<(String, SessionEvent)
 /// Whoever acts for one persona signs with no other name.
 fn persona(active: &ActiveCall, named: Option<&str>) -> Result<Option<PersonaId>, CallError> {
     let Some(named) = named else { return Ok(None) };
-    let named: PersonaId = named.parse().map_err(|invalid| error("persona_invalid", &invalid))?;
+    let named: PersonaId =
+        named.parse().map_err(|invalid| error(ErrorCode::PersonaInvalid, &invalid))?;
     match &active.asked().persona {
         Some(own) if *own != named => {
             let message = format!("the call is made for persona `{own}`, not `{named}`");
-            Err(error("persona_foreign", &message))
+            Err(error(ErrorCode::PersonaForeign, &message))
         }
         _ => Ok(Some(named)),
     }

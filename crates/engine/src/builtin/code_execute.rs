@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ringfence_policy::Permit;
 use ringfence_registry::Entry;
 use ringfence_sandbox::{Language, Program, Report, Request};
-use ringfence_types::{Json, Produced, Timestamp};
+use ringfence_types::{ErrorCode, Json, Produced, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -56,13 +56,14 @@ fn plain(language: Language, code: String) -> Program {
 
 fn result(report: &Report) -> Result<Json, ringfence_types::CallError> {
     if report.exit_code != Some(0) {
-        return Err(failed("code_failed", "the code failed", report));
+        return Err(failed(ErrorCode::CodeFailed, "the code failed", report));
     }
     let stdout = String::from_utf8_lossy(&report.stdout.kept()).into_owned();
     // The result channel belongs to the code, which may have closed it or written nonsense.
     let locals = Json::parse(&report.result).ok().filter(Json::is_object);
     let locals = locals.unwrap_or_else(Json::empty_object);
-    Json::of(&Left { stdout, locals }).map_err(|problem| super::error("output_invalid", &problem))
+    Json::of(&Left { stdout, locals })
+        .map_err(|problem| super::error(ErrorCode::OutputInvalid, &problem))
 }
 
 /// What a program left, its numbers as it wrote them.

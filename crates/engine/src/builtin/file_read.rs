@@ -3,7 +3,7 @@
 use std::{os::fd::OwnedFd, path::PathBuf};
 
 use ringfence_sandbox::files::{BoxPath, FileLimits, Owner, Reason, Refused, Workspace};
-use ringfence_types::CallError;
+use ringfence_types::{CallError, ErrorCode};
 use serde_json::{Value, json};
 
 use super::{Given, error, text};
@@ -16,12 +16,13 @@ pub(super) async fn run(active: &ActiveCall, args: &Value) -> Given {
     let path = text(args, "path").to_owned();
     let root = active.inner.parts.settings.work.join(active.asked().tenant.as_str());
     let read = tokio::task::spawn_blocking(move || read(root, &path));
-    read.await.unwrap_or_else(|_| Err(error("file_unreadable", &"the file could not be read")))
+    read.await
+        .unwrap_or_else(|_| Err(error(ErrorCode::FileUnreadable, &"the file could not be read")))
 }
 
 fn read(root: PathBuf, path: &str) -> Given {
-    let outside = || error("path_refused", &"Access outside work directory is not allowed");
-    let missing = || error("file_not_found", &"File not found");
+    let outside = || error(ErrorCode::PathRefused, &"Access outside work directory is not allowed");
+    let missing = || error(ErrorCode::FileNotFound, &"File not found");
     let inside = BoxPath::parse(path).map_err(|_| outside())?;
     let root: OwnedFd = std::fs::File::open(root).map_err(|_| missing())?.into();
     // Every step of the path is opened beneath the directory, and no link is followed out of it.
@@ -29,9 +30,9 @@ fn read(root: PathBuf, path: &str) -> Given {
     let workspace = Workspace::new(root, Owner { uid: 0, gid: 0 }, limits);
     let mut file = workspace.get(&inside).map_err(|refused| refusal(&refused, missing, outside))?;
     let mut content = Vec::new();
-    file.copy_to(&mut content).map_err(|refused| error("file_unreadable", &refused))?;
+    file.copy_to(&mut content).map_err(|refused| error(ErrorCode::FileUnreadable, &refused))?;
     let content = String::from_utf8(content)
-        .map_err(|_| error("file_not_text", &"the file is not UTF-8 text"))?;
+        .map_err(|_| error(ErrorCode::FileNotText, &"the file is not UTF-8 text"))?;
     Ok(json!({"path": format!("/workspace/{inside}"), "content": content}))
 }
 
@@ -43,6 +44,6 @@ fn refusal(
     match refused.reason {
         Reason::NotFound | Reason::NotDirectory => missing(),
         Reason::Symlink | Reason::Outside => outside(),
-        _ => error("file_unreadable", refused),
+        _ => error(ErrorCode::FileUnreadable, refused),
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use ringfence_egress::{Hop, Request, Response, Target};
-use ringfence_types::{CallError, Flow, Obligations};
+use ringfence_types::{CallError, ErrorCode, Flow, Obligations};
 use serde_json::{Value, json};
 
 use super::{error, text};
@@ -16,7 +16,8 @@ pub(super) async fn run(
     hops: &mut Vec<Hop>,
 ) -> Result<(Value, u64), CallError> {
     let fetcher = &inner.parts.fetcher;
-    let fetcher = fetcher.as_ref().map_err(|problem| error("fetch_unavailable", problem))?;
+    let fetcher =
+        fetcher.as_ref().map_err(|problem| error(ErrorCode::FetchUnavailable, problem))?;
     let response = fetcher.fetch_along(request, hops).await;
     let response = response.map_err(|failed| error(failed.code(), &failed))?;
     Ok((given(&response), response.body.len() as u64))
@@ -36,7 +37,7 @@ pub(super) fn request(
     obligations: &Obligations,
     args: &Value,
 ) -> Result<Request, CallError> {
-    let invalid = || error("url_invalid", &"Valid 'url' argument required");
+    let invalid = || error(ErrorCode::UrlInvalid, &"Valid 'url' argument required");
     let url = Target::parse(text(args, "url")).map_err(|_| invalid())?;
     let timeout = args.get("timeout").and_then(Value::as_f64).unwrap_or(10.0);
     // The fetcher has its own upper bound; nobody waits for longer than a day for a number.

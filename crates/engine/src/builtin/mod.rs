@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 use ringfence_policy::Permit;
 use ringfence_registry::{Entry, Violation};
-use ringfence_types::{CallError, Json, Produced, Seen, Timestamp, ToolName};
+use ringfence_types::{CallError, ErrorCode, Json, Produced, Seen, Timestamp, ToolName};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +54,7 @@ pub(crate) async fn start(
         "code_execute" => code_execute::start(active, entry, permit, started_at, &args).await,
         other => {
             let message = format!("there is no built-in tool `{other}`");
-            ended(crate::dispatch::failure("unknown_builtin", message, started_at))
+            ended(crate::dispatch::failure(ErrorCode::UnknownBuiltin, message, started_at))
         }
     }
 }
@@ -115,15 +115,15 @@ fn took(active: &ActiveCall, started_at: Timestamp) -> Duration {
 }
 
 fn produced(entry: &Entry, given: Given) -> Produced {
-    let too_deep = || error("output_invalid", &"the result is nested too deep");
+    let too_deep = || error(ErrorCode::OutputInvalid, &"the result is nested too deep");
     match given.and_then(|value| Json::from_value(&value).ok_or_else(too_deep)) {
         Ok(result) => validate::output(entry, result),
         Err(error) => Produced::Error(error),
     }
 }
 
-fn error(code: &str, message: &dyn std::fmt::Display) -> CallError {
-    CallError { code: code.to_owned(), message: message.to_string(), details: None }
+fn error(code: ErrorCode, message: &dyn std::fmt::Display) -> CallError {
+    CallError { code, message: message.to_string(), details: None }
 }
 
 fn text<'a>(args: &'a Value, name: &str) -> &'a str {

@@ -1,7 +1,7 @@
 //! Calls that wait: parked with a reason, approved, judged again, expired.
 //!
 //! An approval never runs anything. It is kept, and the call goes through the pipeline once more: policy
-//! is asked again, sees the approval if it applies, and says what it says (see `apply`).
+//! is asked again, sees the approval if it applies, and says what it says (see `decide`).
 //!
 //! Invariants:
 //! - A hold is resolved once: whoever comes second finds that it is not held any more.
@@ -9,9 +9,7 @@
 //!   approval is used, and its use is in the same commit as the intent to run.
 //! - A hold that nobody resolves ends as expired, never as denied.
 
-mod apply;
 mod locks;
-mod park;
 mod recheck_queue;
 mod resolve;
 mod steps;
@@ -19,11 +17,8 @@ mod terms;
 mod worker;
 
 pub(crate) use self::{
-    apply::{Authorised, Judgement, PolicyOutcome, UsedApproval, ask_policy},
     locks::Locks,
-    park::park,
     recheck_queue::{Recheck, RecheckQueue},
-    steps::Mark,
     worker::run,
 };
 pub use self::{

@@ -9,11 +9,15 @@ use ringfence_types::{
     State, Stopper, Terms, Vote, json::canonical, shown,
 };
 
-use super::{
-    apply::{PolicyOutcome, is_unavailable},
-    terms::{InvalidTerms, TermsRequest, agree},
+use super::terms::{InvalidTerms, TermsRequest, agree};
+use crate::{
+    Engine,
+    active_call::ActiveCall,
+    decide::{self, PolicyOutcome},
+    engine::Inner,
+    pipeline,
+    queue::Claim,
 };
-use crate::{Engine, active_call::ActiveCall, dispatch, engine::Inner, pipeline, queue::Claim};
 
 /// Longest reason in somebody's words, in bytes.
 const REASON: usize = 2_000;
@@ -264,9 +268,8 @@ impl Resolver<'_> {
         active: &mut ActiveCall,
         entry: &Entry,
     ) -> Result<Redecided, NotResolved> {
-        let input = dispatch::policy_input(active, entry);
-        match super::ask_policy(active, input).await? {
-            PolicyOutcome::Hold(judgement, _) if is_unavailable(&judgement.decision) => {
+        match decide::ask_policy(active, entry).await? {
+            PolicyOutcome::Hold(judgement, _) if decide::is_unavailable(&judgement.decision) => {
                 Err(NotResolved::PolicyUnavailable)
             }
             PolicyOutcome::Hold(judgement, changed) => {

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use ringfence_ledger::Entry;
 use ringfence_store::Spend;
 use ringfence_types::{
-    Approval, Call, Decision, Digest, Edited, Event, Hold, Json, KeyId, PersonId, Principal, State,
+    Approval, Digest, Edited, FactKind, Hold, Json, KeyId, PersonId, Principal, State,
 };
 use serde::Serialize;
 
-use super::{Judgement, park};
-use crate::active_call::{ActiveCall, Kept};
-
-/// A call as it was before a step, and what was not on record then.
-pub(crate) type Mark = (Arc<Call>, Kept);
+use crate::active_call::ActiveCall;
 
 /// What is said of a resolution.
 #[derive(Serialize)]
@@ -47,19 +43,6 @@ struct VoteFact {
 }
 
 impl ActiveCall {
-    /// Holds the call; or leaves it as it is if it is held for the same reasons already.
-    pub(crate) fn hold(&mut self, judgement: Judgement, changed: Vec<String>) {
-        self.unmask();
-        let hold = park(self, &judgement.decision, changed);
-        let same = |before: &Decision| before.policy == judgement.decision.policy;
-        let is_known = self.call.decision.as_ref().is_some_and(same);
-        if is_known && self.call.hold() == Some(&*hold) {
-            return;
-        }
-        self.decided(judgement);
-        self.step(Event::Hold(hold));
-    }
-
     /// Adds a vote to the hold, and the approval if it is whole.
     pub(crate) fn vote(&mut self, hold: Hold, approval: Option<Approval>) {
         let said = VoteFact {
@@ -70,10 +53,10 @@ impl ActiveCall {
         let call = Arc::make_mut(&mut self.call);
         call.state = State::Held(Box::new(hold));
         call.changed_at = self.inner.parts.clock.now();
-        self.note("call.approval", Json::plain(&said));
+        self.note(FactKind::Approval, Json::plain(&said));
         let about = self.about();
-        self.entries.extend(approval.as_ref().map(|given| Entry::approval(about, given)));
-        self.set_approval(approval);
+        self.pending.entries.extend(approval.as_ref().map(|given| Entry::approval(about, given)));
+        self.pending.approval = approval;
     }
 
     /// Puts other arguments in place of those that were asked for.
@@ -87,22 +70,22 @@ impl ActiveCall {
             person: who.person.as_ref(),
         };
         Arc::make_mut(&mut self.call).edited = Some(edited);
-        self.entries.push(Entry::resolution(self.about(), &said));
-        self.note("call.edited", Json::plain(&said));
+        self.pending.entries.push(Entry::resolution(self.about(), &said));
+        self.note(FactKind::Edited, Json::plain(&said));
     }
 
     /// Remembers what somebody said about the hold.
     pub(crate) fn note_resolution(&mut self, action: &str, who: &Principal, reason: Option<&str>) {
         let (label, person) = (who.label.as_str(), who.person.as_ref());
         let said = ResolutionFact { action, by: who.key, label, person, reason };
-        self.entries.push(Entry::resolution(self.about(), &said));
-        self.note("call.resolved", Json::plain(&said));
+        self.pending.entries.push(Entry::resolution(self.about(), &said));
+        self.note(FactKind::Resolved, Json::plain(&said));
     }
 
     /// Uses an approval with the next record.
     pub(crate) fn spend(&mut self, approval: &Approval) {
         let at = self.inner.parts.clock.now();
-        self.set_spend(Spend::of(approval, at));
+        self.pending.spends = Some(Spend::of(approval, at));
     }
 
     /// Somebody else changed the call, so it is looked at as it is now.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfence_engine::{FactId, Refused};
 use ringfence_store::CallQuery;
-use ringfence_types::{Call, Produced, Receipt, Seen, State};
+use ringfence_types::{Call, FactKind, Produced, Receipt, Seen, State};
 use serde_json::{Value, json};
 
 use crate::support::{echo, engine, principal, request, stand};
@@ -22,7 +22,7 @@ fn result(call: &Call) -> Value {
 fn error(call: &Call) -> (String, String) {
     match &call.state {
         State::Finished(finished) => match &finished.produced {
-            Produced::Error(error) => (error.code.clone(), error.message.clone()),
+            Produced::Error(error) => (error.code.to_string(), error.message.clone()),
             Produced::Result(result) => panic!("{result}"),
         },
         other => panic!("{other:?}"),
@@ -52,7 +52,7 @@ async fn facts_of_a_call_come_in_order_and_can_be_resumed() {
     let mut kinds = Vec::new();
     let mut follow = engine.follow(&who, Some(call.asked.id), None);
     let mut after = FactId::default();
-    while kinds.last().is_none_or(|kind| kind != "call.finished") {
+    while kinds.last().is_none_or(|kind| *kind != FactKind::Finished) {
         let (id, logged) = follow.next().await.expect("works here");
         assert!(id > after);
         after = id;
@@ -60,7 +60,9 @@ async fn facts_of_a_call_come_in_order_and_can_be_resumed() {
         // A reader that comes back after each fact misses none and sees none twice.
         follow = engine.follow(&who, Some(call.asked.id), Some(id));
     }
-    assert_eq!(kinds, ["call.accepted", "call.decided", "call.dispatched", "call.finished"]);
+    let expected =
+        [FactKind::Accepted, FactKind::Decided, FactKind::Dispatched, FactKind::Finished];
+    assert_eq!(kinds, expected);
     engine.stop(Duration::from_secs(5)).await;
 }
 
@@ -236,7 +238,7 @@ async fn a_call_whose_asker_goes_away_before_it_is_told_the_name_goes_on() {
     while ended < 20 {
         let next = tokio::time::timeout(Duration::from_secs(30), follow.next());
         let (_, logged) = next.await.expect("all of them go on").expect("works here");
-        ended += usize::from(logged.fact.kind == "call.finished");
+        ended += usize::from(logged.fact.kind == FactKind::Finished);
     }
     engine.stop(Duration::from_secs(5)).await;
 }

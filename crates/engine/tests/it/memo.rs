@@ -188,7 +188,7 @@ async fn what_a_person_allowed_runs_and_is_not_remembered() {
     rules.with(ASK);
     let held = stand(&engine, &who, hi()).await;
     resolve(&engine, &anna, held.asked.id, within(Wide::Session, 5)).await.expect("it is held");
-    let first = after(&engine, &who, held.asked.id, &["call.finished"]).await;
+    let first = after(&engine, &who, held.asked.id, &[ringfence_types::FactKind::Finished]).await;
     assert_eq!(given_by(&first), None);
     // By the same approval, so without another hold.
     assert_eq!(asks(&engine, &who, hi()).await, None);

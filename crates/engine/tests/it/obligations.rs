@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfence_engine::{Engine, OutputStream};
 use ringfence_policy::Bundle;
-use ringfence_types::{Call, Digest, Json, Principal, Produced, State};
+use ringfence_types::{Call, Digest, FactKind, Json, Principal, Produced, State};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -25,7 +25,7 @@ fn produced(call: &Call) -> Result<String, String> {
     match &call.state {
         State::Finished(finished) => match &finished.produced {
             Produced::Result(result) => Ok(result.to_string()),
-            Produced::Error(error) => Err(error.code.clone()),
+            Produced::Error(error) => Err(error.code.to_string()),
         },
         other => panic!("{other:?}"),
     }
@@ -57,7 +57,7 @@ async fn what_is_masked_is_nowhere_and_digests_are_of_the_truth() {
         loop {
             let (_, logged) = facts.next().await.expect("works here");
             assert!(!logged.fact.data.as_str().contains(secret));
-            if logged.fact.kind == "call.finished" {
+            if logged.fact.kind == FactKind::Finished {
                 break;
             }
         }

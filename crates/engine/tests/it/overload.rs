@@ -154,7 +154,7 @@ async fn holds_that_are_judged_again_take_no_place_from_new_calls() {
     gate.0.add_permits(10 * held.len());
     new.await.expect("no panic").expect("on record");
     for id in held {
-        crate::holds::after(&engine, &who, id, &["call.finished"]).await;
+        crate::holds::after(&engine, &who, id, &[ringfence_types::FactKind::Finished]).await;
     }
     engine.stop(PATIENCE).await;
 }

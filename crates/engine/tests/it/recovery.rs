@@ -82,7 +82,7 @@ async fn pure_calls_run_again_and_others_are_unknown() {
         let mut follow = engine.follow(&who, Some(call.asked.id), None);
         loop {
             let (_, logged) = follow.next().await.expect("works here");
-            if ["call.finished", "call.outcome_unknown"].contains(&logged.fact.kind.as_str()) {
+            if logged.fact.kind.is_final() {
                 break;
             }
         }

@@ -88,7 +88,7 @@ impl Error {
             Self::File(refused) => refused.code(),
             Self::Archive(error) => error.code(),
             Self::Snapshot(problem) => problem.code(),
-            Self::Sandbox(error) => error.code(),
+            Self::Sandbox(error) => error.code().as_str(),
         }
     }
 

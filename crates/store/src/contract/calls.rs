@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ringfence_types::{Call, CallId, Receipt, Seen, State};
+use ringfence_types::{Call, CallId, FactKind, Receipt, Seen, State};
 
 use super::samples::{accepted, finished, in_state, record, tenant};
 use crate::{Error, FactQuery, Store, Stored, Version};
@@ -22,7 +22,7 @@ async fn refused(store: &Arc<dyn Store>, call: &Call, seen: Option<u64>) {
 async fn known(
     store: &Arc<dyn Store>,
     call: &Call,
-) -> (Option<Stored>, Option<Receipt>, Vec<String>) {
+) -> (Option<Stored>, Option<Receipt>, Vec<FactKind>) {
     let (tenant, id) = (&call.asked.tenant, call.asked.id);
     let query = FactQuery { tenant: Some(tenant.clone()), call: Some(id), after: 0, limit: 99 };
     let facts = store.facts(query).await.expect("facts");
@@ -38,12 +38,12 @@ pub async fn a_call_reads_back_whole(store: &Arc<dyn Store>) {
     let first = accepted(&tenant());
     assert_eq!(put(store, &first, None).await, Version(1));
     let stored = Stored { call: first.clone(), version: Version(1) };
-    assert_eq!(known(store, &first).await, (Some(stored), None, vec!["call.accepted".into()]));
+    assert_eq!(known(store, &first).await, (Some(stored), None, vec![FactKind::Accepted]));
 
     let last = in_state(&first, finished());
     assert_eq!(put(store, &last, Some(1)).await, Version(2));
     let stored = Stored { call: last.clone(), version: Version(2) };
-    let facts = vec!["call.accepted".into(), "call.finished".into()];
+    let facts = vec![FactKind::Accepted, FactKind::Finished];
     assert_eq!(
         known(store, &last).await,
         (Some(stored), Receipt::of(&last, Seen::default()), facts)

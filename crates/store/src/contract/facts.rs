@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use ringfence_types::{CallId, State, TenantId};
+use ringfence_types::{CallId, FactKind, State, TenantId};
 use uuid::Uuid;
 
 use super::{
@@ -22,6 +22,9 @@ async fn facts(
     store.facts(query).await.expect("facts")
 }
 
+/// Kinds of the facts of one record.
+const THREE: [FactKind; 3] = [FactKind::Decided, FactKind::Dispatched, FactKind::Finished];
+
 /// Facts of one call are in the order of its records, and within a record as they were given.
 pub async fn facts_of_a_call_are_in_order(store: &Arc<dyn Store>) {
     let tenant = tenant();
@@ -30,12 +33,13 @@ pub async fn facts_of_a_call_are_in_order(store: &Arc<dyn Store>) {
     put(store, &accepted(&tenant), None).await;
     let next = in_state(&call, finished());
     let mut step = record(&next, Some(Version(1)));
-    step.facts = ["a", "b", "c"].map(|kind| fact(&next, kind)).to_vec();
+    step.facts = THREE.map(|kind| fact(&next, kind)).to_vec();
     store.record(step.clone()).await.expect("a step");
 
     let found = facts(store, &tenant, Some(call.asked.id), 0, 99).await;
-    let kinds: Vec<_> = found.iter().map(|l| (l.fact.kind.as_str(), l.index)).collect();
-    assert_eq!(kinds, [("call.accepted", 0), ("call.a", 0), ("call.b", 1), ("call.c", 2)]);
+    let kinds: Vec<_> = found.iter().map(|l| (l.fact.kind, l.index)).collect();
+    let [one, two, three] = THREE;
+    assert_eq!(kinds, [(FactKind::Accepted, 0), (one, 0), (two, 1), (three, 2)]);
     assert!(found[0].position < found[1].position);
     assert_eq!(found[1].fact, step.facts[0]);
     let later = facts(store, &tenant, Some(call.asked.id), found[0].position, 99).await;
@@ -49,7 +53,7 @@ pub async fn a_commit_is_never_split(store: &Arc<dyn Store>) {
     for _ in 0..3 {
         let call = accepted(&tenant);
         let mut step = record(&call, None);
-        step.facts = vec![fact(&call, "x"); 4];
+        step.facts = vec![fact(&call, FactKind::Edited); 4];
         store.record(step).await.expect("a step");
     }
     let first = facts(store, &tenant, None, 0, 5).await;
@@ -115,7 +119,7 @@ pub async fn who_follows_the_commits_misses_none(store: &Arc<dyn Store>) {
     for call in &calls {
         let of_it = followed.iter().filter(|commit| *commit.call == *call);
         let facts: Vec<_> = of_it.flat_map(|commit| commit.facts.clone()).collect();
-        assert_eq!(facts, [fact(call, "accepted")]);
+        assert_eq!(facts, [fact(call, FactKind::Accepted)]);
     }
     assert_eq!(store.commits(began, calls.len()).await.expect("commits"), followed);
     assert_eq!(store.commits(*newest.borrow(), 9).await.expect("commits"), []);

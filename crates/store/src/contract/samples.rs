@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use ringfence_types::{
     About, Approval, ApprovalId, Arguments, Asked, Bytes, Call, CallId, Decision, Digest,
-    EntryKind, Fact, Finished, Hold, Idempotency, Isolation, Json, KeyId, Layer, LayerState,
-    Layers, Outcome, Produced, Reach, Reason, Receipt, Scope, Scopes, Sealed, Seen, State, Stream,
-    TenantId, Terms, Timestamp, ToolRef, Truncated, Usage, Verdict, Vote, shown,
+    EntryKind, Fact, FactKind, Finished, Hold, Idempotency, Isolation, Json, KeyId, Layer,
+    LayerState, Layers, Outcome, Produced, Reach, Reason, Receipt, Scope, Scopes, Sealed, Seen,
+    State, Stream, TenantId, Terms, Timestamp, ToolRef, Truncated, Usage, Verdict, Vote, shown,
 };
 use uuid::Uuid;
 
@@ -135,7 +135,7 @@ pub fn ending(call: &Call) -> Option<Sealed> {
 
 /// A step that says one thing about the call, with its entry if it is the last.
 pub fn record(call: &Call, seen: Option<Version>) -> Record {
-    let facts = vec![fact(call, call.state.name())];
+    let facts = vec![fact(call, FactKind::of_state(&call.state))];
     Record {
         call: Arc::new(call.clone()),
         seen,
@@ -194,9 +194,9 @@ pub fn new_decision(call: &Call, at: i64) -> NewDecision {
 }
 
 /// A fact about a call.
-pub fn fact(call: &Call, kind: &str) -> Fact {
+pub fn fact(call: &Call, kind: FactKind) -> Fact {
     let data = Json::parse(br#"{"n":1}"#).expect("valid JSON");
-    Fact { kind: format!("call.{kind}"), call: call.asked.id, at: call.changed_at, data }
+    Fact { kind, call: call.asked.id, at: call.changed_at, data }
 }
 
 /// An entry about a key.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallId, Digest, Isolation, Json, Layers, Outcome, Timestamp, Truncated, Usage};
+use crate::{
+    CallId, Digest, ErrorCode, Isolation, Json, Layers, Outcome, Timestamp, Truncated, Usage,
+};
 
 /// The end of a call that was dispatched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,7 +66,7 @@ pub enum Produced {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallError {
     /// Stable, for programs: `timeout`, `handler_failed`, `output_invalid` and so on.
-    pub code: String,
+    pub code: ErrorCode,
     /// For a person.
     pub message: String,
     /// What else is known, for example a traceback or what to change.

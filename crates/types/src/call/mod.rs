@@ -1,11 +1,13 @@
 //! One request to run one tool, from acceptance to recorded result.
 
+mod code;
 mod finished;
 mod state;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    code::ErrorCode,
     finished::{CallError, Finished, Memoised, Produced, Stream},
     state::{Effect, Event, Illegal, State, Stopper},
 };

@@ -282,7 +282,7 @@ fn produced(call: &Call) -> Result<Json, FailureView> {
         CallState::Finished(finished) => match &finished.produced {
             Produced::Result(result) => return Ok(result.clone()),
             Produced::Error(error) => {
-                let (code, message) = (error.code.clone(), error.message.clone());
+                let (code, message) = (error.code.to_string(), error.message.clone());
                 return Err(FailureView { code, message, details: error.details.clone() });
             }
         },

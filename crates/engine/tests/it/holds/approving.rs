@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfence_engine::{Action, NotResolved, Resolved, TermsRequest};
 use ringfence_store::EntryQuery;
-use ringfence_types::{EntryKind, Json, Principal, Scope, State};
+use ringfence_types::{EntryKind, FactKind, Json, Principal, Scope, State};
 use serde_json::json;
 
 use super::{ASK, after, approve, engine, resolve, result, revoking::kept};
@@ -19,7 +19,7 @@ async fn what_a_person_approves_runs_once_and_says_by_what() {
     let id = held.asked.id;
     let resolved = resolve(&engine, &boss, id, approve()).await.expect("approved");
     assert!(matches!(resolved, Resolved::Runs(_)), "{resolved:?}");
-    let call = after(&engine, &who, id, &["call.finished"]).await;
+    let call = after(&engine, &who, id, &[FactKind::Finished]).await;
     assert_eq!(result(&call), json!({"message": "hi"}));
     let decision = call.decision.as_ref().expect("it was decided");
     assert!(decision.approval.is_some(), "{decision:?}");
@@ -75,7 +75,7 @@ async fn edited_arguments_run_and_both_versions_are_on_record() {
     let refused = resolve(&engine, &boss, id, edit(json!({"txt": "x"}))).await;
     assert!(matches!(refused, Err(NotResolved::InvalidArguments(_))), "{refused:?}");
     resolve(&engine, &boss, id, edit(json!({"text": "delete one"}))).await.expect("approved");
-    let call = after(&engine, &who, id, &["call.finished"]).await;
+    let call = after(&engine, &who, id, &[FactKind::Finished]).await;
     assert_eq!(result(&call), json!({"message": "delete one"}));
     assert_eq!(call.asked.args.to_value(), json!({"text": "delete everything"}));
     let edited = call.edited.as_ref().expect("it was edited");
@@ -100,7 +100,7 @@ async fn two_people_are_two_different_keys() {
     assert!(matches!(twice, Err(NotResolved::Twice)), "{twice:?}");
     let second = resolve(&engine, &approver("acme", 2), id, approve()).await.expect("a vote");
     assert!(matches!(second, Resolved::Runs(_)), "{second:?}");
-    let call = after(&engine, &who, id, &["call.finished"]).await;
+    let call = after(&engine, &who, id, &[FactKind::Finished]).await;
     assert_eq!(result(&call), json!({"message": "two of you"}));
     engine.stop(Duration::from_secs(5)).await;
 }
@@ -146,7 +146,7 @@ async fn one_person_with_two_keys_is_one_person() {
     let other = of(approver("acme", 4), "eve");
     let second = resolve(&engine, &other, id, approve()).await.expect("the control");
     assert!(matches!(second, Resolved::Runs(_)), "{second:?}");
-    after(&engine, &who, id, &["call.finished"]).await;
+    after(&engine, &who, id, &[FactKind::Finished]).await;
     engine.stop(Duration::from_secs(5)).await;
 }
 
@@ -158,7 +158,7 @@ async fn every_resolution_is_on_the_ledger_and_names_the_person() {
     let boss = Principal { person: ann, ..approver("acme", 1) };
     let id = stand(&engine, &who, echo("hi")).await.asked.id;
     resolve(&engine, &boss, id, approve()).await.expect("approved");
-    after(&engine, &who, id, &["call.finished"]).await;
+    after(&engine, &who, id, &[FactKind::Finished]).await;
     let query = EntryQuery { call: Some(id), limit: 9, ..EntryQuery::default() };
     let entries = engine.store().entries(query).await.expect("works here");
     let said = |kind: EntryKind| {

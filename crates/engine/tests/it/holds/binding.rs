@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringfence_engine::{
     Action, CallRequest, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide,
 };
-use ringfence_types::{Condition, Digest, Predicate, Test, shown};
+use ringfence_types::{Condition, Digest, FactKind, Predicate, Test, shown};
 use serde_json::json;
 
 use super::{ASK, ASK_AGAIN, after, approve, engine, resolve, result, within};
@@ -27,7 +27,7 @@ async fn what_was_shown_must_still_be_what_stands() {
     let other = engine.resolve(&boss, held.asked.id, answer(Digest::of(b"other"))).await;
     assert!(matches!(other, Err(NotResolved::Changed)), "{other:?}");
     engine.resolve(&boss, held.asked.id, answer(shown(&held))).await.expect("approved");
-    after(&engine, &who, held.asked.id, &["call.finished"]).await;
+    after(&engine, &who, held.asked.id, &[FactKind::Finished]).await;
     engine.stop(Duration::from_secs(5)).await;
 }
 
@@ -46,7 +46,7 @@ async fn votes_under_other_rules_do_not_count_and_the_hold_says_so() {
     assert_eq!((hold.votes.len(), hold.reasons[0].message.as_str()), (1, "ask again"));
     assert!(!hold.changed.is_empty(), "{hold:?}");
     resolve(&engine, &approver("acme", 1), id, approve()).await.expect("a vote");
-    let call = after(&engine, &who, id, &["call.finished"]).await;
+    let call = after(&engine, &who, id, &[FactKind::Finished]).await;
     assert_eq!(result(&call), json!({"message": "two of you"}));
     engine.stop(Duration::from_secs(5)).await;
 }
@@ -59,7 +59,7 @@ async fn an_approval_for_a_session_is_for_its_calls_so_often_under_these_rules()
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let id = stand(&engine, &who, in_session("hi")).await.asked.id;
     resolve(&engine, &boss, id, within(Wide::Session, 3)).await.expect("approved");
-    after(&engine, &who, id, &["call.finished"]).await;
+    after(&engine, &who, id, &[FactKind::Finished]).await;
     let state = async |request| stand(&engine, &who, request).await.state.name();
     assert_eq!(state(in_session("hi")).await, "finished", "the second of three");
     assert_eq!(state(in_session("ho")).await, "held", "other arguments");
@@ -101,7 +101,7 @@ async fn an_approval_as_a_rule_has_visible_bounds() {
     let elsewhere = resolve(&engine, &boss, id, action("from: ")).await;
     assert!(matches!(elsewhere, Err(NotResolved::Terms(InvalidTerms::NotThis))), "{elsewhere:?}");
     resolve(&engine, &boss, id, action("to: ")).await.expect("approved");
-    after(&engine, &who, id, &["call.finished"]).await;
+    after(&engine, &who, id, &[FactKind::Finished]).await;
     let state = async |text| stand(&engine, &who, echo(text)).await.state.name();
     assert_eq!(state("to: bob").await, "finished");
     assert_eq!(state("from: bob").await, "held");

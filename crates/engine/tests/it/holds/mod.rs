@@ -12,7 +12,7 @@ use ringfence_engine::{
     Action, Engine, NotResolved, Resolution, Resolved, Settings, TermsRequest, Wide,
 };
 use ringfence_sqlite::Db;
-use ringfence_types::{Call, CallId, Principal, Produced, State};
+use ringfence_types::{Call, CallId, FactKind, Principal, Produced, State};
 use serde_json::Value;
 
 use crate::support::{Replaced, engine_of};
@@ -76,13 +76,13 @@ pub(crate) async fn after(
     engine: &Engine,
     who: &Principal,
     id: CallId,
-    kinds: &[&str],
+    kinds: &[FactKind],
 ) -> Arc<Call> {
     let mut follow = engine.follow(who, Some(id), None);
     let found = async {
         loop {
             let (_, logged) = follow.next().await.expect("works here");
-            if kinds.contains(&logged.fact.kind.as_str()) {
+            if kinds.contains(&logged.fact.kind) {
                 return;
             }
         }

@@ -6,8 +6,9 @@ use ringfence_engine::{Action, NotResolved, Wide};
 
 use super::{ASK, after, approve, engine, resolve, within};
 use crate::support::{Replaced, approver, echo, principal, stand};
+use ringfence_types::FactKind;
 
-const ENDS: [&str; 3] = ["call.finished", "call.denied", "call.cancelled"];
+const ENDS: [FactKind; 3] = [FactKind::Finished, FactKind::Denied, FactKind::Cancelled];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_who_resolve_one_wins() {
@@ -43,8 +44,11 @@ async fn of_many_who_resolve_one_wins() {
         let by_a_person = usize::from(call.state.name() != "finished");
         assert_eq!(ended, by_a_person, "{:?}", call.state);
         let facts = facts(&engine, &who, id).await;
-        assert_eq!(facts.iter().filter(|kind| ENDS.contains(&kind.as_str())).count(), 1);
-        assert!(facts.iter().filter(|kind| *kind == "call.dispatched").count() <= 1, "{facts:?}");
+        assert_eq!(facts.iter().filter(|kind| ENDS.contains(kind)).count(), 1);
+        assert!(
+            facts.iter().filter(|kind| **kind == FactKind::Dispatched).count() <= 1,
+            "{facts:?}"
+        );
     }
     assert_eq!(ends.values().sum::<i32>(), 12);
     engine.stop(Duration::from_secs(5)).await;
@@ -54,7 +58,7 @@ async fn facts(
     engine: &ringfence_engine::Engine,
     who: &ringfence_types::Principal,
     id: ringfence_types::CallId,
-) -> Vec<String> {
+) -> Vec<FactKind> {
     let query = ringfence_store::FactQuery {
         tenant: Some(who.tenant.clone()),
         call: Some(id),
@@ -75,7 +79,7 @@ async fn as_many_calls_run_by_an_approval_as_it_is_for() {
     let id = stand(&engine, &who, request.clone()).await.asked.id;
     let terms = within(Wide::Session, 5);
     resolve(&engine, &approver("acme", 1), id, terms).await.expect("approved");
-    after(&engine, &who, id, &["call.finished"]).await;
+    after(&engine, &who, id, &[FactKind::Finished]).await;
     let calls = (0..20).map(|_| {
         let (engine, who, request) = (engine.clone(), who.clone(), request.clone());
         tokio::spawn(async move { stand(&engine, &who, request).await.state.name() })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringfence_engine::{CallRequest, Engine, Resolved, Wide};
 use ringfence_ledger::{Entry, KeyChange};
 use ringfence_store::{Key, contract::samples};
-use ringfence_types::{Principal, State};
+use ringfence_types::{FactKind, Principal, State};
 use serde_json::json;
 
 use super::{ASK, after, approve, engine, resolve, result, within};
@@ -51,7 +51,7 @@ async fn what_a_revoked_key_asked_for_does_not_run_even_if_somebody_approves() {
     let first = stand(&engine, &who, echo("before")).await.asked.id;
     let second = stand(&engine, &who, echo("after")).await.asked.id;
     resolve(&engine, &boss, first, approve()).await.expect("the control");
-    let call = after(&engine, &who, first, &["call.finished"]).await;
+    let call = after(&engine, &who, first, &[FactKind::Finished]).await;
     assert_eq!(result(&call), json!({"message": "before"}));
     revoke(&engine, &key).await;
     let ended = resolve(&engine, &boss, second, approve()).await.expect("an answer");
@@ -72,7 +72,7 @@ async fn what_a_revoked_key_left_waiting_ends_without_anybody() {
     let control = stand(&engine, &other, echo("hi")).await.asked.id;
     revoke(&engine, &key).await;
     engine.judge_holds_again();
-    after(&engine, &who, id, &["call.denied"]).await;
+    after(&engine, &who, id, &[FactKind::Denied]).await;
     let waits = engine.get(&other, control).await.expect("works here").expect("it is there");
     assert_eq!(waits.state.name(), "held", "of another key");
     engine.stop(Duration::from_secs(5)).await;
@@ -94,7 +94,7 @@ async fn the_vote_of_a_revoked_key_does_not_count() {
     assert!(hold.changed.iter().any(|change| change.contains("revoked")), "{hold:?}");
     let third = resolve(&engine, &approver("acme", 3), id, approve()).await.expect("a vote");
     assert!(matches!(third, Resolved::Runs(_)), "{third:?}");
-    after(&engine, &who, id, &["call.finished"]).await;
+    after(&engine, &who, id, &[FactKind::Finished]).await;
     engine.stop(Duration::from_secs(5)).await;
 }
 
@@ -108,7 +108,7 @@ async fn no_more_calls_run_by_what_a_revoked_key_approved() {
     let request = CallRequest { session, ..echo("hi") };
     let id = stand(&engine, &who, request.clone()).await.asked.id;
     resolve(&engine, &boss, id, within(Wide::Session, 5)).await.expect("approved");
-    after(&engine, &who, id, &["call.finished"]).await;
+    after(&engine, &who, id, &[FactKind::Finished]).await;
     let state = async || stand(&engine, &who, request.clone()).await.state.name();
     assert_eq!(state().await, "finished", "the control");
     revoke(&engine, &key).await;

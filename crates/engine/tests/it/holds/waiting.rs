@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ringfence_engine::{Action, Resolved, Settings};
 use ringfence_ledger::Entry;
 use ringfence_store::{Record, contract::samples};
-use ringfence_types::{About, State, shown};
+use ringfence_types::{About, FactKind, State, shown};
 use serde_json::json;
 
 use super::{ALLOW, ASK, DENY, after, approve, engine, resolve, result};
@@ -19,7 +19,7 @@ async fn nobody_s_decision_is_no_denial() {
     let (engine, _db) = engine_of(dir.path(), Replaced::new(ASK), settings).await;
     let who = principal("acme");
     let id = stand(&engine, &who, echo("hi")).await.asked.id;
-    let call = after(&engine, &who, id, &["call.expired"]).await;
+    let call = after(&engine, &who, id, &[FactKind::Expired]).await;
     let State::Expired { reasons } = &call.state else { panic!("{:?}", call.state) };
     assert_eq!(reasons[0].rule, "ask");
     assert!(engine.receipt(&who, id).await.expect("works here").is_some());
@@ -40,7 +40,7 @@ async fn what_the_rules_allow_by_now_runs_when_it_is_judged_again() {
     rules.with(ALLOW);
     let passes = resolve(&engine, &boss, id, Action::Reevaluate).await.expect("judged");
     assert!(matches!(passes, Resolved::Runs(_)), "{passes:?}");
-    let call = after(&engine, &who, id, &["call.finished"]).await;
+    let call = after(&engine, &who, id, &[FactKind::Finished]).await;
     assert_eq!(result(&call), json!({"message": "hi"}));
     assert_eq!(call.decision.as_ref().and_then(|decision| decision.approval), None);
     engine.stop(Duration::from_secs(5)).await;
@@ -75,7 +75,7 @@ async fn what_was_approved_and_not_begun_begins_after_a_restart() {
         held.asked.id
     };
     let (engine, _db) = engine(dir.path(), &rules).await;
-    let call = after(&engine, &who, id, &["call.finished"]).await;
+    let call = after(&engine, &who, id, &[FactKind::Finished]).await;
     assert_eq!(result(&call), json!({"message": "hi"}));
     engine.stop(Duration::from_secs(5)).await;
 }
