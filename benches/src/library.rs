@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use ringfence_policy::local_permit;
 use ringfence_sandbox::{Language, Native, Program, Report, Request};
 use ringfence_types::{Isolation, Outcome};
 
@@ -45,7 +46,7 @@ impl Run {
             wait_for_members(&self.native, language).await?;
         }
         let started = Instant::now();
-        let report = self.native.run(self.request.clone()).await?.wait().await?;
+        let report = self.native.run(local_permit(), self.request.clone()).await?.wait().await?;
         let total = started.elapsed();
         self.check(&report)?;
         Ok(Sample { total, split: Some((report.timings.setup, report.timings.run)) })
@@ -53,7 +54,7 @@ impl Run {
 
     /// One call, the pool as it is.
     pub(crate) async fn call(&self) -> Result<()> {
-        let report = self.native.run(self.request.clone()).await?.wait().await?;
+        let report = self.native.run(local_permit(), self.request.clone()).await?.wait().await?;
         self.check(&report)
     }
 

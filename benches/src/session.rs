@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use ringfence_policy::local_permit;
 use ringfence_sandbox::{
     Native,
     session::{ExecRequest, Session, SessionRequest},
@@ -20,12 +21,12 @@ pub(crate) struct ExecTrue {
 impl ExecTrue {
     /// Makes the session; that is not part of any sample.
     pub(crate) async fn open(native: &Native) -> Result<Self> {
-        Ok(Self { session: native.session(SessionRequest::default()).await? })
+        Ok(Self { session: native.session(local_permit(), SessionRequest::default()).await? })
     }
 
     pub(crate) async fn sample(&self) -> Result<Sample> {
         let started = Instant::now();
-        let process = self.session.exec(ExecRequest::new(["/bin/true"])).await?;
+        let process = self.session.exec(local_permit(), ExecRequest::new(["/bin/true"])).await?;
         let has_started = started.elapsed();
         let end = process.wait().await?;
         let total = started.elapsed();

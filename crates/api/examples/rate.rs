@@ -156,7 +156,7 @@ async fn engine(dir: &Path) -> Engine {
         bus: Arc::new(bus),
         policy: Arc::new(ringfence_policy::Rego::load(&bundle).unwrap()),
         registry: ringfence_registry::Registry::open(registry).unwrap(),
-        sandbox: ringfence_sandbox::Native::open(sandbox),
+        sandbox: std::sync::Arc::new(ringfence_sandbox::Native::open(sandbox)),
         fetcher: ringfence_egress::Fetcher::system(ringfence_egress::Options::default()),
         telemetry: ringfence_engine::Telemetry::default(),
         clock,

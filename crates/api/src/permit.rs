@@ -1,18 +1,18 @@
 //! Asking policy about what is done here beside calls. Each answer is on record before it counts.
 
-use ringfence_policy::{Action, Decided, Input, ToolFacts};
-use ringfence_types::{Decision, Json, Obligations};
+use ringfence_policy::{Action, Decided, Input, Permit, ToolFacts};
+use ringfence_types::{Decision, Json};
 
 use crate::{auth::Caller, kinds, problem::Problem, refused, shared::Shared};
 
-/// What an allowed action must keep to; or why it is not allowed. `args` is what was asked for.
+/// Proof that the action is allowed, with what it must keep to; or why it is not. `args` is what was asked for.
 pub(crate) async fn decide(
     shared: &Shared,
     caller: &Caller,
     action: Action,
     about: ToolFacts,
     args: Json,
-) -> Result<Obligations, Problem> {
+) -> Result<Permit, Problem> {
     let engine = &shared.engine;
     let name = action.name().to_owned();
     let (now, id) = (engine.clock().now(), engine.new_name());
@@ -20,7 +20,7 @@ pub(crate) async fn decide(
     let trace = Some(caller.trace().parent);
     let judged = engine.decide_action(&Input { args, trace, ..input }).await;
     match judged.map_err(|error| refused::store(&error))?.decided {
-        Decided::Allow(permit, _) => Ok(permit.obligations().clone()),
+        Decided::Allow(permit, _) => Ok(permit),
         Decided::Hold(decision) => {
             let detail =
                 format!("policy wants a person to decide, and `{name}` is not kept waiting");

@@ -6,6 +6,7 @@ use ringfence_jail::{
     host::{self, Finding, Mode, Report as HostReport, Status},
     subordinate,
 };
+use ringfence_policy::local_permit;
 use ringfence_sandbox::{Config, Error, Native, Program, Report, Request, SetupRules};
 use ringfence_types::{Layer, LayerState, Layers, Limits};
 use serde_json::json;
@@ -77,7 +78,7 @@ async fn trial(native: &Native, may_miss: Vec<Layer>) -> Trial {
         may_miss: may_miss.clone(),
         ..Request::new(Program::Command(vec![b"true".to_vec()]))
     };
-    let report = async { native.run(request).await?.wait().await }.await;
+    let report = async { native.run(local_permit(), request).await?.wait().await }.await;
     match report {
         Ok(Report { layers, timings, .. }) => {
             let absent =

@@ -3,6 +3,7 @@
 use std::{cell::Cell, io, process::ExitCode};
 
 use ringfence_jail::subordinate;
+use ringfence_policy::local_permit;
 use ringfence_sandbox::{Config, Native, Report, Running};
 use ringfence_types::{Limit, Outcome};
 use tokio::runtime::Runtime;
@@ -54,7 +55,7 @@ async fn tell(native: &Native, plan: Plan, is_json: bool) -> Result<u8, Failure>
     let mut signals =
         Signals::watch().map_err(|error| Failure::because("cannot watch for signals", &error))?;
     let started = tokio::select! {
-        started = native.run(plan.request) => started?,
+        started = native.run(local_permit(), plan.request) => started?,
         signal = signals.first() => {
             if is_json {
                 print::line(&json::never_ran());

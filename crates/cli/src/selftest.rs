@@ -9,6 +9,7 @@ use std::{
 use ringfence_hostile::{
     CaseResult, Observed, ROLE, Runner, Setup, Summary, cases, render_table, run_suite,
 };
+use ringfence_policy::local_permit;
 use ringfence_sandbox::{Config, Native, Program, Request, Root, Stdin};
 use ringfence_types::{Layer, Outcome};
 use serde_json::json;
@@ -144,7 +145,8 @@ impl Runner for Walls {
             ..Request::new(Program::Command(argv))
         };
         let started = Instant::now();
-        let report = self.runtime.block_on(async { self.native.run(request).await?.wait().await });
+        let running = self.native.run(local_permit(), request);
+        let report = self.runtime.block_on(async { running.await?.wait().await });
         let wall = started.elapsed();
         match report {
             Ok(report) => Observed {

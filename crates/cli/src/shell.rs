@@ -5,6 +5,7 @@
 
 use std::{cell::Cell, io::Cursor, os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
 
+use ringfence_policy::local_permit;
 use ringfence_sandbox::{
     Config, InputFile, Native,
     session::{
@@ -69,7 +70,7 @@ async fn open(
     let Place { root, limits, env, files, may_miss } = place;
     let request =
         SessionRequest { root, limits, env, may_miss, lifetime, ..SessionRequest::default() };
-    let session = native.session(request).await.map_err(failed)?;
+    let session = native.session(local_permit(), request).await.map_err(failed)?;
     let code = attend(&session, files, argv).await;
     session.stop().await;
     code
@@ -80,9 +81,10 @@ async fn attend(
     files: Vec<InputFile>,
     argv: Vec<Vec<u8>>,
 ) -> Result<u8, Failure> {
+    let changes = session.change_files(local_permit());
     for file in files {
         let content = Cursor::new(file.content);
-        session.files().put(&file.path, file.mode, content).await.map_err(failed)?;
+        changes.put(&file.path, file.mode, content).await.map_err(failed)?;
     }
     let mut signals =
         Signals::watch().map_err(|error| Failure::because("cannot watch for signals", &error))?;
@@ -115,11 +117,11 @@ impl Left {
 /// Starts the command, or the first shell that the root has.
 async fn start(session: &Session, argv: Vec<Vec<u8>>) -> Result<Process, Error> {
     if !argv.is_empty() {
-        return session.exec(request(argv)).await;
+        return session.exec(local_permit(), request(argv)).await;
     }
     let [first, second] = SHELLS.map(|name| request(vec![name.as_bytes().to_vec()]));
-    match session.exec(first).await {
-        Err(Error::NotStarted { .. }) => session.exec(second).await,
+    match session.exec(local_permit(), first).await {
+        Err(Error::NotStarted { .. }) => session.exec(local_permit(), second).await,
         other => other,
     }
 }

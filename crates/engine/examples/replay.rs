@@ -157,7 +157,7 @@ async fn engine(folder: &Path) -> (Engine, Arc<dyn Store>) {
         policy: Arc::new(Rego::load(&Bundle::built_in()).unwrap()),
         registry: Registry::open(registry).unwrap(),
         ledger,
-        sandbox: Native::open(sandbox),
+        sandbox: Arc::new(Native::open(sandbox)),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         telemetry: Telemetry::default(),
         clock,

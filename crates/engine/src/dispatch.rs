@@ -121,11 +121,12 @@ pub(crate) async fn sandboxed(
     request.limits = limits(&inner, &request.limits, &permit);
     obligations::isolate(permit.obligations(), &mut request);
     let seen = Seen { limits: Some(request.limits.clone()), ..Seen::default() };
-    match inner.parts.sandbox.run(request).await {
+    let kept_to = permit.obligations().clone();
+    match inner.parts.sandbox.run(permit, request).await {
         Ok(running) => {
-            obligations::show(permit.obligations(), &active.in_flight(), &running);
+            obligations::show(&kept_to, &active.in_flight(), &running);
             let canceller = running.canceller();
-            let least = permit.obligations().min_isolation.clone();
+            let least = kept_to.min_isolation;
             let wait = Box::pin(report(inner, running, least, reading, started_at, seen));
             Started::Running(Work { wait, stop: Stop::Sandbox(canceller) })
         }

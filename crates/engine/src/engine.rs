@@ -13,7 +13,7 @@ use ringfence_bus::Bus;
 use ringfence_egress::Fetcher;
 use ringfence_policy as policy;
 use ringfence_registry::Registry;
-use ringfence_sandbox::Native;
+use ringfence_sandbox::Backend;
 use ringfence_store::{RoomLimits, Store};
 use ringfence_types::{Clock, Spans, Stopper};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -43,7 +43,7 @@ pub struct Parts {
     /// Where everything that happens is signed and proved; of the same store.
     pub ledger: Ledger,
     /// Where programs run.
-    pub sandbox: Native,
+    pub sandbox: Arc<dyn Backend>,
     /// How tools reach the network, or why they cannot.
     pub fetcher: Result<Fetcher, ringfence_egress::SetupError>,
     /// What time it is.
@@ -186,7 +186,7 @@ impl Engine {
     }
 
     /// Where session sandboxes are made.
-    pub fn sandbox(&self) -> &Native {
+    pub fn sandbox(&self) -> &Arc<dyn Backend> {
         &self.inner.parts.sandbox
     }
 

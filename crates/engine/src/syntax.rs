@@ -5,6 +5,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use ringfence_policy::local_permit;
 use ringfence_registry::{Entry, Runs};
 use ringfence_sandbox::{Language, Program, Request};
 use ringfence_types::{Digest, Json, Limits, Origin};
@@ -69,8 +70,9 @@ async fn problem(inner: &Inner, entry: &Entry) -> Option<String> {
         ahead: None,
     };
     let limits = Limits { wall: CHECK_TIMEOUT, ..Limits::default() };
-    let running =
-        inner.parts.sandbox.run(Request { limits, ..Request::new(program) }).await.ok()?;
+    let request = Request { limits, ..Request::new(program) };
+    // Our own program, about which policy has no say: it compiles the handler and executes none of it.
+    let running = inner.parts.sandbox.run(local_permit(), request).await.ok()?;
     let report = running.wait().await.ok()?;
     let found = serde_json::from_slice::<Value>(&report.result).ok()?;
     found.as_str().filter(|_| report.exit_code == Some(0)).map(str::to_owned)

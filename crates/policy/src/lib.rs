@@ -18,6 +18,7 @@ mod decide;
 mod document;
 mod engine;
 mod input;
+mod local;
 mod log;
 mod numbers;
 mod rego;
@@ -33,6 +34,7 @@ pub use combine::{Combined, How, Route};
 pub use decide::{Decided, FAIL_OPEN, POLICY_UNAVAILABLE, Permit, decide, decide_documented};
 pub use engine::{Answer, Engine, Part, Trouble, Unavailable};
 pub use input::{Approval, Input, PlanStep, Subject, ToolFacts};
+pub use local::{AllowAll, local_permit};
 pub use log::{LogConfig, LogError, Logged, Target};
 pub use numbers::Numbers;
 pub use rego::{

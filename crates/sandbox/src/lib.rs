@@ -4,10 +4,14 @@
 //! pools of prepared interpreters, streams output, moves files, and judges how a program ended.
 //! What happens inside, and every raw system call, is in `jail`.
 //!
+//! [`Backend`] is the port and [`Native`] its first implementation. What makes something run takes a
+//! `Permit` by value: one permit, one run.
+//!
 //! Invariant: a sandbox that ran one program never sees another, except in a session, which is
 //! its one program.
 
 pub mod archive;
+mod backend;
 mod cell;
 mod clerk;
 mod error;
@@ -43,6 +47,7 @@ mod verdict;
 mod watchdog;
 mod zygote;
 
+pub use backend::Backend;
 pub use error::Error;
 pub use follow::Follower;
 pub use health::{SetupRules, Unavailable};

@@ -13,6 +13,7 @@ use ringfence_jail::{
     spawner::builds_as_root,
     wire::{RootSource, RootSpec, ToInit},
 };
+use ringfence_policy::Permit;
 use ringfence_types::{Digest, Isolation, Layer, Limits};
 use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle};
 
@@ -134,8 +135,8 @@ impl Native {
         self.inner.groups.watchlist.kills()
     }
 
-    /// Starts a program in a fresh sandbox.
-    pub async fn run(&self, request: Request) -> Result<Running, Error> {
+    /// Starts a program in a fresh sandbox, and uses up the permit for it.
+    pub async fn run(&self, _permit: Permit, request: Request) -> Result<Running, Error> {
         let accepted = Instant::now();
         check(&request)?;
         let live = match tier(&request, self.inner.config.pools.is_some())? {

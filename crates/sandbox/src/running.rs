@@ -1,4 +1,4 @@
-//! A program that runs, as its caller holds it: live output, its end, and the way to ask for it.
+//! A program that runs, as its caller holds it, whichever backend runs it: live output, its end, and the way to ask for it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Running {
 }
 
 /// Asks a program to end, from wherever it is held: one task waits while another cancels.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Canceller {
     /// Keeps the wish until the program is watched; more than one are the same.
     wish: Arc<Notify>,
@@ -30,17 +30,34 @@ impl Canceller {
     pub fn cancel(&self) {
         self.wish.notify_one();
     }
+
+    /// Waits until the end is asked for. For the one task that watches the program.
+    pub async fn cancelled(&self) {
+        self.wish.notified().await;
+    }
 }
 
 impl Running {
-    /// Hands the program to a task of its own.
+    /// A program of any backend. `end` owns its sandbox: it comes to the report, heeds
+    /// [`Canceller::cancelled`], and takes the sandbox with it when it is dropped. It runs on a task of
+    /// its own from here on.
+    pub fn new(
+        stdout: Output,
+        stderr: Output,
+        canceller: Canceller,
+        end: impl Future<Output = Result<Report, Error>> + Send + 'static,
+    ) -> Self {
+        Self { stdout, stderr, canceller, task: tokio::spawn(end) }
+    }
+
+    /// A program of the native backend.
     pub(crate) fn watch(live: Live) -> Self {
-        let canceller = Canceller { wish: Arc::new(Notify::new()) };
+        let canceller = Canceller::default();
         let stdout = live.streams.stdout.output.clone();
         let stderr = live.streams.stderr.output.clone();
-        let wish = canceller.wish.clone();
-        let task = tokio::spawn(async move { live.watch(wish.notified()).await });
-        Self { stdout, stderr, canceller, task }
+        let asked = canceller.clone();
+        let end = async move { live.watch(asked.cancelled()).await };
+        Self::new(stdout, stderr, canceller, end)
     }
 
     /// A handle that can cancel while somebody else waits. Holding it keeps nothing alive.

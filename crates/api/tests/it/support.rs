@@ -287,7 +287,7 @@ async fn engine(dir: &Path, plan: &Plan) -> (Engine, Db) {
         bus: Arc::new(bus.await.unwrap()),
         policy: Arc::new(Rego::load(&plan.bundle).unwrap()),
         registry: Registry::open(registry).unwrap(),
-        sandbox: Native::open(sandbox),
+        sandbox: Arc::new(Native::open(sandbox)),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         telemetry: ringfence_engine::Telemetry::default(),
         clock,

@@ -72,7 +72,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         bus: Arc::new(bus.clone()),
         policy,
         registry: registry.clone(),
-        sandbox: sandbox.clone(),
+        sandbox: Arc::new(sandbox.clone()),
         fetcher,
         telemetry,
         clock,

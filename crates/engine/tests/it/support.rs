@@ -69,7 +69,7 @@ pub(crate) async fn engine_of(
         bus: Arc::new(bus.await.expect("works here")),
         policy,
         registry: Registry::open(registry).expect("works here"),
-        sandbox: Native::open(without_spawner()),
+        sandbox: Arc::new(Native::open(without_spawner())),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         telemetry: ringfence_engine::Telemetry::default(),
         clock,

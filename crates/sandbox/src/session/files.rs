@@ -8,32 +8,30 @@ use std::{
     sync::Arc,
 };
 
+use ringfence_policy::Permit;
+
 use super::{Error, Watcher, shared::Shared};
 use crate::{
     archive::{self, PackOptions, Packed, Policy, UnpackLimits},
     files::{Artifact, BoxPath, Entry, ListOptions, Listing, Refused, Workspace},
 };
 
-/// The files of one session. Cheap to clone.
+/// The files of one session, to be read. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Files {
+    shared: Arc<Shared>,
+}
+
+/// The files of one session, to be changed by one request. Not to be cloned: its permit is for that
+/// request alone.
+#[derive(Debug)]
+pub struct FileChanges {
     shared: Arc<Shared>,
 }
 
 impl Files {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self { shared }
-    }
-
-    /// Writes a file atomically, making its parents. Returns its size.
-    pub async fn put(
-        &self,
-        path: &BoxPath,
-        mode: u32,
-        mut content: impl Read + Send + 'static,
-    ) -> Result<u64, Error> {
-        let path = path.clone();
-        self.write(move |workspace| Ok(workspace.put(&path, mode, &mut content)?)).await
     }
 
     /// Opens a regular file for reading.
@@ -66,6 +64,55 @@ impl Files {
         self.read(move |workspace| Ok(workspace.stat(&path)?)).await
     }
 
+    /// Watches a directory, and all below it if `recursive`, until the watcher is dropped or the
+    /// session ends.
+    pub async fn watch(&self, path: &BoxPath, recursive: bool) -> Result<Watcher, Error> {
+        let path = path.clone();
+        let watch = self.read(move |workspace| Ok(workspace.watch(&path, recursive)?)).await?;
+        Watcher::new(watch, &self.shared)
+    }
+
+    /// Writes a directory or file as tar.
+    pub async fn archive_out<W: Write + Send + 'static>(
+        &self,
+        path: &BoxPath,
+        mut writer: W,
+        options: PackOptions,
+    ) -> Result<(Packed, W), Error> {
+        let path = path.clone();
+        self.read(move |workspace| {
+            let packed = archive::pack(workspace, &path, &mut writer, options)?;
+            Ok((packed, writer))
+        })
+        .await
+    }
+
+    async fn read<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Workspace) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        let used = self.shared.look()?;
+        blocking(move || work(&used.workspace)).await
+    }
+}
+
+impl FileChanges {
+    /// The permit is used up with the last handle, whatever was changed.
+    pub(super) fn new(shared: Arc<Shared>, _permit: Permit) -> Self {
+        Self { shared }
+    }
+
+    /// Writes a file atomically, making its parents. Returns its size.
+    pub async fn put(
+        &self,
+        path: &BoxPath,
+        mode: u32,
+        mut content: impl Read + Send + 'static,
+    ) -> Result<u64, Error> {
+        let path = path.clone();
+        self.write(move |workspace| Ok(workspace.put(&path, mode, &mut content)?)).await
+    }
+
     /// Makes a directory and its parents; one that exists is fine.
     pub async fn make_dir(&self, path: &BoxPath) -> Result<(), Error> {
         let path = path.clone();
@@ -84,14 +131,6 @@ impl Files {
         self.write(move |workspace| Ok(workspace.rename(&from, &to)?)).await
     }
 
-    /// Watches a directory, and all below it if `recursive`, until the watcher is dropped or the
-    /// session ends.
-    pub async fn watch(&self, path: &BoxPath, recursive: bool) -> Result<Watcher, Error> {
-        let path = path.clone();
-        let watch = self.read(move |workspace| Ok(workspace.watch(&path, recursive)?)).await?;
-        Watcher::new(watch, &self.shared)
-    }
-
     /// Unpacks an archive that a client uploaded into a directory, which is made if need be. Files
     /// and directories only. What came before a refused entry stays.
     pub async fn archive_in(
@@ -107,33 +146,10 @@ impl Files {
         .await
     }
 
-    /// Writes a directory or file as tar.
-    pub async fn archive_out<W: Write + Send + 'static>(
-        &self,
-        path: &BoxPath,
-        mut writer: W,
-        options: PackOptions,
-    ) -> Result<(Packed, W), Error> {
-        let path = path.clone();
-        self.read(move |workspace| {
-            let packed = archive::pack(workspace, &path, &mut writer, options)?;
-            Ok((packed, writer))
-        })
-        .await
-    }
-
     /// No archive can be more than the workspace holds.
     fn unpack_limits(&self) -> UnpackLimits {
         let limits = &self.shared.request.limits;
         UnpackLimits { bytes: limits.disk.0, entries: limits.inodes, ..UnpackLimits::default() }
-    }
-
-    async fn read<R: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Workspace) -> Result<R, Error> + Send + 'static,
-    ) -> Result<R, Error> {
-        let used = self.shared.look()?;
-        blocking(move || work(&used.workspace)).await
     }
 
     async fn write<R: Send + 'static>(

@@ -44,6 +44,7 @@ mod watcher;
 use std::{sync::Arc, time::Duration};
 
 use ringfence_jail::wire::Mode;
+use ringfence_policy::Permit;
 
 pub(crate) use self::registry::Registry;
 use self::shared::Shared;
@@ -51,7 +52,7 @@ pub use self::{
     error::{Ending, Error},
     exec::{ExecRequest, Input, Size},
     family::Reach,
-    files::Files,
+    files::{FileChanges, Files},
     id::{InvalidId, SessionId},
     interpreter::Interpreter,
     metrics::Metrics,
@@ -72,7 +73,15 @@ pub struct Session {
 
 impl Native {
     /// Makes a session: a fresh sandbox with an empty workspace and nothing running in it.
-    pub async fn session(&self, request: SessionRequest) -> Result<Session, Error> {
+    pub async fn session(
+        &self,
+        _permit: Permit,
+        request: SessionRequest,
+    ) -> Result<Session, Error> {
+        self.make_session(request).await
+    }
+
+    async fn make_session(&self, request: SessionRequest) -> Result<Session, Error> {
         request.check()?;
         let shape = Shape {
             limits: request.limits.clone(),
@@ -89,10 +98,19 @@ impl Native {
     /// Makes a session whose workspace is that of the snapshot.
     pub async fn restore(
         &self,
+        _permit: Permit,
         request: SessionRequest,
         snapshot: &Snapshot,
     ) -> Result<Session, Error> {
-        let session = self.session(request).await?;
+        self.make_restored(request, snapshot).await
+    }
+
+    pub(super) async fn make_restored(
+        &self,
+        request: SessionRequest,
+        snapshot: &Snapshot,
+    ) -> Result<Session, Error> {
+        let session = self.make_session(request).await?;
         match session.unpack_snapshot(snapshot).await {
             Ok(()) => Ok(session),
             Err(error) => {
@@ -137,7 +155,7 @@ impl Session {
     }
 
     /// Starts a program. Returns when it runs; one that cannot be started is [`Error::NotStarted`].
-    pub async fn exec(&self, request: ExecRequest) -> Result<Process, Error> {
+    pub async fn exec(&self, _permit: Permit, request: ExecRequest) -> Result<Process, Error> {
         exec::exec(&self.shared, request).await
     }
 
@@ -149,15 +167,21 @@ impl Session {
     /// Starts a stateful interpreter, in `/workspace` unless told otherwise.
     pub async fn interpreter(
         &self,
+        _permit: Permit,
         language: Language,
         options: interpreter::Options,
     ) -> Result<Interpreter, Error> {
         Interpreter::start(&self.shared, language, options).await
     }
 
-    /// Its workspace.
+    /// Its workspace, to be read.
     pub fn files(&self) -> Files {
         Files::new(self.shared.clone())
+    }
+
+    /// Its workspace, to be changed: one permit is for all changes of one request.
+    pub fn change_files(&self, permit: Permit) -> FileChanges {
+        FileChanges::new(self.shared.clone(), permit)
     }
 
     /// Stops every process inside, memory and all, until [`Session::resume`]. Waits for writes

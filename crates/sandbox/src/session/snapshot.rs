@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use ringfence_policy::Permit;
 use ringfence_types::Limits;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -138,10 +139,10 @@ impl Session {
 
     /// A new session like this one, with a copy of its workspace and nothing running: another
     /// sandbox with another uid, sharing nothing with the first.
-    pub async fn fork(&self) -> Result<Session, Error> {
+    pub async fn fork(&self, _permit: Permit) -> Result<Session, Error> {
         let snapshot = take(&self.shared, false).await?;
         let native = crate::Native { inner: self.shared.native()? };
-        native.restore(self.shared.request.clone(), &snapshot).await
+        native.make_restored(self.shared.request.clone(), &snapshot).await
     }
 
     /// Unpacks a snapshot into the empty workspace of a new session.

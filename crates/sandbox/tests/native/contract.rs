@@ -7,7 +7,7 @@ use ringfence_types::{Json, Outcome};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Service, Tier, assert_exited, command, on_every_tier, shell, stderr, stdout, within,
+    Service, Tier, assert_exited, command, on_every_tier, permit, shell, stderr, stdout, within,
 };
 
 on_every_tier! {
@@ -318,7 +318,7 @@ async fn sixteen_at_once_all_end_with_their_own_output() {
         let python = format!("print({number} * 1000)");
         let request = tier(number).code(&python, &format!("console.log({number} * 1000)"));
         let native = service.native.clone();
-        tokio::spawn(async move { native.run(request).await?.wait().await })
+        tokio::spawn(async move { native.run(permit(), request).await?.wait().await })
     };
     let tasks: Vec<_> = (0..16).map(one).collect();
     for (number, task) in tasks.into_iter().enumerate() {

@@ -24,7 +24,7 @@ use rustix::{
 use tempfile::TempDir;
 
 use crate::support::{
-    Service, alone, assert_exited, census, eventually, settings, shell, stdout, within,
+    Service, alone, assert_exited, census, eventually, permit, settings, shell, stdout, within,
 };
 
 /// Short, so that the tests need not wait; longer than anything takes on a busy machine.
@@ -217,7 +217,7 @@ async fn a_host_whose_set_ups_hang_is_told_so_and_recovers() {
     let freezer = Freezer::new();
     let native = Native::open(Config { exe: freezer.exe.clone(), ..rules() });
     let run = || async {
-        let running = within("start", native.run(shell("true"))).await?;
+        let running = within("start", native.run(permit(), shell("true"))).await?;
         within("report", running.wait()).await
     };
     assert_exited(&run().await.expect("the control"), 0);

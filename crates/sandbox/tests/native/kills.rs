@@ -13,7 +13,7 @@ use ringfence_sandbox::{Config, Native};
 use crate::support::{
     alone,
     census::{self, Census},
-    eventually, forked, settings, shell,
+    eventually, forked, permit, settings, shell,
 };
 
 const NAME: &str = "kills::a_killed_service_leaves_nothing";
@@ -40,7 +40,7 @@ async fn serve_until_killed(exe: &Path) {
             _ => forked("print(1)"),
         };
         let native = native.clone();
-        running.spawn(async move { native.run(request).await?.wait().await });
+        running.spawn(async move { native.run(permit(), request).await?.wait().await });
         while running.len() >= 4 {
             if number % 8 == 7 {
                 running.abort_all();

@@ -12,7 +12,7 @@ use ringfence_types::{Bytes, Limits, Outcome};
 use crate::support::{
     Service, Tier, alone, assert_exited,
     census::{self, Census},
-    code, eventually, forked, python, settings, shell, within,
+    code, eventually, forked, permit, python, settings, shell, within,
 };
 
 const AT_ONCE: usize = 6;
@@ -115,7 +115,7 @@ async fn one(native: Native, exe: std::path::PathBuf, number: usize) -> String {
 }
 
 async fn end(native: Native, request: Request) -> Result<Report, Error> {
-    native.run(request).await?.wait().await
+    native.run(permit(), request).await?.wait().await
 }
 
 fn describe(outcome: Result<Report, Error>) -> String {
@@ -133,7 +133,7 @@ fn describe(outcome: Result<Report, Error>) -> String {
 }
 
 async fn init_killed(native: Native, exe: &Path, request: Request) -> String {
-    let running = match native.run(request).await {
+    let running = match native.run(permit(), request).await {
         Ok(running) => running,
         Err(error) => return describe(Err(error)),
     };
@@ -147,7 +147,7 @@ async fn init_killed(native: Native, exe: &Path, request: Request) -> String {
 }
 
 async fn cancelled(native: Native, request: Request) -> String {
-    let running = match native.run(request).await {
+    let running = match native.run(permit(), request).await {
         Ok(running) => running,
         Err(error) => return describe(Err(error)),
     };

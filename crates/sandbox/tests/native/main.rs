@@ -20,6 +20,7 @@ mod makers;
 mod missing;
 mod order;
 mod places;
+mod port;
 mod questions;
 mod streams;
 mod support;

@@ -4,7 +4,7 @@ use ringfence_sandbox::{Config, PoolConfig, Request};
 use ringfence_types::{Bytes, Limits};
 use tokio::task::JoinSet;
 
-use crate::support::{Service, assert_exited, eventually, forked, shell, within};
+use crate::support::{Service, assert_exited, eventually, forked, permit, shell, within};
 
 /// A service with so many places, all of them taken by idle members.
 async fn crowded(places: usize) -> Service {
@@ -55,7 +55,7 @@ async fn a_crowd_of_calls_is_served_through_two_places() {
     for number in 0..24 {
         let native = service.native.clone();
         let request = if number % 2 == 0 { shell("true") } else { forked("1") };
-        calls.spawn(async move { native.run(request).await?.wait().await });
+        calls.spawn(async move { native.run(permit(), request).await?.wait().await });
     }
     while let Some(ended) = within("every call has its turn", calls.join_next()).await {
         assert_exited(&ended.expect("no panic").expect("the sandbox stands"), 0);

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use ringfence_sandbox::{PoolConfig, Request};
 use ringfence_types::{Bytes, Limits};
 
-use crate::support::{Service, assert_exited, census, eventually, forked, stderr, stdout, within};
+use crate::support::{
+    Service, assert_exited, census, eventually, forked, permit, stderr, stdout, within,
+};
 
 /// Everything below that keeps its randomness in memory, loaded ahead.
 const IMPORTS: [&str; 9] =
@@ -101,9 +103,9 @@ async fn calls_the_pool_cannot_serve_are_forked_on_call() {
     let native = &service.native;
     let one = |number: usize| {
         let native = native.clone();
-        tokio::spawn(
-            async move { native.run(forked(&format!("print({number})"))).await?.wait().await },
-        )
+        tokio::spawn(async move {
+            native.run(permit(), forked(&format!("print({number})"))).await?.wait().await
+        })
     };
     let tasks: Vec<_> = (0..8).map(one).collect();
     for (number, task) in tasks.into_iter().enumerate() {

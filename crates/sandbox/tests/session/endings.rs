@@ -7,8 +7,8 @@ use ringfence_sandbox::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
-    Host, as_victim, cgroups_of, code_of, eventually, exec, processes_with, script, until_said,
-    within,
+    Host, as_victim, cgroups_of, code_of, eventually, exec, permit, processes_with, script,
+    until_said, within,
 };
 
 /// A program whose processes can be told from everybody else's.
@@ -60,7 +60,7 @@ async fn the_death_of_the_first_process_is_noticed() {
     assert_eq!(within("end", process.stdout().read(6, 1)).await, Chunk::End);
     eventually("no process", || processes_with(&mark).is_empty()).await;
     assert!(host.native.sessions().is_empty());
-    let next = host.native.session(SessionRequest::default()).await.expect("another one");
+    let next = host.native.session(permit(), SessionRequest::default()).await.expect("another one");
     assert_eq!(crate::support::sh(&next, "echo fine").await, "fine\n");
     host.close().await;
 }
@@ -109,7 +109,12 @@ fn is_frozen(pid: i32) -> bool {
 async fn programs_cannot_end_the_first_process() {
     let host = Host::new().await;
     let tries = "for s in 1 2 3 6 9 11 15 19; do kill -$s 1; done; kill -9 -1; true";
-    within("exec", host.session.exec(script(tries))).await.expect("started").wait().await.ok();
+    within("exec", host.session.exec(permit(), script(tries)))
+        .await
+        .expect("started")
+        .wait()
+        .await
+        .ok();
     assert_eq!(host.sh("echo lives").await, "lives\n");
     assert_eq!(host.session.state(), State::Running);
     host.close().await;
@@ -123,14 +128,19 @@ async fn everything_is_refused_after_the_end_and_stopping_again_is_fine() {
     host.session.stop().await;
     within("stop again", host.session.stop()).await;
     let refused = [
-        code_of(host.session.exec(script("true")).await),
+        code_of(host.session.exec(permit(), script("true")).await),
         code_of(host.session.pause().await),
         code_of(host.session.resume().await),
         code_of(host.session.metrics().await),
         code_of(host.session.snapshot().await),
-        code_of(host.session.fork().await),
+        code_of(host.session.fork(permit()).await),
         code_of(files.content(&crate::support::at("x")).await),
-        code_of(files.put(&crate::support::at("x"), 0o644, &b""[..]).await),
+        code_of(
+            host.session
+                .change_files(permit())
+                .put(&crate::support::at("x"), 0o644, &b""[..])
+                .await,
+        ),
         code_of(python.variables().await),
     ];
     assert_eq!(refused, ["session_ended"; 9]);
@@ -147,9 +157,9 @@ async fn stopping_while_much_is_going_on_ends_all_of_it() {
         tasks.spawn(async move {
             loop {
                 let done = match n % 4 {
-                    0 => session.exec(script("echo x")).await.map(drop),
+                    0 => session.exec(permit(), script("echo x")).await.map(drop),
                     1 => session
-                        .files()
+                        .change_files(permit())
                         .put(&crate::support::at("f"), 0o644, &b"x"[..])
                         .await
                         .map(drop),

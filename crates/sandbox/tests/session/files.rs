@@ -8,7 +8,7 @@ use ringfence_sandbox::{
     session::Watcher,
 };
 
-use crate::support::{Host, at, code_of, within};
+use crate::support::{Host, at, code_of, permit, within};
 
 const ALL: ListOptions = ListOptions { recursive: true, max_entries: 100, max_depth: 10 };
 
@@ -16,7 +16,11 @@ const ALL: ListOptions = ListOptions { recursive: true, max_entries: 100, max_de
 async fn files_go_in_and_out() {
     let host = Host::new().await;
     let files = host.session.files();
-    files.put(&at("a/b.sh"), 0o755, &b"#!/bin/sh\necho ran $1\n"[..]).await.expect("put");
+    host.session
+        .change_files(permit())
+        .put(&at("a/b.sh"), 0o755, &b"#!/bin/sh\necho ran $1\n"[..])
+        .await
+        .expect("put");
     assert_eq!(host.sh("a/b.sh x; stat -c '%a %u' a/b.sh").await, "ran x\n755 1000\n");
     host.sh("echo made > made; ln -s /etc/passwd link; mkfifo pipe").await;
     assert_eq!(files.content(&at("made")).await.expect("get"), b"made\n");
@@ -33,9 +37,9 @@ async fn files_go_in_and_out() {
     assert_eq!(code_of(files.get(&at("link")).await), "symlink");
     assert_eq!(code_of(files.get(&at("pipe")).await), "not_a_regular_file");
     assert_eq!(code_of(files.get(&at("none")).await), "not_found");
-    files.rename(&at("made"), &at("a/moved")).await.expect("rename");
-    files.make_dir(&at("x/y")).await.expect("make");
-    assert_eq!(files.remove(&at("a")).await.expect("remove"), 3);
+    host.session.change_files(permit()).rename(&at("made"), &at("a/moved")).await.expect("rename");
+    host.session.change_files(permit()).make_dir(&at("x/y")).await.expect("make");
+    assert_eq!(host.session.change_files(permit()).remove(&at("a")).await.expect("remove"), 3);
     assert_eq!(host.sh("ls").await, "link\npipe\nx\n");
     assert_eq!(files.stat(&at("x")).await.expect("stat").kind, Kind::Directory);
     host.close().await;
@@ -50,10 +54,19 @@ async fn archives_go_in_and_out() {
     let options = PackOptions { gzip: true, ..PackOptions::default() };
     let (packed, bytes) = files.archive_out(&at("tree"), Vec::new(), options).await.expect("out");
     assert_eq!((packed.entries, packed.bytes), (3, 7));
-    let report = files.archive_in(&at("copy"), Cursor::new(bytes)).await.expect("in");
+    let report = host
+        .session
+        .change_files(permit())
+        .archive_in(&at("copy"), Cursor::new(bytes))
+        .await
+        .expect("in");
     assert_eq!(report.files, 2);
     assert_eq!(host.sh("diff -r tree copy && stat -c %a copy/1").await, "600\n");
-    let refused = files.archive_in(&at("x"), Cursor::new(b"nothing known".to_vec())).await;
+    let refused = host
+        .session
+        .change_files(permit())
+        .archive_in(&at("x"), Cursor::new(b"nothing known".to_vec()))
+        .await;
     assert_eq!(code_of(refused), "archive_unknown_format");
     host.close().await;
 }
@@ -69,7 +82,7 @@ async fn changes_are_told_as_they_happen() {
     until_told(&mut watcher, EventKind::Modified, "dir/file").await;
     host.sh("rm dir/file").await;
     until_told(&mut watcher, EventKind::Removed, "dir/file").await;
-    files.put(&at("put"), 0o644, &b"x"[..]).await.expect("put");
+    host.session.change_files(permit()).put(&at("put"), 0o644, &b"x"[..]).await.expect("put");
     until_told(&mut watcher, EventKind::Created, "put").await;
     host.session.stop().await;
     loop {

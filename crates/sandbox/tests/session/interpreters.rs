@@ -8,7 +8,7 @@ use ringfence_sandbox::{
 };
 
 use crate::support::{
-    Host, code_of, eventually, execute, text_of, until_said, until_started, value, within,
+    Host, code_of, eventually, execute, permit, text_of, until_said, until_started, value, within,
 };
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn output_streams_live_and_in_order_with_results() {
     let python = host.python().await;
     let code = "import os, time\nprint('before')\ndisplay(1)\nprint('between')\ndisplay(2)\n\
                 while not os.path.exists('go'): time.sleep(0.01)\nprint('after')\n3";
-    let mut execution = python.execute(ExecuteRequest::new(code)).expect("queued");
+    let mut execution = python.execute(permit(), ExecuteRequest::new(code)).expect("queued");
     let (mut output, mut told) = (String::new(), Vec::new());
     while let Some(event) = within("event", execution.next()).await {
         // How many lines had been told before each event.
@@ -111,14 +111,16 @@ async fn an_execution_can_be_interrupted_and_the_state_stays() {
         let interpreter = host.interpreter(language).await;
         execute(&interpreter, "x = 7").await;
         for _ in 0..3 {
-            let mut execution = interpreter.execute(ExecuteRequest::new(busy)).expect("queued");
+            let mut execution =
+                interpreter.execute(permit(), ExecuteRequest::new(busy)).expect("queued");
             until_started(&mut execution).await;
             assert!(interpreter.interrupt().expect("running"));
             let end = within("end", execution.collect()).await;
             assert_eq!(end.status, Status::Interrupted, "{language:?}");
             assert_eq!(value(&interpreter, "x").await, "7", "{language:?}");
         }
-        let execution = interpreter.execute(ExecuteRequest::new(waiting)).expect("queued");
+        let execution =
+            interpreter.execute(permit(), ExecuteRequest::new(waiting)).expect("queued");
         until_said(execution.stdout(), "w").await;
         execution.interrupt();
         assert_eq!(within("end", execution.collect()).await.status, Status::Interrupted);
@@ -135,8 +137,10 @@ async fn an_interrupt_never_reaches_a_later_execution() {
         let interpreter = host.interpreter(language).await;
         let busy = if language == Language::Python { "while True: pass" } else { "for (;;);" };
         for round in 0..15 {
-            let mut first = interpreter.execute(ExecuteRequest::new(busy)).expect("queued");
-            let second = interpreter.execute(ExecuteRequest::new("6 * 7")).expect("queued");
+            let mut first =
+                interpreter.execute(permit(), ExecuteRequest::new(busy)).expect("queued");
+            let second =
+                interpreter.execute(permit(), ExecuteRequest::new("6 * 7")).expect("queued");
             if round % 3 > 0 {
                 until_started(&mut first).await;
             }
@@ -165,11 +169,11 @@ async fn a_timeout_interrupts_and_then_kills() {
         timeout: Some(Duration::from_millis(300)),
         ..ExecuteRequest::new(code)
     };
-    let soft = python.execute(timed("while True: pass")).expect("queued");
+    let soft = python.execute(permit(), timed("while True: pass")).expect("queued");
     assert_eq!(within("end", soft.collect()).await.status, Status::TimedOut);
     assert_eq!(value(&python, "x").await, "1", "its state survived");
     let stubborn = "import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass";
-    let hard = python.execute(timed(stubborn)).expect("queued");
+    let hard = python.execute(permit(), timed(stubborn)).expect("queued");
     assert_eq!(within("end", hard.collect()).await.status, Status::TimedOut);
     let gone = execute(&python, "x").await;
     assert_eq!(gone.error.map(|error| error.name).as_deref(), Some("NameError"), "a new one");
@@ -195,7 +199,7 @@ async fn an_interpreter_that_died_is_replaced() {
             (error.name.as_str(), error.value.as_str()),
             ("InterpreterDied", "it was ended by signal 9")
         );
-        let mut next = interpreter.execute(ExecuteRequest::new("2 + 3")).expect("queued");
+        let mut next = interpreter.execute(permit(), ExecuteRequest::new("2 + 3")).expect("queued");
         assert!(until_started(&mut next).await, "fresh");
         assert_eq!(within("end", next.collect()).await.results.len(), 1);
     }
@@ -241,7 +245,7 @@ async fn variables_completions_and_reset() {
         (found.matches, found.cursor_start, found.cursor_end),
         (vec!["number".to_owned()], 4, 7)
     );
-    python.reset().await.expect("reset");
+    python.reset(permit()).await.expect("reset");
     assert_eq!(python.variables().await.expect("variables"), []);
     let node = host.javascript().await;
     execute(&node, "const number = 5").await;
@@ -249,7 +253,7 @@ async fn variables_completions_and_reset() {
     assert!(
         node.complete("num", 3).await.expect("completions").matches.contains(&"number".to_owned())
     );
-    node.reset().await.expect("reset");
+    node.reset(permit()).await.expect("reset");
     assert_eq!(node.variables().await.expect("variables"), []);
     host.close().await;
 }
@@ -259,11 +263,12 @@ async fn a_restart_forgets_everything_even_while_it_is_busy() {
     let host = Host::new().await;
     let python = host.python().await;
     execute(&python, "x = 1").await;
-    within("restart", python.restart()).await.expect("restarted");
+    within("restart", python.restart(permit())).await.expect("restarted");
     assert_eq!(value(&python, "'x' in globals()").await, "False");
-    let mut busy = python.execute(ExecuteRequest::new("while True: pass")).expect("queued");
+    let mut busy =
+        python.execute(permit(), ExecuteRequest::new("while True: pass")).expect("queued");
     until_started(&mut busy).await;
-    within("restart", python.restart()).await.expect("restarted");
+    within("restart", python.restart(permit())).await.expect("restarted");
     assert_eq!(within("end", busy.collect()).await.status, Status::Died);
     assert_eq!(value(&python, "1 + 1").await, "2");
     host.close().await;
@@ -274,11 +279,12 @@ async fn the_queue_is_bounded_and_runs_in_order() {
     let host = Host::new().await;
     let python = host.python().await;
     execute(&python, "n = 0").await;
-    let mut first = python.execute(ExecuteRequest::new("while True: pass")).expect("queued");
+    let mut first =
+        python.execute(permit(), ExecuteRequest::new("while True: pass")).expect("queued");
     until_started(&mut first).await;
     let mut waiting = Vec::new();
     let refused = loop {
-        match python.execute(ExecuteRequest::new("n += 1; n")) {
+        match python.execute(permit(), ExecuteRequest::new("n += 1; n")) {
             Ok(execution) => waiting.push(execution),
             Err(error) => break error,
         }
@@ -301,7 +307,7 @@ async fn a_flood_of_results_that_nobody_reads_holds_nobody_up() {
     let host = Host::new().await;
     let python = host.python().await;
     let code = "for n in range(20000): display(n)\nprint('x' * (20 << 20))";
-    let execution = python.execute(ExecuteRequest::new(code)).expect("queued");
+    let execution = python.execute(permit(), ExecuteRequest::new(code)).expect("queued");
     // The next one runs although nobody has read a single event of the first.
     assert_eq!(value(&python, "'through'").await, "'through'");
     let mut execution = execution;
@@ -336,7 +342,7 @@ async fn an_interpreter_ends_with_its_last_handle() {
     assert_eq!(left, "");
     let closed = host.python().await;
     within("close", closed.close()).await;
-    assert_eq!(code_of(closed.execute(ExecuteRequest::new("1"))), "interpreter_gone");
+    assert_eq!(code_of(closed.execute(permit(), ExecuteRequest::new("1"))), "interpreter_gone");
     host.close().await;
 }
 
@@ -348,12 +354,16 @@ async fn directory_and_environment_are_the_given_ones() {
         cwd: "/workspace/sub".to_owned(),
         env: [("GIVEN".to_owned(), "value".to_owned())].into(),
     };
-    let python = host.session.interpreter(Language::Python, options).await.expect("started");
+    let python =
+        host.session.interpreter(permit(), Language::Python, options).await.expect("started");
     let code = "import os, mine; (os.getcwd(), os.environ['GIVEN'], mine.y)";
     assert_eq!(value(&python, code).await, "('/workspace/sub', 'value', 9)");
     let wrong = Options { cwd: "/nowhere".to_owned(), ..Options::default() };
-    assert_eq!(code_of(host.session.interpreter(Language::Python, wrong).await), "not_started");
-    let bash = host.session.interpreter(Language::Bash, Options::default()).await;
+    assert_eq!(
+        code_of(host.session.interpreter(permit(), Language::Python, wrong).await),
+        "not_started"
+    );
+    let bash = host.session.interpreter(permit(), Language::Bash, Options::default()).await;
     assert_eq!(code_of(bash), "invalid_request");
     host.close().await;
 }
@@ -363,7 +373,7 @@ async fn there_is_a_bound_on_interpreters() {
     let host = Host::new().await;
     let mut all = Vec::new();
     let refused = loop {
-        match host.session.interpreter(Language::Python, Options::default()).await {
+        match host.session.interpreter(permit(), Language::Python, Options::default()).await {
             Ok(interpreter) => all.push(interpreter),
             Err(error) => break error,
         }

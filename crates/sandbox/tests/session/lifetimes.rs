@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use ringfence_sandbox::session::{Ending, Session, SessionId, SessionRequest, State};
 use ringfence_types::{Bytes, Limits};
 
-use crate::support::{Host, code_of, eventually, native, sh, start, until_said, wait, within};
+use crate::support::{
+    Host, code_of, eventually, native, permit, sh, start, until_said, wait, within,
+};
 
 fn short(idle: u64, lifetime: u64) -> SessionRequest {
     SessionRequest {
@@ -92,8 +94,8 @@ async fn lists_show_every_session_until_its_end() {
         metadata: [("name".to_owned(), name.to_owned())].into(),
         ..SessionRequest::default()
     };
-    let first = native.session(named("first")).await.expect("a session");
-    let second = native.session(named("second")).await.expect("a session");
+    let first = native.session(permit(), named("first")).await.expect("a session");
+    let second = native.session(permit(), named("second")).await.expect("a session");
     let names = |native: &ringfence_sandbox::Native| -> Vec<String> {
         native.sessions().iter().map(|info| info.metadata["name"].clone()).collect()
     };
@@ -130,7 +132,7 @@ async fn metrics_tell_what_is_used() {
 #[tokio::test]
 async fn the_last_backend_s_end_is_the_end_of_every_session() {
     let (native, _dir) = native();
-    let session = native.session(SessionRequest::default()).await.expect("a session");
+    let session = native.session(permit(), SessionRequest::default()).await.expect("a session");
     let process = start(&session, "sleep 1000").await;
     let clone = native.clone();
     drop(native);
@@ -138,14 +140,15 @@ async fn the_last_backend_s_end_is_the_end_of_every_session() {
     drop(clone);
     assert_eq!(ending(&session).await, Ending::Closed);
     assert_eq!(code_of(within("wait", process.wait()).await), "session_ended");
-    assert_eq!(code_of(session.fork().await), "session_ended");
+    assert_eq!(code_of(session.fork(permit()).await), "session_ended");
 }
 
 #[tokio::test]
 async fn ended_sessions_give_their_place_to_others() {
     let host = Host::new().await;
     for _ in 0..20 {
-        let session = host.native.session(SessionRequest::default()).await.expect("a session");
+        let session =
+            host.native.session(permit(), SessionRequest::default()).await.expect("a session");
         assert_eq!(sh(&session, "echo x > f; cat f").await, "x\n");
         session.stop().await;
     }

@@ -8,7 +8,7 @@ use ringfence_sandbox::{
 };
 
 use crate::support::{
-    Host, at, code_of, eventually, exec, script, text_of, until_said, wait, within,
+    Host, at, code_of, eventually, exec, permit, script, text_of, until_said, wait, within,
 };
 
 #[tokio::test]
@@ -25,15 +25,20 @@ async fn while_paused_nothing_runs_and_only_looking_is_allowed() {
     within("pause", session.pause()).await.expect("twice is fine");
     assert_eq!(session.state(), State::Paused);
     let refused = [
-        code_of(session.exec(script("true")).await),
-        code_of(files.put(&at("new"), 0o644, &b"x"[..]).await),
-        code_of(files.make_dir(&at("dir")).await),
-        code_of(files.remove(&at("file")).await),
-        code_of(files.rename(&at("file"), &at("other")).await),
-        code_of(files.archive_in(&at("dir"), std::io::Cursor::new(Vec::new())).await),
+        code_of(session.exec(permit(), script("true")).await),
+        code_of(host.session.change_files(permit()).put(&at("new"), 0o644, &b"x"[..]).await),
+        code_of(host.session.change_files(permit()).make_dir(&at("dir")).await),
+        code_of(host.session.change_files(permit()).remove(&at("file")).await),
+        code_of(host.session.change_files(permit()).rename(&at("file"), &at("other")).await),
+        code_of(
+            host.session
+                .change_files(permit())
+                .archive_in(&at("dir"), std::io::Cursor::new(Vec::new()))
+                .await,
+        ),
         code_of(process.write(b"x").await),
         code_of(process.signal(15).await),
-        code_of(python.execute(ExecuteRequest::new("1"))),
+        code_of(python.execute(permit(), ExecuteRequest::new("1"))),
         code_of(python.variables().await),
     ];
     assert_eq!(refused, ["session_paused"; 10]);
@@ -81,7 +86,7 @@ async fn a_paused_session_can_be_stopped_and_closed() {
     host.start("while :; do :; done").await;
     host.session.pause().await.expect("paused");
     within("stop", host.session.stop()).await;
-    let other = host.native.session(SessionRequest::default()).await.expect("a session");
+    let other = host.native.session(permit(), SessionRequest::default()).await.expect("a session");
     let process = crate::support::start(&other, "while :; do :; done").await;
     other.pause().await.expect("paused");
     // Closing the service waits until it is dead.

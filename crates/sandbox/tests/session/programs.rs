@@ -9,7 +9,7 @@ use ringfence_sandbox::{
 use ringfence_types::{Bytes, Limit, Limits, Outcome};
 
 use crate::support::{
-    Host, code_of, eventually, exec, script, start, text_of, until_said, wait, within,
+    Host, code_of, eventually, exec, permit, script, start, text_of, until_said, wait, within,
 };
 
 #[tokio::test]
@@ -104,12 +104,15 @@ async fn a_program_that_cannot_start_says_why_before_there_is_a_process() {
             "directory `/nowhere`: No such file or directory (os error 2)",
         ),
     ] {
-        match within("exec", host.session.exec(request)).await {
+        match within("exec", host.session.exec(permit(), request)).await {
             Err(Error::NotStarted { reason: told, .. }) => assert_eq!(told, reason),
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(code_of(host.session.exec(ExecRequest::new([""])).await), "invalid_request");
+    assert_eq!(
+        code_of(host.session.exec(permit(), ExecRequest::new([""])).await),
+        "invalid_request"
+    );
     assert_eq!(host.sh("echo alive").await, "alive\n");
     host.close().await;
 }
@@ -275,7 +278,7 @@ async fn children_in_the_background_neither_hold_the_end_up_nor_die_of_it() {
 async fn an_exec_that_is_given_up_leaves_no_program() {
     let host = Host::new().await;
     for _ in 0..20 {
-        let exec = host.session.exec(ExecRequest::new(["sleep", "4321"]));
+        let exec = host.session.exec(permit(), ExecRequest::new(["sleep", "4321"]));
         // Polled once, so that the request is on its way, then dropped.
         tokio::select! {
             biased;
@@ -318,7 +321,7 @@ async fn programs_end_with_their_session() {
         other => panic!("{other:?}"),
     }
     assert_eq!(within("end", process.stdout().read(7, 1)).await, Chunk::End);
-    assert_eq!(code_of(host.session.exec(script("true")).await), "session_ended");
+    assert_eq!(code_of(host.session.exec(permit(), script("true")).await), "session_ended");
     host.close().await;
 }
 
@@ -331,7 +334,8 @@ async fn there_is_a_bound_on_programs() {
     .await;
     let mut processes = Vec::new();
     let refused = loop {
-        match within("exec", host.session.exec(ExecRequest::new(["sleep", "1000"]))).await {
+        match within("exec", host.session.exec(permit(), ExecRequest::new(["sleep", "1000"]))).await
+        {
             Ok(process) => processes.push(process),
             Err(error) => break error,
         }
@@ -340,12 +344,12 @@ async fn there_is_a_bound_on_programs() {
     processes[0].kill().await.expect("sent");
     wait(&processes[0]).await;
     eventually("room for one more", || host.session.processes().len() == 255).await;
-    let mut next = host.session.exec(ExecRequest::new(["true"])).await;
+    let mut next = host.session.exec(permit(), ExecRequest::new(["true"])).await;
     for _ in 0..1000 {
         if next.is_ok() {
             break;
         }
-        next = host.session.exec(ExecRequest::new(["true"])).await;
+        next = host.session.exec(permit(), ExecRequest::new(["true"])).await;
     }
     next.expect("room for one more");
     host.close().await;
@@ -354,7 +358,8 @@ async fn there_is_a_bound_on_programs() {
 #[tokio::test]
 async fn sessions_share_nothing() {
     let host = Host::new().await;
-    let other = host.native.session(SessionRequest::default()).await.expect("a second one");
+    let other =
+        host.native.session(permit(), SessionRequest::default()).await.expect("a second one");
     host.sh("echo secret > file; echo > /tmp/there; echo > /dev/shm/there").await;
     start(&host.session, "exec -a neighbour sleep 1000").await;
     let seen = crate::support::sh(&other, "ls -A . /tmp /dev/shm; pgrep -c neighbour; true").await;

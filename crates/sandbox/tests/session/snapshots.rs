@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use ringfence_sandbox::session::{SessionRequest, Snapshot, SnapshotProblem, State};
 use ringfence_types::{Bytes, Limits};
 
-use crate::support::{Host, code_of, sh, until_said, wait, within};
+use crate::support::{Host, code_of, permit, sh, until_said, wait, within};
 
 /// Everything about the workspace but its times.
 const PICTURE: &str = "find . -mindepth 1 -printf '%P %y %m %l\\n' | sort; \
@@ -30,7 +30,7 @@ async fn a_snapshot_restores_to_the_same_tree() {
     let before = host.sh(PICTURE).await;
     let stored = Snapshot::parse(&snapshot.to_bytes()).expect("what we wrote");
     host.session.stop().await;
-    let restored = host.native.restore(SessionRequest::default(), &stored);
+    let restored = host.native.restore(permit(), SessionRequest::default(), &stored);
     let restored = within("restore", restored).await.expect("restored");
     assert_eq!(sh(&restored, PICTURE).await, before);
     assert_eq!(sh(&restored, "echo more >> zero; cat zero; a/run; echo ok").await, "more\nok\n");
@@ -45,12 +45,12 @@ async fn times_come_back_with_a_snapshot_and_with_a_fork() {
     host.sh("touch -d @1000000000 a/f; touch -d @-5 a/b/g; touch -d @1234567890 a/b a").await;
     let before = host.sh(times).await;
     assert_eq!(before, "a 1234567890\na/b 1234567890\na/b/g -5\na/f 1000000000\n");
-    let fork = within("fork", host.session.fork()).await.expect("a fork");
+    let fork = within("fork", host.session.fork(permit())).await.expect("a fork");
     // A tar has no times before 1970.
     let after = before.replace("-5", "0");
     assert_eq!(sh(&fork, times).await, after);
     let snapshot = within("snapshot", fork.snapshot()).await.expect("a snapshot");
-    let restored = host.native.restore(SessionRequest::default(), &snapshot);
+    let restored = host.native.restore(permit(), SessionRequest::default(), &snapshot);
     let restored = within("restore", restored).await.expect("restored");
     assert_eq!(sh(&restored, times).await, after);
     host.close().await;
@@ -76,7 +76,7 @@ async fn a_snapshot_that_does_not_fit_leaves_no_session() {
         limits: Limits { disk: Bytes::mib(4), ..Limits::default() },
         ..SessionRequest::default()
     };
-    let refused = within("restore", host.native.restore(small, &snapshot)).await;
+    let refused = within("restore", host.native.restore(permit(), small, &snapshot)).await;
     assert_eq!(code_of(refused), "archive_over_limit");
     assert_eq!(host.native.sessions().len(), 1);
     host.close().await;
@@ -100,7 +100,7 @@ while True:
     let process = host.start(racing).await;
     until_said(process.stdout(), "ready").await;
     let snapshot = within("snapshot", host.session.snapshot()).await.expect("a snapshot");
-    let restored = host.native.restore(SessionRequest::default(), &snapshot);
+    let restored = host.native.restore(permit(), SessionRequest::default(), &snapshot);
     let restored = within("restore", restored).await.expect("restored");
     let numbers = sh(&restored, "cat 0-first; echo; cat 9-last").await;
     let numbers: Vec<u64> = numbers.lines().map(|line| line.parse().expect("a number")).collect();
@@ -131,8 +131,8 @@ async fn forks_begin_alike_and_share_nothing() {
     })
     .await;
     host.sh("echo shared > file; sleep 1000 > /dev/null 2>&1 &").await;
-    let one = within("fork", host.session.fork()).await.expect("a fork");
-    let two = within("fork", host.session.fork()).await.expect("a fork");
+    let one = within("fork", host.session.fork(permit())).await.expect("a fork");
+    let two = within("fork", host.session.fork(permit())).await.expect("a fork");
     let ids: BTreeSet<_> = [&host.session, &one, &two].map(|s| s.id().clone()).into();
     assert_eq!((ids.len(), host.native.sessions().len()), (3, 3));
     assert_eq!(one.info().idle, Duration::from_secs(500));

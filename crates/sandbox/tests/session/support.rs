@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ringfence_policy::Permit;
 use ringfence_sandbox::{
     Config, Language, Native, Output,
     files::BoxPath,
@@ -37,7 +38,8 @@ impl Host {
 
     pub(crate) async fn with(request: SessionRequest) -> Self {
         let (native, dir) = native();
-        let session = within("session", native.session(request)).await.expect("a session");
+        let session =
+            within("session", native.session(permit(), request)).await.expect("a session");
         Self { native, session, _dir: dir }
     }
 
@@ -60,7 +62,7 @@ impl Host {
     }
 
     pub(crate) async fn interpreter(&self, language: Language) -> Interpreter {
-        let made = self.session.interpreter(language, Options::default());
+        let made = self.session.interpreter(permit(), language, Options::default());
         within("interpreter", made).await.expect("an interpreter")
     }
 
@@ -84,7 +86,7 @@ pub(crate) async fn start(session: &Session, text: &str) -> Process {
 }
 
 pub(crate) async fn exec(session: &Session, request: ExecRequest) -> Process {
-    within("exec", session.exec(request)).await.expect("a process")
+    within("exec", session.exec(permit(), request)).await.expect("a process")
 }
 
 pub(crate) async fn sh(session: &Session, text: &str) -> String {
@@ -113,7 +115,7 @@ pub(crate) fn at(path: &str) -> BoxPath {
 
 /// Executes code to its end.
 pub(crate) async fn execute(interpreter: &Interpreter, code: &str) -> Collected {
-    let execution = interpreter.execute(ExecuteRequest::new(code)).expect("queued");
+    let execution = interpreter.execute(permit(), ExecuteRequest::new(code)).expect("queued");
     within("execution", execution.collect()).await
 }
 
@@ -244,4 +246,9 @@ fn stage(from: &Path, name: &str) -> (TempDir, PathBuf) {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own file");
     }
     (dir, copy)
+}
+
+/// For one thing that is run.
+pub(crate) fn permit() -> Permit {
+    ringfence_policy::local_permit()
 }

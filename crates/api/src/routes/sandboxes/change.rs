@@ -144,10 +144,10 @@ pub(crate) async fn fork(
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
     // Its limits are those of the first, to which policy agreed.
-    permit::decide(&shared, &caller, Json::empty_object()).await?;
+    let permit = permit::decide(&shared, &caller, Json::empty_object()).await?;
     let _room = shared.packing.acquire().await;
     let _turn = shared.making.lock().await;
     check_room(&shared, caller.principal())?;
-    let fork = session.fork().await.map_err(|error| why(&error))?;
+    let fork = session.fork(permit).await.map_err(|error| why(&error))?;
     Ok(answer(&fork))
 }

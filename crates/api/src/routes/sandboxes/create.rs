@@ -211,8 +211,8 @@ pub(super) fn answer(session: &Session) -> Response {
 async fn make(shared: &Shared, caller: &auth::Caller, asked: Asked) -> Result<Session, Problem> {
     let who = caller.principal();
     let Asked { mut request, args, snapshot } = asked;
-    let obligations = permit::decide(shared, caller, args).await?;
-    if let Some(caps) = &obligations.limits {
+    let permit = permit::decide(shared, caller, args).await?;
+    if let Some(caps) = &permit.obligations().limits {
         request.limits = caps.apply(request.limits);
     }
     request.metadata.insert(TENANT.to_owned(), who.tenant.to_string());
@@ -220,10 +220,7 @@ async fn make(shared: &Shared, caller: &auth::Caller, asked: Asked) -> Result<Se
     let _turn = shared.making.lock().await;
     check_room(shared, who)?;
     let native = shared.engine.sandbox();
-    let made = match &snapshot {
-        Some(snapshot) => native.restore(request, snapshot).await,
-        None => native.session(request).await,
-    };
+    let made = native.session(permit, request, snapshot.as_ref()).await;
     made.map_err(|error| why(&error))
 }
 

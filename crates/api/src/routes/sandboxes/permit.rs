@@ -1,22 +1,28 @@
 //! Asking policy about a sandbox that is kept.
 
-use ringfence_policy::{Action, ToolFacts};
-use ringfence_types::{Json, Obligations, RedactRoot, ToolName};
+use ringfence_policy::{Action, Permit, ToolFacts, local_permit};
+use ringfence_types::{Json, RedactRoot, ToolName};
 
 use crate::{auth::Caller, kinds, permit, problem::Problem, shared::Shared};
 
 /// What rules see as the tool.
 const TOOL: &str = "sandbox";
 
-/// What an allowed sandbox must keep to; or why there is none. `args` is what was asked for.
+/// For a program or a file of a sandbox that policy allowed to be made.
+pub(super) fn within() -> Permit {
+    local_permit()
+}
+
+/// Proof that a sandbox is allowed, with what it must keep to; or why there is none. `args` is what was asked for.
 pub(super) async fn decide(
     shared: &Shared,
     caller: &Caller,
     args: Json,
-) -> Result<Obligations, Problem> {
+) -> Result<Permit, Problem> {
     let name: ToolName = TOOL.parse().expect("our own name is valid");
     let about = ToolFacts::named(name, env!("CARGO_PKG_VERSION"));
-    let obligations = permit::decide(shared, caller, Action::SandboxCreate, about, args).await?;
+    let permit = permit::decide(shared, caller, Action::SandboxCreate, about, args).await?;
+    let obligations = permit.obligations();
     // Each is built for whoever asked and reaches no network: tiers and hosts are kept as it is.
     if let Some(least) = &obligations.min_isolation {
         shared.engine.sandbox().check(&least.layers).map_err(|error| {
@@ -28,5 +34,5 @@ pub(super) async fn decide(
         let detail = "policy wants output masked, and that of a sandbox's programs cannot be";
         return Err(Problem::new(&kinds::SANDBOX_UNAVAILABLE, detail));
     }
-    Ok(obligations)
+    Ok(permit)
 }

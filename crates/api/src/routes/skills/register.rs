@@ -64,7 +64,7 @@ pub(crate) async fn register(
     let tool =
         shared.engine.registry().inspect(upload.clone()).await.map_err(|error| why(&error))?;
     let (action, about) = (Action::ToolInstall, ToolFacts::from(&tool));
-    permit::decide(&shared, &caller, action, about, Json::empty_object()).await?;
+    drop(permit::decide(&shared, &caller, action, about, Json::empty_object()).await?);
     let entry = shared.engine.registry().register(upload).await.map_err(|error| why(&error))?;
     Ok(reply::json(StatusCode::CREATED, &SkillView::of(&entry)))
 }

@@ -59,7 +59,7 @@ pub(crate) async fn remove(
     query.finish()?;
     let about = about(&shared, &name, version.as_deref())?;
     let action = Action::ToolRemove;
-    permit::decide(&shared, &caller, action, about, Json::empty_object()).await?;
+    drop(permit::decide(&shared, &caller, action, about, Json::empty_object()).await?);
     let removed = shared.engine.registry().remove(&name, version.as_deref()).await;
     Ok(reply::ok(&RemovedView { removed: removed.map_err(|error| why(&error))? }))
 }

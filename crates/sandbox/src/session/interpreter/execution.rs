@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Event, Raised, Rich, Status, Stream,
-    log::{EventLog, Item},
+    log::{EventLog, Item, Summary},
 };
 use crate::output::{Chunk, Output};
 
@@ -19,6 +19,35 @@ pub struct Execution {
     stderr_at: u64,
     /// The first event was told: output before it waits.
     is_begun: bool,
+}
+
+/// An execution as others than its reader hold it. Cheap to clone; holding it keeps nothing running.
+#[derive(Debug, Clone)]
+pub struct ExecutionHandle {
+    log: Arc<EventLog>,
+}
+
+impl ExecutionHandle {
+    /// Its standard output, live.
+    pub fn stdout(&self) -> &Output {
+        &self.log.stdout
+    }
+
+    /// Its standard error, live.
+    pub fn stderr(&self) -> &Output {
+        &self.log.stderr
+    }
+
+    /// Stops this execution, whether it runs or still waits, and no other. Code that resists is ended
+    /// with its interpreter.
+    pub fn cancel(&self) {
+        self.log.cancel();
+    }
+
+    /// Waits for the end. Takes nothing from the reader.
+    pub async fn ended(&self) -> Summary {
+        self.log.summary().await
+    }
 }
 
 /// An execution as a whole.
@@ -44,6 +73,11 @@ const CHUNK: usize = 64 << 10;
 impl Execution {
     pub(super) fn new(log: Arc<EventLog>) -> Self {
         Self { log, next: None, stdout_at: 0, stderr_at: 0, is_begun: false }
+    }
+
+    /// For others than the reader.
+    pub fn handle(&self) -> ExecutionHandle {
+        ExecutionHandle { log: self.log.clone() }
     }
 
     /// Its standard output, live.

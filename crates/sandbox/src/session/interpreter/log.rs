@@ -15,12 +15,31 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{Event, Status};
+use super::{Event, Raised, Rich, Status};
 use crate::output::Output;
 
 /// Events that may wait for a reader, and their bytes.
 pub(super) const MOST_EVENTS: usize = 4096;
 pub(super) const MOST_BYTES: usize = 32 << 20;
+
+/// Results that a summary keeps, and their bytes.
+const MAX_SUMMARY_RESULTS: usize = 64;
+const MAX_SUMMARY_BYTES: usize = 1 << 20;
+
+/// What an execution came to, apart from its output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// How it ended.
+    pub status: Status,
+    /// How many executions there were since the interpreter started or was reset.
+    pub count: u64,
+    /// What it raised.
+    pub error: Option<Raised>,
+    /// The first values it showed and came to.
+    pub results: Vec<Rich>,
+    /// Values beyond those that are kept.
+    pub results_dropped: u64,
+}
 
 /// The side that is written, shared with the one [`Execution`] that reads it.
 #[derive(Debug)]
@@ -29,7 +48,9 @@ pub(super) struct EventLog {
     pub(super) stderr: Output,
     queue: Mutex<Queue>,
     pub(super) changed: Notify,
+    finished: Notify,
     is_interrupted: AtomicBool,
+    is_cancelled: AtomicBool,
     interrupt: Notify,
 }
 
@@ -39,6 +60,42 @@ struct Queue {
     bytes: usize,
     dropped: u64,
     is_finished: bool,
+    summary: Kept,
+}
+
+/// What the summary will say, so far.
+#[derive(Debug, Default)]
+struct Kept {
+    end: Option<(Status, u64)>,
+    error: Option<Raised>,
+    results: Vec<Rich>,
+    bytes: usize,
+    dropped: u64,
+}
+
+impl Kept {
+    fn note(&mut self, event: &Event, bytes: usize) {
+        match event {
+            Event::Result(rich) => {
+                let has_room = self.results.len() < MAX_SUMMARY_RESULTS
+                    && self.bytes + bytes <= MAX_SUMMARY_BYTES;
+                if has_room {
+                    self.results.push(rich.clone());
+                    self.bytes += bytes;
+                } else {
+                    self.dropped += 1;
+                }
+            }
+            Event::Error(raised) => self.error = Some(raised.clone()),
+            _ => {}
+        }
+    }
+
+    fn summary(&self) -> Option<Summary> {
+        let (status, count) = self.end?;
+        let (error, results) = (self.error.clone(), self.results.clone());
+        Some(Summary { status, count, error, results, results_dropped: self.dropped })
+    }
 }
 
 /// An event and how much output came before it.
@@ -57,7 +114,9 @@ impl EventLog {
             stderr: Output::new(cap),
             queue: Mutex::new(Queue::default()),
             changed: Notify::new(),
+            finished: Notify::new(),
             is_interrupted: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
             interrupt: Notify::new(),
         }
     }
@@ -72,6 +131,7 @@ impl EventLog {
     /// Adds an event of about this size, after all output so far.
     pub(super) fn push(&self, event: Event, bytes: usize) {
         let mut queue = self.lock();
+        queue.summary.note(&event, bytes);
         if queue.items.len() >= MOST_EVENTS || queue.bytes + bytes > MOST_BYTES {
             queue.dropped += 1;
             return;
@@ -91,8 +151,24 @@ impl EventLog {
         }
         self.add(&mut queue, Event::Done { status, count }, 0);
         queue.is_finished = true;
+        queue.summary.end = Some((status, count));
         self.stdout.close();
         self.stderr.close();
+        self.finished.notify_waiters();
+    }
+
+    /// Waits for the end.
+    pub(super) async fn summary(&self) -> Summary {
+        loop {
+            let finished = self.finished.notified();
+            tokio::pin!(finished);
+            // Registers before looking, so that an end in between is not missed.
+            finished.as_mut().enable();
+            if let Some(summary) = self.lock().summary.summary() {
+                return summary;
+            }
+            finished.await;
+        }
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -103,6 +179,16 @@ impl EventLog {
     pub(super) fn interrupt(&self) {
         self.is_interrupted.store(true, Ordering::Release);
         self.interrupt.notify_one();
+    }
+
+    /// Like [`EventLog::interrupt`], but code that resists is ended with its interpreter.
+    pub(super) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
+        self.interrupt();
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
     }
 
     pub(super) fn is_interrupted(&self) -> bool {

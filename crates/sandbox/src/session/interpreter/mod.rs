@@ -28,13 +28,15 @@ use std::{
     time::Duration,
 };
 
+use ringfence_policy::Permit;
 use ringfence_types::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
     events::{Event, Raised, Rich, Status, Stream},
-    execution::{Collected, Execution},
+    execution::{Collected, Execution, ExecutionHandle},
+    log::Summary,
 };
 use self::{
     log::EventLog,
@@ -157,7 +159,7 @@ impl Interpreter {
 
     /// Queues code and returns at once; what becomes of it comes as events. Dropping the
     /// [`Execution`] does not stop it.
-    pub fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
+    pub fn execute(&self, _permit: Permit, request: ExecuteRequest) -> Result<Execution, Error> {
         if request.code.len() > MOST_CODE {
             return Err(Error::Invalid(format!("code is over {MOST_CODE} bytes")));
         }
@@ -198,12 +200,12 @@ impl Interpreter {
     }
 
     /// Forgets all variables; the process, its modules and its files stay.
-    pub async fn reset(&self) -> Result<(), Error> {
+    pub async fn reset(&self, _permit: Permit) -> Result<(), Error> {
         self.ask(Question::Reset).await.map(drop)
     }
 
     /// Ends the process, whatever it is doing, and starts a new one.
-    pub async fn restart(&self) -> Result<(), Error> {
+    pub async fn restart(&self, _permit: Permit) -> Result<(), Error> {
         self.demand_running()?;
         let _busy = self.inner.shared.busy();
         let (done, wait) = oneshot::channel();

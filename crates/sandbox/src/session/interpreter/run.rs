@@ -189,6 +189,9 @@ impl<'a> Run<'a> {
     }
 
     async fn interrupt(&mut self, again: bool) {
+        if self.cell.log.is_cancelled() {
+            self.kill_at.get_or_insert_with(|| Instant::now() + RESISTANCE);
+        }
         let is_sure = self.kernel.interrupt(self.id, again).await;
         self.again_at = (!is_sure).then(|| Instant::now() + NEXT_TRY);
     }

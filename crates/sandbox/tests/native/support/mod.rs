@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ringfence_policy::Permit;
 use ringfence_sandbox::{
     Config, Error, Language, Native, PoolConfig, Program, Report, Request, Running,
 };
@@ -52,7 +53,7 @@ impl Service {
 
     /// Starts the program; the whole of it is bounded in time.
     pub(crate) async fn start(&self, request: Request) -> Result<Running, Error> {
-        within("start", self.native.run(request)).await
+        within("start", self.native.run(permit(), request)).await
     }
 
     /// Runs the program to its end.
@@ -179,4 +180,9 @@ pub(crate) fn assert_exited(report: &Report, code: i32) {
         stdout(report),
         stderr(report)
     );
+}
+
+/// For one thing that is run.
+pub(crate) fn permit() -> Permit {
+    ringfence_policy::local_permit()
 }

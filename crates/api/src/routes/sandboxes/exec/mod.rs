@@ -26,7 +26,7 @@ pub(crate) use self::{
     view::{ExecListView, ExecView},
 };
 use super::{
-    find,
+    find, permit,
     table::{Number, Program},
     why,
 };
@@ -69,7 +69,7 @@ pub(crate) async fn start(
     let (argv, wait) = (asked.argv.into(), asked.wait);
     let (has_terminal, is_open) = (asked.exec.terminal.is_some(), asked.is_open);
     let started_at = shared.engine.clock().now();
-    let process = session.exec(asked.exec).await.map_err(|error| why(&error))?;
+    let process = session.exec(permit::within(), asked.exec).await.map_err(|error| why(&error))?;
     let program = Program { process, argv, started_at, has_terminal, is_open };
     shared.table(&session).add(program.clone());
     let view = after(wait, &program).await?;

@@ -30,7 +30,7 @@ use crate::{
     problem::Problem,
     query::Query,
     reply,
-    routes::sandboxes::{find, why},
+    routes::sandboxes::{find, permit, why},
     shared::Shared,
 };
 
@@ -93,7 +93,11 @@ pub(crate) async fn unpack(
     let path = only_path(&uri)?;
     let taken = body::take(&shared, request, shared.config.max_upload).await?;
     let archive = Cursor::new(taken.bytes.clone());
-    let report = session.files().archive_in(&path, archive).await.map_err(|error| why(&error))?;
+    let report = session
+        .change_files(permit::within())
+        .archive_in(&path, archive)
+        .await
+        .map_err(|error| why(&error))?;
     Ok(reply::ok(&UnpackedView::from(report)))
 }
 

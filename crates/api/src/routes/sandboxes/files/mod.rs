@@ -22,7 +22,7 @@ use ringfence_types::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{find, why};
+use super::{find, permit, why};
 use crate::{
     auth::{self, May},
     body as bodies,
@@ -217,7 +217,11 @@ pub(crate) async fn write(
     query.finish()?;
     let taken = bodies::take(&shared, request, shared.config.max_upload).await?;
     let content = std::io::Cursor::new(taken.bytes.clone());
-    let count = session.files().put(&path, mode, content).await.map_err(|error| why(&error))?;
+    let count = session
+        .change_files(permit::within())
+        .put(&path, mode, content)
+        .await
+        .map_err(|error| why(&error))?;
     Ok(reply::json(StatusCode::OK, &ChangeView { path: path.to_string(), count }))
 }
 
@@ -241,6 +245,7 @@ pub(crate) async fn remove(
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
     let path = only_path(&uri)?;
-    let removed = session.files().remove(&path).await.map_err(|error| why(&error))?;
+    let removed =
+        session.change_files(permit::within()).remove(&path).await.map_err(|error| why(&error))?;
     Ok(reply::ok(&ChangeView { path: path.to_string(), count: removed as u64 }))
 }

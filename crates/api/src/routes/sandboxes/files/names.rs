@@ -18,7 +18,7 @@ use crate::{
     path::Named,
     problem::Problem,
     reply,
-    routes::sandboxes::{find, why},
+    routes::sandboxes::{find, permit, why},
     shared::Shared,
 };
 
@@ -66,7 +66,7 @@ pub(crate) async fn directory(
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
     let path = only_path(&uri)?;
-    session.files().make_dir(&path).await.map_err(|error| why(&error))?;
+    session.change_files(permit::within()).make_dir(&path).await.map_err(|error| why(&error))?;
     let found = session.files().stat(&path).await.map_err(|error| why(&error))?;
     Ok(reply::ok(&entry(&found)))
 }
@@ -106,7 +106,7 @@ pub(crate) async fn rename(
     let mut fields = Fields::of(&body)?;
     let (from, to) = (named(&mut fields, "from"), named(&mut fields, "to"));
     let (from, to) = fields.finish(from.zip(to))?;
-    session.files().rename(&from, &to).await.map_err(|error| why(&error))?;
+    session.change_files(permit::within()).rename(&from, &to).await.map_err(|error| why(&error))?;
     Ok(reply::ok(&ChangeView { path: to.to_string(), count: 1 }))
 }
 

@@ -21,7 +21,7 @@ use crate::{
     path::NamedWithin,
     problem::Problem,
     reply,
-    routes::sandboxes::{table::Number, why},
+    routes::sandboxes::{permit, table::Number, why},
     shared::Shared,
 };
 
@@ -131,7 +131,7 @@ pub(crate) async fn reset(
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
     let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
-    interpreter.reset().await.map_err(|error| why(&error))?;
+    interpreter.reset(permit::within()).await.map_err(|error| why(&error))?;
     Ok(reply::nothing())
 }
 
@@ -153,6 +153,6 @@ pub(crate) async fn restart(
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
     let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
-    interpreter.restart().await.map_err(|error| why(&error))?;
+    interpreter.restart(permit::within()).await.map_err(|error| why(&error))?;
     Ok(reply::nothing())
 }

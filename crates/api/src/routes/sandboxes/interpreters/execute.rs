@@ -29,6 +29,7 @@ use crate::{
     reply,
     routes::sandboxes::{
         exec::{KEPT, seconds},
+        permit,
         table::Number,
         why,
     },
@@ -81,7 +82,7 @@ pub(crate) async fn execute(
     let body = body::json(&shared, request).await?;
     let request = read(&shared, &body)?;
     let place = wants_events.then(|| Place::take(&shared, caller.known())).transpose()?;
-    let execution = interpreter.execute(request).map_err(|error| why(&error))?;
+    let execution = interpreter.execute(permit::within(), request).map_err(|error| why(&error))?;
     match place {
         Some(place) => Ok(sse::respond(Live(execution), place)),
         None => Ok(reply::ok(&ExecutionView::from(execution.collect().await))),

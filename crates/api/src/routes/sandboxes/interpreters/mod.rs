@@ -19,7 +19,7 @@ use ringfence_types::{Json, Principal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{create::environment, exec::directory, find, table::Number, why};
+use super::{create::environment, exec::directory, find, permit, table::Number, why};
 use crate::{
     auth::{self, May},
     body,
@@ -103,7 +103,10 @@ pub(crate) async fn start(
     let session = find(&shared, caller.principal(), &id)?;
     let body = body::json(&shared, request).await?;
     let (language, options) = read(&body)?;
-    let made = session.interpreter(language, options).await.map_err(|error| why(&error))?;
+    let made = session
+        .interpreter(permit::within(), language, options)
+        .await
+        .map_err(|error| why(&error))?;
     let number = shared.table(&session).add_interpreter(made.clone());
     let mut response = reply::json(StatusCode::CREATED, &InterpreterView::of(number, &made));
     let place = format!("/v1/sandboxes/{id}/interpreters/{number}");
