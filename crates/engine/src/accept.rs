@@ -17,9 +17,8 @@ use tokio::sync::oneshot;
 
 use self::earlier::{Earlier, Reserved};
 use crate::{
-    CallRequest, Engine, Refused, Ticket, active_call::ActiveCall, builtin,
-    detach_on_drop::DetachOnDrop, engine::Inner, obligations, pipeline, queue::Claim,
-    trace::new_trace,
+    CallRequest, Engine, Refused, Ticket, active_call::ActiveCall, detach_on_drop::DetachOnDrop,
+    engine::Inner, pipeline, queue::Claim, runners, trace::new_trace,
 };
 
 /// What a call is called and who it is for, known before its tool is looked at.
@@ -51,7 +50,7 @@ impl Engine {
         inner.parts.store.room().admit(&who.tenant).map_err(ringfence_store::Error::from)?;
         let entry = find(inner, &request)?;
         check_arguments(&entry, &request.args)?;
-        if obligations::needs_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
+        if runners::of(&entry).needs_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
             return Err(Refused::NoSandbox);
         }
         let call = call(inner, who, known, &entry, &request);
@@ -88,7 +87,8 @@ fn find(inner: &Inner, request: &CallRequest) -> Result<Arc<Entry>, Refused> {
 fn check_arguments(entry: &Entry, args: &Json) -> Result<(), Refused> {
     entry.check_input(args).map_err(|violations| {
         let name = entry.tool.name.as_str();
-        let summary = builtin::complaint(name, &violations)
+        let summary = runners::of(entry)
+            .complaint(entry, &violations)
             .map(str::to_owned)
             .unwrap_or_else(|| format!("the arguments do not fit tool `{name}`"));
         Refused::InvalidArguments { summary, violations }

@@ -21,7 +21,7 @@ use ringfence_types::{
 };
 use serde::Serialize;
 
-use crate::{Engine, active_call::ActiveCall, stage_spans::Stage};
+use crate::{Engine, active_call::ActiveCall, runners, stage_spans::Stage};
 
 /// Most approvals that are held against one call: of those for its key, its tool and its place.
 const MAX_APPROVALS: usize = 200;
@@ -91,7 +91,7 @@ fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
     let asked = active.asked();
     let parts = &active.inner.parts;
     let input = Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now());
-    Input { args: active.args().clone(), ..input }
+    Input { args: active.args().clone(), action: runners::of(entry).action(entry), ..input }
 }
 
 /// Asks; and asks again with an approval if the first answer was to wait.

@@ -13,7 +13,6 @@
 
 mod accept;
 mod active_call;
-mod builtin;
 mod canary;
 mod decide;
 mod detach_on_drop;
@@ -35,6 +34,7 @@ mod record;
 mod recover;
 mod replay;
 mod request;
+mod runners;
 mod stage_spans;
 mod subject;
 mod syntax;
@@ -43,7 +43,6 @@ mod trace;
 mod validate;
 
 pub use self::{
-    builtin::{CANVAS_BYTES, tools as builtin_tools},
     canary::Tried,
     decide::RecordedDecision,
     engine::{Engine, Parts, Settings},
@@ -59,6 +58,7 @@ pub use self::{
     read::{Bytes, FactId, Follow, OutputStream},
     replay::{Counted, Flipped, Flips, Replay, ReplayError, ReplayRequest},
     request::{CallRequest, Refused},
+    runners::builtin::{CANVAS_BYTES, tools as builtin_tools},
     subject::Subject,
     telemetry::Telemetry,
     trace::{new_span, new_trace},

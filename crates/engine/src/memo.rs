@@ -15,7 +15,9 @@ use ringfence_types::{
 };
 use serde::Serialize;
 
-use crate::{Engine, active_call::ActiveCall, builtin, dispatch, engine::Inner, record::Ended};
+use crate::{
+    Engine, active_call::ActiveCall, dispatch, engine::Inner, record::Ended, runners::builtin,
+};
 
 /// Of which tools results are remembered, and how much.
 #[derive(Debug, Clone)]
@@ -42,7 +44,7 @@ const BY_ARGUMENTS: &[&str] = &["none", "pii_risk"];
 /// Whether the result of a tool may be remembered at all, whatever an operator says.
 fn can_be(tool: &Tool) -> bool {
     let flags = tool.safety_flags.iter().all(|flag| BY_ARGUMENTS.contains(&flag.as_str()));
-    flags && (tool.origin != Origin::Builtin || builtin::looks_at_arguments_only(&tool.name))
+    flags && (tool.origin != Origin::Builtin || builtin::is_repeatable(&tool.name))
 }
 
 impl Engine {

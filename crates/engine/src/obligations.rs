@@ -1,22 +1,14 @@
 //! Keeping to what policy allowed a call under. What cannot be kept refuses the call and says so.
 
 use ringfence_egress::{Hosts, Pattern};
-use ringfence_registry::{Entry, Runs};
+use ringfence_registry::Entry;
 use ringfence_sandbox::{Report, Request, Running};
 use ringfence_types::{
     CallError, Digest, ErrorCode, Finished, Layer, LayerState, MinIsolation, Obligations, Produced,
     REDACTED, Redact, RedactRoot, Stream,
 };
 
-use crate::{engine::Inner, in_flight::InFlight};
-
-/// The one built-in tool that runs a program.
-const SANDBOXED: &str = "code_execute";
-
-/// Whether a tool runs in a sandbox.
-pub(crate) fn needs_sandbox(entry: &Entry) -> bool {
-    !matches!(entry.runs, Runs::Builtin) || entry.tool.name.as_str() == SANDBOXED
-}
+use crate::{engine::Inner, in_flight::InFlight, runners};
 
 /// Refuses a call whose sandbox would be weaker than policy demands, before there is one.
 pub(crate) fn check(
@@ -25,7 +17,7 @@ pub(crate) fn check(
     obligations: &Obligations,
 ) -> Result<(), CallError> {
     let Some(least) = &obligations.min_isolation else { return Ok(()) };
-    let has_sandbox = needs_sandbox(entry);
+    let has_sandbox = runners::of(entry).needs_sandbox(entry);
     if !has_sandbox {
         let message = format!(
             "policy demands a sandbox, and tool `{}` is part of the server and runs without one",

@@ -43,6 +43,33 @@ pub enum Runs {
     },
 }
 
+/// The kinds of tools, by how they run. A runner is chosen by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Part of the binary.
+    Builtin,
+    /// A function in Python.
+    Python,
+}
+
+impl Runs {
+    /// The kind of runner that it takes.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Runs::Builtin => Kind::Builtin,
+            Runs::Python { .. } => Kind::Python,
+        }
+    }
+
+    /// What a call of the tool starts, in one word.
+    pub fn handler(&self, tool: &Tool) -> String {
+        match self {
+            Runs::Builtin => format!("builtin.{}", tool.name),
+            Runs::Python { module, function, .. } => format!("{module}.{function}"),
+        }
+    }
+}
+
 /// Without the contents of files: they are long, and others wrote them.
 impl fmt::Debug for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,6 +83,11 @@ impl fmt::Debug for Runs {
 }
 
 impl Entry {
+    /// Whether it came from a skill folder, put beside the server or sent to it.
+    pub fn is_skill(&self) -> bool {
+        matches!(self.tool.origin, Origin::Folder | Origin::Upload)
+    }
+
     /// Names everything about the arguments that the input schema does not allow.
     pub fn check_input(&self, args: &Json) -> Result<(), Vec<Violation>> {
         self.input.check(args)

@@ -28,7 +28,7 @@ pub use self::{
     archive::Refused,
     catalogue::{Broken, Catalogue},
     config::{Config, EmbeddedSkill, Error},
-    entry::{Entry, Runs},
+    entry::{Entry, Kind, Runs},
     files::Problem,
     registry::Registry,
     schema::Violation,

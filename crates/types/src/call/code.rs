@@ -119,6 +119,8 @@ codes! {
     ToolChanged = "tool_changed",
     /// There is no such built-in tool.
     UnknownBuiltin = "unknown_builtin",
+    /// No runner can start this kind of tool.
+    UnknownRunner = "unknown_runner",
     /// The URL is not valid.
     UrlInvalid = "url_invalid",
 }

@@ -9,14 +9,14 @@ pub(crate) mod read;
 pub(crate) mod register;
 pub(crate) mod remove;
 
-use ringfence_registry::{Entry, Runs};
+use ringfence_registry::Entry;
 use ringfence_types::{Digest, Json, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 /// Whether it came from a skill folder.
 pub(crate) fn is_skill(entry: &Entry) -> bool {
-    matches!(entry.runs, Runs::Python { .. })
+    entry.is_skill()
 }
 
 /// A skill.
@@ -53,10 +53,7 @@ impl<'a> SkillView<'a> {
             requires_approval: tool.requires_approval,
             input_schema: &tool.input_schema,
             output_schema: &tool.output_schema,
-            handler_path: match &entry.runs {
-                Runs::Builtin => format!("builtin.{}", tool.name),
-                Runs::Python { module, function, .. } => format!("{module}.{function}"),
-            },
+            handler_path: entry.runs.handler(tool),
             tags: &tool.tags,
             created_at: tool.created_at,
             digest: tool.digest,

@@ -1,14 +1,36 @@
 //! `timestamp`: the time, in UTC, as `strftime` formats it.
 
 use jiff::{fmt::strtime, tz::TimeZone};
+use ringfence_policy::{Action, Permit};
 use ringfence_types::Timestamp;
 use serde_json::{Value, json};
 
-use super::Given;
+use super::{Builtin, Given, Job, Starting, message, object};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "timestamp",
+    description: "Tells the time in UTC, formatted as strftime does.",
+    flags: &["none"],
+    input: || {
+        let format = json!({"type": "string", "maxLength": 256, "default": "%Y-%m-%dT%H:%M:%SZ"});
+        object(&[], json!({"format": format}))
+    },
+    output: message,
+    complaints: &[],
+    sandboxed: false,
+    queued: true,
+    repeatable: false,
+    action: || Action::ToolExecute,
+    start,
+};
+
+fn start(_permit: Permit, job: Job<'_>) -> Starting<'_> {
+    Box::pin(async move { job.inline(run(&job.args().to_value(), job.started_at)) })
+}
 
 const USUAL: &str = "%Y-%m-%dT%H:%M:%SZ";
 
-pub(super) fn run(args: &Value, now: Timestamp) -> Given {
+fn run(args: &Value, now: Timestamp) -> Given {
     let wanted = args.get("format").and_then(Value::as_str).unwrap_or(USUAL);
     let now = now.to_jiff().to_zoned(TimeZone::UTC);
     // Dates and times as a whole (`%c`, `%x`) are those of the C locale, as they have always been.

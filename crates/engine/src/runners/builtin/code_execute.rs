@@ -1,32 +1,55 @@
 //! `code_execute`: the caller's own code, in a sandbox of its own.
 
-use std::sync::Arc;
-
-use ringfence_policy::Permit;
-use ringfence_registry::Entry;
+use ringfence_policy::{Action, Permit};
 use ringfence_sandbox::{Language, Program, Report, Request};
-use ringfence_types::{ErrorCode, Json, Produced, Timestamp};
+use ringfence_types::{ErrorCode, Json, Produced};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::text;
+use super::{Builtin, Job, object, text};
 use crate::{
-    active_call::ActiveCall,
-    dispatch::{Started, failed, sandboxed},
+    runners::{
+        program::{failed, sandboxed},
+        work::Started,
+    },
     validate,
+};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "code_execute",
+    description: "Runs source text in a fresh sandbox without network and gives what it printed and, \
+                  for Python, the names it left.",
+    flags: &["none"],
+    input: || {
+        object(
+            &["code"],
+            json!({
+                "code": {"type": "string", "maxLength": 1_000_000},
+                "language": {"enum": ["python", "javascript", "bash"], "default": "python"},
+            }),
+        )
+    },
+    output: || {
+        let left = json!({"stdout": {"type": "string"}, "locals": {"type": "object"}});
+        object(&["stdout", "locals"], left)
+    },
+    complaints: &[
+        ("language", "Only Python, JavaScript and Bash code execution is supported"),
+        ("code", "Provide source via 'code'"),
+    ],
+    sandboxed: true,
+    queued: true,
+    repeatable: true,
+    action: || Action::ToolExecute,
+    start: |permit, job| Box::pin(start(permit, job)),
 };
 
 /// Runs the code as a main program and gives its plain names: a value that is no JSON as its repr.
 const PYTHON: &str = include_str!("code_execute.py");
 
-pub(super) async fn start(
-    active: &ActiveCall,
-    entry: &Arc<Entry>,
-    permit: Permit,
-    started_at: Timestamp,
-    args: &Value,
-) -> Started {
-    let code = text(args, "code").to_owned();
+async fn start(permit: Permit, job: Job<'_>) -> Started {
+    let (entry, args) = (job.entry, job.args().to_value());
+    let code = text(&args, "code").to_owned();
     let program = match args.get("language").and_then(Value::as_str) {
         Some("javascript") => plain(Language::Javascript, code),
         Some("bash") => plain(Language::Bash, code),
@@ -47,7 +70,7 @@ pub(super) async fn start(
         Err(error) => Produced::Error(error),
     });
     let request = Request { limits: entry.tool.limits.clone(), ..Request::new(program) };
-    sandboxed(active, permit, request, reading, started_at).await
+    sandboxed(&job, permit, request, reading).await
 }
 
 fn plain(language: Language, code: String) -> Program {

@@ -2,19 +2,40 @@
 
 use std::{os::fd::OwnedFd, path::PathBuf};
 
+use ringfence_policy::{Action, Permit};
 use ringfence_sandbox::files::{BoxPath, FileLimits, Owner, Reason, Refused, Workspace};
 use ringfence_types::{CallError, ErrorCode};
 use serde_json::{Value, json};
 
-use super::{Given, error, text};
-use crate::active_call::ActiveCall;
+use super::{Builtin, Given, Job, Starting, error, object, text};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "file_read",
+    description: "Reads a text file of the caller's own work directory.",
+    flags: &["file_system"],
+    input: || object(&["path"], json!({"path": {"type": "string", "maxLength": 4096}})),
+    output: || {
+        let texts = json!({"path": {"type": "string"}, "content": {"type": "string"}});
+        object(&["path", "content"], texts)
+    },
+    complaints: &[("path", "'path' argument is required")],
+    sandboxed: false,
+    queued: true,
+    repeatable: false,
+    action: || Action::ToolExecute,
+    start,
+};
+
+fn start(_permit: Permit, job: Job<'_>) -> Starting<'_> {
+    Box::pin(async move { job.inline(run(&job, &job.args().to_value()).await) })
+}
 
 /// Longest file that fits into a result.
 const LONGEST: u64 = 1 << 20;
 
-pub(super) async fn run(active: &ActiveCall, args: &Value) -> Given {
+async fn run(job: &Job<'_>, args: &Value) -> Given {
     let path = text(args, "path").to_owned();
-    let root = active.inner.parts.settings.work.join(active.asked().tenant.as_str());
+    let root = job.inner().parts.settings.work.join(job.asked().tenant.as_str());
     let read = tokio::task::spawn_blocking(move || read(root, &path));
     read.await
         .unwrap_or_else(|_| Err(error(ErrorCode::FileUnreadable, &"the file could not be read")))

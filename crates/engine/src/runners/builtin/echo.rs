@@ -1,0 +1,27 @@
+//! `echo`: says what it was told.
+
+use ringfence_policy::{Action, Permit};
+use serde_json::json;
+
+use super::{Builtin, Job, Starting, message, object, text};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "echo",
+    description: "Says what it was told.",
+    flags: &["none"],
+    input: || object(&["text"], json!({"text": {"type": "string"}})),
+    output: message,
+    complaints: &[("text", "echo requires a 'text' field")],
+    sandboxed: false,
+    queued: true,
+    repeatable: true,
+    action: || Action::ToolExecute,
+    start,
+};
+
+fn start(_permit: Permit, job: Job<'_>) -> Starting<'_> {
+    Box::pin(async move {
+        let args = job.args().to_value();
+        job.inline(Ok(json!({"message": text(&args, "text")})))
+    })
+}

@@ -1,0 +1,140 @@
+//! `http_fetch`: one page, through the vetted way out.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ringfence_egress::{Hop, Request, Response, Target};
+use ringfence_policy::{Action, Permit};
+use ringfence_types::{CallError, ErrorCode, Flow, Obligations, Seen};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Builtin, Job, Starting, error, object, produced, text};
+use crate::{
+    engine::Inner,
+    obligations,
+    record::Ended,
+    runners::work::{Started, Work, without_program},
+};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "http_fetch",
+    description: "Fetches a public web address. Private and local addresses are refused.",
+    flags: &["external_call", "network_access"],
+    input: || {
+        object(
+            &["url"],
+            json!({
+                "url": {"type": "string", "pattern": "^http", "maxLength": 8192},
+                "timeout": {"type": "number", "minimum": 0, "default": 10.0},
+            }),
+        )
+    },
+    output: || {
+        object(
+            &["url", "status_code", "headers", "text"],
+            json!({
+                "url": {"type": "string"}, "status_code": {"type": "integer"},
+                "headers": {"type": "object"}, "text": {"type": "string"},
+            }),
+        )
+    },
+    complaints: &[("url", "Valid 'url' argument required")],
+    sandboxed: false,
+    queued: true,
+    repeatable: false,
+    action: || Action::ToolExecute,
+    start,
+};
+
+fn start(permit: Permit, job: Job<'_>) -> Starting<'_> {
+    Box::pin(async move { fetching(&job, &permit) })
+}
+
+/// A fetch under way. Its end has where it went, whether or not it brought something back.
+fn fetching(job: &Job<'_>, permit: &Permit) -> Started {
+    let request = match request(job, permit.obligations(), &job.args().to_value()) {
+        Ok(request) => request,
+        Err(error) => return job.inline(Err(error)),
+    };
+    let (inner, entry, started_at) = (job.inner().clone(), job.entry.clone(), job.started_at);
+    let stop = CancellationToken::new();
+    let asked = stop.clone();
+    let fetch = async move {
+        let mut hops = Vec::new();
+        let given = tokio::select! {
+            biased;
+            () = asked.cancelled() => None,
+            given = run(&inner, request, &mut hops) => Some(given),
+        };
+        let bytes = given.as_ref().and_then(|given| given.as_ref().ok()).map(|(_, bytes)| *bytes);
+        let went = Seen { egress: flows(&hops, bytes), ..Seen::default() };
+        let Some(given) = given else { return Ended::Stopped { seen: went } };
+        let given = given.map(|(given, _)| given);
+        let took = inner.parts.clock.now().since(started_at);
+        let mut end = without_program(produced(&entry, given), started_at, took);
+        if let Ended::Finished { seen, .. } = &mut end {
+            *seen = went;
+        }
+        end
+    };
+    Started::Running(Work::ours(fetch, stop))
+}
+
+/// What came, or why nothing did. The hops are those that were made, also if it is given up.
+async fn run(
+    inner: &Inner,
+    request: Request,
+    hops: &mut Vec<Hop>,
+) -> Result<(Value, u64), CallError> {
+    let fetcher = &inner.parts.fetcher;
+    let fetcher =
+        fetcher.as_ref().map_err(|problem| error(ErrorCode::FetchUnavailable, problem))?;
+    let response = fetcher.fetch_along(request, hops).await;
+    let response = response.map_err(|failed| error(failed.code(), &failed))?;
+    Ok((given(&response), response.body.len() as u64))
+}
+
+/// Where a fetch went. Of all hops but the last nobody read the body.
+fn flows(hops: &[Hop], bytes: Option<u64>) -> Vec<Flow> {
+    let mut flows: Vec<_> = hops.iter().map(flow).collect();
+    if let Some(last) = flows.last_mut() {
+        last.bytes = bytes;
+    }
+    flows
+}
+
+fn request(job: &Job<'_>, obligations: &Obligations, args: &Value) -> Result<Request, CallError> {
+    let invalid = || error(ErrorCode::UrlInvalid, &"Valid 'url' argument required");
+    let url = Target::parse(text(args, "url")).map_err(|_| invalid())?;
+    let timeout = args.get("timeout").and_then(Value::as_f64).unwrap_or(10.0);
+    // The fetcher has its own upper bound; nobody waits for longer than a day for a number.
+    let timeout = Duration::from_secs_f64(timeout.clamp(0.001, 86_400.0));
+    // Its own answer to the same trace; what other systems put into its state stays inside.
+    let trace_parent = job.asked().trace_context();
+    let hosts = obligations::hosts(obligations)?;
+    let tenant = Some(job.asked().tenant.clone());
+    Ok(Request { timeout, trace_parent, hosts, tenant, ..Request::get(url) })
+}
+
+fn given(response: &Response) -> Value {
+    let headers: BTreeMap<_, _> = response
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
+        .collect();
+    json!({
+        "url": response.url.to_string(),
+        "status_code": response.status,
+        "headers": headers,
+        "text": response.text(),
+    })
+}
+
+fn flow(hop: &Hop) -> Flow {
+    Flow {
+        host: hop.url.host().to_string(),
+        peer: hop.peer.map(|peer| peer.to_string()),
+        status: hop.status,
+        bytes: None,
+    }
+}

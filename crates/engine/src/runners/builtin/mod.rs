@@ -1,0 +1,188 @@
+//! Tools that are part of the binary: one file and one row of [`BUILTINS`] each.
+//!
+//! Those that only look at their arguments run inline: there is nothing to confine. Code runs in a
+//! sandbox like any skill.
+
+mod canvas_append;
+mod code_execute;
+mod echo;
+mod file_read;
+mod http_fetch;
+mod timestamp;
+
+use std::{pin::Pin, time::Duration};
+
+use async_trait::async_trait;
+use ringfence_policy::{Action, Permit};
+use ringfence_registry::{Entry, Violation};
+use ringfence_types::{
+    Bytes, CallError, Digest, ErrorCode, Json, Limits, Origin, Produced, Timestamp, Tool, ToolName,
+};
+use serde_json::{Value, json};
+
+pub use self::canvas_append::CANVAS_BYTES;
+use super::{
+    Job, Runner,
+    work::{Started, ended, failure, without_program},
+};
+use crate::validate;
+
+/// One tool of the binary.
+struct Builtin {
+    name: &'static str,
+    description: &'static str,
+    flags: &'static [&'static str],
+    /// Schema of its arguments.
+    input: fn() -> Value,
+    /// Schema of its result.
+    output: fn() -> Value,
+    /// What the tool has always said about a missing or wrong argument, by argument.
+    complaints: &'static [(&'static str, &'static str)],
+    /// Whether it runs something in a sandbox.
+    sandboxed: bool,
+    /// Whether a call of it takes a place among those that run.
+    queued: bool,
+    /// Whether it looks at nothing but its arguments and changes nothing. Code is up to its author; the
+    /// clock and a session are not arguments.
+    repeatable: bool,
+    /// What policy is asked about a call of it.
+    action: fn() -> Action,
+    start: fn(Permit, Job<'_>) -> Starting<'_>,
+}
+
+/// A start under way.
+type Starting<'a> = Pin<Box<dyn Future<Output = Started> + Send + 'a>>;
+
+/// All of them.
+const BUILTINS: &[Builtin] = &[
+    echo::TOOL,
+    timestamp::TOOL,
+    code_execute::TOOL,
+    file_read::TOOL,
+    http_fetch::TOOL,
+    canvas_append::TOOL,
+];
+
+fn find(name: &ToolName) -> Option<&'static Builtin> {
+    BUILTINS.iter().find(|builtin| builtin.name == name.as_str())
+}
+
+/// Whether a built-in looks at nothing but its arguments and changes nothing.
+pub(crate) fn is_repeatable(name: &ToolName) -> bool {
+    find(name).is_some_and(|builtin| builtin.repeatable)
+}
+
+/// Runs the tools of the binary.
+#[derive(Debug)]
+pub(super) struct Builtins;
+
+#[async_trait]
+impl Runner for Builtins {
+    async fn start(&self, permit: Permit, job: Job<'_>) -> Started {
+        match find(&job.entry.tool.name) {
+            Some(builtin) => (builtin.start)(permit, job).await,
+            None => {
+                let message = format!("there is no built-in tool `{}`", job.entry.tool.name);
+                ended(failure(ErrorCode::UnknownBuiltin, message, job.started_at))
+            }
+        }
+    }
+
+    fn action(&self, entry: &Entry) -> Action {
+        find(&entry.tool.name).map_or(Action::ToolExecute, |builtin| (builtin.action)())
+    }
+
+    fn needs_sandbox(&self, entry: &Entry) -> bool {
+        find(&entry.tool.name).is_some_and(|builtin| builtin.sandboxed)
+    }
+
+    fn takes_place(&self, entry: &Entry) -> bool {
+        find(&entry.tool.name).is_none_or(|builtin| builtin.queued)
+    }
+
+    fn complaint(&self, entry: &Entry, violations: &[Violation]) -> Option<&'static str> {
+        let builtin = find(&entry.tool.name)?;
+        let about = |name: &str| {
+            let quoted = [format!("\"{name}\""), format!("'{name}'"), format!("`{name}`")];
+            violations.iter().any(|violation| {
+                let at_it = violation.pointer == format!("/{name}");
+                let missing = violation.keyword == "required"
+                    && quoted.iter().any(|quoted| violation.message.contains(quoted));
+                at_it || missing
+            })
+        };
+        builtin.complaints.iter().find(|(name, _)| about(name)).map(|(_, words)| *words)
+    }
+}
+
+/// The built-in tools, as the registry lists them.
+pub fn tools(now: Timestamp) -> Vec<Tool> {
+    BUILTINS.iter().map(|builtin| tool(builtin, now)).collect()
+}
+
+fn tool(builtin: &Builtin, now: Timestamp) -> Tool {
+    let version = env!("CARGO_PKG_VERSION");
+    let json = |value: &Value| Json::of(value).expect("our own schemas are plain JSON");
+    let (input, output) = ((builtin.input)(), (builtin.output)());
+    // What a built-in does changes with the binary, so its version is part of its digest.
+    let whole = json!({
+        "name": builtin.name, "version": version, "flags": builtin.flags,
+        "input": input, "output": output,
+    });
+    Tool {
+        name: builtin.name.parse().expect("our own names are valid"),
+        version: version.to_owned(),
+        description: builtin.description.to_owned(),
+        origin: Origin::Builtin,
+        digest: Digest::of_json(&json(&whole)),
+        input_schema: json(&input),
+        output_schema: json(&output),
+        safety_flags: builtin.flags.iter().map(|&flag| flag.to_owned()).collect(),
+        requires_approval: false,
+        tags: vec!["builtin".to_owned()],
+        limits: Limits {
+            wall: Duration::from_secs(60),
+            memory: Bytes::mib(512),
+            ..Limits::default()
+        },
+        created_at: now,
+    }
+}
+
+/// What an inline tool gives.
+type Given = Result<Value, CallError>;
+
+impl Job<'_> {
+    /// The end of a tool that ran inline.
+    fn inline(&self, given: Given) -> Started {
+        ended(without_program(produced(self.entry, given), self.started_at, self.took()))
+    }
+}
+
+fn produced(entry: &Entry, given: Given) -> Produced {
+    let too_deep = || error(ErrorCode::OutputInvalid, &"the result is nested too deep");
+    match given.and_then(|value| Json::from_value(&value).ok_or_else(too_deep)) {
+        Ok(result) => validate::output(entry, result),
+        Err(error) => Produced::Error(error),
+    }
+}
+
+fn error(code: ErrorCode, message: &dyn std::fmt::Display) -> CallError {
+    CallError { code, message: message.to_string(), details: None }
+}
+
+fn text<'a>(args: &'a Value, name: &str) -> &'a str {
+    args.get(name).and_then(Value::as_str).unwrap_or("")
+}
+
+/// The schema of an object with these properties and no others.
+fn object(required: &[&str], properties: Value) -> Value {
+    json!({
+        "type": "object", "properties": properties, "required": required,
+        "additionalProperties": false,
+    })
+}
+
+fn message() -> Value {
+    object(&["message"], json!({"message": {"type": "string"}}))
+}

@@ -1,0 +1,101 @@
+//! How each kind of tool is started.
+//!
+//! A [`Runner`] turns a permit into [`Work`]; the engine owns the order of a call and knows no kind by
+//! name. A new kind of tool is its data in `registry::Runs`, a file here, and a row in [`runner`].
+
+pub(crate) mod builtin;
+mod program;
+mod skill;
+mod work;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use ringfence_policy::{Action, Permit};
+use ringfence_registry::{Entry, Kind, Violation};
+use ringfence_types::{Asked, Json, Timestamp};
+
+pub(crate) use self::work::{Started, Work, chain, ended, failure, without_program};
+use crate::{active_call::ActiveCall, engine::Inner, in_flight::InFlight};
+
+/// Starts tools of one kind.
+#[async_trait]
+pub(crate) trait Runner: fmt::Debug + Send + Sync {
+    /// Starts what the permit allows, and uses it up.
+    async fn start(&self, permit: Permit, job: Job<'_>) -> Started;
+
+    /// What policy is asked about a call of this tool.
+    fn action(&self, _entry: &Entry) -> Action {
+        Action::ToolExecute
+    }
+
+    /// Whether the tool runs a program in a sandbox.
+    fn needs_sandbox(&self, _entry: &Entry) -> bool {
+        true
+    }
+
+    /// Whether a call of the tool takes one of the places for calls that run.
+    fn takes_place(&self, _entry: &Entry) -> bool {
+        true
+    }
+
+    /// The tool's own words about arguments that do not fit, if it has any.
+    fn complaint(&self, _entry: &Entry, _violations: &[Violation]) -> Option<&'static str> {
+        None
+    }
+}
+
+/// The runner of a tool.
+pub(crate) fn of(entry: &Entry) -> &'static dyn Runner {
+    runner(entry.runs.kind())
+}
+
+/// Runners by kind of tool.
+const fn runner(kind: Kind) -> &'static dyn Runner {
+    match kind {
+        Kind::Builtin => &builtin::Builtins,
+        Kind::Python => &skill::Skills,
+    }
+}
+
+/// One call, as its runner sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    active: &'a ActiveCall,
+    /// The tool.
+    pub(crate) entry: &'a Arc<Entry>,
+    /// When the call was started.
+    pub(crate) started_at: Timestamp,
+}
+
+impl<'a> Job<'a> {
+    pub(crate) fn new(
+        active: &'a ActiveCall,
+        entry: &'a Arc<Entry>,
+        started_at: Timestamp,
+    ) -> Self {
+        Self { active, entry, started_at }
+    }
+
+    pub(crate) fn inner(&self) -> &'a Arc<Inner> {
+        &self.active.inner
+    }
+
+    pub(crate) fn asked(&self) -> &'a Asked {
+        self.active.asked()
+    }
+
+    /// The arguments to run with, which may be others than those shown and recorded.
+    pub(crate) fn args(&self) -> &'a Json {
+        self.active.args()
+    }
+
+    pub(crate) fn in_flight(&self) -> Arc<InFlight> {
+        self.active.in_flight()
+    }
+
+    /// Time since the call was started.
+    pub(crate) fn took(&self) -> Duration {
+        self.inner().parts.clock.now().since(self.started_at)
+    }
+}

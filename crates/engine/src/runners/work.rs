@@ -1,0 +1,107 @@
+//! What a runner hands back: the end of a call, or the work that leads to it.
+
+use std::{pin::Pin, time::Duration};
+
+use ringfence_sandbox::Canceller;
+use ringfence_types::{CallError, ErrorCode, Finished, Produced, Seen, Stream, Timestamp};
+use tokio_util::sync::CancellationToken;
+
+use crate::record::Ended;
+
+/// What became of the attempt to start.
+pub(crate) enum Started {
+    /// It is over already.
+    Ended(Box<Ended>),
+    /// It runs.
+    Running(Work),
+}
+
+/// A program in its sandbox, and how its report becomes the call's end; or a tool of ours that
+/// takes its time.
+pub(crate) struct Work {
+    wait: Pin<Box<dyn Future<Output = Ended> + Send>>,
+    stop: Stop,
+}
+
+enum Stop {
+    Sandbox(Canceller),
+    Ours(CancellationToken),
+}
+
+impl Work {
+    /// A program in a sandbox; `wait` reads its report.
+    pub(crate) fn program(
+        wait: impl Future<Output = Ended> + Send + 'static,
+        canceller: Canceller,
+    ) -> Self {
+        Self { wait: Box::pin(wait), stop: Stop::Sandbox(canceller) }
+    }
+
+    /// What ends by itself, and soon after `stop`.
+    pub(crate) fn ours(
+        wait: impl Future<Output = Ended> + Send + 'static,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { wait: Box::pin(wait), stop: Stop::Ours(stop) }
+    }
+
+    /// Waits for the end. Cancelling the wait loses nothing.
+    pub(crate) async fn wait(&mut self) -> Ended {
+        (&mut self.wait).await
+    }
+
+    /// Ends it.
+    pub(crate) fn stop(&self) {
+        match &self.stop {
+            Stop::Sandbox(canceller) => canceller.cancel(),
+            Stop::Ours(stop) => stop.cancel(),
+        }
+    }
+}
+
+pub(crate) fn outputs_hash(produced: &Produced) -> String {
+    match produced {
+        Produced::Result(result) => ringfence_types::json::canonical::python_hash(result),
+        Produced::Error(_) => String::new(),
+    }
+}
+
+/// A call that ended without a program.
+pub(crate) fn without_program(produced: Produced, started_at: Timestamp, took: Duration) -> Ended {
+    let finished = Finished {
+        outputs_hash: outputs_hash(&produced),
+        true_result: None,
+        produced,
+        outcome: None,
+        stdout: Stream::default(),
+        stderr: Stream::default(),
+        usage: None,
+        isolation: None,
+        layers: None,
+        started_at,
+        duration: took,
+        memoised: None,
+    };
+    let (blobs, session_events, seen) = (Vec::new(), Vec::new(), Seen::default());
+    Ended::Finished { finished: Box::new(finished), blobs, session_events, seen }
+}
+
+pub(crate) fn failure(code: ErrorCode, message: String, started_at: Timestamp) -> Ended {
+    let error = CallError { code, message, details: None };
+    without_program(Produced::Error(error), started_at, Duration::ZERO)
+}
+
+pub(crate) fn ended(ended: Ended) -> Started {
+    Started::Ended(Box::new(ended))
+}
+
+/// An error with its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
+}
