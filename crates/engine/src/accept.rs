@@ -145,7 +145,7 @@ async fn set_out(
     detached: bool,
 ) -> Result<Ticket, Refused> {
     let busy = Refused::Busy { retry_after: Duration::from_secs(1) };
-    let place = inner.queue.join(&call.asked.tenant).map_err(|crate::queue::Full| busy)?;
+    let place = inner.place(&entry, &call.asked.tenant).map_err(|crate::queue::Full| busy)?;
     let id = call.asked.id;
     let active = ActiveCall::begin(inner.clone(), call);
     if let Some(reserved) = reserved {

@@ -103,7 +103,7 @@ fn retry_later(
                 inner.rechecks.recheck_later(id, inner.parts.clock.now());
             }
             Some(stored) if matches!(stored.call.state, State::Accepted) => {
-                let place = inner.queue.rejoin(tenant);
+                let place = inner.place_again(&entry, tenant);
                 run(ActiveCall::from_record(inner, stored), entry, Claim::Made(place)).await;
             }
             _ => {}
@@ -119,7 +119,7 @@ async fn run_stages(
     let Some(allowed) = decide(active, entry).await? else {
         return active.commit().await;
     };
-    let Some(turn) = wait_for_turn(active, claim).await? else {
+    let Some(turn) = wait_for_turn(active, entry, claim).await? else {
         return active.commit().await;
     };
     active.end_stage(Stage::Queue);
@@ -187,12 +187,16 @@ async fn spend(
 }
 
 /// Waits for a place; `None` if somebody cancelled meanwhile.
-async fn wait_for_turn(active: &mut ActiveCall, claim: Claim) -> Result<Option<Turn>, Error> {
+async fn wait_for_turn(
+    active: &mut ActiveCall,
+    entry: &Entry,
+    claim: Claim,
+) -> Result<Option<Turn>, Error> {
     let place = match claim {
         Claim::Made(place) => place,
         Claim::WhenAllowed(look) => {
             drop(look);
-            active.inner.queue.rejoin(&active.asked().tenant)
+            active.inner.place_again(entry, &active.asked().tenant)
         }
     };
     let mut turn = match place {

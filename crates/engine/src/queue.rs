@@ -33,8 +33,14 @@ pub(crate) struct Full;
 /// A place among those that run; dropping it gives it to the next.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    shared: Arc<Shared>,
-    tenant: TenantId,
+    /// None for what runs beside the line and takes no place from it.
+    place: Option<(Arc<Shared>, TenantId)>,
+}
+
+impl Turn {
+    fn of(shared: &Arc<Shared>, tenant: TenantId) -> Self {
+        Self { place: Some((shared.clone(), tenant)) }
+    }
 }
 
 /// A place in the line.
@@ -42,6 +48,13 @@ pub(crate) struct Turn {
 pub(crate) enum Place {
     Now(Turn),
     Later(oneshot::Receiver<Turn>),
+}
+
+impl Place {
+    /// For a call that takes no place from others.
+    pub(crate) fn beside() -> Self {
+        Self::Now(Turn { place: None })
+    }
 }
 
 /// When a call comes by its place.
@@ -89,7 +102,7 @@ impl Queue {
         if free && line.waiting.is_empty() && line.running < bounds.running_per_tenant {
             line.running += 1;
             lines.running += 1;
-            return Ok(Place::Now(Turn { shared: self.shared.clone(), tenant: tenant.clone() }));
+            return Ok(Place::Now(Turn::of(&self.shared, tenant.clone())));
         }
         let line_is_full = line.waiting.len() >= bounds.waiting_per_tenant;
         if line_is_full || lines.waiting >= bounds.waiting {
@@ -167,14 +180,16 @@ impl Shared {
         drop(lines);
         if let Some((tenant, give)) = next {
             // Whoever gave up waiting hands the turn back, and so to the one behind, by dropping it.
-            drop(give.send(Turn { shared: self.clone(), tenant }));
+            drop(give.send(Turn::of(self, tenant)));
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.shared.leave(&self.tenant);
+        if let Some((shared, tenant)) = &self.place {
+            shared.leave(tenant);
+        }
     }
 }
 

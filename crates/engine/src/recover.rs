@@ -46,7 +46,7 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
         }
         (Effect::Decide, Some(entry)) => {
             tracing::info!(call_id = %id, trace_id, tenant, "a call of an earlier process is run again");
-            let place = inner.queue.rejoin(&active.asked().tenant);
+            let place = inner.place_again(&entry, &active.asked().tenant);
             inner.tasks.spawn(pipeline::run(active, entry, Claim::Made(place)));
             Ok(())
         }

@@ -13,10 +13,15 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use ringfence_policy::{Action, Permit};
 use ringfence_registry::{Entry, Kind, Violation};
-use ringfence_types::{Asked, Json, Timestamp};
+use ringfence_types::{Asked, Json, TenantId, Timestamp};
 
 pub(crate) use self::work::{Started, Work, chain, ended, failure, without_program};
-use crate::{active_call::ActiveCall, engine::Inner, in_flight::InFlight};
+use crate::{
+    active_call::ActiveCall,
+    engine::Inner,
+    in_flight::InFlight,
+    queue::{Full, Place},
+};
 
 /// Starts tools of one kind.
 #[async_trait]
@@ -48,6 +53,24 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
 /// The runner of a tool.
 pub(crate) fn of(entry: &Entry) -> &'static dyn Runner {
     runner(entry.runs.kind())
+}
+
+impl Inner {
+    /// A place for a call of this tool: among those that run, or beside them if it takes none.
+    pub(crate) fn place(&self, entry: &Entry, tenant: &TenantId) -> Result<Place, Full> {
+        match of(entry).takes_place(entry) {
+            true => self.queue.join(tenant),
+            false => Ok(Place::beside()),
+        }
+    }
+
+    /// The same for a call that was accepted before: it cannot be refused any more.
+    pub(crate) fn place_again(&self, entry: &Entry, tenant: &TenantId) -> Place {
+        match of(entry).takes_place(entry) {
+            true => self.queue.rejoin(tenant),
+            false => Place::beside(),
+        }
+    }
 }
 
 /// Runners by kind of tool.
