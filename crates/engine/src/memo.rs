@@ -1,7 +1,7 @@
 //! Giving the result of an earlier equal call instead of running a tool again, where an operator
 //! asked for that by the tool's name.
 //!
-//! The memory is an index over the record (see `Store::remembered`), kept in the commit of the call
+//! The memory is an index over the record (see `Memos::remembered`), kept in the commit of the call
 //! that ran. Nothing here stands in for a decision: whoever gets here holds a permit. Two equal calls
 //! at the same time may both run; the later end is remembered.
 

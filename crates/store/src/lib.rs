@@ -1,19 +1,18 @@
 //! Durable state: calls, facts, the ledger, keys, session events, and the bytes they refer to.
 //!
-//! The trait is small and knows what a call is, never why it changes. Backends pass one contract
-//! suite (`contract`), which is the trait's documentation made executable.
+//! The ports (`ports`) know what a call is, never why it changes. Backends pass one contract suite
+//! (`contract`), which is the documentation of the ports made executable.
 
 pub mod contract;
 mod data;
 mod error;
+mod ports;
 mod room;
 mod sqlite;
 
-use std::{fmt::Debug, sync::Arc};
+use std::fmt::Debug;
 
-use async_trait::async_trait;
-use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
-use tokio::sync::watch;
+use ringfence_types::Digest;
 
 pub use self::{
     data::{
@@ -23,6 +22,9 @@ pub use self::{
         SessionEvent, SessionQuery, Spend, Standing, Stored, Unreadable, Usable, Version,
     },
     error::Error,
+    ports::{
+        Approvals, Blobs, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Sessions, Store,
+    },
     room::{NoRoom, Room, RoomLimits},
     sqlite::SqliteStore,
 };
@@ -39,247 +41,10 @@ pub trait Notary: Debug + Send + Sync {
     fn ended(&self, is_kept: bool);
 }
 
-/// Is shown what a store holds, row by row; see [`Store::scan`].
+/// Is shown what a store holds, row by row; see [`Log::scan`].
 pub trait Visitor: Send + Sync {
     /// Takes the next row.
     fn visit(&self, row: Scanned<'_>);
-}
-
-/// Durable state.
-///
-/// Contract (checked by `contract` for every backend):
-/// - **Durable.** What [`Store::record`] acknowledged survives `kill -9` and a power cut.
-/// - **One commit.** Call, facts, entries of the ledger, decisions, blobs, session events and the
-///   idempotency key of a [`Record`] become visible together or not at all; so do a key, or its
-///   revocation, and its entry.
-/// - **Compare and set.** A record whose `seen` is not the current version fails with
-///   [`Error::Stale`] and changes nothing; so does an insert of an id that exists.
-/// - **Final is final.** A call in a final state never changes again: [`Error::Stale`].
-/// - **Once.** A second call with the same key and idempotency key within [`IDEMPOTENCY_SECS`]
-///   fails with [`Error::Repeated`] and changes nothing.
-/// - **Spent in the commit.** A record that spends an approval fails with [`Error::Spent`] and
-///   changes nothing if the approval is not there, is over, was revoked, was given by a key that
-///   is revoked by now, or was used by as many other calls as may use it. The same call may spend
-///   it again.
-/// - **Facts are ordered.** Positions grow with every commit; a reader that has seen position `n`
-///   never later finds a smaller one that is new to it. Facts of one call are in the order of its
-///   records.
-/// - **Decisions stay.** A decision that was kept reads back whole, with the document that was
-///   judged, and never changes. Whoever follows them by time finds each of them once.
-/// - **Memory is an index.** A result is remembered in the commit of its call and read from that
-///   call's record: what is not on record any more is not remembered. No tenant makes another
-///   forget.
-/// - **The ledger only grows.** Entries have indexes from 0 without a gap, in the order of the
-///   commits, and never change.
-/// - **A checkpoint in the commit.** Once there is a [`Notary`], what it signs for the entries of a
-///   commit is part of that commit; and if the ledger is not as the notary left it, nothing is
-///   written any more.
-/// - **Nothing is kept in files that are gone.** Once the files of the store were deleted or replaced
-///   under it, everything that would be written is refused with [`Error::Gone`].
-/// - **Tenants are walls.** A read names its tenant and finds nothing of any other.
-/// - **Bounded.** No answer holds more than it was asked for, and at most [`PAGE`] items. A page
-///   visits a bounded number of rows: it may hold fewer items than were asked for, or none, and
-///   still name a next one. Whoever follows the pages finds each item once.
-/// - **Counted.** What is written for a tenant is taken out of its budget (see [`Room`]), and nothing is
-///   refused for want of it here: that is for whoever takes in something new.
-/// - **Tenants take turns.** Reads of one tenant never keep those of another, or a look-up of a key,
-///   waiting.
-#[async_trait]
-pub trait Store: Debug + Send + Sync + 'static {
-    /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
-    /// costs nothing: the first write that finds out decides.
-    fn check_files(&self) -> Result<(), Error>;
-
-    /// Whether there is room for more, to be asked before something new is taken in.
-    fn room(&self) -> &Room;
-
-    /// Writes one step of a call.
-    async fn record(&self, record: Record) -> Result<Version, Error>;
-
-    /// One call.
-    async fn call(&self, tenant: &TenantId, id: CallId) -> Result<Option<Stored>, Error>;
-
-    /// Calls of a tenant, newest first: as many as were asked for, or what a bounded number of rows
-    /// holds.
-    async fn calls(&self, query: CallQuery) -> Result<CallPage, Error>;
-
-    /// Calls of every tenant that are not final, oldest first, after the given id.
-    async fn unfinished(&self, after: Option<CallId>, limit: usize) -> Result<Vec<Stored>, Error>;
-
-    /// The call that used an idempotency key within [`IDEMPOTENCY_SECS`] before `now`.
-    async fn idempotent(
-        &self,
-        key: KeyId,
-        idempotency_key: &str,
-        now: Timestamp,
-    ) -> Result<Option<Stored>, Error>;
-
-    /// The receipt of a call that came to its end.
-    async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error>;
-
-    /// The call whose result a tenant remembers under a key, if it ended after `since`.
-    async fn remembered(
-        &self,
-        tenant: &TenantId,
-        key: Digest,
-        since: Timestamp,
-    ) -> Result<Option<Remembered>, Error>;
-
-    /// Keeps a decision about something that is no call.
-    async fn add_decision(
-        &self,
-        tenant: &TenantId,
-        tool: &str,
-        call: CallId,
-        decision: NewDecision,
-    ) -> Result<u64, Error>;
-
-    /// One decision; of any tenant without one.
-    async fn decision(
-        &self,
-        tenant: Option<&TenantId>,
-        id: u64,
-    ) -> Result<Option<KeptDecision>, Error>;
-
-    /// The decisions about a call, oldest first, at most a page.
-    async fn decisions_of(
-        &self,
-        tenant: Option<&TenantId>,
-        call: CallId,
-    ) -> Result<Vec<KeptDecision>, Error>;
-
-    /// Decisions by time, oldest first. An answer holds about [`DECISION_BYTES`] of documents at
-    /// most and at least one decision: only an empty one says that there are no more.
-    async fn decisions(&self, query: DecisionQuery) -> Result<Vec<KeptDecision>, Error>;
-
-    /// Adds to what was found about a policy that is tried.
-    async fn add_findings(&self, new: NewFindings) -> Result<(), Error>;
-
-    /// What was found about the policy of this name; of the differences those before a number, if one
-    /// is given.
-    async fn findings(
-        &self,
-        canary: &str,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Findings, Error>;
-
-    /// Appends to the ledger, in this order, and gives the index of the first. An entry about a call
-    /// that is not there is [`Error::Stale`].
-    async fn append(&self, entries: Vec<Sealed>) -> Result<u64, Error>;
-
-    /// Entries of the ledger, in their order, however many rows that takes: for readers inside the
-    /// server.
-    async fn entries(&self, query: EntryQuery) -> Result<Vec<Placed>, Error>;
-
-    /// Entries of the ledger, in their order: as many as were asked for, or what a bounded number of
-    /// rows holds.
-    async fn audit(&self, query: EntryQuery) -> Result<EntryPage, Error>;
-
-    /// How many entries there are; changes with each commit that has some.
-    fn grown(&self) -> watch::Receiver<u64>;
-
-    /// Hashes of the entries from an index on, as leaves of the ledger's tree.
-    async fn leaves(&self, from: u64, limit: usize) -> Result<Vec<Digest>, Error>;
-
-    /// Lets somebody sign a checkpoint in every commit in which the ledger grows, from the next one
-    /// on. Until then an entry without a signature is refused.
-    fn appoint(&self, notary: Arc<dyn Notary>);
-
-    /// Keeps signatures of entries from an index on that were appended without; in order, so what does
-    /// not begin where the last ones ended is left alone. Those of entries that have one of their own
-    /// count for nothing.
-    async fn save_signatures(&self, first: u64, made: Vec<[u8; 64]>) -> Result<(), Error>;
-
-    /// Entries that have their signature: all before this index.
-    async fn signed(&self) -> Result<u64, Error>;
-
-    /// The newest checkpoint: entries under it, and the signed note.
-    async fn checkpoint(&self) -> Result<Option<(u64, String)>, Error>;
-
-    /// Checkpoints over more than so many entries, smallest first.
-    async fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<(u64, String)>, Error>;
-
-    /// The hashes of a full tile of the ledger's tree.
-    async fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error>;
-
-    /// Shows every entry of the ledger in its order, then every key, then every approval, all of one
-    /// moment. A row that cannot be read is shown as such.
-    async fn scan(&self, visitor: Arc<dyn Visitor>) -> Result<(), Error>;
-
-    /// Changes rows of keys and approvals to what the ledger says, and appends the entries that say so,
-    /// in one commit.
-    async fn repair(&self, repairs: Vec<Repair>, entries: Vec<Sealed>) -> Result<(), Error>;
-
-    /// Facts after a position, oldest first. A commit's facts are never split between answers, so
-    /// an answer may hold a few more than `limit`.
-    async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error>;
-
-    /// Commits of every tenant after a position, oldest first, for a reader inside the server.
-    /// One that follows the newest is answered from memory.
-    async fn commits(&self, after: u64, limit: usize) -> Result<Vec<Arc<Commit>>, Error>;
-
-    /// The position of the newest commit; changes with each one.
-    fn newest(&self) -> watch::Receiver<u64>;
-
-    /// Bytes of a blob, from `offset`, at most `limit`; `None` if there is no such blob.
-    async fn blob(&self, digest: Digest, offset: u64, limit: u64)
-    -> Result<Option<Vec<u8>>, Error>;
-
-    /// How far a named reader of the facts has come; 0 at first.
-    async fn cursor(&self, name: &str) -> Result<u64, Error>;
-
-    /// Remembers how far it has come; never moves back.
-    async fn set_cursor(&self, name: &str, position: u64) -> Result<(), Error>;
-
-    /// Adds a key and the entry that says so.
-    async fn add_key(&self, key: Key, entry: Sealed) -> Result<(), Error>;
-
-    /// Keys of a tenant, or of all, oldest first.
-    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error>;
-
-    /// The key of this name, of any tenant, revoked and expired ones included.
-    async fn key(&self, id: KeyId) -> Result<Option<Key>, Error>;
-
-    /// The key whose secret has this digest, revoked and expired ones included.
-    async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error>;
-
-    /// Revokes a key; `false` if the tenant has no such key. The first revocation stays on record,
-    /// and only it takes its entry to the ledger.
-    async fn revoke_key(
-        &self,
-        tenant: Option<&TenantId>,
-        id: KeyId,
-        at: Timestamp,
-        entry: Sealed,
-    ) -> Result<bool, Error>;
-
-    /// Remembers when keys were last used; never moves back, unknown keys are ignored.
-    async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error>;
-
-    /// Appends to a session's events and says at which position.
-    async fn append_session_event(&self, event: SessionEvent) -> Result<u64, Error>;
-
-    /// Events of a session after a position, oldest first; with `last`, the newest ones instead.
-    async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error>;
-
-    /// Approvals of a tenant, newest first: as many as were asked for, or what a bounded number of
-    /// rows holds.
-    async fn approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, Error>;
-
-    /// One approval.
-    async fn approval(&self, tenant: &TenantId, id: ApprovalId) -> Result<Option<Standing>, Error>;
-
-    /// Takes an approval back; `false` if the tenant has no such. The first revocation stays on
-    /// record, and only it takes its entry to the ledger.
-    async fn revoke_approval(
-        &self,
-        tenant: &TenantId,
-        id: ApprovalId,
-        by: KeyId,
-        at: Timestamp,
-        entry: Sealed,
-    ) -> Result<bool, Error>;
 }
 
 /// Most items in one answer.

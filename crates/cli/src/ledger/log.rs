@@ -4,7 +4,7 @@ use ringfence_engine::LogScan;
 use ringfence_ledger::{
     Audited, Authority, Checkpoint, LogCheck, Note, Place, Problem, Row, Statement, merkle::Tile,
 };
-use ringfence_store::{EntryQuery, PAGE, Placed, SqliteStore, Store as _};
+use ringfence_store::{EntryQuery, Log as _, PAGE, Placed, SqliteStore};
 use ringfence_types::Digest;
 use serde_json::json;
 

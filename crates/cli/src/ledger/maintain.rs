@@ -7,7 +7,7 @@ use ringfence_api::keys::OPERATOR_TENANT;
 use ringfence_engine::Ledger;
 use ringfence_ledger::{Entry, Maintenance};
 use ringfence_sqlite::Db;
-use ringfence_store::{SqliteStore, Store};
+use ringfence_store::{Log as _, SqliteStore, Store};
 use ringfence_types::{Clock as _, TenantId};
 use serde_json::{Value, json};
 

@@ -2,7 +2,9 @@
 //! fact of its end.
 
 use ringfence_ledger::{Flaw, Place, Problem};
-use ringfence_store::{FactQuery, KeptDecision, PAGE, SqliteStore, Store as _};
+use ringfence_store::{
+    Calls as _, Decisions as _, FactQuery, Facts as _, KeptDecision, PAGE, SqliteStore,
+};
 use ringfence_types::{Decision, Digest, EntryKind, Receipt, RedactRoot, Verdict};
 
 use super::verify::broken;

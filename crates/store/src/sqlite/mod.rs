@@ -37,10 +37,11 @@ use tokio::sync::watch;
 
 use self::{files::Files, recent::Recent};
 use crate::{
-    ApprovalPage, ApprovalQuery, CallPage, CallQuery, Commit, DecisionQuery, EntryPage, EntryQuery,
-    Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Notary, PAGE,
-    Placed, Record, Remembered, Repair, Room, SessionEvent, SessionQuery, Standing, Store, Stored,
-    Version, Visitor,
+    ApprovalPage, ApprovalQuery, Approvals, Blobs, CallPage, CallQuery, Calls, Canaries, Commit,
+    DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings,
+    KeptDecision, Key, Keys, Log, Logged, Memos, NewDecision, NewFindings, Notary, PAGE, Placed,
+    Record, Remembered, Repair, Room, SessionEvent, SessionQuery, Sessions, Standing, Store,
+    Stored, Version, Visitor,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -99,7 +100,6 @@ impl SqliteStore {
     }
 }
 
-#[async_trait]
 impl Store for SqliteStore {
     fn check_files(&self) -> Result<(), Error> {
         Ok(self.db.check_files()?)
@@ -108,7 +108,10 @@ impl Store for SqliteStore {
     fn room(&self) -> &Room {
         &self.room
     }
+}
 
+#[async_trait]
+impl Calls for SqliteStore {
     async fn record(&self, record: Record) -> Result<Version, Error> {
         record::record(self, record).await
     }
@@ -137,16 +140,39 @@ impl Store for SqliteStore {
     async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error> {
         ledger::receipt(&self.db, tenant, id).await
     }
+}
 
-    async fn remembered(
-        &self,
-        tenant: &TenantId,
-        key: Digest,
-        since: Timestamp,
-    ) -> Result<Option<Remembered>, Error> {
-        memos::find(&self.db, tenant, key, since).await
+#[async_trait]
+impl Facts for SqliteStore {
+    async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error> {
+        facts::list(&self.db, query).await
     }
 
+    async fn commits(&self, after: u64, limit: usize) -> Result<Vec<Arc<Commit>>, Error> {
+        if after >= *self.newest.borrow() {
+            return Ok(Vec::new());
+        }
+        match self.recent.after(after, limit.min(PAGE)) {
+            Some(found) => Ok(found),
+            None => facts::commits(&self.db, after, limit).await,
+        }
+    }
+
+    fn newest(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    async fn cursor(&self, name: &str) -> Result<u64, Error> {
+        facts::cursor(&self.db, name).await
+    }
+
+    async fn set_cursor(&self, name: &str, position: u64) -> Result<(), Error> {
+        facts::set_cursor(&self.db, name, position).await
+    }
+}
+
+#[async_trait]
+impl Log for SqliteStore {
     async fn append(&self, entries: Vec<Sealed>) -> Result<u64, Error> {
         ledger::append(self, entries).await
     }
@@ -198,7 +224,65 @@ impl Store for SqliteStore {
     async fn repair(&self, repairs: Vec<Repair>, entries: Vec<Sealed>) -> Result<(), Error> {
         repair::repair(self, repairs, entries).await
     }
+}
 
+#[async_trait]
+impl Keys for SqliteStore {
+    async fn add_key(&self, key: Key, entry: Sealed) -> Result<(), Error> {
+        keys::add(self, key, entry).await
+    }
+
+    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
+        keys::list(&self.db, tenant).await
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<Key>, Error> {
+        keys::one(&self.db, id).await
+    }
+
+    async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error> {
+        keys::by_secret(&self.db, secret).await
+    }
+
+    async fn revoke_key(
+        &self,
+        tenant: Option<&TenantId>,
+        id: KeyId,
+        at: Timestamp,
+        entry: Sealed,
+    ) -> Result<bool, Error> {
+        keys::revoke(self, tenant, (id, at), entry).await
+    }
+
+    async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
+        keys::touch(&self.db, used).await
+    }
+}
+
+#[async_trait]
+impl Approvals for SqliteStore {
+    async fn approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, Error> {
+        approvals::list(&self.db, query).await
+    }
+
+    async fn approval(&self, tenant: &TenantId, id: ApprovalId) -> Result<Option<Standing>, Error> {
+        approvals::one(&self.db, tenant, id).await
+    }
+
+    async fn revoke_approval(
+        &self,
+        tenant: &TenantId,
+        id: ApprovalId,
+        by: KeyId,
+        at: Timestamp,
+        entry: Sealed,
+    ) -> Result<bool, Error> {
+        approvals::revoke(self, tenant, id, (by, at), entry).await
+    }
+}
+
+#[async_trait]
+impl Decisions for SqliteStore {
     async fn add_decision(
         &self,
         tenant: &TenantId,
@@ -229,7 +313,46 @@ impl Store for SqliteStore {
     async fn decisions(&self, query: DecisionQuery) -> Result<Vec<KeptDecision>, Error> {
         decisions::list(&self.db, query).await
     }
+}
 
+#[async_trait]
+impl Sessions for SqliteStore {
+    async fn append_session_event(&self, event: SessionEvent) -> Result<u64, Error> {
+        self.room.charge(&event.tenant, event.payload.as_str().len());
+        sessions::append(&self.db, event).await
+    }
+
+    async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error> {
+        sessions::list(&self.db, query).await
+    }
+}
+
+#[async_trait]
+impl Blobs for SqliteStore {
+    async fn blob(
+        &self,
+        digest: Digest,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        blobs::read(&self.db, &self.files, digest, offset, limit).await
+    }
+}
+
+#[async_trait]
+impl Memos for SqliteStore {
+    async fn remembered(
+        &self,
+        tenant: &TenantId,
+        key: Digest,
+        since: Timestamp,
+    ) -> Result<Option<Remembered>, Error> {
+        memos::find(&self.db, tenant, key, since).await
+    }
+}
+
+#[async_trait]
+impl Canaries for SqliteStore {
     async fn add_findings(&self, new: NewFindings) -> Result<(), Error> {
         canaries::add(&self.db, new).await
     }
@@ -241,98 +364,5 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Findings, Error> {
         canaries::find(&self.db, canary, before, limit).await
-    }
-
-    async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error> {
-        facts::list(&self.db, query).await
-    }
-
-    async fn commits(&self, after: u64, limit: usize) -> Result<Vec<Arc<Commit>>, Error> {
-        if after >= *self.newest.borrow() {
-            return Ok(Vec::new());
-        }
-        match self.recent.after(after, limit.min(PAGE)) {
-            Some(found) => Ok(found),
-            None => facts::commits(&self.db, after, limit).await,
-        }
-    }
-
-    fn newest(&self) -> watch::Receiver<u64> {
-        self.newest.subscribe()
-    }
-
-    async fn blob(
-        &self,
-        digest: Digest,
-        offset: u64,
-        limit: u64,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        blobs::read(&self.db, &self.files, digest, offset, limit).await
-    }
-
-    async fn cursor(&self, name: &str) -> Result<u64, Error> {
-        facts::cursor(&self.db, name).await
-    }
-
-    async fn set_cursor(&self, name: &str, position: u64) -> Result<(), Error> {
-        facts::set_cursor(&self.db, name, position).await
-    }
-
-    async fn add_key(&self, key: Key, entry: Sealed) -> Result<(), Error> {
-        keys::add(self, key, entry).await
-    }
-
-    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
-        keys::list(&self.db, tenant).await
-    }
-
-    async fn key(&self, id: KeyId) -> Result<Option<Key>, Error> {
-        keys::one(&self.db, id).await
-    }
-
-    async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error> {
-        keys::by_secret(&self.db, secret).await
-    }
-
-    async fn revoke_key(
-        &self,
-        tenant: Option<&TenantId>,
-        id: KeyId,
-        at: Timestamp,
-        entry: Sealed,
-    ) -> Result<bool, Error> {
-        keys::revoke(self, tenant, (id, at), entry).await
-    }
-
-    async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
-        keys::touch(&self.db, used).await
-    }
-
-    async fn append_session_event(&self, event: SessionEvent) -> Result<u64, Error> {
-        self.room.charge(&event.tenant, event.payload.as_str().len());
-        sessions::append(&self.db, event).await
-    }
-
-    async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error> {
-        sessions::list(&self.db, query).await
-    }
-
-    async fn approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, Error> {
-        approvals::list(&self.db, query).await
-    }
-
-    async fn approval(&self, tenant: &TenantId, id: ApprovalId) -> Result<Option<Standing>, Error> {
-        approvals::one(&self.db, tenant, id).await
-    }
-
-    async fn revoke_approval(
-        &self,
-        tenant: &TenantId,
-        id: ApprovalId,
-        by: KeyId,
-        at: Timestamp,
-        entry: Sealed,
-    ) -> Result<bool, Error> {
-        approvals::revoke(self, tenant, id, (by, at), entry).await
     }
 }
