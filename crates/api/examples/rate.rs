@@ -15,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringfence_api::{Api, ApiConfig, keys};
+use ringfence_api::{Api, ApiConfig};
+use ringfence_edge::{Edge, EdgeConfig, Server};
 use ringfence_engine::{Engine, Ledger, Parts, Settings, builtin_tools};
 use ringfence_types::{Clock, Timestamp};
 use tokio::{
@@ -41,13 +42,13 @@ async fn main() {
     let seconds = arguments.next().unwrap_or(5);
     let dir = tempfile::tempdir().unwrap();
     let engine = engine(dir.path()).await;
-    let made = keys::ensure_admin_key(&engine, |_| Ok(())).await;
+    let made = engine.access().ensure_admin_key(|_| Ok(())).await;
     let secret = made.unwrap().unwrap().secret;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let config = ApiConfig { rate: None, ..ApiConfig::default() };
-    let api = Api::new(engine.clone(), config);
-    tokio::task::spawn(api.serve(listener, std::future::pending()));
+    let edge = Edge::new(engine.clone(), EdgeConfig { rate: None, ..EdgeConfig::default() });
+    let api = Api::new(edge.clone(), ApiConfig::default());
+    tokio::task::spawn(Server::new(edge, &[&api]).serve(listener, std::future::pending()));
     let body = r#"{"tool":"echo","args":{"text":"hello"}}"#;
     let request = format!(
         "POST /v1/calls HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",

@@ -1,90 +1,18 @@
-//! Bounds of the door, as whoever opens it chooses them.
+//! Limits of the REST door, chosen by the operator.
 
-use std::time::Duration;
-
-/// Bounds of the door. Every one is finite: a client can be slow, greedy or many.
+/// Limits of the REST door.
 #[derive(Debug, Clone)]
 pub struct ApiConfig {
-    /// Most bytes of a request body.
-    pub max_body: usize,
-    /// Most bytes of an uploaded skill or file.
-    pub max_upload: usize,
-    /// Most bytes of all large request bodies together while they arrive.
-    pub max_bodies_together: usize,
-    /// Most header fields of a request.
-    pub max_headers: usize,
-    /// Most bytes of a request's line and header together.
-    pub max_header_bytes: usize,
-    /// How long a client may take for a header, and how long a connection may be idle.
-    pub header_timeout: Duration,
-    /// How long a new connection may take for its first header.
-    pub first_header_timeout: Duration,
-    /// How long a client may take for a body.
-    pub request_timeout: Duration,
-    /// How long a client may take nothing of an answer before its connection is closed.
-    pub write_timeout: Duration,
-    /// Most connections at one time. When there are as many, one that has shown no key is closed for a
-    /// new one; if there is none, the new one waits a second for room and is told to come back.
-    pub max_connections: usize,
-    /// Most event streams at one time.
-    pub max_streams: usize,
-    /// Of these, of one key.
-    pub max_streams_per_key: usize,
-    /// How long a request waits for its call if it does not say.
-    pub default_wait: Duration,
-    /// How long it may wait at most.
-    pub max_wait: Duration,
-    /// Most session sandboxes at one time.
+    /// Session sandboxes at one time.
     pub max_sandboxes: usize,
-    /// Of these, of one tenant.
+    /// Session sandboxes of one tenant at one time.
     pub max_sandboxes_per_tenant: usize,
-    /// How many requests a key may make; any number without one.
-    pub rate: Option<Rate>,
-    /// Silence on an event stream after which a comment is sent.
-    pub heartbeat: Duration,
     /// Whether `/metrics` needs no key.
     pub open_metrics: bool,
-    /// Names beside loopback ones by which a server on loopback may be called.
-    pub allowed_hosts: Vec<String>,
-    /// How long requests may go on after the server was told to stop.
-    pub grace: Duration,
-}
-
-/// A steady rate and how far above it a burst may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// Requests per second, at least 1.
-    pub per_second: u32,
-    /// Requests at once, at least 1.
-    pub burst: u32,
 }
 
 impl Default for ApiConfig {
     fn default() -> Self {
-        Self {
-            max_body: 4 << 20,
-            max_upload: 32 << 20,
-            max_bodies_together: 128 << 20,
-            max_headers: 100,
-            max_header_bytes: 32 << 10,
-            header_timeout: Duration::from_secs(30),
-            first_header_timeout: Duration::from_secs(5),
-            request_timeout: Duration::from_secs(30),
-            write_timeout: Duration::from_secs(30),
-            max_connections: 2_048,
-            max_streams: 512,
-            max_streams_per_key: 64,
-            default_wait: Duration::from_secs(30),
-            max_wait: Duration::from_secs(300),
-            max_sandboxes: 64,
-            max_sandboxes_per_tenant: 16,
-            // Far above what two cores can serve: it stops a client that ran wild, and the
-            // operator lowers it where keys are handed to strangers.
-            rate: Some(Rate { per_second: 20_000, burst: 20_000 }),
-            heartbeat: Duration::from_secs(10),
-            open_metrics: false,
-            allowed_hosts: Vec::new(),
-            grace: Duration::from_secs(10),
-        }
+        Self { max_sandboxes: 64, max_sandboxes_per_tenant: 16, open_metrics: false }
     }
 }

@@ -8,10 +8,11 @@ use std::{fmt::Write as _, sync::OnceLock};
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use ringfence_edge::{problem_codes, reply};
 use ringfence_types::Digest;
 use serde_json::Value;
 
-use crate::{base64, kinds, openapi, reply};
+use crate::{base64, openapi};
 
 /// The OpenAPI document.
 #[utoipa::path(
@@ -237,7 +238,7 @@ fn shell_variable(part: &str) -> String {
 fn write_problems(page: &mut String) {
     page.push_str("<h2 id=\"problems\">Problems</h2><p>Every refusal is <code>application/problem+json</code> ");
     page.push_str("with one of these codes.</p><table>");
-    for kind in kinds::ALL {
+    for kind in problem_codes::ALL {
         let (code, status, title) = (kind.code, kind.status.as_u16(), kind.title);
         let _ = write!(
             page,

@@ -1,84 +1,120 @@
-//! The HTTP door: REST and server-sent events over the engine.
+//! The REST door: routes, views and the OpenAPI document over the engine's use cases.
 //!
-//! A door translates and does nothing else: identity from a header, a request from a body, an
-//! answer from a call. It has no idea of its own of what may run; that is the engine's.
+//! A door translates and does nothing else: a request from a body, an answer from a call. What every
+//! door does alike (listener, identity, limits, problems, event streams) is `edge`; who may do what is
+//! `access`; what may run is the engine's.
 //!
-//! Invariants:
-//! - every request that is not on a short list of open paths carries a key, and what a handler may
-//!   do is in its signature (`auth::May`);
-//! - everything a client sends is bounded: header, body, depth, time, number and rate;
-//! - an answer that is not a success is a problem of RFC 9457 with a stable code;
-//! - a foreign id is answered exactly like a missing one.
+//! Invariant: a foreign id is answered exactly like a missing one.
 
-mod auth;
 mod base64;
-mod body;
 mod config;
-mod connections;
 mod docs;
-mod edge;
-mod exposition;
-mod fields;
-mod host;
-pub mod keys;
-mod kinds;
 mod metrics;
 mod openapi;
-mod path;
 mod permit;
-mod problem;
-mod query;
-mod refused;
-mod reply;
 mod routes;
-mod serve;
 mod shared;
-mod sse;
-mod stall;
-mod template;
 mod views;
-mod visit;
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use axum::Router;
-use ringfence_engine::Engine;
-use tokio::net::TcpListener;
+use ringfence_edge::{Door, Edge};
 
-pub use self::config::{ApiConfig, Rate};
-use self::{edge::Edge, shared::Shared};
+pub use self::config::ApiConfig;
+use self::shared::Shared;
 
-/// The HTTP door. Cheap to clone.
+/// The REST door. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Api {
-    edge: Edge,
-}
+pub struct Api(Arc<Shared>);
 
 impl Api {
-    /// A door to this engine.
-    pub fn new(engine: Engine, config: ApiConfig) -> Self {
-        let shared = Arc::new(Shared::new(engine, config));
-        let router = routes::router(shared.clone());
-        Self { edge: Edge { shared, router } }
-    }
-
-    /// The door as a router, for whoever serves it otherwise. It takes requests for loopback
-    /// names only, as a server on loopback does.
-    pub fn router(&self) -> Router {
-        Router::new().fallback_service(self.edge.clone())
-    }
-
-    /// Serves until `stop`; then event streams end at once and requests within the grace.
-    pub async fn serve(
-        self,
-        listener: TcpListener,
-        stop: impl Future<Output = ()>,
-    ) -> io::Result<()> {
-        serve::run(self.edge, listener, stop).await
+    /// The REST door behind this edge.
+    pub fn new(edge: Edge, config: ApiConfig) -> Self {
+        Self(Arc::new(Shared::new(edge, config)))
     }
 
     /// The OpenAPI document as JSON.
     pub fn openapi() -> String {
         openapi::text()
+    }
+}
+
+/// Paths that need no key.
+const OPEN_PATHS: [&str; 8] = [
+    "/",
+    "/health",
+    "/livez",
+    "/healthz",
+    "/readyz",
+    "/docs",
+    "/openapi.json",
+    "/.well-known/authzen-configuration",
+];
+
+impl Door for Api {
+    fn routes(&self) -> Router {
+        routes::router(self.0.clone())
+    }
+
+    fn open_paths(&self) -> Vec<&'static str> {
+        let mut open = OPEN_PATHS.to_vec();
+        open.extend(self.0.config.open_metrics.then_some("/metrics"));
+        open
+    }
+
+    fn route_patterns(&self) -> Vec<String> {
+        openapi::paths()
+    }
+
+    fn areas(&self) -> &'static [&'static str] {
+        &AREAS
+    }
+}
+
+/// Beginnings of our paths that metrics count apart.
+const AREAS: [&str; 25] = [
+    "/v1/calls",
+    "/v1/tools",
+    "/v1/keys",
+    "/v1/events",
+    "/v1/canvas",
+    "/v1/sandboxes",
+    "/v1/holds",
+    "/v1/requeue",
+    "/v1/approvals",
+    "/v1/audit",
+    "/v1/ledger",
+    "/v1/sessions",
+    "/v1/evaluate",
+    "/v1/policies",
+    "/v1/policy",
+    "/v1/decisions",
+    "/access",
+    "/.well-known",
+    "/skills",
+    "/health",
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/docs",
+    "/openapi.json",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_of_ours_but_the_root_has_an_area() {
+        for path in openapi::paths().iter().filter(|path| *path != "/") {
+            assert!(AREAS.iter().any(|area| path.starts_with(area)), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_documents_are_paths_of_the_document() {
+        let paths = openapi::paths();
+        assert!(["/docs", "/openapi.json"].iter().all(|path| paths.iter().any(|own| own == path)));
     }
 }

@@ -9,13 +9,14 @@ use std::{
     time::Duration,
 };
 
+use ringfence_access::Access;
 use ringfence_bus::Bus;
 use ringfence_egress::Fetcher;
 use ringfence_policy as policy;
 use ringfence_registry::Registry;
 use ringfence_sandbox::Backend;
 use ringfence_store::{RoomLimits, Store};
-use ringfence_types::{Clock, Spans, Stopper};
+use ringfence_types::{Clock, Digest, Spans, Stopper};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -104,6 +105,7 @@ pub struct Engine {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) parts: Parts,
+    pub(crate) access: Access,
     pub(crate) metrics: Metrics,
     pub(crate) ids: Ids,
     pub(crate) in_flight: InFlightCalls,
@@ -132,8 +134,11 @@ impl Engine {
         };
         parts.store.room().set_limits(parts.settings.room);
         let registry = std::mem::take(&mut parts.telemetry.registry);
+        let signer = Arc::new(parts.ledger.clone());
+        let access = Access::new(parts.store.clone(), signer, parts.clock.clone());
         let inner = Inner {
             parts,
+            access,
             metrics: Metrics::new(registry),
             ids: Ids::new(),
             in_flight: InFlightCalls::default(),
@@ -170,6 +175,11 @@ impl Engine {
         self.inner.metrics.text(&self.inner)
     }
 
+    /// Keys: who may do what.
+    pub fn access(&self) -> &Access {
+        &self.inner.access
+    }
+
     /// What tools there are.
     pub fn registry(&self) -> &Registry {
         &self.inner.parts.registry
@@ -193,6 +203,11 @@ impl Engine {
     /// The rules in force.
     pub fn policy(&self) -> &Arc<dyn policy::Engine> {
         &self.inner.parts.policy
+    }
+
+    /// The revision of the rules in force.
+    pub fn policy_revision(&self) -> Digest {
+        self.inner.parts.policy.revision()
     }
 
     /// Whether the last call that could not be recorded met a full disk.

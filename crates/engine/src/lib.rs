@@ -63,3 +63,4 @@ pub use self::{
     telemetry::Telemetry,
     trace::{new_span, new_trace},
 };
+pub use ringfence_store::{Error as StoreError, NoRoom};

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
 use ringfence_sandbox::Chunk;
 use ringfence_store::{CallQuery, Error, FactQuery, Logged, Store};
 use ringfence_types::{
-    Call, CallId, Event, Principal, Receipt, RedactRoot, State, Stopper, Stream,
+    Call, CallId, Event, Fact, Principal, Receipt, RedactRoot, State, Stopper, Stream,
 };
 use tokio::sync::watch;
 
@@ -261,12 +261,12 @@ const ROUND: usize = 200;
 
 impl Follow {
     /// The next fact; waits for it. Cancelling the wait loses nothing.
-    pub async fn next(&mut self) -> Result<(FactId, Logged), Error> {
+    pub async fn next(&mut self) -> Result<(FactId, Fact), Error> {
         loop {
             if let Some(logged) = self.ready.pop_front() {
                 let id = FactId { position: logged.position, index: logged.index };
                 self.after = id;
-                return Ok((id, logged));
+                return Ok((id, logged.fact));
             }
             self.newest.borrow_and_update();
             self.read().await?;

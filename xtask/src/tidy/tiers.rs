@@ -17,6 +17,8 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-egress", 1),
     ("ringfence-otlp", 1),
     ("ringfence-ledger", 1),
+    // It keeps keys in the store, and signs what it does to them.
+    ("ringfence-access", 2),
     ("ringfence-registry", 2),
     // It reads the bus and speaks HTTP; what events mean it does not know.
     ("ringfence-webhook", 2),
@@ -27,10 +29,12 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-engine", 3),
     ("ringfence-plans", 4),
     ("ringfence-conversation", 5),
-    ("ringfence-api", 6),
-    ("ringfence-console", 6),
-    ("ringfence-mcp", 6),
-    ("ringfence", 7),
+    // What all doors share.
+    ("ringfence-edge", 6),
+    ("ringfence-api", 7),
+    ("ringfence-console", 7),
+    ("ringfence-mcp", 7),
+    ("ringfence", 8),
 ];
 
 /// Tools beside the tiers: they may use any crate; the product uses none of them, and tests may

@@ -7,13 +7,12 @@ mod scopes;
 
 use std::sync::OnceLock;
 
+use ringfence_edge::problem::{Fault, ProblemView};
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use crate::{
-    docs,
-    edge::OPEN,
-    problem::{Fault, ProblemView},
+    OPEN_PATHS, docs,
     routes::{
         approvals, calls, canvas, engines, events, health, holds, keys, ledger, policy, sandboxes,
         skills, tools,
@@ -130,7 +129,7 @@ fn name(method: &str, path: &str) -> String {
 /// Adds to an operation what every one of its kind can answer.
 fn share(method: &str, path: &str, operation: &mut Value) {
     let has_body = operation.get("requestBody").is_some();
-    let is_open = OPEN.contains(&path);
+    let is_open = OPEN_PATHS.contains(&path);
     match is_open {
         true => operation["security"] = json!([]),
         false => scopes::write(method, path, operation),

@@ -4,6 +4,13 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    path::Named,
+    query::Query,
+    reply,
+};
 use ringfence_engine::Engine;
 use ringfence_ledger::Entry;
 use ringfence_store::ApprovalQuery;
@@ -11,11 +18,6 @@ use ringfence_types::{About, ApprovalId, KeyId, PersonId, Principal, ToolName};
 use serde::Serialize;
 
 use crate::{
-    auth::{self, May},
-    path::Named,
-    problem::Problem,
-    query::Query,
-    refused, reply,
     shared::Shared,
     views::approval::{ApprovalListView, ApprovalView},
 };
@@ -36,7 +38,7 @@ use crate::{
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::SeeHolds>,
+    caller: May<identity::SeeHolds>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let mut query = Query::of(&uri);
@@ -55,8 +57,7 @@ pub(crate) async fn list(
         not_by: None,
         limit,
     };
-    let page = shared.engine.store().approvals(query).await;
-    let page = page.map_err(|error| refused::store(&error))?;
+    let page = shared.engine.store().approvals(query).await?;
     let next = page.next.map(|id| id.to_string());
     let approvals = page.approvals.iter().map(|found| ApprovalView::of(found, now)).collect();
     Ok(reply::ok(&ApprovalListView { approvals, next_cursor: next }))
@@ -70,11 +71,15 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::SeeHolds>,
+    caller: May<identity::SeeHolds>,
     Named(id): Named<ApprovalId>,
 ) -> Result<Response, Problem> {
-    let found = shared.engine.store().approval(&caller.principal().tenant, id).await;
-    let found = found.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let found = shared
+        .engine
+        .store()
+        .approval(&caller.principal().tenant, id)
+        .await?
+        .ok_or_else(Problem::not_found)?;
     Ok(reply::ok(&ApprovalView::of(&found, shared.engine.clock().now())))
 }
 
@@ -86,11 +91,11 @@ pub(crate) async fn read(
 )]
 pub(crate) async fn revoke(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Approve>,
+    caller: May<identity::Approve>,
     Named(id): Named<ApprovalId>,
 ) -> Result<Response, Problem> {
     let revoked = take_back(&shared.engine, caller.principal(), id).await;
-    match revoked.map_err(|error| refused::store(&error))? {
+    match revoked? {
         true => Ok(reply::nothing()),
         false => Err(Problem::not_found()),
     }

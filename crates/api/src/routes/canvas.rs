@@ -6,22 +6,20 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, Caller, May},
+    path::Named,
+    problem_codes, reply,
+};
 use ringfence_engine::CANVAS_BYTES;
 use ringfence_store::{SessionEvent, SessionQuery};
 use ringfence_types::{Json, PersonaId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{
-    auth::{self, Caller, May},
-    body,
-    fields::Fields,
-    kinds,
-    path::Named,
-    problem::Problem,
-    refused, reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Something to put on a canvas.
 #[derive(ToSchema)]
@@ -91,10 +89,10 @@ pub(crate) struct StoredView {
 )]
 pub(crate) async fn append(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let (session, payload) = read_body(&body)?;
     check_persona(&caller, payload.persona_id.as_ref())?;
     let payload = Json::of(&payload).map_err(|_| too_deep())?;
@@ -109,9 +107,9 @@ pub(crate) async fn append(
         payload,
     };
     let store = shared.engine.store();
-    store.room().admit(&event.tenant).map_err(|no_room| refused::no_room(&no_room))?;
+    store.room().admit(&event.tenant).map_err(|no_room| Problem::from(&no_room))?;
     let stored = store.append_session_event(event).await;
-    stored.map_err(|error| refused::store(&error))?;
+    stored?;
     Ok(reply::ok(&StoredView { status: "stored" }))
 }
 
@@ -133,14 +131,14 @@ fn read_body(body: &Json) -> Result<(SessionId, Payload), Problem> {
 
 /// It is kept one level deeper than it came.
 fn too_deep() -> Problem {
-    Problem::new(&kinds::BODY_MALFORMED, "the content is nested too deeply")
+    Problem::new(&problem_codes::BODY_MALFORMED, "the content is nested too deeply")
 }
 
 fn check_persona(caller: &Caller, asked: Option<&PersonaId>) -> Result<(), Problem> {
     match (&caller.principal().persona, asked) {
         (Some(own), Some(other)) if own != other => {
             let detail = format!("this key may not act for persona `{other}`");
-            Err(Problem::new(&kinds::PERSONA_FOREIGN, detail))
+            Err(Problem::new(&problem_codes::PERSONA_FOREIGN, detail))
         }
         _ => Ok(()),
     }
@@ -157,7 +155,7 @@ const SHOWN: usize = 100;
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(session): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let query = SessionQuery {
@@ -168,8 +166,7 @@ pub(crate) async fn read(
         last: true,
         limit: SHOWN,
     };
-    let events = shared.engine.store().session_events(query).await;
-    let events = events.map_err(|error| refused::store(&error))?;
+    let events = shared.engine.store().session_events(query).await?;
     let items: Vec<_> = events.into_iter().filter_map(item).collect();
     Ok(reply::ok(&items))
 }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    query::Query,
+    reply,
+};
 
 use crate::{
-    auth::{self, May},
-    problem::Problem,
-    query::Query,
-    refused, reply,
     shared::Shared,
     views::engine::{CanaryListView, PolicyStatusView},
 };
@@ -21,7 +23,7 @@ use crate::{
 )]
 pub(crate) async fn status(
     State(shared): State<Arc<Shared>>,
-    _: May<auth::Admin>,
+    _: May<identity::Admin>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     Query::of(&uri).finish()?;
@@ -46,7 +48,7 @@ pub(crate) async fn status(
 )]
 pub(crate) async fn canary(
     State(shared): State<Arc<Shared>>,
-    _: May<auth::Admin>,
+    _: May<identity::Admin>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let mut query = Query::of(&uri);
@@ -54,7 +56,6 @@ pub(crate) async fn canary(
     let before = query.number("cursor", 0, u64::MAX);
     let limit = query.number("limit", 1, 1_000).unwrap_or(500);
     query.finish()?;
-    let canaries = shared.engine.canaries(name.as_deref(), before, limit as usize).await;
-    let canaries = canaries.map_err(|error| refused::store(&error))?;
+    let canaries = shared.engine.canaries(name.as_deref(), before, limit as usize).await?;
     Ok(reply::ok(&CanaryListView { canaries: canaries.into_iter().map(Into::into).collect() }))
 }

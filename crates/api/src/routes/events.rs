@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::{HeaderMap, Uri};
-
-use crate::{
-    auth::{self, May},
-    problem::Problem,
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
     query::Query,
-    shared::Shared,
-    sse::{self, Place},
+    sse::{self, StreamSlot},
 };
+
+use crate::shared::Shared;
 
 /// Streams events of the tenant's calls from now on, or from after `Last-Event-ID`.
 #[utoipa::path(
@@ -24,7 +24,7 @@ use crate::{
 )]
 pub(crate) async fn events(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -32,7 +32,7 @@ pub(crate) async fn events(
     let after = sse::after(&headers, &mut query);
     query.finish()?;
     let after = after?.unwrap_or_else(|| shared.engine.newest_fact());
-    let place = Place::take(&shared, caller.known())?;
+    let place = StreamSlot::take(&shared.edge, caller.known())?;
     let follow = shared.engine.follow(caller.principal(), None, Some(after));
     Ok(sse::stream(follow, place, false))
 }

@@ -7,14 +7,17 @@ use std::{
 
 use axum::{extract::State, response::Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use ringfence_edge::{
+    Problem, append_metrics,
+    exposition::Format,
+    identity::{self, OptionalCaller},
+    reply,
+};
 use ringfence_types::Scope;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{
-    auth::Context, exposition::Format, problem::Problem, reply, routes::skills::is_skill,
-    routes::tools::newest, shared::Shared,
-};
+use crate::{routes::skills::is_skill, routes::tools::newest, shared::Shared};
 
 /// The service in one glance.
 #[derive(Serialize, ToSchema)]
@@ -122,7 +125,7 @@ pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     reply::ok(&HealthView {
         status: "healthy",
         registry_loaded: true,
-        executor_ready: !shared.stopping.is_cancelled() && sandbox(&shared).is_none(),
+        executor_ready: !shared.edge.stopping().is_cancelled() && sandbox(&shared).is_none(),
         skills_count: skills(&shared),
     })
 }
@@ -158,7 +161,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 )]
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     let sandbox = sandbox(&shared);
-    let status = if shared.stopping.is_cancelled() {
+    let status = if shared.edge.stopping().is_cancelled() {
         "stopping"
     } else if !store_answers(&shared).await {
         // Asked after the write, which is what finds out.
@@ -202,15 +205,15 @@ async fn store_answers(shared: &Shared) -> bool {
 )]
 pub(crate) async fn metrics(
     State(shared): State<Arc<Shared>>,
-    context: axum::Extension<Arc<Context>>,
+    OptionalCaller(caller): OptionalCaller,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     // Without a key only if the operator opened it; the edge has seen to that.
-    let known = context.known.as_ref();
-    if known.is_some_and(|known| !known.principal.scopes.allow(Scope::Read)) {
-        return Err(crate::auth::scope_missing(Scope::Read));
+    if caller.is_some_and(|caller| !caller.principal().scopes.allow(Scope::Read)) {
+        return Err(identity::scope_missing(Scope::Read));
     }
     let format = Format::wanted(&headers);
-    let text = format.write(shared.metrics.text(&shared.engine.metrics_text()));
+    let text = append_metrics(&shared.edge.metrics_text(), &shared.metrics.registry);
+    let text = format.write(text);
     Ok(reply::of(StatusCode::OK, format.content_type(), text.into()))
 }

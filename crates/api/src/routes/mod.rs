@@ -21,7 +21,7 @@ use axum::{
     routing::{delete, get, post},
 };
 
-use crate::{docs, kinds, problem::Problem, shared::Shared};
+use crate::{docs, shared::Shared};
 
 /// All routes.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -76,7 +76,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/skills/register", post(skills::register::register))
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page));
-    router.fallback(no_path).method_not_allowed_fallback(no_method).with_state(shared)
+    router.with_state(shared)
 }
 
 type Routes = Router<Arc<Shared>>;
@@ -131,12 +131,4 @@ fn files(router: Routes) -> Routes {
         .route("/v1/sandboxes/{id}/files/rename", post(names::rename))
         .route("/v1/sandboxes/{id}/files/archive", get(archive::pack).put(archive::unpack))
         .route("/v1/sandboxes/{id}/files/events", get(watch::events))
-}
-
-async fn no_path() -> Problem {
-    Problem::new(&kinds::NOT_FOUND, "there is no such path; `/docs` lists all of them")
-}
-
-async fn no_method() -> Problem {
-    Problem::new(&kinds::METHOD_NOT_ALLOWED, "the `Allow` header lists the methods of this path")
 }

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    path::Named,
+    problem_codes,
+    query::Query,
+    reply,
+};
 use ringfence_engine::Refused;
 use ringfence_registry::{Catalogue, Entry};
 use ringfence_types::ToolName;
 
 use crate::{
-    auth::{self, May},
-    kinds,
-    path::Named,
-    problem::Problem,
-    query::Query,
-    reply,
     shared::Shared,
     views::tool::{BrokenView, ToolListView, ToolView},
 };
@@ -26,7 +28,7 @@ use crate::{
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    _: May<auth::Read>,
+    _: May<identity::Read>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     Query::of(&uri).finish()?;
@@ -47,7 +49,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    _: May<auth::SeeHolds>,
+    _: May<identity::SeeHolds>,
     Named(name): Named<ToolName>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -69,9 +71,11 @@ fn unknown(catalogue: &Catalogue, name: &str, version: Option<String>) -> Proble
         Some(version) if !versions.is_empty() => {
             let refused = Refused::UnknownVersion { name: name.to_owned(), version };
             let detail = format!("{refused}; there is {versions}");
-            Problem::new(&kinds::TOOL_VERSION_NOT_FOUND, detail)
+            Problem::new(&problem_codes::TOOL_VERSION_NOT_FOUND, detail)
         }
-        _ => Problem::new(&kinds::TOOL_NOT_FOUND, format!("there is no tool `{name}` here")),
+        _ => {
+            Problem::new(&problem_codes::TOOL_NOT_FOUND, format!("there is no tool `{name}` here"))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A key as clients see it: never its secret, except once.
 
-use ringfence_store::Key;
+use ringfence_access::Key;
 use ringfence_types::{KeyId, PersonId, PersonaId, Scopes, TenantId, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_api::keys::{Secret, ensure_admin_key};
+use ringfence_access::Secret;
 use ringfence_types::Scope;
 use serde_json::{Value, json};
 
@@ -134,7 +134,7 @@ async fn the_first_admin_key_is_made_once() {
     let server = Server::start().await;
     let (store, clock) = (server.engine.store(), server.engine.clock());
     let unwanted = |_: &Secret| panic!("there is nothing to keep");
-    let again = ensure_admin_key(&server.engine, unwanted).await.unwrap();
+    let again = server.engine.access().ensure_admin_key(unwanted).await.unwrap();
     assert!(again.is_none(), "there is one already");
     let keys = store.keys(None).await.unwrap();
     let entry = ringfence_ledger::Entry::approval(
@@ -146,7 +146,7 @@ async fn the_first_admin_key_is_made_once() {
     // A key whose secret nobody could keep is not made: nobody could ever use it.
     let count = store.keys(None).await.unwrap().len();
     let full = |_: &Secret| Err(std::io::Error::other("the disk is full"));
-    let failed = ensure_admin_key(&server.engine, full).await;
+    let failed = server.engine.access().ensure_admin_key(full).await;
     assert!(failed.is_err(), "{failed:?}");
     assert_eq!(store.keys(None).await.unwrap().len(), count);
     let mut kept = String::new();
@@ -154,7 +154,7 @@ async fn the_first_admin_key_is_made_once() {
         secret.reveal().clone_into(&mut kept);
         Ok(())
     };
-    let made = ensure_admin_key(&server.engine, keep).await.unwrap();
+    let made = server.engine.access().ensure_admin_key(keep).await.unwrap();
     assert_eq!(works(&server, made.unwrap().secret.reveal()).await, 200);
     assert_eq!(works(&server, &kept).await, 200);
     server.stop().await;

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_api::{ApiConfig, Rate};
+use ringfence_access::Rate;
+use ringfence_edge::EdgeConfig;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -18,7 +19,7 @@ fn status(answer: &[u8]) -> &str {
 
 #[tokio::test]
 async fn a_key_has_a_rate() {
-    let config = ApiConfig { rate: Some(Rate { per_second: 1, burst: 3 }), ..Default::default() };
+    let config = EdgeConfig { rate: Some(Rate { per_second: 1, burst: 3 }), ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let mut statuses = Vec::new();
     for _ in 0..4 {
@@ -39,7 +40,7 @@ async fn a_key_has_a_rate() {
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
-    let config = ApiConfig { max_body: 1_000, ..Default::default() };
+    let config = EdgeConfig { max_body: 1_000, ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let body = json!({"tool": "echo", "args": {"text": "x".repeat(2_000)}});
     let answer = server.post("/v1/calls", &body).await;
@@ -62,7 +63,7 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
 
 #[tokio::test]
 async fn large_bodies_share_a_bounded_room() {
-    let config = ApiConfig {
+    let config = EdgeConfig {
         max_bodies_together: 100 << 10,
         request_timeout: PATIENCE,
         ..Default::default()
@@ -101,7 +102,7 @@ async fn large_bodies_share_a_bounded_room() {
 
 #[tokio::test]
 async fn a_body_that_never_comes_times_out() {
-    let config = ApiConfig { request_timeout: Duration::from_millis(100), ..Default::default() };
+    let config = EdgeConfig { request_timeout: Duration::from_millis(100), ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let head = format!(
         "POST /v1/calls HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{",
@@ -113,7 +114,7 @@ async fn a_body_that_never_comes_times_out() {
 
 #[tokio::test]
 async fn a_header_that_never_ends_and_a_client_that_says_nothing_are_cut_off() {
-    let config = ApiConfig { header_timeout: Duration::from_millis(100), ..Default::default() };
+    let config = EdgeConfig { header_timeout: Duration::from_millis(100), ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     for beginning in ["", "GET / HTTP/1.1\r\nhost: loc"] {
         let began = Instant::now();
@@ -140,7 +141,7 @@ async fn headers_are_bounded_in_size_and_number() {
 
 #[tokio::test]
 async fn connections_are_bounded_and_the_rest_wait_their_turn() {
-    let config = ApiConfig {
+    let config = EdgeConfig {
         max_connections: 2,
         header_timeout: Duration::from_millis(200),
         ..Default::default()
@@ -158,7 +159,7 @@ async fn connections_are_bounded_and_the_rest_wait_their_turn() {
 
 #[tokio::test]
 async fn who_finds_no_room_is_told_and_the_others_are_served() {
-    let config = ApiConfig { max_connections: 1, ..Default::default() };
+    let config = EdgeConfig { max_connections: 1, ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let usual = "GET /livez HTTP/1.1\r\nhost: localhost\r\n";
     let mut holder = TcpStream::connect(server.address).await.unwrap();
@@ -286,7 +287,7 @@ async fn what_is_no_request_is_answered_without_a_body_and_closed() {
 #[tokio::test]
 async fn headers_and_bodies_that_drip_are_cut_off() {
     let bound = Duration::from_millis(300);
-    let config = ApiConfig { header_timeout: bound, request_timeout: bound, ..Default::default() };
+    let config = EdgeConfig { header_timeout: bound, request_timeout: bound, ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let head = format!(
         "POST /v1/calls HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n",
@@ -319,7 +320,7 @@ async fn headers_and_bodies_that_drip_are_cut_off() {
 #[tokio::test]
 async fn connections_that_only_hold_a_place_keep_nobody_out() {
     let long = PATIENCE * 2;
-    let config = ApiConfig {
+    let config = EdgeConfig {
         max_connections: 4,
         header_timeout: long,
         first_header_timeout: long,
@@ -350,7 +351,7 @@ async fn connections_that_only_hold_a_place_keep_nobody_out() {
 
 #[tokio::test]
 async fn a_first_header_has_less_time_than_the_next() {
-    let config = ApiConfig {
+    let config = EdgeConfig {
         header_timeout: PATIENCE * 2,
         first_header_timeout: Duration::from_millis(100),
         ..Default::default()

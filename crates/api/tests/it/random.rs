@@ -166,7 +166,7 @@ async fn status(server: &Server, bytes: &[u8]) -> Option<u16> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_comes_the_answer_is_a_documented_status() {
-    let config = ringfence_api::ApiConfig {
+    let config = ringfence_edge::EdgeConfig {
         header_timeout: std::time::Duration::from_millis(500),
         request_timeout: std::time::Duration::from_millis(500),
         default_wait: std::time::Duration::from_secs(5),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_api::ApiConfig;
+use ringfence_edge::EdgeConfig;
 use ringfence_types::Scope;
 use serde_json::{Value, json};
 use tokio::{
@@ -116,7 +116,7 @@ fn number(id: &str) -> (u64, u32) {
 
 #[tokio::test]
 async fn silence_is_filled_with_comments_and_the_end_of_the_server_ends_streams() {
-    let config = ApiConfig { heartbeat: Duration::from_millis(20), ..Default::default() };
+    let config = EdgeConfig { heartbeat: Duration::from_millis(20), ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let mut response = server.request("GET", "/v1/events").send().await.unwrap();
     let mut text = String::new();
@@ -135,7 +135,7 @@ async fn silence_is_filled_with_comments_and_the_end_of_the_server_ends_streams(
 
 #[tokio::test]
 async fn a_key_has_a_bounded_number_of_streams() {
-    let config = ApiConfig { max_streams_per_key: 2, ..Default::default() };
+    let config = EdgeConfig { max_streams_per_key: 2, ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let open = || async { server.request("GET", "/v1/events").send().await.unwrap() };
     let (one, two) = (open().await, open().await);
@@ -155,7 +155,7 @@ async fn a_key_has_a_bounded_number_of_streams() {
 /// A client that stops reading is cut off after a while, and slows down nobody meanwhile.
 #[tokio::test]
 async fn a_client_that_takes_nothing_is_cut_off_and_hinders_nobody() {
-    let config = ApiConfig { write_timeout: Duration::from_millis(300), ..Default::default() };
+    let config = EdgeConfig { write_timeout: Duration::from_millis(300), ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let mut lazy = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
@@ -193,7 +193,7 @@ async fn rest(mut response: reqwest::Response) {
 
 #[tokio::test]
 async fn a_stream_ends_with_the_key_that_opened_it() {
-    let config = ApiConfig { heartbeat: Duration::from_millis(20), ..Default::default() };
+    let config = EdgeConfig { heartbeat: Duration::from_millis(20), ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let key = async |body: Value| server.post("/v1/keys", &body).await.json();
     let open = async |key: &Value| {

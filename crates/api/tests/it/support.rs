@@ -9,11 +9,10 @@ use std::{
     time::Duration,
 };
 
-use ringfence_api::{
-    Api, ApiConfig,
-    keys::{KeyRequest, OPERATOR_TENANT, create_key},
-};
+use ringfence_access::{KeyRequest, OPERATOR_TENANT};
+use ringfence_api::{Api, ApiConfig};
 use ringfence_bus::SqliteBus;
+use ringfence_edge::{Edge, EdgeConfig, Server as HttpServer};
 use ringfence_egress::Fetcher;
 use ringfence_engine::{Engine, Ledger, Parts, Settings, builtin_tools};
 use ringfence_ledger::SigningKey;
@@ -48,7 +47,8 @@ impl Clock for Wall {
 
 /// What a server is made of, where tests differ.
 pub(crate) struct Plan {
-    pub(crate) config: ApiConfig,
+    pub(crate) config: EdgeConfig,
+    pub(crate) api: ApiConfig,
     pub(crate) bundle: Bundle,
     /// The binary for sandboxes. Without one no sandbox can be had, which inline tools never need.
     pub(crate) binary: Option<PathBuf>,
@@ -61,7 +61,8 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         Self {
-            config: ApiConfig::default(),
+            config: EdgeConfig::default(),
+            api: ApiConfig::default(),
             bundle: Bundle::built_in(),
             binary: None,
             sandbox: None,
@@ -71,7 +72,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    pub(crate) fn with(config: ApiConfig) -> Self {
+    pub(crate) fn with(config: EdgeConfig) -> Self {
         Self { config, ..Self::default() }
     }
 
@@ -161,8 +162,9 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let api = Api::new(engine.clone(), plan.config);
-        let serving = tokio::spawn(api.serve(listener, async {
+        let edge = Edge::new(engine.clone(), plan.config);
+        let api = Api::new(edge.clone(), plan.api);
+        let serving = tokio::spawn(HttpServer::new(edge, &[&api]).serve(listener, async {
             let _ = stopped.await;
         }));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -306,6 +308,6 @@ async fn key(engine: &Engine, tenant: &str, scopes: &[Scope]) -> String {
         expires_at: None,
         created_by: None,
     };
-    let made = create_key(engine, request).await;
+    let made = engine.access().create(request).await;
     made.unwrap().secret.reveal().to_owned()
 }

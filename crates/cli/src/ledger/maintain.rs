@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use ringfence_api::keys::OPERATOR_TENANT;
+use ringfence_access::OPERATOR_TENANT;
 use ringfence_engine::Ledger;
 use ringfence_ledger::{Entry, Maintenance};
 use ringfence_sqlite::Db;

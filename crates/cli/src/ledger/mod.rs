@@ -100,7 +100,7 @@ async fn open_accepting(
     if let Some(abandoned) = abandoned {
         let change = Maintenance::RollbackAccepted { abandoned, entries: scan.size() };
         let operator: TenantId =
-            ringfence_api::keys::OPERATOR_TENANT.parse().expect("our own name is valid");
+            ringfence_access::OPERATOR_TENANT.parse().expect("our own name is valid");
         let entry = Entry::maintenance(operator, SystemClock.now(), &change);
         let recorded = ledger.append(vec![entry]).await;
         recorded.map_err(|error| Failure::because("cannot write to the ledger", &error))?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_api::keys::{self, NewKey};
+use ringfence_access::{NewKey, Secret};
 
 use super::{data, parts::Opened};
 use crate::failure::Failure;
@@ -10,9 +10,8 @@ use crate::failure::Failure;
 /// Makes it if no key can make others.
 pub(super) async fn ensure(opened: &Opened, dir: &Path) -> Result<Option<NewKey>, Failure> {
     let path = dir.join("admin.key");
-    let keep =
-        |secret: &keys::Secret| data::write(&path, &format!("{}\n", secret.reveal())).map(drop);
-    let made = keys::ensure_admin_key(&opened.engine, keep).await;
+    let keep = |secret: &Secret| data::write(&path, &format!("{}\n", secret.reveal())).map(drop);
+    let made = opened.engine.access().ensure_admin_key(keep).await;
     made.map_err(|error| {
         let failure = Failure::because("cannot make the first key", &error);
         failure.hint(format!("it is kept in `{}`, which must be writable", path.display()))

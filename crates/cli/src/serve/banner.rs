@@ -8,7 +8,7 @@ use std::{
     io::{IsTerminal, stderr},
 };
 
-use ringfence_api::keys::NewKey;
+use ringfence_access::NewKey;
 use ringfence_jail::ids;
 use serde_json::{Value, json};
 

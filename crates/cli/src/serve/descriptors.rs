@@ -13,7 +13,7 @@ const PER_CALL: u64 = 12;
 /// The limit of connections, lowered to what the limit of descriptors leaves. Beyond it `accept` would
 /// fail, and so would everything else that opens something.
 pub(super) fn max_connections(settings: &Settings) -> usize {
-    let wanted = settings.api.max_connections;
+    let wanted = settings.edge.max_connections;
     let limit = getrlimit(Resource::Nofile).current;
     let room = room(limit, settings.calls.running as u64);
     if room < wanted {

@@ -19,7 +19,8 @@ mod telemetry;
 
 use std::process::ExitCode;
 
-use ringfence_api::{Api, ApiConfig};
+use ringfence_api::Api;
+use ringfence_edge::{Edge, EdgeConfig, Server};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use self::{address::Address, banner::Banner, parts::Opened, stop::Stop};
@@ -85,9 +86,11 @@ async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
     let address = Address::tell(&settings.data, &url)?;
     Banner { settings, opened: &opened, url: &url, key: key.as_ref() }.show(is_json);
     let max_connections = descriptors::max_connections(settings);
-    let config = ApiConfig { max_connections, ..settings.api.clone() };
-    let api = Api::new(opened.engine.clone(), config);
-    let ended = until_stopped(api, listener, opened, settings, &mut signals).await;
+    let config = EdgeConfig { max_connections, ..settings.edge.clone() };
+    let edge = Edge::new(opened.engine.clone(), config);
+    let api = Api::new(edge.clone(), settings.api.clone());
+    let ended =
+        until_stopped(Server::new(edge, &[&api]), listener, opened, settings, &mut signals).await;
     address.forget();
     ended
 }
@@ -105,14 +108,14 @@ async fn listen(settings: &Settings) -> Result<TcpListener, Failure> {
 
 /// Serves until a signal comes, then ends in good order, or at once after a second one.
 async fn until_stopped(
-    api: Api,
+    server: Server,
     listener: TcpListener,
     opened: Opened,
     settings: &Settings,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let stop = Stop::default();
-    let serving = api.serve(listener, stop.asked());
+    let serving = server.serve(listener, stop.asked());
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => {

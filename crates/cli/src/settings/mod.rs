@@ -17,6 +17,7 @@ mod webhooks;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use ringfence_api::ApiConfig;
+use ringfence_edge::EdgeConfig;
 use ringfence_egress as egress;
 use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
@@ -52,7 +53,9 @@ pub(crate) struct Settings {
     pub(crate) calls: engine::Settings,
     /// Sandboxes.
     pub(crate) sandbox: Sandbox,
-    /// Bounds of the door.
+    /// Limits of all HTTP doors.
+    pub(crate) edge: EdgeConfig,
+    /// Limits of the REST door.
     pub(crate) api: ApiConfig,
     /// What tools may fetch.
     pub(crate) egress: egress::Options,

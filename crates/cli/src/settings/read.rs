@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use ringfence_api::{ApiConfig, Rate};
+use ringfence_access::Rate;
+use ringfence_api::ApiConfig;
+use ringfence_edge::EdgeConfig;
 use ringfence_egress as egress;
 use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
@@ -33,7 +35,8 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let (log, threads) = (read.log(), read.count("threads", 1, 256));
     let (otlp, stop_grace) = (read.otlp(), read.time("stop_grace"));
     let calls = read.calls(data.join("work"));
-    let (sandbox, api, egress) = (read.sandbox(), read.api(), read.egress());
+    let (sandbox, egress) = (read.sandbox(), read.egress());
+    let (edge, api) = (read.edge(), read.api());
     let (webhooks, heads) = (read.webhooks(), read.heads());
     let folder = layers.get("policy").values.first().map(PathBuf::from);
     let policy = policy::read(folder, layers.policy(), problems);
@@ -50,7 +53,8 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         stop_grace: stop_grace?,
         calls: calls?,
         sandbox: sandbox?,
-        api: ApiConfig { grace: stop_grace?, ..api? },
+        edge: EdgeConfig { grace: stop_grace?, ..edge? },
+        api: api?,
         egress: egress?,
         webhooks: webhooks?,
         heads: heads?,
@@ -179,6 +183,11 @@ impl Reader<'_> {
     }
 
     fn api(&mut self) -> Option<ApiConfig> {
+        let open_metrics = self.truth("api.open_metrics")?;
+        Some(ApiConfig { open_metrics, ..ApiConfig::default() })
+    }
+
+    fn edge(&mut self) -> Option<EdgeConfig> {
         let largest = u32::MAX as usize;
         let max_body = self.size("api.max_body").map(as_usize);
         let max_upload = self.size("api.max_upload").map(as_usize);
@@ -187,9 +196,9 @@ impl Reader<'_> {
         let first_header = self.time("api.first_header_timeout");
         let connections = self.count("api.max_connections", 1, largest);
         let streams = self.count("api.max_streams", 1, largest);
-        let (rate, open_metrics) = (self.rate(), self.truth("api.open_metrics"));
+        let rate = self.rate();
         let allowed_hosts = self.layers.get("api.allowed_hosts").values.clone();
-        Some(ApiConfig {
+        Some(EdgeConfig {
             max_body: max_body?,
             max_upload: max_upload?,
             request_timeout: request?,
@@ -199,9 +208,8 @@ impl Reader<'_> {
             max_connections: connections?,
             max_streams: streams?,
             rate: rate?,
-            open_metrics: open_metrics?,
             allowed_hosts,
-            ..ApiConfig::default()
+            ..EdgeConfig::default()
         })
     }
 
@@ -315,6 +323,7 @@ mod tests {
         let (settings, problems) = with(&[]);
         assert_eq!(problems, None);
         let settings = settings.unwrap();
+        assert_eq!(format!("{:?}", settings.edge), format!("{:?}", EdgeConfig::default()));
         assert_eq!(format!("{:?}", settings.api), format!("{:?}", ApiConfig::default()));
         let usual = engine::Settings::for_processors(2, "/data/work".into());
         assert_eq!(format!("{:?}", settings.calls), format!("{usual:?}"));

@@ -18,6 +18,8 @@ mod tree;
 
 use std::sync::{Arc, OnceLock, atomic::AtomicU64};
 
+use async_trait::async_trait;
+use ringfence_access::{EntrySigner, SigningGuard};
 use ringfence_ledger::{Entry, LedgerKey, Own, Signer, SigningKey, said_in};
 use ringfence_store::{EntryQuery, Error, PAGE, Placed, Store};
 use ringfence_types::{Digest, EntryKind, Sealed, Timestamp};
@@ -184,6 +186,15 @@ impl Ledger {
     /// What is kept, for reading.
     pub fn store(&self) -> &dyn Store {
         self.0.store.as_ref()
+    }
+}
+
+#[async_trait]
+impl EntrySigner for Ledger {
+    async fn sign<'a>(&'a self, entry: Entry) -> Result<(Sealed, SigningGuard<'a>), Error> {
+        let pen = self.pen().await;
+        let sealed = pen.seal(entry)?;
+        Ok((sealed, Box::new(pen)))
     }
 }
 

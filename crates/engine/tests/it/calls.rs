@@ -53,10 +53,10 @@ async fn facts_of_a_call_come_in_order_and_can_be_resumed() {
     let mut follow = engine.follow(&who, Some(call.asked.id), None);
     let mut after = FactId::default();
     while kinds.last().is_none_or(|kind| *kind != FactKind::Finished) {
-        let (id, logged) = follow.next().await.expect("works here");
+        let (id, fact) = follow.next().await.expect("works here");
         assert!(id > after);
         after = id;
-        kinds.push(logged.fact.kind);
+        kinds.push(fact.kind);
         // A reader that comes back after each fact misses none and sees none twice.
         follow = engine.follow(&who, Some(call.asked.id), Some(id));
     }
@@ -237,8 +237,8 @@ async fn a_call_whose_asker_goes_away_before_it_is_told_the_name_goes_on() {
     let mut ended = 0;
     while ended < 20 {
         let next = tokio::time::timeout(Duration::from_secs(30), follow.next());
-        let (_, logged) = next.await.expect("all of them go on").expect("works here");
-        ended += usize::from(logged.fact.kind == FactKind::Finished);
+        let (_, fact) = next.await.expect("all of them go on").expect("works here");
+        ended += usize::from(fact.kind == FactKind::Finished);
     }
     engine.stop(Duration::from_secs(5)).await;
 }

@@ -55,9 +55,9 @@ async fn what_is_masked_is_nowhere_and_digests_are_of_the_truth() {
         assert_eq!(stamped, ["/args/text", "/result/message"]);
         let mut facts = engine.follow(&who, Some(call.asked.id), None);
         loop {
-            let (_, logged) = facts.next().await.expect("works here");
-            assert!(!logged.fact.data.as_str().contains(secret));
-            if logged.fact.kind == FactKind::Finished {
+            let (_, fact) = facts.next().await.expect("works here");
+            assert!(!fact.data.as_str().contains(secret));
+            if fact.kind == FactKind::Finished {
                 break;
             }
         }

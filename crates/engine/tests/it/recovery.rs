@@ -81,8 +81,8 @@ async fn pure_calls_run_again_and_others_are_unknown() {
     for call in [&pure, &effectful, &accepted, &held] {
         let mut follow = engine.follow(&who, Some(call.asked.id), None);
         loop {
-            let (_, logged) = follow.next().await.expect("works here");
-            if logged.fact.kind.is_final() {
+            let (_, fact) = follow.next().await.expect("works here");
+            if fact.kind.is_final() {
                 break;
             }
         }

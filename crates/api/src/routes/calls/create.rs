@@ -7,20 +7,17 @@ use axum::{
     response::Response,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    problem_codes, reply,
+};
 use ringfence_engine::CallRequest;
 use ringfence_types::{Call, Json, PersonaId, SessionId, ToolName};
 use utoipa::ToSchema;
 
-use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    kinds,
-    problem::Problem,
-    refused, reply,
-    shared::Shared,
-    views::call::CallView,
-};
+use crate::{shared::Shared, views::call::CallView};
 
 /// A call to be made.
 #[derive(ToSchema)]
@@ -67,17 +64,17 @@ pub(crate) struct CallBody {
 )]
 pub(crate) async fn create(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     request: Request,
 ) -> Result<Response, Problem> {
     let idempotency_key = idempotency_key(request.headers())?;
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let (mut call, wait) = read(&shared, &body)?;
     call.idempotency_key = idempotency_key;
     call.trace = Some(caller.trace().clone());
     let tool = call.tool.clone();
     let mut ticket = shared.engine.call(caller.principal(), call).await.map_err(|error| {
-        let problem = refused::call(&error).with("tool", &tool);
+        let problem = Problem::from(&error).with("tool", &tool);
         count(&shared, &tool, &problem);
         problem
     })?;
@@ -89,19 +86,19 @@ pub(crate) async fn create(
 fn count(shared: &Shared, tool: &ToolName, problem: &Problem) {
     let known = shared.engine.registry().catalogue().get(tool.as_str(), None).is_some();
     let tool = if known { tool.as_str() } else { "unknown" };
-    shared.engine.metrics().refused(tool, problem.kind().code);
+    shared.engine.metrics().refused(tool, problem.code().code);
 }
 
 /// The call could not be put on record, so it never was.
 pub(crate) fn unrecorded(shared: &Shared) -> Problem {
     if let Err(error) = shared.engine.store().check_files() {
-        return refused::store(&error);
+        return Problem::from(&error);
     }
     let detail = match shared.engine.met_full_disk() {
-        true => refused::DISK_FULL,
+        true => ringfence_edge::DISK_FULL,
         false => "the call could not be recorded; it may have run",
     };
-    Problem::new(&kinds::STORE_UNAVAILABLE, detail).retry_after(Duration::from_secs(1))
+    Problem::new(&problem_codes::STORE_UNAVAILABLE, detail).retry_after(Duration::from_secs(1))
 }
 
 fn read(shared: &Shared, body: &Json) -> Result<(CallRequest, Duration), Problem> {
@@ -126,7 +123,7 @@ fn read(shared: &Shared, body: &Json) -> Result<(CallRequest, Duration), Problem
 }
 
 fn wait(shared: &Shared, fields: &mut Fields<'_>) -> Duration {
-    let config = &shared.config;
+    let config = shared.edge.config();
     let Some(secs) = fields.optional::<f64>("wait") else { return config.default_wait };
     let most = config.max_wait.as_secs_f64();
     if !(0.0..=most).contains(&secs) {
@@ -150,7 +147,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
         _ => {
             let detail = "`Idempotency-Key` must be one string of 1 to 255 printable ASCII \
                           characters, such as \"8e03978e\"";
-            Err(Problem::new(&kinds::IDEMPOTENCY_KEY_INVALID, detail))
+            Err(Problem::new(&problem_codes::IDEMPOTENCY_KEY_INVALID, detail))
         }
     }
 }

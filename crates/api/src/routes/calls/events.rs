@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::{HeaderMap, Uri};
+use ringfence_edge::{
+    Problem,
+    identity::{self, Caller, May},
+    path::Named,
+    query::Query,
+    reply,
+    sse::{self, StreamSlot},
+};
 use ringfence_engine::FactId;
 use ringfence_store::FactQuery;
 use ringfence_types::CallId;
 
-use crate::{
-    auth::{self, Caller, May},
-    path::Named,
-    problem::Problem,
-    query::Query,
-    refused, reply,
-    shared::Shared,
-    sse::{self, Place},
-};
+use crate::shared::Shared;
 
 /// Streams the events of a call from its beginning, or from after `Last-Event-ID`.
 ///
@@ -36,7 +36,7 @@ use crate::{
 )]
 pub(crate) async fn events(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<CallId>,
     headers: HeaderMap,
     uri: Uri,
@@ -45,12 +45,11 @@ pub(crate) async fn events(
     let after = sse::after(&headers, &mut query);
     query.finish()?;
     let after = after?;
-    let call = shared.engine.get(caller.principal(), id).await;
-    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let call = shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     if call.state.is_final() && is_over(&shared, &caller, id, after).await? {
         return Ok(reply::nothing());
     }
-    let place = Place::take(&shared, caller.known())?;
+    let place = StreamSlot::take(&shared.edge, caller.known())?;
     let follow = shared.engine.follow(caller.principal(), Some(id), after);
     Ok(sse::stream(follow, place, true))
 }
@@ -69,8 +68,7 @@ async fn is_over(
         after: after.position.saturating_sub(1),
         limit: 100,
     };
-    let facts = shared.engine.store().facts(query).await;
-    let facts = facts.map_err(|error| refused::store(&error))?;
+    let facts = shared.engine.store().facts(query).await?;
     let seen = |position, index| FactId { position, index } <= after;
     Ok(facts.iter().all(|logged| seen(logged.position, logged.index)))
 }

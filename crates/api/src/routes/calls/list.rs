@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    query::Query,
+    reply,
+};
 use ringfence_store::CallQuery;
 use ringfence_types::{Call, CallId, Produced, SessionId, State as CallState, ToolName};
 
 use crate::{
-    auth::{self, May},
-    problem::Problem,
-    query::Query,
-    refused, reply,
     routes::ledger::audit::SLICES,
     shared::Shared,
     views::call::{CallListView, CallView, finished},
@@ -34,7 +36,7 @@ use crate::{
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let mut query = Query::of(&uri);
@@ -57,7 +59,7 @@ const ENOUGH: usize = 4 << 20;
 /// Calls of a state by what else is asked for, and the cursor to go on from.
 pub(in crate::routes) async fn page(
     shared: &Shared,
-    caller: &auth::Caller,
+    caller: &identity::Caller,
     query: Query,
     state: Option<String>,
 ) -> Result<(Vec<Call>, Option<String>), Problem> {
@@ -67,7 +69,7 @@ pub(in crate::routes) async fn page(
     loop {
         query.limit = ROUND.min(limit - calls.len());
         let found = shared.engine.list(caller.principal(), query.clone()).await;
-        let (found, next) = found.map_err(|error| refused::store(&error))?;
+        let (found, next) = found?;
         slices += usize::from(found.len() < query.limit);
         bytes += found.iter().map(weight).sum::<usize>();
         calls.extend(found);
@@ -90,7 +92,7 @@ fn weight(call: &Call) -> usize {
 }
 
 fn wanted(
-    caller: &auth::Caller,
+    caller: &identity::Caller,
     mut query: Query,
     state: Option<String>,
 ) -> Result<CallQuery, Problem> {

@@ -7,16 +7,16 @@ use axum::{
     response::Response,
 };
 use http::{HeaderName, HeaderValue, StatusCode, Uri};
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    query::Query,
+    reply,
+};
 use ringfence_engine::{Bytes, OutputStream};
 use ringfence_types::CallId;
 
-use crate::{
-    auth::{self, May},
-    problem::Problem,
-    query::Query,
-    refused, reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Gives bytes of an output stream from an offset, at most a mebibyte; waits for more while the
 /// program runs.
@@ -35,7 +35,7 @@ use crate::{
 )]
 pub(crate) async fn output(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -44,14 +44,14 @@ pub(crate) async fn output(
     let stream = named(&stream).ok_or_else(Problem::not_found)?;
     let mut query = Query::of(&uri);
     let offset = query.optional::<u64>("offset").unwrap_or(0);
-    let most = shared.config.max_wait.as_secs();
-    let wait = query.number("wait", 0, most).unwrap_or(shared.config.default_wait.as_secs());
+    let most = shared.edge.config().max_wait.as_secs();
+    let wait = query.number("wait", 0, most).unwrap_or(shared.edge.config().default_wait.as_secs());
     query.finish()?;
     let reading = shared.engine.output(caller.principal(), id, stream, offset);
     let wait = std::time::Duration::from_secs(wait);
     match tokio::time::timeout(wait, reading).await {
         Ok(read) => {
-            let bytes = read.map_err(|error| refused::store(&error))?;
+            let bytes = read?;
             bytes.map(answer).ok_or_else(Problem::not_found)
         }
         Err(_) => nothing_yet(&shared, &caller, id, offset).await,
@@ -69,12 +69,12 @@ fn named(stream: &str) -> Option<OutputStream> {
 /// The wait is over. A foreign call is never waited for, but the answer must not depend on that.
 async fn nothing_yet(
     shared: &Shared,
-    caller: &auth::Caller,
+    caller: &identity::Caller,
     id: CallId,
     offset: u64,
 ) -> Result<Response, Problem> {
     let call = shared.engine.get(caller.principal(), id).await;
-    call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    call?.ok_or_else(Problem::not_found)?;
     Ok(answer(Bytes { offset, bytes: Vec::new(), next: offset, is_end: false }))
 }
 

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::{HeaderValue, StatusCode, header};
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    path::Named,
+    problem_codes, reply,
+};
 use ringfence_types::CallId;
 
 use crate::{
-    auth::{self, May},
-    kinds,
-    path::Named,
-    problem::Problem,
-    refused, reply,
     shared::Shared,
     views::call::{CallView, CancelView},
 };
@@ -24,11 +25,10 @@ use crate::{
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
-    let call = shared.engine.get(caller.principal(), id).await;
-    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let call = shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     Ok(reply::ok(&CallView::of(&call)))
 }
 
@@ -47,11 +47,11 @@ pub(crate) async fn read(
 )]
 pub(crate) async fn cancel(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
-    let call = shared.engine.cancel(caller.principal(), id).await;
-    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let call =
+        shared.engine.cancel(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     let view = CancelView::of(&call, &caller.principal().scopes);
     if call.state.is_final() {
         return Ok(reply::ok(&view));
@@ -72,15 +72,15 @@ pub(crate) async fn cancel(
 )]
 pub(crate) async fn receipt(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
     let receipt = shared.engine.receipt(caller.principal(), id).await;
-    if let Some(receipt) = receipt.map_err(|error| refused::store(&error))? {
+    if let Some(receipt) = receipt? {
         return Ok(reply::ok(&receipt));
     }
-    let call = shared.engine.get(caller.principal(), id).await;
-    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let call = shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     let detail = format!("the call is {}; there is a receipt when it has ended", call.state.name());
-    Err(Problem::new(&kinds::NOT_FINISHED, detail).retry_after(std::time::Duration::from_secs(1)))
+    Err(Problem::new(&problem_codes::NOT_FINISHED, detail)
+        .retry_after(std::time::Duration::from_secs(1)))
 }

@@ -7,16 +7,18 @@ use std::{collections::HashMap, sync::Arc};
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_edge::{
+    Problem,
+    identity::{self, Caller, May},
+    path::Named,
+    problem_codes,
+    query::Query,
+    reply,
+};
 use ringfence_store::CallQuery;
 use ringfence_types::{Call, CallId, KeyId};
 
 use crate::{
-    auth::{self, Caller, May},
-    kinds,
-    path::Named,
-    problem::Problem,
-    query::Query,
-    refused, reply,
     routes::{calls::list::page, ledger::audit::SLICES},
     shared::Shared,
     views::hold::{HoldListView, HoldView},
@@ -38,7 +40,7 @@ use crate::{
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::SeeHolds>,
+    caller: May<identity::SeeHolds>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let held = Some("held".to_owned());
@@ -59,11 +61,10 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::SeeHolds>,
+    caller: May<identity::SeeHolds>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
-    let call = shared.engine.get(caller.principal(), id).await;
-    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let call = shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     let labels = labels(&shared, std::slice::from_ref(&call)).await?;
     let view = HoldView::of(&call, &labels).ok_or_else(|| not_held(call.state.name()))?;
     Ok(reply::ok(&view))
@@ -76,8 +77,7 @@ async fn labels(shared: &Shared, calls: &[Call]) -> Result<HashMap<KeyId, String
         if labels.contains_key(&id) {
             continue;
         }
-        let key = shared.engine.store().key(id).await;
-        let key = key.map_err(|error| refused::store(&error))?;
+        let key = shared.edge.access().key(id).await?;
         labels.insert(id, key.map(|key| key.label).unwrap_or_default());
     }
     Ok(labels)
@@ -85,7 +85,8 @@ async fn labels(shared: &Shared, calls: &[Call]) -> Result<HashMap<KeyId, String
 
 /// The call is in another state.
 pub(super) fn not_held(state: &str) -> Problem {
-    Problem::new(&kinds::NOT_HELD, format!("the call is {state}, not held")).with("state", state)
+    Problem::new(&problem_codes::NOT_HELD, format!("the call is {state}, not held"))
+        .with("state", state)
 }
 
 /// The newest holds of the tenant.
@@ -101,7 +102,7 @@ async fn newest(shared: &Shared, caller: &Caller) -> Result<Vec<Call>, Problem> 
     let mut calls = Vec::new();
     for _ in 0..SLICES {
         let found = shared.engine.list(caller.principal(), query.clone()).await;
-        let (found, next) = found.map_err(|error| refused::store(&error))?;
+        let (found, next) = found?;
         calls.extend(found);
         query.limit = ringfence_store::PAGE - calls.len();
         query.before = next;

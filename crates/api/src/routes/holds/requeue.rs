@@ -7,6 +7,12 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_edge::{
+    Problem,
+    identity::{self, Caller, May},
+    path::Named,
+    reply,
+};
 use ringfence_engine::{Action, Resolution, Resolved, TermsRequest};
 use ringfence_types::{
     Call, CallId, Json, PersonaId, SessionId, State as CallState, TenantId, ToolName,
@@ -15,13 +21,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{newest, resolve as resolving};
-use crate::{
-    auth::{self, Caller, May},
-    path::Named,
-    problem::Problem,
-    reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// A held call as the originals list it: the request, and when it was parked.
 #[derive(Serialize, ToSchema)]
@@ -82,7 +82,7 @@ pub(crate) struct StatusView {
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::SeeHolds>,
+    caller: May<identity::SeeHolds>,
 ) -> Result<Response, Problem> {
     let calls = newest(&shared, &caller).await?;
     Ok(reply::ok(&calls.iter().filter_map(EntryView::of).collect::<Vec<_>>()))
@@ -101,7 +101,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn resolve(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Approve>,
+    caller: May<identity::Approve>,
     Named(id): Named<CallId>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -121,7 +121,7 @@ pub(crate) async fn resolve(
 )]
 pub(crate) async fn remove(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Approve>,
+    caller: May<identity::Approve>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
     let resolution = Resolution { action: Action::Discard, ..Resolution::default() };

@@ -7,6 +7,14 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, StatusCode, header};
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, Caller, May},
+    path::Named,
+    problem::Fault,
+    problem_codes, reply,
+};
 use ringfence_engine::{
     Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide,
 };
@@ -14,17 +22,7 @@ use ringfence_types::{CallId, Digest, Json, Predicate, parse_duration};
 use utoipa::ToSchema;
 
 use super::not_held;
-use crate::{
-    auth::{self, Caller, May},
-    body,
-    fields::Fields,
-    kinds,
-    path::Named,
-    problem::{Fault, Problem},
-    refused, reply,
-    shared::Shared,
-    views::call::CallView,
-};
+use crate::{shared::Shared, views::call::CallView};
 
 /// What somebody decides about a hold.
 #[derive(ToSchema)]
@@ -70,7 +68,7 @@ pub(crate) struct ResolutionBody {
 )]
 pub(crate) async fn resolve(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Approve>,
+    caller: May<identity::Approve>,
     Named(id): Named<CallId>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -90,7 +88,7 @@ pub(crate) async fn resolve(
 )]
 pub(crate) async fn resolve_policy_requeue(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Approve>,
+    caller: May<identity::Approve>,
     Named(id): Named<CallId>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -126,12 +124,11 @@ pub(super) async fn asked(
     request: Request,
     otherwise: Option<Action>,
 ) -> Result<Resolution, Problem> {
-    let call = shared.engine.get(caller.principal(), id).await;
-    let call = call.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let call = shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     if call.hold().is_none() {
         return Err(not_held(call.state.name()));
     }
-    read(&body::json(shared, request).await?, otherwise)
+    read(&body::json(&shared.edge, request).await?, otherwise)
 }
 
 /// What became of the hold.
@@ -211,31 +208,31 @@ fn problem(refused: &NotResolved) -> Problem {
     match refused {
         NotResolved::Missing => Problem::not_found(),
         NotResolved::NotHeld(state) => not_held(state),
-        NotResolved::OwnCall => with(&kinds::OWN_CALL),
-        NotResolved::Scope => auth::scope_missing(ringfence_types::Scope::Approve),
-        NotResolved::Twice => with(&kinds::APPROVED_BEFORE),
-        NotResolved::Changed => with(&kinds::HOLD_CHANGED),
-        NotResolved::ToolChanged => with(&kinds::TOOL_CHANGED),
+        NotResolved::OwnCall => with(&problem_codes::OWN_CALL),
+        NotResolved::Scope => identity::scope_missing(ringfence_types::Scope::Approve),
+        NotResolved::Twice => with(&problem_codes::APPROVED_BEFORE),
+        NotResolved::Changed => with(&problem_codes::HOLD_CHANGED),
+        NotResolved::ToolChanged => with(&problem_codes::TOOL_CHANGED),
         NotResolved::InvalidArguments(violations) => {
             let fault = |violation: &ringfence_registry::Violation| Fault {
                 pointer: format!("/edited_args{}", violation.pointer),
                 detail: violation.message.clone(),
             };
-            with(&kinds::ARGS_INVALID).faults(violations.iter().map(fault).collect())
+            with(&problem_codes::ARGS_INVALID).faults(violations.iter().map(fault).collect())
         }
         NotResolved::Terms(invalid) => {
             let pointer = if *invalid == InvalidTerms::NotThis { "/where" } else { "/scope" };
             let fault = Fault { pointer: pointer.to_owned(), detail: invalid.to_string() };
-            crate::fields::invalid(vec![fault])
+            ringfence_edge::fields::invalid(vec![fault])
         }
         NotResolved::Reason => {
             let fault = Fault { pointer: "/reason".to_owned(), detail: refused.to_string() };
-            crate::fields::invalid(vec![fault])
+            ringfence_edge::fields::invalid(vec![fault])
         }
         NotResolved::PolicyUnavailable => {
-            with(&kinds::POLICY_UNAVAILABLE).retry_after(Duration::from_secs(5))
+            with(&problem_codes::POLICY_UNAVAILABLE).retry_after(Duration::from_secs(5))
         }
-        NotResolved::Stopping => with(&kinds::STOPPING),
-        NotResolved::Store(error) => refused::store(error),
+        NotResolved::Stopping => with(&problem_codes::STOPPING),
+        NotResolved::Store(error) => Problem::from(error),
     }
 }

@@ -6,19 +6,19 @@ use axum::{body::Body, extract::State, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Uri, header};
+use ringfence_edge::{
+    Problem,
+    identity::{self, Caller, May},
+    query::Query,
+    reply,
+};
 use ringfence_store::{EntryPage, EntryQuery, Error, Placed, Store};
 use ringfence_types::{CallId, EntryKind, PersonaId, SessionId, Timestamp, ToolName};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::{
-    auth::{self, Caller, May},
-    problem::Problem,
-    query::Query,
-    refused, reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Entries of the ledger.
 #[derive(Serialize, ToSchema)]
@@ -79,7 +79,7 @@ struct EntryView {
 )]
 pub(crate) async fn audit(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -88,8 +88,7 @@ pub(crate) async fn audit(
     if accepted.is_some_and(|accepted| accepted.contains("application/x-ndjson")) {
         return Ok(lines(shared.engine.store().clone(), query));
     }
-    let page = page(shared.engine.store().as_ref(), query).await;
-    let page = page.map_err(|error| refused::store(&error))?;
+    let page = page(shared.engine.store().as_ref(), query).await?;
     let entries = page.entries.into_iter().filter_map(view).collect();
     let next_cursor = page.next.map(|next| next.to_string());
     Ok(reply::ok(&PageView { entries, next_cursor }))

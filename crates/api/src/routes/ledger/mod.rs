@@ -13,21 +13,21 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, StatusCode, Uri};
+use ringfence_edge::{
+    Problem,
+    identity::check_operator,
+    identity::{self, May},
+    problem_codes,
+    query::Query,
+    reply,
+};
 use ringfence_engine::{NotRotated, Rotated, ledger_consistency, ledger_keys, ledger_tile};
 use ringfence_ledger::{Checkpoint, LedgerKey, merkle::TileId};
 use ringfence_types::Digest;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{
-    auth::{self, May},
-    base64, kinds,
-    problem::Problem,
-    query::Query,
-    refused, reply,
-    routes::keys::check_operator,
-    shared::Shared,
-};
+use crate::{base64, shared::Shared};
 
 /// Gives the newest checkpoint: a signed note of C2SP `tlog-checkpoint`.
 #[utoipa::path(
@@ -36,10 +36,10 @@ use crate::{
 )]
 pub(crate) async fn checkpoint(
     State(shared): State<Arc<Shared>>,
-    _caller: May<auth::Read>,
+    _caller: May<identity::Read>,
 ) -> Result<Response, Problem> {
     let newest = shared.engine.ledger().checkpoint().await;
-    let (_, note) = newest.map_err(|error| refused::store(&error))?.ok_or_else(not_yet)?;
+    let (_, note) = newest?.ok_or_else(not_yet)?;
     Ok(reply::of(StatusCode::OK, TEXT, note.into()))
 }
 
@@ -48,7 +48,8 @@ const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 fn not_yet() -> Problem {
     let detail = "no checkpoint covers it yet; there is one within a second or two";
-    Problem::new(&kinds::PROOF_NOT_READY, detail).retry_after(std::time::Duration::from_secs(1))
+    Problem::new(&problem_codes::PROOF_NOT_READY, detail)
+        .retry_after(std::time::Duration::from_secs(1))
 }
 
 /// Gives a tile of hashes, as C2SP `tlog-tiles` has it, for example `/v1/ledger/tile/0/000.p/7`.
@@ -62,13 +63,13 @@ fn not_yet() -> Problem {
 )]
 pub(crate) async fn tile(
     State(shared): State<Arc<Shared>>,
-    _caller: May<auth::Read>,
+    _caller: May<identity::Read>,
     path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
 ) -> Result<Response, Problem> {
     let Path((level, rest)) = path.map_err(|_| Problem::not_found())?;
     let id = TileId::parse(&format!("tile/{level}/{rest}")).map_err(|_| Problem::not_found())?;
-    let tile = ledger_tile(shared.engine.ledger().store(), id).await;
-    let tile = tile.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let tile =
+        ledger_tile(shared.engine.ledger().store(), id).await?.ok_or_else(Problem::not_found)?;
     Ok(reply::of(StatusCode::OK, BYTES, tile.into()))
 }
 
@@ -106,10 +107,10 @@ struct KeyView {
 )]
 pub(crate) async fn keys(
     State(shared): State<Arc<Shared>>,
-    _caller: May<auth::Read>,
+    _caller: May<identity::Read>,
 ) -> Result<Response, Problem> {
     let ledger = shared.engine.ledger();
-    let keys = ledger_keys(ledger.store()).await.map_err(|error| refused::store(&error))?;
+    let keys = ledger_keys(ledger.store()).await?;
     let view = |(named_at, key): &(u64, LedgerKey)| KeyView {
         keyid: key.id.hex(),
         named_at: *named_at,
@@ -144,7 +145,7 @@ pub(crate) struct RotationView {
 )]
 pub(crate) async fn rotate(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Admin>,
+    caller: May<identity::Admin>,
 ) -> Result<Response, Problem> {
     check_operator(&caller)?;
     let Rotated { key, replaces, entry } =
@@ -155,12 +156,12 @@ pub(crate) async fn rotate(
 
 fn not_rotated(error: &NotRotated) -> Problem {
     match error {
-        NotRotated::Store(error) => refused::store(error),
-        NotRotated::Stopping => Problem::new(&kinds::STOPPING, error.to_string()),
-        NotRotated::NoKeys => Problem::new(&kinds::CONFLICT, error.to_string()),
+        NotRotated::Store(error) => Problem::from(error),
+        NotRotated::Stopping => Problem::new(&problem_codes::STOPPING, error.to_string()),
+        NotRotated::NoKeys => Problem::new(&problem_codes::CONFLICT, error.to_string()),
         NotRotated::Keep(cause) => {
             tracing::error!(error = cause as &dyn std::error::Error, "the next key cannot be kept");
-            Problem::new(&kinds::STORE_UNAVAILABLE, error.to_string())
+            Problem::new(&problem_codes::STORE_UNAVAILABLE, error.to_string())
         }
     }
 }
@@ -190,11 +191,11 @@ pub(crate) struct ConsistencyView {
 )]
 pub(crate) async fn consistency(
     State(shared): State<Arc<Shared>>,
-    _caller: May<auth::Read>,
+    _caller: May<identity::Read>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let ledger = shared.engine.ledger();
-    let newest = ledger.checkpoint().await.map_err(|error| refused::store(&error))?;
+    let newest = ledger.checkpoint().await?;
     let (to, checkpoint) = newest.ok_or_else(not_yet)?;
     let mut query = Query::of(&uri);
     let from = query.number("from", 1, u64::MAX);
@@ -205,10 +206,9 @@ pub(crate) async fn consistency(
     let from = from.unwrap_or(to);
     if from > to {
         let detail = format!("the newest checkpoint covers {to} entries");
-        return Err(Problem::new(&kinds::NOT_FOUND, detail));
+        return Err(Problem::new(&problem_codes::NOT_FOUND, detail));
     }
-    let proof = ledger_consistency(ledger.store(), from, to).await;
-    let proof = proof.map_err(|error| refused::store(&error))?;
+    let proof = ledger_consistency(ledger.store(), from, to).await?;
     let proof = proof.iter().map(|hash: &Digest| base64::encode(hash.as_bytes())).collect();
     Ok(reply::ok(&ConsistencyView { from, to, proof, checkpoint }))
 }

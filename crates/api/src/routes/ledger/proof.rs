@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::{HeaderValue, StatusCode, Uri};
+use ringfence_edge::{
+    Problem,
+    identity::{self, Caller, May},
+    path::Named,
+    problem_codes,
+    query::Query,
+    reply,
+};
 use ringfence_engine::Unprovable;
 use ringfence_ledger::Selection;
 use ringfence_types::{CallId, SessionId};
 
-use crate::{
-    auth::{self, Caller, May},
-    kinds,
-    path::Named,
-    problem::Problem,
-    query::Query,
-    refused, reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Proves what happened to a call: every entry of the ledger about it, in one file that
 /// `ringfence verify` checks without anything else.
@@ -33,7 +33,7 @@ use crate::{
 )]
 pub(crate) async fn of_call(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<CallId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -54,7 +54,7 @@ pub(crate) async fn of_call(
 )]
 pub(crate) async fn of_session(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -81,13 +81,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 fn problem(error: &Unprovable) -> Problem {
     match error {
-        Unprovable::Store(error) => refused::store(error),
+        Unprovable::Store(error) => Problem::from(error),
         Unprovable::TooMany | Unprovable::TooLarge => {
-            Problem::new(&kinds::PROOF_TOO_LARGE, error.to_string())
+            Problem::new(&problem_codes::PROOF_TOO_LARGE, error.to_string())
         }
         Unprovable::Changed(..) | Unprovable::Flawed(_) => {
             tracing::error!(%error, "a record is not what its receipt names");
-            Problem::new(&kinds::INTERNAL, error.to_string())
+            Problem::new(&problem_codes::INTERNAL, error.to_string())
         }
     }
 }

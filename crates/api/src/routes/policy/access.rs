@@ -7,6 +7,13 @@ use axum::{
     response::Response,
 };
 use http::{HeaderMap, HeaderName};
+use ringfence_edge::{
+    Problem, body,
+    fields::{self, Fields},
+    identity::{self, May},
+    problem::{Fault, pointer},
+    reply,
+};
 use ringfence_policy::Action;
 use ringfence_types::{Json, PersonaId, Principal, Verdict};
 use serde::{Deserialize, Serialize};
@@ -17,14 +24,7 @@ use super::{
     evaluate::OwnView,
     question::{Question, ask},
 };
-use crate::{
-    auth::{self, May},
-    body,
-    fields::{self, Fields},
-    problem::{Fault, Problem, pointer},
-    reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Most questions of one request.
 const MOST: usize = 50;
@@ -193,11 +193,11 @@ fn args(properties: Option<&Json>, base: &str) -> Result<Json, Problem> {
 )]
 pub(crate) async fn evaluation(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     request: Request,
 ) -> Result<Response, Problem> {
     let headers = request.headers().clone();
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let mut fields = Fields::of(&body)?;
     let asked = Asked::read(&mut fields);
     fields.ignore_the_rest();
@@ -209,7 +209,7 @@ pub(crate) async fn evaluation(
 
 async fn answer(
     shared: &Shared,
-    caller: &auth::Caller,
+    caller: &identity::Caller,
     question: Question,
 ) -> Result<AccessView, Problem> {
     let answered = ask(shared, caller, question).await?;
@@ -228,11 +228,11 @@ async fn answer(
 )]
 pub(crate) async fn evaluations(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     request: Request,
 ) -> Result<Response, Problem> {
     let headers = request.headers().clone();
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let who = caller.principal();
     let (questions, semantic) = several(who, &body)?;
     let mut views = Vec::new();

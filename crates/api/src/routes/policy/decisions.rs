@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
+use ringfence_access::is_operator_admin;
+use ringfence_edge::{
+    Problem,
+    identity::{self, Caller, May},
+    path::Named,
+    reply,
+};
 use ringfence_store::KeptDecision;
 use ringfence_types::{CallId, Decision, Digest, Json, TenantId, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{
-    auth::{self, Caller, May},
-    path::Named,
-    problem::Problem,
-    refused, reply,
-    routes::keys::is_operator_admin,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// A decision as it was kept.
 #[derive(Serialize, ToSchema)]
@@ -78,11 +78,11 @@ pub(super) fn wall(caller: &Caller) -> Option<&TenantId> {
 )]
 pub(crate) async fn one(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<u64>,
 ) -> Result<Response, Problem> {
-    let found = shared.engine.store().decision(wall(&caller), id).await;
-    let found = found.map_err(|error| refused::store(&error))?.ok_or_else(Problem::not_found)?;
+    let found =
+        shared.engine.store().decision(wall(&caller), id).await?.ok_or_else(Problem::not_found)?;
     Ok(reply::ok(&KeptView::of(found)))
 }
 
@@ -94,11 +94,10 @@ pub(crate) async fn one(
 )]
 pub(crate) async fn of_call(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
-    let found = shared.engine.store().decisions_of(wall(&caller), id).await;
-    let found = found.map_err(|error| refused::store(&error))?;
+    let found = shared.engine.store().decisions_of(wall(&caller), id).await?;
     if found.is_empty() {
         return Err(Problem::not_found());
     }

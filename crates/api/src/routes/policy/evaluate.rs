@@ -6,6 +6,12 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    reply,
+};
 use ringfence_policy::Action;
 use ringfence_types::{
     Digest, Json, Obligations, PersonaId, Reason, SessionId, TenantId, ToolName,
@@ -19,14 +25,7 @@ use super::{
     scores::{ViolationView, score, severity, violations},
     tenant,
 };
-use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    problem::Problem,
-    reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// A question to policy: about an action and its resource, or, without an action, about a prompt.
 #[derive(ToSchema)]
@@ -117,10 +116,10 @@ impl<'a> OwnView<'a> {
 )]
 pub(crate) async fn evaluate(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let who = caller.principal();
     let (question, of) = read(&body)?;
     let question = Question { tenant: tenant(who, of)?, ..question };
@@ -196,6 +195,6 @@ fn arguments(
     if let Value::Object(fields) = &mut whole {
         fields.extend(said);
     }
-    let too_deep = || crate::fields::invalid(vec![]);
+    let too_deep = || ringfence_edge::fields::invalid(vec![]);
     Ok((Json::from_value(&json!(whole)).ok_or_else(too_deep)?, metadata))
 }

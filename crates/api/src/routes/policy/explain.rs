@@ -7,6 +7,12 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    path::Named,
+    problem_codes, reply,
+};
 use ringfence_policy::{Bundle, Cause, Change, Explanation, Input, Part, Search};
 use ringfence_types::{CallId, Digest, Timestamp};
 use serde::Serialize;
@@ -14,14 +20,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::decisions::wall;
-use crate::{
-    auth::{self, May},
-    kinds,
-    path::Named,
-    problem::Problem,
-    refused, reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Why a call was decided as it was.
 #[derive(Serialize, ToSchema)]
@@ -130,12 +129,12 @@ struct ChangeView {
 )]
 pub(crate) async fn explain(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
     let wall = wall(&caller);
     let found = shared.engine.store().decisions_of(wall, id).await;
-    let mut found = found.map_err(|error| refused::store(&error))?;
+    let mut found = found?;
     let kept = found.pop().ok_or_else(Problem::not_found)?;
     let parts = explained(&shared, &kept.kept.input, wall.is_none()).await?;
     let decision = kept.kept.decision;
@@ -220,14 +219,14 @@ fn search(search: Search) -> Option<SearchView> {
 fn elsewhere(parts: &[Part]) -> Problem {
     let names: Vec<_> = parts.iter().map(|part| part.engine.as_str()).collect();
     let detail = format!("the rules are not files of this server: {} has them", names.join(", "));
-    Problem::new(&kinds::CONFLICT, detail)
+    Problem::new(&problem_codes::CONFLICT, detail)
 }
 
 fn older() -> Problem {
     let detail = "the document that was judged is of another version of this server";
-    Problem::new(&kinds::CONFLICT, detail)
+    Problem::new(&problem_codes::CONFLICT, detail)
 }
 
 fn unexplained() -> Problem {
-    Problem::new(&kinds::TIMEOUT, "the rules took too long to explain themselves")
+    Problem::new(&problem_codes::TIMEOUT, "the rules took too long to explain themselves")
 }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    path::Named,
+    reply,
+};
 use ringfence_types::{Digest, TenantId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::tenant;
-use crate::{
-    auth::{self, May},
-    path::Named,
-    problem::Problem,
-    reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// The rules in force for a tenant.
 #[derive(Serialize, ToSchema)]
@@ -51,7 +51,7 @@ struct RuleFileView {
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(asked): Named<TenantId>,
 ) -> Result<Response, Problem> {
     let tenant = tenant(caller.principal(), Some(asked))?;

@@ -10,13 +10,11 @@ pub(crate) mod replay;
 pub(crate) mod scores;
 
 use axum::routing::{get, post};
+use ringfence_access::{NotAllowed, is_operator_admin};
+use ringfence_edge::Problem;
 use ringfence_types::{Principal, TenantId};
 
-use super::{
-    Routes,
-    keys::{is_operator_admin, operator_required},
-};
-use crate::problem::Problem;
+use super::Routes;
 
 pub(super) fn routes(router: Routes) -> Routes {
     router
@@ -34,7 +32,9 @@ pub(super) fn routes(router: Routes) -> Routes {
 /// The tenant that is asked about: one's own, or any for an admin of the operator's tenant.
 fn tenant(who: &Principal, asked: Option<TenantId>) -> Result<TenantId, Problem> {
     match asked {
-        Some(other) if other != who.tenant && !is_operator_admin(who) => Err(operator_required()),
+        Some(other) if other != who.tenant && !is_operator_admin(who) => {
+            Err(NotAllowed::OperatorRequired.into())
+        }
         Some(tenant) => Ok(tenant),
         None => Ok(who.tenant.clone()),
     }

@@ -1,12 +1,13 @@
 //! What others ask policy about: read from their words into the one document.
 
+use ringfence_edge::{Problem, identity::Caller, problem_codes};
 use ringfence_policy::{Action, Decided, Input, ToolFacts};
 use ringfence_types::{
     Decision, Json, Obligations, PersonaId, Principal, Reason, SessionId, TenantId, ToolName,
     Verdict,
 };
 
-use crate::{auth::Caller, kinds, metrics::Evaluated, problem::Problem, refused, shared::Shared};
+use crate::{metrics::Evaluated, shared::Shared};
 
 /// A question, whichever door it came through.
 #[derive(Debug, Clone)]
@@ -54,7 +55,7 @@ pub(super) async fn ask(
         trace: Some(caller.trace().parent),
         ..Input::about(question.action, caller.principal(), about, now, name)
     };
-    let judged = engine.decide_action(&input).await.map_err(|error| refused::store(&error))?;
+    let judged = engine.decide_action(&input).await?;
     let decision = match judged.decided {
         // Somebody else acts on it, under a permit of their own.
         Decided::Allow(_permit, decision) => decision,
@@ -69,7 +70,7 @@ fn persona(who: &Principal, asked: Option<PersonaId>) -> Result<Option<PersonaId
     match (&who.persona, asked) {
         (Some(own), Some(other)) if *own != other => {
             let detail = format!("this key may not ask for persona `{other}`");
-            Err(Problem::new(&kinds::PERSONA_FOREIGN, detail))
+            Err(Problem::new(&problem_codes::PERSONA_FOREIGN, detail))
         }
         (Some(own), _) => Ok(Some(own.clone())),
         (None, asked) => Ok(asked),

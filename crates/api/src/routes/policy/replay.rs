@@ -9,6 +9,14 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::check_operator,
+    identity::{self, May},
+    problem::{self, Fault, pointer},
+    problem_codes, reply,
+};
 use ringfence_engine::{Counted, Flipped, Replay, ReplayError, ReplayRequest};
 use ringfence_policy::{Bundle, InvalidBundle};
 use ringfence_store::DecisionQuery;
@@ -16,16 +24,7 @@ use ringfence_types::{CallId, Digest, Json, Reason, TenantId, Timestamp, ToolNam
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    kinds,
-    problem::{self, Fault, Problem, pointer},
-    refused, reply,
-    routes::keys::check_operator,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Most decisions of one request.
 const MOST: u64 = 50_000;
@@ -126,22 +125,22 @@ struct FlippedView {
 )]
 pub(crate) async fn replay(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Admin>,
+    caller: May<identity::Admin>,
     request: Request,
 ) -> Result<Response, Problem> {
     // Rules are code that runs in this process, and its memory is not bounded step by step.
     check_operator(&caller)?;
     body::check_type(request.headers(), "application/json")?;
-    let taken = body::take(&shared, request, shared.config.max_upload).await?;
+    let taken = body::take(&shared.edge, request, shared.edge.config().max_upload).await?;
     let request = read(&problem::parse(&taken.bytes)?)?;
     let Ok(_turn) = shared.replays.try_acquire() else {
-        let busy = Problem::new(&kinds::BUSY, "the past is being judged for somebody else");
+        let busy = Problem::new(&problem_codes::BUSY, "the past is being judged for somebody else");
         return Err(busy.retry_after(Duration::from_secs(2)));
     };
     match shared.engine.replay(request).await {
         Ok(replay) => Ok(reply::ok(&view(replay))),
         Err(ReplayError::Bundle(invalid)) => Err(unusable(&invalid)),
-        Err(ReplayError::Store(error)) => Err(refused::store(&error)),
+        Err(ReplayError::Store(error)) => Err(Problem::from(&error)),
     }
 }
 
@@ -197,7 +196,7 @@ fn unusable(invalid: &InvalidBundle) -> Problem {
         Fault { pointer: pointer("/files", &problem.file), detail }
     };
     let detail = "the proposed rules cannot be used";
-    let problem = Problem::new(&kinds::BODY_INVALID, detail);
+    let problem = Problem::new(&problem_codes::BODY_INVALID, detail);
     problem.faults(invalid.0.iter().map(fault).collect())
 }
 

@@ -6,6 +6,13 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    path::Named,
+    reply,
+};
 use ringfence_sandbox::session::SessionId;
 use ringfence_types::Json;
 use utoipa::ToSchema;
@@ -17,15 +24,7 @@ use super::{
     sending::{self, Sending},
     why,
 };
-use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    path::Named,
-    problem::Problem,
-    reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Stops every process in a sandbox, memory and all, until it is resumed.
 #[utoipa::path(
@@ -38,7 +37,7 @@ use crate::{
 )]
 pub(crate) async fn pause(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
@@ -70,12 +69,12 @@ pub(crate) struct TimesBody {
 )]
 pub(crate) async fn times(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
     request: Request,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let mut fields = Fields::of(&body)?;
     let (idle, lifetime) = (span(&mut fields, "idle_secs"), span(&mut fields, "lifetime_secs"));
     fields.finish(Some(()))?;
@@ -99,7 +98,7 @@ pub(crate) async fn times(
 )]
 pub(crate) async fn resume(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
@@ -118,14 +117,14 @@ pub(crate) async fn resume(
 )]
 pub(crate) async fn snapshot(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
     let room = Sending::take(&shared, caller.known())?;
     let _room = shared.packing.acquire().await;
     let snapshot = session.snapshot().await.map_err(|error| why(&error))?;
-    Ok(sending::whole(snapshot.to_bytes(), room, shared.config.max_wait))
+    Ok(sending::whole(snapshot.to_bytes(), room, shared.edge.config().max_wait))
 }
 
 /// Makes a new sandbox with a copy of the workspace and nothing running.
@@ -139,7 +138,7 @@ pub(crate) async fn snapshot(
 )]
 pub(crate) async fn fork(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;

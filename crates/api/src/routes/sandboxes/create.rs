@@ -7,6 +7,15 @@ use axum::{
     response::Response,
 };
 use http::{HeaderName, HeaderValue, StatusCode, Uri, header};
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    problem::parse,
+    problem_codes,
+    query::Query,
+    reply,
+};
 use ringfence_sandbox::session::{SESSION_TERMINALS, Session, SessionId, SessionRequest, Snapshot};
 use ringfence_types::{
     Bytes, Cpus, Digest, Json, Limits, MAX_TERMINALS, Principal, SandboxNetwork,
@@ -15,17 +24,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{OF_CLIENT, SandboxView, TENANT, find, is_own, once::Turn, permit, why};
-use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    kinds,
-    problem::{Problem, parse},
-    query::Query,
-    reply,
-    routes::calls::create::idempotency_key,
-    shared::Shared,
-};
+use crate::{routes::calls::create::idempotency_key, shared::Shared};
 
 /// A sandbox to be made.
 #[derive(ToSchema)]
@@ -83,12 +82,12 @@ struct LimitsBody {
 )]
 pub(crate) async fn create(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     request: Request,
 ) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
     body::check_type(request.headers(), "application/json")?;
-    let taken = body::take(&shared, request, shared.config.max_body).await?;
+    let taken = body::take(&shared.edge, request, shared.edge.config().max_body).await?;
     let asked = of_body(&taken.bytes)?;
     once(&shared, &caller, key, Digest::of(&taken.bytes), asked).await
 }
@@ -118,13 +117,13 @@ pub(crate) async fn create(
 )]
 pub(crate) async fn restore(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     request: Request,
 ) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
     let uri = request.uri().clone();
     body::check_type(request.headers(), "application/octet-stream")?;
-    let taken = body::take(&shared, request, shared.config.max_upload).await?;
+    let taken = body::take(&shared.edge, request, shared.edge.config().max_upload).await?;
     // Not before the body is here: whoever sends slowly would keep the room from everybody.
     let _room = shared.packing.acquire().await;
     let asked = of_snapshot(&uri, &taken.bytes)?;
@@ -135,7 +134,7 @@ pub(crate) async fn restore(
 /// Makes the sandbox, or shows the one that the same request made before.
 async fn once(
     shared: &Shared,
-    caller: &auth::Caller,
+    caller: &identity::Caller,
     key: Option<String>,
     fingerprint: Digest,
     asked: Asked,
@@ -208,7 +207,11 @@ pub(super) fn answer(session: &Session) -> Response {
     response
 }
 
-async fn make(shared: &Shared, caller: &auth::Caller, asked: Asked) -> Result<Session, Problem> {
+async fn make(
+    shared: &Shared,
+    caller: &identity::Caller,
+    asked: Asked,
+) -> Result<Session, Problem> {
     let who = caller.principal();
     let Asked { mut request, args, snapshot } = asked;
     let permit = permit::decide(shared, caller, args).await?;
@@ -231,7 +234,7 @@ pub(super) fn check_room(shared: &Shared, who: &Principal) -> Result<(), Problem
     let config = &shared.config;
     if own >= config.max_sandboxes_per_tenant || all.len() >= config.max_sandboxes {
         let detail = format!("there are {own} of yours; end one first");
-        let problem = Problem::new(&kinds::TOO_MANY_SANDBOXES, detail);
+        let problem = Problem::new(&problem_codes::TOO_MANY_SANDBOXES, detail);
         return Err(problem.retry_after(Duration::from_secs(30)));
     }
     Ok(())

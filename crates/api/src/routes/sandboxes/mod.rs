@@ -16,17 +16,14 @@ mod table;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use ringfence_edge::{Problem, fields, problem::Fault, problem_codes};
 use ringfence_sandbox::session::{Error, Session, SessionId, SessionInfo, State};
 use ringfence_types::{Layers, Principal, SandboxNetwork};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 pub(crate) use self::table::Tables;
-use crate::{
-    fields, kinds,
-    problem::{Fault, Problem},
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Whose a sandbox is, among its own metadata; clients' names have the other prefix.
 const TENANT: &str = "tenant";
@@ -115,12 +112,12 @@ fn why(error: &Error) -> Problem {
     let problem = match error {
         Error::Invalid(_) => fields::invalid(vec![Fault { pointer: String::new(), detail }]),
         Error::Ended(_) => Problem::not_found(),
-        Error::Paused => Problem::new(&kinds::SANDBOX_PAUSED, detail),
+        Error::Paused => Problem::new(&problem_codes::SANDBOX_PAUSED, detail),
         Error::File(refused) if refused.code() == "not_found" => {
-            Problem::new(&kinds::NOT_FOUND, detail)
+            Problem::new(&problem_codes::NOT_FOUND, detail)
         }
         Error::File(_) | Error::Archive(_) | Error::Snapshot(_) | Error::NotStarted { .. } => {
-            Problem::new(&kinds::SANDBOX_REFUSED, detail)
+            Problem::new(&problem_codes::SANDBOX_REFUSED, detail)
         }
         Error::Sandbox(cause) => {
             tracing::error!(error = cause as &dyn std::error::Error, "a sandbox failed");
@@ -130,9 +127,10 @@ fn why(error: &Error) -> Problem {
                 }
                 _ => "no sandbox could be had",
             };
-            Problem::new(&kinds::SANDBOX_UNAVAILABLE, detail).retry_after(Duration::from_secs(5))
+            Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, detail)
+                .retry_after(Duration::from_secs(5))
         }
-        _ => Problem::new(&kinds::SANDBOX_REFUSED, detail),
+        _ => Problem::new(&problem_codes::SANDBOX_REFUSED, detail),
     };
     problem.with("reason", error.code())
 }

@@ -8,11 +8,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use ringfence_edge::{Problem, problem_codes};
 use ringfence_sandbox::session::SessionId;
 use ringfence_types::{Digest, KeyId};
 
 use super::table::lock;
-use crate::{kinds, problem::Problem};
 
 /// The keys in use.
 #[derive(Debug, Default)]
@@ -90,12 +90,12 @@ impl Drop for Claim {
 
 fn reused() -> Problem {
     let detail = "this idempotency key was used for another request";
-    Problem::new(&kinds::IDEMPOTENCY_KEY_REUSED, detail)
+    Problem::new(&problem_codes::IDEMPOTENCY_KEY_REUSED, detail)
 }
 
 fn in_use() -> Problem {
     let detail = "the sandbox of this idempotency key is being made";
-    Problem::new(&kinds::IDEMPOTENCY_KEY_IN_USE, detail)
+    Problem::new(&problem_codes::IDEMPOTENCY_KEY_IN_USE, detail)
         .retry_after(std::time::Duration::from_secs(1))
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn refusal(once: &Once, body: &[u8]) -> &'static str {
-        once.turn(slot(), Digest::of(body), |_| true).unwrap_err().kind().code
+        once.turn(slot(), Digest::of(body), |_| true).unwrap_err().code().code
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Asking policy about a sandbox that is kept.
 
+use ringfence_edge::{Problem, identity::Caller, problem_codes};
 use ringfence_policy::{Action, Permit, ToolFacts, local_permit};
 use ringfence_types::{Json, RedactRoot, ToolName};
 
-use crate::{auth::Caller, kinds, permit, problem::Problem, shared::Shared};
+use crate::{permit, shared::Shared};
 
 /// What rules see as the tool.
 const TOOL: &str = "sandbox";
@@ -26,13 +27,16 @@ pub(super) async fn decide(
     // Each is built for whoever asked and reaches no network: tiers and hosts are kept as it is.
     if let Some(least) = &obligations.min_isolation {
         shared.engine.sandbox().check(&least.layers).map_err(|error| {
-            Problem::new(&kinds::SANDBOX_UNAVAILABLE, format!("policy demands more: {error}"))
+            Problem::new(
+                &problem_codes::SANDBOX_UNAVAILABLE,
+                format!("policy demands more: {error}"),
+            )
         })?;
     }
     let kept = [RedactRoot::Result, RedactRoot::Stdout, RedactRoot::Stderr];
     if kept.into_iter().any(|root| obligations.redact.has(root)) {
         let detail = "policy wants output masked, and that of a sandbox's programs cannot be";
-        return Err(Problem::new(&kinds::SANDBOX_UNAVAILABLE, detail));
+        return Err(Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, detail));
     }
     Ok(permit)
 }

@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    path::Named,
+    reply,
+};
 use ringfence_sandbox::session::{Metrics, SessionId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{SandboxView, find, is_own, secs, why};
-use crate::{
-    auth::{self, May},
-    path::Named,
-    problem::Problem,
-    reply,
-    shared::Shared,
-    views::call::millis,
-};
+use crate::{shared::Shared, views::call::millis};
 
 /// Sandboxes, oldest first.
 #[derive(Serialize, ToSchema)]
@@ -30,7 +29,10 @@ pub(crate) struct SandboxListView {
     get, path = "/v1/sandboxes", tag = "sandboxes",
     responses((status = 200, description = "Sandboxes", body = SandboxListView))
 )]
-pub(crate) async fn list(State(shared): State<Arc<Shared>>, caller: May<auth::Read>) -> Response {
+pub(crate) async fn list(
+    State(shared): State<Arc<Shared>>,
+    caller: May<identity::Read>,
+) -> Response {
     let all = shared.engine.sandbox().sessions().into_iter();
     let own = all.filter(|info| is_own(info, caller.principal()));
     let sandboxes: Vec<_> = own.map(SandboxView::of).collect();
@@ -45,7 +47,7 @@ pub(crate) async fn list(State(shared): State<Arc<Shared>>, caller: May<auth::Re
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
@@ -103,7 +105,7 @@ impl From<Metrics> for MetricsView {
 )]
 pub(crate) async fn metrics(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
@@ -120,7 +122,7 @@ pub(crate) async fn metrics(
 )]
 pub(crate) async fn stop(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     find(&shared, caller.principal(), &id)?.stop().await;

@@ -9,25 +9,30 @@ use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderValue, header};
+use ringfence_access::{KnownKey, OpenSlot};
+use ringfence_edge::{Problem, problem_codes};
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
-use crate::{auth::Known, kinds, problem::Problem, shared::Shared};
+use crate::shared::Shared;
+
+/// Snapshots that one key may be sent at one time: each is whole in memory until its client has it.
+const SNAPSHOTS_PER_KEY: usize = 2;
 
 /// Room for one answer, given back when the last of it is handed over.
 #[derive(Debug)]
 pub(super) struct Sending {
     _of_all: OwnedSemaphorePermit,
-    _of_key: OwnedSemaphorePermit,
+    _of_key: OpenSlot,
 }
 
 impl Sending {
-    pub(super) fn take(shared: &Shared, known: &Known) -> Result<Self, Problem> {
-        let busy = |_| {
-            Problem::new(&kinds::BUSY, "too many snapshots are being sent")
+    pub(super) fn take(shared: &Shared, known: &KnownKey) -> Result<Self, Problem> {
+        let busy = || {
+            Problem::new(&problem_codes::BUSY, "too many snapshots are being sent")
                 .retry_after(Duration::from_secs(1))
         };
-        let of_key = known.usage.snapshots.clone().try_acquire_owned().map_err(busy)?;
-        let of_all = shared.sending.clone().try_acquire_owned().map_err(busy)?;
+        let of_key = known.usage.snapshots.open(SNAPSHOTS_PER_KEY).ok_or_else(busy)?;
+        let of_all = shared.sending.clone().try_acquire_owned().map_err(|_| busy())?;
         Ok(Self { _of_all: of_all, _of_key: of_key })
     }
 }

@@ -63,10 +63,10 @@ impl Shared {
         let table = Arc::<Table>::default();
         all.insert(session.id().clone(), table.clone());
         let (shared, session) = (self.clone(), session.clone());
-        self.tasks.spawn(async move {
+        self.edge.tasks().spawn(async move {
             tokio::select! {
                 _ = session.ended() => {}
-                () = shared.stopping.cancelled() => {}
+                () = shared.edge.stopping().cancelled() => {}
             }
             lock(&shared.tables.all).remove(session.id());
         });

@@ -6,6 +6,12 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    reply,
+};
 use ringfence_engine::{CallRequest, Refused};
 use ringfence_types::{
     Call, Json, Produced, State as CallState, Timestamp, ToolName, json::canonical,
@@ -16,11 +22,6 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    problem::Problem,
-    refused, reply,
     routes::calls::create::{idempotency_key, unrecorded},
     shared::Shared,
     views::call::{finished, millis},
@@ -124,11 +125,11 @@ struct FailureView {
 )]
 pub(crate) async fn execute(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     request: Request,
 ) -> Result<Response, Problem> {
     let idempotency_key = idempotency_key(request.headers())?;
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let asked = Asked::read(&body)?;
     let Ok(tool) = asked.skill.parse::<ToolName>() else {
         let error = Refused::UnknownTool { name: asked.skill.clone() };
@@ -145,7 +146,8 @@ pub(crate) async fn execute(
         Ok(ticket) => ticket,
         Err(error) => return refusal(&shared, asked, &error),
     };
-    let call = ticket.wait(shared.config.max_wait).await.ok_or_else(|| unrecorded(&shared))?;
+    let call =
+        ticket.wait(shared.edge.config().max_wait).await.ok_or_else(|| unrecorded(&shared))?;
     Ok(reply::ok(&asked.ended(&call)))
 }
 
@@ -161,7 +163,7 @@ fn refusal(shared: &Shared, asked: Asked, error: &Refused) -> Result<Response, P
             let all: Vec<_> = violations.iter().map(|one| one.message.as_str()).collect();
             ("input_invalid", format!("Input validation failed for {skill}: {}", all.join("; ")))
         }
-        other => return Err(refused::call(other)),
+        other => return Err(Problem::from(other)),
     };
     let failure = FailureView { code: code.to_owned(), message, details: None };
     Ok(reply::ok(&asked.refused(shared.engine.clock().now(), failure)))

@@ -4,22 +4,21 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    path::Named,
+    problem_codes,
+    query::Query,
+    reply,
+};
 use ringfence_registry::Entry;
 use ringfence_types::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{SkillView, is_skill};
-use crate::{
-    auth::{self, May},
-    kinds,
-    path::Named,
-    problem::Problem,
-    query::Query,
-    reply,
-    routes::tools::newest,
-    shared::Shared,
-};
+use crate::{routes::tools::newest, shared::Shared};
 
 /// Skills.
 #[derive(Serialize, ToSchema)]
@@ -52,7 +51,7 @@ pub(crate) struct SkillSchemaView<'a> {
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    _: May<auth::Read>,
+    _: May<identity::Read>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let mut query = Query::of(&uri);
@@ -79,7 +78,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    _: May<auth::Read>,
+    _: May<identity::Read>,
     Named(name): Named<String>,
 ) -> Result<Response, Problem> {
     let entry = find(&shared, &name)?;
@@ -94,7 +93,7 @@ pub(crate) async fn read(
 )]
 pub(crate) async fn schema(
     State(shared): State<Arc<Shared>>,
-    _: May<auth::Read>,
+    _: May<identity::Read>,
     Named(name): Named<String>,
 ) -> Result<Response, Problem> {
     let entry = find(&shared, &name)?;
@@ -111,6 +110,6 @@ fn find(shared: &Shared, name: &str) -> Result<Arc<Entry>, Problem> {
     let catalogue = shared.engine.registry().catalogue();
     catalogue.get(name, None).cloned().ok_or_else(|| {
         let name: String = name.chars().take(128).collect();
-        Problem::new(&kinds::TOOL_NOT_FOUND, format!("Skill not found: {name}"))
+        Problem::new(&problem_codes::TOOL_NOT_FOUND, format!("Skill not found: {name}"))
     })
 }

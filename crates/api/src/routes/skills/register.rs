@@ -8,6 +8,14 @@ use axum::{
     response::Response,
 };
 use http::StatusCode;
+use ringfence_edge::{
+    Problem, body,
+    fields::{self, Fields},
+    identity::check_operator,
+    identity::{self, May},
+    problem::{self, Fault, pointer},
+    problem_codes, reply,
+};
 use ringfence_policy::{Action, ToolFacts};
 use ringfence_registry::{RegisterError, Upload};
 use ringfence_types::Json;
@@ -15,16 +23,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::SkillView;
-use crate::{
-    auth::{self, May},
-    base64, body,
-    fields::{self, Fields},
-    kinds, permit,
-    problem::{self, Fault, Problem, pointer},
-    reply,
-    routes::keys::check_operator,
-    shared::Shared,
-};
+use crate::{base64, permit, shared::Shared};
 
 /// A skill folder as JSON.
 #[derive(ToSchema)]
@@ -56,7 +55,7 @@ pub(crate) struct RegisterBody {
 )]
 pub(crate) async fn register(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Admin>,
+    caller: May<identity::Admin>,
     request: Request,
 ) -> Result<Response, Problem> {
     check_operator(&caller)?;
@@ -79,9 +78,9 @@ async fn upload(shared: &Shared, request: Request) -> Result<Upload, Problem> {
     if !is_archive && kind != "multipart/form-data" && kind != "application/json" {
         let detail = "send `multipart/form-data`, `application/json` or an archive as \
                       `application/octet-stream`";
-        return Err(Problem::new(&kinds::MEDIA_TYPE_UNSUPPORTED, detail));
+        return Err(Problem::new(&problem_codes::MEDIA_TYPE_UNSUPPORTED, detail));
     }
-    let taken = body::take(shared, request, shared.config.max_upload).await?;
+    let taken = body::take(&shared.edge, request, shared.edge.config().max_upload).await?;
     match kind.as_str() {
         "application/json" => of_json(&problem::parse(&taken.bytes)?),
         "multipart/form-data" => {
@@ -97,9 +96,10 @@ async fn upload(shared: &Shared, request: Request) -> Result<Upload, Problem> {
 const PARTS: usize = 2_000;
 
 async fn of_parts(request: Request) -> Result<Upload, Problem> {
-    let unreadable = |_| Problem::new(&kinds::BODY_MALFORMED, "the parts cannot be told apart");
+    let unreadable =
+        |_| Problem::new(&problem_codes::BODY_MALFORMED, "the parts cannot be told apart");
     let mut parts = Multipart::from_request(request, &()).await.map_err(|_| {
-        Problem::new(&kinds::BODY_MALFORMED, "the `Content-Type` has no valid boundary")
+        Problem::new(&problem_codes::BODY_MALFORMED, "the `Content-Type` has no valid boundary")
     })?;
     let mut files = Vec::new();
     while let Some(part) = parts.next_field().await.map_err(unreadable)? {
@@ -113,7 +113,10 @@ async fn of_parts(request: Request) -> Result<Upload, Problem> {
         let is_of_list = matches!(name.as_str(), "" | "file" | "files" | "files[]");
         files.push((if is_of_list { file } else { name }, content));
         if files.len() > PARTS {
-            return Err(Problem::new(&kinds::BODY_TOO_LARGE, format!("more than {PARTS} parts")));
+            return Err(Problem::new(
+                &problem_codes::BODY_TOO_LARGE,
+                format!("more than {PARTS} parts"),
+            ));
         }
     }
     Ok(Upload::Files(files))
@@ -138,7 +141,7 @@ fn of_json(body: &Json) -> Result<Upload, Problem> {
         let detail = "`handler_path` names code that this server does not have: send the files";
         let pointer = pointer("", "files");
         let fault = Fault { pointer, detail: "is required, with the code of the handler".into() };
-        return Err(Problem::new(&kinds::SKILL_INVALID, detail).faults(vec![fault]));
+        return Err(Problem::new(&problem_codes::SKILL_INVALID, detail).faults(vec![fault]));
     }
     let files: Option<std::collections::BTreeMap<String, Content>> = fields.required("files");
     let files = fields.finish(files)?;
@@ -162,20 +165,21 @@ fn of_json(body: &Json) -> Result<Upload, Problem> {
 
 fn why(error: &RegisterError) -> Problem {
     match error {
-        RegisterError::Refused(refused) => {
-            Problem::new(&kinds::SKILL_INVALID, format!("the upload was refused: {refused}"))
-        }
+        RegisterError::Refused(refused) => Problem::new(
+            &problem_codes::SKILL_INVALID,
+            format!("the upload was refused: {refused}"),
+        ),
         RegisterError::Broken { problems } => {
             let fault =
                 |problem: &String| Fault { pointer: String::new(), detail: problem.clone() };
-            Problem::new(&kinds::SKILL_INVALID, error.to_string())
+            Problem::new(&problem_codes::SKILL_INVALID, error.to_string())
                 .faults(problems.iter().map(fault).collect())
         }
-        RegisterError::Taken { .. } => Problem::new(&kinds::TOOL_TAKEN, error.to_string()),
-        RegisterError::Full => Problem::new(&kinds::CONFLICT, error.to_string()),
+        RegisterError::Taken { .. } => Problem::new(&problem_codes::TOOL_TAKEN, error.to_string()),
+        RegisterError::Full => Problem::new(&problem_codes::CONFLICT, error.to_string()),
         RegisterError::Keep(_) => {
             tracing::error!(error = error as &dyn std::error::Error, "a skill cannot be kept");
-            Problem::new(&kinds::STORE_UNAVAILABLE, "the skill could not be kept")
+            Problem::new(&problem_codes::STORE_UNAVAILABLE, "the skill could not be kept")
         }
     }
 }

@@ -4,23 +4,22 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::Uri;
+use ringfence_edge::{
+    Problem,
+    identity::check_operator,
+    identity::{self, May},
+    path::Named,
+    problem_codes,
+    query::Query,
+    reply,
+};
 use ringfence_policy::{Action, ToolFacts};
 use ringfence_registry::RemoveError;
 use ringfence_types::{Json, ToolRef};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{
-    auth::{self, May},
-    kinds,
-    path::Named,
-    permit,
-    problem::Problem,
-    query::Query,
-    reply,
-    routes::keys::check_operator,
-    shared::Shared,
-};
+use crate::{permit, shared::Shared};
 
 /// What was removed: `name`, `version` and `digest` of each.
 #[derive(Serialize, ToSchema)]
@@ -49,7 +48,7 @@ pub(crate) struct RemovedView {
 )]
 pub(crate) async fn remove(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Admin>,
+    caller: May<identity::Admin>,
     Named(name): Named<String>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -75,13 +74,13 @@ fn about(shared: &Shared, name: &str, version: Option<&str>) -> Result<ToolFacts
 
 fn why(error: &RemoveError) -> Problem {
     match error {
-        RemoveError::Unknown => Problem::new(&kinds::TOOL_NOT_FOUND, error.to_string()),
+        RemoveError::Unknown => Problem::new(&problem_codes::TOOL_NOT_FOUND, error.to_string()),
         RemoveError::NotUploaded { .. } => {
-            Problem::new(&kinds::TOOL_NOT_UPLOADED, error.to_string())
+            Problem::new(&problem_codes::TOOL_NOT_UPLOADED, error.to_string())
         }
         RemoveError::Forget(_) => {
             tracing::error!(error = error as &dyn std::error::Error, "a skill cannot be removed");
-            Problem::new(&kinds::STORE_UNAVAILABLE, "the skill could not be removed")
+            Problem::new(&problem_codes::STORE_UNAVAILABLE, "the skill could not be removed")
         }
     }
 }

@@ -152,7 +152,7 @@ async fn archives_that_lead_out_or_are_none_are_refused() {
 
 #[tokio::test]
 async fn what_happens_to_files_is_streamed_until_the_sandbox_ends() {
-    let config = ringfence_api::ApiConfig {
+    let config = ringfence_edge::EdgeConfig {
         heartbeat: std::time::Duration::from_millis(1),
         ..Default::default()
     };

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ringfence_api::{ApiConfig, keys::OPERATOR_TENANT};
+use ringfence_access::OPERATOR_TENANT;
+use ringfence_edge::EdgeConfig;
 use ringfence_types::Scope;
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
@@ -191,7 +192,7 @@ async fn snapshots_that_nobody_takes_use_bounded_room() {
 
 #[tokio::test]
 async fn snapshots_that_come_slowly_keep_nobody_waiting() {
-    let config = ApiConfig { request_timeout: Duration::from_secs(3_600), ..Default::default() };
+    let config = EdgeConfig { request_timeout: Duration::from_secs(3_600), ..Default::default() };
     let server = Server::of(Plan { config, ..Plan::sandboxed() }).await;
     let place = create(&server, &json!({})).await;
     let head = format!(

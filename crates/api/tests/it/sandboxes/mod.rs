@@ -214,8 +214,8 @@ async fn policy_decides_about_sandboxes() {
 
 #[tokio::test]
 async fn sandboxes_are_bounded_in_number_and_size() {
-    let config = ApiConfig { max_sandboxes_per_tenant: 1, ..Default::default() };
-    let server = Server::of(Plan { config, ..Plan::sandboxed() }).await;
+    let api = ApiConfig { max_sandboxes_per_tenant: 1, ..Default::default() };
+    let server = Server::of(Plan { api, ..Plan::sandboxed() }).await;
     create(&server, &json!({"limits": {"memory_bytes": 67_108_864, "disk_bytes": 1_048_576}}))
         .await;
     let refused = server.post("/v1/sandboxes", &json!({})).await;

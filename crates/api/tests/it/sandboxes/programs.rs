@@ -1,6 +1,6 @@
 //! Programs of a sandbox: followed, fed, signalled, ended.
 
-use ringfence_api::keys::OPERATOR_TENANT;
+use ringfence_access::OPERATOR_TENANT;
 use ringfence_types::Scope;
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ async fn a_program_is_fed_until_its_input_ends() {
 
 #[tokio::test]
 async fn a_program_that_does_not_read_blocks_its_writer_for_a_bounded_time() {
-    let config = ringfence_api::ApiConfig {
+    let config = ringfence_edge::EdgeConfig {
         request_timeout: std::time::Duration::from_millis(500),
         ..Default::default()
     };

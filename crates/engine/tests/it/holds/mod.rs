@@ -81,8 +81,8 @@ pub(crate) async fn after(
     let mut follow = engine.follow(who, Some(id), None);
     let found = async {
         loop {
-            let (_, logged) = follow.next().await.expect("works here");
-            if kinds.contains(&logged.fact.kind) {
+            let (_, fact) = follow.next().await.expect("works here");
+            if kinds.contains(&fact.kind) {
                 return;
             }
         }

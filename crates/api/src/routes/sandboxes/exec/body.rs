@@ -2,16 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use ringfence_edge::{Problem, fields::Fields};
 use ringfence_sandbox::session::{ExecRequest, Input, Size};
 use ringfence_types::Json;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::KEPT;
-use crate::{
-    base64, fields::Fields, problem::Problem, routes::sandboxes::create::environment,
-    shared::Shared,
-};
+use crate::{base64, routes::sandboxes::create::environment, shared::Shared};
 
 /// A program to be run.
 #[derive(ToSchema)]
@@ -77,7 +75,7 @@ pub(super) fn read(shared: &Shared, body: &Json) -> Result<Asked, Problem> {
     let terminal = fields.inner("terminal", size).flatten();
     let usual = LONGEST.min(60.0);
     let timeout = seconds(&mut fields, "timeout_secs", usual, (0.001, LONGEST));
-    let most = shared.config.max_wait.as_secs_f64();
+    let most = shared.edge.config().max_wait.as_secs_f64();
     let wait = seconds(&mut fields, "wait", most, (0.0, most));
     fields.finish(argv).map(|argv| {
         let usual = ExecRequest::new(argv.clone());

@@ -5,20 +5,23 @@ use std::{fmt, str::FromStr, sync::Arc};
 use axum::{extract::State, response::Response};
 use bytes::Bytes;
 use http::{HeaderMap, Uri};
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    path::NamedWithin,
+    problem_codes,
+    query::Query,
+    reply,
+    sse::{self, Source, StreamSlot},
+};
 use ringfence_sandbox::{Chunk, Output, session::SessionId};
 use serde::Serialize;
 
 use super::{program, view::EndView};
 use crate::{
-    auth::{self, May},
-    base64, kinds,
-    path::NamedWithin,
-    problem::Problem,
-    query::Query,
-    reply,
+    base64,
     routes::sandboxes::table::{Number, Program},
     shared::Shared,
-    sse::{self, Place, Source},
 };
 
 /// Streams what a program writes, from the beginning or from after `Last-Event-ID`, and its end.
@@ -42,7 +45,7 @@ use crate::{
 )]
 pub(crate) async fn events(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     NamedWithin(id, exec): NamedWithin<SessionId, Number>,
     headers: HeaderMap,
     uri: Uri,
@@ -52,7 +55,7 @@ pub(crate) async fn events(
     if after == Seen::All {
         return Ok(reply::nothing());
     }
-    let place = Place::take(&shared, caller.known())?;
+    let place = StreamSlot::take(&shared.edge, caller.known())?;
     Ok(sse::respond(Follow { program, seen: after }, place))
 }
 
@@ -100,7 +103,7 @@ fn after(headers: &HeaderMap, uri: &Uri) -> Result<Seen, Problem> {
     match value.filter(|text| !text.is_empty()) {
         None => Ok(by_query.unwrap_or(BEGINNING)),
         Some(text) => text.parse().map_err(|error: Unknown| {
-            Problem::new(&kinds::HEADER_INVALID, format!("`Last-Event-ID` {error}"))
+            Problem::new(&problem_codes::HEADER_INVALID, format!("`Last-Event-ID` {error}"))
         }),
     }
 }

@@ -7,6 +7,15 @@ use axum::{
     response::Response,
 };
 use http::Uri;
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    path::NamedWithin,
+    problem_codes,
+    query::Query,
+    reply,
+};
 use ringfence_sandbox::session::{Error, SessionId};
 use serde::Deserialize;
 use utoipa::{
@@ -19,14 +28,6 @@ use super::{
     program,
 };
 use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    kinds,
-    path::NamedWithin,
-    problem::Problem,
-    query::Query,
-    reply,
     routes::sandboxes::{table::Number, why},
     shared::Shared,
 };
@@ -51,7 +52,7 @@ use crate::{
 )]
 pub(crate) async fn stdin(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, exec): NamedWithin<SessionId, Number>,
     uri: Uri,
     request: Request,
@@ -61,16 +62,20 @@ pub(crate) async fn stdin(
     let end = query.optional::<bool>("end").unwrap_or(false);
     query.finish()?;
     body::check_type(request.headers(), "application/octet-stream")?;
-    let taken = body::take(&shared, request, shared.config.max_body).await?;
+    let taken = body::take(&shared.edge, request, shared.edge.config().max_body).await?;
     if !program.is_open {
         let detail =
             "the program was started without `\"stdin\": {\"open\": true}` and without a terminal";
-        return Err(Problem::new(&kinds::SANDBOX_REFUSED, detail).with("reason", "no_stdin"));
+        return Err(
+            Problem::new(&problem_codes::SANDBOX_REFUSED, detail).with("reason", "no_stdin")
+        );
     }
     let writing = program.process.write(&taken.bytes);
-    match tokio::time::timeout(shared.config.request_timeout, writing).await {
+    match tokio::time::timeout(shared.edge.config().request_timeout, writing).await {
         Ok(written) => written.map_err(|error| why(&error))?,
-        Err(_) => return Err(Problem::new(&kinds::INPUT_BLOCKED, "the program does not read")),
+        Err(_) => {
+            return Err(Problem::new(&problem_codes::INPUT_BLOCKED, "the program does not read"));
+        }
     }
     if end {
         program.process.close_stdin().await;
@@ -147,12 +152,12 @@ impl Signal {
 )]
 pub(crate) async fn signal(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, exec): NamedWithin<SessionId, Number>,
     request: Request,
 ) -> Result<Response, Problem> {
     let program = program(&shared, caller.principal(), &id, exec)?;
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let mut fields = Fields::of(&body)?;
     let signal: Option<Signal> = fields.required("signal");
     let number = signal.as_ref().and_then(Signal::number);
@@ -180,12 +185,12 @@ pub(crate) async fn signal(
 )]
 pub(crate) async fn resize(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, exec): NamedWithin<SessionId, Number>,
     request: Request,
 ) -> Result<Response, Problem> {
     let program = program(&shared, caller.principal(), &id, exec)?;
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let mut fields = Fields::of(&body)?;
     let asked = size(&mut fields);
     let asked = fields.finish(asked)?;

@@ -17,6 +17,13 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, StatusCode, Uri, header};
+use ringfence_edge::{
+    Problem, body as bodies,
+    identity::{self, May},
+    path::{Named, NamedWithin},
+    query::Query,
+    reply,
+};
 use ringfence_sandbox::session::{Session, SessionId};
 use ringfence_types::{Bytes, Principal};
 
@@ -30,15 +37,7 @@ use super::{
     table::{Number, Program},
     why,
 };
-use crate::{
-    auth::{self, May},
-    body as bodies,
-    path::{Named, NamedWithin},
-    problem::Problem,
-    query::Query,
-    reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// Bytes kept of each stream.
 pub(super) const KEPT: Bytes = Bytes::mib(1);
@@ -59,12 +58,12 @@ pub(super) const KEPT: Bytes = Bytes::mib(1);
 )]
 pub(crate) async fn start(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
     request: Request,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
-    let body = bodies::json(&shared, request).await?;
+    let body = bodies::json(&shared.edge, request).await?;
     let asked = body::read(&shared, &body)?;
     let (argv, wait) = (asked.argv.into(), asked.wait);
     let (has_terminal, is_open) = (asked.exec.terminal.is_some(), asked.is_open);
@@ -115,7 +114,7 @@ pub(super) fn program(
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
@@ -136,13 +135,13 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     NamedWithin(id, exec): NamedWithin<SessionId, Number>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let program = program(&shared, caller.principal(), &id, exec)?;
     let mut query = Query::of(&uri);
-    let wait = query.number("wait", 0, shared.config.max_wait.as_secs()).unwrap_or(0);
+    let wait = query.number("wait", 0, shared.edge.config().max_wait.as_secs()).unwrap_or(0);
     query.finish()?;
     Ok(reply::ok(&after(Duration::from_secs(wait), &program).await?))
 }
@@ -164,7 +163,7 @@ pub(crate) async fn read(
 )]
 pub(crate) async fn end(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, exec): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;

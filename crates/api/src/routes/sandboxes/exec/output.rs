@@ -7,14 +7,16 @@ use axum::{
     response::Response,
 };
 use http::{HeaderName, HeaderValue, StatusCode, Uri};
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    query::Query,
+    reply,
+};
 use ringfence_sandbox::{Chunk, Output, session::SessionId};
 
 use super::program;
 use crate::{
-    auth::{self, May},
-    problem::Problem,
-    query::Query,
-    reply,
     routes::sandboxes::table::{Number, Program},
     shared::Shared,
 };
@@ -40,7 +42,7 @@ const MOST: usize = 1 << 20;
 )]
 pub(crate) async fn output(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     path: Result<Path<(String, String, String)>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -51,8 +53,8 @@ pub(crate) async fn output(
     let output = named(&program, &stream).ok_or_else(Problem::not_found)?;
     let mut query = Query::of(&uri);
     let offset = query.optional::<u64>("offset").unwrap_or(0);
-    let most = shared.config.max_wait.as_secs();
-    let wait = query.number("wait", 0, most).unwrap_or(shared.config.default_wait.as_secs());
+    let most = shared.edge.config().max_wait.as_secs();
+    let wait = query.number("wait", 0, most).unwrap_or(shared.edge.config().default_wait.as_secs());
     query.finish()?;
     Ok(after(Duration::from_secs(wait), output, offset).await)
 }

@@ -20,21 +20,24 @@ use futures_util::{
     stream::{SplitSink, SplitStream},
 };
 use http::{HeaderValue, Uri, header};
+use ringfence_edge::{
+    Problem,
+    fields::Fields,
+    identity::{self, May},
+    path::NamedWithin,
+    problem::parse,
+    problem_codes,
+    query::Query,
+    sse::StreamSlot,
+};
 use ringfence_sandbox::{Chunk, session::SessionId};
 use ringfence_types::Json;
 use serde_json::json;
 
 use super::{body::size, program, view::EndView};
 use crate::{
-    auth::{self, May},
-    fields::Fields,
-    kinds,
-    path::NamedWithin,
-    problem::{Problem, parse},
-    query::Query,
     routes::sandboxes::table::{Number, Program},
     shared::Shared,
-    sse::Place,
 };
 
 /// Most bytes of a message, either way.
@@ -62,7 +65,7 @@ const WAITING: usize = 1 << 20;
 )]
 pub(crate) async fn terminal(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, exec): NamedWithin<SessionId, Number>,
     uri: Uri,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -73,35 +76,43 @@ pub(crate) async fn terminal(
     query.finish()?;
     if !program.has_terminal {
         let detail = "the program was started without a terminal";
-        return Err(Problem::new(&kinds::SANDBOX_REFUSED, detail).with("reason", "no_terminal"));
+        return Err(
+            Problem::new(&problem_codes::SANDBOX_REFUSED, detail).with("reason", "no_terminal")
+        );
     }
     let upgrade = upgrade.map_err(|_| not_asked_for())?;
-    let place = Place::take(&shared, caller.known())?;
+    let slot = StreamSlot::take(&shared.edge, caller.known())?;
     let upgrade = upgrade
         .max_message_size(MESSAGE)
         .max_frame_size(MESSAGE)
         .write_buffer_size(0)
         .max_write_buffer_size(WAITING);
-    let tasks = shared.tasks.clone();
+    let tasks = shared.edge.tasks().clone();
     Ok(upgrade
-        .on_upgrade(move |socket| tasks.track_future(talk(shared, place, program, offset, socket))))
+        .on_upgrade(move |socket| tasks.track_future(talk(shared, slot, program, offset, socket))))
 }
 
 fn not_asked_for() -> Problem {
-    Problem::new(&kinds::UPGRADE_REQUIRED, "this is reached by a WebSocket")
+    Problem::new(&problem_codes::UPGRADE_REQUIRED, "this is reached by a WebSocket")
         .header(header::UPGRADE, HeaderValue::from_static("websocket"))
         .header(header::CONNECTION, HeaderValue::from_static("upgrade"))
 }
 
 /// Both ways at once: a program that does not read must not keep its output from being shown.
-async fn talk(shared: Arc<Shared>, place: Place, program: Program, offset: u64, socket: WebSocket) {
-    let heartbeat = shared.config.heartbeat;
+async fn talk(
+    shared: Arc<Shared>,
+    slot: StreamSlot,
+    program: Program,
+    offset: u64,
+    socket: WebSocket,
+) {
+    let heartbeat = shared.edge.config().heartbeat;
     let (mut sender, receiver) = socket.split();
     let closing = tokio::select! {
         closing = show(&mut sender, &program, offset, heartbeat) => closing,
         closing = listen(receiver, &program, heartbeat) => closing,
-        () = shared.stopping.cancelled() => Some((1001, "the server stops".to_owned())),
-        () = place.over() => Some((1008, "the key has ended".to_owned())),
+        () = shared.edge.stopping().cancelled() => Some((1001, "the server stops".to_owned())),
+        () = slot.key_ended() => Some((1008, "the key has ended".to_owned())),
     };
     if let Some((code, reason)) = closing {
         let frame = CloseFrame { code, reason: reason.into() };

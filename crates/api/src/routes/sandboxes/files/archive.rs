@@ -13,6 +13,14 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderValue, Uri, header};
+use ringfence_edge::{
+    Problem, body,
+    identity::{self, May},
+    path::Named,
+    problem_codes,
+    query::Query,
+    reply,
+};
 use ringfence_sandbox::{
     archive::{Note, PackOptions, Packed, Report},
     files::BoxPath,
@@ -24,12 +32,6 @@ use utoipa::ToSchema;
 
 use super::{only_path, path};
 use crate::{
-    auth::{self, May},
-    body, kinds,
-    path::Named,
-    problem::Problem,
-    query::Query,
-    reply,
     routes::sandboxes::{find, permit, why},
     shared::Shared,
 };
@@ -84,14 +86,14 @@ impl From<Report> for UnpackedView {
 )]
 pub(crate) async fn unpack(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
     uri: Uri,
     request: Request,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
     let path = only_path(&uri)?;
-    let taken = body::take(&shared, request, shared.config.max_upload).await?;
+    let taken = body::take(&shared.edge, request, shared.edge.config().max_upload).await?;
     let archive = Cursor::new(taken.bytes.clone());
     let report = session
         .change_files(permit::within())
@@ -120,7 +122,7 @@ pub(crate) async fn unpack(
 )]
 pub(crate) async fn pack(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -131,10 +133,10 @@ pub(crate) async fn pack(
     query.finish()?;
     session.files().stat(&path).await.map_err(|error| why(&error))?;
     let room = shared.packing_out.clone().try_acquire_owned().map_err(|_| {
-        Problem::new(&kinds::BUSY, "too many archives are being packed")
+        Problem::new(&problem_codes::BUSY, "too many archives are being packed")
             .retry_after(std::time::Duration::from_secs(1))
     })?;
-    let limit = shared.config.max_wait;
+    let limit = shared.edge.config().max_wait;
     let mut pieces = begin(&shared, session, path, gzip, room);
     let first = match pieces.recv().await {
         Some(Ok(piece)) => piece,
@@ -160,7 +162,7 @@ fn begin(
     let (sender, pieces) = mpsc::channel(WAITING);
     let writer = Pieces { sender: sender.clone(), piece: Vec::with_capacity(PIECE) };
     let options = PackOptions { gzip, ..PackOptions::default() };
-    shared.tasks.spawn(async move {
+    shared.edge.tasks().spawn(async move {
         let _room = room;
         let packed = session.files().archive_out(&path, writer, options).await;
         let last = match packed {

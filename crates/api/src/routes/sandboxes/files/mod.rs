@@ -14,6 +14,13 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderValue, StatusCode, Uri, header};
+use ringfence_edge::{
+    Problem, body as bodies,
+    identity::{self, May},
+    path::Named,
+    query::Query,
+    reply,
+};
 use ringfence_sandbox::{
     files::{BoxPath, Entry, Kind, ListOptions},
     session::{Session, SessionId},
@@ -23,15 +30,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{find, permit, why};
-use crate::{
-    auth::{self, May},
-    body as bodies,
-    path::Named,
-    problem::Problem,
-    query::Query,
-    reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// One name in a workspace.
 #[derive(Serialize, ToSchema)]
@@ -110,7 +109,7 @@ fn listed(query: &mut Query) -> ListOptions {
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -206,7 +205,7 @@ fn mode(query: &mut Query) -> u32 {
 )]
 pub(crate) async fn write(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
     uri: Uri,
     request: Request,
@@ -215,7 +214,7 @@ pub(crate) async fn write(
     let mut query = Query::of(&uri);
     let (path, mode) = (path(&mut query), mode(&mut query));
     query.finish()?;
-    let taken = bodies::take(&shared, request, shared.config.max_upload).await?;
+    let taken = bodies::take(&shared.edge, request, shared.edge.config().max_upload).await?;
     let content = std::io::Cursor::new(taken.bytes.clone());
     let count = session
         .change_files(permit::within())
@@ -239,7 +238,7 @@ pub(crate) async fn write(
 )]
 pub(crate) async fn remove(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {

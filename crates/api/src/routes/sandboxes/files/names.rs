@@ -7,17 +7,18 @@ use axum::{
     response::Response,
 };
 use http::Uri;
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    path::Named,
+    reply,
+};
 use ringfence_sandbox::{files::BoxPath, session::SessionId};
 use utoipa::ToSchema;
 
 use super::{ChangeView, EntryView, entry, only_path};
 use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    path::Named,
-    problem::Problem,
-    reply,
     routes::sandboxes::{find, permit, why},
     shared::Shared,
 };
@@ -36,7 +37,7 @@ use crate::{
 )]
 pub(crate) async fn stat(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -60,7 +61,7 @@ pub(crate) async fn stat(
 )]
 pub(crate) async fn directory(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -97,12 +98,12 @@ pub(crate) struct RenameBody {
 )]
 pub(crate) async fn rename(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
     request: Request,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let mut fields = Fields::of(&body)?;
     let (from, to) = (named(&mut fields, "from"), named(&mut fields, "to"));
     let (from, to) = fields.finish(from.zip(to))?;

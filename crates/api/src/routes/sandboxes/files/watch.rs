@@ -5,6 +5,13 @@ use std::{collections::VecDeque, pin::Pin, sync::Arc};
 use axum::{extract::State, response::Response};
 use bytes::Bytes;
 use http::Uri;
+use ringfence_edge::{
+    Problem,
+    identity::{self, May},
+    path::Named,
+    query::Query,
+    sse::{self, Source, StreamSlot},
+};
 use ringfence_sandbox::{
     files::{Event, EventKind},
     session::{Error, SessionId, Watcher},
@@ -13,13 +20,8 @@ use serde_json::json;
 
 use super::path;
 use crate::{
-    auth::{self, May},
-    path::Named,
-    problem::Problem,
-    query::Query,
     routes::sandboxes::{find, why},
     shared::Shared,
-    sse::{self, Place, Source},
 };
 
 /// Streams what happens to files below a directory, until the sandbox ends.
@@ -42,7 +44,7 @@ use crate::{
 )]
 pub(crate) async fn events(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -51,7 +53,7 @@ pub(crate) async fn events(
     let path = path(&mut query);
     let recursive = query.optional::<bool>("recursive").unwrap_or(false);
     query.finish()?;
-    let place = Place::take(&shared, caller.known())?;
+    let place = StreamSlot::take(&shared.edge, caller.known())?;
     let watcher = session.files().watch(&path, recursive).await.map_err(|error| why(&error))?;
     Ok(sse::respond(Watching { waiting: VecDeque::new(), next: Some(read(watcher)) }, place))
 }

@@ -6,6 +6,13 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    path::NamedWithin,
+    reply,
+};
 use ringfence_sandbox::session::{
     SessionId,
     interpreter::{Completions, Variable},
@@ -15,12 +22,6 @@ use utoipa::ToSchema;
 
 use super::interpreter;
 use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    path::NamedWithin,
-    problem::Problem,
-    reply,
     routes::sandboxes::{permit, table::Number, why},
     shared::Shared,
 };
@@ -47,7 +48,7 @@ pub(crate) struct VariablesView {
 )]
 pub(crate) async fn variables(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
     let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
@@ -98,12 +99,12 @@ impl From<Completions> for CompletionsView {
 )]
 pub(crate) async fn complete(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
     request: Request,
 ) -> Result<Response, Problem> {
     let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let mut fields = Fields::of(&body)?;
     let code: Option<String> = fields.required("code");
     let cursor = fields.whole("cursor");
@@ -127,7 +128,7 @@ pub(crate) async fn complete(
 )]
 pub(crate) async fn reset(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
     let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
@@ -149,7 +150,7 @@ pub(crate) async fn reset(
 )]
 pub(crate) async fn restart(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
     let interpreter = interpreter(&shared, caller.principal(), &id, number)?;

@@ -8,6 +8,14 @@ use axum::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, header};
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    path::NamedWithin,
+    reply,
+    sse::{self, Source, StreamSlot},
+};
 use ringfence_sandbox::session::{
     SessionId,
     interpreter::{ExecuteRequest, Execution},
@@ -21,12 +29,6 @@ use super::{
     view::{ExecutionView, told},
 };
 use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    path::NamedWithin,
-    problem::Problem,
-    reply,
     routes::sandboxes::{
         exec::{KEPT, seconds},
         permit,
@@ -34,7 +36,6 @@ use crate::{
         why,
     },
     shared::Shared,
-    sse::{self, Place, Source},
 };
 
 /// Code to be executed.
@@ -73,15 +74,15 @@ pub(crate) struct ExecuteBody {
 )]
 pub(crate) async fn execute(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
     request: Request,
 ) -> Result<Response, Problem> {
     let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
     let wants_events = wants_events(request.headers());
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let request = read(&shared, &body)?;
-    let place = wants_events.then(|| Place::take(&shared, caller.known())).transpose()?;
+    let place = wants_events.then(|| StreamSlot::take(&shared.edge, caller.known())).transpose()?;
     let execution = interpreter.execute(permit::within(), request).map_err(|error| why(&error))?;
     match place {
         Some(place) => Ok(sse::respond(Live(execution), place)),
@@ -97,7 +98,7 @@ fn wants_events(headers: &HeaderMap) -> bool {
 fn read(shared: &Shared, body: &Json) -> Result<ExecuteRequest, Problem> {
     let mut fields = Fields::of(body)?;
     let code: Option<String> = fields.required("code");
-    let most = shared.config.max_wait.as_secs_f64();
+    let most = shared.edge.config().max_wait.as_secs_f64();
     let timeout = seconds(&mut fields, "timeout_secs", most.min(60.0), (0.001, most));
     fields.finish(code).map(|code| ExecuteRequest {
         timeout: Some(timeout),
@@ -137,7 +138,7 @@ pub(crate) struct InterruptedView {
 )]
 pub(crate) async fn interrupt(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
     let interpreter = interpreter(&shared, caller.principal(), &id, number)?;

@@ -11,6 +11,13 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, StatusCode, header};
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    path::{Named, NamedWithin},
+    reply,
+};
 use ringfence_sandbox::{
     Language,
     session::{Interpreter, SessionId, interpreter::Options},
@@ -20,15 +27,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{create::environment, exec::directory, find, permit, table::Number, why};
-use crate::{
-    auth::{self, May},
-    body,
-    fields::Fields,
-    path::{Named, NamedWithin},
-    problem::Problem,
-    reply,
-    shared::Shared,
-};
+use crate::shared::Shared;
 
 /// An interpreter to be started.
 #[derive(ToSchema)]
@@ -96,12 +95,12 @@ impl InterpreterView {
 )]
 pub(crate) async fn start(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     Named(id): Named<SessionId>,
     request: Request,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
-    let body = body::json(&shared, request).await?;
+    let body = body::json(&shared.edge, request).await?;
     let (language, options) = read(&body)?;
     let made = session
         .interpreter(permit::within(), language, options)
@@ -146,7 +145,7 @@ fn interpreter(
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Read>,
+    caller: May<identity::Read>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;
@@ -166,7 +165,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn end(
     State(shared): State<Arc<Shared>>,
-    caller: May<auth::Call>,
+    caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
     let session = find(&shared, caller.principal(), &id)?;

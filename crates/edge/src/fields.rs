@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    kinds,
     problem::{Fault, Problem, pointer},
+    problem_codes,
 };
 
 /// The fields of an object that have not been read yet, and what was wrong with the others.
 #[derive(Debug)]
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     left: BTreeMap<String, &'a RawValue>,
     /// Where the object is within the body.
     base: String,
@@ -25,12 +25,12 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl<'a> Fields<'a> {
     /// The fields of a body, which must be an object.
-    pub(crate) fn of(body: &'a Json) -> Result<Self, Problem> {
+    pub fn of(body: &'a Json) -> Result<Self, Problem> {
         Self::within("", body.as_str()).map_err(|fault| invalid(vec![fault]))
     }
 
     /// The same of a part of a body, by the pointer to it.
-    pub(crate) fn at(base: &str, part: &'a Json) -> Result<Self, Problem> {
+    pub fn at(base: &str, part: &'a Json) -> Result<Self, Problem> {
         Self::within(base, part.as_str()).map_err(|fault| invalid(vec![fault]))
     }
 
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A field that must be there. `None` means that a fault was noted.
-    pub(crate) fn required<T: Deserialize<'a>>(&mut self, name: &str) -> Option<T> {
+    pub fn required<T: Deserialize<'a>>(&mut self, name: &str) -> Option<T> {
         if !self.left.contains_key(name) {
             self.fault(name, "is required");
         }
@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A field that may be missing or null.
-    pub(crate) fn optional<T: Deserialize<'a>>(&mut self, name: &str) -> Option<T> {
+    pub fn optional<T: Deserialize<'a>>(&mut self, name: &str) -> Option<T> {
         if self.left.get(name).is_some_and(|raw| raw.get() == "null") {
             self.left.remove(name);
         }
@@ -58,7 +58,7 @@ impl<'a> Fields<'a> {
 
     /// A whole number that may be missing or null. `1.0` is one: JSON has one kind of number, and so
     /// has JSON Schema.
-    pub(crate) fn whole(&mut self, name: &str) -> Option<u64> {
+    pub fn whole(&mut self, name: &str) -> Option<u64> {
         let raw = self.left.get(name).map(|raw| raw.get())?;
         let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..=EXACT).contains(number);
         match raw.parse::<f64>().ok().filter(is_whole) {
@@ -72,13 +72,13 @@ impl<'a> Fields<'a> {
     }
 
     /// A field that must be there and be an object, kept exactly.
-    pub(crate) fn required_object(&mut self, name: &str) -> Option<Json> {
+    pub fn required_object(&mut self, name: &str) -> Option<Json> {
         let json = self.required(name)?;
         self.object(name, json)
     }
 
     /// A field that must be an object if it is there.
-    pub(crate) fn optional_object(&mut self, name: &str) -> Option<Json> {
+    pub fn optional_object(&mut self, name: &str) -> Option<Json> {
         let json = self.optional(name)?;
         self.object(name, json)
     }
@@ -92,11 +92,7 @@ impl<'a> Fields<'a> {
     }
 
     /// An object within, read by `read`.
-    pub(crate) fn inner<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(&mut Fields<'a>) -> T,
-    ) -> Option<T> {
+    pub fn inner<T>(&mut self, name: &str, read: impl FnOnce(&mut Fields<'a>) -> T) -> Option<T> {
         let raw = self.left.remove(name).filter(|raw| raw.get() != "null")?;
         match Fields::within(&pointer(&self.base, name), raw.get()) {
             Ok(mut inner) => {
@@ -113,22 +109,22 @@ impl<'a> Fields<'a> {
     }
 
     /// Notes that a field is wrong.
-    pub(crate) fn fault(&mut self, name: &str, detail: impl Into<String>) {
+    pub fn fault(&mut self, name: &str, detail: impl Into<String>) {
         self.faults.push(Fault { pointer: pointer(&self.base, name), detail: detail.into() });
     }
 
     /// Whether a field is there and has not been read.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.left.contains_key(name)
     }
 
-    /// Takes fields nobody asked for as no fault, for bodies whose clients were always let be.
-    pub(crate) fn ignore_the_rest(&mut self) {
+    /// Ignores unknown fields, for bodies whose clients have always sent them.
+    pub fn ignore_the_rest(&mut self) {
         self.left.clear();
     }
 
-    /// What was read, unless something was wrong. Fields nobody asked for are wrong.
-    pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, Problem> {
+    /// What was read, unless something was wrong. Unknown fields are wrong.
+    pub fn finish<T>(mut self, value: Option<T>) -> Result<T, Problem> {
         self.refuse_the_rest();
         match value {
             Some(value) if self.faults.is_empty() => Ok(value),
@@ -158,12 +154,12 @@ impl<'a> Fields<'a> {
 }
 
 /// A body with these faults.
-pub(crate) fn invalid(faults: Vec<Fault>) -> Problem {
+pub fn invalid(faults: Vec<Fault>) -> Problem {
     let detail = match faults.as_slice() {
         [one] => format!("`{}` {}", one.pointer, one.detail),
         several => format!("{} fields are not valid", several.len()),
     };
-    Problem::new(&kinds::BODY_INVALID, detail).faults(faults)
+    Problem::new(&problem_codes::BODY_INVALID, detail).faults(faults)
 }
 
 /// The place is the pointer's business; line and column of a value alone would mislead.

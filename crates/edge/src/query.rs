@@ -3,19 +3,20 @@
 use std::{fmt::Display, str::FromStr};
 
 use crate::{
-    kinds,
     problem::{Fault, Problem},
+    problem_codes,
 };
 
 /// The parameters that have not been read yet, and what was wrong with the others.
 #[derive(Debug)]
-pub(crate) struct Query {
+pub struct Query {
     left: Vec<(String, String)>,
     faults: Vec<Fault>,
 }
 
 impl Query {
-    pub(crate) fn of(uri: &http::Uri) -> Self {
+    /// The parameters of a request.
+    pub fn of(uri: &http::Uri) -> Self {
         let text = uri.query().unwrap_or("");
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         let left = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -24,7 +25,7 @@ impl Query {
     }
 
     /// A parameter that may be missing, and may not be there twice.
-    pub(crate) fn optional<T: FromStr<Err: Display>>(&mut self, name: &str) -> Option<T> {
+    pub fn optional<T: FromStr<Err: Display>>(&mut self, name: &str) -> Option<T> {
         let mut all = self.all(name);
         if all.len() > 1 {
             self.fault(name, "is there more than once");
@@ -40,7 +41,7 @@ impl Query {
     }
 
     /// A number within bounds.
-    pub(crate) fn number(&mut self, name: &str, least: u64, most: u64) -> Option<u64> {
+    pub fn number(&mut self, name: &str, least: u64, most: u64) -> Option<u64> {
         let number: u64 = self.optional(name)?;
         if !(least..=most).contains(&number) {
             self.fault(name, format!("must be from {least} to {most}"));
@@ -50,7 +51,7 @@ impl Query {
     }
 
     /// A parameter that may be there any number of times.
-    pub(crate) fn all(&mut self, name: &str) -> Vec<String> {
+    pub fn all(&mut self, name: &str) -> Vec<String> {
         let (found, left) =
             std::mem::take(&mut self.left).into_iter().partition(|(n, _)| n == name);
         self.left = left;
@@ -58,13 +59,14 @@ impl Query {
         found.into_iter().map(|(_, value)| value).collect()
     }
 
-    pub(crate) fn fault(&mut self, name: &str, detail: impl Into<String>) {
+    /// Notes that a parameter is wrong.
+    pub fn fault(&mut self, name: &str, detail: impl Into<String>) {
         let name: String = name.chars().take(100).collect();
         self.faults.push(Fault { pointer: format!("?{name}"), detail: detail.into() });
     }
 
-    /// Fails if something was wrong. Parameters nobody asked for are wrong.
-    pub(crate) fn finish(mut self) -> Result<(), Problem> {
+    /// Fails if something was wrong. Unknown parameters are wrong.
+    pub fn finish(mut self) -> Result<(), Problem> {
         for (name, _) in std::mem::take(&mut self.left).into_iter().take(50) {
             self.fault(&name, "is not known here");
         }
@@ -72,7 +74,7 @@ impl Query {
             return Ok(());
         }
         let detail = format!("`{}` {}", self.faults[0].pointer, self.faults[0].detail);
-        Err(Problem::new(&kinds::QUERY_INVALID, detail).faults(self.faults))
+        Err(Problem::new(&problem_codes::QUERY_INVALID, detail).faults(self.faults))
     }
 }
 

@@ -10,45 +10,46 @@ use ringfence_types::Json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    kinds,
+    Edge,
     problem::{self, Problem},
-    shared::Shared,
+    problem_codes,
 };
 
 /// Bodies up to this size are not counted: as many as there are connections do no harm.
-const SMALL: usize = 64 << 10;
+const MAX_UNCOUNTED: usize = 64 << 10;
 
 /// A body that arrived, and its share of the room for large ones.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) bytes: Bytes,
+pub struct Taken {
+    /// The body.
+    pub bytes: Bytes,
     _room: Option<OwnedSemaphorePermit>,
 }
 
 /// The JSON of a request.
-pub(crate) async fn json(shared: &Shared, request: Request) -> Result<Json, Problem> {
+pub async fn json(edge: &Edge, request: Request) -> Result<Json, Problem> {
     check_type(request.headers(), "application/json")?;
-    let taken = take(shared, request, shared.config.max_body).await?;
+    let taken = take(edge, request, edge.config().max_body).await?;
     problem::parse(&taken.bytes)
 }
 
 /// The bytes of a request, at most `most`.
-pub(crate) async fn take(shared: &Shared, request: Request, most: usize) -> Result<Taken, Problem> {
+pub async fn take(edge: &Edge, request: Request, most: usize) -> Result<Taken, Problem> {
     check_coding(request.headers())?;
     if declared(request.headers()).is_some_and(|length| length > most as u64) {
         return Err(too_large(most));
     }
-    let taking = collect(&shared.bodies, request.into_body(), most);
-    match tokio::time::timeout(shared.config.request_timeout, taking).await {
+    let taking = collect(&edge.0.bodies, request.into_body(), most);
+    match tokio::time::timeout(edge.config().request_timeout, taking).await {
         Ok(taken) => taken,
-        Err(_) => Err(too_slow(shared)),
+        Err(_) => Err(too_slow(edge)),
     }
 }
 
 /// The body took longer than a body may.
-pub(crate) fn too_slow(shared: &Shared) -> Problem {
-    let secs = shared.config.request_timeout.as_secs_f64();
-    Problem::new(&kinds::BODY_TIMEOUT, format!("the body did not arrive within {secs} s"))
+pub fn too_slow(edge: &Edge) -> Problem {
+    let secs = edge.config().request_timeout.as_secs_f64();
+    Problem::new(&problem_codes::BODY_TIMEOUT, format!("the body did not arrive within {secs} s"))
 }
 
 async fn collect(room: &Arc<Semaphore>, mut body: Body, most: usize) -> Result<Taken, Problem> {
@@ -61,7 +62,7 @@ async fn collect(room: &Arc<Semaphore>, mut body: Body, most: usize) -> Result<T
         if length > most {
             return Err(too_large(most));
         }
-        if length > SMALL {
+        if length > MAX_UNCOUNTED {
             let more = length - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
             let permit =
                 room.clone().try_acquire_many_owned(u32::try_from(more).unwrap_or(u32::MAX));
@@ -87,17 +88,17 @@ fn declared(headers: &HeaderMap) -> Option<u64> {
 }
 
 /// A body of this media type, whatever its parameters.
-pub(crate) fn check_type(headers: &HeaderMap, expected: &str) -> Result<(), Problem> {
+pub fn check_type(headers: &HeaderMap, expected: &str) -> Result<(), Problem> {
     let found = media_type(headers);
     if found.eq_ignore_ascii_case(expected) {
         return Ok(());
     }
     let detail = format!("the `Content-Type` must be `{expected}`");
-    Err(Problem::new(&kinds::MEDIA_TYPE_UNSUPPORTED, detail))
+    Err(Problem::new(&problem_codes::MEDIA_TYPE_UNSUPPORTED, detail))
 }
 
 /// The media type without its parameters; empty if there is none.
-pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+pub fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     value.unwrap_or("").split(';').next().unwrap_or("").trim()
 }
@@ -109,19 +110,20 @@ fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "bodies are taken without `Content-Encoding`";
-    Err(Problem::new(&kinds::MEDIA_TYPE_UNSUPPORTED, detail))
+    Err(Problem::new(&problem_codes::MEDIA_TYPE_UNSUPPORTED, detail))
 }
 
-pub(crate) fn too_large(most: usize) -> Problem {
-    Problem::new(&kinds::BODY_TOO_LARGE, format!("the body may have {most} bytes"))
+/// The body is larger than a body may be.
+pub fn too_large(most: usize) -> Problem {
+    Problem::new(&problem_codes::BODY_TOO_LARGE, format!("the body may have {most} bytes"))
         .with("max_bytes", most)
 }
 
 fn unreadable() -> Problem {
-    Problem::new(&kinds::BODY_UNREADABLE, "the body ended early or was framed wrongly")
+    Problem::new(&problem_codes::BODY_UNREADABLE, "the body ended early or was framed wrongly")
 }
 
 fn no_room() -> Problem {
-    Problem::new(&kinds::BUSY, "too many large bodies arrive at once")
+    Problem::new(&problem_codes::BUSY, "too many large bodies arrive at once")
         .retry_after(std::time::Duration::from_secs(1))
 }

@@ -5,6 +5,7 @@
 
 use std::{
     convert::Infallible,
+    io,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{self, Poll},
@@ -17,41 +18,33 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use ringfence_access::KnownKey;
 use ringfence_types::TraceParent;
+use tokio::net::TcpListener;
 use tower::Service;
 
 use crate::{
-    auth::{self, Context, Known},
-    host, kinds,
-    problem::Problem,
-    shared::Shared,
-    visit::{Answered, Visit},
+    Door, Edge, Problem, credentials, host,
+    identity::RequestContext,
+    problem_codes,
+    request_trace::{Answered, RequestTrace},
+    route_pattern::Paths,
+    serve,
 };
 
-/// Paths that need no key. Nothing here tells about tools, calls or tenants.
-pub(crate) const OPEN: [&str; 8] = [
-    "/",
-    "/health",
-    "/livez",
-    "/healthz",
-    "/readyz",
-    "/docs",
-    "/openapi.json",
-    "/.well-known/authzen-configuration",
-];
-
-/// The router with its edge.
+/// Doors behind one listener. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Edge {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) router: Router,
+pub struct Server {
+    pub(crate) edge: Edge,
+    router: Router,
+    paths: Arc<Paths>,
 }
 
 /// Marks the answer to a request that carried a valid key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Authenticated;
 
-impl Service<Request> for Edge {
+impl Service<Request> for Server {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -61,72 +54,102 @@ impl Service<Request> for Edge {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let edge = self.clone();
-        Box::pin(async move { Ok(edge.handle(request).await) })
+        let server = self.clone();
+        Box::pin(async move { Ok(server.handle(request).await) })
     }
 }
 
-impl Edge {
+impl Server {
+    /// Doors behind one edge.
+    pub fn new(edge: Edge, doors: &[&dyn Door]) -> Self {
+        let routes = doors.iter().map(|door| door.routes());
+        let router = routes.fold(Router::new(), Router::merge);
+        let router = router.fallback(no_path).method_not_allowed_fallback(no_method);
+        Self { edge, router, paths: Arc::new(Paths::of(doors)) }
+    }
+
+    /// The server as a router, for callers that have a listener of their own. It takes requests for
+    /// loopback names only, as a server on loopback does.
+    pub fn router(&self) -> Router {
+        Router::new().fallback_service(self.clone())
+    }
+
+    /// Serves until `stop`; then event streams end at once and requests within the grace.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        stop: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        serve::run(self, listener, stop).await
+    }
+
     /// Answers one request.
     pub(crate) async fn handle(mut self, mut request: Request) -> Response {
         let began = Instant::now();
         let (uri, method) = (request.uri().clone(), request.method().clone());
-        let visit = Visit::begin(&self.shared.engine, request.headers());
+        let trace = RequestTrace::begin(self.edge.engine(), request.headers());
         let admitting = self.admit(&uri, request.headers());
-        let (answer, known) = match visit.subject(None).scope(admitting).await {
+        let (answer, known) = match trace.subject(None).scope(admitting).await {
             Ok(known) => {
-                let context = Context { trace: visit.trace.clone(), known: known.clone() };
+                let context = RequestContext { trace: trace.context.clone(), known: known.clone() };
                 request.extensions_mut().insert(Arc::new(context));
-                let subject = visit.subject(known.as_deref());
+                let subject = trace.subject(known.as_deref());
                 (subject.scope(self.route(request)).await, known)
             }
             Err(problem) => (problem.into_response(), None),
         };
-        let mut answer = finish(answer, &uri, &visit.trace.parent);
+        let mut answer = finish(answer, &uri, &trace.context.parent);
         if known.is_some() {
             answer.extensions_mut().insert(Authenticated);
         }
         let (status, took) = (answer.status(), began.elapsed());
-        self.shared.metrics.answered(uri.path(), &method, status, took);
-        let answered = Answered { method: &method, uri: &uri, status, took };
-        visit.end(&self.shared.engine, known.as_deref(), &answered);
+        let answered = Answered { method: &method, uri: &uri, status, took, paths: &self.paths };
+        self.end(trace, known.as_deref(), &answered);
         answer
     }
 
     /// Answers one request for which there is no room.
     pub(crate) fn turn_away<B>(&self, request: &http::Request<B>) -> Response {
         let (uri, method) = (request.uri(), request.method());
-        let busy = Problem::new(&kinds::BUSY, "too many clients are connected")
+        let busy = Problem::new(&problem_codes::BUSY, "too many clients are connected")
             .retry_after(std::time::Duration::from_secs(1));
-        let visit = Visit::begin(&self.shared.engine, request.headers());
-        let answer = finish(busy.into_response(), uri, &visit.trace.parent);
+        let trace = RequestTrace::begin(self.edge.engine(), request.headers());
+        let answer = finish(busy.into_response(), uri, &trace.context.parent);
         let (status, took) = (answer.status(), std::time::Duration::ZERO);
-        self.shared.metrics.answered(uri.path(), method, status, took);
-        visit.end(&self.shared.engine, None, &Answered { method, uri, status, took });
+        self.end(trace, None, &Answered { method, uri, status, took, paths: &self.paths });
         answer
     }
 
-    async fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<Option<Arc<Known>>, Problem> {
-        let Shared { config, is_loopback, .. } = &*self.shared;
-        let is_loopback = is_loopback.load(Ordering::Relaxed);
-        host::check(headers, uri, is_loopback, &config.allowed_hosts)?;
+    /// Counts, logs and records an answer.
+    fn end(&self, trace: RequestTrace, known: Option<&KnownKey>, answered: &Answered<'_>) {
+        let Answered { method, uri, status, took, paths } = *answered;
+        self.edge.0.metrics.answered(paths.area(uri.path()), method, status, took);
+        trace.end(self.edge.engine(), known, answered);
+    }
+
+    async fn admit(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Option<Arc<KnownKey>>, Problem> {
+        let is_loopback = self.edge.0.is_loopback.load(Ordering::Relaxed);
+        host::check(headers, uri, is_loopback, &self.edge.config().allowed_hosts)?;
         check_transfer_coding(headers)?;
-        let path = uri.path();
-        if OPEN.contains(&path) || (config.open_metrics && path == "/metrics") {
+        if self.paths.is_open(uri.path()) {
             return Ok(None);
         }
-        let known = auth::authenticate(&self.shared, headers).await?;
+        let known = credentials::authenticate(self.edge.access(), headers).await?;
         self.check_rate(&known)?;
         Ok(Some(known))
     }
 
-    fn check_rate(&self, known: &Known) -> Result<(), Problem> {
-        let Some(rate) = self.shared.config.rate else { return Ok(()) };
-        known.usage.bucket.take(rate, self.shared.ticks()).map_err(|wait| {
+    fn check_rate(&self, known: &KnownKey) -> Result<(), Problem> {
+        let Some(rate) = self.edge.config().rate else { return Ok(()) };
+        self.edge.access().check_rate(known, rate).map_err(|wait| {
             let (per_second, burst) = (rate.per_second, rate.burst);
             let secs = wait.as_secs_f64().ceil().max(1.0);
             let detail = format!("a key may make {per_second} requests per second");
-            Problem::new(&kinds::RATE_LIMITED, detail)
+            Problem::new(&problem_codes::RATE_LIMITED, detail)
                 .retry_after(wait)
                 .header(RATE_LIMIT_POLICY, text(format!("\"key\";q={burst};w=1")))
                 .header(RATE_LIMIT, text(format!("\"key\";r=0;t={secs}")))
@@ -135,11 +158,13 @@ impl Edge {
 
     /// No handler takes longer than the longest wait and a body: the rest is a fault of ours.
     async fn route(&mut self, request: Request) -> Response {
-        let config = &self.shared.config;
+        let config = self.edge.config();
         let most = config.max_wait + config.request_timeout;
         match tokio::time::timeout(most, self.router.call(request)).await {
             Ok(Ok(response)) => response,
-            Err(_) => Problem::new(&kinds::TIMEOUT, "the request took too long").into_response(),
+            Err(_) => {
+                Problem::new(&problem_codes::TIMEOUT, "the request took too long").into_response()
+            }
         }
     }
 }
@@ -159,7 +184,7 @@ fn check_transfer_coding(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "send the body with `Transfer-Encoding: chunked` alone, or with `Content-Length`";
-    let problem = Problem::new(&kinds::TRANSFER_ENCODING_UNSUPPORTED, detail);
+    let problem = Problem::new(&problem_codes::TRANSFER_ENCODING_UNSUPPORTED, detail);
     // What follows on the connection may be framed in a way that we do not know.
     Err(problem.header(header::CONNECTION, HeaderValue::from_static("close")))
 }
@@ -183,4 +208,13 @@ fn finish(mut answer: Response, uri: &Uri, trace: &TraceParent) -> Response {
     headers.insert(TRACE_RESPONSE, text(trace.to_string()));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
     answer
+}
+
+async fn no_path() -> Problem {
+    Problem::new(&problem_codes::NOT_FOUND, "there is no such path; `/docs` lists all of them")
+}
+
+async fn no_method() -> Problem {
+    let detail = "the `Allow` header lists the methods of this path";
+    Problem::new(&problem_codes::METHOD_NOT_ALLOWED, detail)
 }

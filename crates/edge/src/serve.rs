@@ -24,25 +24,25 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    connections::{Stranger, Strangers},
-    edge::{Authenticated, Edge},
-    shared::Shared,
-    stall::Stalling,
+    Edge, Server,
+    connections::{Connection, Unauthenticated},
+    server::Authenticated,
+    write_timeout::WriteTimeout,
 };
 
 /// Accepts connections until `stop`, then lets requests end.
 pub(crate) async fn run(
-    edge: Edge,
+    server: Server,
     listener: TcpListener,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let shared = edge.shared.clone();
-    shared.is_loopback.store(listener.local_addr()?.ip().is_loopback(), Ordering::Relaxed);
+    let edge = server.edge.clone();
+    edge.0.is_loopback.store(listener.local_addr()?.ip().is_loopback(), Ordering::Relaxed);
     let tasks = TaskTracker::new();
-    tasks.spawn(tell_uses(shared.clone()));
-    let room = Arc::new(Semaphore::new(shared.config.max_connections));
-    let door = Arc::new(Semaphore::new(AT_THE_DOOR));
-    let strangers = Arc::<Strangers>::default();
+    tasks.spawn(save_uses(edge.clone()));
+    let room = Arc::new(Semaphore::new(edge.config().max_connections));
+    let door = Arc::new(Semaphore::new(MAX_WAITING));
+    let unauthenticated = Arc::<Unauthenticated>::default();
     let mut stop = pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -54,15 +54,18 @@ pub(crate) async fn run(
             Ok(stream) => {
                 match (room.clone().try_acquire_owned(), door.clone().try_acquire_owned()) {
                     (Ok(room), _) => {
-                        let stranger = strangers.enter();
-                        tasks.spawn(connection(edge.clone(), stream, room, stranger));
+                        let slot = unauthenticated.enter();
+                        tasks.spawn(connection(server.clone(), stream, room, slot));
                     }
                     (Err(_), Ok(place)) => {
-                        if strangers.close_one() {
-                            shared.metrics.connections_evicted.inc();
+                        if unauthenticated.close_one() {
+                            edge.0.metrics.connections_evicted.inc();
                         }
-                        let waiting = Waiting { room: room.clone(), strangers: strangers.clone() };
-                        tasks.spawn(wait_for_room(edge.clone(), stream, waiting, place));
+                        let waiting = Waiting {
+                            room: room.clone(),
+                            unauthenticated: unauthenticated.clone(),
+                        };
+                        tasks.spawn(wait_for_room(server.clone(), stream, waiting, place));
                     }
                     (Err(_), Err(_)) => {}
                 }
@@ -75,12 +78,12 @@ pub(crate) async fn run(
         }
     }
     drop(listener);
-    shared.stopping.cancel();
-    for tasks in [&tasks, &shared.tasks] {
+    edge.stopping().cancel();
+    for tasks in [&tasks, edge.tasks()] {
         tasks.close();
         tasks.wait().await;
     }
-    tell(&shared).await;
+    edge.access().save_uses().await;
     Ok(())
 }
 
@@ -92,92 +95,92 @@ async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
 }
 
 /// Connections that wait for room at one time.
-const AT_THE_DOOR: usize = 512;
+const MAX_WAITING: usize = 512;
 
 /// How long one of these waits for room, and then how long it may take to ask before it is told
 /// that there is none. Left to wait for longer, its client would not know why.
-const WAITING: Duration = Duration::from_secs(1);
+const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a connection waits for.
 struct Waiting {
     room: Arc<Semaphore>,
-    strangers: Arc<Strangers>,
+    unauthenticated: Arc<Unauthenticated>,
 }
 
 async fn wait_for_room(
-    edge: Edge,
+    server: Server,
     stream: TcpStream,
     waiting: Waiting,
     place: OwnedSemaphorePermit,
 ) {
-    match tokio::time::timeout(WAITING, waiting.room.acquire_owned()).await {
+    match tokio::time::timeout(ROOM_TIMEOUT, waiting.room.acquire_owned()).await {
         Ok(Ok(room)) => {
             drop(place);
-            connection(edge, stream, room, waiting.strangers.enter()).await;
+            connection(server, stream, room, waiting.unauthenticated.enter()).await;
         }
-        _ => drop(tokio::time::timeout(WAITING, turn_away(edge, stream)).await),
+        _ => drop(tokio::time::timeout(ROOM_TIMEOUT, turn_away(server, stream)).await),
     }
 }
 
 /// Answers one request, whatever it asks, with the news that too many are connected.
-async fn turn_away(edge: Edge, stream: TcpStream) {
-    let mut builder = builder(&edge.shared);
+async fn turn_away(server: Server, stream: TcpStream) {
+    let mut builder = builder(&server.edge);
     builder.keep_alive(false);
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = edge.turn_away(&request);
+        let answer = server.turn_away(&request);
         async move { Ok::<_, std::convert::Infallible>(answer) }
     });
-    // Whoever does not listen has missed it.
+    // A client that does not listen has missed it.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
 /// One connection, from its first byte to its end.
 async fn connection(
-    edge: Edge,
+    server: Server,
     stream: TcpStream,
     permit: OwnedSemaphorePermit,
-    stranger: Stranger,
+    slot: Connection,
 ) {
-    let (shared, stranger) = (edge.shared.clone(), Arc::new(stranger));
-    let asking = stranger.clone();
-    let stream = TokioIo::new(Stalling::new(stream, shared.config.write_timeout));
+    let (edge, slot) = (server.edge.clone(), Arc::new(slot));
+    let asking = slot.clone();
+    let stream = TokioIo::new(WriteTimeout::new(stream, edge.config().write_timeout));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (edge, asking) = (edge.clone(), asking.clone());
+        let (server, asking) = (server.clone(), asking.clone());
         async move {
-            asking.asks();
-            let answer = edge.handle(request.map(axum::body::Body::new)).await;
-            asking.was_answered(answer.extensions().get::<Authenticated>().is_some());
+            asking.request_began();
+            let answer = server.handle(request.map(axum::body::Body::new)).await;
+            asking.request_ended(answer.extensions().get::<Authenticated>().is_some());
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
-    let connection = builder(&shared).serve_connection(stream, service).with_upgrades();
+    let connection = builder(&edge).serve_connection(stream, service).with_upgrades();
     let mut connection = pin!(connection);
-    shared.metrics.connections.inc();
+    edge.0.metrics.connections.inc();
     let is_stopping = tokio::select! {
         _ = connection.as_mut() => false,
-        () = shared.stopping.cancelled() => true,
-        () = stranger.closed() => false,
-        () = first_header_timeout(&shared, &stranger) => false,
+        () = edge.stopping().cancelled() => true,
+        () = slot.closed() => false,
+        () = first_header_timeout(&edge, &slot) => false,
     };
     if is_stopping {
         connection.as_mut().graceful_shutdown();
         // What is not over by then is cut off.
-        let _ = tokio::time::timeout(shared.config.grace, connection).await;
+        let _ = tokio::time::timeout(edge.config().grace, connection).await;
     }
-    shared.metrics.connections.dec();
+    edge.0.metrics.connections.dec();
     drop(permit);
 }
 
 /// Ends if no whole header came in time; pending for ever if one did.
-async fn first_header_timeout(shared: &Shared, stranger: &Stranger) {
-    tokio::time::sleep(shared.config.first_header_timeout).await;
-    if stranger.has_asked() {
+async fn first_header_timeout(edge: &Edge, slot: &Connection) {
+    tokio::time::sleep(edge.config().first_header_timeout).await;
+    if slot.has_sent_header() {
         std::future::pending::<()>().await;
     }
 }
 
-fn builder(shared: &Shared) -> http1::Builder {
-    let config = &shared.config;
+fn builder(edge: &Edge) -> http1::Builder {
+    let config = edge.config();
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -190,26 +193,14 @@ fn builder(shared: &Shared) -> http1::Builder {
     builder
 }
 
-/// How often the store is told which keys were used.
-const TELLING: Duration = Duration::from_secs(10);
+/// How often the uses of keys are saved.
+const SAVE_USES_INTERVAL: Duration = Duration::from_secs(10);
 
-async fn tell_uses(shared: Arc<Shared>) {
+async fn save_uses(edge: Edge) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(TELLING) => tell(&shared).await,
-            () = shared.stopping.cancelled() => return,
+            () = tokio::time::sleep(SAVE_USES_INTERVAL) => edge.access().save_uses().await,
+            () = edge.stopping().cancelled() => return,
         }
-    }
-}
-
-/// A use that is not told is lost: it is a hint for people, not a record.
-async fn tell(shared: &Shared) {
-    let used = shared.keys.used();
-    if used.is_empty() {
-        return;
-    }
-    if let Err(error) = shared.engine.store().touch_keys(used).await {
-        let error: &dyn std::error::Error = &error;
-        tracing::warn!(error, "cannot note when keys were last used");
     }
 }

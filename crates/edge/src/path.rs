@@ -1,20 +1,20 @@
-//! Names in paths. One that no thing could have is answered like one that no thing has.
+//! Names in paths. An invalid name is answered like an unknown one.
 
-use std::{str::FromStr, sync::Arc};
+use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 
-use crate::{problem::Problem, shared::Shared};
+use crate::Problem;
 
 /// The one name in a path.
 #[derive(Debug)]
-pub(crate) struct Named<T>(pub(crate) T);
+pub struct Named<T>(pub T);
 
-impl<T: FromStr + Send> FromRequestParts<Arc<Shared>> for Named<T> {
+impl<T: FromStr + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<Shared>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let path = Path::<String>::from_request_parts(parts, state).await;
         let Path(text) = path.map_err(|_| Problem::not_found())?;
         text.parse().map(Self).map_err(|_| Problem::not_found())
@@ -23,16 +23,17 @@ impl<T: FromStr + Send> FromRequestParts<Arc<Shared>> for Named<T> {
 
 /// The two names in a path, outer first.
 #[derive(Debug)]
-pub(crate) struct NamedWithin<A, B>(pub(crate) A, pub(crate) B);
+pub struct NamedWithin<A, B>(pub A, pub B);
 
-impl<A, B> FromRequestParts<Arc<Shared>> for NamedWithin<A, B>
+impl<A, B, S> FromRequestParts<S> for NamedWithin<A, B>
 where
     A: FromStr + Send,
     B: FromStr + Send,
+    S: Send + Sync,
 {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<Shared>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let path = Path::<(String, String)>::from_request_parts(parts, state).await;
         let Path((outer, inner)) = path.map_err(|_| Problem::not_found())?;
         let outer = outer.parse().map_err(|_| Problem::not_found())?;

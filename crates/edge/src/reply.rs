@@ -9,7 +9,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// An answer in JSON.
-pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
     let mut bytes = Vec::with_capacity(2_048);
     match serde_json::to_writer(&mut bytes, value) {
         Ok(()) => of(status, JSON, bytes.into()),
@@ -22,12 +22,12 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
 }
 
 /// `200` and JSON.
-pub(crate) fn ok<T: Serialize>(value: &T) -> Response {
+pub fn ok<T: Serialize>(value: &T) -> Response {
     json(StatusCode::OK, value)
 }
 
 /// Any answer. Nothing of ours may be kept by caches: it belongs to one key.
-pub(crate) fn of(status: StatusCode, content_type: HeaderValue, bytes: Bytes) -> Response {
+pub fn of(status: StatusCode, content_type: HeaderValue, bytes: Bytes) -> Response {
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -37,7 +37,7 @@ pub(crate) fn of(status: StatusCode, content_type: HeaderValue, bytes: Bytes) ->
 }
 
 /// No content.
-pub(crate) fn nothing() -> Response {
+pub fn nothing() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response

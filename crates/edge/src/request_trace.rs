@@ -1,40 +1,43 @@
-//! One request as others see it: part of a trace, a line of the log, a span.
+//! One request as part of a trace, a line of the log, a span.
 //!
-//! What is told is the route, never the path's query, a header or a body: those may hold secrets.
+//! What is recorded is the route, never the path's query, a header or a body: those may hold secrets.
 
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode, Uri};
+use ringfence_access::KnownKey;
 use ringfence_engine::{Engine, Subject, new_span, new_trace};
 use ringfence_types::{
     Attribute, Digest, Span, SpanId, SpanKind, Timestamp, TraceContext, TraceParent, TraceState,
 };
 
-use crate::{auth::Known, metrics::method_name, template};
+use crate::{metrics::method_name, route_pattern::Paths};
 
 /// A request under way.
 #[derive(Debug)]
-pub(crate) struct Visit {
+pub(crate) struct RequestTrace {
     /// The request itself, as part of its trace.
-    pub(crate) trace: TraceContext,
-    /// Whose work it is part of, if the client said.
+    pub(crate) context: TraceContext,
+    /// The span of the client that it is part of, if the client said.
     parent: Option<SpanId>,
-    /// When it came, if anybody records it.
+    /// When it came, if its trace is recorded.
     recorded_from: Option<Timestamp>,
     /// Of the rules in force when it came.
     policy: Digest,
 }
 
-/// What became of it.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct Answered<'a> {
     pub(crate) method: &'a Method,
     pub(crate) uri: &'a Uri,
     pub(crate) status: StatusCode,
     pub(crate) took: Duration,
+    /// For the route pattern.
+    pub(crate) paths: &'a Paths,
 }
 
-impl Visit {
+impl RequestTrace {
     pub(crate) fn begin(engine: &Engine, headers: &HeaderMap) -> Self {
         let given = given(headers);
         let parent = given.as_ref().map(|given| given.parent.span);
@@ -44,22 +47,22 @@ impl Visit {
         };
         let is_recorded = engine.spans().is_some() && trace.parent.is_sampled();
         let recorded_from = is_recorded.then(|| engine.clock().now());
-        Self { trace, parent, recorded_from, policy: engine.policy().revision() }
+        Self { context: trace, parent, recorded_from, policy: engine.policy_revision() }
     }
 
-    /// Whom the request is for, as far as that is known.
-    pub(crate) fn subject(&self, known: Option<&Known>) -> Subject {
+    /// The subject of the request, as far as that is known.
+    pub(crate) fn subject(&self, known: Option<&KnownKey>) -> Subject {
         let principal = known.map(|known| &known.principal);
         Subject {
             tenant: principal.map(|principal| principal.tenant.clone()),
             persona: principal.and_then(|principal| principal.persona.clone()),
             policy: Some(self.policy),
-            ..Subject::of_trace(self.trace.parent.trace)
+            ..Subject::of_trace(self.context.parent.trace)
         }
     }
 
-    /// Tells whoever listens; almost nothing happens if nobody does.
-    pub(crate) fn end(self, engine: &Engine, known: Option<&Known>, answered: &Answered<'_>) {
+    /// Logs and records the end; almost nothing happens if neither is on.
+    pub(crate) fn end(self, engine: &Engine, known: Option<&KnownKey>, answered: &Answered<'_>) {
         if tracing::enabled!(tracing::Level::DEBUG) {
             self.subject(known).say(|| log(answered));
         }
@@ -71,12 +74,13 @@ impl Visit {
 
     fn span(
         self,
-        known: Option<&Known>,
+        known: Option<&KnownKey>,
         answered: &Answered<'_>,
         started_at: Timestamp,
         ended_at: Timestamp,
     ) -> Span {
-        let (method, route) = (method_name(answered.method), template::of(answered.uri.path()));
+        let (method, route) =
+            (method_name(answered.method), answered.paths.pattern(answered.uri.path()));
         let subject = self.subject(known);
         let path: String = answered.uri.path().chars().take(256).collect();
         let mut attributes: Vec<(&'static str, Attribute)> = vec![
@@ -85,7 +89,7 @@ impl Visit {
             ("url.scheme", "http".into()),
             ("url.path", path.into()),
         ];
-        attributes.extend(route.map(|route| ("http.route", route.into())));
+        attributes.extend(route.map(|route| ("http.route", route.to_owned().into())));
         let tenant = subject.tenant.map(|id| ("ringfence.tenant.id", id.to_string().into()));
         let persona = subject.persona.map(|id| ("ringfence.persona.id", id.to_string().into()));
         attributes.extend([tenant, persona].into_iter().flatten());
@@ -94,10 +98,10 @@ impl Visit {
         attributes.extend(failure.clone().map(|status| ("error.type", status.into())));
         let method = if method == "other" { "HTTP" } else { method };
         Span {
-            context: self.trace.parent,
+            context: self.context.parent,
             parent: self.parent,
             is_parent_remote: self.parent.is_some(),
-            state: self.trace.state,
+            state: self.context.state,
             name: route.map_or(method.into(), |route| format!("{method} {route}").into()),
             kind: SpanKind::Server,
             started_at,
@@ -109,14 +113,14 @@ impl Visit {
 }
 
 fn log(answered: &Answered<'_>) {
-    let Answered { method, uri, status, took } = answered;
-    let (method, route) = (method_name(method), template::of(uri.path()).unwrap_or("none"));
+    let Answered { method, uri, status, took, paths } = answered;
+    let (method, route) = (method_name(method), paths.pattern(uri.path()).unwrap_or("none"));
     let (status, milliseconds) = (status.as_u16(), took.as_secs_f64() * 1_000.0);
     tracing::debug!(method, route, status, milliseconds, "answered");
 }
 
-/// What the client says about its trace. The specification asks to ignore what is not valid, and
-/// to ignore the state of a trace that is ignored.
+/// The trace of the client. The specification asks to ignore what is not valid, and to ignore the
+/// state of a trace that is ignored.
 fn given(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all("traceparent").iter();
     let parent: TraceParent = parents.next()?.to_str().ok()?.trim().parse().ok()?;

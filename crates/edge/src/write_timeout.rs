@@ -18,28 +18,28 @@ use tokio::{
 
 /// A stream that fails when a write has waited for too long.
 #[derive(Debug)]
-pub(crate) struct Stalling {
+pub(crate) struct WriteTimeout {
     stream: TcpStream,
-    patience: Duration,
+    timeout: Duration,
     /// Set while a write waits.
     deadline: Pin<Box<Sleep>>,
     is_waiting: bool,
 }
 
-impl Stalling {
-    pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
-        let deadline = Box::pin(tokio::time::sleep(patience));
-        Self { stream, patience, deadline, is_waiting: false }
+impl WriteTimeout {
+    pub(crate) fn new(stream: TcpStream, timeout: Duration) -> Self {
+        let deadline = Box::pin(tokio::time::sleep(timeout));
+        Self { stream, timeout, deadline, is_waiting: false }
     }
 
-    fn judge<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn check<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if poll.is_ready() {
             self.is_waiting = false;
             return poll;
         }
         if !self.is_waiting {
             self.is_waiting = true;
-            self.deadline.as_mut().reset(Instant::now() + self.patience);
+            self.deadline.as_mut().reset(Instant::now() + self.timeout);
         }
         match self.deadline.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
@@ -48,7 +48,7 @@ impl Stalling {
     }
 }
 
-impl AsyncRead for Stalling {
+impl AsyncRead for WriteTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -58,14 +58,14 @@ impl AsyncRead for Stalling {
     }
 }
 
-impl AsyncWrite for Stalling {
+impl AsyncWrite for WriteTimeout {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.judge(cx, poll)
+        self.check(cx, poll)
     }
 
     fn poll_write_vectored(
@@ -74,7 +74,7 @@ impl AsyncWrite for Stalling {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.judge(cx, poll)
+        self.check(cx, poll)
     }
 
     fn is_write_vectored(&self) -> bool {

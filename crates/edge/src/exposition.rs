@@ -1,38 +1,41 @@
-//! Metrics as whoever scrapes them wants them: OpenMetrics, or the older text format of Prometheus.
+//! The formats of metrics: OpenMetrics, or the older text format of Prometheus.
 //!
 //! The library writes OpenMetrics. The older format differs in the names of counters' families and
-//! in the kinds it knows, so it is made from the other by rewriting the lines that describe.
+//! in the problem_codes it knows, so it is made from the other by rewriting the lines that describe.
 
 use http::{HeaderMap, HeaderValue, header::ACCEPT};
 
 /// A way to write metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
+    /// OpenMetrics 1.0.
     OpenMetrics,
+    /// The text format 0.0.4 of Prometheus.
     Text,
 }
 
 impl Format {
     /// The one that a client asks for; the older one if it does not say, which all of them read.
-    pub(crate) fn wanted(headers: &HeaderMap) -> Self {
+    pub fn wanted(headers: &HeaderMap) -> Self {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let mut kinds = accepted.flat_map(|value| value.split(','));
+        let mut problem_codes = accepted.flat_map(|value| value.split(','));
         let is_open = |kind: &str| {
             let kind = kind.split(';').next().unwrap_or_default().trim();
             kind.eq_ignore_ascii_case("application/openmetrics-text")
         };
-        if kinds.any(is_open) { Self::OpenMetrics } else { Self::Text }
+        if problem_codes.any(is_open) { Self::OpenMetrics } else { Self::Text }
     }
 
-    pub(crate) const fn content_type(self) -> HeaderValue {
+    /// Its media type.
+    pub const fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
         })
     }
 
-    /// From OpenMetrics.
-    pub(crate) fn write(self, open: String) -> String {
+    /// Metrics in this format, from OpenMetrics.
+    pub fn write(self, open: String) -> String {
         match self {
             Self::OpenMetrics => open,
             Self::Text => older(&open),

@@ -15,24 +15,24 @@ use tokio_util::sync::CancellationToken;
 
 /// Connections that may be closed.
 #[derive(Debug, Default)]
-pub(crate) struct Strangers {
+pub(crate) struct Unauthenticated {
     /// By whether the connection ever sent a whole header, then by age.
     closable: Mutex<BTreeMap<(bool, u64), CancellationToken>>,
     next: AtomicU64,
 }
 
-impl Strangers {
+impl Unauthenticated {
     /// A new connection.
-    pub(crate) fn enter(self: &Arc<Self>) -> Stranger {
+    pub(crate) fn enter(self: &Arc<Self>) -> Connection {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let stranger = Stranger {
+        let connection = Connection {
             all: Arc::clone(self),
             number,
             closing: CancellationToken::new(),
-            has_asked: AtomicBool::new(false),
+            has_sent_header: AtomicBool::new(false),
         };
-        stranger.wait();
-        stranger
+        connection.wait();
+        connection
     }
 
     /// Closes the connection that has the least claim to stay; `false` if all have shown a key or are
@@ -51,30 +51,30 @@ impl Strangers {
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Stranger {
-    all: Arc<Strangers>,
+pub(crate) struct Connection {
+    all: Arc<Unauthenticated>,
     number: u64,
     closing: CancellationToken,
-    has_asked: AtomicBool,
+    has_sent_header: AtomicBool,
 }
 
-impl Stranger {
+impl Connection {
     /// A whole header came: the connection stays until the request is answered.
-    pub(crate) fn asks(&self) {
+    pub(crate) fn request_began(&self) {
         self.leave();
-        self.has_asked.store(true, Ordering::Relaxed);
+        self.has_sent_header.store(true, Ordering::Relaxed);
     }
 
     /// The request was answered. Without a valid key the connection may be closed again.
-    pub(crate) fn was_answered(&self, is_authenticated: bool) {
+    pub(crate) fn request_ended(&self, is_authenticated: bool) {
         if !is_authenticated {
             self.wait();
         }
     }
 
     /// Whether a whole header ever came.
-    pub(crate) fn has_asked(&self) -> bool {
-        self.has_asked.load(Ordering::Relaxed)
+    pub(crate) fn has_sent_header(&self) -> bool {
+        self.has_sent_header.load(Ordering::Relaxed)
     }
 
     /// Waits until the connection is to be closed to make room.
@@ -83,7 +83,7 @@ impl Stranger {
     }
 
     fn key(&self) -> (bool, u64) {
-        (self.has_asked(), self.number)
+        (self.has_sent_header(), self.number)
     }
 
     fn wait(&self) {
@@ -95,7 +95,7 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.leave();
     }
@@ -107,20 +107,20 @@ mod tests {
 
     #[test]
     fn the_oldest_without_a_header_goes_first_and_one_with_a_key_never() {
-        let all = Arc::<Strangers>::default();
+        let all = Arc::<Unauthenticated>::default();
         let made: Vec<_> = (0..5).map(|_| all.enter()).collect();
         let [asked, known, busy, silent, late] = made.as_slice() else { panic!("five were made") };
-        asked.asks();
-        asked.was_answered(false);
-        known.asks();
-        known.was_answered(true);
-        busy.asks();
-        let closed = |stranger: &Stranger| stranger.closing.is_cancelled();
+        asked.request_began();
+        asked.request_ended(false);
+        known.request_began();
+        known.request_ended(true);
+        busy.request_began();
+        let closed = |connection: &Connection| connection.closing.is_cancelled();
         assert!(all.close_one() && closed(silent) && !closed(late));
         assert!(all.close_one() && closed(late) && !closed(asked));
         assert!(all.close_one() && closed(asked));
         assert!(!all.close_one() && !closed(known) && !closed(busy));
-        busy.was_answered(false);
+        busy.request_ended(false);
         assert!(all.close_one() && closed(busy));
         drop(made);
         assert!(all.lock().is_empty());

@@ -8,15 +8,18 @@ use ringfence_types::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{kinds::Kind, reply};
+use crate::{
+    problem_codes::{self, ProblemCode},
+    reply,
+};
 
-/// What is wrong.
+/// An answer that says what is wrong.
 #[derive(Debug, Clone)]
-pub(crate) struct Problem(Box<Inner>);
+pub struct Problem(Box<Inner>);
 
 #[derive(Debug, Clone)]
 struct Inner {
-    kind: &'static Kind,
+    code: &'static ProblemCode,
     detail: String,
     faults: Vec<Fault>,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -25,20 +28,20 @@ struct Inner {
 
 /// One thing that is wrong with a request, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub(crate) struct Fault {
+pub struct Fault {
     /// Where in the body, as a JSON Pointer; or the name of a query parameter after `?`.
-    pub(crate) pointer: String,
+    pub pointer: String,
     /// What is wrong with it.
-    pub(crate) detail: String,
+    pub detail: String,
 }
 
 /// A problem as it is written.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(crate) struct ProblemView<'a> {
-    /// Where the kind is explained, relative to this server.
+pub struct ProblemView<'a> {
+    /// Where the code is explained, relative to this server.
     r#type: String,
-    /// The same for every problem of the kind.
+    /// The same for every problem of the code.
     title: &'a str,
     /// The status code.
     status: u16,
@@ -53,53 +56,58 @@ pub(crate) struct ProblemView<'a> {
     /// Every fault of the request.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [Fault],
-    /// What else there is to know, by kind.
+    /// What else there is to know, by code.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     more: &'a serde_json::Map<String, serde_json::Value>,
 }
 
 impl Problem {
-    pub(crate) fn new(kind: &'static Kind, detail: impl Into<String>) -> Self {
+    /// A problem of this code, and what happened this time.
+    pub fn new(code: &'static ProblemCode, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         let (faults, headers, more) = (Vec::new(), Vec::new(), serde_json::Map::new());
-        Self(Box::new(Inner { kind, detail, faults, headers, more }))
+        Self(Box::new(Inner { code, detail, faults, headers, more }))
     }
 
-    /// Nothing of that name exists for whoever asks.
-    pub(crate) fn not_found() -> Self {
-        Self::new(&crate::kinds::NOT_FOUND, "nothing of this name exists for this key")
+    /// Nothing of that name exists for the key that asks.
+    pub fn not_found() -> Self {
+        Self::new(&problem_codes::NOT_FOUND, "nothing of this name exists for this key")
     }
 
+    /// Lists every fault of the request.
     #[must_use]
-    pub(crate) fn faults(mut self, faults: Vec<Fault>) -> Self {
+    pub fn faults(mut self, faults: Vec<Fault>) -> Self {
         self.0.faults = faults;
         self
     }
 
+    /// Adds a header field to the answer.
     #[must_use]
-    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.headers.push((name, value));
         self
     }
 
+    /// Says when to try again.
     #[must_use]
-    pub(crate) fn retry_after(self, after: std::time::Duration) -> Self {
+    pub fn retry_after(self, after: std::time::Duration) -> Self {
         let secs = after.as_secs_f64().ceil().clamp(1.0, 3_600.0) as u64;
         self.header(header::RETRY_AFTER, secs.into())
     }
 
     /// Adds a member beside the usual ones.
     #[must_use]
-    pub(crate) fn with<T: Serialize>(mut self, name: &str, value: T) -> Self {
+    pub fn with<T: Serialize>(mut self, name: &str, value: T) -> Self {
         if let Ok(value) = serde_json::to_value(value) {
             self.0.more.insert(name.to_owned(), value);
         }
         self
     }
 
-    pub(crate) const fn kind(&self) -> &'static Kind {
-        self.0.kind
+    /// Its code.
+    pub const fn code(&self) -> &'static ProblemCode {
+        self.0.code
     }
 
     #[cfg(test)]
@@ -111,17 +119,17 @@ impl Problem {
     pub(crate) fn write(&self, uri: &Uri, trace_id: &str) -> Response {
         let inner = &self.0;
         let view = ProblemView {
-            r#type: format!("/docs#{}", inner.kind.code),
-            title: inner.kind.title,
-            status: inner.kind.status.as_u16(),
+            r#type: format!("/docs#{}", inner.code.code),
+            title: inner.code.title,
+            status: inner.code.status.as_u16(),
             detail: &inner.detail,
             instance: uri.path(),
-            code: inner.kind.code,
+            code: inner.code.code,
             trace_id,
             errors: &inner.faults,
             more: &inner.more,
         };
-        let mut response = reply::json(inner.kind.status, &view);
+        let mut response = reply::json(inner.code.status, &view);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
         headers.extend(inner.headers.iter().cloned());
@@ -134,23 +142,23 @@ const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+
 impl IntoResponse for Problem {
     /// Leaves the writing to the edge.
     fn into_response(self) -> Response {
-        let mut response = self.kind().status.into_response();
+        let mut response = self.code().status.into_response();
         response.extensions_mut().insert(self);
         response
     }
 }
 
 /// The pointer to a member of what `base` points to.
-pub(crate) fn pointer(base: &str, member: &str) -> String {
+pub fn pointer(base: &str, member: &str) -> String {
     format!("{base}/{}", member.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The body of a request that is not JSON.
-pub(crate) fn malformed(error: &ringfence_types::json::Malformed) -> Problem {
-    Problem::new(&crate::kinds::BODY_MALFORMED, error.to_string())
+pub fn malformed(error: &ringfence_types::json::Malformed) -> Problem {
+    Problem::new(&problem_codes::BODY_MALFORMED, error.to_string())
 }
 
 /// Reads JSON from outside.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Json, Problem> {
+pub fn parse(bytes: &[u8]) -> Result<Json, Problem> {
     Json::parse(bytes).map_err(|error| malformed(&error))
 }

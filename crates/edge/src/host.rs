@@ -6,7 +6,7 @@
 
 use http::{HeaderMap, Uri, header};
 
-use crate::{kinds, problem::Problem};
+use crate::{problem::Problem, problem_codes};
 
 /// Refuses foreign names and foreign pages.
 pub(crate) fn check(
@@ -19,14 +19,14 @@ pub(crate) fn check(
     if is_loopback && !is_local(host) && !allowed.iter().any(|name| name.eq_ignore_ascii_case(host))
     {
         let detail = "a server on loopback is called `localhost`, `127.0.0.1` or `[::1]`";
-        return Err(Problem::new(&kinds::HOST_FOREIGN, detail));
+        return Err(Problem::new(&problem_codes::HOST_FOREIGN, detail));
     }
     match headers.get(header::ORIGIN) {
         None => Ok(()),
         Some(origin) if is_own(origin.as_bytes(), headers, uri) => Ok(()),
         Some(_) => {
             let detail = "requests from pages of another origin are not answered";
-            Err(Problem::new(&kinds::ORIGIN_FOREIGN, detail))
+            Err(Problem::new(&problem_codes::ORIGIN_FOREIGN, detail))
         }
     }
 }
@@ -40,7 +40,8 @@ fn authority<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
 }
 
 fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Result<&'a str, Problem> {
-    let invalid = || Problem::new(&kinds::HEADER_INVALID, "exactly one valid `Host` is required");
+    let invalid =
+        || Problem::new(&problem_codes::HEADER_INVALID, "exactly one valid `Host` is required");
     if headers.get_all(header::HOST).iter().count() > 1 {
         return Err(invalid());
     }
@@ -88,7 +89,7 @@ mod tests {
             headers.append(*name, HeaderValue::from_str(value).unwrap());
         }
         check(&headers, &Uri::from_static("/"), is_loopback, &["box.example".to_owned()])
-            .map_err(|problem| problem.kind().code)
+            .map_err(|problem| problem.code().code)
     }
 
     #[test]

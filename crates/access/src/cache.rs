@@ -9,91 +9,87 @@ use std::{
     time::Duration,
 };
 
-use ringfence_store::Key;
 use ringfence_types::{Digest, KeyId, Principal, Timestamp};
-use tokio::{
-    sync::{Semaphore, watch},
-    time::Instant,
-};
+use tokio::{sync::watch, time::Instant};
 
-use super::bucket::Bucket;
+use crate::{Key, OpenCount, Unauthenticated, rate::Bucket};
 
 /// A key as the cache knows it. Revoked ones are kept too: they are asked for most.
 #[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) principal: Principal,
-    pub(crate) revoked: bool,
-    pub(crate) expires_at: Option<Timestamp>,
+pub struct KnownKey {
+    /// The identity that requests with this key have.
+    pub principal: Principal,
+    /// What the key is doing.
+    pub usage: Arc<Usage>,
+    revoked: bool,
+    expires_at: Option<Timestamp>,
     /// When the store said so.
     read_at: Timestamp,
-    pub(crate) usage: Arc<Usage>,
+}
+
+impl KnownKey {
+    /// Refuses a key that was revoked or has expired.
+    pub(crate) fn check(&self, now: Timestamp) -> Result<(), Unauthenticated> {
+        match self.expires_at {
+            _ if self.revoked => Err(Unauthenticated::Revoked),
+            Some(end) if end <= now => Err(Unauthenticated::Expired(end)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What a key is doing; outlives a new reading of the key.
-#[derive(Debug)]
-pub(crate) struct Usage {
+#[derive(Debug, Default)]
+pub struct Usage {
+    /// Event streams that it has open.
+    pub streams: OpenCount,
+    /// Snapshots that it is being sent.
+    pub snapshots: OpenCount,
     pub(crate) bucket: Bucket,
-    /// Event streams it may still open.
-    pub(crate) streams: Arc<Semaphore>,
-    /// Snapshots it may still be sent at one time.
-    pub(crate) snapshots: Arc<Semaphore>,
     /// Microseconds; 0 is never.
     used_at: AtomicI64,
-    /// What the store was told of it.
-    told_at: AtomicI64,
+    /// The last use that was taken to be saved.
+    saved_at: AtomicI64,
 }
 
-/// A snapshot is whole in memory until its client has taken it.
-const SNAPSHOTS: usize = 2;
-
 impl Usage {
-    fn new(streams: usize) -> Self {
-        Self {
-            bucket: Bucket::default(),
-            streams: Arc::new(Semaphore::new(streams)),
-            snapshots: Arc::new(Semaphore::new(SNAPSHOTS)),
-            used_at: AtomicI64::new(0),
-            told_at: AtomicI64::new(0),
-        }
-    }
-
     pub(crate) fn used(&self, now: Timestamp) {
         self.used_at.store(now.as_micros(), Ordering::Relaxed);
     }
 }
 
 /// Keys by the digest of their secret.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Cache {
     /// Held for the time of a look-up and never across an await.
-    keys: RwLock<HashMap<Digest, Arc<Known>>>,
+    keys: RwLock<HashMap<Digest, Arc<KnownKey>>>,
     /// Grows with every revocation, so that a reading from before one is not kept after it.
     generation: AtomicU64,
-    streams_per_key: usize,
     /// Keys that this process revoked, for answers that go on beyond their request.
     revoked: watch::Sender<HashSet<KeyId>>,
 }
 
-/// Most keys kept.
-const MOST: usize = 10_000;
+/// Keys in the cache.
+const MAX_KEYS: usize = 10_000;
 
 /// How long a reading is believed. Another server on the same store may have revoked the key.
-const BELIEVED: Duration = Duration::from_secs(5);
+const CACHE_LIFETIME: Duration = Duration::from_secs(5);
 
-/// Timers do not reach further; a stream that lasts so long may as well begin anew.
-const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+/// The longest wait for an expiry. Timers do not reach further; a stream that lasts so long may as
+/// well begin anew.
+const MAX_EXPIRY_WAIT: Duration = Duration::from_secs(366 * 86_400);
 
-/// When a key ends.
+/// The end of a key: its revocation or its expiry.
 #[derive(Debug)]
-pub(crate) struct End {
+pub struct KeyEnd {
     key: KeyId,
     revoked: watch::Receiver<HashSet<KeyId>>,
     expires: Option<Instant>,
 }
 
-impl End {
+impl KeyEnd {
     /// Waits for it.
-    pub(crate) async fn come(&self) {
+    pub async fn wait(&self) {
         let mut revoked = self.revoked.clone();
         // Without its sender the server is ending, which ends everything.
         let revocation = async {
@@ -113,33 +109,28 @@ impl End {
 }
 
 impl Cache {
-    pub(crate) fn new(streams_per_key: usize) -> Self {
-        Self {
-            keys: RwLock::default(),
-            generation: AtomicU64::new(0),
-            streams_per_key,
-            revoked: watch::Sender::default(),
-        }
-    }
-
-    /// The end of a key: pending for as long as it may be used.
-    pub(crate) fn end(&self, known: &Known, now: Timestamp) -> End {
-        let left = known.expires_at.map(|end| end.since(now).min(LONGEST));
-        End {
+    /// The end of a key: pending for as long as the key may be used.
+    pub(crate) fn end_of(&self, known: &KnownKey, now: Timestamp) -> KeyEnd {
+        let left = known.expires_at.map(|end| end.since(now).min(MAX_EXPIRY_WAIT));
+        KeyEnd {
             key: known.principal.key,
             revoked: self.revoked.subscribe(),
             expires: left.map(|left| Instant::now() + left),
         }
     }
 
-    /// Ends whatever goes on under a key that was just revoked.
+    pub(crate) fn revocations(&self) -> watch::Receiver<HashSet<KeyId>> {
+        self.revoked.subscribe()
+    }
+
+    /// Ends what goes on under a key that was just revoked.
     pub(crate) fn revoke(&self, id: KeyId) {
         self.revoked.send_if_modified(|revoked| revoked.insert(id));
     }
 
-    pub(crate) fn get(&self, secret: Digest, now: Timestamp) -> Option<Arc<Known>> {
+    pub(crate) fn get(&self, secret: Digest, now: Timestamp) -> Option<Arc<KnownKey>> {
         let keys = self.keys.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        keys.get(&secret).filter(|known| now.since(known.read_at) < BELIEVED).cloned()
+        keys.get(&secret).filter(|known| now.since(known.read_at) < CACHE_LIFETIME).cloned()
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -147,13 +138,13 @@ impl Cache {
     }
 
     /// Keeps what was read while the generation was `seen`.
-    pub(crate) fn put(&self, secret: Digest, key: Key, now: Timestamp, seen: u64) -> Arc<Known> {
+    pub(crate) fn put(&self, secret: Digest, key: Key, now: Timestamp, seen: u64) -> Arc<KnownKey> {
         let mut keys = self.keys.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         let usage = match keys.get(&secret) {
             Some(known) => known.usage.clone(),
-            None => Arc::new(Usage::new(self.streams_per_key)),
+            None => Arc::default(),
         };
-        let known = Arc::new(Known {
+        let known = Arc::new(KnownKey {
             principal: Principal {
                 key: key.id,
                 tenant: key.tenant,
@@ -181,25 +172,25 @@ impl Cache {
         keys.retain(|_, known| known.principal.key != id);
     }
 
-    /// Keys used since the last time this was asked, and when.
-    pub(crate) fn used(&self) -> Vec<(KeyId, Timestamp)> {
+    /// Keys used since this was last called, and when.
+    pub(crate) fn take_uses(&self) -> Vec<(KeyId, Timestamp)> {
         let keys = self.keys.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         let used = keys.values().filter_map(|known| {
             let at = known.usage.used_at.load(Ordering::Relaxed);
-            let told = known.usage.told_at.swap(at, Ordering::Relaxed);
-            (at > told).then(|| (known.principal.key, Timestamp::from_micros(at)))
+            let saved = known.usage.saved_at.swap(at, Ordering::Relaxed);
+            (at > saved).then(|| (known.principal.key, Timestamp::from_micros(at)))
         });
         used.collect()
     }
 }
 
 /// Forgets idle keys first: their buckets are full, so nothing is lost.
-fn make_room(keys: &mut HashMap<Digest, Arc<Known>>, now: Timestamp) {
-    if keys.len() < MOST {
+fn make_room(keys: &mut HashMap<Digest, Arc<KnownKey>>, now: Timestamp) {
+    if keys.len() < MAX_KEYS {
         return;
     }
-    keys.retain(|_, known| now.since(known.read_at) < BELIEVED);
-    if keys.len() >= MOST {
+    keys.retain(|_, known| now.since(known.read_at) < CACHE_LIFETIME);
+    if keys.len() >= MAX_KEYS {
         keys.clear();
     }
 }
@@ -231,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_reading_from_before_a_revocation_is_not_kept_after_it() {
-        let cache = Cache::new(1);
+        let cache = Cache::default();
         let now = Timestamp::from_micros(0);
         let seen = cache.generation();
         cache.forget(key(1).id);
@@ -246,28 +237,28 @@ mod tests {
 
     #[test]
     fn a_reading_is_believed_for_a_while_only() {
-        let cache = Cache::new(1);
+        let cache = Cache::default();
         let now = Timestamp::from_micros(0);
         cache.put(key(1).secret, key(1), now, 0);
-        assert!(cache.get(key(1).secret, now.after(BELIEVED)).is_none());
+        assert!(cache.get(key(1).secret, now.after(CACHE_LIFETIME)).is_none());
     }
 
     #[test]
     fn the_cache_is_bounded() {
-        let cache = Cache::new(1);
-        for number in 0..MOST as u128 + 10 {
+        let cache = Cache::default();
+        for number in 0..MAX_KEYS as u128 + 10 {
             cache.put(key(number).secret, key(number), Timestamp::from_micros(0), 0);
         }
-        assert!(cache.keys.read().unwrap().len() <= MOST);
+        assert!(cache.keys.read().unwrap().len() <= MAX_KEYS);
     }
 
     #[test]
-    fn a_use_is_told_once() {
-        let cache = Cache::new(1);
+    fn a_use_is_saved_once() {
+        let cache = Cache::default();
         let known = cache.put(key(1).secret, key(1), Timestamp::from_micros(0), 0);
-        assert_eq!(cache.used(), []);
+        assert_eq!(cache.take_uses(), []);
         known.usage.used(Timestamp::from_micros(7));
-        assert_eq!(cache.used(), [(key(1).id, Timestamp::from_micros(7))]);
-        assert_eq!(cache.used(), []);
+        assert_eq!(cache.take_uses(), [(key(1).id, Timestamp::from_micros(7))]);
+        assert_eq!(cache.take_uses(), []);
     }
 }

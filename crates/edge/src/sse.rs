@@ -1,78 +1,76 @@
 //! Server-sent events.
 //!
-//! A stream is read by whoever takes it: nothing is fetched ahead of a slow client, so a client
-//! can slow down itself alone. It ends after its last event, or when the server stops.
+//! Nothing is fetched ahead of a slow client, so a client can slow down itself alone. It ends after its last event, or when the server stops.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use ringfence_access::{KeyEnd, KnownKey, OpenSlot};
 use ringfence_engine::{FactId, Follow, Subject};
-use ringfence_store::Logged;
+use ringfence_types::Fact;
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{
-    auth::{End, Known},
-    kinds,
-    problem::Problem,
-    query::Query,
-    shared::Shared,
-};
+use crate::{Edge, Problem, problem_codes, query::Query};
 
 /// What a client is told to wait before it connects again.
 const HELLO: &[u8] = b"retry: 2000\n: hello\n\n";
 const HEARTBEAT: &[u8] = b": still here\n\n";
 
-/// Room for one stream, given back when it ends.
+/// The place of one stream among those of its key and of the server, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct StreamSlot {
     _of_all: OwnedSemaphorePermit,
-    _of_key: OwnedSemaphorePermit,
-    /// Of the key that it was given to.
-    end: End,
-    shared: Arc<Shared>,
+    _of_key: OpenSlot,
+    key_end: KeyEnd,
+    edge: Edge,
 }
 
-impl Place {
-    pub(crate) fn take(shared: &Arc<Shared>, known: &Known) -> Result<Self, Problem> {
-        let most = shared.config.max_streams_per_key;
-        let of_key = known.usage.streams.clone().try_acquire_owned().map_err(|_| {
+impl StreamSlot {
+    /// A place for one more stream of this key, if there is one.
+    pub fn take(edge: &Edge, known: &KnownKey) -> Result<Self, Problem> {
+        let most = edge.config().max_streams_per_key;
+        let of_key = known.usage.streams.open(most).ok_or_else(|| {
             let detail = format!("a key may have {most} event streams at one time");
-            Problem::new(&kinds::TOO_MANY_STREAMS, detail).retry_after(Duration::from_secs(5))
-        })?;
-        let of_all = shared.streams.clone().try_acquire_owned().map_err(|_| {
-            Problem::new(&kinds::BUSY, "there are too many event streams")
+            Problem::new(&problem_codes::TOO_MANY_STREAMS, detail)
                 .retry_after(Duration::from_secs(5))
         })?;
-        let end = shared.keys.end(known, shared.engine.clock().now());
-        shared.metrics.streams.inc();
-        Ok(Self { _of_all: of_all, _of_key: of_key, end, shared: shared.clone() })
+        let of_all = edge.0.streams.clone().try_acquire_owned().map_err(|_| {
+            Problem::new(&problem_codes::BUSY, "there are too many event streams")
+                .retry_after(Duration::from_secs(5))
+        })?;
+        let key_end = edge.access().end_of(known);
+        edge.0.metrics.streams.inc();
+        Ok(Self { _of_all: of_all, _of_key: of_key, key_end, edge: edge.clone() })
     }
 
-    /// Waits until its key may do nothing any more: what was opened with it ends with it.
-    pub(crate) async fn over(&self) {
-        self.end.come().await;
+    /// Waits until its key is revoked or expires: a stream ends with its key.
+    pub async fn key_ended(&self) {
+        self.key_end.wait().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
-        self.shared.metrics.streams.dec();
+        self.edge.0.metrics.streams.dec();
     }
 }
 
-/// After which event to begin: `Last-Event-ID`, or the parameter `after` for those who cannot set
+/// After which event to begin: `Last-Event-ID`, or the parameter `after` for clients that cannot set
 /// headers.
-pub(crate) fn after(headers: &HeaderMap, query: &mut Query) -> Result<Option<FactId>, Problem> {
+pub fn after(headers: &HeaderMap, query: &mut Query) -> Result<Option<FactId>, Problem> {
     let by_query = query.optional::<FactId>("after");
     let Some(value) = headers.get("last-event-id") else { return Ok(by_query) };
     let id = value.to_str().ok().filter(|text| !text.is_empty());
     let Some(id) = id else { return Ok(by_query) };
     id.parse().map(Some).map_err(|_| {
-        Problem::new(&kinds::HEADER_INVALID, "`Last-Event-ID` must be an id of ours, such as 17-0")
+        Problem::new(
+            &problem_codes::HEADER_INVALID,
+            "`Last-Event-ID` must be an id of ours, such as 17-0",
+        )
     })
 }
 
@@ -81,17 +79,17 @@ pub(crate) fn after(headers: &HeaderMap, query: &mut Query) -> Result<Option<Fac
 struct EventView<'a> {
     id: String,
     #[serde(flatten)]
-    fact: &'a ringfence_types::Fact,
+    fact: &'a Fact,
 }
 
 /// Where the events of a stream come from.
-pub(crate) trait Source: Send + 'static {
+pub trait Source: Send + 'static {
     /// The next event as it is written, made by [`event`]; `None` after the last. Cancel safe.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
 /// One event as it is written. Without an id a client that comes back begins where it began.
-pub(crate) fn event(id: Option<&str>, kind: &str, data: &impl Serialize) -> Bytes {
+pub fn event(id: Option<&str>, kind: &str, data: &impl Serialize) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     let data = serde_json::to_string(data).unwrap_or_default();
     Bytes::from(format!("{id}event: {kind}\ndata: {data}\n\n"))
@@ -99,13 +97,13 @@ pub(crate) fn event(id: Option<&str>, kind: &str, data: &impl Serialize) -> Byte
 
 struct Reader<S> {
     source: S,
-    place: Place,
+    slot: StreamSlot,
     is_begun: bool,
 }
 
 /// An answer that goes on for as long as its source does and the server serves.
-pub(crate) fn respond(source: impl Source, place: Place) -> Response {
-    let reader = Reader { source, place, is_begun: false };
+pub fn respond(source: impl Source, slot: StreamSlot) -> Response {
+    let reader = Reader { source, slot, is_begun: false };
     let pieces = stream::unfold(reader, |mut reader| async move {
         let piece = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(piece), reader))
@@ -126,21 +124,21 @@ impl<S: Source> Reader<S> {
             self.is_begun = true;
             return Some(Bytes::from_static(HELLO));
         }
-        let shared = &self.place.shared;
+        let edge = &self.slot.edge;
         tokio::select! {
             biased;
-            () = shared.stopping.cancelled() => None,
-            () = self.place.over() => None,
+            () = edge.stopping().cancelled() => None,
+            () = self.slot.key_ended() => None,
             next = self.source.next() => next,
-            () = tokio::time::sleep(shared.config.heartbeat) => Some(Bytes::from_static(HEARTBEAT)),
+            () = tokio::time::sleep(edge.config().heartbeat) => Some(Bytes::from_static(HEARTBEAT)),
         }
     }
 }
 
 /// A stream of facts. That of one call ends with the call.
-pub(crate) fn stream(follow: Follow, place: Place, is_of_one_call: bool) -> Response {
+pub fn stream(follow: Follow, slot: StreamSlot, is_of_one_call: bool) -> Response {
     let subject = Subject::look(Clone::clone);
-    respond(Facts { follow, is_of_one_call, is_over: false, subject }, place)
+    respond(Facts { follow, is_of_one_call, is_over: false, subject }, slot)
 }
 
 struct Facts {
@@ -157,7 +155,7 @@ impl Source for Facts {
             return None;
         }
         match self.follow.next().await {
-            Ok((id, logged)) => Some(self.piece(id, &logged)),
+            Ok((id, fact)) => Some(self.piece(id, &fact)),
             Err(error) => {
                 self.complain(&error);
                 None
@@ -175,10 +173,9 @@ impl Facts {
         }
     }
 
-    fn piece(&mut self, id: FactId, logged: &Logged) -> Bytes {
-        let kind = logged.fact.kind;
-        self.is_over = self.is_of_one_call && kind.is_final();
+    fn piece(&mut self, id: FactId, fact: &Fact) -> Bytes {
+        self.is_over = self.is_of_one_call && fact.kind.is_final();
         let id = id.to_string();
-        event(Some(&id), kind.as_str(), &EventView { id: id.clone(), fact: &logged.fact })
+        event(Some(&id), fact.kind.as_str(), &EventView { id: id.clone(), fact })
     }
 }

@@ -1,30 +1,32 @@
-//! Every kind of problem that an answer can be: its stable code, its status, its title.
+//! Every code that a problem can have, with its status and title.
 //!
 //! One table, so that the documentation lists exactly what can happen.
 
 use http::StatusCode;
 
-/// A kind of problem.
+/// One code.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub struct ProblemCode {
     /// Stable, for programs.
-    pub(crate) code: &'static str,
-    pub(crate) status: StatusCode,
-    /// The same for every problem of the kind.
-    pub(crate) title: &'static str,
+    pub code: &'static str,
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// The same for every problem of the code.
+    pub title: &'static str,
 }
 
-macro_rules! kinds {
+macro_rules! codes {
     ($($name:ident $status:ident $code:literal $title:literal)*) => {
-        $(pub(crate) static $name: Kind =
-            Kind { code: $code, status: StatusCode::$status, title: $title };)*
+        $(#[doc = $title]
+        pub static $name: ProblemCode =
+            ProblemCode { code: $code, status: StatusCode::$status, title: $title };)*
 
         /// All of them, in the order of their status.
-        pub(crate) static ALL: &[&Kind] = &[$(&$name),*];
+        pub static ALL: &[&ProblemCode] = &[$(&$name),*];
     };
 }
 
-kinds! {
+codes! {
     BODY_MALFORMED BAD_REQUEST "body_malformed" "The body is not JSON as we accept it"
     BODY_UNREADABLE BAD_REQUEST "body_unreadable" "The body could not be read"
     QUERY_INVALID BAD_REQUEST "query_invalid" "A query parameter is not valid"
@@ -95,8 +97,8 @@ mod tests {
 
     #[test]
     fn codes_are_unique_and_in_the_order_of_their_status() {
-        let codes: BTreeSet<_> = ALL.iter().map(|kind| kind.code).collect();
+        let codes: BTreeSet<_> = ALL.iter().map(|problem| problem.code).collect();
         assert_eq!(codes.len(), ALL.len());
-        assert!(ALL.is_sorted_by_key(|kind| kind.status.as_u16()));
+        assert!(ALL.is_sorted_by_key(|problem| problem.status.as_u16()));
     }
 }

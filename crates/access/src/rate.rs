@@ -1,16 +1,23 @@
-//! A steady rate with bursts, in one number.
+//! The rate limit of a key: a steady rate with bursts, in one number.
 //!
 //! The generic cell rate algorithm: the number is when the bucket will be full again. No lock, no
-//! timer, and a bucket that nobody uses needs no care.
+//! timer, and an idle bucket needs no care.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-use crate::Rate;
+/// A steady rate and how far above it a burst may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Requests per second, at least 1.
+    pub per_second: u32,
+    /// Requests at once, at least 1.
+    pub burst: u32,
+}
 
-/// One key's bucket.
+/// The bucket of one key.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
     /// Nanoseconds on the caller's clock.

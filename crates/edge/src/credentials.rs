@@ -1,0 +1,98 @@
+//! The key that a request carries: from a header to an identity.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, header};
+use ringfence_access::{Access, KnownKey, Secret, Unauthenticated};
+
+use crate::{
+    Problem,
+    problem_codes::{self, ProblemCode},
+};
+
+/// The key that a request carries, if it may be used now.
+pub(crate) async fn authenticate(
+    access: &Access,
+    headers: &HeaderMap,
+) -> Result<Arc<KnownKey>, Problem> {
+    access.authenticate(secret(headers)?).await.map_err(refused)
+}
+
+/// The secret of a request. Two that differ are refused: which one was meant?
+fn secret(headers: &HeaderMap) -> Result<&[u8], Problem> {
+    let mut found = headers
+        .get_all(header::AUTHORIZATION)
+        .iter()
+        .map(bearer)
+        .chain(headers.get_all("x-api-key").iter().map(|value| Some(value.as_bytes())));
+    let missing = "send `Authorization: Bearer <key>` or `X-API-Key: <key>`";
+    let first = found.next().ok_or_else(|| unauthorised(&problem_codes::KEY_MISSING, missing))?;
+    if found.any(|other| other != first) {
+        return Err(unauthorised(
+            &problem_codes::KEY_INVALID,
+            "the request carries two different keys",
+        ));
+    }
+    first
+        .filter(|secret| Secret::is_well_formed(secret))
+        .ok_or_else(|| refused(Unauthenticated::Malformed))
+}
+
+fn bearer(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, secret) = value.as_bytes().split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| secret.trim_ascii())
+}
+
+fn refused(error: Unauthenticated) -> Problem {
+    let code = match error {
+        Unauthenticated::Malformed | Unauthenticated::Unknown => &problem_codes::KEY_INVALID,
+        Unauthenticated::Revoked => &problem_codes::KEY_REVOKED,
+        Unauthenticated::Expired(_) => &problem_codes::KEY_EXPIRED,
+        Unauthenticated::Store(error) => return error.into(),
+    };
+    unauthorised(code, &error.to_string())
+}
+
+fn unauthorised(code: &'static ProblemCode, detail: &str) -> Problem {
+    let challenge = if std::ptr::eq(code, &problem_codes::KEY_MISSING) {
+        HeaderValue::from_static("Bearer realm=\"ringfence\"")
+    } else {
+        HeaderValue::from_static("Bearer realm=\"ringfence\", error=\"invalid_token\"")
+    };
+    Problem::new(code, detail).header(header::WWW_AUTHENTICATE, challenge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "rf_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+    fn check(pairs: &[(&'static str, &str)], expected: Result<&str, &str>) {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        let found = secret(&headers).map_err(|problem| problem.code().code);
+        assert_eq!(found, expected.map(str::as_bytes), "{pairs:?}");
+    }
+
+    #[test]
+    fn a_secret_is_taken_from_either_header() {
+        let bearer = format!("bEaReR {SECRET}");
+        let other = SECRET.replace('A', "B");
+        check(&[("authorization", &bearer)], Ok(SECRET));
+        check(&[("x-api-key", SECRET)], Ok(SECRET));
+        check(&[("x-api-key", SECRET), ("authorization", &bearer)], Ok(SECRET));
+        check(&[("x-api-key", &other), ("authorization", &bearer)], Err("key_invalid"));
+        check(&[("authorization", &bearer), ("authorization", "Basic x")], Err("key_invalid"));
+    }
+
+    #[test]
+    fn what_is_no_secret_never_reaches_the_store() {
+        check(&[], Err("key_missing"));
+        for bad in ["", "Bearer", "Bearer ", "Basic abc", SECRET, "Bearer rf_short"] {
+            check(&[("authorization", bad)], Err("key_invalid"));
+        }
+    }
+}
