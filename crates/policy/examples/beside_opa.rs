@@ -1,9 +1,9 @@
-//! The embedded rules beside a real OPA server on loopback, in one run: what `cargo xtask bench
-//! policy` starts. Prints one object with all samples, in nanoseconds.
+//! Comparison of the embedded rules with a real OPA server on loopback in one run; started by `cargo
+//! xtask bench policy`. Prints one object with all samples, in nanoseconds.
 //!
-//! Both get the same rules and the same documents, one after the other. Each document has arguments
-//! that were never seen, so that no answer is remembered, but for the rows that say so. The rules of
-//! the last rows have conditions that cannot be looked up, so that each of them is evaluated.
+//! Both get the same rules and the same documents, one after the other. Each document has new
+//! arguments, so that no answer is cached, except in the rows that say so. The rules of the last rows
+//! have conditions that cannot be looked up, so that each of them is evaluated.
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 /// Rules in a bundle.
 const SIZES: [usize; 3] = [1, 100, 1_000];
-/// Before anything counts.
+/// Evaluations before the measurement.
 const WARM_UP: usize = 200;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -55,8 +55,8 @@ fn row(name: &str, rules: usize, nanos: Vec<u64>) -> Value {
     json!({"name": name, "rules": rules, "nanos": nanos})
 }
 
-/// As people write them: a few facts, exceptions by argument, and one rule that sums up. `size` rules
-/// in all, and all of them are looked at before the answer is an allow.
+/// Rules as in practice: a few facts, exceptions by argument, and one summarizing rule. `size` rules in
+/// all, and all of them are evaluated before the answer is an allow.
 fn rules(size: usize) -> String {
     let mut text = String::from("package ringfence\n");
     if size == 1 {
@@ -86,7 +86,7 @@ fn rules(size: usize) -> String {
     text
 }
 
-/// Rules that have to be evaluated, each of them: what they look for may be anywhere in a text.
+/// Rules that must all be evaluated: their search text may be anywhere in a string.
 fn searching(size: usize) -> String {
     let mut text = String::from("package ringfence\n");
     for index in 0..size - 2 {

@@ -1,4 +1,4 @@
-//! What a decision costs: prints microseconds per decision for a few kinds of rules.
+//! Microseconds per decision for a few kinds of rules.
 //!
 //! ```text
 //! cargo run --release -p ringfence-policy --example cost
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ringfence_policy::{Bundle, Engine, Input, InvalidBundle, Rego, contract::document, decide};
 use ringfence_types::{Digest, Json};
 
-/// How long each kind is measured.
+/// Duration of each measurement.
 const WHILE: Duration = Duration::from_secs(1);
 
 #[tokio::main(flavor = "current_thread")]

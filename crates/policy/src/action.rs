@@ -1,48 +1,48 @@
-//! What is about to happen, as one of the kinds we know or as one that others ask about.
+//! Action kinds: the ones Ringfence itself performs, and names that clients of `/v1/evaluate` ask about.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Most bytes of a name.
-const BYTES: usize = 64;
+/// Length limit of an action name.
+const MAX_NAME_BYTES: usize = 64;
 
-/// What is about to happen.
+/// Kind of action that a document is about.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Action {
-    /// A tool runs.
+    /// Execution of a tool.
     ToolExecute,
-    /// A tool becomes known.
+    /// Registration of a tool.
     ToolInstall,
-    /// A tool is forgotten.
+    /// Removal of a tool.
     ToolRemove,
-    /// A sandbox is made that is kept.
+    /// Creation of a session sandbox.
     SandboxCreate,
-    /// Something is remembered beyond its session.
+    /// Write to memory that outlives the session.
     MemoryWrite,
-    /// Something is said to a model or to a person.
+    /// Message to a model or a person.
     ConversationSend,
-    /// Settings change.
+    /// Change of settings.
     SettingsUpdate,
-    /// Something that only the rules and whoever asks know of.
+    /// Any other action, known only to the rules and the asking client.
     Other(OtherAction),
 }
 
-/// The name of an action that is none of ours: parts of `a-z 0-9 _` with dots between them.
+/// Name of an action outside the known kinds: parts of `a-z 0-9 _` separated by dots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherAction(
-    /// Checked by the constructor, and none of ours.
+    /// Valid and different from every known name; checked by the constructor.
     Arc<str>,
 );
 
-/// Text that is not the name of an action.
+/// Invalid action name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an action: 1 to {BYTES} of a-z 0-9 _ with single dots between them")]
+#[error("not an action: 1 to {MAX_NAME_BYTES} of a-z 0-9 _ with single dots between them")]
 pub struct InvalidAction;
 
 impl Action {
-    /// Those we know.
+    /// Known kinds.
     pub const KNOWN: [Action; 7] = [
         Action::ToolExecute,
         Action::ToolInstall,
@@ -53,7 +53,7 @@ impl Action {
         Action::SettingsUpdate,
     ];
 
-    /// Its name on every wire.
+    /// Name on every wire.
     pub fn name(&self) -> &str {
         match self {
             Action::ToolExecute => "tool.execute",
@@ -83,7 +83,7 @@ impl FromStr for Action {
         }
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let is_part = |part: &str| !part.is_empty() && part.chars().all(is_plain);
-        let fits = text.len() <= BYTES && text.split('.').all(is_part);
+        let fits = text.len() <= MAX_NAME_BYTES && text.split('.').all(is_part);
         if fits { Ok(Action::Other(OtherAction(text.into()))) } else { Err(InvalidAction) }
     }
 }

@@ -1,8 +1,8 @@
-//! Policies that are tried beside the one in force.
+//! Candidate policies, evaluated beside the policy in force.
 //!
-//! A candidate judges the same documents, off the path of the calls: its question goes into a bounded
-//! queue, or is counted as left out. What it says is compared with what was in force, and changes
-//! nothing.
+//! A candidate judges the same documents off the call path: each document goes into a bounded
+//! queue, or is counted as left out. Its answers are compared with those in force and have no other
+//! effect.
 //!
 //! Invariant: no answer depends on a candidate.
 
@@ -20,96 +20,97 @@ use tokio::{
 };
 
 use crate::{
-    Answer, Bundle, Engine, Input, POLICY_UNAVAILABLE, Part, Status, Unavailable, ticks::Ticks,
+    Answer, Bundle, Engine, Input, POLICY_UNAVAILABLE, Part, Status, Unavailable,
+    change_feed::ChangeFeed,
 };
 
-/// Most documents that wait for one candidate.
-const QUEUE: usize = 1024;
-/// Most differences kept of one candidate; the newest.
-const KEPT: usize = 500;
+/// Documents that may wait for one candidate.
+const MAX_QUEUED: usize = 1024;
+/// Differences kept per candidate; the newest win.
+const MAX_DIFFERENCES: usize = 500;
 
-/// A policy to be tried.
+/// Candidate policy with the tenants it is tried on.
 #[derive(Debug, Clone)]
 pub struct Canary {
-    /// What it is called in lists.
+    /// Name in lists.
     pub name: String,
-    /// Whose calls it judges; everybody's if there is none.
+    /// Tenants whose calls it judges; empty means all.
     pub tenants: Vec<TenantId>,
-    /// What is tried.
+    /// Engine under trial.
     pub candidate: Arc<dyn Engine>,
     /// Whether calls of exactly these tenants run while the policy in force gives no answer.
     pub fail_open: bool,
 }
 
-/// What was found about one.
+/// Results of one candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CanaryReport {
-    /// What it is called.
+    /// Name in lists.
     pub name: String,
-    /// The engine that is tried.
+    /// Name of the candidate engine.
     pub candidate: String,
-    /// Of its rules.
+    /// Revision of the candidate's rules.
     pub revision: Digest,
-    /// Whose calls it judges; everybody's if there is none.
+    /// Tenants whose calls it judges; empty means all.
     pub tenants: Vec<TenantId>,
     /// Whether calls of these tenants run while the policy in force gives no answer.
     pub fail_open: bool,
-    /// What came of its questions.
+    /// Number of documents by result.
     pub counts: Counts,
-    /// The newest differences first, at most 500.
+    /// Differences, newest first, at most 500.
     pub differences: Vec<Difference>,
 }
 
-/// What came of the questions to a candidate.
+/// Number of documents by result of the comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// It says the same.
+    /// Same verdict as the policy in force.
     pub same: u64,
-    /// It says something else.
+    /// Different verdict.
     pub different: u64,
-    /// It gave no answer.
+    /// No answer from the candidate.
     pub unavailable: u64,
-    /// It was not asked, because too many waited.
+    /// Not asked, because its queue was full.
     pub left_out: u64,
 }
 
-/// A call about which two policies differ.
+/// Call about which the two policies differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// When it was judged.
+    /// Time of the evaluation.
     pub at: Timestamp,
-    /// Which call.
+    /// The call.
     pub call_id: CallId,
-    /// Whose.
+    /// Tenant of the call.
     pub tenant: TenantId,
-    /// Of which tool.
+    /// Tool of the call.
     pub tool: ToolName,
-    /// What was in force.
+    /// Answer of the policy in force.
     pub enforced: Side,
-    /// What was tried.
+    /// Answer of the candidate.
     pub candidate: Side,
 }
 
-/// What one of two policies says.
+/// Answer of one of the two policies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// Reasons for the verdict.
     pub reasons: Vec<Reason>,
-    /// Of the rules.
+    /// Digest of the rules.
     pub policy: Digest,
 }
 
-/// The policy in force, with others tried beside it.
+/// Policy in force with candidates evaluated beside it.
 #[derive(Debug)]
 pub struct Shadowed {
     enforced: Arc<dyn Engine>,
     canaries: Vec<Arc<Watched>>,
     fail_open: Vec<TenantId>,
-    ticks: Ticks,
+    changes: ChangeFeed,
     found: Arc<watch::Sender<u64>>,
-    /// One per candidate; they end with this value.
+    /// One task per candidate; dropped with this value.
     _judging: JoinSet<()>,
 }
 
@@ -118,8 +119,8 @@ struct Watched {
     canary: Canary,
     queue: mpsc::Sender<Box<Question>>,
     found: Mutex<Found>,
-    /// Ticks with every answer.
-    ticks: Arc<watch::Sender<u64>>,
+    /// Counter that grows with every answer.
+    changes: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -136,7 +137,7 @@ struct Question {
 }
 
 impl Shadowed {
-    /// Needs a runtime.
+    /// Starts one task per candidate. Needs a runtime.
     pub fn new(enforced: Arc<dyn Engine>, canaries: Vec<Canary>) -> Self {
         let open = canaries.iter().filter(|canary| canary.fail_open);
         let fail_open = open.flat_map(|canary| canary.tenants.clone()).collect();
@@ -144,27 +145,27 @@ impl Shadowed {
         let found = Arc::new(watch::Sender::new(0));
         let start = |canary| start(canary, found.clone(), &mut judging);
         let canaries = canaries.into_iter().map(start).collect();
-        let ticks = Ticks::of([&enforced]);
-        Self { enforced, canaries, fail_open, ticks, found, _judging: judging }
+        let changes = ChangeFeed::of([&enforced]);
+        Self { enforced, canaries, fail_open, changes, found, _judging: judging }
     }
 }
 
 fn start(
     canary: Canary,
-    ticks: Arc<watch::Sender<u64>>,
+    changes: Arc<watch::Sender<u64>>,
     judging: &mut JoinSet<()>,
 ) -> Arc<Watched> {
-    let (queue, waiting) = mpsc::channel(QUEUE);
-    let watched = Arc::new(Watched { canary, queue, found: Mutex::default(), ticks });
+    let (queue, waiting) = mpsc::channel(MAX_QUEUED);
+    let watched = Arc::new(Watched { canary, queue, found: Mutex::default(), changes });
     judging.spawn(judge(watched.clone(), waiting));
     watched
 }
 
 async fn judge(watched: Arc<Watched>, mut waiting: mpsc::Receiver<Box<Question>>) {
     while let Some(question) = waiting.recv().await {
-        let said = watched.canary.candidate.evaluate(&question.input).await;
-        watched.compare(*question, said);
-        watched.ticks.send_modify(|tick| *tick += 1);
+        let answer = watched.canary.candidate.evaluate(&question.input).await;
+        watched.compare(*question, answer);
+        watched.changes.send_modify(|tick| *tick += 1);
     }
 }
 
@@ -179,8 +180,8 @@ impl Watched {
         }
     }
 
-    fn compare(&self, question: Question, said: Result<Answer, Unavailable>) {
-        let candidate = match said {
+    fn compare(&self, question: Question, answer: Result<Answer, Unavailable>) {
+        let candidate = match answer {
             Ok(answer) => answer,
             Err(unavailable) => {
                 let name = &self.canary.name;
@@ -220,7 +221,7 @@ impl Watched {
         );
         let mut found = self.found();
         found.counts.different += 1;
-        found.differences.truncate(KEPT - 1);
+        found.differences.truncate(MAX_DIFFERENCES - 1);
         found.differences.push_front(difference);
     }
 
@@ -244,7 +245,7 @@ impl Watched {
 }
 
 impl Side {
-    /// The call was held, because nobody answered.
+    /// Side of an engine without an answer: the call was held.
     fn without_answer(policy: Digest) -> Self {
         let message = "the policy in force gave no answer".to_owned();
         let reasons = vec![Reason { rule: POLICY_UNAVAILABLE.to_owned(), message }];
@@ -274,13 +275,13 @@ impl Engine for Shadowed {
     }
 
     async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
-        let said = self.enforced.evaluate(input).await;
+        let answer = self.enforced.evaluate(input).await;
         for watched in self.canaries.iter().filter(|watched| watched.wants(input)) {
-            let enforced = said.as_ref().ok().cloned();
+            let enforced = answer.as_ref().ok().cloned();
             let policy = self.enforced.revision();
             watched.ask(Question { input: input.clone(), enforced, policy });
         }
-        said
+        answer
     }
 
     fn answering(&self, input: &Input) -> String {
@@ -292,10 +293,10 @@ impl Engine for Shadowed {
     }
 
     fn changed(&self) -> watch::Receiver<u64> {
-        self.ticks.subscribe()
+        self.changes.subscribe()
     }
 
-    /// Those of the candidates too: one that is stale or down is tried for nothing.
+    /// Status of the engine in force and of the candidates: a stale or unreachable candidate proves nothing.
     fn status(&self) -> Vec<Status> {
         let named = |watched: &Arc<Watched>| {
             let canary = &watched.canary;

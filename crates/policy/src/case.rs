@@ -1,26 +1,26 @@
-//! A decision of the past as a test of the rules.
+//! Rego test generated from a past decision.
 
 use ringfence_types::{Decision, Json};
 
 use crate::POLICY_UNAVAILABLE;
 
-/// Levels of nesting that are written as they are. Rules may nest brackets only so deep, so what
-/// is deeper is written as text.
-const DEPTH: usize = 10;
+/// Nesting depth written as Rego values; rules may nest brackets only so deep, so deeper values are
+/// written as text.
+const MAX_DEPTH: usize = 10;
 
-/// Why there is no test.
+/// Reason why no test can be generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoCase {
-    /// Nobody decided.
+    /// The call has no decision.
     #[error("the policy gave no answer then, so there is nothing to expect")]
     Undecided,
-    /// The document is not JSON.
+    /// The recorded document is not JSON.
     #[error("the document that was kept is not JSON")]
     Malformed,
 }
 
-/// The Rego test `test_<name>` that expects of `input` what was decided: verdict and rules. Put it
-/// into a file named `*_test.rego`.
+/// Rego test `test_<name>` that expects the recorded verdict and rules for `input`. It belongs
+/// in a file named `*_test.rego`.
 pub fn test_case(
     name: &str,
     about: &str,
@@ -43,7 +43,7 @@ pub fn test_case(
     ))
 }
 
-/// An answer that was a bare boolean has no rules to expect.
+/// Expected value. An answer that was a bare boolean has no rules to expect.
 fn expected(decision: &Decision) -> String {
     let verdict = decision.verdict.name();
     let is_bare = decision.reasons.iter().any(|reason| {
@@ -67,15 +67,15 @@ fn expected(decision: &Decision) -> String {
 
 fn document(input: &Json) -> String {
     let value = input.to_value();
-    let is_shallow = depth(&value) <= DEPTH;
+    let is_shallow = depth(&value) <= MAX_DEPTH;
     match serde_json::to_string_pretty(&value) {
-        // Numbers stay as they were written where they are text anyway.
+        // Readable form; the text form below keeps numbers as they were written.
         Ok(pretty) if is_shallow => indented(&pretty),
         _ => format!("json.unmarshal({})", text(input.as_str())),
     }
 }
 
-/// With tabs, one level in.
+/// Text indented with tabs, one level in.
 fn indented(pretty: &str) -> String {
     let line = |line: &str| {
         let spaces = line.len() - line.trim_start().len();

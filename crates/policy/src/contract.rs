@@ -1,4 +1,4 @@
-//! The contract of an [`Engine`], executable. Every engine's tests call [`run`].
+//! Executable contract of an [`Engine`]. Every engine's tests call [`run`].
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use ringfence_types::{CallId, Digest, Json, KeyId, Origin, Scope, Scopes, Timest
 
 use crate::{Action, Decided, Engine, Input, Subject, ToolFacts, decide};
 
-/// How long an engine may take over one document.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+/// Time within which an engine must answer or give up on one document.
+pub const EVALUATE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks `engine`, whatever its rules are.
+/// Checks the contract, whatever rules `engine` has.
 ///
 /// # Panics
-/// If it breaks the contract.
+/// If the engine breaks the contract.
 pub async fn run(engine: &dyn Engine) {
     assert!(!engine.name().is_empty(), "an engine has a name");
     for input in documents() {
@@ -22,7 +22,7 @@ pub async fn run(engine: &dyn Engine) {
     seen(engine);
 }
 
-/// Documents that are plain, and documents that try to be too much.
+/// Ordinary and hostile documents.
 pub fn documents() -> Vec<Input> {
     let flags: [&[&str]; 6] =
         [&[], &["none"], &["side_effect"], &["none", "external_call"], &["no such flag"], &[""]];
@@ -30,7 +30,7 @@ pub fn documents() -> Vec<Input> {
     plain.into_iter().chain(hostile().iter().map(|args| document(&["none"], args))).collect()
 }
 
-/// A document with these flags and arguments.
+/// Document with these safety flags and arguments.
 ///
 /// # Panics
 /// If `args` is not JSON that a call may carry.
@@ -82,7 +82,7 @@ fn hostile() -> [String; 5] {
 async fn bounded_and_pure(engine: &dyn Engine, input: &Input) {
     let started = Instant::now();
     let first = engine.evaluate(input).await;
-    assert!(started.elapsed() < PATIENCE, "took {:?}", started.elapsed());
+    assert!(started.elapsed() < EVALUATE_TIMEOUT, "took {:?}", started.elapsed());
     let second = engine.evaluate(input).await;
     match (first, second) {
         (Ok(first), Ok(second)) => assert_eq!(first, second, "the same document twice"),
@@ -91,7 +91,7 @@ async fn bounded_and_pure(engine: &dyn Engine, input: &Input) {
     }
 }
 
-/// Its status names each engine once, and waiting for a change is possible.
+/// Checks that the status names each engine once and that changes can be awaited.
 fn seen(engine: &dyn Engine) {
     let mut names: Vec<_> = engine.status().into_iter().map(|status| status.engine).collect();
     let count = names.len();
@@ -99,7 +99,7 @@ fn seen(engine: &dyn Engine) {
     names.dedup();
     assert!(count > 0 && names.len() == count, "{names:?}");
     assert!(names.iter().all(|name| !name.is_empty()), "{names:?}");
-    assert!(engine.changed().has_changed().is_ok(), "whoever ticks is there");
+    assert!(engine.changed().has_changed().is_ok(), "the sender is alive");
 }
 
 async fn decided_as_answered(engine: &dyn Engine, input: &Input) {
@@ -108,7 +108,7 @@ async fn decided_as_answered(engine: &dyn Engine, input: &Input) {
     assert_eq!(decided.decision().verdict, answered);
     assert_eq!(decided.decision().input, input.digest());
     assert!(!decided.decision().engine.is_empty(), "a decision names its engine");
-    assert!(!decided.decision().fail_open, "nobody chose to fail open");
+    assert!(!decided.decision().fail_open, "fail-open is not configured");
     if let Decided::Allow(permit, _) = decided {
         assert_eq!(permit.call(), input.call_id);
         assert_eq!(permit.tool(), input.tool.digest);

@@ -1,20 +1,20 @@
-//! From an answer to a decision, and to the proof that it was made.
+//! Decisions made from answers, and the proof that one was made.
 
 use std::error::Error;
 
 use ringfence_types::{CallId, Decision, Digest, Obligations, Reason, Verdict};
 
-use crate::{Answer, Engine, Input, Trouble, Unavailable, said};
+use crate::{Answer, Engine, Input, Trouble, Unavailable, answer};
 
-/// The rule that a decision names when there was no answer.
+/// Rule named by a decision when the engine gave no answer.
 pub const POLICY_UNAVAILABLE: &str = "policy_unavailable";
 
-/// The rule that a decision names when a call runs although there was no answer.
+/// Rule named by a decision when a call runs although the engine gave no answer.
 pub const FAIL_OPEN: &str = "fail_open";
 
 /// Proof that policy allowed one call of one tool with these arguments.
 ///
-/// Only [`decide`] makes one, it is used up by whoever runs the call, and it cannot be copied:
+/// Only [`decide`] makes one, the runner consumes it, and it cannot be copied:
 ///
 /// ```compile_fail,E0451
 /// fn forge(call: ringfence_types::CallId, any: ringfence_types::Digest) -> ringfence_policy::Permit {
@@ -34,7 +34,7 @@ pub const FAIL_OPEN: &str = "fail_open";
 /// }
 /// ```
 ///
-/// Reading one is for everybody:
+/// Reading one is open to all code:
 ///
 /// ```
 /// fn is_for(permit: &ringfence_policy::Permit, call: ringfence_types::CallId) -> bool {
@@ -47,45 +47,45 @@ pub struct Permit {
     call: CallId,
     tool: Digest,
     args: Digest,
-    /// Apart, so that all kinds of [`Decided`] are about as large.
+    /// Boxed, so that all variants of [`Decided`] are about the same size.
     obligations: Box<Obligations>,
 }
 
 impl Permit {
-    /// The one call.
+    /// The permitted call.
     pub const fn call(&self) -> CallId {
         self.call
     }
 
-    /// Of the tool that was judged.
+    /// Digest of the tool that was judged.
     pub const fn tool(&self) -> Digest {
         self.tool
     }
 
-    /// Of the arguments that were judged, in canonical form.
+    /// Digest of the judged arguments in canonical form.
     pub const fn args(&self) -> Digest {
         self.args
     }
 
-    /// What the run must keep to.
+    /// Obligations of the run.
     pub const fn obligations(&self) -> &Obligations {
         &self.obligations
     }
 }
 
-/// What was decided about a call.
+/// Decision about a call.
 #[derive(Debug)]
 pub enum Decided {
-    /// It may run.
+    /// The call may run.
     Allow(Permit, Decision),
-    /// It waits.
+    /// The call waits for approval.
     Hold(Decision),
-    /// It may not run.
+    /// The call may not run.
     Deny(Decision),
 }
 
 impl Decided {
-    /// What is kept of it.
+    /// Recorded part of the decision.
     pub const fn decision(&self) -> &Decision {
         match self {
             Decided::Allow(_, decision) | Decided::Hold(decision) | Decided::Deny(decision) => {
@@ -95,18 +95,18 @@ impl Decided {
     }
 }
 
-/// Asks `engine` about `input`. Without an answer the call is held: fail closed, but visible.
+/// Asks `engine` about `input`. Without an answer the call is held, which fails closed and stays visible.
 pub async fn decide(engine: &dyn Engine, input: &Input) -> Decided {
     decide_documented(engine, input).await.0
 }
 
-/// The same, with the text of the document that was judged, for whoever keeps it.
+/// Like [`decide`], with the text of the judged document for the record.
 pub async fn decide_documented(engine: &dyn Engine, input: &Input) -> (Decided, String) {
     let (answer, fail_open) = match engine.evaluate(input).await {
         Ok(answer) => (answer, false),
         Err(unavailable) => without_answer(engine, input, &unavailable),
     };
-    // Written once: it is digested here and kept by the caller.
+    // Serialized once: digested here and recorded by the caller.
     let document = input.text();
     let decision = Decision {
         verdict: answer.verdict,
@@ -136,7 +136,7 @@ fn permit(input: &Input, decision: &Decision) -> Permit {
     }
 }
 
-/// Held, unless an operator chose for this tenant that calls go on without an answer.
+/// Hold, or allow where an operator configured fail-open for this tenant.
 fn without_answer(engine: &dyn Engine, input: &Input, unavailable: &Unavailable) -> (Answer, bool) {
     let fail_open =
         may_fail_open(unavailable.trouble) && engine.fail_open().contains(&input.tenant);
@@ -152,10 +152,10 @@ fn without_answer(engine: &dyn Engine, input: &Input, unavailable: &Unavailable)
         false => (Verdict::Hold, POLICY_UNAVAILABLE, "the call waits until the policy answers"),
     };
     let reason = Reason { rule: rule.to_owned(), message: format!("{unavailable}; {then}") };
-    (said::plain(verdict, reason, engine.revision()), fail_open)
+    (answer::plain(verdict, reason, engine.revision()), fail_open)
 }
 
-/// Rules that say nothing, or something that is not understood, were asked and did not allow.
+/// Whether fail-open applies. Rules that are undefined or malformed were asked and did not allow.
 const fn may_fail_open(trouble: Trouble) -> bool {
     match trouble {
         Trouble::Slow | Trouble::Busy | Trouble::Failed | Trouble::Down => true,

@@ -1,4 +1,4 @@
-//! The document that is judged.
+//! Document that rules judge.
 //!
 //! Invariant: it is written with sorted keys and canonical arguments, so its text is its RFC 8785
 //! form, and the digest in a decision is the digest of exactly what the rules saw.
@@ -14,77 +14,76 @@ use crate::Action;
 
 // The fields of each struct stay in alphabetical order: that is what makes the text canonical.
 
-/// Everything that rules may look at.
+/// Policy document: everything that rules may look at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// What is about to happen.
+    /// Kind of action.
     pub action: Action,
-    /// What people said about this call, if they were asked and it applies.
+    /// Approval by people, if one was given and applies.
     pub approval: Option<Approval>,
-    /// The real arguments.
+    /// Arguments of the call.
     #[serde(serialize_with = "canonically")]
     pub args: Json,
-    /// The call.
+    /// Id of the call.
     pub call_id: CallId,
-    /// What the tool was granted when it was approved. None is granted anything yet.
+    /// Grants of the tool at its approval; always empty at present.
     #[serde(default)]
     pub grants: Vec<String>,
-    /// Data of the client's. Nobody checked it, so rules must not trust it.
+    /// Client metadata. It is unverified, so rules must not trust it.
     #[serde(serialize_with = "canonically")]
     pub metadata: Json,
-    /// The call that led to this one, if one did and is known.
+    /// Call that caused this one, if known.
     #[serde(default)]
     pub parent_call_id: Option<CallId>,
-    /// On whose behalf.
+    /// Persona on whose behalf the call is made.
     pub persona_id: Option<PersonaId>,
-    /// The step of a plan that this is, if it is one.
+    /// Plan step that this call performs, if any.
     #[serde(default)]
     pub plan_step: Option<PlanStep>,
-    /// Who is asking.
+    /// Authenticated caller.
     pub principal: Subject,
-    /// What the call belongs to.
+    /// Session of the call.
     pub session_id: Option<SessionId>,
-    /// Labels of what the arguments were made of, such as `web`. None are known yet.
+    /// Labels of the sources of the arguments, such as `web`; always empty at present.
     #[serde(default)]
     pub taint: Vec<String>,
-    /// Whose call it is.
+    /// Tenant of the call.
     pub tenant: TenantId,
-    /// When it is judged. Rules have no other clock.
+    /// Time of the evaluation. Rules have no other clock.
     pub time: Timestamp,
-    /// What would run; for actions that run no tool, what they are about, by name.
+    /// Tool that would run; for actions without a tool, their subject by name.
     pub tool: ToolFacts,
-    /// The work that it is part of, for whoever logs the decision. Rules do not see it, and it is no
-    /// part of the document.
+    /// Trace context for the decision log. It is not part of the document, so rules do not see it.
     #[serde(skip)]
     pub trace: Option<TraceParent>,
 }
 
-/// A step of a plan.
+/// Step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanStep {
-    /// The plan.
+    /// Id of the plan.
     pub plan: String,
-    /// The step's name within it.
+    /// Name of the step within the plan.
     pub step: String,
 }
 
-/// A yes of as many people as were needed, to exactly what they were shown. It is here only if it
-/// applies: to this tool, these arguments, this principal, under these rules, now. A no ends the
-/// call and is never judged again.
+/// Approval by the required number of people of exactly what they were shown. It is present only if
+/// it applies: to this tool, these arguments, this principal, under these rules, now. A refusal ends
+/// the call, which is never judged again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// The keys of the people.
+    /// Keys of the approvers.
     pub by: Vec<KeyId>,
-    /// When the last of them said so.
+    /// Time of the last approval.
     pub decided_at: Timestamp,
-    /// Its name.
+    /// Id of the approval.
     pub id: ApprovalId,
-    /// How far it reaches: `once`, `session` or `rule`.
+    /// Scope: `once`, `session` or `rule`.
     pub reach: String,
-    /// Of what they were shown.
+    /// Digest of what the approvers were shown.
     pub shown: Digest,
 }
 
@@ -101,40 +100,40 @@ impl From<&ringfence_types::Approval> for Approval {
     }
 }
 
-/// Who is asking.
+/// Authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
-    /// The key.
+    /// Id of the API key.
     pub key: KeyId,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Scopes,
 }
 
-/// What rules may know of a tool.
+/// Facts about a tool that rules may see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolFacts {
-    /// Of everything that makes it what it is.
+    /// Digest of the tool's definition and files.
     pub digest: Digest,
-    /// Its name.
+    /// Name of the tool.
     pub name: ToolName,
-    /// Where it comes from.
+    /// Source of the tool.
     pub origin: Origin,
-    /// Whether it has no effect outside its sandbox.
+    /// Whether the tool has no effect outside its sandbox.
     pub pure: bool,
-    /// Whether its author wants a person to decide about every call.
+    /// Whether its author requires an approval of every call.
     pub requires_approval: bool,
-    /// What it may do.
+    /// Declared capabilities.
     pub safety_flags: Vec<String>,
-    /// For finding it.
+    /// Tags for search.
     pub tags: Vec<String>,
-    /// Three numbers with dots.
+    /// Version: three numbers separated by dots.
     pub version: String,
 }
 
 impl Input {
-    /// The document about an accepted call of `tool`, without an approval.
+    /// Document about an accepted call of `tool`, without an approval.
     pub fn tool_execute(asked: &Asked, tool: &Tool, scopes: &Scopes, time: Timestamp) -> Self {
         Self {
             action: Action::ToolExecute,
@@ -156,8 +155,8 @@ impl Input {
         }
     }
 
-    /// The document about something that `who` is about to do beside calls. `about` is what the
-    /// action names, as the tool of the document; the rest is for the caller to fill in.
+    /// Document about an action of `who` other than a call. `about` is the subject of the action and
+    /// stands in place of the tool; the caller fills in the rest.
     pub fn about(
         action: Action,
         who: &Principal,
@@ -185,22 +184,22 @@ impl Input {
         }
     }
 
-    /// Its canonical text.
+    /// Canonical text.
     pub fn text(&self) -> String {
-        // Room for most documents, so that the text is not moved while it grows.
+        // Capacity for most documents, so that the text is not reallocated while it grows.
         let mut text = Vec::with_capacity(1_024);
         serde_json::to_writer(&mut text, self).expect("plain data with text keys can be written");
         String::from_utf8(text).expect("JSON is text")
     }
 
-    /// Of its canonical text.
+    /// Digest of the canonical text.
     pub fn digest(&self) -> Digest {
         Digest::of(self.text().as_bytes())
     }
 }
 
 impl ToolFacts {
-    /// What stands in a document's `tool` for something that is no tool, by name.
+    /// Facts about a subject that is not a tool, by name.
     pub fn named(name: ToolName, version: &str) -> Self {
         Self {
             digest: Digest::of(format!("{name} {version}").as_bytes()),

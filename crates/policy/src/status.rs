@@ -1,40 +1,40 @@
-//! How engines are, for those who run them.
+//! Status of engines, for operators.
 
 use std::fmt;
 
 use ringfence_types::Digest;
 use serde::Serialize;
 
-/// How one engine is.
+/// Status of one engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// Which one.
+    /// Name of the engine.
     pub engine: String,
-    /// Of its rules, as far as known.
+    /// Revision of its rules, as far as known.
     pub revision: Digest,
-    /// How it is.
+    /// State of the engine.
     pub state: State,
-    /// What is wrong, in words; it may quote rules, so it is for operators.
+    /// Problems in words, for operators; they may quote rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
-/// How an engine is.
+/// State of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It answers.
+    /// The engine answers.
     Well,
-    /// It answers by older rules, because the newer ones cannot be used.
+    /// The engine answers by older rules, because the newer ones are invalid.
     Stale,
-    /// Some of what it said lately was no answer.
+    /// Some recent answers were malformed or failed.
     Troubled,
-    /// It cannot be reached, and is not asked until it is back.
+    /// The engine is unreachable and is not asked until it recovers.
     Down,
 }
 
 impl State {
-    /// Its name on every wire.
+    /// Name on every wire.
     pub const fn name(self) -> &'static str {
         match self {
             State::Well => "well",
@@ -52,7 +52,7 @@ impl fmt::Display for State {
 }
 
 impl Status {
-    /// Nothing is wrong.
+    /// Status without problems.
     pub fn well(engine: &str, revision: Digest) -> Self {
         Self { engine: engine.to_owned(), revision, state: State::Well, problems: Vec::new() }
     }

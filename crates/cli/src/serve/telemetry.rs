@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use prometheus_client::{metrics::info::Info, registry::Registry};
 use ringfence_engine::Telemetry;
 use ringfence_otlp::Exporter;
-use ringfence_policy::{Engine, Numbers};
+use ringfence_policy::{Engine, Metrics};
 use ringfence_sqlite::Db;
 
 use crate::{failure::Failure, settings::Settings};
@@ -23,7 +23,7 @@ pub(super) fn open(
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("ringfence_build", "The program that runs", build);
     db.register_metrics(&mut registry);
-    registry.register_collector(Box::new(Numbers(policy.clone())));
+    registry.register_collector(Box::new(Metrics(policy.clone())));
     let exporter = settings.otlp.clone().map(Exporter::start).transpose();
     let exporter = exporter.map_err(|error| Failure::because("cannot send traces", &error))?;
     if let Some(exporter) = &exporter {

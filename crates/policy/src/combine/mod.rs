@@ -1,7 +1,7 @@
-//! Several engines as one: all must allow, or the first that has an opinion decides.
+//! Combination of several engines: all must allow, or the first with an opinion decides.
 //!
-//! Which engines are asked, and how, depends on the action and on the tenant. The first route that
-//! fits is taken. A document that no route fits has no answer, so the call is held.
+//! The action and the tenant select the route, which says which engines are asked and how; the first
+//! matching route wins. A document without a route has no answer, so the call is held.
 
 mod merge;
 
@@ -13,33 +13,34 @@ use ringfence_types::{Digest, TenantId};
 use tokio::sync::watch;
 
 use crate::{
-    Answer, CanaryReport, Engine, Input, Part, Status, Trouble, Unavailable, ticks::Ticks,
+    Answer, CanaryReport, Engine, Input, Part, Status, Trouble, Unavailable,
+    change_feed::ChangeFeed,
 };
 
-/// All engines of a route together take no longer: callers wait for them.
-const PATIENCE: Duration = Duration::from_millis(4_500);
+/// Time limit for all engines of a route together: callers wait for them.
+const ROUTE_TIMEOUT: Duration = Duration::from_millis(4_500);
 
-/// How the answers of several engines become one.
+/// Way to combine the answers of several engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// All are asked; the strictest verdict wins, and all conditions hold. Those that abstain do not
-    /// count, but one that gives no answer leaves nobody's allow standing.
+    /// All engines are asked; the strictest verdict wins, and all conditions hold. Abstentions do
+    /// not count, but one missing answer turns an allow into a hold.
     All,
-    /// They are asked in order; the first that does not abstain decides. One that gives no answer is
-    /// not passed over.
+    /// Engines are asked in order; the first that does not abstain decides. An engine without an
+    /// answer is not skipped.
     First,
 }
 
-/// Who is asked about what.
+/// Engines to ask about some actions of some tenants.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// For these actions, by name; for all if there is none.
+    /// Names of actions; empty means all.
     pub actions: Vec<String>,
-    /// For these tenants; for all if there is none.
+    /// Tenants; empty means all.
     pub tenants: Vec<TenantId>,
-    /// In order. Not empty.
+    /// Engines in order; not empty.
     pub engines: Vec<Arc<dyn Engine>>,
-    /// How they are combined.
+    /// Way to combine their answers.
     pub how: How,
 }
 
@@ -47,13 +48,13 @@ pub struct Route {
 #[derive(Debug)]
 pub struct Combined {
     routes: Vec<Route>,
-    /// Each once, in the order of the routes.
+    /// Every engine once, in the order of the routes.
     engines: Vec<Arc<dyn Engine>>,
-    ticks: Ticks,
+    changes: ChangeFeed,
 }
 
 impl Combined {
-    /// The first route that fits is taken. Needs a runtime.
+    /// Engine with these routes, the first match winning. Needs a runtime.
     pub fn new(routes: Vec<Route>) -> Self {
         let mut engines: Vec<Arc<dyn Engine>> = Vec::new();
         for engine in routes.iter().flat_map(|route| &route.engines) {
@@ -61,8 +62,8 @@ impl Combined {
                 engines.push(engine.clone());
             }
         }
-        let ticks = Ticks::of(&engines);
-        Self { routes, engines, ticks }
+        let changes = ChangeFeed::of(&engines);
+        Self { routes, engines, changes }
     }
 
     fn route(&self, input: &Input) -> Option<&Route> {
@@ -92,7 +93,7 @@ impl Engine for Combined {
         "combined"
     }
 
-    /// Of all engines, whichever route is taken.
+    /// Combined revision of all engines, independent of the route.
     fn revision(&self) -> Digest {
         merge::revision(self.engines.iter().map(|engine| (engine.name(), engine.revision())))
     }
@@ -101,7 +102,7 @@ impl Engine for Combined {
         let Some(route) = self.route(input) else {
             return Err(Unavailable::because(Trouble::Undefined, "no route fits this call"));
         };
-        match tokio::time::timeout(PATIENCE, route.ask(input)).await {
+        match tokio::time::timeout(ROUTE_TIMEOUT, route.ask(input)).await {
             Ok(answer) => answer,
             Err(_) => Err(Unavailable::new(Trouble::Slow)),
         }
@@ -123,7 +124,7 @@ impl Engine for Combined {
     }
 
     fn changed(&self) -> watch::Receiver<u64> {
-        self.ticks.subscribe()
+        self.changes.subscribe()
     }
 
     fn status(&self) -> Vec<Status> {
@@ -139,12 +140,13 @@ impl Engine for Combined {
     }
 }
 
-/// A deny stands whoever else is missing: nothing they could say would change it.
+/// Answers of all engines merged. A deny stands even if other answers are missing: none of them could
+/// change it.
 async fn all(engines: &[Arc<dyn Engine>], input: &Input) -> Result<Answer, Unavailable> {
-    let said = join_all(engines.iter().map(|engine| engine.evaluate(input))).await;
+    let answer = join_all(engines.iter().map(|engine| engine.evaluate(input))).await;
     let (mut answers, mut missing) = (Vec::new(), None);
-    for (engine, said) in engines.iter().zip(said) {
-        match said {
+    for (engine, answer) in engines.iter().zip(answer) {
+        match answer {
             Ok(answer) => answers.push((engine.name(), answer)),
             Err(unavailable) if unavailable.trouble == Trouble::Abstained => {}
             Err(unavailable) => missing = missing.or(Some(unavailable)),
@@ -162,7 +164,7 @@ async fn first(engines: &[Arc<dyn Engine>], input: &Input) -> Result<Answer, Una
     for engine in engines {
         match engine.evaluate(input).await {
             Err(unavailable) if unavailable.trouble == Trouble::Abstained => {}
-            said => return said,
+            answer => return answer,
         }
     }
     Err(Unavailable::new(Trouble::Abstained))

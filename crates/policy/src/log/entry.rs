@@ -1,4 +1,4 @@
-//! One decision as OPA would have logged it.
+//! Decision log entry in OPA's format.
 
 use serde_json::{Map, Value, json};
 
@@ -7,16 +7,16 @@ use crate::{Answer, Input, Unavailable};
 
 pub(super) struct Entry<'a> {
     pub(super) input: &'a Input,
-    pub(super) said: &'a Result<Answer, Unavailable>,
-    /// In nanoseconds.
+    pub(super) answer: &'a Result<Answer, Unavailable>,
+    /// Duration of the evaluation in nanoseconds.
     pub(super) took: u128,
     pub(super) engine: String,
-    /// Of this process, from one.
+    /// Sequence number in this process, from one.
     pub(super) number: u64,
 }
 
 impl Entry<'_> {
-    /// As an object.
+    /// Entry as a JSON object.
     pub(super) fn object(&self, config: &LogConfig) -> Value {
         let labels: Map<String, Value> =
             config.labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -34,9 +34,9 @@ impl Entry<'_> {
             entry["trace_id"] = json!(trace.trace.to_string());
             entry["span_id"] = json!(trace.span.to_string());
         }
-        // Exact numbers of arguments stay text in the document; here they are read by tools of others.
+        // Exact numbers of arguments stay text in the document; log readers expect plain JSON numbers.
         entry["input"] = serde_json::from_str(&self.input.text()).unwrap_or_default();
-        match self.said {
+        match self.answer {
             Ok(answer) => {
                 entry["bundles"] = json!({&self.engine: {"revision": answer.policy}});
                 entry["result"] = json!({
@@ -55,7 +55,7 @@ impl Entry<'_> {
     }
 }
 
-/// What was there and is gone is listed, as OPA does it.
+/// Removes what the pointers name; like OPA, lists the removed pointers in the entry.
 pub(super) fn erase(entry: &mut Value, pointers: &[String]) {
     for pointer in pointers {
         let Some((parent, name)) = pointer.rsplit_once('/') else { continue };
@@ -66,12 +66,12 @@ pub(super) fn erase(entry: &mut Value, pointers: &[String]) {
     }
 }
 
-/// A part of a JSON pointer as the name that it stands for.
+/// Unescaped part of a JSON Pointer.
 pub(super) fn unescaped(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
 }
 
-/// Adds to a list of pointers of an entry.
+/// Appends a pointer to a list of the entry.
 pub(super) fn list(entry: &mut Value, name: &str, pointer: &str) {
     match &mut entry[name] {
         Value::Array(all) => all.push(json!(pointer)),

@@ -1,7 +1,7 @@
-//! Masks by rule: what `data.system.log.mask` of the rules in force names is left out of an entry or
-//! replaced in it, as OPA does it.
+//! Masking of log entries: parts named by `data.system.log.mask` of the rules in force are removed or
+//! replaced, as in OPA.
 //!
-//! A mask that cannot be made out leaves out more, not less: such an entry has neither input nor result.
+//! If the mask cannot be evaluated, the entry is logged without input and result.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use serde_json::{Map, Value};
 use super::entry::{erase, list, unescaped};
 use crate::{Bundle, rego::Mask};
 
-/// The parts of an entry that may be masked.
+/// Parts of an entry that may be masked.
 const PARTS: [&str; 2] = ["/input", "/result"];
 
-/// The masks of the rules that were seen last. Lives on one thread.
+/// Masks of the most recently seen rules. Lives on one thread.
 #[derive(Default)]
 pub(super) struct Masks {
     known: Option<(Arc<Bundle>, Option<Mask>)>,
 }
 
-/// An entry was left without input and result.
+/// Failure to evaluate the mask; the entry was left without input and result.
 #[derive(Debug)]
 pub(super) struct Unmasked(pub(super) String);
 
-/// One thing that a rule wants, in either of the two forms of OPA.
+/// One masking operation, in either of OPA's two forms.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Wish {
+enum MaskOperation {
     Path(String),
     Change(Change),
 }
@@ -55,15 +55,17 @@ impl Masks {
         bundle: &Arc<Bundle>,
         entry: &mut Value,
     ) -> Result<(), Unmasked> {
-        let wishes = match self.of(bundle) {
+        let operations = match self.of(bundle) {
             Ok(None) => return Ok(()),
-            Ok(Some(mask)) => mask.evaluate(entry).and_then(|said| read(&said)),
+            Ok(Some(mask)) => mask.evaluate(entry).and_then(|mask| read(&mask)),
             Err(why) => Err(why),
         };
-        wishes.map(|wishes| wishes.iter().for_each(|wish| carry_out(entry, wish))).map_err(|why| {
-            erase(entry, &PARTS.map(str::to_owned));
-            Unmasked(why)
-        })
+        operations
+            .map(|operations| operations.iter().for_each(|wish| carry_out(entry, wish)))
+            .map_err(|why| {
+                erase(entry, &PARTS.map(str::to_owned));
+                Unmasked(why)
+            })
     }
 
     fn of(&mut self, bundle: &Arc<Bundle>) -> Result<Option<&mut Mask>, String> {
@@ -75,14 +77,14 @@ impl Masks {
     }
 }
 
-fn read(said: &str) -> Result<Vec<Change>, String> {
-    let wishes: Vec<Wish> = serde_json::from_str(said)
+fn read(mask: &str) -> Result<Vec<Change>, String> {
+    let operations: Vec<MaskOperation> = serde_json::from_str(mask)
         .map_err(|_| "the mask is no set of pointers and changes".to_owned())?;
-    let change = |wish| match wish {
-        Wish::Path(path) => Change { op: Operation::Remove, path, value: Value::Null },
-        Wish::Change(change) => change,
+    let change = |operation| match operation {
+        MaskOperation::Path(path) => Change { op: Operation::Remove, path, value: Value::Null },
+        MaskOperation::Change(change) => change,
     };
-    let changes: Vec<_> = wishes.into_iter().map(change).collect();
+    let changes: Vec<_> = operations.into_iter().map(change).collect();
     let is_ours = |path: &str| {
         PARTS.iter().any(|part| {
             path.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -105,11 +107,11 @@ fn carry_out(entry: &mut Value, change: &Change) {
     }
 }
 
-/// Sets what a pointer names, with the objects on the way there; not where something else is in it.
+/// Sets the value at a pointer and creates objects on the way, except where another kind of value is.
 fn upsert(entry: &mut Value, pointer: &str, value: &Value) -> bool {
     let mut parts: Vec<_> = pointer.split('/').skip(1).map(unescaped).collect();
     let (Some(last), Some(first)) = (parts.pop(), pointer.split('/').nth(1)) else { return false };
-    // As in OPA, what was not there at all is not made up.
+    // As in OPA, absent parts of an entry are not created.
     if entry.get(first).is_none() {
         return false;
     }
@@ -129,8 +131,8 @@ mod tests {
 
     use super::*;
 
-    fn masked(mut entry: Value, said: &Value) -> Value {
-        let changes = read(&said.to_string()).expect("a mask");
+    fn masked(mut entry: Value, mask: &Value) -> Value {
+        let changes = read(&mask.to_string()).expect("a mask");
         changes.iter().for_each(|change| carry_out(&mut entry, change));
         entry
     }
@@ -138,7 +140,7 @@ mod tests {
     #[test]
     fn what_a_mask_names_is_gone_or_replaced_and_listed() {
         let entry = json!({"input": {"args": {"a/b": 1, "list": [{"x": 1}, 2], "keep": 3}}});
-        let said = json!([
+        let mask = json!([
             "/input/args/a~1b",
             "/input/args/none",
             "/input/args/list/0/x",
@@ -152,14 +154,14 @@ mod tests {
             "erased": ["/input/args/a~1b", "/input/args/list/0/x"],
             "masked": ["/input/args/new/deep"],
         });
-        assert_eq!(masked(entry, &said), expected);
+        assert_eq!(masked(entry, &mask), expected);
         let whole = masked(json!({"input": 1, "result": 2}), &json!(["/input"]));
         assert_eq!(whole, json!({"result": 2, "erased": ["/input"]}));
     }
 
     #[test]
     fn what_is_no_mask_is_refused() {
-        for said in [
+        for mask in [
             json!({"a": 1}),
             json!([1]),
             json!(["/labels/app"]),
@@ -168,7 +170,7 @@ mod tests {
             json!([{"op": "remove", "path": "/input", "more": 1}]),
             json!([{"path": "/input"}]),
         ] {
-            assert!(read(&said.to_string()).is_err(), "{said}");
+            assert!(read(&mask.to_string()).is_err(), "{mask}");
         }
     }
 }

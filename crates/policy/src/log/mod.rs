@@ -1,10 +1,11 @@
-//! A log of decisions in OPA's format, so that what reads OPA's reads ours.
+//! Decision log in OPA's format, so that readers of OPA's log can read it.
 //!
-//! Entries go to a file, one per line, or to a service that takes them as OPA sends them: a gzipped
-//! list to `/logs`. On the way to a service they are on disk first, so that neither a service that is
-//! away nor a restart loses one. When the disk cannot keep up, decisions wait for it.
+//! Entries go to a file, one per line, or to a service in OPA's upload format: a gzipped list to
+//! `/logs`. Entries for a service are spooled on disk first, so that neither an outage of the service
+//! nor a restart loses one. When the disk cannot keep up, decisions wait for it.
 //!
-//! Invariant: an entry that could not be kept is counted, logged as an error, and shown in the status.
+//! Invariant: an entry that could not be written is counted, logged as an error, and shown in the
+//! status.
 
 mod entry;
 mod mask;
@@ -29,98 +30,98 @@ use tokio::{
     task::AbortHandle,
 };
 
-use self::{entry::Entry, spool::Keeper};
+use self::{entry::Entry, spool::Writer};
 use crate::{
     Answer, Bundle, CanaryReport, Engine, Input, Part, State, Status, Unavailable, rego::STACK,
 };
 
-/// Entries on their way to the disk; more make decisions wait.
-const QUEUE: usize = 1024;
+/// Entries that may wait for the disk; beyond that, decisions wait.
+const MAX_QUEUED: usize = 1024;
 
-/// Where decisions are logged.
+/// Configuration of the decision log.
 #[derive(Debug, Clone)]
 pub struct LogConfig {
-    /// Where to.
+    /// Destination of the entries.
     pub target: Target,
-    /// What is left out of every entry, as JSON pointers such as `/input/args`.
+    /// JSON Pointers removed from every entry, such as `/input/args`.
     pub erase: Vec<String>,
-    /// What is said of this server in every entry.
+    /// Labels of this server in every entry.
     pub labels: Vec<(String, String)>,
 }
 
-/// Where entries go.
+/// Destination of the entries.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// Appended to a file, one per line.
+    /// File, one entry per line.
     File(PathBuf),
-    /// Sent to a service.
+    /// Remote service.
     Service {
-        /// The whole address: `https://logs.example/logs`.
+        /// Full URL: `https://logs.example/logs`.
         url: Url,
-        /// Where entries wait for it.
+        /// Directory of entries that are not uploaded yet.
         spool: PathBuf,
     },
 }
 
-/// The log cannot be opened.
+/// Failure to open the log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// No place on disk.
+    /// The file or spool directory cannot be opened.
     #[error("cannot open the decision log `{}`", .path.display())]
     Open {
-        /// Where.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         error: std::io::Error,
     },
-    /// No client for the service.
+    /// The HTTP client cannot be built.
     #[error("no client for the decision log")]
     Client(#[from] reqwest::Error),
 }
 
-/// What became of entries.
+/// Number of entries by fate.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// On disk.
+    /// Written to disk.
     kept: AtomicU64,
-    /// Taken by the service.
+    /// Accepted by the service.
     sent: AtomicU64,
-    /// Could not be kept.
+    /// Lost, because they could not be written.
     lost: AtomicU64,
-    /// Kept without input and result, because the rules could not say what to mask.
+    /// Written without input and result, because the mask could not be evaluated.
     bare: AtomicU64,
-    /// Tries in a row in which the service did not take any.
+    /// Consecutive failed uploads.
     failing: AtomicU64,
 }
 
-/// An entry on its way to the disk.
+/// Entry on its way to the disk.
 #[derive(Debug)]
 struct Pending {
     entry: serde_json::Value,
-    /// The rules in force, which may mask some of it.
+    /// Rules in force, which may mask parts of it.
     bundle: Option<Arc<Bundle>>,
 }
 
-/// An engine whose decisions are logged.
+/// Engine whose decisions are logged.
 #[derive(Debug)]
 pub struct Logged {
     inner: Arc<dyn Engine>,
     config: LogConfig,
     counts: Arc<Counts>,
     number: AtomicU64,
-    /// Taken when this is dropped, which ends the thread.
+    /// Sender to the log thread; dropping it ends the thread.
     queue: Option<mpsc::Sender<Pending>>,
     thread: Option<JoinHandle<()>>,
     sending: Option<AbortHandle>,
 }
 
 impl Logged {
-    /// Needs a runtime.
+    /// Opens the log. Needs a runtime.
     pub fn open(inner: Arc<dyn Engine>, config: LogConfig) -> Result<Self, LogError> {
         let counts = Arc::new(Counts::default());
-        let (queue, waiting) = mpsc::channel(QUEUE);
-        let keeper = Keeper::open(&config.target, counts.clone())?;
+        let (queue, waiting) = mpsc::channel(MAX_QUEUED);
+        let keeper = Writer::open(&config.target, counts.clone())?;
         let sending = match &config.target {
             Target::File(_) => None,
             Target::Service { url, spool } => {
@@ -128,7 +129,7 @@ impl Logged {
                 Some(tokio::spawn(sender.run(keeper.fresh())).abort_handle())
             }
         };
-        // Masks are rules, and rules nest on the stack.
+        // Masks are rules, and evaluating rules needs a deep stack.
         let thread = std::thread::Builder::new().name("policy-log".to_owned()).stack_size(STACK);
         let thread = thread
             .spawn(move || keeper.run(waiting))
@@ -137,10 +138,10 @@ impl Logged {
         Ok(Self { inner, config, counts, number, queue, thread, sending })
     }
 
-    async fn log(&self, input: &Input, said: &Result<Answer, Unavailable>, took: u128) {
+    async fn log(&self, input: &Input, answer: &Result<Answer, Unavailable>, took: u128) {
         let entry = Entry {
             input,
-            said,
+            answer,
             took,
             engine: self.inner.answering(input),
             number: self.number.fetch_add(1, Relaxed) + 1,
@@ -173,11 +174,11 @@ impl Target {
 }
 
 impl Drop for Logged {
-    /// What waits is written first; what waits for a service is sent after the next start.
+    /// Writes the queued entries; entries for a service are uploaded after the next start.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // It ends with the queue; a panic there was logged.
+            // The thread ends with the queue; a panic there was logged.
             let _ = thread.join();
         }
         if let Some(sending) = &self.sending {
@@ -202,9 +203,9 @@ impl Engine for Logged {
 
     async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
         let started = Instant::now();
-        let said = self.inner.evaluate(input).await;
-        self.log(input, &said, started.elapsed().as_nanos()).await;
-        said
+        let answer = self.inner.evaluate(input).await;
+        self.log(input, &answer, started.elapsed().as_nanos()).await;
+        answer
     }
 
     fn answering(&self, input: &Input) -> String {

@@ -1,4 +1,4 @@
-//! Entries on disk: appended to one file, or in pieces that wait to be sent.
+//! Entries on disk: appended to one file, or spooled in chunks for upload.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,20 +14,20 @@ use super::{
     mask::{Masks, Unmasked},
 };
 
-/// Most entries of one piece.
-const ENTRIES: usize = 500;
-/// Most bytes that wait for a service; what comes then is lost, which is said.
-const MOST: u64 = 1 << 30;
+/// Entries in one chunk.
+const MAX_CHUNK_ENTRIES: usize = 500;
+/// Size limit of the spool; further entries are lost and counted.
+const MAX_SPOOL_BYTES: u64 = 1 << 30;
 
-/// How the name of a piece ends.
-pub(super) const PIECE: &str = "ndjson";
+/// File extension of a chunk.
+pub(super) const CHUNK_EXTENSION: &str = "ndjson";
 
-/// Writes entries, on a thread of its own.
-pub(super) struct Keeper {
+/// Writer of entries, on its own thread.
+pub(super) struct Writer {
     place: Place,
     counts: Arc<Counts>,
     masks: Masks,
-    /// There is a new piece.
+    /// Notification that a chunk was written.
     fresh: Arc<Notify>,
 }
 
@@ -36,7 +36,7 @@ enum Place {
     Pieces { folder: PathBuf, next: u64 },
 }
 
-impl Keeper {
+impl Writer {
     pub(super) fn open(target: &Target, counts: Arc<Counts>) -> Result<Self, LogError> {
         let path = target.path();
         let place = match target {
@@ -47,7 +47,7 @@ impl Keeper {
         };
         let place = place.map_err(|error| LogError::Open { path: path.to_owned(), error })?;
         let fresh = Arc::new(Notify::new());
-        // What an earlier process left is sent first.
+        // Chunks left by an earlier process are uploaded first.
         fresh.notify_one();
         Ok(Self { place, counts, masks: Masks::default(), fresh })
     }
@@ -56,12 +56,12 @@ impl Keeper {
         self.fresh.clone()
     }
 
-    /// Until the queue is closed and empty.
+    /// Writes entries until the queue is closed and empty.
     pub(super) fn run(mut self, mut waiting: mpsc::Receiver<Pending>) {
         while let Some(first) = waiting.blocking_recv() {
             let mut text = self.line(first);
             let mut entries = 1;
-            while let (true, Ok(next)) = (entries < ENTRIES, waiting.try_recv()) {
+            while let (true, Ok(next)) = (entries < MAX_CHUNK_ENTRIES, waiting.try_recv()) {
                 text += &self.line(next);
                 entries += 1;
             }
@@ -76,8 +76,8 @@ impl Keeper {
     }
 }
 
-impl Keeper {
-    /// An entry, masked, as one line.
+impl Writer {
+    /// Masked entry as one line.
     fn line(&mut self, pending: Pending) -> String {
         let Pending { mut entry, bundle } = pending;
         let masked = bundle.map(|bundle| self.masks.apply(&bundle, &mut entry));
@@ -94,14 +94,14 @@ impl Place {
         match self {
             Place::File(file) => file.write_all(text.as_bytes()),
             Place::Pieces { folder, next } => {
-                if size(folder)? + text.len() as u64 > MOST {
+                if size(folder)? + text.len() as u64 > MAX_SPOOL_BYTES {
                     return Err(io::Error::other("too many entries wait for the service"));
                 }
                 let piece = folder.join(format!("{next:020}"));
                 *next += 1;
-                // A piece that has its name is whole.
+                // A chunk is complete once it has its final name.
                 fs::write(&piece, text)?;
-                fs::rename(&piece, piece.with_extension(PIECE))
+                fs::rename(&piece, piece.with_extension(CHUNK_EXTENSION))
             }
         }
     }
@@ -116,12 +116,12 @@ fn pieces(folder: &Path) -> io::Result<Place> {
     Ok(Place::Pieces { folder: folder.to_owned(), next })
 }
 
-/// All pieces, oldest first.
+/// All chunks, oldest first.
 pub(super) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == PIECE) {
+        if path.extension().is_some_and(|extension| extension == CHUNK_EXTENSION) {
             paths.push(path);
         }
     }

@@ -1,4 +1,4 @@
-//! Sends what waits on disk, oldest first, as OPA does: a gzipped JSON list.
+//! Upload of spooled entries, oldest first, as gzipped JSON lists like OPA's.
 
 use std::{
     fs, io,
@@ -18,12 +18,12 @@ use tokio::sync::Notify;
 
 use super::{Counts, spool};
 
-/// How long a service may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Most bytes in one request, before they are packed, unless one piece has more.
-const TOGETHER: usize = 1 << 20;
-/// Between two tries, at first and at most.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// Time limit of one request.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Uncompressed size of one request, unless a single chunk is larger.
+const MAX_BATCH_BYTES: usize = 1 << 20;
+/// First and longest pause between retries.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 pub(super) struct Sender {
     client: Client,
@@ -32,7 +32,7 @@ pub(super) struct Sender {
     counts: Arc<Counts>,
 }
 
-/// Pieces that go together.
+/// Chunks uploaded together.
 struct Batch {
     pieces: Vec<PathBuf>,
     entries: u64,
@@ -41,35 +41,38 @@ struct Batch {
 
 impl Sender {
     pub(super) fn new(url: Url, spool: PathBuf, counts: Arc<Counts>) -> reqwest::Result<Self> {
-        // Whoever was first decides; all of them are ours.
+        // The first installed provider wins; every installation in this process is the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
-            .timeout(TIMEOUT)
+            .timeout(UPLOAD_TIMEOUT)
             .redirect(Policy::none())
             .no_proxy()
             .build()?;
         Ok(Self { client, url, spool, counts })
     }
 
-    /// Until aborted.
+    /// Uploads until aborted.
     pub(super) async fn run(self, fresh: Arc<Notify>) {
-        let mut pause = PAUSES.0;
+        let mut pause = RETRY_DELAYS.0;
         loop {
             match self.send_next().await {
-                Ok(true) => pause = PAUSES.0,
+                Ok(true) => pause = RETRY_DELAYS.0,
                 Ok(false) => fresh.notified().await,
                 Err(problem) => {
                     self.counts.failing.fetch_add(1, Relaxed);
-                    tracing::warn!(problem, "the decision log waits on disk: nobody takes it");
+                    tracing::warn!(
+                        problem,
+                        "cannot upload the decision log; its entries wait on disk"
+                    );
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSES.1);
+                    pause = (pause * 2).min(RETRY_DELAYS.1);
                 }
             }
         }
     }
 
-    /// False if nothing waits.
+    /// Uploads the next batch; false if there is none.
     async fn send_next(&self) -> Result<bool, String> {
         let spool = self.spool.clone();
         let batch = tokio::task::spawn_blocking(move || batch(&spool)).await;
@@ -87,7 +90,7 @@ impl Sender {
         self.counts.failing.store(0, Relaxed);
         self.counts.sent.fetch_add(batch.entries, Relaxed);
         for piece in batch.pieces {
-            // One that stays is sent twice, which its decision ids show; none is lost.
+            // A chunk that cannot be removed is uploaded twice; its decision ids show that.
             let _ = fs::remove_file(piece);
         }
         Ok(true)
@@ -97,7 +100,7 @@ impl Sender {
 fn batch(spool: &std::path::Path) -> io::Result<Option<Batch>> {
     let (mut pieces, mut text, mut entries) = (Vec::new(), String::from("["), 0);
     for path in spool::list(spool)? {
-        if !pieces.is_empty() && text.len() > TOGETHER {
+        if !pieces.is_empty() && text.len() > MAX_BATCH_BYTES {
             break;
         }
         for line in fs::read_to_string(&path)?.lines() {

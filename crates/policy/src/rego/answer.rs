@@ -1,24 +1,24 @@
-//! From a Rego value to an answer, within bounds.
+//! Conversion of a Rego value to an answer, within bounds.
 
 use regorus::Value;
 use ringfence_types::Digest;
 use serde_json::{Map, Number, Value as Json};
 
-use crate::{Answer, Trouble, Unavailable, document::Malformed, said};
+use crate::{Answer, Trouble, Unavailable, answer, answer::Malformed};
 
-/// Most values and bytes of text looked at: an answer of a million reasons costs no more than
-/// finding out that it is too long.
-const BUDGET: usize = 128 << 10;
+/// Values and bytes of text visited: an answer of a million reasons costs no more than finding out
+/// that it is too long.
+const MAX_VISITED: usize = 128 << 10;
 
-/// What the rules answered.
+/// Answer in a Rego value.
 pub(super) fn read(value: &Value, policy: Digest) -> Result<Answer, Unavailable> {
     if *value == Value::Undefined {
         return Err(Unavailable::new(Trouble::Undefined));
     }
-    let mut budget = BUDGET;
+    let mut budget = MAX_VISITED;
     let value = json(value, &mut budget)
         .map_err(|malformed| Unavailable::because(Trouble::Malformed, malformed))?;
-    said::read(value, policy)
+    answer::read(value, policy)
 }
 
 fn json(value: &Value, budget: &mut usize) -> Result<Json, Malformed> {
@@ -57,6 +57,6 @@ fn number(value: &Value) -> Option<Number> {
 }
 
 fn spend(budget: &mut usize, amount: usize) -> Result<(), Malformed> {
-    *budget = budget.checked_sub(amount).ok_or(Malformed::Size(BUDGET))?;
+    *budget = budget.checked_sub(amount).ok_or(Malformed::Size(MAX_VISITED))?;
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Answers that were given already.
+//! Cache of answers.
 //!
 //! Bounded in entries and bytes. Entries live in two generations: when the young one is full it
-//! becomes the old one and the old one goes, so nothing is ever searched for what to drop.
+//! replaces the old one, so there is no search for an entry to evict.
 
 use std::{
     collections::HashMap,
@@ -13,12 +13,12 @@ use ringfence_types::Digest;
 
 use crate::Answer;
 
-/// Locks, so that cores rarely meet.
+/// Shards, each with its own lock, so that cores rarely contend.
 const SHARDS: usize = 16;
-/// Most entries of one generation of one shard.
-const ENTRIES: usize = 256;
-/// Answers with more text than this are worth evaluating again.
-const TEXT: usize = 4096;
+/// Entries in one generation of one shard.
+const MAX_ENTRIES: usize = 256;
+/// Text size above which an answer is not cached.
+const MAX_TEXT_BYTES: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct Cache {
@@ -39,7 +39,7 @@ impl Cache {
 
     pub(super) fn put(&self, key: Digest, answer: &Answer) {
         let text: usize = answer.reasons.iter().map(|r| r.rule.len() + r.message.len()).sum();
-        if text <= TEXT {
+        if text <= MAX_TEXT_BYTES {
             let answer = Arc::new(answer.clone());
             self.with(&key, |shard| shard.put(key, answer));
         }
@@ -62,7 +62,7 @@ impl Shard {
     }
 
     fn put(&mut self, key: Digest, answer: Arc<Answer>) {
-        if self.young.len() >= ENTRIES {
+        if self.young.len() >= MAX_ENTRIES {
             self.old = mem::take(&mut self.young);
         }
         self.young.insert(key, answer);
@@ -101,14 +101,14 @@ mod tests {
             let shard = shard.lock().unwrap();
             shard.young.len() + shard.old.len()
         });
-        assert!(sizes.sum::<usize>() <= 2 * SHARDS * ENTRIES);
+        assert!(sizes.sum::<usize>() <= 2 * SHARDS * MAX_ENTRIES);
     }
 
     #[test]
     fn a_long_answer_is_not_kept() {
         let cache = Cache::default();
         let key = Digest::of(b"long");
-        cache.put(key, &answer(&"x".repeat(TEXT)));
+        cache.put(key, &answer(&"x".repeat(MAX_TEXT_BYTES)));
         assert_eq!(cache.get(&key), None);
     }
 }

@@ -1,8 +1,8 @@
-//! What rules may not do, found before they are in force.
+//! Static check of rules before they are in force.
 //!
-//! Evaluation is cut off by a clock that ticks between steps. What that clock cannot stop is
-//! refused here: functions that call themselves, and built-in functions that make much out of
-//! little. What would make the same document judged differently twice is refused as well.
+//! The evaluator's timer is read between steps. This check refuses what that timer cannot stop:
+//! recursive functions, and built-in functions with large results from small arguments. It also
+//! refuses sources of non-determinism.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use super::{
     syntax::{self, Found, Path},
 };
 
-/// Most rules. Each may need the one before it, and each level takes stack.
-pub(super) const RULES: usize = 1000;
-/// The widest padding in a `sprintf` format, in digits.
-const WIDTH_DIGITS: usize = 3;
+/// Rules in a bundle. Each may depend on the previous one, and each level takes stack.
+pub(super) const MAX_RULES: usize = 1000;
+/// Digits in a `sprintf` width.
+const MAX_WIDTH_DIGITS: usize = 3;
 
-/// Built-in functions that are not available, and why.
+/// Refused built-in functions with the reason.
 const REFUSED: &[(&str, &str)] = &[
     ("http.send", "rules cannot reach the network"),
     ("net.lookup_ip_addr", "rules cannot reach the network"),
@@ -36,7 +36,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("units.parse_bytes", "it can make numbers that are not finite"),
 ];
 
-/// Everything that is wrong with these modules taken together.
+/// Problems of these modules taken together.
 pub(super) fn problems(modules: &[Ref<Module>]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let functions = Functions::of(modules);
@@ -50,8 +50,8 @@ pub(super) fn problems(modules: &[Ref<Module>]) -> Vec<Problem> {
     problems.extend(functions.recursive());
     let (tests, rules): (Vec<_>, Vec<_>) = modules.iter().partition(|module| is_test(module));
     for (kind, modules) in [("rules", rules), ("tests and their helpers", tests)] {
-        if modules.iter().map(|module| module.policy.len()).sum::<usize>() > RULES {
-            problems.push(Problem::in_file(".", format!("more than {RULES} {kind}")));
+        if modules.iter().map(|module| module.policy.len()).sum::<usize>() > MAX_RULES {
+            problems.push(Problem::in_file(".", format!("more than {MAX_RULES} {kind}")));
         }
     }
     problems
@@ -96,7 +96,7 @@ fn refusal(found: &Found<'_>, module: &Module, functions: &Functions) -> Option<
     }
 }
 
-/// By its own name or by one that an import stands for.
+/// Refused function that a path names, directly or through an import.
 fn refused_name(path: &Path, imports: &[Import]) -> Option<String> {
     let begins = |names: &[String], name: &str| {
         let parts: Vec<_> = name.split('.').collect();
@@ -109,7 +109,7 @@ fn refused_name(path: &Path, imports: &[Import]) -> Option<String> {
     Some(format!("`{name}` is not available: {why}"))
 }
 
-/// `sprintf("%999999999d", …)` would make a gigabyte.
+/// Refusal of a wide `sprintf` format: `sprintf("%999999999d", …)` would allocate a gigabyte.
 fn format_refusal(arguments: &[Ref<Expr>]) -> Option<&'static str> {
     let Some(format) = arguments.first().and_then(|first| syntax::literal(first)) else {
         return Some("the format of `sprintf` must be written in the rule");
@@ -117,12 +117,12 @@ fn format_refusal(arguments: &[Ref<Expr>]) -> Option<&'static str> {
     let digits = |text: &str| {
         text.chars().take_while(|c| !c.is_alphabetic()).filter(char::is_ascii_digit).count()
     };
-    let wide = format.split('%').skip(1).any(|verb| digits(verb) > WIDTH_DIGITS);
+    let wide = format.split('%').skip(1).any(|verb| digits(verb) > MAX_WIDTH_DIGITS);
     wide.then_some("the format of `sprintf` has a width of more than three digits")
 }
 
-/// A text of a megabyte, each letter of which is replaced by another megabyte, is one step that no clock
-/// stops and no memory holds. Whoever sends a document must not have both.
+/// Refusal of a replacement whose text and replacement both come from the document: replacing each
+/// letter of a megabyte by a megabyte is a single step that no timer stops and no memory holds.
 fn product_refusal(name: &str, arguments: &[Ref<Expr>]) -> Option<String> {
     let is_literal = |index: usize| {
         arguments.get(index).is_some_and(|argument| syntax::literal(argument).is_some())
@@ -141,7 +141,7 @@ fn product_refusal(name: &str, arguments: &[Ref<Expr>]) -> Option<String> {
     }
 }
 
-/// The functions of a bundle and what they call.
+/// Functions of a bundle and the functions that they call.
 struct Functions {
     defined: BTreeMap<Vec<String>, (Span, BTreeSet<Vec<String>>)>,
 }
@@ -176,7 +176,7 @@ impl Functions {
         calls
     }
 
-    /// The functions of ours that a name can mean in a module.
+    /// Functions of the bundle that a name can refer to in a module.
     fn resolve(&self, path: &Path, module: &Module) -> impl Iterator<Item = Vec<String>> {
         let own = [package(module), path.names.clone()].concat();
         let imported = imported(path, &module.imports);
@@ -205,7 +205,7 @@ impl Functions {
     }
 }
 
-/// The functions that a module defines, by full name.
+/// Functions that a module defines, by full name.
 fn defined(module: &Module) -> impl Iterator<Item = (Vec<String>, &Rule)> {
     module.policy.iter().filter_map(|rule| {
         let refr = match rule.as_ref() {
@@ -224,7 +224,7 @@ pub(super) fn package(module: &Module) -> Vec<String> {
     [vec!["data".to_owned()], names].concat()
 }
 
-/// What a name stands for by an import.
+/// Paths that a name refers to by an import.
 pub(super) fn imported(path: &Path, imports: &[Import]) -> impl Iterator<Item = Vec<String>> {
     imports.iter().filter_map(|import| {
         let target = syntax::path(&import.refr)?.names;

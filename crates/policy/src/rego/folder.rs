@@ -1,11 +1,11 @@
-//! Reading a folder of rules.
+//! Reader of a folder of rules.
 //!
-//! Nothing is skipped in silence: a file that was meant as a rule and is not read would be a rule
-//! that does not hold. Hidden entries are left out, because mounted configuration keeps its older
-//! versions there; notes in `*.md` are too.
+//! No file is skipped silently: a rule file that is not read would be a rule that does not hold.
+//! Hidden entries are left out, because mounted configuration keeps its older versions there; so are
+//! notes in `*.md`.
 //!
-//! Invariant: nothing outside the folder is read. A link is followed to a file within, as mounted
-//! configuration has it, and never anywhere else.
+//! Invariant: nothing outside the folder is read. A link is followed only to a file within it, as
+//! mounted configuration needs.
 
 use std::{
     fs::{self, File},
@@ -14,16 +14,16 @@ use std::{
 };
 
 use super::{
-    bundle::{ALL_BYTES, DATA, FILES},
+    bundle::{DATA, MAX_FILES, MAX_TOTAL_BYTES},
     problem::Problem,
 };
 
-/// Most folders in folders.
-const DEPTH: usize = 8;
-/// Most entries looked at, whatever they are.
-const ENTRIES: usize = 4096;
+/// Nesting limit of folders.
+const MAX_DEPTH: usize = 8;
+/// Entries visited, of any kind.
+const MAX_ENTRIES: usize = 4096;
 
-/// All files by their name within the folder.
+/// All files by their path within the folder.
 pub(super) fn read(folder: &Path, problems: &mut Vec<Problem>) -> Vec<(String, String)> {
     let root = match folder.canonicalize() {
         Ok(root) => root,
@@ -53,9 +53,13 @@ impl Reading<'_> {
         };
         for entry in entries {
             self.entries += 1;
-            if self.entries > ENTRIES || self.files.len() > FILES || self.bytes > ALL_BYTES {
-                let most =
-                    format!("more than {FILES} files or {ALL_BYTES} bytes or too many entries");
+            if self.entries > MAX_ENTRIES
+                || self.files.len() > MAX_FILES
+                || self.bytes > MAX_TOTAL_BYTES
+            {
+                let most = format!(
+                    "more than {MAX_FILES} files or {MAX_TOTAL_BYTES} bytes or too many entries"
+                );
                 return self.problem(".", most);
             }
             match entry {
@@ -75,7 +79,7 @@ impl Reading<'_> {
             return self.problem(&name, "not a name of printable text");
         }
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth < DEPTH => {
+            Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => {
                 self.folder(&entry.path(), &format!("{name}/"), depth + 1);
             }
             Ok(kind) if kind.is_dir() => self.problem(&name, "too many folders in folders"),
@@ -94,13 +98,13 @@ impl Reading<'_> {
         }
     }
 
-    /// Where a file really is, if that is within the folder.
+    /// Real path of a file, if it is within the folder.
     fn within(&self, path: &Path) -> io::Result<PathBuf> {
         let real = path.canonicalize()?;
         if !real.starts_with(self.root) {
             return Err(io::Error::other("a link that leads out of the folder"));
         }
-        // Before opening: a named pipe would keep us waiting.
+        // Checked before opening: a named pipe would block.
         if !fs::symlink_metadata(&real)?.is_file() {
             return Err(io::Error::other("neither a file nor a link to one"));
         }
@@ -113,10 +117,13 @@ impl Reading<'_> {
     }
 }
 
-/// One byte more than is allowed at most, so that the bundle sees that it is too much.
+/// File content up to one byte over the limit, so that the bundle reports the excess.
 fn bounded(path: &Path) -> io::Result<String> {
-    let most =
-        if path.ends_with(DATA) { super::bundle::DATA_BYTES } else { super::bundle::RULE_BYTES };
+    let most = if path.ends_with(DATA) {
+        super::bundle::MAX_DATA_BYTES
+    } else {
+        super::bundle::MAX_RULE_BYTES
+    };
     let mut bytes = Vec::new();
     File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > most {

@@ -1,4 +1,4 @@
-//! The rule that says what a log of decisions leaves out, by its name in OPA.
+//! Mask rule of the decision log, by its name in OPA.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use regorus::Value;
 
 use super::{Bundle, assemble, check};
 
-/// Where OPA looks for it.
+/// Path of the mask rule in OPA.
 const MASK: &str = "data.system.log.mask";
 
-/// The rule of one bundle. Evaluating it needs a deep stack (see [`STACK`](super::workers::STACK)).
+/// Mask rule of one bundle. Evaluating it needs a deep stack (see [`STACK`](super::workers::STACK)).
 pub(crate) struct Mask {
     pristine: regorus::Engine,
     engine: regorus::Engine,
@@ -22,7 +22,7 @@ impl fmt::Debug for Mask {
 }
 
 impl Mask {
-    /// The rule of a bundle; none if there is none of that package.
+    /// Mask rule of a bundle; `None` if the bundle has no such package.
     pub(crate) fn of(bundle: &Bundle) -> Result<Option<Self>, String> {
         let mut engine = assemble(bundle, bundle.rules()).map_err(|error| error.to_string())?;
         let modules = engine.get_modules();
@@ -31,19 +31,19 @@ impl Mask {
         Ok(masks.then(|| Self { pristine: engine.clone(), engine }))
     }
 
-    /// What it says of an entry, as JSON.
+    /// Mask of an entry, as JSON.
     pub(crate) fn evaluate(&mut self, entry: &serde_json::Value) -> Result<String, String> {
-        let said = Value::from_json_str(&entry.to_string()).and_then(|input| {
+        let answer = Value::from_json_str(&entry.to_string()).and_then(|input| {
             self.engine.set_input(input);
             self.engine.eval_rule(MASK.to_owned())
         });
-        // What it printed is nobody's; it is taken so that it does not pile up.
+        // Prints are discarded, so that they do not accumulate.
         drop(self.engine.take_prints());
-        match said {
+        match answer {
             Ok(Value::Undefined) => Ok("[]".to_owned()),
             Ok(value) => value.to_json_str().map_err(|error| error.to_string()),
             Err(error) => {
-                // Whatever it was in the middle of is not for the next entry to find.
+                // A failed evaluation may leave state in the engine.
                 self.engine = self.pristine.clone();
                 Err(format!("the mask cannot be evaluated: {error}"))
             }

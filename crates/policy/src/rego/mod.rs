@@ -1,26 +1,26 @@
 //! Rules in Rego, evaluated in this process.
 //!
 //! A [`Bundle`] is loaded once, with all of its problems named, and never changes afterwards: new
-//! rules are a new [`Rego`]. The rule [`DECISION`] answers. Answers are remembered by the parts of
-//! the document that the rules can see (see `reads`). What is new is found out where it is asked if
-//! that takes but a moment (`here`), by the rules that may have something to say (`index`), and by
-//! threads that can wait (`workers`) otherwise.
+//! rules are a new [`Rego`]. The rule [`DECISION`] answers. Answers are cached by the parts of the
+//! document that the rules read (`reads`, `cache`). Other documents are evaluated inline on the
+//! caller's thread if that is surely short (`inline`), by the subset of rules that may apply
+//! (`index`), and by worker threads otherwise (`workers`).
 
-mod again;
 mod answer;
-mod brief;
 mod bundle;
 mod cache;
 mod check;
 mod explain;
 mod folder;
-mod here;
 mod index;
+mod inline;
+mod inline_safe;
 mod mask;
 mod nesting;
 mod problem;
 mod reads;
 mod reload;
+mod replay;
 mod suite;
 mod syntax;
 mod workers;
@@ -37,109 +37,111 @@ use regorus::utils::limits::ExecutionTimerConfig;
 use ringfence_types::Digest;
 
 pub use self::{
-    again::Rejudge,
     bundle::Bundle,
     explain::{Cause, Change, Explanation, Search},
     problem::{InvalidBundle, Problem},
     reload::Folder,
+    replay::Rejudge,
     suite::{Coverage, Expression, Suite, TestOutcome, Tested},
 };
 use self::{
     cache::Cache,
-    here::Here,
     index::Index,
+    inline::Inline,
     reads::{Reads, Seen},
     workers::Workers,
 };
 pub(crate) use self::{mask::Mask, workers::STACK};
 use crate::{Answer, Engine, Input, Unavailable};
 
-/// The rule that decides.
+/// Path of the rule that decides.
 const DECISION: &str = "data.ringfence.decision";
-/// Most rules that are evaluated where they are needed: more take too long to be worth a try.
-const BRIEF_RULES: usize = 128;
-/// Most bytes of `data.json` beside rules that are.
-const BRIEF_DATA: usize = 256 << 10;
-/// How long loading may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Rules evaluated inline; more take too long to be worth a try.
+const MAX_INLINE_RULES: usize = 128;
+/// Size limit of `data.json` for inline evaluation.
+const MAX_INLINE_DATA_BYTES: usize = 256 << 10;
+/// Time limit for loading a bundle.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Rules that are ready to answer.
+/// Loaded rules.
 #[derive(Debug)]
 pub struct Rego {
     bundle: Arc<Bundle>,
     revision: Digest,
     reads: Reads,
     cache: Cache,
-    brief: Brief,
+    inline: InlineEvaluators,
     workers: Workers,
 }
 
-/// What can be found out on the thread of whoever asks.
+/// Inline evaluators of a bundle.
 #[derive(Debug)]
-struct Brief {
-    /// By all rules, unless they are too many or not surely brief.
-    whole: Option<Here>,
-    /// By those that may have something to say.
+struct InlineEvaluators {
+    /// Evaluator with all rules; `None` if they are too many or not inline-safe.
+    whole: Option<Inline>,
+    /// Evaluators with the rules that may apply to a document.
     index: Option<Index>,
 }
 
 impl Rego {
-    /// Loads a bundle, or says everything that is wrong with it. Takes a few milliseconds.
+    /// Loads a bundle, or returns everything that is wrong with it. Takes a few milliseconds.
     pub fn load(bundle: &Bundle) -> Result<Self, InvalidBundle> {
-        let (engine, reads, brief) = apart(bundle, PATIENCE, |bundle| {
+        let (engine, reads, inline) = apart(bundle, LOAD_TIMEOUT, |bundle| {
             let (mut engine, reads) = compile(bundle)?;
-            let brief = Brief::of(&mut engine, bundle);
-            Ok((engine, reads, brief))
+            let inline = InlineEvaluators::of(&mut engine, bundle);
+            Ok((engine, reads, inline))
         })?;
         let revision = bundle.digest();
         let workers = Workers::start(&engine, revision).map_err(|error| {
             InvalidBundle(vec![Problem::in_file(".", format!("no thread for it: {error}"))])
         })?;
         let bundle = Arc::new(bundle.clone());
-        Ok(Self { bundle, revision, reads, cache: Cache::default(), brief, workers })
+        Ok(Self { bundle, revision, reads, cache: Cache::default(), inline, workers })
     }
 
-    /// The parts of the document that the rules look at, such as `tool.safety_flags`.
+    /// Parts of the document that the rules read, such as `tool.safety_flags`.
     pub fn reads(&self) -> Vec<String> {
         self.reads.names()
     }
 
-    /// What the rules say, without looking at what they said before.
+    /// Answer of the rules, bypassing the cache.
     async fn judge(&self, seen: &Seen<'_>, input: &Input) -> Result<Answer, Unavailable> {
-        match self.brief.evaluate(seen) {
+        match self.inline.evaluate(seen) {
             Some(answer) => answer,
             None => self.ask(input).await,
         }
     }
 
-    /// What all of the rules say about all of the document.
+    /// Answer of all rules about the whole document, from a worker.
     async fn ask(&self, input: &Input) -> Result<Answer, Unavailable> {
         self.workers.ask(input.text()).await
     }
 }
 
-impl Brief {
+impl InlineEvaluators {
     fn of(engine: &mut regorus::Engine, bundle: &Bundle) -> Self {
-        // A pass over much data is one step, and a long one.
-        if bundle.data().is_some_and(|data| data.len() > BRIEF_DATA) {
+        // A pass over much data is a single long step.
+        if bundle.data().is_some_and(|data| data.len() > MAX_INLINE_DATA_BYTES) {
             return Self { whole: None, index: None };
         }
         let revision = bundle.digest();
         let modules = engine.get_modules();
         let rules = modules.iter().map(|module| module.policy.len()).sum::<usize>();
-        let is_brief = rules <= BRIEF_RULES && brief::are_brief(modules);
-        let whole = is_brief.then(|| Here::new(engine, revision));
+        let is_safe = rules <= MAX_INLINE_RULES && inline_safe::are_inline_safe(modules);
+        let whole = is_safe.then(|| Inline::new(engine, revision));
         Self { whole, index: Index::of(engine, revision) }
     }
 
-    /// What the rules say, if that is found in a moment.
+    /// Answer of the rules if it is found inline.
     fn evaluate(&self, seen: &Seen<'_>) -> Option<Result<Answer, Unavailable>> {
-        if seen.size() > here::DOCUMENT_BYTES || (self.whole.is_none() && self.index.is_none()) {
+        if seen.size() > inline::MAX_DOCUMENT_BYTES
+            || (self.whole.is_none() && self.index.is_none())
+        {
             return None;
         }
         let document = seen.document()?;
         match self.index.as_ref().and_then(|index| index.find(&document)) {
-            Some(here) => here.evaluate(&document),
+            Some(inline) => inline.evaluate(&document),
             None => self.whole.as_ref()?.evaluate(&document),
         }
     }
@@ -167,23 +169,23 @@ impl Engine for Rego {
         if let Some(answer) = self.cache.get(&key) {
             return Ok(answer);
         }
-        // A failure is not kept: time may have run out by bad luck.
+        // A failure is not cached: a timeout may be bad luck.
         let answer = self.judge(&seen, input).await?;
         self.cache.put(key, &answer);
         Ok(answer)
     }
 }
 
-/// Parsing and dropping a long chain of operators recurses as deep as the file is long, and some
-/// files take the parser very long, so it happens on a thread that we need not wait for.
+/// Compiles on a separate thread: parsing and dropping a long chain of operators recurses as deep as
+/// the file is long, and some files take the parser very long.
 fn compile_apart(bundle: &Bundle) -> Result<(regorus::Engine, Reads), InvalidBundle> {
-    apart(bundle, PATIENCE, compile)
+    apart(bundle, LOAD_TIMEOUT, compile)
 }
 
-/// Does something with a bundle on a thread of its own, within a time.
+/// Runs `work` on a separate thread with a deep stack, within a time limit.
 fn apart<T: Send + 'static>(
     bundle: &Bundle,
-    patience: Duration,
+    timeout: Duration,
     work: impl FnOnce(&Bundle) -> Result<T, InvalidBundle> + Send + 'static,
 ) -> Result<T, InvalidBundle> {
     let failed = |text: String| InvalidBundle(vec![Problem::in_file(".", text)]);
@@ -193,13 +195,13 @@ fn apart<T: Send + 'static>(
         .name("policy-load".to_owned())
         .stack_size(workers::STACK)
         .spawn(move || {
-            // If nobody waits any more, there is nobody to tell.
+            // The receiver may be gone.
             let _ = done.send(work(&bundle));
         })
         .map_err(|error| failed(format!("no thread for it: {error}")))?;
     compiled
-        .recv_timeout(patience)
-        .unwrap_or_else(|_| Err(failed(format!("not done within {} seconds", patience.as_secs()))))
+        .recv_timeout(timeout)
+        .unwrap_or_else(|_| Err(failed(format!("not done within {} seconds", timeout.as_secs()))))
 }
 
 fn compile(bundle: &Bundle) -> Result<(regorus::Engine, Reads), InvalidBundle> {
@@ -209,7 +211,7 @@ fn compile(bundle: &Bundle) -> Result<(regorus::Engine, Reads), InvalidBundle> {
     Ok((engine, reads))
 }
 
-/// These files of a bundle and its facts, checked.
+/// Engine with these files of a bundle and its data, checked.
 fn assemble<'a>(
     bundle: &Bundle,
     files: impl Iterator<Item = (&'a str, &'a str)>,
@@ -231,7 +233,7 @@ fn assemble<'a>(
     }
     InvalidBundle::unless_none(problems)?;
     engine.set_execution_timer_config(ExecutionTimerConfig {
-        limit: workers::LIMIT,
+        limit: workers::EVALUATE_TIMEOUT,
         // Reading the clock costs about as much as a step: every sixteenth is often enough.
         check_interval: NonZeroU32::new(16).unwrap_or(NonZeroU32::MIN),
     });

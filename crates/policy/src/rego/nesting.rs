@@ -1,12 +1,12 @@
-//! How deep the brackets of a file go, before anything parses it.
+//! Nesting depth of brackets in a file, measured before parsing.
 //!
 //! The parser tries each bracket first as a comprehension and then as a list, so its time doubles
 //! with every level: thirty opening brackets would keep it busy for hours.
 
-/// The deepest nesting of brackets accepted.
+/// Nesting limit of brackets.
 pub(super) const DEPTH: usize = 16;
 
-/// The line where brackets first nest too deep.
+/// First line on which brackets nest too deep.
 pub(super) fn too_deep(text: &str) -> Option<u32> {
     let mut depth = 0_usize;
     let mut line = 1;
@@ -28,7 +28,7 @@ pub(super) fn too_deep(text: &str) -> Option<u32> {
     None
 }
 
-/// To the end of a text, which is on one line.
+/// Skips to the end of a string, which is on one line.
 fn skip_text(rest: &mut std::str::Bytes<'_>) {
     while let Some(byte) = rest.next() {
         match byte {
@@ -39,7 +39,7 @@ fn skip_text(rest: &mut std::str::Bytes<'_>) {
     }
 }
 
-/// To the end of a raw text; how many lines it has.
+/// Skips to the end of a raw string; returns its number of lines.
 fn skip_raw(rest: &mut std::str::Bytes<'_>) -> u32 {
     rest.take_while(|byte| *byte != b'`').map(|byte| u32::from(byte == b'\n')).sum()
 }

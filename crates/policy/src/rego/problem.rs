@@ -1,30 +1,30 @@
-//! What is wrong with a bundle, file by file and line by line.
+//! Problems of a bundle, by file and line.
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// The file, as named in the bundle.
+    /// File, as named in the bundle.
     pub file: String,
-    /// Counted from one; none if it is about the whole file.
+    /// Line, from one; `None` if the problem concerns the whole file.
     pub line: Option<u32>,
-    /// What, and what to do about it.
+    /// Description and remedy.
     pub message: String,
 }
 
 impl Problem {
-    /// About a whole file.
+    /// Problem of a whole file.
     pub(super) fn in_file(file: &str, message: impl Into<String>) -> Self {
         Self { file: shown(file), line: None, message: message.into() }
     }
 
-    /// About one line.
+    /// Problem on one line.
     pub(super) fn at(file: &str, line: u32, message: impl Into<String>) -> Self {
         Self { file: shown(file), line: Some(line), message: message.into() }
     }
 
-    /// What the Rego engine says: an excerpt headed `--> file:line:column`, then `error: …`.
+    /// Problem from a Rego engine error: an excerpt headed `--> file:line:column`, then `error: …`.
     pub(super) fn from_rego(file: &str, error: &dyn fmt::Display) -> Self {
         let text = error.to_string();
         let place = text.lines().find_map(|line| line.strip_prefix("--> "));
@@ -47,19 +47,19 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A bundle that cannot be used. All problems that were found, in order of place.
+/// Invalid bundle, with all problems found, by file and line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the policy cannot be used{}", list(.0))]
 pub struct InvalidBundle(pub Vec<Problem>);
 
 impl InvalidBundle {
-    /// `Ok` if nothing is wrong.
+    /// `Ok` if there are no problems.
     pub(super) fn unless_none(mut problems: Vec<Problem>) -> Result<(), Self> {
-        /// Enough to work on; the rest shows on the next try.
-        const SHOWN: usize = 100;
+        /// Problems listed; the rest shows on the next try.
+        const MAX_PROBLEMS: usize = 100;
         problems.sort();
         problems.dedup();
-        problems.truncate(SHOWN);
+        problems.truncate(MAX_PROBLEMS);
         if problems.is_empty() { Ok(()) } else { Err(Self(problems)) }
     }
 }
@@ -68,7 +68,7 @@ fn list(problems: &[Problem]) -> String {
     problems.iter().map(|problem| format!("\n  {problem}")).collect()
 }
 
-/// Names and messages quote files: without control characters, and not all of it.
+/// Quoted text of a file, without control characters and shortened.
 pub(super) fn shown(text: &str) -> String {
     text.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

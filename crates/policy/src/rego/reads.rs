@@ -1,9 +1,9 @@
-//! Which parts of the document the rules can see.
+//! Parts of the document that the rules read.
 //!
-//! Two documents that agree in all of those parts have the same answer, so it may be remembered,
-//! and a document of those parts alone has the same answer as the whole one. Found from the parsed
-//! rules, and always too much rather than too little: `input.tool[x]` reads all of `tool`, and
-//! `input` in any other place reads everything.
+//! Two documents that agree in all of those parts have the same answer, so it may be cached, and a
+//! document of those parts alone has the same answer as the whole one. Derived from the parsed rules,
+//! always too much rather than too little: `input.tool[x]` reads all of `tool`, and `input` in any
+//! other position reads everything.
 
 use regorus::Value;
 use ringfence_types::{Digest, Json, json::canonical};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::syntax::{self, Found};
 use crate::Input;
 
-/// A part of the document, with how to write it.
+/// Part of the document, with its serializer.
 struct Part {
     path: &'static [&'static str],
     write: fn(&Input, &mut Vec<u8>),
@@ -24,7 +24,7 @@ macro_rules! parts {
     };
 }
 
-/// All of it. A test holds this against the document as it is written.
+/// All parts. A test holds this against the document as it is written.
 const PARTS: &[Part] = parts![
     action,
     approval,
@@ -51,33 +51,33 @@ const PARTS: &[Part] = parts![
     tool.version,
 ];
 
-/// Different for every call: an answer that depends on one of these is not worth keeping.
-const PASSING: &[&str] = &["call_id", "time"];
+/// Parts that differ for every call: an answer that depends on one of them is not cached.
+const PER_CALL: &[&str] = &["call_id", "time"];
 
-/// What a set of rules reads.
+/// Parts that a set of rules reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reads {
     /// Positions in [`PARTS`], ascending.
     parts: Vec<usize>,
 }
 
-/// The parts of one document that a set of rules reads, written down.
+/// Parts of one document that a set of rules reads, serialized.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {
     input: &'a Input,
     reads: &'a Reads,
-    /// Compact JSON has no line breaks, so with one behind each part nothing runs into another.
+    /// Text of the parts, separated by line breaks, which compact JSON does not contain.
     text: Vec<u8>,
 }
 
 impl Reads {
-    /// Of these modules.
+    /// Parts read by these modules.
     pub(super) fn of(modules: &[regorus::unstable::Ref<regorus::unstable::Module>]) -> Self {
         let mut read = vec![false; PARTS.len()];
         for module in modules {
             syntax::module(module, &mut |found, _| match found {
                 Found::Name(path) if path.names[0] == "input" => mark(&path.names[1..], &mut read),
-                // Whatever is in there was not looked at.
+                // The contents were not visited, so they may read anything.
                 Found::TooDeep => mark(&[], &mut read),
                 Found::Name(_)
                 | Found::Call { .. }
@@ -91,7 +91,7 @@ impl Reads {
         Self { parts }
     }
 
-    /// What the rules see of a document.
+    /// Parts of `input` that the rules read.
     pub(super) fn see<'a>(&'a self, input: &'a Input) -> Seen<'a> {
         let mut text = Vec::with_capacity(256);
         for part in self.parts() {
@@ -101,7 +101,7 @@ impl Reads {
         Seen { input, reads: self, text }
     }
 
-    /// Their names, for people.
+    /// Names of the parts.
     pub(super) fn names(&self) -> Vec<String> {
         self.parts().map(|part| part.path.join(".")).collect()
     }
@@ -112,26 +112,26 @@ impl Reads {
 }
 
 impl Seen<'_> {
-    /// The same for two documents only if the rules cannot tell them apart; none if an answer is
-    /// not worth keeping.
+    /// Cache key, equal for two documents only if the rules cannot tell them apart; `None` if the
+    /// answer must not be cached.
     pub(super) fn key(&self) -> Option<Digest> {
-        let is_passing = self.reads.parts().any(|part| PASSING.contains(&part.path[0]));
+        let is_passing = self.reads.parts().any(|part| PER_CALL.contains(&part.path[0]));
         (!is_passing).then(|| Digest::of(&self.text))
     }
 
-    /// In bytes.
+    /// Size in bytes.
     pub(super) fn size(&self) -> usize {
         self.text.len()
     }
 
-    /// As rules get it. None if it cannot be read, which only a document of ours that is none
-    /// could bring about.
+    /// Document of the parts as a Rego value; `None` if it cannot be parsed, which only an invalid
+    /// serialization could cause.
     pub(super) fn document(&self) -> Option<Value> {
         let mut document = Value::new_object();
         let mut texts = self.text.split(|byte| *byte == b'\n');
         for part in self.reads.parts() {
             let text = std::str::from_utf8(texts.next()?).ok()?;
-            // Rules see the canonical form of what a client sent: a number has one writing there.
+            // Rules see the canonical form of the client's JSON, in which a number has one notation.
             let value = match part.path {
                 ["args"] if has_other_numbers(text) => canonical_value(&self.input.args),
                 ["metadata"] if has_other_numbers(text) => canonical_value(&self.input.metadata),
@@ -147,7 +147,7 @@ fn canonical_value(json: &Json) -> Option<Value> {
     Value::from_json_str(&canonical::jcs(json)).ok()
 }
 
-/// Whether compact JSON has numbers that are not plain integers, which are canonical already.
+/// Whether compact JSON has numbers other than plain integers; those are canonical already.
 fn has_other_numbers(text: &str) -> bool {
     let (mut is_text, mut is_escaped, mut before) = (false, false, b' ');
     for byte in text.bytes() {
@@ -176,7 +176,7 @@ fn put(document: &mut Value, path: &[&str], value: Value) -> Option<()> {
     put(fields.get_or_insert_with(Value::from(*first), Value::new_object), rest, value)
 }
 
-/// A path reads what lies beneath it and what it lies in.
+/// Marks the parts that a path reads: those beneath it and those that contain it.
 fn mark(path: &[String], read: &mut [bool]) {
     for (part, read) in PARTS.iter().zip(read) {
         *read |= part.path.iter().zip(path).all(|(one, other)| one == other);

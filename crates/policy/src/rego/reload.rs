@@ -1,10 +1,10 @@
-//! Rules from a folder that are replaced while they are in force.
+//! Folder of rules that is reloaded while it is in force.
 //!
-//! The folder is read again every moment; once it has been the same twice and is not what is in
-//! force, it is loaded and put in force in one step. Rules that cannot be used change nothing but
-//! the status, which says so until the folder is good again.
+//! The folder is polled. Once two reads agree and differ from the rules in force, the new rules are
+//! loaded and put in force in one step. Invalid rules change nothing but the status, which reports
+//! them until the folder is valid again.
 //!
-//! Invariant: there are always rules in force, and they are whole.
+//! Invariant: there are always complete rules in force.
 
 use std::{
     future::Future,
@@ -21,8 +21,8 @@ use tokio::sync::watch;
 use super::{Bundle, InvalidBundle, Rego};
 use crate::{Answer, Engine, Input, State, Status, Unavailable};
 
-/// How often the folder is read. Someone who saves a rule waits about twice as long.
-const LOOK: Duration = Duration::from_millis(500);
+/// Polling interval. Saved rules are in force after about twice as long.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Rules from a folder.
 #[derive(Debug)]
@@ -31,25 +31,25 @@ pub struct Folder {
     path: PathBuf,
     current: RwLock<Arc<Rego>>,
     found: Mutex<Found>,
-    ticks: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
 }
 
-/// What the folder held when it was last read.
+/// Result of the last read of the folder.
 #[derive(Debug, Default)]
 struct Found {
-    /// What was last seen, until it was seen twice.
+    /// Last read, until a second one agrees with it.
     fresh: Option<Result<Digest, InvalidBundle>>,
-    /// Why what is there now is not in force.
+    /// Problems of the rules in the folder, if they are not in force.
     problems: Option<InvalidBundle>,
-    /// What was refused, if it could be read at all.
+    /// Digest of the refused rules, if they could be read at all.
     bad: Option<Digest>,
-    /// How often rules were put in force, and how often they were refused.
+    /// Number of times that rules were put in force, and that they were refused.
     loaded: u64,
     refused: u64,
 }
 
 impl Folder {
-    /// Loads it for the first time. Reads files; call it where that may block.
+    /// Loads the folder for the first time. Reads files, so it may block.
     pub fn open(name: &str, path: &Path) -> Result<Self, InvalidBundle> {
         let rego = Rego::load(&Bundle::from_folder(path)?)?;
         Ok(Self {
@@ -57,25 +57,25 @@ impl Folder {
             path: path.to_owned(),
             current: RwLock::new(Arc::new(rego)),
             found: Mutex::default(),
-            ticks: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
         })
     }
 
-    /// Picks up changes until `stop` completes.
+    /// Polls for changes until `stop` completes.
     pub async fn watch(self: Arc<Self>, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => return,
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
             let folder = self.clone();
-            // Reading may block; a look that panicked is followed by the next one.
+            // Reading may block; a panicked poll is followed by the next one.
             let _ = tokio::task::spawn_blocking(move || folder.look()).await;
         }
     }
 
-    /// Reads the folder once. What is new is put in force when it is found unchanged again.
+    /// Reads the folder once. New rules are put in force when a second read agrees.
     pub fn look(&self) {
         let read = Bundle::from_folder(&self.path);
         let seen = read.as_ref().map(Bundle::digest).map_err(Clone::clone);
@@ -111,7 +111,7 @@ impl Folder {
             found.loaded += 1;
         }
         tracing::info!(policy = self.name, %revision, "new rules are in force");
-        self.ticks.send_modify(|count| *count += 1);
+        self.changes.send_modify(|count| *count += 1);
     }
 
     fn refuse(&self, invalid: InvalidBundle, of: Option<Digest>) {
@@ -130,7 +130,7 @@ impl Folder {
         found.refused += 1;
     }
 
-    /// Whoever undid a mistake has put it right.
+    /// Clears the problems: the folder holds the rules in force again.
     fn is_as_in_force(&self) {
         if self.found().problems.take().is_some() {
             tracing::info!(
@@ -140,7 +140,7 @@ impl Folder {
         }
     }
 
-    /// Loading is not repeated for what was refused.
+    /// Whether these rules were refused already, so that they are not loaded again.
     fn is_known_bad(&self, digest: Digest) -> bool {
         let found = self.found();
         found.problems.is_some() && found.bad == Some(digest)
@@ -154,7 +154,7 @@ impl Folder {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often rules were put in force since the first time, and how often they were refused.
+    /// Number of times that rules were put in force since the start, and that they were refused.
     pub fn reloads(&self) -> (u64, u64) {
         let found = self.found();
         (found.loaded, found.refused)
@@ -176,13 +176,13 @@ impl Engine for Folder {
     }
 
     async fn evaluate(&self, input: &Input) -> Result<Answer, Unavailable> {
-        // Held until the answer is there: rules that are replaced meanwhile finish what they began.
+        // Held until the answer is there: replaced rules finish the evaluations that they began.
         let rego = self.current();
         rego.evaluate(input).await
     }
 
     fn changed(&self) -> watch::Receiver<u64> {
-        self.ticks.subscribe()
+        self.changes.subscribe()
     }
 
     fn status(&self) -> Vec<Status> {

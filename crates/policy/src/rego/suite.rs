@@ -1,6 +1,6 @@
-//! The tests of a bundle: rules named `test_…` in files `*_test.rego`, each `true` or a failure.
+//! Test runner for a bundle: rules named `test_…` in files `*_test.rego`, each `true` or a failure.
 //!
-//! A test runs within the bounds of a decision: the same time, the same functions. It may replace
+//! A test has the bounds of a decision: the same time limit, the same functions. It may replace
 //! `data` as well as `input`.
 
 use std::{
@@ -16,83 +16,83 @@ use super::{
     syntax,
 };
 
-/// How long all tests of a bundle may take.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How the name of a test begins.
-const TEST: &str = "test_";
-/// How the name of a test begins that is not run yet.
-const LATER: &str = "todo_test_";
+/// Time limit for all tests of a bundle.
+const SUITE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Name prefix of a test.
+const TEST_PREFIX: &str = "test_";
+/// Name prefix of a skipped test.
+const SKIPPED_PREFIX: &str = "todo_test_";
 
-/// What came of the tests of a bundle.
+/// Results of the tests of a bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suite {
-    /// Each test, by file and line.
+    /// Results by file and line.
     pub tests: Vec<Tested>,
-    /// How much of each file of rules they evaluated.
+    /// Coverage of each rule file.
     pub coverage: Vec<Coverage>,
 }
 
-/// One test.
+/// Result of one test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tested {
-    /// Its full name, such as `data.ringfence_test.test_no_flags`.
+    /// Full name, such as `data.ringfence_test.test_no_flags`.
     pub name: String,
-    /// The file it is in.
+    /// File of the test.
     pub file: String,
-    /// Where it begins.
+    /// First line of the test.
     pub line: u32,
-    /// What came of it.
+    /// Outcome of the test.
     pub outcome: TestOutcome,
-    /// How long it took.
+    /// Duration of the test.
     pub took: Duration,
 }
 
-/// What came of a test.
+/// Outcome of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TestOutcome {
-    /// It is true.
+    /// The test is true.
     Passed,
-    /// It is not; this is the last expression that was reached, if that is known.
+    /// The test is not true; with the last expression reached, if known.
     Failed(Option<Expression>),
-    /// It could not be evaluated.
+    /// Evaluation failed.
     Errored(String),
-    /// It is not run yet.
+    /// Skipped by its name.
     Skipped,
 }
 
-/// A place in a test.
+/// Expression in a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expression {
-    /// Its file.
+    /// File of the expression.
     pub file: String,
-    /// Its line.
+    /// Line of the expression.
     pub line: u32,
-    /// As it is written, on one line.
+    /// Source text on one line.
     pub text: String,
 }
 
-/// How much of a file was evaluated, by lines that can be.
+/// Coverage of a file, in lines that can be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// How many lines were.
+    /// Number of evaluated lines.
     pub covered: usize,
-    /// Those that were not.
+    /// Lines that were not evaluated.
     pub missed: Vec<u32>,
 }
 
 impl Suite {
-    /// Runs the tests of a bundle; or says everything that is wrong with it.
+    /// Runs the tests of a bundle, or returns everything that is wrong with it.
     pub fn run(bundle: &Bundle) -> Result<Self, InvalidBundle> {
-        apart(bundle, PATIENCE, |bundle| {
-            // The rules must stand without what the tests bring along.
+        apart(bundle, SUITE_TIMEOUT, |bundle| {
+            // The rules must compile without the test files.
             compile(bundle)?;
             run(bundle)
         })
     }
 
-    /// Whether nothing failed.
+    /// Whether no test failed.
     pub fn is_passed(&self) -> bool {
         let is_good =
             |test: &Tested| matches!(test.outcome, TestOutcome::Passed | TestOutcome::Skipped);
@@ -106,7 +106,7 @@ fn run(bundle: &Bundle) -> Result<Suite, InvalidBundle> {
     pristine.set_enable_coverage(true);
     let (mut tested, mut lines) = (Vec::new(), Lines::default());
     for test in tests.values() {
-        // Each on its own copy: what one was in the middle of is not for the next to find.
+        // Each test has its own copy, because a failed evaluation may leave state in the engine.
         let mut engine = pristine.clone();
         let started = Instant::now();
         let outcome = test.outcome(&mut engine);
@@ -117,7 +117,7 @@ fn run(bundle: &Bundle) -> Result<Suite, InvalidBundle> {
     Ok(Suite { tests: tested, coverage: lines.of_rules(bundle) })
 }
 
-/// A test as it is written: several rules of one name are one test.
+/// Test as written: several rules of one name are one test.
 struct Test {
     name: String,
     place: Span,
@@ -130,7 +130,8 @@ fn found(modules: &[Ref<Module>]) -> BTreeMap<String, Test> {
     for module in modules.iter().filter(|module| check::is_test(module)) {
         for rule in &module.policy {
             let Some(own) = own_name(rule) else { continue };
-            let (is_test, is_todo) = (own.starts_with(TEST), own.starts_with(LATER));
+            let (is_test, is_todo) =
+                (own.starts_with(TEST_PREFIX), own.starts_with(SKIPPED_PREFIX));
             if !is_test && !is_todo {
                 continue;
             }
@@ -147,7 +148,7 @@ fn found(modules: &[Ref<Module>]) -> BTreeMap<String, Test> {
     tests
 }
 
-/// The name of a rule that is neither a function nor a part of something.
+/// Name of a rule that is neither a function nor a partial rule.
 fn own_name(rule: &Rule) -> Option<String> {
     let Rule::Spec { head: RuleHead::Compr { refr, .. }, .. } = rule else { return None };
     let path = syntax::path(refr)?;
@@ -192,7 +193,7 @@ impl Test {
         }
     }
 
-    /// The last of its expressions that was reached, told by the lines that were.
+    /// Last expression of the test that was reached, by the lines that were covered.
     fn reached(&self, engine: &regorus::Engine) -> Option<Expression> {
         let report = engine.get_coverage_report().ok()?;
         let file = report.files.iter().find(|file| file.path == *self.place.source.file())?;
@@ -201,14 +202,14 @@ impl Test {
     }
 }
 
-/// The line on which it begins: spans end within the quotes of a text.
+/// Expression by its first line: spans end within the quotes of a string.
 fn expression(span: &Span) -> Expression {
     let index = usize::try_from(span.line).unwrap_or(usize::MAX).saturating_sub(1);
     let text = span.source.contents().lines().nth(index).unwrap_or_default().trim();
     Expression { file: span.source.file().clone(), line: span.line, text: shown(text) }
 }
 
-/// Lines by file: those that were evaluated, and all that can be.
+/// Lines by file: evaluated lines, and all that can be evaluated.
 #[derive(Default)]
 struct Lines(BTreeMap<String, (BTreeSet<u32>, BTreeSet<u32>)>);
 

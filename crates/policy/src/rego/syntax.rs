@@ -1,46 +1,46 @@
-//! Walking parsed rules.
+//! Visitor of parsed rules.
 //!
-//! The tree of the Rego parser is public but not promised to stay. Every `match` here names all of
-//! its variants, so a new kind of expression is a compile error and never something overlooked.
+//! The syntax tree of the Rego parser is public but not stable. Every `match` here names all of its
+//! variants, so a new kind of expression is a compile error and never overlooked.
 
 use regorus::unstable::{
     Expr, Literal, LiteralStmt, Module, Query, Rule, RuleAssign, RuleBody, RuleHead, Span,
 };
 
-/// The deepest expression accepted. Evaluation recurses, and a stack that runs out ends the server.
+/// Nesting limit of expressions. Evaluation recurses, and a stack overflow ends the server.
 pub(super) const DEPTH: usize = 128;
 
-/// A name with what is known ahead of the path behind it: `input.tool[x].y` is `input`, `tool`.
+/// Static prefix of a reference: `input.tool[x].y` is `input`, `tool`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Path {
     /// Names in order; the first is a variable, a package or a function.
     pub(super) names: Vec<String>,
-    /// Whether that is all of it.
+    /// Whether the whole reference is static.
     pub(super) whole: bool,
 }
 
-/// What is found on the way.
+/// Syntax element reported to the visitor.
 pub(super) enum Found<'a> {
-    /// Something is referred to by name.
+    /// Reference by name.
     Name(Path),
-    /// A function is called. Its name is reported as well.
+    /// Function call. Its name is reported as well.
     Call { function: Option<Path>, arguments: &'a [regorus::unstable::Ref<Expr>] },
-    /// Something is replaced for one statement.
+    /// `with` modifier of a statement.
     With(Option<Path>),
-    /// A text, a number, true or false.
+    /// String, number or boolean.
     Constant(&'a regorus::Value),
-    /// One statement of a query.
+    /// Statement of a query.
     Statement,
-    /// An expression, by how deep in others it lies.
+    /// Expression, by its nesting depth.
     Level(usize),
-    /// Nested beyond [`DEPTH`]; what is inside was not looked at.
+    /// Expression beyond [`DEPTH`]; its contents are not visited.
     TooDeep,
 }
 
-/// Reports what it finds, with its place.
+/// Visitor callback, with the place of the element.
 pub(super) type Visit<'v> = &'v mut dyn FnMut(Found<'_>, &Span);
 
-/// Everything in a module: imports and rules.
+/// Visits imports and rules of a module.
 pub(super) fn module(module: &Module, visit: Visit<'_>) {
     for import in &module.imports {
         expr(&import.refr, 0, visit);
@@ -50,7 +50,7 @@ pub(super) fn module(module: &Module, visit: Visit<'_>) {
     }
 }
 
-/// Everything in a rule, its head included.
+/// Visits a rule with its head.
 pub(super) fn rule(rule: &Rule, visit: Visit<'_>) {
     match rule {
         Rule::Spec { head, bodies, .. } => {
@@ -63,7 +63,7 @@ pub(super) fn rule(rule: &Rule, visit: Visit<'_>) {
     }
 }
 
-/// What a rule is called, as it is written.
+/// Name of a rule as written.
 pub(super) fn refr(rule: &Rule) -> &Expr {
     match rule {
         Rule::Spec { head, .. } => match head {
@@ -182,7 +182,7 @@ fn expr(this: &Expr, depth: usize, visit: Visit<'_>) {
     }
 }
 
-/// Reports the path, then goes through what is computed along it.
+/// Reports the path of a reference, then visits its computed parts.
 fn reference(this: &Expr, depth: usize, visit: Visit<'_>) {
     if let Some(path) = path(this) {
         visit(Found::Name(path), this.span());
@@ -206,7 +206,7 @@ fn reference(this: &Expr, depth: usize, visit: Visit<'_>) {
     }
 }
 
-/// The path of a reference that begins with a name.
+/// Path of a reference that begins with a name.
 pub(super) fn path(this: &Expr) -> Option<Path> {
     let mut steps = Vec::new();
     let mut rest = this;
@@ -230,7 +230,7 @@ pub(super) fn path(this: &Expr) -> Option<Path> {
     Some(Path { names: names.collect(), whole })
 }
 
-/// The text of a text literal.
+/// Text of a string literal.
 pub(super) fn literal(this: &Expr) -> Option<String> {
     match this {
         Expr::String { value, .. } | Expr::RawString { value, .. } => text(value),

@@ -10,7 +10,7 @@ fn load(rules: &str) -> Rego {
     Rego::load(&bundle.unwrap()).unwrap()
 }
 
-/// The parts that these rules read, with commas.
+/// Parts that these rules read, separated by commas.
 fn read(rules: &str) -> String {
     let mut engine = regorus::Engine::new();
     engine.add_policy("rules.rego".to_owned(), format!("package ringfence\n{rules}")).unwrap();
@@ -115,7 +115,7 @@ async fn rules_that_see_the_call_or_the_time_are_asked_every_time() {
     }
 }
 
-/// Rules that look at different parts in different ways.
+/// Rules that read different parts in different ways.
 const BUNDLES: [&str; 8] = [
     "decision := input.args.x == 1",
     "decision := input.tool.name == \"b\"",
@@ -160,7 +160,7 @@ fn what_is_remembered_is_what_would_be_answered() {
         for engine in engines.iter().chain([&built_in]) {
             let (cached, asked) =
                 runtime.block_on(async { (engine.evaluate(&input).await, engine.ask(&input).await) });
-            // Some rules leave some documents undefined or in conflict: then both say so.
+            // Some rules leave some documents undefined or in conflict: then both fail.
             match (cached, asked) {
                 (Ok(cached), Ok(asked)) => prop_assert_eq!(cached, asked),
                 (Err(cached), Err(asked)) => prop_assert_eq!(cached.trouble, asked.trouble),
@@ -212,14 +212,14 @@ fn rules_see_the_same_values_in_the_parts_that_they_read_as_in_the_whole() {
         let whole = regorus::Value::from_json_str(&input.text()).unwrap();
         let seen = all.reads.see(&input).document().unwrap();
         assert_eq!(seen, whole, "{}", input.text());
-        // Equal numbers may still be written differently.
+        // Equal numbers may still have different notations.
         assert_eq!(seen.to_json_str().unwrap(), whole.to_json_str().unwrap());
     }
 }
 
 #[tokio::test]
 async fn what_is_brief_is_answered_at_once_and_what_is_not_is_answered_as_well() {
-    let big = format!(r#"{{"x":"{}"}}"#, "y".repeat(here::DOCUMENT_BYTES));
+    let big = format!(r#"{{"x":"{}"}}"#, "y".repeat(inline::MAX_DOCUMENT_BYTES));
     let row: String = (1..200).map(|index| format!("r{index} := r{}\n", index - 1)).collect();
     let row = format!("r0 := input.args.x == 1\ndecision := r199\n{row}");
     for (rules, args, at_once) in [
@@ -229,12 +229,12 @@ async fn what_is_brief_is_answered_at_once_and_what_is_not_is_answered_as_well()
         (row.as_str(), r#"{"x":1}"#, false),
     ] {
         let (rego, input) = (load(rules), document(&[], args));
-        assert_eq!(rego.brief.evaluate(&rego.reads.see(&input)).is_some(), at_once, "{rules}");
+        assert_eq!(rego.inline.evaluate(&rego.reads.see(&input)).is_some(), at_once, "{rules}");
         assert_eq!(rego.evaluate(&input).await.unwrap(), rego.ask(&input).await.unwrap());
     }
 }
 
-/// Rules as many people keep them: by tool, by path and by tenant, each of its own.
+/// Rules as in practice: by tool, by path and by tenant, one each.
 fn many(count: usize) -> String {
     let rule = |index: usize| {
         let when = match index % 3 {
@@ -253,11 +253,11 @@ fn many(count: usize) -> String {
     )
 }
 
-/// Waits until the rules that a document needs are there by themselves.
+/// Waits until the index has an engine for a document.
 async fn indexed(rego: &Rego, input: &Input) {
     let seen = rego.reads.see(input).document().unwrap();
     let deadline = std::time::Instant::now() + PATIENCE;
-    while rego.brief.index.as_ref().unwrap().find(&seen).is_none() {
+    while rego.inline.index.as_ref().unwrap().find(&seen).is_none() {
         assert!(std::time::Instant::now() < deadline, "they never are");
         tokio::task::yield_now().await;
     }
@@ -266,7 +266,7 @@ async fn indexed(rego: &Rego, input: &Input) {
 #[tokio::test]
 async fn a_few_of_many_rules_answer_as_all_of_them_do() {
     let rego = load(&many(300));
-    assert!(rego.brief.whole.is_none(), "too many to be asked here");
+    assert!(rego.inline.whole.is_none(), "too many to be asked here");
     for (tool, tenant, args, denials) in [
         ("echo", "acme", r#"{"path":"notes/1","size":1}"#, 0),
         ("t3", "acme", r#"{"path":"notes/1","size":1}"#, 1),
@@ -280,12 +280,12 @@ async fn a_few_of_many_rules_answer_as_all_of_them_do() {
         let all = rego.ask(&input).await.unwrap();
         assert_eq!(all.reasons.len(), denials);
         indexed(&rego, &input).await;
-        let some = rego.brief.evaluate(&rego.reads.see(&input)).expect("at once").unwrap();
+        let some = rego.inline.evaluate(&rego.reads.see(&input)).expect("at once").unwrap();
         assert_eq!(some, all);
     }
-    // A path that is no text makes the rules fail, and they are all asked about it.
+    // A path that is not a string makes the indexed rules fail, so all rules are asked.
     let input = document(&[], r#"{"path":1}"#);
-    assert!(rego.brief.evaluate(&rego.reads.see(&input)).is_none());
+    assert!(rego.inline.evaluate(&rego.reads.see(&input)).is_none());
     assert_eq!(rego.evaluate(&input).await.unwrap_err().trouble, crate::Trouble::Failed);
 }
 
@@ -299,5 +299,5 @@ async fn engines_with_few_rules_are_bounded_and_end_with_their_bundle() {
     }
     let changed = load(&many(299));
     let seen = changed.reads.see(&input);
-    assert!(changed.brief.evaluate(&seen).is_none(), "nothing is taken over from other rules");
+    assert!(changed.inline.evaluate(&seen).is_none(), "nothing is taken over from other rules");
 }

@@ -1,10 +1,9 @@
-//! Threads that evaluate.
+//! Worker threads for evaluation.
 //!
-//! Evaluation is work for a processor, and a bad rule can make it long, so what is not done in a
-//! moment where it is needed (see [`here`](super::here)) happens on threads of its own: a step that
-//! the clock of the evaluator cannot interrupt then delays other evaluations, but never the server.
-//! Both the threads and the queue before them are few; whoever
-//! finds no place or waits too long has no answer, and the call is held.
+//! Evaluation is processor work, and a bad rule can make it long, so evaluations that are not done
+//! [inline](super::inline) happen on separate threads: a step that the evaluator's timer cannot
+//! interrupt then delays other evaluations, but never the server. Threads and queue are bounded; with
+//! a full queue or after [`ANSWER_TIMEOUT`] there is no answer, and the call is held.
 
 use std::{
     sync::{
@@ -22,25 +21,25 @@ use tokio::sync::oneshot;
 use super::{DECISION, answer};
 use crate::{Answer, Trouble, Unavailable};
 
-/// How long one evaluation may take: a thousand times the usual, because the clock also runs while
-/// a busy machine lets the thread wait.
-pub(super) const LIMIT: Duration = Duration::from_millis(250);
-/// How long a caller waits, with its place in the queue.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Most calls that wait for a thread.
-const QUEUE: usize = 256;
-/// One processor less would be one bad rule away from none.
+/// Time limit of one evaluation: a thousand times the usual duration, because the clock also runs
+/// while a busy machine lets the thread wait.
+pub(super) const EVALUATE_TIMEOUT: Duration = Duration::from_millis(250);
+/// Time that a caller waits for an answer, queueing included.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Calls that may wait for a thread.
+const MAX_QUEUED: usize = 256;
+/// Two, so that one runaway rule cannot block all evaluations.
 const THREADS: usize = 2;
-/// Rules that need each other nest on the stack; pages that nobody touches cost nothing.
+/// Stack size: dependent rules nest on the stack. Untouched pages cost nothing.
 pub(crate) const STACK: usize = 256 << 20;
 
-/// What is to be judged, and who waits for it.
+/// Document with the receiver of its answer.
 struct Job {
     document: String,
     reply: oneshot::Sender<Result<Answer, Unavailable>>,
 }
 
-/// The way to the threads. They end when it is dropped.
+/// Handle of the threads, which end when it is dropped.
 #[derive(Debug)]
 pub(super) struct Workers {
     jobs: SyncSender<Job>,
@@ -49,7 +48,7 @@ pub(super) struct Workers {
 impl Workers {
     /// Starts the threads.
     pub(super) fn start(engine: &regorus::Engine, policy: Digest) -> std::io::Result<Self> {
-        let (jobs, queue) = sync_channel(QUEUE);
+        let (jobs, queue) = sync_channel(MAX_QUEUED);
         let queue = Arc::new(Mutex::new(queue));
         for index in 0..THREADS {
             let (engine, queue) = (engine.clone(), Arc::clone(&queue));
@@ -61,14 +60,14 @@ impl Workers {
         Ok(Self { jobs })
     }
 
-    /// Asks one of them.
+    /// Answer of one of the threads.
     pub(super) async fn ask(&self, document: String) -> Result<Answer, Unavailable> {
         let (reply, answer) = oneshot::channel();
         self.jobs.try_send(Job { document, reply }).map_err(|refused| match refused {
             TrySendError::Full(_) => Unavailable::new(Trouble::Busy),
             TrySendError::Disconnected(_) => Unavailable::new(Trouble::Failed),
         })?;
-        match tokio::time::timeout(PATIENCE, answer).await {
+        match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(Unavailable::new(Trouble::Failed)),
             Err(_) => Err(Unavailable::new(Trouble::Slow)),
@@ -80,21 +79,21 @@ fn work(pristine: &regorus::Engine, policy: Digest, queue: &Mutex<Receiver<Job>>
     let mut engine = pristine.clone();
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
     while let Ok(job) = next() {
-        // Whoever stopped waiting needs no answer.
+        // The receiver is gone, so the answer is not needed.
         if job.reply.is_closed() {
             continue;
         }
         let answer = judge(&mut engine, &job.document, policy);
         if answer.is_err() {
-            // Whatever it was in the middle of is not for the next document to find.
+            // A failed evaluation may leave state in the engine.
             engine = pristine.clone();
         }
-        // If nobody waits any more, there is nobody to tell.
+        // The receiver may be gone.
         let _ = job.reply.send(answer);
     }
 }
 
-/// What the rules say about one document, as text.
+/// Answer of the rules about one document, given as text.
 pub(super) fn judge(
     engine: &mut regorus::Engine,
     document: &str,

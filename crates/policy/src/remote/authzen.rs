@@ -1,31 +1,31 @@
-//! A decision point that speaks AuthZEN: `POST /access/v1/evaluation`.
+//! AuthZEN decision point: `POST /access/v1/evaluation`.
 //!
-//! The answer is a boolean with a context. A context that holds our decision document is read as
-//! one; then the boolean has to say the same. One that holds conditions we do not know is no answer.
+//! The answer is a boolean with a context. A context with a Ringfence decision document is read as
+//! one, and the boolean must agree with it. A context with unknown conditions is a malformed answer.
 
 use ringfence_types::{Digest, Reason, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{Plain, Protocol, line};
-use crate::{Answer, Input, Trouble, Unavailable, said};
+use crate::{Answer, Input, Trouble, Unavailable, answer};
 
-/// Parts of a context that explain and bind nobody.
-const EXPLAIN: &[&str] =
+/// Context fields that explain and carry no condition.
+const EXPLANATION_FIELDS: &[&str] =
     &["engine", "id", "policy", "reason", "reason_admin", "reason_user", "revision"];
-/// Parts of a context that are our decision document.
-const DOCUMENT: &[&str] = &["approvals", "decision", "obligations", "reasons"];
+/// Context fields that form a Ringfence decision document.
+const DOCUMENT_FIELDS: &[&str] = &["approvals", "decision", "obligations", "reasons"];
 
-/// The protocol of an AuthZEN decision point.
+/// Protocol of an AuthZEN decision point.
 #[derive(Debug)]
 pub enum AuthZenProtocol {}
 
-/// An AuthZEN decision point.
+/// AuthZEN decision point.
 pub type AuthZen = Plain<AuthZenProtocol>;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct AuthZenResponse {
     decision: bool,
     #[serde(default)]
     context: Map<String, Value>,
@@ -41,23 +41,24 @@ impl Protocol for AuthZenProtocol {
     }
 
     fn read(body: &[u8], revision: Digest) -> Result<Answer, Unavailable> {
-        let Said { decision, context } = line::parse(body)?;
+        let AuthZenResponse { decision, context } = line::parse(body)?;
         let policy = context.get("policy").and_then(Value::as_str);
         let policy = policy.and_then(|text| text.parse().ok()).unwrap_or(revision);
         let strange = |name: &&String| {
-            !EXPLAIN.contains(&name.as_str()) && !DOCUMENT.contains(&name.as_str())
+            !EXPLANATION_FIELDS.contains(&name.as_str())
+                && !DOCUMENT_FIELDS.contains(&name.as_str())
         };
         if let Some(name) = context.keys().find(strange) {
             return Err(malformed(format!("a context with `{name}`, which may be a condition")));
         }
-        let answer = said::read(document(decision, &context), policy)?;
+        let answer = answer::read(document(decision, &context), policy)?;
         let agrees = decision == (answer.verdict == Verdict::Allow);
         if agrees { Ok(answer) } else { Err(malformed("a context that contradicts the decision")) }
     }
 }
 
-/// The whole document is the context, so that nothing is kept from the rules there. The arguments are
-/// properties of the resource too, where Ringfence itself looks for them.
+/// Request with the whole document as the context, so that no field is kept from the rules there. The
+/// arguments are also properties of the resource, where Ringfence itself looks for them.
 fn question(input: &Input) -> serde_json::Result<String> {
     let context = RawValue::from_string(input.text())?;
     let mut properties = serde_json::to_value(&input.tool)?;
@@ -80,10 +81,10 @@ fn question(input: &Input) -> serde_json::Result<String> {
     Ok(format!(r#"{open},"context":{}}}"#, context.get()))
 }
 
-/// Our document as the context has it, else the bare decision with the reasons that it has.
+/// Decision document in the context, else the bare decision with its reasons.
 fn document(decision: bool, context: &Map<String, Value>) -> Value {
     let of_ours = |name: &&&str| context.contains_key(**name);
-    let mut document: Map<String, Value> = DOCUMENT
+    let mut document: Map<String, Value> = DOCUMENT_FIELDS
         .iter()
         .filter(of_ours)
         .map(|name| ((*name).to_owned(), context[*name].clone()))
@@ -94,7 +95,7 @@ fn document(decision: bool, context: &Map<String, Value>) -> Value {
     Value::Object(document)
 }
 
-/// The words that other decision points give: a text, or texts by language or status.
+/// Reasons of other decision points: a text, or texts by language or status.
 fn reasons(context: &Map<String, Value>) -> Vec<Reason> {
     let words =
         ["reason", "reason_user", "reason_admin"].iter().filter_map(|key| context.get(*key));
@@ -105,9 +106,9 @@ fn reasons(context: &Map<String, Value>) -> Vec<Reason> {
         }
         _ => Vec::new(),
     });
-    let cut = |text: String| text.chars().take(crate::document::MESSAGE_BYTES / 4).collect();
+    let cut = |text: String| text.chars().take(crate::answer::MAX_MESSAGE_BYTES / 4).collect();
     let reason = |text| Reason { rule: "authzen".to_owned(), message: cut(text) };
-    texts.take(crate::document::REASONS).map(reason).collect()
+    texts.take(crate::answer::MAX_REASONS).map(reason).collect()
 }
 
 fn malformed(words: impl Into<String>) -> Unavailable {

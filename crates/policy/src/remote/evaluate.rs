@@ -1,31 +1,31 @@
-//! A policy engine in the style of SomaAgentHub: `POST /v1/evaluate`.
+//! Policy engine in the style of SomaAgentHub: `POST /v1/evaluate`.
 //!
-//! It looks for words in a prompt, so the prompt is the call as text. The body is a superset: an
-//! engine that knows more than words, as Ringfence itself does, finds the structured fields beside
-//! it, and may answer with a decision document beside the fields of the original.
+//! Such an engine searches a prompt for words, so the prompt is the call as text. The body is a
+//! superset: an engine that understands more, as Ringfence itself does, finds the structured fields
+//! beside the prompt, and may answer with a decision document beside SomaAgentHub's fields.
 
 use ringfence_types::{Digest, Reason, Verdict, json::canonical};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{Plain, Protocol, line};
-use crate::{Answer, Input, Trouble, Unavailable, said};
+use crate::{Answer, Input, Trouble, Unavailable, answer};
 
-/// Parts of our own decision that bind nobody.
-const EXPLAIN: &[&str] = &["engine", "id", "policy"];
+/// Fields of a Ringfence decision that carry no condition.
+const EXPLANATION_FIELDS: &[&str] = &["engine", "id", "policy"];
 
-/// The protocol of `/v1/evaluate`.
+/// Protocol of `/v1/evaluate`.
 #[derive(Debug)]
 pub enum EvaluateProtocol {}
 
-/// An engine that speaks `/v1/evaluate`.
+/// Engine that speaks `/v1/evaluate`.
 pub type Evaluate = Plain<EvaluateProtocol>;
 
-/// Score and severity grade what `allowed` says; they bind nobody. A field that we do not know may be
-/// a condition: no unknown fields.
+/// Response body. Score and severity grade `allowed` and carry no condition. Unknown fields are
+/// refused, because they may be conditions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct EvaluateResponse {
     allowed: bool,
     #[serde(default, rename = "score")]
     _score: IgnoredAny,
@@ -65,12 +65,12 @@ impl Protocol for EvaluateProtocol {
         question(input)
     }
 
-    /// An answer carries the hash of the constitution.
+    /// Reads an answer, whose revision is the hash of the constitution.
     fn read(body: &[u8], revision: Digest) -> Result<Answer, Unavailable> {
-        let said: Said = line::parse(body)?;
-        let policy = constitution(&said.reasons.constitution_hash).unwrap_or(revision);
-        let is_allowed = said.allowed;
-        let answer = said::read(document(said), policy)?;
+        let response: EvaluateResponse = line::parse(body)?;
+        let policy = constitution(&response.reasons.constitution_hash).unwrap_or(revision);
+        let is_allowed = response.allowed;
+        let answer = answer::read(document(response), policy)?;
         if is_allowed == (answer.verdict == Verdict::Allow) {
             return Ok(answer);
         }
@@ -83,7 +83,7 @@ fn question(input: &Input) -> serde_json::Result<String> {
     let args = canonical::jcs(&input.args);
     let session = match &input.session_id {
         Some(session) => session.to_string(),
-        // The original wants one; a call without is its own.
+        // SomaAgentHub requires a session; a call without one stands for itself.
         None => input.call_id.to_string(),
     };
     let head = json!({
@@ -103,19 +103,19 @@ fn question(input: &Input) -> serde_json::Result<String> {
     Ok(format!(r#"{open},"metadata":{},"context":{document}}}"#, metadata.get()))
 }
 
-/// A digest as it is, hexadecimal digits of one, or the digest of whatever else it is.
+/// Digest of the constitution: the hash itself if it is one, else the digest of the text.
 fn constitution(hash: &str) -> Option<Digest> {
     let digest = || hash.parse().or_else(|_| format!("sha256:{hash}").parse());
     (!hash.is_empty()).then(|| digest().unwrap_or_else(|_| Digest::of(hash.as_bytes())))
 }
 
-/// Our decision as Ringfence puts it beside the original fields, else one made of those.
-fn document(said: Said) -> Value {
-    let verdict = if said.allowed { Verdict::Allow } else { Verdict::Deny };
-    let reasons: Vec<_> = said.reasons.policy.into_iter().map(reason).collect();
-    let mut document = match said.decision {
+/// Decision document beside the fields of SomaAgentHub, else one made of those fields.
+fn document(response: EvaluateResponse) -> Value {
+    let verdict = if response.allowed { Verdict::Allow } else { Verdict::Deny };
+    let reasons: Vec<_> = response.reasons.policy.into_iter().map(reason).collect();
+    let mut document = match response.decision {
         Some(Value::Object(mut own)) => {
-            EXPLAIN.iter().for_each(|name| drop(own.remove(*name)));
+            EXPLANATION_FIELDS.iter().for_each(|name| drop(own.remove(*name)));
             own
         }
         Some(word) => Map::from_iter([("decision".to_owned(), word)]),
@@ -123,7 +123,7 @@ fn document(said: Said) -> Value {
     };
     document.entry("decision").or_insert_with(|| json!(verdict));
     document.entry("reasons").or_insert_with(|| json!(reasons));
-    document.extend(said.obligations.map(|value| ("obligations".to_owned(), value)));
+    document.extend(response.obligations.map(|value| ("obligations".to_owned(), value)));
     Value::Object(document)
 }
 

@@ -1,11 +1,11 @@
-//! How an engine elsewhere is, as far as its answers show.
+//! Health of a remote engine, as observed from its answers.
 //!
-//! Two kinds of trouble are told apart. A *line* that fails costs time, so after a few failures in a
-//! row nobody asks until a probe got through: one dead engine must not make every call wait for its
-//! timeout. An answer that is *not understood* came in time and may be about one document, so it
-//! keeps nobody else from asking.
+//! There are two kinds of failure. A failed *connection* costs time, so after a few consecutive
+//! failures the engine is not asked until a probe succeeds: one dead engine must not make every call
+//! wait for its timeout. A *malformed* answer came in time and may concern one document only, so it
+//! does not stop other questions.
 //!
-//! Invariant: whoever waits for a tick gets one after the engine is well again.
+//! Invariant: a subscriber is notified after the engine has recovered.
 
 use std::{
     error::Error,
@@ -19,21 +19,21 @@ use tokio::sync::{Notify, watch};
 
 use crate::{State, Unavailable};
 
-/// Failures of the line in a row before nobody asks any more.
-const ENOUGH: u32 = 3;
+/// Consecutive connection failures after which the engine is not asked.
+const MAX_CONNECTION_FAILURES: u32 = 3;
 
-/// What is known of an engine.
+/// Health of one engine.
 #[derive(Debug)]
 pub(super) struct Health {
-    /// Failures of the line since it last worked.
+    /// Consecutive connection failures.
     failures: AtomicU32,
-    /// The last trouble, until an answer is understood.
+    /// Last failure, until an answer is understood.
     trouble: Mutex<Option<String>>,
-    /// Trouble began.
+    /// Notification that a failure occurred.
     pub(super) began: Notify,
-    /// The rules there are others than before.
+    /// Notification that the remote rules changed.
     pub(super) other_rules: Notify,
-    ticks: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
 }
 
 impl Default for Health {
@@ -43,62 +43,62 @@ impl Default for Health {
             trouble: Mutex::new(None),
             began: Notify::new(),
             other_rules: Notify::new(),
-            ticks: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
         }
     }
 }
 
 impl Health {
     pub(super) fn is_down(&self) -> bool {
-        self.failures.load(Relaxed) >= ENOUGH
+        self.failures.load(Relaxed) >= MAX_CONNECTION_FAILURES
     }
 
-    /// Whether something was wrong that was not put right since.
+    /// Whether there was a failure without a later success.
     pub(super) fn is_troubled(&self) -> bool {
         self.with(|trouble| trouble.is_some())
     }
 
-    /// Whether the line worked when it was last used.
+    /// Whether the last use of the connection succeeded.
     pub(super) fn has_line(&self) -> bool {
         self.failures.load(Relaxed) == 0
     }
 
-    /// An answer came and was understood.
+    /// Records an answer that was understood.
     pub(super) fn answered(&self) {
         self.failures.store(0, Relaxed);
-        // The probe sees it and ticks: it knows how often it may.
+        // The probe sees it and notifies the subscribers, at its own rate.
         if self.is_troubled() {
             self.with(|trouble| *trouble = None);
         }
     }
 
-    /// Nothing came, or not in time.
+    /// Records a missing or late answer.
     pub(super) fn line_failed(&self, unavailable: &Unavailable) {
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
-        if failures == ENOUGH {
+        if failures == MAX_CONNECTION_FAILURES {
             tracing::warn!(error = %words(unavailable), "a policy engine is not asked until it is back");
         }
         self.note(unavailable);
     }
 
-    /// Something came that is no answer.
+    /// Records a malformed answer.
     pub(super) fn not_understood(&self, unavailable: &Unavailable) {
         self.failures.store(0, Relaxed);
         self.note(unavailable);
     }
 
-    /// A probe got through after the line had failed.
+    /// Records a successful probe after connection failures.
     pub(super) fn line_works(&self) {
         self.failures.store(0, Relaxed);
         self.with(|trouble| *trouble = None);
     }
 
     pub(super) fn tick(&self) {
-        self.ticks.send_modify(|count| *count += 1);
+        self.changes.send_modify(|count| *count += 1);
     }
 
     pub(super) fn changed(&self) -> watch::Receiver<u64> {
-        self.ticks.subscribe()
+        self.changes.subscribe()
     }
 
     pub(super) fn state(&self) -> (State, Option<String>) {

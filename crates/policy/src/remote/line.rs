@@ -1,4 +1,4 @@
-//! One question to an engine elsewhere, within bounds.
+//! Connection to a remote engine, with bounds on time, size and concurrency.
 
 use std::{error::Error, sync::Arc};
 
@@ -14,33 +14,33 @@ use tokio::{
     task::AbortHandle,
 };
 
-use super::{Health, LONGEST, Remote, SetupError, probe};
+use super::{Health, MAX_REMOTE_TIMEOUT, Remote, SetupError, probe};
 use crate::{Answer, Status, Trouble, Unavailable};
 
-/// Longer than any decision that we would keep.
-const LARGEST_ANSWER: usize = 256 << 10;
-/// Most questions under way.
-const UNDER_WAY: usize = 256;
+/// Size limit of an answer: larger than any valid decision.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// Concurrent questions.
+const MAX_IN_FLIGHT: usize = 256;
 
-/// The way to one engine.
+/// Connection to one engine.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) remote: Remote,
     client: Client,
     places: Semaphore,
     health: Arc<Health>,
-    /// Looks whether the engine is back. Ends with this value.
+    /// Probe task; aborted when this is dropped.
     probing: AbortHandle,
 }
 
 impl Line {
-    /// Needs a runtime. Whether the engine is there shows with the first question.
+    /// Opens the connection lazily: an unreachable engine shows with the first question. Needs a runtime.
     pub(super) fn open(remote: Remote, health_path: &str) -> Result<Self, SetupError> {
-        // Whoever was first decides; all of them are ours.
+        // The first installed provider wins; every installation in this process is the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
-            .timeout(remote.timeout.min(LONGEST))
+            .timeout(remote.timeout.min(MAX_REMOTE_TIMEOUT))
             .redirect(Policy::none())
             .no_proxy()
             .build()?;
@@ -51,11 +51,10 @@ impl Line {
             health: health.clone(),
         };
         let probing = tokio::spawn(probe.run()).abort_handle();
-        Ok(Self { remote, client, places: Semaphore::new(UNDER_WAY), health, probing })
+        Ok(Self { remote, client, places: Semaphore::new(MAX_IN_FLIGHT), health, probing })
     }
 
-    /// Asks, and reads the answer with `read`. What goes wrong on the way, or is not understood, is
-    /// remembered.
+    /// Sends a question and reads the answer with `read`. Failures are recorded in the health.
     pub(super) async fn ask(
         &self,
         url: Url,
@@ -102,7 +101,7 @@ impl Line {
         self.health.changed()
     }
 
-    /// The rules there are others than before.
+    /// Records that the remote rules changed.
     pub(super) fn rules_changed(&self) {
         self.health.other_rules.notify_one();
     }
@@ -124,15 +123,15 @@ async fn bounded(mut response: Response) -> Result<Vec<u8>, Unavailable> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(unreachable)? {
         body.extend_from_slice(&piece);
-        if body.len() > LARGEST_ANSWER {
-            let words = format!("an answer of more than {LARGEST_ANSWER} bytes");
+        if body.len() > MAX_ANSWER_BYTES {
+            let words = format!("an answer of more than {MAX_ANSWER_BYTES} bytes");
             return Err(Unavailable::because(Trouble::Malformed, words));
         }
     }
     Ok(body)
 }
 
-/// Addresses are configured and may be internal: they are not in the words.
+/// Failure without the address, which may be internal.
 fn unreachable(error: reqwest::Error) -> Unavailable {
     let trouble = if error.is_timeout() { Trouble::Slow } else { Trouble::Down };
     let error = error.without_url();
@@ -145,21 +144,21 @@ fn unreachable(error: reqwest::Error) -> Unavailable {
     Unavailable::because(trouble, words)
 }
 
-/// Anything but this status is a failure of the engine about this document.
+/// Error for any other status: the engine failed on this document.
 pub(super) fn expect_ok(status: StatusCode, body: &[u8]) -> Result<(), Unavailable> {
     if status == StatusCode::OK {
         return Ok(());
     }
-    let said: String = String::from_utf8_lossy(body).chars().take(200).collect();
-    let words = format!("status {}: {}", status.as_u16(), said.replace(char::is_control, " "));
+    let excerpt: String = String::from_utf8_lossy(body).chars().take(200).collect();
+    let words = format!("status {}: {}", status.as_u16(), excerpt.replace(char::is_control, " "));
     Err(Unavailable::because(Trouble::Failed, words))
 }
 
-/// Fields by which an engine says that it could not decide, whatever else it says beside them.
+/// Fields that report a failed decision, whatever else is in the body.
 const ERROR_FIELDS: [&str; 2] = ["error", "errors"];
 
-/// An answer of a known shape. JSON that repeats a key is refused, because parsers disagree about
-/// which one counts; so is an answer that reports errors beside its decision.
+/// Parses an answer of a known shape. JSON with repeated keys is refused, because parsers disagree
+/// about which one counts; so is an answer that reports errors beside its decision.
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unavailable> {
     let json =
         Json::parse(body).map_err(|error| Unavailable::because(Trouble::Malformed, error))?;

@@ -1,8 +1,8 @@
-//! Engines in other processes, asked over HTTP.
+//! Remote policy engines, asked over HTTP.
 //!
-//! What they have in common: one client that reuses connections, bounds on time, answers and
-//! questions under way, and a [`Health`] that keeps a dead engine from costing every call its full
-//! timeout. What differs is the wire: see the engines in this folder.
+//! They share one client with connection reuse, bounds on time, size and concurrency, and a
+//! [`Health`] that keeps a dead engine from costing every call its full timeout. The protocols
+//! differ; see the modules in this folder.
 
 mod authzen;
 mod evaluate;
@@ -28,28 +28,28 @@ pub use self::{
 };
 use self::{health::Health, line::Line};
 
-/// How an engine elsewhere is reached.
+/// Address and limits of a remote engine.
 #[derive(Debug, Clone)]
 pub struct Remote {
-    /// What it is called in decisions.
+    /// Name of the engine in decisions.
     pub name: String,
-    /// Its base address. Plain HTTP is for engines beside us.
+    /// Base URL. Plain HTTP is for engines on the same host.
     pub url: Url,
-    /// How long one question may take, at most [`LONGEST`].
+    /// Time limit of one question, at most [`MAX_REMOTE_TIMEOUT`].
     pub timeout: Duration,
-    /// Sent as `authorization`, marked as sensitive.
+    /// Value of the `authorization` header, marked as sensitive.
     pub authorization: Option<HeaderValue>,
 }
 
-/// No engine is waited for longer: calls wait for it.
-pub const LONGEST: Duration = Duration::from_secs(4);
+/// Upper bound of a remote engine's timeout: calls wait for it.
+pub const MAX_REMOTE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// An engine that cannot be set up.
+/// Failure to set up a remote engine.
 #[derive(Debug, thiserror::Error)]
 #[error("no client for the policy engine")]
 pub struct SetupError(#[from] reqwest::Error);
 
-/// An address below another.
+/// URL of a path below a base URL.
 fn below(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     let joined = format!("{}/{}", base.path().trim_end_matches('/'), path.trim_start_matches('/'));

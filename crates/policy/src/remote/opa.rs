@@ -1,7 +1,7 @@
-//! An OPA server: `POST /v1/data/<path>`.
+//! OPA server: `POST /v1/data/<path>`.
 //!
-//! What OPA leaves undefined is a deny, as everywhere with OPA. The revision is that of the bundles
-//! which OPA says it decided by; rules that were put into it by hand have none that we could know.
+//! An undefined result is a deny, as usual with OPA. The revision is that of the bundles named in
+//! OPA's answer; rules that were uploaded by hand have no known revision.
 
 use std::{
     collections::BTreeMap,
@@ -16,40 +16,40 @@ use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
 use super::{Line, Remote, SetupError, below, line};
-use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, said};
+use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, answer};
 
-/// Which rule of which server is asked.
+/// Configuration of an OPA server.
 #[derive(Debug, Clone)]
 pub struct OpaConfig {
     /// The server.
     pub remote: Remote,
-    /// The path of the rule: `/v1/data/ringfence/decision`.
+    /// Path of the rule: `/v1/data/ringfence/decision`.
     pub path: String,
-    /// What it is asked with.
+    /// Shape of the input document.
     pub shape: Shape,
-    /// What it means if the rule is undefined.
+    /// Meaning of an undefined rule.
     pub undefined: Undefined,
 }
 
-/// What a server is asked with.
+/// Shape of the input document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// The whole document.
     Document,
-    /// The few fields of the services that Ringfence replaces, for rules that were written for them.
+    /// The few fields sent by SomaAgent 01, for rules that were written for it.
     Original,
 }
 
-/// What an undefined rule means.
+/// Meaning of an undefined rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undefined {
-    /// No.
+    /// Deny.
     Deny,
-    /// No opinion: another engine has to have one.
+    /// Abstention: another engine must decide.
     Abstain,
 }
 
-/// An OPA server.
+/// OPA server.
 #[derive(Debug)]
 pub struct Opa {
     line: Line,
@@ -57,16 +57,16 @@ pub struct Opa {
     path: String,
     shape: Shape,
     undefined: Undefined,
-    /// Of the path and of the bundles, as last seen.
+    /// Digest of the path and the bundles in the last answer.
     revision: Mutex<Digest>,
 }
 
-/// A field that we do not know may be a condition: no unknown fields. Those with an underscore
-/// explain.
+/// Response body. Unknown fields are refused, because they may be conditions; fields with an underscore
+/// only explain.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
-    /// Absent if the rule is undefined, which is not the same as null.
+struct OpaResponse {
+    /// Absent if the rule is undefined, which differs from null.
     #[serde(default, deserialize_with = "present")]
     result: Option<Value>,
     #[serde(default)]
@@ -94,7 +94,7 @@ struct BundleRevision {
 }
 
 impl Opa {
-    /// Needs a runtime.
+    /// Opens the connection. Needs a runtime.
     pub fn open(config: OpaConfig) -> Result<Self, SetupError> {
         let OpaConfig { remote, path, shape, undefined } = config;
         let mut url = below(&remote.url, &path);
@@ -106,10 +106,10 @@ impl Opa {
 
     fn read(&self, status: StatusCode, body: &[u8]) -> Result<Answer, Unavailable> {
         line::expect_ok(status, body)?;
-        let said: Said = line::parse(body)?;
-        let policy = self.seen(revision(&self.path, &said.provenance));
-        match said.result {
-            Some(value) => said::read(bare(value), policy),
+        let response: OpaResponse = line::parse(body)?;
+        let policy = self.seen(revision(&self.path, &response.provenance));
+        match response.result {
+            Some(value) => answer::read(bare(value), policy),
             None => self.undefined(policy),
         }
     }
@@ -120,10 +120,10 @@ impl Opa {
         }
         let message = format!("`{}` is undefined for this call", self.path);
         let reason = Reason { rule: "undefined".to_owned(), message };
-        Ok(said::plain(Verdict::Deny, reason, policy))
+        Ok(answer::plain(Verdict::Deny, reason, policy))
     }
 
-    /// Remembers a revision, and tells those who wait if it is another one.
+    /// Records a revision, and notifies the subscribers if it is new.
     fn seen(&self, revision: Digest) -> Digest {
         let mut known = self.revision.lock().unwrap_or_else(PoisonError::into_inner);
         if *known != revision {
@@ -161,7 +161,7 @@ impl Engine for Opa {
     }
 }
 
-/// `{"allow": true}` is what some rules say for `true`.
+/// Unwraps `{"allow": true}`, which some rules answer instead of `true`.
 fn bare(value: Value) -> Value {
     match value.as_object() {
         Some(object) if object.len() == 1 && object.get("allow").is_some_and(Value::is_boolean) => {
@@ -196,7 +196,7 @@ struct Context {
     metadata: Box<RawValue>,
 }
 
-/// As the tool executor that Ringfence replaces asked.
+/// Input document with the fields that SomaAgent 01 sends.
 fn original(input: &Input) -> Result<String, Unavailable> {
     let unwritable = |error| Unavailable::because(Trouble::Failed, error);
     let raw = |json| RawValue::from_string(ringfence_types::json::canonical::jcs(json));
@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn null_is_not_undefined() {
-        let result = |body: &str| serde_json::from_str::<Said>(body).expect("an answer").result;
+        let result =
+            |body: &str| serde_json::from_str::<OpaResponse>(body).expect("an answer").result;
         assert_eq!(result(r#"{"decision_id":"x"}"#), None);
         assert_eq!(result(r#"{"result":null}"#), Some(Value::Null));
     }
@@ -243,7 +244,10 @@ mod tests {
     #[test]
     fn another_bundle_or_path_is_another_revision() {
         let of = |path: &str, body: &str| {
-            revision(path, &serde_json::from_str::<Said>(body).expect("an answer").provenance)
+            revision(
+                path,
+                &serde_json::from_str::<OpaResponse>(body).expect("an answer").provenance,
+            )
         };
         let one = of("/a", r#"{"provenance":{"bundles":{"b":{"revision":"1"}}}}"#);
         assert_eq!(

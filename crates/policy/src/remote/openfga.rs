@@ -1,9 +1,8 @@
-//! An OpenFGA server: `check`, by relations instead of rules.
+//! OpenFGA server: `check`, by relations instead of rules.
 //!
-//! One question: does this user have this relation to this object? Who the user is a member of is
-//! told with the question (contextual tuples), so the server need not know our tenants. The model is
-//! pinned, and the server is asked for what is true now, not for what was true a moment ago: a right
-//! that was taken away is gone.
+//! One question: does this user have this relation to this object? Memberships of the user are sent
+//! with the question (contextual tuples), so the server need not know our tenants. The model is
+//! pinned, and the question asks for higher consistency, so that a revoked right is gone at once.
 
 use async_trait::async_trait;
 use reqwest::{StatusCode, Url};
@@ -13,35 +12,35 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{Line, Remote, SetupError, Template, below, line};
-use crate::{Answer, Engine, Input, Status, Unavailable, said};
+use crate::{Answer, Engine, Input, Status, Unavailable, answer};
 
-/// Which relation of which store is asked about.
+/// Configuration of an OpenFGA server.
 #[derive(Debug, Clone)]
 pub struct OpenFgaConfig {
     /// The server.
     pub remote: Remote,
-    /// The store, by its id.
+    /// Id of the store.
     pub store: String,
-    /// The authorization model, by its id.
+    /// Id of the authorization model.
     pub model: String,
-    /// What is asked.
+    /// Relation to check.
     pub question: Relation,
-    /// What is told with it. One that needs what a call lacks is left out.
+    /// Contextual tuples. A tuple with a field that the call lacks is left out.
     pub told: Vec<Relation>,
 }
 
 /// `user` has `relation` to `object`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relation {
-    /// Such as `key:{key}`.
+    /// User, such as `key:{key}`.
     pub user: Template,
-    /// Such as `can_call`.
+    /// Relation, such as `can_call`.
     pub relation: String,
-    /// Such as `tool:{tool}`.
+    /// Object, such as `tool:{tool}`.
     pub object: Template,
 }
 
-/// An OpenFGA server.
+/// OpenFGA server.
 #[derive(Debug)]
 pub struct OpenFga {
     line: Line,
@@ -52,17 +51,17 @@ pub struct OpenFga {
     revision: Digest,
 }
 
-/// A field that we do not know may be a condition: no unknown fields.
+/// Response body. Unknown fields are refused, because they may be conditions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct CheckResponse {
     allowed: bool,
     #[serde(default, rename = "resolution")]
     _resolution: String,
 }
 
 impl OpenFgaConfig {
-    /// `can_call` of keys to tools; their tenant and persona are told.
+    /// Usual configuration: `can_call` of keys to tools, with tenant and persona as contextual tuples.
     pub fn usual(remote: Remote, store: String, model: String) -> Self {
         let relation = |user: &str, relation: &str, object: &str| Relation {
             user: user.parse().expect("a template, as tests check"),
@@ -83,7 +82,7 @@ impl OpenFgaConfig {
 }
 
 impl OpenFga {
-    /// Needs a runtime.
+    /// Opens the connection. Needs a runtime.
     pub fn open(config: OpenFgaConfig) -> Result<Self, SetupError> {
         let revision = revision(&config);
         let OpenFgaConfig { remote, store, model, question, told } = config;
@@ -94,7 +93,7 @@ impl OpenFga {
 
     fn read(&self, asked: &Value, status: StatusCode, body: &[u8]) -> Result<Answer, Unavailable> {
         line::expect_ok(status, body)?;
-        let Said { allowed, .. } = line::parse(body)?;
+        let CheckResponse { allowed, .. } = line::parse(body)?;
         let field = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
         let (user, relation, object) = (field("user"), field("relation"), field("object"));
         let verb = if allowed { "has" } else { "does not have" };
@@ -104,9 +103,9 @@ impl OpenFga {
     }
 
     fn answer(&self, verdict: Verdict, rule: String, message: String) -> Answer {
-        // A name can be as long as a message may be; the rest of it decides nothing.
-        let message = message.chars().take(crate::document::MESSAGE_BYTES / 4).collect();
-        said::plain(verdict, Reason { rule, message }, self.revision)
+        // A name can be as long as a message; the rest of it decides nothing.
+        let message = message.chars().take(crate::answer::MAX_MESSAGE_BYTES / 4).collect();
+        answer::plain(verdict, Reason { rule, message }, self.revision)
     }
 }
 
@@ -116,7 +115,7 @@ impl Engine for OpenFga {
         &self.line.remote.name
     }
 
-    /// Of the model and the question. Relations change without one.
+    /// Digest of the model and the question. Relations change without a revision.
     fn revision(&self) -> Digest {
         self.revision
     }

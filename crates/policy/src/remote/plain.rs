@@ -1,5 +1,5 @@
-//! Engines that are asked with one body at one address, and that have no revision of their own to ask
-//! for: what they have in common. What differs is the [`Protocol`].
+//! Remote engines with one question body, one URL and no revision of their own. The [`Protocol`]
+//! supplies the differences.
 
 use std::{fmt::Debug, marker::PhantomData};
 
@@ -11,34 +11,34 @@ use tokio::sync::watch;
 use super::{Line, Remote, SetupError, below, line};
 use crate::{Answer, Engine, Input, Status, Trouble, Unavailable};
 
-/// What such an engine is asked, and how its answer is read.
+/// Question and answer format of such an engine.
 pub trait Protocol: Debug + Send + Sync + 'static {
-    /// Part of the revision that stands for its rules.
+    /// Name of the protocol, part of the revision that stands for its rules.
     const NAME: &'static str;
-    /// Where it is asked.
+    /// Path of the question.
     const PATH: &'static str;
-    /// Where it says that it is well.
+    /// Path of the health check.
     const HEALTH: &'static str;
 
-    /// The body of a question.
+    /// Body of a question.
     fn question(input: &Input) -> serde_json::Result<String>;
 
-    /// The answer in a body; under `revision`, if it does not say under what.
+    /// Answer in a body; under `revision` if the body names none.
     fn read(body: &[u8], revision: Digest) -> Result<Answer, Unavailable>;
 }
 
-/// An engine elsewhere that speaks a protocol.
+/// Remote engine that speaks a protocol.
 #[derive(Debug)]
 pub struct Plain<P> {
     line: Line,
     url: Url,
-    /// Of the address: the protocol has no revision. An answer may carry one.
+    /// Digest of the address: the protocol has no revision. An answer may carry one.
     revision: Digest,
     protocol: PhantomData<P>,
 }
 
 impl<P: Protocol> Plain<P> {
-    /// Needs a runtime.
+    /// Opens the connection. Needs a runtime.
     pub fn open(remote: Remote) -> Result<Self, SetupError> {
         let url = below(&remote.url, P::PATH);
         let revision = Digest::of(format!("{} {url}", P::NAME).as_bytes());

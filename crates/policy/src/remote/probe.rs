@@ -1,12 +1,12 @@
-//! Looks whether an engine that was in trouble is well again, and tells those who wait.
+//! Probe of a failed engine until it recovers, with notification of the subscribers.
 //!
-//! Nothing is asked while nothing is wrong. A line that failed is tried with a light request until
-//! one gets through. After an answer that was not understood only another real answer can show that
-//! all is well, so those who wait are told to ask again, ever more rarely.
+//! A healthy engine is not probed. A failed connection is probed with a light request until one
+//! succeeds. After a malformed answer only another real answer can show recovery, so subscribers are
+//! notified to ask again, at growing intervals.
 //!
-//! Every tick makes somebody judge all held calls again, and a document that an engine always fails
-//! on may alternate with others that it answers. So the pause between ticks grows from one trouble to
-//! the next and is forgotten only after a calm while.
+//! Every notification rechecks all held calls, and a document on which the engine always fails may
+//! alternate with others that it answers. So the interval grows from one failure to the next and is
+//! reset only after [`CALM_PERIOD`].
 
 use std::{
     sync::Arc,
@@ -17,14 +17,14 @@ use reqwest::{Client, Url};
 
 use super::Health;
 
-/// How soon after trouble began.
-const FIRST: Duration = Duration::from_millis(200);
-/// How long at most between two looks at a line that failed.
-const LINE: Duration = Duration::from_secs(2);
-/// How long at most between two calls to ask again.
-const ASK_AGAIN: Duration = Duration::from_secs(15);
-/// After so long without trouble the next one is like the first.
-const CALM: Duration = Duration::from_secs(60);
+/// First delay after a failure.
+const FIRST_DELAY: Duration = Duration::from_millis(200);
+/// Longest interval between probes of a failed connection.
+const MAX_PROBE_INTERVAL: Duration = Duration::from_secs(2);
+/// Longest interval between notifications to ask again.
+const MAX_NOTIFY_INTERVAL: Duration = Duration::from_secs(15);
+/// Time without failures after which the interval is reset.
+const CALM_PERIOD: Duration = Duration::from_secs(60);
 
 pub(super) struct Probe {
     pub(super) client: Client,
@@ -33,13 +33,13 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Until aborted.
+    /// Probes until aborted.
     pub(super) async fn run(self) {
-        let (mut pause, mut calm) = (FIRST, Instant::now());
+        let (mut pause, mut calm) = (FIRST_DELAY, Instant::now());
         loop {
             tokio::select! {
                 () = self.health.began.notified() => {
-                    let start = if calm.elapsed() > CALM { FIRST } else { pause };
+                    let start = if calm.elapsed() > CALM_PERIOD { FIRST_DELAY } else { pause };
                     pause = self.until_well(start).await;
                     calm = Instant::now();
                     tracing::info!("a policy engine answers again");
@@ -47,18 +47,19 @@ impl Probe {
                 }
                 () = self.health.other_rules.notified() => {
                     self.health.tick();
-                    tokio::time::sleep(FIRST).await;
+                    tokio::time::sleep(FIRST_DELAY).await;
                 }
             }
         }
     }
 
-    /// Returns how long the next pause is.
+    /// Probes until the engine has recovered; returns the next interval.
     async fn until_well(&self, mut pause: Duration) -> Duration {
         while self.health.is_troubled() {
-            let longest = if self.health.has_line() { ASK_AGAIN } else { LINE };
+            let longest =
+                if self.health.has_line() { MAX_NOTIFY_INTERVAL } else { MAX_PROBE_INTERVAL };
             tokio::time::sleep(pause.min(longest)).await;
-            pause = (pause * 2).min(ASK_AGAIN);
+            pause = (pause * 2).min(MAX_NOTIFY_INTERVAL);
             self.look().await;
         }
         pause
@@ -70,12 +71,12 @@ impl Probe {
                 self.health.line_works();
             }
         } else if self.health.is_troubled() {
-            // Till it is known to be well, somebody has to try.
+            // Until recovery is known, a real question has to be asked.
             self.health.tick();
         }
     }
 
-    /// Any answer that is not a failure of the server shows that somebody is there.
+    /// Whether the server answers: any status other than a server error counts.
     async fn gets_through(&self) -> bool {
         let asked = self.client.get(self.url.clone()).send().await;
         asked.is_ok_and(|response| !response.status().is_server_error())

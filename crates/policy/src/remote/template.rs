@@ -1,7 +1,7 @@
-//! Names of users and objects, made from the document: `tool:{tool}`.
+//! Templates for names of users and objects, filled from the document: `tool:{tool}`.
 //!
-//! Invariant: what a document holds cannot become syntax. A persona called `*` or `x#member` is
-//! escaped, because elsewhere these mean *everybody* and *all members of x*.
+//! Invariant: values of the document cannot become syntax. A persona called `*` or `x#member` is
+//! escaped, because in OpenFGA these mean *all users* and *all members of x*.
 
 use std::{fmt, fmt::Write, str::FromStr};
 
@@ -31,7 +31,7 @@ enum Part {
     Field(Field),
 }
 
-/// What can stand between braces.
+/// Allowed placeholders.
 const FIELDS: &[(&str, Field)] = &[
     ("action", Field::Action),
     ("call", Field::Call),
@@ -43,7 +43,7 @@ const FIELDS: &[(&str, Field)] = &[
     ("version", Field::Version),
 ];
 
-/// Not a template.
+/// Invalid template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not text with {{action}}, {{call}}, {{key}}, {{persona}}, {{session}}, {{tenant}}, {{tool}} or {{version}} in it"
@@ -75,7 +75,7 @@ impl FromStr for Template {
 }
 
 impl Template {
-    /// Nothing if the document lacks one of the fields: a call need not have a persona.
+    /// Filled text; `None` if the document lacks a field: a call need not have a persona.
     pub(super) fn fill(&self, input: &Input) -> Option<String> {
         let mut text = String::new();
         for part in &self.parts {
@@ -152,7 +152,7 @@ mod tests {
         for (name, escaped) in [("*", "%2A"), ("x#member", "x%23member"), ("a:b@c", "a%3Ab%40c")] {
             assert_eq!(filled("p:{persona}", Some(name)), Some(format!("p:{escaped}")), "{name}");
         }
-        // The control: a plain name stays as it is.
+        // Control: a plain name is unchanged.
         assert_eq!(filled("p:{persona}", Some("anne-1")).as_deref(), Some("p:anne-1"));
     }
 

@@ -1,4 +1,4 @@
-//! Rules that are wrong: refused when loaded, or their calls are held. Never an allow.
+//! Invalid rules: refused when loaded, or their calls are held. Never an allow.
 
 use expect_test::expect;
 use ringfence_policy::{Bundle, POLICY_UNAVAILABLE, Rego};

@@ -1,4 +1,4 @@
-//! The rules that are in force when nobody says otherwise.
+//! Built-in rules, which are in force by default.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Policies that are tried beside the one in force, and tenants that fail open.
+//! Candidate policies beside the one in force, and tenants that fail open.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn canary(candidate: Arc<dyn Engine>, tenants: &[&str], fail_open: bool) -> Cana
     Canary { name: "stricter".to_owned(), tenants, candidate, fail_open }
 }
 
-/// Nobody listens there.
+/// Engine at an address without a listener.
 fn nowhere() -> Arc<dyn Engine> {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", free.local_addr().expect("an address"));
@@ -25,7 +25,7 @@ fn nowhere() -> Arc<dyn Engine> {
     Arc::new(Opa::open(super::remote::opa(&url)).expect("a client"))
 }
 
-/// Once this many were judged.
+/// Report after this many comparisons.
 async fn report(engine: &Shadowed, judged: u64) -> CanaryReport {
     super::until("the candidate has judged", async || {
         let counts = engine.canaries()[0].counts;
@@ -60,7 +60,7 @@ async fn a_candidate_is_compared_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_candidate_that_is_down_is_counted_and_delays_nobody() {
+async fn a_candidate_that_is_down_is_counted_and_delays_no_call() {
     let enforced = rego("decision := true");
     let engine = Shadowed::new(enforced, vec![canary(nowhere(), &[], false)]);
     for _ in 0..20 {
@@ -88,7 +88,7 @@ async fn only_a_tenant_that_was_named_fails_open_and_every_decision_says_so() {
     assert_eq!(decision.reasons[0].rule, FAIL_OPEN);
     let text = serde_json::to_string(&decision).expect("a decision");
     assert!(text.contains(r#""fail_open":true"#), "{text}");
-    // The control: everybody else is held.
+    // Control: other tenants are held.
     let mut other = input;
     other.tenant = "other".parse().expect("a tenant");
     let Decided::Hold(decision) = decide(&engine, &other).await else { panic!("it is held") };

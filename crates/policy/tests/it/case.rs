@@ -3,7 +3,7 @@
 use expect_test::expect;
 use ringfence_policy::{Bundle, Rego, Suite, TestOutcome, contract, decide, test_case};
 
-/// The rules of a bundle and one more test.
+/// Bundle with one more test.
 fn with(bundle: &Bundle, test: String) -> Bundle {
     let files = bundle.files().map(|(name, text)| (name.to_owned(), text.to_owned()));
     Bundle::from_files(files.chain([("case_test.rego".to_owned(), test)])).expect("a bundle")

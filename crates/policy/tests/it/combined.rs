@@ -18,7 +18,7 @@ fn route(how: How, engines: &[&Arc<dyn Engine>]) -> Route {
     Route { actions: Vec::new(), tenants: Vec::new(), engines, how }
 }
 
-/// What `how` makes of engines that say these things.
+/// Combined verdict of engines with these answers.
 async fn said(how: How, words: &[&str]) -> Result<Verdict, Trouble> {
     let engines: Vec<_> = words
         .iter()
@@ -52,7 +52,7 @@ async fn all_must_allow_and_the_strictest_wins() {
 }
 
 #[tokio::test]
-async fn the_first_with_an_opinion_decides_and_nobody_is_passed_over() {
+async fn the_first_with_an_opinion_decides_and_no_engine_is_skipped() {
     use Verdict::{Allow, Deny};
     for (words, expected) in [
         (["allow", "deny"], Ok(Allow)),

@@ -1,4 +1,4 @@
-//! Why, and what would do instead.
+//! Explanation of an answer, and the change that would be allowed.
 
 use expect_test::expect;
 use ringfence_policy::{Bundle, Explanation, Search, contract::document};
@@ -8,7 +8,7 @@ fn shown(value: Option<&Value>) -> String {
     value.map_or("nothing".to_owned(), ToString::to_string)
 }
 
-/// The explanation as people would read it.
+/// Explanation as text.
 fn told(bundle: &Bundle, flags: &[&str], args: &str) -> String {
     let input = document(flags, args);
     let explanation = Explanation::of(bundle, &input.text()).expect("an explanation");

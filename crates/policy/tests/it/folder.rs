@@ -56,7 +56,7 @@ fn nothing_outside_is_read_and_nothing_is_skipped_in_silence() {
           self: neither a file nor a link to one
           socket.rego: neither a file nor a link to one"#]]
     .assert_eq(&refused.to_string());
-    // The control: the same file by its real name.
+    // Control: the same file by its real name.
     Rego::load(&Bundle::from_folder(outside.path()).expect("a bundle")).expect("rules");
 }
 

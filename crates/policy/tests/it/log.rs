@@ -1,4 +1,4 @@
-//! Decisions in OPA's log format, to a file and to a service that is away at first.
+//! Decision log in OPA's format, to a file and to a service that is down at first.
 
 use std::{
     fs,
@@ -84,7 +84,7 @@ async fn an_entry_has_the_trace_of_its_call_and_the_document_has_not() {
     assert_eq!((&plain["trace_id"], &plain["span_id"]), (&Value::Null, &Value::Null));
 }
 
-/// Rules with a mask beside them, and what is logged of a document with a password.
+/// Log entry of a document with a password, under rules with this mask.
 async fn logged_with(mask: &str) -> (Value, Vec<ringfence_policy::Status>) {
     let dir = tempdir().expect("temp dir");
     let path = dir.path().join("decisions.ndjson");
@@ -155,7 +155,7 @@ async fn nothing_is_lost_while_the_service_is_away_or_we_are() {
     for n in 0..100 {
         decide(&log, &document(&[], &format!(r#"{{"n":{n}}}"#))).await;
     }
-    super::until("it is visible that nobody takes them", async || {
+    super::until("the status reports failing uploads", async || {
         log.status().iter().any(|s| s.engine == "decision log" && s.state == State::Troubled)
     })
     .await;

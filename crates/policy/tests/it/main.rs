@@ -1,4 +1,4 @@
-//! The policy seam with real rules.
+//! Policy engines with real rules.
 
 mod broken;
 mod built_in;
@@ -23,7 +23,7 @@ fn load(rules: &str) -> Result<Rego, InvalidBundle> {
     Rego::load(&Bundle::from_files([("rules.rego", rules)])?)
 }
 
-/// What is decided by these rules, and whether there is a permit.
+/// Decision by these rules, and whether there is a permit.
 async fn decided(rules: &str, args: &str) -> (bool, Decision) {
     let rego = load(rules).expect("rules that load");
     match decide(&rego, &document(&["none"], args)).await {
@@ -36,7 +36,7 @@ async fn decided(rules: &str, args: &str) -> (bool, Decision) {
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {
-            // Not a measure of time: the machine is left to what is waited for.
+            // Yields the processor; the deadline is what bounds the wait.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -1,4 +1,4 @@
-//! Rules of a folder that change while they are in force.
+//! Reload of a folder of rules while it is in force.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ fn write(folder: &Path, decision: &str) {
     fs::write(folder.join("rules.rego"), text).expect("a rule");
 }
 
-/// Twice, because what is found once may be half of it.
+/// Two reads, because the first one may see a half-written folder.
 fn look(folder: &Folder) {
     folder.look();
     folder.look();

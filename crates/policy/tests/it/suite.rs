@@ -16,7 +16,7 @@ decision := {"decision": "hold"} if {
 }
 "#;
 
-/// Each test and what came of it, then what was covered.
+/// Result of each test, then the coverage.
 fn ran(tests: &str) -> String {
     let tests = format!("package ringfence_test\n\nimport data.ringfence\n\n{tests}");
     let files =

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use reqwest::header::HeaderValue;
 use ringfence_policy::{
-    LONGEST, OpaConfig, OpenFgaConfig, Relation, Remote, Shape, Template, Undefined,
+    MAX_REMOTE_TIMEOUT, OpaConfig, OpenFgaConfig, Relation, Remote, Shape, Template, Undefined,
 };
 use ringfence_types::parse_duration;
 use toml::{Table, Value};
@@ -40,7 +40,9 @@ fn remote(name: &str, fields: &mut Fields<'_>) -> Option<Remote> {
         let timeout = parse_duration(&fields::text(value)?).map_err(|error| error.to_string())?;
         match timeout {
             Duration::ZERO => Err("is no time at all".to_owned()),
-            timeout if timeout > LONGEST => Err(format!("is longer than {}s", LONGEST.as_secs())),
+            timeout if timeout > MAX_REMOTE_TIMEOUT => {
+                Err(format!("is longer than {}s", MAX_REMOTE_TIMEOUT.as_secs()))
+            }
             timeout => Ok(timeout),
         }
     });

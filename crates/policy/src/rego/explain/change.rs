@@ -1,24 +1,24 @@
-//! Changes of a document that are worth trying.
+//! Candidate changes of a document.
 
 use serde_json::{Value, json};
 
 use super::{pointer, source::Source};
 
-/// Most values that are tried at one place.
-const VALUES: usize = 64;
-/// Most elements of a list that are tried without.
-const ELEMENTS: usize = 32;
-/// What nobody can change about a call: another of these is another call.
+/// Values tried at one path.
+const MAX_VALUES: usize = 64;
+/// Elements of a list whose removal is tried.
+const MAX_ELEMENTS: usize = 32;
+/// Fields that identify a call: another value would be another call.
 const FIXED: &[&str] = &["action", "call_id", "metadata", "principal", "tenant", "time"];
 
-/// One change of one part of the document.
+/// Change of one part of the document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// Where, as a JSON Pointer.
+    /// JSON Pointer of the part.
     pub path: String,
-    /// What is there; nothing if there is nothing.
+    /// Present value; `None` if absent.
     pub from: Option<Value>,
-    /// What would be there; nothing if it would be gone.
+    /// Proposed value; `None` for removal.
     pub to: Option<Value>,
     names: Vec<String>,
     edit: Edit,
@@ -28,9 +28,9 @@ pub struct Change {
 enum Edit {
     Set(Value),
     Remove,
-    /// Of a list.
+    /// Removal of an element from a list.
     Without(Value),
-    /// To a list.
+    /// Addition of an element to a list.
     With(Value),
 }
 
@@ -55,7 +55,7 @@ impl Edit {
     }
 }
 
-/// What lies at the end of a path.
+/// Value at a path.
 pub(super) fn at<'a>(document: &'a Value, names: &[String]) -> Option<&'a Value> {
     names.iter().try_fold(document, |value, name| match value {
         Value::Object(fields) => fields.get(name),
@@ -64,7 +64,7 @@ pub(super) fn at<'a>(document: &'a Value, names: &[String]) -> Option<&'a Value>
     })
 }
 
-/// The document with all of these changes.
+/// Document with all of these changes.
 pub(super) fn apply(document: &Value, changes: &[&Change]) -> Value {
     let mut changed = document.clone();
     for change in changes {
@@ -73,7 +73,7 @@ pub(super) fn apply(document: &Value, changes: &[&Change]) -> Value {
     changed
 }
 
-/// The same changes, with those of one place as one.
+/// Changes with those of the same path merged.
 pub(super) fn joined(document: &Value, changes: Vec<Change>) -> Vec<Change> {
     let after = apply(document, &changes.iter().collect::<Vec<_>>());
     let mut joined: Vec<Change> = Vec::new();
@@ -100,8 +100,8 @@ fn edit(value: &mut Value, names: &[String], how: &Edit) {
     }
 }
 
-/// Everything worth trying, the likeliest and least first. `blamed` are paths of the rules that
-/// gave the reasons.
+/// Changes to try, the likeliest and smallest first. `blamed` are the paths that the rules behind
+/// the reasons read.
 pub(super) fn candidates(source: &Source, blamed: &[Vec<String>], document: &Value) -> Vec<Change> {
     let constants = source.constants();
     let mut paths: Vec<_> = source.all_reads().into_iter().filter(|path| is_open(path)).collect();
@@ -121,7 +121,7 @@ fn is_open(path: &[String]) -> bool {
     path.first().is_some_and(|first| !FIXED.contains(&first.as_str()))
 }
 
-/// An approval can be had, an argument can be chosen; another tool is another thing to do.
+/// Order of preference: an approval can be obtained and an argument chosen; another tool is another task.
 fn rank(path: &[String]) -> u8 {
     match path.first().map(String::as_str) {
         Some("approval") => 0,
@@ -144,22 +144,22 @@ fn at_path(
     let set = |value| change(Edit::Set(value));
     match now {
         Some(Value::Array(items)) => {
-            let without = items.iter().take(ELEMENTS).cloned().map(Edit::Without);
-            let with = constants.iter().filter(|c| !items.contains(c)).take(VALUES);
+            let without = items.iter().take(MAX_ELEMENTS).cloned().map(Edit::Without);
+            let with = constants.iter().filter(|c| !items.contains(c)).take(MAX_VALUES);
             without.chain(with.cloned().map(Edit::With)).map(change).collect()
         }
         Some(Value::Bool(now)) => vec![set(json!(!now))],
         Some(Value::Number(_)) => numbers(constants).map(set).collect(),
         Some(Value::String(now)) => {
             let gone = (path[0] == "args").then(|| change(Edit::Remove));
-            texts(now, constants).into_iter().take(VALUES * 2).map(set).chain(gone).collect()
+            texts(now, constants).into_iter().take(MAX_VALUES * 2).map(set).chain(gone).collect()
         }
         Some(Value::Object(_)) => Vec::new(),
-        Some(Value::Null) | None => constants.iter().take(VALUES).cloned().map(set).collect(),
+        Some(Value::Null) | None => constants.iter().take(MAX_VALUES).cloned().map(set).collect(),
     }
 }
 
-/// A person's yes, by somebody else than whoever asks.
+/// Approval by a person other than the caller.
 fn approval(document: &Value) -> Vec<Change> {
     let names = ["approval".to_owned()];
     let now = document.get("approval");
@@ -177,12 +177,12 @@ fn approval(document: &Value) -> Vec<Change> {
 }
 
 fn numbers(constants: &[Value]) -> impl Iterator<Item = Value> + '_ {
-    let whole = constants.iter().filter_map(Value::as_i64).take(VALUES);
+    let whole = constants.iter().filter_map(Value::as_i64).take(MAX_VALUES);
     let near = whole.flat_map(|n| [n, n.saturating_sub(1), n.saturating_add(1)]).map(Value::from);
     near.chain(constants.iter().filter(|c| c.is_f64()).cloned())
 }
 
-/// Texts that rules compare with, alone and as the beginning or end of what is there.
+/// Strings that rules compare with, alone and as prefix or suffix of the present value.
 fn texts(now: &str, constants: &[Value]) -> Vec<Value> {
     let known: Vec<&str> = constants.iter().filter_map(Value::as_str).collect();
     let mut found = Vec::new();
@@ -190,8 +190,8 @@ fn texts(now: &str, constants: &[Value]) -> Vec<Value> {
         let name = now.split('@').next().unwrap_or(now);
         found.push(json!(format!("{name}{text}")));
     }
-    found.extend(known.iter().take(VALUES).map(|text| json!(text)));
-    for text in known.iter().take(VALUES) {
+    found.extend(known.iter().take(MAX_VALUES).map(|text| json!(text)));
+    for text in known.iter().take(MAX_VALUES) {
         if text.starts_with(['.', '/', '-']) {
             found.push(json!(format!("{now}{text}")));
         }

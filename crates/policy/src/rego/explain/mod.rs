@@ -1,9 +1,9 @@
-//! Why a document was judged as it was, and the smallest change of it that would be allowed.
+//! Explanation of an answer, and the smallest change of the document that would be allowed.
 //!
-//! Which rule a reason comes from is told by the text of the rules: the one that writes the
-//! reason's name. What would change the answer is found by trying: one change of one part that the
-//! rules read, then pairs of them, each judged by the real rules. A change that is told was judged
-//! and allowed; that none was found means only that none of those tried was.
+//! The rule behind a reason is found in the source: the rule that contains the reason's name. Changes
+//! are found by trying: one change of one part that the rules read, then pairs of them, each
+//! evaluated by the real rules. A reported change was evaluated and allowed; no result means only that
+//! none of the tried changes was.
 
 mod change;
 mod source;
@@ -14,65 +14,65 @@ use serde_json::Value;
 
 pub use self::change::Change;
 use self::source::Source;
-use super::{Bundle, InvalidBundle, again::Judge, apart, compile};
+use super::{Bundle, InvalidBundle, apart, compile, replay::Judge};
 use crate::{Answer, Trouble};
 use ringfence_types::{Reason, Verdict};
 
-/// How long an explanation may take, loading included.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long changes are tried.
-const TRYING: Duration = Duration::from_secs(4);
-/// Most changes that are tried one by one.
-const SINGLES: usize = 1_500;
-/// Of these, those that are tried in pairs.
-const PAIRED: usize = 60;
+/// Time limit of an explanation, loading included.
+const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit of the search for changes.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(4);
+/// Single changes tried.
+const MAX_SINGLE_CHANGES: usize = 1_500;
+/// Changes that are also tried in pairs.
+const MAX_PAIRED_CHANGES: usize = 60;
 
-/// Why a document is judged as it is.
+/// Explanation of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
-    /// What the rules say; or why they say nothing.
+    /// Answer of the rules, or the failure.
     pub answer: Result<Answer, Trouble>,
-    /// Each reason, where it comes from and what it looked at.
+    /// Causes of the reasons.
     pub causes: Vec<Cause>,
-    /// What would be allowed.
+    /// Result of the search for an allowed change.
     pub search: Search,
 }
 
-/// Where a reason comes from.
+/// Cause of one reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cause {
     /// The reason.
     pub reason: Reason,
-    /// The rules that write it: file and line. Empty if its name is computed.
+    /// Rules that contain the reason: file and line. Empty if its name is computed.
     pub places: Vec<(String, u32)>,
-    /// What those rules look at, directly or through others: each path and what is there.
+    /// Paths that those rules read, directly or through others, with their values.
     pub reads: Vec<(String, Option<Value>)>,
 }
 
-/// What came of looking for a change that would be allowed.
+/// Result of the search for an allowed change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Search {
-    /// It is allowed as it is.
+    /// The document is allowed as it is.
     Allowed,
-    /// These changes together would do: the fewest that were found.
+    /// These changes together would be allowed: the fewest found.
     Found {
-        /// One or two.
+        /// One or two changes.
         changes: Vec<Change>,
-        /// How many were judged.
+        /// Number of changes evaluated.
         tried: usize,
     },
-    /// None of those that were judged would do.
+    /// None of the evaluated changes would be allowed.
     Nothing {
-        /// How many were judged.
+        /// Number of changes evaluated.
         tried: usize,
     },
 }
 
 impl Explanation {
-    /// Judges `document`, as text, by the rules of `bundle`, and explains the answer.
+    /// Evaluates `document`, given as text, by the rules of `bundle`, and explains the answer.
     pub fn of(bundle: &Bundle, document: &str) -> Result<Self, InvalidBundle> {
         let document = document.to_owned();
-        apart(bundle, PATIENCE, move |bundle| explain(bundle, &document))
+        apart(bundle, EXPLAIN_TIMEOUT, move |bundle| explain(bundle, &document))
     }
 }
 
@@ -98,17 +98,17 @@ fn cause(source: &Source, reason: Reason, document: &Value) -> Cause {
     Cause { reason, places, reads: paths.into_iter().map(read).collect() }
 }
 
-/// A path as a JSON Pointer.
+/// JSON Pointer of a path.
 fn pointer(path: &[String]) -> String {
     path.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
 fn search(judge: &mut Judge, source: &Source, causes: &[Cause], document: &Value) -> Search {
-    let until = Instant::now() + TRYING;
+    let until = Instant::now() + SEARCH_TIMEOUT;
     let blamed: Vec<_> =
         causes.iter().flat_map(|cause| source.behind(&cause.reason.rule).1).collect();
     let mut candidates = change::candidates(source, &blamed, document);
-    candidates.truncate(SINGLES);
+    candidates.truncate(MAX_SINGLE_CHANGES);
     let mut tried = 0;
     let mut allows = |changes: &[&Change]| {
         tried += 1;
@@ -125,7 +125,7 @@ fn search(judge: &mut Judge, source: &Source, causes: &[Cause], document: &Value
             break;
         }
     }
-    let some = &candidates[..candidates.len().min(PAIRED)];
+    let some = &candidates[..candidates.len().min(MAX_PAIRED_CHANGES)];
     'pairs: for (index, one) in some.iter().enumerate() {
         for other in &some[index + 1..] {
             if found.is_some() || Instant::now() >= until {

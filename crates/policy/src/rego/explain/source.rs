@@ -1,4 +1,4 @@
-//! What the text of rules says: which rule writes which reason, what each looks at, which
+//! Facts from the source of rules: which rule contains which reason, the paths it reads, and the
 //! constants it compares with.
 
 use std::collections::BTreeSet;
@@ -11,26 +11,26 @@ use super::super::{
     syntax::{self, Found},
 };
 
-/// Most constants that are looked at.
-const CONSTANTS: usize = 200;
+/// Constants considered.
+const MAX_CONSTANTS: usize = 200;
 
-/// All rules of a bundle.
+/// Rules of a bundle.
 pub(super) struct Source {
     rules: Vec<Written>,
-    /// Single values of the facts.
+    /// Scalar values of the data.
     facts: Vec<Value>,
 }
 
-/// One rule as it is written.
+/// Rule as written.
 struct Written {
     name: Vec<String>,
     file: String,
     line: u32,
     /// Paths below `input`.
     reads: BTreeSet<Vec<String>>,
-    /// Names that may be other rules, as they can be meant.
+    /// Names that may refer to other rules, in every possible meaning.
     refers: Vec<Vec<String>>,
-    /// In the order in which they are written.
+    /// Constants in source order.
     constants: Vec<Value>,
 }
 
@@ -45,8 +45,8 @@ impl Source {
         Self { rules: rules.collect(), facts }
     }
 
-    /// The rules that write a reason of this name, and everything that they look at. If none does,
-    /// the name is computed, and any rule may have.
+    /// Rules that contain a reason of this name, and all paths that they read. If there is none, the
+    /// name is computed, and the paths of all rules are returned.
     pub(super) fn behind(&self, reason: &str) -> (Vec<(String, u32)>, Vec<Vec<String>>) {
         let writes = |rule: &&Written| {
             let pairs = rule.constants.windows(2);
@@ -61,24 +61,24 @@ impl Source {
         (places, reads.into_iter().collect())
     }
 
-    /// Everything that any rule looks at.
+    /// Paths that any rule reads.
     pub(super) fn all_reads(&self) -> BTreeSet<Vec<String>> {
         self.rules.iter().flat_map(|rule| rule.reads.iter().cloned()).collect()
     }
 
-    /// What rules compare with, without repetition: their own first, then facts.
+    /// Constants that rules compare with, without duplicates: those of the rules, then those of the data.
     pub(super) fn constants(&self) -> Vec<Value> {
         let mut found: Vec<Value> = Vec::new();
         let all = self.rules.iter().flat_map(|rule| &rule.constants).chain(&self.facts);
         for constant in all {
-            if found.len() < CONSTANTS && !found.contains(constant) {
+            if found.len() < MAX_CONSTANTS && !found.contains(constant) {
                 found.push(constant.clone());
             }
         }
         found
     }
 
-    /// What these rules look at, directly or through rules that they refer to.
+    /// Paths that these rules read, directly or through rules that they refer to.
     fn reads(&self, from: &[&Written]) -> BTreeSet<Vec<String>> {
         let mut reads = BTreeSet::new();
         let mut seen: BTreeSet<usize> = BTreeSet::new();
@@ -129,8 +129,8 @@ fn written(module: &Module, rule: &Rule) -> Option<Written> {
         | Found::Level(_)
         | Found::TooDeep => {}
     });
-    // Its own name is at its head; others of that name say other things. Only a default speaks
-    // because those others do not.
+    // A rule's head contains its own name; other rules of that name are unrelated. Only a default
+    // depends on them, because it applies when they do not.
     if !matches!(rule, Rule::Default { .. }) {
         let Written { name, refers, .. } = &mut written;
         refers.retain(|other| other != name);
@@ -139,7 +139,7 @@ fn written(module: &Module, rule: &Rule) -> Option<Written> {
 }
 
 fn scalars(value: &Value, found: &mut Vec<Value>) {
-    if found.len() >= CONSTANTS {
+    if found.len() >= MAX_CONSTANTS {
         return;
     }
     match value {

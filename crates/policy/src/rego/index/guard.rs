@@ -1,10 +1,9 @@
-//! The condition on the document that a rule begins with.
+//! Guard of a rule: its leading condition on the document.
 //!
-//! A rule whose condition does not hold says nothing, so it may be left out, but only if nothing
-//! else could have come of it: what stands ahead of the condition must not fail, bind or replace
-//! anything. The evaluator goes through statements that bind nothing in the order in which they are
-//! written, ahead of all others, so only such statements may precede. Whatever is not surely so is
-//! no condition.
+//! A rule whose guard is false has no value, so it may be left out, but only if evaluating it has no
+//! other effect: the statements before the guard must not fail, bind or replace anything. The
+//! evaluator runs statements that bind nothing in source order, before all others, so only such
+//! statements may precede the guard. In case of doubt a rule has no guard.
 
 use regorus::unstable::{
     BoolOp, Expr, Literal, LiteralStmt, Module, Ref, Rule, RuleBody, RuleHead,
@@ -12,7 +11,7 @@ use regorus::unstable::{
 
 use crate::rego::syntax::{self, Found};
 
-/// What must hold of one place in the document for a rule to say anything.
+/// Condition on one path of the document without which a rule has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Guard {
     /// Names in order, without `input`.
@@ -20,20 +19,20 @@ pub(super) struct Guard {
     pub(super) test: Test,
 }
 
-/// What is looked for there.
+/// Condition on the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Test {
-    /// One of these texts.
+    /// One of these strings.
     Is(Vec<String>),
-    /// A list or an object with this text among its values.
+    /// List or object with this string among its values.
     Holds(String),
-    /// A text that begins so. Anything else that is there makes the evaluation fail.
+    /// String with this prefix. Any other kind of value makes the evaluation fail.
     Begins(String),
-    /// A text that ends so. Anything else that is there makes the evaluation fail.
+    /// String with this suffix. Any other kind of value makes the evaluation fail.
     Ends(String),
 }
 
-/// The condition of a rule.
+/// Guard of a rule.
 pub(super) fn of(rule: &Rule) -> Option<Guard> {
     let Rule::Spec { head, bodies, .. } = rule else { return None };
     let [body] = bodies.as_slice() else { return None };
@@ -43,7 +42,7 @@ pub(super) fn of(rule: &Rule) -> Option<Guard> {
     let mut found: Option<Guard> = None;
     for statement in &body.query.stmts {
         match meaning(statement) {
-            // The most telling kind; none that follows is better.
+            // Equality is the most selective kind; no later condition is better.
             Meaning::Test(guard) if matches!(guard.test, Test::Is(_)) => return Some(guard),
             Meaning::Test(guard) => {
                 let may_fail = matches!(guard.test, Test::Begins(_) | Test::Ends(_));
@@ -59,8 +58,8 @@ pub(super) fn of(rule: &Rule) -> Option<Guard> {
     found
 }
 
-/// Whether anything in these modules makes conditions mean something else: `input` that is replaced
-/// for a while, or another function by the name of one that is known here.
+/// Whether these modules change the meaning of guards: by replacing `input`, or by redefining a
+/// function that guards use.
 pub(super) fn are_unsure(modules: &[Ref<Module>]) -> bool {
     let mut unsure = false;
     for module in modules {
@@ -82,7 +81,7 @@ pub(super) fn are_unsure(modules: &[Ref<Module>]) -> bool {
     unsure
 }
 
-/// `some`, `every` and comprehensions cannot rename it for a whole rule; these can.
+/// Whether a rule rebinds `input` as a whole. `some`, `every` and comprehensions cannot.
 fn binds_input(rule: &Rule, body: &RuleBody) -> bool {
     let declared = body.query.stmts.iter().any(|statement| match &statement.literal {
         Literal::SomeVars { vars, .. } => vars.iter().any(|name| name.text() == "input"),
@@ -102,8 +101,8 @@ fn is_known(name: &str) -> bool {
     matches!(name, "input" | "startswith" | "endswith")
 }
 
-/// A name by itself, with a value or as a set: the kinds that say nothing if their body does not
-/// hold, but for an empty set.
+/// Whether a rule has no value if its body is false (an empty set apart): a plain name, with a value
+/// or as a set.
 fn is_plain(head: &RuleHead) -> bool {
     match head {
         RuleHead::Compr { refr, .. } => matches!(refr.as_ref(), Expr::Var { .. }),
@@ -115,9 +114,9 @@ fn is_plain(head: &RuleHead) -> bool {
 }
 
 enum Meaning {
-    /// A condition that can be looked up.
+    /// Condition that can be looked up.
     Test(Guard),
-    /// It holds or it does not, and nothing else can come of it.
+    /// True or false without any other effect.
     Harmless,
     /// Anything else.
     Other,
@@ -165,7 +164,7 @@ fn test(expr: &Expr) -> Option<Guard> {
     }
 }
 
-/// Comparing and looking up never fails, whatever the document holds.
+/// Whether an expression only compares and looks up, which never fails.
 fn is_harmless(expr: &Expr) -> bool {
     match expr {
         Expr::BoolExpr { lhs, rhs, .. } => is_simple(lhs) && is_simple(rhs),
@@ -183,7 +182,7 @@ fn is_simple(expr: &Expr) -> bool {
     }
 }
 
-/// A place in the document whose names are all written down.
+/// Path in the document with only static names.
 fn path(expr: &Expr) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut rest = expr;

@@ -1,4 +1,4 @@
-//! From a document to the rules that may have something to say about it.
+//! Lookup of the rules that may apply to a document.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use regorus::Value;
 
 use super::guard::{Guard, Test};
 
-/// Most different lengths of texts that one place may begin or end with: each is tried.
-const LENGTHS: usize = 16;
+/// Different lengths of prefixes or suffixes at one path: each length is tried.
+const MAX_LENGTHS: usize = 16;
 
-/// A rule that may be left out, by its number.
+/// Number of a rule that may be left out.
 pub(super) type Number = u32;
 
-/// Rules by what they look for, place by place.
+/// Rules by their guards, path by path.
 #[derive(Debug, Default)]
 pub(super) struct Lookup {
     places: Vec<Place>,
@@ -36,7 +36,7 @@ struct Affixes {
 }
 
 impl Lookup {
-    /// Whether the rule could be put in.
+    /// Adds a rule; false if it cannot be looked up.
     pub(super) fn add(&mut self, number: Number, guard: &Guard) -> bool {
         let place = self.place(&guard.path);
         match &guard.test {
@@ -63,7 +63,7 @@ impl Lookup {
         &mut self.places[index]
     }
 
-    /// The rules whose condition holds, ascending; none if one may make the evaluation fail.
+    /// Rules whose guard is true, ascending; `None` if a guard may make the evaluation fail.
     pub(super) fn find(&self, document: &Value) -> Option<Vec<Number>> {
         let mut found = Vec::new();
         for place in &self.places {
@@ -112,7 +112,7 @@ impl Place {
 impl Affixes {
     fn add(&mut self, text: &str, number: Number) -> bool {
         if !self.lengths.contains(&text.len()) {
-            if self.lengths.len() >= LENGTHS {
+            if self.lengths.len() >= MAX_LENGTHS {
                 return false;
             }
             self.lengths.push(text.len());

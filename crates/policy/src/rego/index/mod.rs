@@ -1,18 +1,18 @@
-//! Only the rules that may have something to say.
+//! Index of rules by document, so that only the rules that may apply are evaluated.
 //!
 //! Most rules of a large bundle begin with a condition on the document, such as the name of a tool,
-//! that does not hold for most documents. Which of them hold is looked up, and the document is
-//! judged by an engine that has only those rules and the ones without such a condition. Engines are
-//! made by a thread of their own when the same rules have been needed a few times; until then, and
-//! wherever it is not certain that the answer is the same, all rules are asked.
+//! that is false for most documents. The index looks up the true conditions and evaluates the
+//! document with an engine that has only those rules and the rules without such a condition. A
+//! separate thread builds an engine once the same rules were needed a few times; until then, and
+//! wherever it is not certain that the answer is the same, all rules are evaluated.
 //!
-//! Invariant: an engine from here gives the answer of the whole bundle, whatever the document. The
-//! tests hold both against each other over rules of many shapes.
+//! Invariant: an engine from the index gives the answer of the whole bundle, whatever the document.
+//! The tests compare both over rules of many shapes.
 
-mod cut;
+mod engine_cache;
 mod guard;
 mod lookup;
-mod shelf;
+mod subset;
 
 use std::{
     sync::{
@@ -26,48 +26,48 @@ use regorus::Value;
 use ringfence_types::Digest;
 
 use self::{
-    cut::Whole,
+    engine_cache::{EngineCache, Found},
     lookup::{Lookup, Number},
-    shelf::{Found, Shelf},
+    subset::Whole,
 };
-use super::{brief, here::Here, workers};
+use super::{inline::Inline, inline_safe, workers};
 
-/// Fewest rules that may be left out: with less there is little to gain.
-const LEAST: usize = 8;
-/// Most engines that wait to be made. Whoever finds no place asks again later.
-const ORDERS: usize = 16;
+/// Rules that the index must be able to leave out; fewer gain little.
+const MIN_GUARDED_RULES: usize = 8;
+/// Engines that may wait to be built. With a full queue, the next need asks again.
+const MAX_QUEUED: usize = 16;
 
-/// Engines with some of the rules of a bundle.
+/// Engines with subsets of the rules of a bundle.
 #[derive(Debug)]
 pub(super) struct Index {
     lookup: Lookup,
-    shelf: Arc<Shelf>,
+    cache: Arc<EngineCache>,
     orders: SyncSender<Vec<Number>>,
 }
 
 impl Index {
-    /// Of the rules in this engine. None if they have too few conditions that can be looked up.
+    /// Index of the rules in this engine; `None` if too few of them have a guard.
     pub(super) fn of(engine: &mut regorus::Engine, policy: Digest) -> Option<Self> {
-        let (whole, lookup) = cut::read(engine, LEAST)?;
-        let (orders, queue) = sync_channel(ORDERS);
-        let shelf = Arc::new(Shelf::default());
-        let shared = Arc::clone(&shelf);
-        // Without the thread all rules are asked every time, which is right as well.
+        let (whole, lookup) = subset::read(engine, MIN_GUARDED_RULES)?;
+        let (orders, queue) = sync_channel(MAX_QUEUED);
+        let cache = Arc::new(EngineCache::default());
+        let shared = Arc::clone(&cache);
+        // Without the thread all rules are evaluated every time, which is correct as well.
         thread::Builder::new()
             .name("policy-index".to_owned())
             .stack_size(workers::STACK)
             .spawn(move || work(&whole, policy, &shared, &queue))
             .ok()?;
-        Some(Self { lookup, shelf, orders })
+        Some(Self { lookup, cache, orders })
     }
 
-    /// What has the rules for this document, if it was made already.
-    pub(super) fn find(&self, document: &Value) -> Option<Arc<Here>> {
+    /// Evaluator with the rules for this document, if it is built already.
+    pub(super) fn find(&self, document: &Value) -> Option<Arc<Inline>> {
         let needed = self.lookup.find(document)?;
-        match self.shelf.find(&needed) {
-            Found::Made(here) => Some(here),
+        match self.cache.find(&needed) {
+            Found::Made(inline) => Some(inline),
             Found::Wanted => {
-                // If too many are waited for, it will be wanted again.
+                // With a full queue, the next need asks again.
                 let _ = self.orders.try_send(needed);
                 None
             }
@@ -76,27 +76,27 @@ impl Index {
     }
 }
 
-/// Ends when the bundle is no longer in force.
-fn work(whole: &Whole, policy: Digest, shelf: &Shelf, orders: &Receiver<Vec<Number>>) {
+/// Builds engines until the bundle is no longer in force.
+fn work(whole: &Whole, policy: Digest, cache: &EngineCache, orders: &Receiver<Vec<Number>>) {
     while let Ok(needed) = orders.recv() {
-        if !shelf.has(&needed) {
+        if !cache.has(&needed) {
             let made = make(whole, &needed, policy).map(Arc::new);
-            shelf.put(needed, made);
+            cache.put(needed, made);
         }
     }
 }
 
-/// Not worth it if most rules stay, and not possible if they are for the workers.
-fn make(whole: &Whole, needed: &[Number], policy: Digest) -> Option<Here> {
+/// Evaluator of a subset; `None` if most rules stay or the subset is not inline-safe.
+fn make(whole: &Whole, needed: &[Number], policy: Digest) -> Option<Inline> {
     let (some, all) = whole.count(needed);
     if some * 2 > all {
         return None;
     }
-    let Some(mut engine) = whole.cut(needed) else {
+    let Some(mut engine) = whole.subset(needed) else {
         tracing::warn!(rules = some, "some rules do not work without the others: all are asked");
         return None;
     };
-    brief::are_brief(engine.get_modules()).then(|| Here::new(&engine, policy))
+    inline_safe::are_inline_safe(engine.get_modules()).then(|| Inline::new(&engine, policy))
 }
 
 #[cfg(test)]

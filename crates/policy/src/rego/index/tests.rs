@@ -3,7 +3,7 @@ use regorus::{Engine, Value};
 use super::{guard::Test, *};
 use crate::rego::{Bundle, compile};
 
-/// Conditions that are found, and shapes that must not have one.
+/// Rules with a guard, and shapes that must not have one.
 #[test]
 fn a_condition_is_found_where_it_is_certain_and_nowhere_else() {
     let is = |path: &str, texts: &[&str]| shown(path, &Test::Is(owned(texts)));
@@ -19,11 +19,11 @@ fn a_condition_is_found_where_it_is_certain_and_nowhere_else() {
         ("r contains \"m\" if input.a == \"x\"", is("a", &["x"])),
         ("r := 1 if input.a == \"x\"", is("a", &["x"])),
         ("r contains m if { input.a == \"x\"; m := input.b }", is("a", &["x"])),
-        // What cannot fail may precede, and the most telling condition is taken.
+        // Statements that cannot fail may precede, and the most selective condition is taken.
         ("r if { input.n > 3; not input.b; input.c != 1; input.a == \"x\" }", is("a", &["x"])),
         ("r if { \"y\" in input.b; input.a == \"x\" }", is("a", &["x"])),
         ("r if { input.b; not input.c in [\"y\"]; input.a == \"x\" }", is("a", &["x"])),
-        // What may fail, bind or reach elsewhere ahead of it may not.
+        // Statements that may fail, bind or reach elsewhere may not precede.
         ("r if { 1 / input.n == 1; input.a == \"x\" }", none()),
         ("r if { to_number(input.n) == 1; input.a == \"x\" }", none()),
         ("r if { other; input.a == \"x\" }", none()),
@@ -37,7 +37,7 @@ fn a_condition_is_found_where_it_is_certain_and_nowhere_else() {
         ("r if { startswith(input.b, \"y\"); input.a == \"x\" }", {
             shown("b", &Test::Begins("y".into()))
         }),
-        // What is no condition on one place, or not with texts.
+        // Conditions on several paths, or on values other than strings.
         ("r if not input.a == \"x\"", none()),
         ("r if input.a != \"x\"", none()),
         ("r if input.a == input.b", none()),
@@ -54,7 +54,7 @@ fn a_condition_is_found_where_it_is_certain_and_nowhere_else() {
         ("r if input.a[0] == \"x\"", none()),
         ("r if other.a == \"x\"", none()),
         ("r if input.a = \"x\"", none()),
-        // Kinds of rules that stay.
+        // Kinds of rules that always stay.
         ("r := 1", none()),
         ("default r := false", none()),
         ("f(x) if input.a == \"x\"", none()),
@@ -65,7 +65,7 @@ fn a_condition_is_found_where_it_is_certain_and_nowhere_else() {
         ("r[k] := 1 if { input.a == \"x\"; k := input.b }", none()),
         ("r.s := 1 if input.a == \"x\"", none()),
         ("r.s contains 1 if input.a == \"x\"", none()),
-        // Another `input`.
+        // Rebound `input`.
         ("r if { input.a == \"x\"; input := 1 }", none()),
         ("r if { some input; input.a == \"x\" }", none()),
         ("r if { input.a == \"x\"; some input in [1] }", none()),
@@ -76,12 +76,12 @@ fn a_condition_is_found_where_it_is_certain_and_nowhere_else() {
     }
 }
 
-/// Bundles in which conditions may mean something else have none at all.
+/// Bundles that change the meaning of guards have none at all.
 #[test]
 fn an_input_that_is_replaced_and_functions_of_the_same_name_are_left_alone() {
     let rules = |more: &str| format!("package ringfence\nimport rego.v1\n{more}\ndecision := 1\n");
     let plain = "r if input.a == \"x\"";
-    assert!(cut::read(&mut engine(&rules(plain)), 1).is_some(), "the control");
+    assert!(subset::read(&mut engine(&rules(plain)), 1).is_some(), "the control");
     for more in [
         "s if r with input as {\"a\": \"x\"}",
         "s if r with input.a as \"x\"",
@@ -91,12 +91,12 @@ fn an_input_that_is_replaced_and_functions_of_the_same_name_are_left_alone() {
     ] {
         let text = rules(&format!("{plain}\n{more}"));
         let Some(mut engine) = parsed(&text) else { continue };
-        assert!(cut::read(&mut engine, 1).is_none(), "{more}");
+        assert!(subset::read(&mut engine, 1).is_none(), "{more}");
     }
     let text = format!("package ringfence\nimport data.lib.startswith\n{plain}\ndecision := 1\n");
-    assert!(cut::read(&mut engine(&text), 1).is_none());
+    assert!(subset::read(&mut engine(&text), 1).is_none());
     let text = format!("package ringfence\nimport data.lib as endswith\n{plain}\ndecision := 1\n");
-    assert!(cut::read(&mut engine(&text), 1).is_none());
+    assert!(subset::read(&mut engine(&text), 1).is_none());
 }
 
 #[test]
@@ -113,10 +113,10 @@ fn the_rest_stays_on_its_lines_and_one_rule_of_each_name_stays() {
         c := 1
         c := 1 if input.a == \"2\"
         decision := count(a)";
-    let (whole, lookup) = cut::read(&mut engine(text), 1).unwrap();
+    let (whole, lookup) = subset::read(&mut engine(text), 1).unwrap();
     let lines = |document: &str| {
         let document = Value::from_json_str(document).unwrap();
-        let mut engine = whole.cut(&lookup.find(&document).unwrap()).unwrap();
+        let mut engine = whole.subset(&lookup.find(&document).unwrap()).unwrap();
         let rules = engine.get_modules()[0].policy.iter();
         rules.map(|rule| rule.span().line).collect::<Vec<_>>()
     };
@@ -125,8 +125,8 @@ fn the_rest_stays_on_its_lines_and_one_rule_of_each_name_stays() {
     assert_eq!(lines(r#"{"a":"3"}"#), [3, 7, 8, 10, 12]);
 }
 
-/// The same over random rules and documents: whatever is left out, every rule of the bundle has the
-/// value that it has in the whole, or fails as it does there.
+/// The same over random rules and documents: every rule of the subset has the value that it has in
+/// the whole bundle, or fails as it does there.
 #[test]
 fn some_rules_say_what_all_rules_say() {
     let (mut left_out, mut equal, mut failed) = (0, 0, 0);
@@ -136,14 +136,14 @@ fn some_rules_say_what_all_rules_say() {
         let (mut all, _) = compile(&Bundle::from_files(files.clone()).unwrap())
             .unwrap_or_else(|invalid| panic!("seed {seed}: {invalid}\n{files:#?}"));
         all.clear_execution_timer_config();
-        let Some((whole, lookup)) = cut::read(&mut all, 1) else { continue };
+        let Some((whole, lookup)) = subset::read(&mut all, 1) else { continue };
         for _ in 0..12 {
             let text = random::document(&mut dice);
             let document = Value::from_json_str(&text).unwrap();
             let Some(needed) = lookup.find(&document) else { continue };
             let (count, of) = whole.count(&needed);
             left_out += of - count;
-            let some = whole.cut(&needed).expect("what was parsed once is parsed again");
+            let some = whole.subset(&needed).expect("what was parsed once is parsed again");
             for rule in random::RULES {
                 let (expected, found) =
                     (value(&all, &document, rule), value(&some, &document, rule));
@@ -155,9 +155,9 @@ fn some_rules_say_what_all_rules_say() {
     assert!(left_out > 2_000 && equal > 2_000 && failed > 100, "{left_out} {equal} {failed}");
 }
 
-/// The value of a rule, undefined included; none if it fails.
+/// Value of a rule, undefined included; an error if it fails.
 fn value(engine: &Engine, document: &Value, rule: &str) -> Result<Value, ()> {
-    // A failed evaluation leaves things behind, so each has an engine of its own.
+    // A failed evaluation may leave state in the engine, so each evaluation has its own.
     let mut engine = engine.clone();
     engine.set_input(document.clone());
     match rule {
@@ -173,7 +173,7 @@ fn value(engine: &Engine, document: &Value, rule: &str) -> Result<Value, ()> {
 }
 
 fn condition(rule: &str) -> String {
-    // What cannot be parsed has none.
+    // A rule that cannot be parsed has no guard.
     let engine = parsed(&format!("package ringfence\nimport rego.v1\n{rule}\n"));
     let found = engine.and_then(|mut engine| guard::of(&engine.get_modules()[0].policy[0]));
     found.map_or_else(none, |guard| shown(&guard.path.join("."), &guard.test))

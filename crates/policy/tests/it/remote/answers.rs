@@ -1,6 +1,6 @@
-//! Answers that no server of others can be made to give: bytes that two parsers read differently,
-//! errors beside a decision, and fields that nobody knows. A small server gives them, and every
-//! engine has to hold the call.
+//! Answers that real servers cannot be made to give: bytes that two parsers read differently, errors
+//! beside a decision, and unknown fields. A small server gives them, and every engine has to hold the
+//! call.
 
 use ringfence_policy::{
     AuthZen, Engine, Evaluate, Opa, OpenFga, OpenFgaConfig, POLICY_UNAVAILABLE, Trouble,
@@ -11,11 +11,11 @@ use ringfence_types::Verdict;
 
 use super::{opa, remote};
 
-/// One engine and what its server says.
+/// Engine with the response of its server.
 struct Case {
     engine: &'static str,
     answer: &'static str,
-    /// What is wrong with the answer; nothing if it is the control.
+    /// Expected failure; `None` for the control.
     trouble: Option<Trouble>,
 }
 

@@ -1,5 +1,5 @@
-//! A decision point of the AuthZEN protocol, written for these tests from its specification, with a
-//! real OPA behind it that holds the rules.
+//! AuthZEN decision point, written for these tests from the specification, with the rules in a real
+//! OPA behind it.
 
 use ringfence_policy::{AuthZen, Bundle, Engine, Rego, Trouble, contract, contract::document};
 use ringfence_testkit::{Door, Opa as Server, post, server};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{BUILT_IN, remote};
 
-/// Answers as the specification says: a boolean, and a context with the whole decision.
+/// Decision point that answers with a boolean and a context with the whole decision.
 fn decision_point(opa: &Server) -> Door {
     let address = opa.address();
     Door::open(move |path, body| {
@@ -48,7 +48,7 @@ async fn an_authzen_decision_point_keeps_the_contract() {
 
 #[tokio::test]
 async fn what_a_decision_point_says_is_understood_whole_or_not_at_all() {
-    // Says what the arguments ask for: this is about reading answers, not about rules.
+    // Echoes the decision in the arguments: this is about reading answers, not about rules.
     let point = Door::open(|_, body| {
         let asked: Value = serde_json::from_str(body).unwrap_or_default();
         (200, asked["context"]["args"].to_string())

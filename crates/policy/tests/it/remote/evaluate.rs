@@ -1,5 +1,5 @@
-//! An engine in the style of SomaAgentHub, written for these tests from its description: rules are
-//! words that a prompt must not contain.
+//! Engine in the style of SomaAgentHub, written for these tests from its description: rules are words
+//! that a prompt must not contain.
 
 use ringfence_policy::{Engine, Evaluate, Trouble, contract, contract::document};
 use ringfence_testkit::Door;

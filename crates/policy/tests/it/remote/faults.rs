@@ -1,8 +1,8 @@
-//! A16: Engines that are stopped, killed, slowed and garbled while calls are judged.
+//! A16: engines that are stopped, killed, slowed and garbled while calls are judged.
 //!
-//! Under load, one task per caller judges a harmless and a forbidden document in turn. What must
-//! hold: the forbidden one is never allowed, each question has an outcome, an allow is the rules' own
-//! answer, and once the fault is over, those who wait for a tick get one and decisions flow again.
+//! Under load, one task per caller judges a harmless and a forbidden document in turn. Expected: the
+//! forbidden one is never allowed, each question has an outcome, an allow is the rules' own answer,
+//! and once the fault is over, subscribers are notified and decisions flow again.
 
 use std::{
     sync::{
@@ -24,18 +24,18 @@ use tokio::task::JoinSet;
 
 use super::{super::until, BUILT_IN, opa, remote};
 
-/// How many judge at one time.
+/// Concurrent callers.
 const CALLERS: usize = 8;
-/// How long a question may take here: long enough for a busy machine.
+/// Time limit of one question: long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The fault and its end.
+/// Fault and its end.
 trait Broken {
     fn begin(&mut self);
     fn end(&mut self);
 }
 
-/// What the callers saw, counted while they go on.
+/// Answers seen by the callers, counted while they go on.
 #[derive(Debug, Default)]
 struct Seen {
     allowed: AtomicUsize,
@@ -44,7 +44,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Waits for callers to be allowed and denied from now on.
+    /// Waits for further allows and denials.
     async fn more(&self, when: &str) {
         let (allowed, denied) = (self.allowed.load(Relaxed), self.denied.load(Relaxed));
         let both =
@@ -53,7 +53,7 @@ impl Seen {
     }
 }
 
-/// Judges until told to stop; panics if anything runs that nobody allowed.
+/// Judges until stopped; panics if a forbidden document is allowed.
 async fn load(
     engine: Arc<dyn Engine>,
     yes: Input,
@@ -78,7 +78,7 @@ async fn load(
                 Decided::Hold(decision) => {
                     assert!(is_parked, "{decision:?}");
                     seen.held.fetch_add(1, Relaxed);
-                    // The next call arrives a little later, as calls do.
+                    // The next call arrives a little later, as in practice.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             }
@@ -86,7 +86,7 @@ async fn load(
     }
 }
 
-/// Load, a fault in the middle of it, and the time after.
+/// Load, a fault during the load, and the recovery.
 async fn survive(engine: Arc<dyn Engine>, yes: Input, no: Input, fault: &mut dyn Broken) {
     let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
     let mut callers = JoinSet::new();
@@ -183,7 +183,7 @@ fn opa_at(url: &str) -> Arc<dyn Engine> {
     Arc::new(Opa::open(OpaConfig { remote, ..config }).expect("a client"))
 }
 
-/// Allowed and forbidden by the built-in rules.
+/// Documents that the built-in rules allow and forbid.
 fn documents() -> (Input, Input) {
     (document(&["none"], "{}"), document(&["telepathy"], "{}"))
 }
@@ -218,7 +218,7 @@ fn openfga_at(server: &OpenFgaServer, url: &str) -> Arc<dyn Engine> {
     Arc::new(OpenFga::open(config).expect("a client"))
 }
 
-/// Allowed by a relation of the tenant, and of a tenant without one.
+/// Documents of a tenant with the relation, and of one without.
 fn related(server: &OpenFgaServer) -> (Input, Input) {
     server.relate("tenant:acme#member", "can_call", "tool:echo").expect("a relation");
     let (yes, mut no) = (document(&[], "{}"), document(&[], "{}"));

@@ -1,4 +1,4 @@
-//! Engines in other processes, against the real thing.
+//! Remote engines, against real servers.
 
 mod answers;
 mod authzen;
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use ringfence_policy::{OpaConfig, Remote, Shape, Undefined};
 
-/// The rules that are part of the binary, for a server of others.
+/// Built-in rules, for an OPA server.
 const BUILT_IN: &str = include_str!("../../../../../policy/ringfence.rego");
 
-/// How a server at this address is reached.
+/// Address of a test server.
 fn remote(name: &str, url: &str) -> Remote {
     let url = url.parse().expect("an address");
     let timeout = Duration::from_secs(3);

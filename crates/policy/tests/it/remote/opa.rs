@@ -1,4 +1,4 @@
-//! A real OPA server.
+//! Real OPA server.
 
 use ringfence_policy::{
     Bundle, Engine, Opa, OpaConfig, POLICY_UNAVAILABLE, Rego, Shape, Trouble, Undefined, contract,
@@ -44,14 +44,14 @@ async fn what_is_undefined_is_denied_or_left_to_others_as_configured() {
     let input = document(&[], "{}");
     let answer = engine(&server).evaluate(&input).await.expect("an answer");
     assert_eq!((answer.verdict, answer.reasons[0].rule.as_str()), (Verdict::Deny, "undefined"));
-    // A rule that is not there at all is undefined too.
+    // A missing rule is undefined too.
     let missing = OpaConfig { path: "/v1/data/no/such".to_owned(), ..opa(&server.url()) };
     let answer = Opa::open(missing).expect("a client").evaluate(&input).await;
     assert_eq!(answer.expect("an answer").verdict, Verdict::Deny);
     let abstain = OpaConfig { undefined: Undefined::Abstain, ..opa(&server.url()) };
     let said = Opa::open(abstain).expect("a client").evaluate(&input).await;
     assert_eq!(said.expect_err("no opinion").trouble, Trouble::Abstained);
-    // The control: the same rule, defined.
+    // Control: the same rule, defined.
     let yes = engine(&server).evaluate(&document(&[], r#"{"yes":true}"#)).await;
     assert_eq!(yes.expect("an answer").verdict, Verdict::Allow);
 }
@@ -109,7 +109,7 @@ async fn the_revision_is_that_of_the_bundles_and_a_new_one_ticks() {
     let input = document(&[], "{}");
     let first = engine.evaluate(&input).await.expect("an answer");
     assert_eq!((first.verdict, first.policy), (Verdict::Deny, engine.revision()));
-    // The first revision that is seen ticks too.
+    // The first revision counts as a change too.
     changed.changed().await.expect("it lives");
     let rules = [("rules.rego", "package ringfence\ndecision := true")];
     server.rewrite("2", &rules).expect("other rules");

@@ -1,4 +1,4 @@
-//! A real OpenFGA server.
+//! Real OpenFGA server.
 
 use ringfence_policy::{Engine, OpenFga, OpenFgaConfig, Trouble, contract, contract::document};
 use ringfence_testkit::{OpenFga as Server, RELATIONS, server};
@@ -16,7 +16,7 @@ fn config(server: &Server) -> OpenFgaConfig {
     OpenFgaConfig::usual(remote, server.store.clone(), server.model.clone())
 }
 
-/// What a call of `echo` gets, on behalf of this persona.
+/// Verdict about a call of `echo` on behalf of this persona.
 async fn verdict(engine: &OpenFga, persona: Option<&str>) -> Verdict {
     let mut input = document(&[], "{}");
     input.persona_id = persona.map(|name| name.parse().expect("a persona"));
@@ -52,15 +52,15 @@ async fn a_key_may_by_itself_by_its_tenant_or_by_its_persona_and_no_longer_than_
 }
 
 #[tokio::test]
-async fn a_name_cannot_pass_for_somebody_elses() {
-    let Some(server) = serving("a_name_cannot_pass_for_somebody_elses") else { return };
+async fn a_name_cannot_pass_for_another() {
+    let Some(server) = serving("a_name_cannot_pass_for_another") else { return };
     let engine = OpenFga::open(config(&server)).expect("a client");
     server.relate("persona:anne#actor", "can_call", "tool:echo").expect("a relation");
     for name in ["*", "anne#actor", "anne%", "persona:anne", "Anne"] {
         assert_eq!(verdict(&engine, Some(name)).await, Verdict::Deny, "{name}");
     }
     assert_eq!(verdict(&engine, None).await, Verdict::Deny);
-    // The control: the name itself.
+    // Control: the name itself.
     assert_eq!(verdict(&engine, Some("anne")).await, Verdict::Allow);
 }
 
@@ -72,7 +72,7 @@ async fn a_model_that_is_not_there_is_no_answer() {
     let engine = OpenFga::open(wrong).expect("a client");
     let said = engine.evaluate(&document(&[], "{}")).await;
     assert_eq!(said.expect_err("no answer").trouble, Trouble::Failed);
-    // The control: the model that is there.
+    // Control: an existing model.
     let engine = OpenFga::open(config(&server)).expect("a client");
     assert_eq!(verdict(&engine, None).await, Verdict::Allow);
 }

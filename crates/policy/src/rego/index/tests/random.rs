@@ -1,10 +1,10 @@
-//! Rules of many shapes, and documents for them.
+//! Random rules of many shapes, and documents for them.
 
 use std::fmt::Write;
 
 use super::Dice;
 
-/// What is compared. Some bundles lack some of them.
+/// Rules that are compared. Some bundles lack some of them.
 pub(super) const RULES: &[&str] = &[
     "data",
     "data.ringfence",
@@ -23,7 +23,7 @@ pub(super) const RULES: &[&str] = &[
 const TEXTS: &[&str] = &["u", "v", "w", "vv", "uv", ""];
 const PLACES: &[&str] = &["a", "a", "b.c", "b[\"c\"]", "list", "n", "missing"];
 
-/// Conditions that can be looked up, more often than not.
+/// Condition, usually one that can be looked up.
 fn condition(dice: &mut Dice) -> String {
     let (place, text, other) = (dice.pick(PLACES), dice.pick(TEXTS), dice.pick(TEXTS));
     match dice.throw(16) {
@@ -40,7 +40,7 @@ fn condition(dice: &mut Dice) -> String {
     }
 }
 
-/// Anything else; `below` are rules that may be named.
+/// Any other statement; `below` are rules that may be named.
 fn statement(dice: &mut Dice, below: &[&str]) -> String {
     let (place, text) = (dice.pick(PLACES), dice.pick(TEXTS));
     if !below.is_empty() && dice.throw(3) == 0 {
@@ -53,7 +53,7 @@ fn statement(dice: &mut Dice, below: &[&str]) -> String {
             _ => name.to_owned(),
         };
     }
-    // Below the lowest there is no function to call.
+    // The lowest level has no function to call.
     match dice.throw(if below.is_empty() { 12 } else { 14 }) {
         0 => format!("x := input.{place}; x != \"{text}\""),
         1 => format!("some y in input.{place}; y == \"{text}\""),
@@ -72,12 +72,12 @@ fn statement(dice: &mut Dice, below: &[&str]) -> String {
     }
 }
 
-/// A few of both, in any order, with different variables.
+/// Body with a few of both, in any order, with different variables.
 fn body(dice: &mut Dice, below: &[&str]) -> String {
     let mut statements = Vec::new();
     let mut is_used = false;
     for _ in 0..=dice.throw(3) {
-        // One that binds variables at most, as none may be bound twice.
+        // At most one statement binds variables, as none may be bound twice.
         let is_condition = is_used || dice.throw(3) > 0;
         statements.push(if is_condition { condition(dice) } else { statement(dice, below) });
         is_used |= !is_condition;
@@ -108,7 +108,7 @@ fn rule(dice: &mut Dice, level: usize, below: &[&str]) -> String {
 
 fn level(dice: &mut Dice, level: usize, below: &[&str]) -> String {
     let mut text: String = (0..8 + dice.throw(8)).map(|_| rule(dice, level, below)).collect();
-    // Names that are used elsewhere are there.
+    // Rules that are named elsewhere must exist.
     let _ = writeln!(text, "s{level} contains \"u\" if input.a == \"v\"");
     let _ = writeln!(text, "c{level} := \"v\" if input.b.c == \"v\"");
     let _ = writeln!(text, "f{level}(q) := \"v\" if q == \"w\"");
@@ -118,7 +118,7 @@ fn level(dice: &mut Dice, level: usize, below: &[&str]) -> String {
     text
 }
 
-/// Two packages, the first in two files, and some facts.
+/// Two packages, the first in two files, and some data.
 pub(super) fn bundle(dice: &mut Dice) -> Vec<(&'static str, String)> {
     let head = "import rego.v1\nimport data.facts\n";
     let lib = format!("package lib\n{head}{}", level(dice, 0, &[]));
@@ -133,7 +133,7 @@ pub(super) fn bundle(dice: &mut Dice) -> Vec<(&'static str, String)> {
     vec![("a.rego", first), ("b.rego", second), ("data.json", facts), ("lib/c.rego", lib)]
 }
 
-/// What rules look at, sometimes of an unlikely kind and sometimes not there.
+/// Document for the rules, with some values of unlikely kinds and some missing.
 pub(super) fn document(dice: &mut Dice) -> String {
     let mut fields = Vec::new();
     let text = |dice: &mut Dice| format!("\"{}\"", dice.pick(TEXTS));

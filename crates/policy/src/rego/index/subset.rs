@@ -1,7 +1,7 @@
-//! Rules without those that have nothing to say.
+//! Engines with a subset of the rules.
 //!
 //! Rules are left out by blanking them in the text of their file, so all others stay on their lines
-//! and are parsed as they were. What comes of it is held against what should have.
+//! and are parsed as before. The result is compared with the expected rules.
 
 use std::collections::BTreeMap;
 
@@ -29,18 +29,17 @@ struct File {
 
 #[derive(Debug)]
 struct Placed {
-    /// In bytes; what follows up to the next rule belongs to it.
+    /// Offset in bytes; the text up to the next rule belongs to it.
     start: usize,
     text: String,
-    /// Package and name: one rule of each stays, so that the name is known and a set is there.
-    /// None of a default, which stays whatever else does.
+    /// Package and name: one rule of each name stays, so that the name is defined and a set exists.
+    /// `None` for a default, which always stays.
     name: Option<Vec<String>>,
-    /// None if it always stays.
+    /// `None` if the rule always stays.
     number: Option<Number>,
 }
 
-/// The rules of an engine, and where to look for those that are needed. None if not enough of them
-/// may ever be left out.
+/// Rules of an engine with their lookup table; `None` if fewer than `least` rules can be left out.
 pub(super) fn read(engine: &mut regorus::Engine, least: usize) -> Option<(Whole, Lookup)> {
     let data = engine.get_data();
     let modules = engine.get_modules();
@@ -75,14 +74,14 @@ fn file(module: &Ref<Module>, lookup: &mut Lookup, next: &mut Number) -> Option<
 }
 
 impl Whole {
-    /// How many rules there are without those that are left out, and how many in all.
+    /// Number of rules in the subset, and in the bundle.
     pub(super) fn count(&self, needed: &[Number]) -> (usize, usize) {
         let stay = self.stay(needed).concat();
         (stay.iter().filter(|stays| **stays).count(), stay.len())
     }
 
-    /// Only what always stays and what is needed. None if it does not come out as it should.
-    pub(super) fn cut(&self, needed: &[Number]) -> Option<regorus::Engine> {
+    /// Engine with the required and the needed rules; `None` if the parsed result is not as expected.
+    pub(super) fn subset(&self, needed: &[Number]) -> Option<regorus::Engine> {
         let stay = self.stay(needed);
         let mut engine = regorus::Engine::new();
         engine.set_gather_prints(true);
@@ -104,7 +103,7 @@ impl Whole {
         Some(engine)
     }
 
-    /// File by file and rule by rule.
+    /// Whether each rule stays, by file.
     fn stay(&self, needed: &[Number]) -> Vec<Vec<bool>> {
         let is_needed =
             |rule: &Placed| rule.number.is_none_or(|number| needed.binary_search(&number).is_ok());

@@ -1,9 +1,8 @@
-//! Judging documents of the past by rules that are not in force.
+//! Replay: evaluation of past documents by rules that are not in force.
 //!
-//! Threads of its own, so that decisions that somebody waits for never queue behind history. Each
-//! has its own copy of the rules and its own memory of answers, so they share nothing while they
-//! work. Documents are taken as the text that was kept: what an older version of this program
-//! wrote is judged as it was written.
+//! It has its own threads, so that live decisions never queue behind history. Each thread has its
+//! own copy of the rules and its own cache, so they share nothing while they work. Documents are
+//! evaluated as the recorded text, including documents written by an older version.
 
 use std::{
     sync::{
@@ -19,16 +18,16 @@ use tokio::sync::oneshot;
 use super::{Bundle, InvalidBundle, Problem, cache::Cache, compile_apart, reads::Reads, workers};
 use crate::{Answer, Input, Trouble, Unavailable};
 
-/// Most batches that wait for a thread: enough that none ever waits for work.
-const QUEUE: usize = 64;
+/// Batches that may wait for a thread: enough that no thread is ever idle.
+const MAX_QUEUED: usize = 64;
 
-/// Some documents, and who waits for the answers.
+/// Batch of documents with the receiver of its answers.
 struct Job {
     documents: Vec<String>,
     reply: oneshot::Sender<Vec<Result<Answer, Unavailable>>>,
 }
 
-/// Rules that judge documents of the past. The threads end when it is dropped.
+/// Rules that evaluate past documents. Its threads end when it is dropped.
 #[derive(Debug)]
 pub struct Rejudge {
     jobs: SyncSender<Job>,
@@ -37,11 +36,11 @@ pub struct Rejudge {
 }
 
 impl Rejudge {
-    /// Loads a bundle on as many threads, or says everything that is wrong with it.
+    /// Loads a bundle on this many threads, or returns everything that is wrong with it.
     pub fn load(bundle: &Bundle, threads: usize) -> Result<Self, InvalidBundle> {
         let (engine, reads) = compile_apart(bundle)?;
         let (revision, threads) = (bundle.digest(), threads.max(1));
-        let (jobs, queue) = sync_channel(QUEUE);
+        let (jobs, queue) = sync_channel(MAX_QUEUED);
         let queue = Arc::new(Mutex::new(queue));
         for index in 0..threads {
             let judge = Judge::new(&engine, reads.clone(), revision);
@@ -57,25 +56,25 @@ impl Rejudge {
         Ok(Self { jobs, revision, threads })
     }
 
-    /// Of the rules.
+    /// Revision of the rules.
     pub const fn revision(&self) -> Digest {
         self.revision
     }
 
-    /// How many batches are judged at one time.
+    /// Number of threads.
     pub const fn threads(&self) -> usize {
         self.threads
     }
 
-    /// What the rules say about each document, in order; the work begins before anybody waits.
-    /// A batch that finds too many others waiting has no answers.
+    /// Answers about each document, in order; the work begins before the future is polled. If the
+    /// queue is full, there are no answers.
     pub fn judge(
         &self,
         documents: Vec<String>,
     ) -> impl Future<Output = Vec<Result<Answer, Unavailable>>> + Send + use<> {
         let count = documents.len();
         let (reply, answers) = oneshot::channel();
-        // One that finds no place drops its half, and the wait ends at once.
+        // With a full queue the job and its sender are dropped, which ends the wait at once.
         drop(self.jobs.try_send(Job { documents, reply }));
         async move {
             let busy = || Err(Unavailable::new(Trouble::Busy));
@@ -84,7 +83,7 @@ impl Rejudge {
     }
 }
 
-/// One thread's rules.
+/// Rules of one thread.
 pub(super) struct Judge {
     pristine: regorus::Engine,
     engine: regorus::Engine,
@@ -109,13 +108,13 @@ impl Judge {
                 }
                 answers.push(self.judge(document));
             }
-            // If nobody waits any more, there is nobody to tell.
+            // The receiver may be gone.
             let _ = job.reply.send(answers);
         }
     }
 
     pub(super) fn judge(&mut self, document: &str) -> Result<Answer, Unavailable> {
-        // One of another version of this program has no key, and is judged like any other.
+        // A document of another version has no cache key and is evaluated without the cache.
         let input = serde_json::from_str::<Input>(document).ok();
         let key = input.and_then(|input| self.reads.see(&input).key());
         if let Some(answer) = key.as_ref().and_then(|key| self.cache.get(key)) {
@@ -125,7 +124,7 @@ impl Judge {
         match (&answer, key) {
             (Ok(answer), Some(key)) => self.cache.put(key, answer),
             (Ok(_), None) => {}
-            // Whatever it was in the middle of is not for the next document to find.
+            // A failed evaluation may leave state in the engine.
             (Err(_), _) => self.engine = self.pristine.clone(),
         }
         answer

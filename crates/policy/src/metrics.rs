@@ -1,4 +1,4 @@
-//! How engines are, as numbers: read when somebody looks, so that nothing is counted twice.
+//! Prometheus metrics of policy engines, read from their status at each scrape.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use prometheus_client::{
 
 use crate::{Counts, Engine, State};
 
-/// Numbers of an engine and of those that it asks.
+/// Metrics of an engine and of the engines that it asks.
 #[derive(Debug)]
-pub struct Numbers(
-    /// Whose.
+pub struct Metrics(
+    /// The engine.
     pub Arc<dyn Engine>,
 );
 
-impl Collector for Numbers {
+impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         self.states(&mut encoder)?;
         self.canaries(&mut encoder)?;
@@ -33,8 +33,8 @@ impl Collector for Numbers {
     }
 }
 
-impl Numbers {
-    /// One for the state that an engine is in, zero for all others.
+impl Metrics {
+    /// State gauges: one for the current state of an engine, zero for all others.
     fn states(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let kind = ConstGauge::new(0_i64).metric_type();
         let about = "Policy engines by state";

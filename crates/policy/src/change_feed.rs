@@ -1,4 +1,4 @@
-//! Ticks of several engines as one.
+//! Change notifications of several engines, merged into one counter.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use tokio::{sync::watch, task::JoinSet};
 
 use crate::Engine;
 
-/// Ticks whenever one of some engines does, for as long as it lives.
+/// Counter that grows whenever one of several engines reports a change.
 #[derive(Debug)]
-pub(crate) struct Ticks {
+pub(crate) struct ChangeFeed {
     sender: watch::Sender<u64>,
-    /// One per engine; they end with this value.
+    /// One task per engine; dropped with this value.
     _forwarding: JoinSet<()>,
 }
 
-impl Ticks {
-    /// Needs a runtime.
+impl ChangeFeed {
+    /// Feed of the changes of `engines`. Needs a runtime.
     pub(crate) fn of<'a>(engines: impl IntoIterator<Item = &'a Arc<dyn Engine>>) -> Self {
         let sender = watch::Sender::new(0);
         let mut forwarding = JoinSet::new();

@@ -1,9 +1,9 @@
-//! Whether rules may be evaluated on the thread of whoever asks.
+//! Check whether rules may be evaluated inline, on the caller's thread.
 //!
-//! The evaluator's clock stops what takes many steps. It does not stop a single step that takes
-//! long, nor a stack that runs out, so both are ruled out ahead: every function that is called
-//! takes about as long as its arguments are large, and the rules that need each other nest no
-//! deeper than fits on the smallest stack. What is not surely brief is for the worker threads.
+//! The evaluator's timer stops evaluations of many steps. It stops neither a single long step nor
+//! a stack overflow, so both are ruled out statically: every called function takes time linear in
+//! the size of its arguments, and the rules nest no deeper than fits on the smallest stack. Other
+//! rules are evaluated by the worker threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use super::{
     syntax::{self, Found, Path},
 };
 
-/// The deepest nesting of rules, statements and expressions, all counted together. A test holds it
-/// against the stack.
-const LEVELS: usize = 48;
+/// Nesting limit of rules, statements and expressions, counted together. A test holds it against the
+/// stack.
+const MAX_LEVELS: usize = 48;
 
-/// Built-in functions that take about as long as their arguments are large.
-const BRIEF: &[&str] = &[
+/// Built-in functions that take time linear in the size of their arguments.
+const LINEAR_FUNCTIONS: &[&str] = &[
     "abs",
     "array.concat",
     "array.reverse",
@@ -72,22 +72,24 @@ const BRIEF: &[&str] = &[
     "upper",
 ];
 
-/// Built-in functions that are brief if their first argument is a short plain pattern.
-const BY_PATTERN: &[&str] = &["glob.match", "regex.match"];
-/// The longest pattern.
-const PATTERN_BYTES: usize = 64;
+/// Built-in functions that are inline-safe if their first argument is a short plain pattern.
+const PATTERN_FUNCTIONS: &[&str] = &["glob.match", "regex.match"];
+/// Length limit of such a pattern.
+const MAX_PATTERN_BYTES: usize = 64;
 
-/// Whether all of these rules are.
-pub(super) fn are_brief(modules: &[Ref<Module>]) -> bool {
-    calls_are_brief(modules) && deepest(modules).is_some_and(|levels| levels <= LEVELS)
+/// Whether all rules of these modules may be evaluated inline.
+pub(super) fn are_inline_safe(modules: &[Ref<Module>]) -> bool {
+    calls_are_safe(modules) && deepest(modules).is_some_and(|levels| levels <= MAX_LEVELS)
 }
 
-fn calls_are_brief(modules: &[Ref<Module>]) -> bool {
-    let mut brief = true;
+fn calls_are_safe(modules: &[Ref<Module>]) -> bool {
+    let mut is_safe = true;
     for module in modules {
         syntax::module(module, &mut |found, _| match found {
-            Found::Call { function, arguments } => brief &= is_brief(function.as_ref(), arguments),
-            Found::TooDeep => brief = false,
+            Found::Call { function, arguments } => {
+                is_safe &= is_inline_safe(function.as_ref(), arguments)
+            }
+            Found::TooDeep => is_safe = false,
             Found::Name(_)
             | Found::With(_)
             | Found::Constant(_)
@@ -95,35 +97,35 @@ fn calls_are_brief(modules: &[Ref<Module>]) -> bool {
             | Found::Level(_) => {}
         });
     }
-    brief
+    is_safe
 }
 
-/// A function of the bundle is as brief as what it calls in turn.
-fn is_brief(function: Option<&Path>, arguments: &[Ref<Expr>]) -> bool {
+/// Whether a call is inline-safe. For functions of the bundle, their own bodies are checked.
+fn is_inline_safe(function: Option<&Path>, arguments: &[Ref<Expr>]) -> bool {
     let Some(name) = function.map(|path| path.names.join(".")) else { return false };
-    if BY_PATTERN.contains(&name.as_str()) {
+    if PATTERN_FUNCTIONS.contains(&name.as_str()) {
         return arguments.first().is_some_and(|pattern| is_plain(pattern));
     }
-    BRIEF.contains(&name.as_str()) || !BUILTINS.contains_key(name.as_str())
+    LINEAR_FUNCTIONS.contains(&name.as_str()) || !BUILTINS.contains_key(name.as_str())
 }
 
-/// Repetitions and classes of letters make a small pattern a large machine.
+/// Whether a pattern has no repetitions and classes, which make a small pattern a large automaton.
 fn is_plain(pattern: &Expr) -> bool {
-    let plain = |text: String| text.len() <= PATTERN_BYTES && !text.contains(['{', '\\']);
+    let plain = |text: String| text.len() <= MAX_PATTERN_BYTES && !text.contains(['{', '\\']);
     syntax::literal(pattern).is_some_and(plain)
 }
 
-/// A rule by name, with all that define it.
+/// Rule by name, with all its definitions.
 #[derive(Debug, Default)]
 struct Named {
-    /// What it adds to the depth itself.
+    /// Levels of its own.
     levels: usize,
     needs: BTreeSet<Vec<String>>,
 }
 
 type Rules = BTreeMap<Vec<String>, Named>;
 
-/// How deep evaluation can nest; none if rules may need each other in a circle.
+/// Deepest nesting of an evaluation; `None` if rules may depend on each other in a cycle.
 fn deepest(modules: &[Ref<Module>]) -> Option<usize> {
     let mut rules = Rules::new();
     let defined = || modules.iter().flat_map(|m| m.policy.iter().map(move |rule| (m, rule)));
@@ -136,18 +138,18 @@ fn deepest(modules: &[Ref<Module>]) -> Option<usize> {
         let named = rules.get_mut(&name)?;
         named.levels = named.levels.max(levels);
         named.needs.extend(needs);
-        // The head names the rule itself. One whose body does so as well fails at the second turn.
+        // The head names the rule itself. A rule that needs itself fails at the second level.
         named.needs.remove(&name);
     }
     let mut known = BTreeMap::new();
     rules.keys().try_fold(0, |most, name| Some(most.max(depth(name, &rules, &mut known)?)))
 }
 
-/// Its own levels and the rules that it names.
+/// Own levels of a rule and the rules that it names.
 fn weigh(module: &Module, rule: &Rule, rules: &Rules) -> (usize, BTreeSet<Vec<String>>) {
     let (mut statements, mut level, mut needs) = (1, 0, BTreeSet::new());
     syntax::rule(rule, &mut |found, _| match found {
-        // Each may loop over what follows.
+        // Each statement may loop over the following ones.
         Found::Statement => statements += 1,
         Found::Level(depth) => level = level.max(depth),
         Found::Name(path) => needs.extend(meant(module, &path, rules)),
@@ -156,7 +158,7 @@ fn weigh(module: &Module, rule: &Rule, rules: &Rules) -> (usize, BTreeSet<Vec<St
     (statements + level, needs)
 }
 
-/// The rules that a name can mean: those beneath it and those that it lies in.
+/// Rules that a name can refer to: those beneath it and those that contain it.
 fn meant(module: &Module, path: &Path, rules: &Rules) -> Vec<Vec<String>> {
     let own = [check::package(module), path.names.clone()].concat();
     let all = [own, path.names.clone()].into_iter();
@@ -170,7 +172,7 @@ fn meant(module: &Module, path: &Path, rules: &Rules) -> Vec<Vec<String>> {
     found
 }
 
-/// Memory of depths; what is being looked at is there without one.
+/// Depth by rule; `None` while it is being computed.
 type Known = BTreeMap<Vec<String>, Option<usize>>;
 
 fn depth(name: &[String], rules: &Rules, known: &mut Known) -> Option<usize> {
@@ -187,7 +189,7 @@ fn depth(name: &[String], rules: &Rules, known: &mut Known) -> Option<usize> {
     Some(most + named.levels)
 }
 
-/// With its package; of a head with a computed part, what is ahead of it.
+/// Name with its package; for a head with a computed part, the part before it.
 fn name(module: &Module, rule: &Rule) -> Option<Vec<String>> {
     Some([check::package(module), syntax::path(syntax::refr(rule))?.names].concat())
 }
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
     use crate::rego::{Bundle, compile, workers};
 
-    /// Half of what a thread of the server has.
+    /// Half of the stack of a server thread.
     const STACK: usize = 512 << 10;
 
     fn engine(rules: &str) -> regorus::Engine {
@@ -209,12 +211,12 @@ mod tests {
         compile(&Bundle::from_files([("rules.rego", text)]).unwrap()).unwrap().0
     }
 
-    fn is_brief(rules: &str) -> bool {
-        are_brief(engine(rules).get_modules())
+    fn is_inline_safe(rules: &str) -> bool {
+        are_inline_safe(engine(rules).get_modules())
     }
 
     #[test]
-    fn rules_that_may_take_long_in_one_step_are_not_brief() {
+    fn rules_that_may_take_long_in_one_step_are_not_inline_safe() {
         for (rules, expected) in [
             ("decision := true", true),
             ("decision if startswith(lower(input.args.path), \"notes/\")", true),
@@ -227,24 +229,24 @@ mod tests {
             ("decision if glob.match(\"*.md\", [\"/\"], input.args.x)", true),
             ("decision if glob.match(input.args.y, [], input.args.x)", false),
         ] {
-            assert_eq!(is_brief(rules), expected, "{rules}");
+            assert_eq!(is_inline_safe(rules), expected, "{rules}");
         }
         let (mut built_in, _) = compile(&Bundle::built_in()).unwrap();
-        assert!(are_brief(built_in.get_modules()));
+        assert!(are_inline_safe(built_in.get_modules()));
     }
 
     #[test]
-    fn rules_that_need_each_other_in_a_circle_or_all_of_the_data_are_not_brief() {
-        assert!(!is_brief("decision if a\na if b\nb if a"));
+    fn rules_that_need_each_other_in_a_circle_or_all_of_the_data_are_not_inline_safe() {
+        assert!(!is_inline_safe("decision if a\na if b\nb if a"));
         let all = "decision if data.ringfence[input.args.x]\na if data[input.args.x]";
-        assert!(!is_brief(all));
-        assert!(is_brief("decision if data.facts[input.args.x]"), "the control");
+        assert!(!is_inline_safe(all));
+        assert!(is_inline_safe("decision if data.facts[input.args.x]"), "the control");
     }
 
-    /// The deepest rules of each shape that count as brief are evaluated on half of the stack of a
-    /// thread of the server: one that runs out ends this test.
+    /// The deepest inline-safe rules of each shape are evaluated on half of the stack of a server
+    /// thread; a stack overflow ends this test.
     #[test]
-    fn the_deepest_rules_that_are_brief_fit_on_a_small_stack() {
+    fn the_deepest_rules_that_are_inline_safe_fit_on_a_small_stack() {
         let row = |levels: usize| {
             let rules: String = (1..levels).map(|i| format!("r{i} := r{}\n", i - 1)).collect();
             format!("r0 := true\n{rules}decision := r{}\n", levels - 1)
@@ -264,8 +266,10 @@ mod tests {
             format!("decision if {{ {open}x == 1{close} }}\n")
         };
         let shapes: [&dyn Fn(usize) -> String; 5] = [&row, &functions, &loops, &sum, &every];
-        for (shape, most) in shapes.into_iter().zip([LEVELS, LEVELS, LEVELS, LEVELS, 12]) {
-            let levels = (1..=most).take_while(|levels| is_brief(&shape(*levels))).last();
+        for (shape, most) in
+            shapes.into_iter().zip([MAX_LEVELS, MAX_LEVELS, MAX_LEVELS, MAX_LEVELS, 12])
+        {
+            let levels = (1..=most).take_while(|levels| is_inline_safe(&shape(*levels))).last();
             let rules = shape(levels.unwrap());
             let mut engine = engine(&rules);
             let evaluate = move || workers::evaluate(&mut engine, Value::new_object());
