@@ -1,4 +1,4 @@
-//! All tools at one moment.
+//! Immutable snapshot of all tools.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -6,7 +6,7 @@ use ringfence_types::Digest;
 
 use crate::entry::Entry;
 
-/// All tools at one moment. It never changes: hold it for as long as one answer needs it.
+/// Snapshot of all tools. It never changes: hold it for as long as one answer needs it.
 #[derive(Debug, Default)]
 pub struct Catalogue {
     /// Sorted by name, then version; no two share both.
@@ -15,14 +15,14 @@ pub struct Catalogue {
     broken: Vec<Broken>,
 }
 
-/// Something that looks like a skill and cannot be used.
+/// Skill that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// The folder's name.
+    /// Name of the folder.
     pub name: String,
-    /// Where it is, unless it is part of the binary.
+    /// Path of the folder; `None` if the skill is part of the binary.
     pub folder: Option<PathBuf>,
-    /// Everything that is wrong with it.
+    /// All problems of the skill.
     pub problems: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Catalogue {
         Self { entries, by_digest, broken }
     }
 
-    /// The tool of this name: exactly this version of it, or without one the newest.
+    /// Tool of this name: exactly this version, or the newest if no version is given.
     pub fn get(&self, name: &str, version: Option<&str>) -> Option<&Arc<Entry>> {
         let versions = self.versions(name);
         match version {
@@ -46,14 +46,14 @@ impl Catalogue {
         }
     }
 
-    /// All versions of one tool, the oldest first.
+    /// All versions of one tool, oldest first.
     pub fn versions(&self, name: &str) -> &[Arc<Entry>] {
         let start = self.entries.partition_point(|entry| entry.tool.name.as_str() < name);
         let rest = &self.entries[start..];
         &rest[..rest.partition_point(|entry| entry.tool.name.as_str() == name)]
     }
 
-    /// The tool with exactly this definition.
+    /// Tool with exactly this definition.
     pub fn by_digest(&self, digest: Digest) -> Option<&Arc<Entry>> {
         self.by_digest.get(&digest).map(|index| &self.entries[*index])
     }
@@ -63,12 +63,12 @@ impl Catalogue {
         &self.entries
     }
 
-    /// All skills that cannot be used, sorted by name.
+    /// All broken skills, sorted by name.
     pub fn broken(&self) -> &[Broken] {
         &self.broken
     }
 
-    /// Whether both say the same of every tool.
+    /// Whether both snapshots have the same tools and broken skills.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |(one, other): (&Arc<Entry>, &Arc<Entry>)| {
             one.tool == other.tool && one.folder == other.folder

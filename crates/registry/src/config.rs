@@ -1,50 +1,50 @@
-//! Where tools come from, as the caller chooses.
+//! Sources of tools, as configured.
 
 use std::{io, path::PathBuf, sync::Arc};
 
 use ringfence_types::{Clock, Tool};
 
-/// Where tools come from.
+/// Sources of tools.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Tools that the binary implements itself.
+    /// Tools implemented by the binary.
     pub builtins: Vec<Tool>,
-    /// Each holds skill folders as direct sub-directories; one that does not exist yet may appear.
+    /// Folders with skill folders as direct subdirectories; a missing one may appear later.
     pub folders: Vec<PathBuf>,
     /// Skills compiled into the binary; a folder of the same name on disk replaces one.
     pub embedded: Vec<EmbeddedSkill>,
-    /// Where registered skills are kept, by digest; created if missing.
+    /// Directory of registered skills, by digest; created if missing.
     pub uploads: PathBuf,
-    /// Tells when a version became known.
+    /// Clock for the registration time of a version.
     pub clock: Arc<dyn Clock>,
 }
 
-/// A skill folder compiled into the binary.
+/// Skill folder compiled into the binary.
 #[derive(Debug, Clone, Copy)]
 pub struct EmbeddedSkill {
-    /// The folder's name.
+    /// Name of the folder.
     pub name: &'static str,
     /// Path within the folder, and content.
     pub files: &'static [(&'static str, &'static [u8])],
 }
 
-/// Why there is no registry. Broken skills are not here: see [`Catalogue::broken`](crate::Catalogue).
+/// Failure to open the registry. Broken skills do not fail it: see [`Catalogue::broken`](crate::Catalogue).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A tool of the binary itself is wrong, which only a new binary can cure.
+    /// A built-in tool is invalid, which only a new binary can fix.
     #[error("built-in tool `{name}`: {}", problems.join("; "))]
     Builtin {
-        /// Its name.
+        /// Name of the tool.
         name: String,
-        /// What is wrong with it.
+        /// All problems of the tool.
         problems: Vec<String>,
     },
-    /// The place for uploads cannot be used.
+    /// The upload directory cannot be used.
     #[error("prepare the folder for uploads `{}`", path.display())]
     Uploads {
-        /// That place.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         error: io::Error,
     },

@@ -1,4 +1,4 @@
-//! One tool that can be called.
+//! Callable tool.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -10,16 +10,16 @@ use crate::{
     version::Version,
 };
 
-/// One version of one tool, ready to be called: its schemas are compiled.
+/// One version of one tool, with its schemas compiled.
 #[derive(Debug)]
 pub struct Entry {
-    /// What it is.
+    /// Definition of the tool.
     pub tool: Tool,
-    /// How it runs.
+    /// Implementation of the tool.
     pub runs: Runs,
-    /// The folder it was read from, if it is a folder beside the server.
+    /// Folder of the skill, if it is on the server's disk.
     pub folder: Option<PathBuf>,
-    /// Always `tool.version`, in numbers.
+    /// Always equal to `tool.version`, in numbers.
     version: Version,
     input: Schema,
     output: Schema,
@@ -70,7 +70,7 @@ impl Runs {
     }
 }
 
-/// Without the contents of files: they are long, and others wrote them.
+/// Omits the contents of files: they are long and untrusted.
 impl fmt::Debug for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,12 +88,12 @@ impl Entry {
         matches!(self.tool.origin, Origin::Folder | Origin::Upload)
     }
 
-    /// Names everything about the arguments that the input schema does not allow.
+    /// Checks arguments against the input schema; returns all violations.
     pub fn check_input(&self, args: &Json) -> Result<(), Vec<Violation>> {
         self.input.check(args)
     }
 
-    /// Names everything about the result that the output schema does not allow.
+    /// Checks a result against the output schema; returns all violations.
     pub fn check_output(&self, output: &Json) -> Result<(), Vec<Violation>> {
         self.output.check(output)
     }
@@ -102,7 +102,7 @@ impl Entry {
         &self.version
     }
 
-    /// A tool of the binary; its schemas are of draft 2020-12 unless they say otherwise.
+    /// Entry of a built-in tool; its schemas are draft 2020-12 unless they say otherwise.
     pub(crate) fn builtin(tool: Tool) -> Result<Self, Vec<String>> {
         let version = tool.version.parse().map_err(|error| vec![format!("version: {error}")]);
         let input = Schema::compile_modern("input", &tool.input_schema);

@@ -1,4 +1,4 @@
-//! The files of one skill in memory, wherever they come from: the one gate for paths and sizes.
+//! Files of one skill in memory, from any source: the single check of paths and sizes.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
@@ -6,59 +6,59 @@ use ringfence_types::Digest;
 
 use crate::text::shown;
 
-/// The most files one skill may have; a skill is a handler with a few helpers, not a project.
-pub(crate) const FILES: usize = 256;
-/// The most bytes of one file.
-pub(crate) const FILE_BYTES: u64 = 4 << 20;
-/// The most bytes of all files; they are held in memory for as long as the skill is known.
-pub(crate) const TOTAL_BYTES: u64 = 16 << 20;
-/// The longest path in bytes.
-const PATH_BYTES: usize = 200;
-/// The most folders within one another.
-pub(crate) const DEPTH: usize = 8;
+/// Files in one skill: a handler with a few helpers, not a project.
+pub(crate) const MAX_FILES: usize = 256;
+/// Size limit of one file.
+pub(crate) const MAX_FILE_BYTES: u64 = 4 << 20;
+/// Size limit of all files; they are held in memory for as long as the skill is registered.
+pub(crate) const MAX_TOTAL_BYTES: u64 = 16 << 20;
+/// Length limit of a path.
+const MAX_PATH_BYTES: usize = 200;
+/// Nesting limit of folders.
+pub(crate) const MAX_DEPTH: usize = 8;
 
-/// Why a file cannot be part of a skill.
+/// Reason why a file cannot be part of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The path leads elsewhere, or is written in a way two programs could read differently.
+    /// The path leads out of the folder, or two programs could read it differently.
     #[error(
         "the path is not plain: relative, with / between names, without `.`, `..`, \\ or control \
          characters"
     )]
     Path,
-    /// The path is longer or deeper than any skill needs.
-    #[error("the path is longer than {PATH_BYTES} bytes or deeper than {DEPTH} folders")]
+    /// The path is too long or too deep.
+    #[error("the path is longer than {MAX_PATH_BYTES} bytes or deeper than {MAX_DEPTH} folders")]
     LongPath,
-    /// The name is not text.
+    /// The name is not UTF-8.
     #[error("the name is not UTF-8")]
     Name,
-    /// The same path twice, also by another case of letters, or a file where a folder is.
+    /// The path occurs twice (ignoring case), or is both a file and a folder.
     #[error("the path collides with `{0}`")]
     Collision(String),
-    /// A symbolic or hard link.
+    /// Symbolic or hard link.
     #[error("links are refused")]
     Link,
-    /// A device, socket, FIFO or something unknown.
+    /// Device, socket, FIFO or unknown kind.
     #[error("only files and folders are possible")]
     Special,
-    /// Set-user-id and its relatives.
+    /// Set-user-id, set-group-id or sticky bit.
     #[error("set-user-id and set-group-id bits are refused")]
     Privileges,
-    /// One file is too large.
-    #[error("larger than {} MiB", FILE_BYTES >> 20)]
+    /// The file is too large.
+    #[error("larger than {} MiB", MAX_FILE_BYTES >> 20)]
     Large,
     /// All files together are too large.
-    #[error("all files together are larger than {} MiB", TOTAL_BYTES >> 20)]
+    #[error("all files together are larger than {} MiB", MAX_TOTAL_BYTES >> 20)]
     TotalLarge,
-    /// Too many files.
-    #[error("more than {FILES} files")]
+    /// There are too many files.
+    #[error("more than {MAX_FILES} files")]
     Many,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
 }
 
-/// The files of one skill by path.
+/// Files of one skill by path.
 ///
 /// Invariant: paths are plain and bounded, and so are the number and size of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,17 +68,17 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Takes one file in.
+    /// Adds a file.
     pub(crate) fn add(&mut self, path: &str, content: Vec<u8>) -> Result<(), Problem> {
         check_path(path)?;
         let size = content.len() as u64;
-        if size > FILE_BYTES {
+        if size > MAX_FILE_BYTES {
             return Err(Problem::Large);
         }
-        if self.bytes + size > TOTAL_BYTES {
+        if self.bytes + size > MAX_TOTAL_BYTES {
             return Err(Problem::TotalLarge);
         }
-        if self.by_path.len() == FILES {
+        if self.by_path.len() == MAX_FILES {
             return Err(Problem::Many);
         }
         if self.by_path.contains_key(path) {
@@ -89,9 +89,9 @@ impl Files {
         Ok(())
     }
 
-    /// How many more bytes there may be.
+    /// Number of bytes that may still be added.
     pub(crate) fn room(&self) -> u64 {
-        TOTAL_BYTES - self.bytes
+        MAX_TOTAL_BYTES - self.bytes
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&Arc<[u8]>> {
@@ -102,8 +102,8 @@ impl Files {
         self.by_path.iter().map(|(path, content)| (path.as_str(), content))
     }
 
-    /// The same files with the folder around all of them taken off, where there is one and the
-    /// skill is inside it: archives are made of a folder as often as of its content.
+    /// Files without the common outer folder, if there is one with the skill in it: archives are made
+    /// of a folder as often as of its content.
     pub(crate) fn unwrapped(self) -> Self {
         let Some(top) = self.wrapper() else { return self };
         let cut = top.len() + 1;
@@ -121,7 +121,7 @@ impl Files {
         self.by_path.keys().all(inside).then(|| top.to_owned())
     }
 
-    /// Of a listing with every file's digest, size and path, in order of the paths. Paths have no
+    /// Digest of a listing with every file's digest, size and path, sorted by path. Paths have no
     /// control characters, so no two sets of files share a listing.
     pub(crate) fn digest(&self) -> Digest {
         let mut listing = String::from("skill 1\n");
@@ -134,9 +134,9 @@ impl Files {
     }
 }
 
-/// Whether a name never belongs to a skill: hidden files, what Python and editors leave behind.
+/// Whether a name never belongs to a skill: hidden files, caches of Python, backups of editors.
 /// Such files are neither read nor given to the sandbox, so that a test run beside a skill does not
-/// make it a new one.
+/// change its digest.
 pub(crate) fn is_ignored(name: &str) -> bool {
     name.starts_with('.')
         || name.ends_with('~')
@@ -146,7 +146,7 @@ pub(crate) fn is_ignored(name: &str) -> bool {
 
 /// Refuses paths that are not plain.
 pub(crate) fn check_path(path: &str) -> Result<(), Problem> {
-    if path.len() > PATH_BYTES || path.split('/').count() > DEPTH + 1 {
+    if path.len() > MAX_PATH_BYTES || path.split('/').count() > MAX_DEPTH + 1 {
         return Err(Problem::LongPath);
     }
     let plain = |name: &str| {

@@ -1,4 +1,4 @@
-//! What a skill made of files keeps to.
+//! Bounds and digests of skill files.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn files(list: &[(&str, &str)]) -> Files {
 #[test]
 fn a_digest_depends_on_every_path_and_byte_and_on_nothing_else() {
     let one = files(&[("a", "1"), ("b/c", "2")]);
-    // Golden: digests are written into receipts and must never change their meaning.
+    // Golden value: digests are recorded in receipts and must never change their meaning.
     assert_eq!(
         one.digest().to_string(),
         Digest::of(
@@ -50,15 +50,15 @@ fn only_plain_paths_are_taken() {
 #[test]
 fn number_and_size_of_files_are_bounded() {
     let mut many = Files::default();
-    for index in 0..FILES {
+    for index in 0..MAX_FILES {
         many.add(&format!("f{index}"), Vec::new()).unwrap();
     }
     assert_eq!(many.add("one-more", Vec::new()), Err(Problem::Many));
 
     let mut large = Files::default();
-    let most = usize::try_from(FILE_BYTES).unwrap();
+    let most = usize::try_from(MAX_FILE_BYTES).unwrap();
     assert_eq!(large.add("x", vec![0; most + 1]), Err(Problem::Large));
-    for index in 0..TOTAL_BYTES / FILE_BYTES {
+    for index in 0..MAX_TOTAL_BYTES / MAX_FILE_BYTES {
         large.add(&format!("f{index}"), vec![0; most]).unwrap();
     }
     assert_eq!(large.add("x", vec![0]), Err(Problem::TotalLarge));

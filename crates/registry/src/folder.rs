@@ -1,4 +1,4 @@
-//! Skill folders on disk, read beneath a held directory and without following links.
+//! Reader of skill folders on disk, beneath a held directory and without following links.
 
 use std::{
     fs::File,
@@ -10,47 +10,47 @@ use std::{
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
 use crate::{
-    files::{DEPTH, FILE_BYTES, FILES, Files, Problem, is_ignored},
+    files::{Files, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES, Problem, is_ignored},
     skill::MARKERS,
     text::shown,
 };
 
-/// The most sub-directories looked at in one place.
-const FOLDERS: usize = 4_096;
-/// The most problems named while reading one folder.
-const PROBLEMS: usize = 20;
-/// A folder has few other names; a listing longer than this is not a skill's.
-const NAMES: usize = 4 * FILES;
+/// Subdirectories visited in one place.
+const MAX_FOLDERS: usize = 4_096;
+/// Problems reported while reading one folder.
+const MAX_PROBLEMS: usize = 20;
+/// Names in a folder; a longer listing is not a skill's.
+const MAX_NAMES: usize = 4 * MAX_FILES;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Not blocking, for what was a file when looked at may be a FIFO when opened.
+/// Non-blocking, because a file may have become a FIFO since it was listed.
 const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// A folder that looks like a skill.
+/// Folder that looks like a skill.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The folder's name, as it can be shown.
+    /// Printable name of the folder.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
-    /// Its files, or why they cannot be had.
+    /// Files of the folder, or the problems of reading them.
     pub(crate) files: Result<Files, Vec<String>>,
 }
 
-/// The skill folders directly in `place`, sorted by name. A place that does not exist has none.
+/// Skill folders directly in `place`, sorted by name. A missing place has none.
 pub(crate) fn read_all(place: &Path) -> io::Result<Vec<Found>> {
     let root = match File::open(place) {
         Ok(root) => root,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let mut names = names(&root, FOLDERS)?;
+    let mut names = names(&root, MAX_FOLDERS)?;
     names.retain(|name| !name.as_deref().is_ok_and(is_ignored));
     Ok(names.into_iter().filter_map(|name| found(&root, place, name)).collect())
 }
 
-/// The files of the one folder at `path`, which may not be a link.
+/// Files of the folder at `path`, which may not be a link.
 pub(crate) fn read_one(path: &Path) -> Result<Files, Vec<String>> {
     let unreadable = |error: rustix::io::Errno| vec![unreadable(error.into()).to_string()];
     let folder = rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(unreadable)?;
@@ -72,7 +72,7 @@ fn found(root: &File, place: &Path, name: Result<String, String>) -> Option<Foun
         FileType::Directory => match openat(root, &name, DIRECTORY, Mode::empty()) {
             Ok(folder) if looks_like_skill(&folder) => read(&folder),
             Ok(_) => return None,
-            // Gone since it was listed.
+            // Removed since it was listed.
             Err(rustix::io::Errno::NOENT) => return None,
             Err(error) => Err(vec![unreadable(error.into()).to_string()]),
         },
@@ -84,7 +84,7 @@ fn found(root: &File, place: &Path, name: Result<String, String>) -> Option<Foun
     Some(Found { name: shown(&name), path, files })
 }
 
-/// Any other folder, such as one with tests, is none of our business.
+/// Whether a folder looks like a skill. Other folders, such as tests, are ignored.
 fn looks_like_skill(folder: &OwnedFd) -> bool {
     MARKERS.iter().any(|name| statat(folder, *name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
 }
@@ -102,13 +102,13 @@ struct Reader {
 
 impl Reader {
     fn folder(&mut self, folder: &impl AsFd, prefix: &str, depth: usize) {
-        let names = match names(folder, NAMES) {
+        let names = match names(folder, MAX_NAMES) {
             Ok(names) => names,
             Err(error) => return self.note(prefix, &unreadable(error)),
         };
         for name in names {
             match name {
-                _ if self.problems.len() >= PROBLEMS => return,
+                _ if self.problems.len() >= MAX_PROBLEMS => return,
                 Ok(name) if is_ignored(&name) => {}
                 Ok(name) => self.entry(folder, &name, &format!("{prefix}{name}"), depth),
                 Err(shown) => self.note(&format!("{prefix}{shown}"), &Problem::Name),
@@ -120,7 +120,7 @@ impl Reader {
         let taken = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(error) => Err(unreadable(error.into())),
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory if depth == DEPTH => Err(Problem::LongPath),
+                FileType::Directory if depth == MAX_DEPTH => Err(Problem::LongPath),
                 FileType::Directory => match openat(folder, name, DIRECTORY, Mode::empty()) {
                     Ok(inner) => return self.folder(&inner, &format!("{path}/"), depth + 1),
                     Err(error) => Err(unreadable(error.into())),
@@ -141,7 +141,7 @@ impl Reader {
     }
 }
 
-/// All of a file, unless it is larger than it may be.
+/// Content of a file, unless it is too large.
 fn content(folder: &impl AsFd, name: &str, room: u64) -> Result<Vec<u8>, Problem> {
     let file = openat(folder, name, FILE, Mode::empty()).map_err(|e| unreadable(e.into()))?;
     let file = File::from(file);
@@ -149,11 +149,11 @@ fn content(folder: &impl AsFd, name: &str, room: u64) -> Result<Vec<u8>, Problem
         return Err(Problem::Special);
     }
     let mut content = Vec::new();
-    file.take(FILE_BYTES.min(room) + 1).read_to_end(&mut content).map_err(unreadable)?;
+    file.take(MAX_FILE_BYTES.min(room) + 1).read_to_end(&mut content).map_err(unreadable)?;
     Ok(content)
 }
 
-/// The names in a directory, sorted; one that is not UTF-8 as it can be shown.
+/// Names in a directory, sorted; a name that is not UTF-8 in printable form.
 fn names(folder: &impl AsFd, most: usize) -> io::Result<Vec<Result<String, String>>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {

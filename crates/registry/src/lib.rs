@@ -1,12 +1,12 @@
-//! What tools exist: skill folders, uploads and built-ins, their schemas, digests and health.
+//! Registry of tools: skill folders, uploads and built-ins, with their schemas, digests and problems.
 //!
 //! Nothing here runs a tool or evaluates its code. A skill is a handful of files; this crate reads
 //! them once, names everything that is wrong with them, and hands out snapshots.
 //!
 //! Invariants:
 //! - a [`Catalogue`] never changes; a change is a new catalogue;
-//! - what is in [`Runs`] is what the digest was made of, byte for byte;
-//! - a skill that cannot be used is listed with its reasons and stops nothing else;
+//! - the contents of [`Runs`] are exactly the bytes that the digest was made of;
+//! - a broken skill is listed with its problems and affects no other skill;
 //! - whatever a skill contains, reading it ends soon and within fixed memory.
 
 mod archive;

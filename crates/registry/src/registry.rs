@@ -1,4 +1,4 @@
-//! The registry itself: one current catalogue, replaced as a whole.
+//! Registry: one current catalogue, replaced as a whole.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -13,7 +13,7 @@ use crate::{
     upload,
 };
 
-/// What tools exist. Clones share everything.
+/// Registry of tools. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Registry {
     pub(crate) inner: Arc<Inner>,
@@ -23,13 +23,13 @@ pub struct Registry {
 pub(crate) struct Inner {
     pub(crate) sources: Sources,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Held for as long as it takes to clone an `Arc`.
+    /// Locked only to clone the `Arc`.
     current: RwLock<Arc<Catalogue>>,
-    /// Held by whoever reads sources or changes uploads, so that no scan sees half of a change and
+    /// Locked while sources are read or uploads change, so that no scan sees half of a change and
     /// no older scan replaces a newer one.
     pub(crate) writer: Mutex<()>,
     changes: watch::Sender<u64>,
-    /// Uploads unpacked at the same time; each may need some tens of megabytes.
+    /// Permits for concurrent unpacking of uploads; each may need some tens of megabytes.
     pub(crate) unpacking: Arc<Semaphore>,
 }
 
@@ -59,29 +59,29 @@ impl Registry {
         Ok(registry)
     }
 
-    /// All tools as of now.
+    /// Current snapshot.
     pub fn catalogue(&self) -> Arc<Catalogue> {
         Arc::clone(&self.inner.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts changes of the catalogue, for waiting on the next one.
+    /// Counter of catalogue changes, for waiting on the next one.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.inner.changes.subscribe()
     }
 
-    /// Reads everything again, at once. Blocks on files.
+    /// Rescans all sources now. Blocks on files.
     pub fn rescan(&self) {
         let _alone = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.rescan();
     }
 }
 
-/// Rejected skills that are remembered; beyond that all of them are looked at anew.
+/// Rejected skills that are remembered; beyond that, the list starts anew.
 const MAX_REJECTED: usize = 1_000;
 
 impl Registry {
-    /// Lists the skill of this digest as broken from now on: whoever looked closer than a scan does
-    /// found that it cannot work. Blocks on files.
+    /// Lists the skill of this digest as broken from now on, because a closer look than a scan found
+    /// that it cannot work. Blocks on files.
     pub fn reject(&self, digest: Digest, problem: String) {
         let rejected = &self.inner.sources.rejected;
         let mut rejected = rejected.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +95,7 @@ impl Registry {
 }
 
 impl Inner {
-    /// The caller holds `writer`.
+    /// Rescans all sources; the caller holds `writer`.
     pub(crate) fn rescan(&self) {
         let previous = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
         let next = scan::scan(&self.sources, &previous, self.clock.now());
@@ -108,7 +108,7 @@ impl Inner {
     }
 }
 
-/// What changed is in the log, and so are broken skills: nobody lists tools before they miss one.
+/// Logs changes and broken skills, because a missing tool is noticed late.
 fn note(before: &Catalogue, now: &Catalogue) {
     let (tools, broken) = (now.entries().len(), now.broken().len());
     match before.entries().is_empty() {

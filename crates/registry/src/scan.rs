@@ -1,7 +1,7 @@
-//! Everything there is, read anew and put together.
+//! Full scan of all sources.
 //!
-//! Who wins a name: tools of the binary, then folders in the order configured, then skills compiled
-//! in, then uploads. Whoever loses is listed as broken with the reason.
+//! Precedence of names: built-in tools, then folders in the configured order, then embedded skills,
+//! then uploads. A skill whose name is taken is listed as broken with the reason.
 
 use std::{
     collections::HashMap,
@@ -21,19 +21,19 @@ use crate::{
     text::{message, shown},
 };
 
-/// What a scan needs to know.
+/// Sources of a scan.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    /// Already compiled; they never change.
+    /// Built-in tools, already compiled; they never change.
     pub(crate) builtins: Vec<Arc<Entry>>,
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) embedded: Vec<EmbeddedSkill>,
     pub(crate) uploads: PathBuf,
-    /// Skills that load and cannot work all the same, by digest: why.
+    /// Reasons of rejected skills, by digest: they load but cannot work.
     pub(crate) rejected: Mutex<HashMap<Digest, String>>,
 }
 
-/// Reads everything. What did not change since `previous` is taken over from it.
+/// Reads all sources. Unchanged tools are taken over from `previous`.
 pub(crate) fn scan(sources: &Sources, previous: &Catalogue, now: Timestamp) -> Catalogue {
     let entries = sources.builtins.clone();
     let rejected = &*sources.rejected.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,12 +59,12 @@ struct Scan<'a> {
     names: Vec<String>,
 }
 
-/// One skill on its way into the catalogue.
+/// Skill on its way into the catalogue.
 struct Candidate {
     name: String,
     path: Option<PathBuf>,
     origin: Origin,
-    /// When it became known, where that is older than this process.
+    /// Registration time, if it is older than this process.
     since: Option<Timestamp>,
 }
 
@@ -87,8 +87,8 @@ impl Scan<'_> {
         self.broken.push(Broken { name, folder: Some(place.to_path_buf()), problems });
     }
 
-    /// A folder of the same name replaces it even if that folder is broken: whoever put it there
-    /// does not want the other.
+    /// Adds an embedded skill. A folder of the same name replaces it even if that folder is broken:
+    /// the operator put it there on purpose.
     fn embedded(&mut self, embedded: &EmbeddedSkill) {
         let mut files = Files::default();
         let mut problems = Vec::new();
@@ -138,7 +138,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Compiled anew only if it is new.
+    /// Entry of a candidate, compiled only if it is new.
     fn entry(&self, candidate: &Candidate, files: &Files) -> Result<Arc<Entry>, Vec<String>> {
         if let Some(problem) = self.rejected.get(&files.digest()) {
             return Err(vec![message(problem)]);
@@ -155,7 +155,7 @@ impl Scan<'_> {
         Ok(Arc::new(entry))
     }
 
-    /// Whether the name is free for it.
+    /// Refuses a candidate whose name is taken.
     fn admit(&self, entry: &Entry) -> Result<(), Vec<String>> {
         let (name, version) = (&entry.tool.name, &entry.tool.version);
         let namesakes = self.entries.iter().filter(|other| other.tool.name == *name);
@@ -174,12 +174,13 @@ impl Scan<'_> {
     }
 }
 
-/// Every tenant is told what is broken, but not where things are on the host; the log has that.
+/// Last component of a path: tenants see what is broken but not the paths of the host, which are
+/// only logged.
 fn last_name(path: &Path) -> String {
     path.file_name().map_or_else(|| "/".to_owned(), |name| shown(&name.to_string_lossy()))
 }
 
-/// Who has a name, as people know it.
+/// Description of the tool that has a name.
 pub(crate) fn holder(entry: &Entry) -> String {
     match (entry.tool.origin, &entry.folder) {
         (Origin::Builtin, _) => "a tool of the server itself".to_owned(),

@@ -1,19 +1,19 @@
-//! Text of others inside messages of ours: short, and without control characters.
+//! Untrusted text inside messages: shortened, and without control characters.
 
-/// The longest problem or message that leaves this crate, in characters.
-const MESSAGE: usize = 400;
+/// Length limit of a problem or message, in characters.
+const MAX_MESSAGE_CHARS: usize = 400;
 
-/// Names are shorter.
-const NAME: usize = 80;
+/// Length limit of a name, in characters.
+const MAX_NAME_CHARS: usize = 80;
 
-/// A name from outside, fit to stand between backticks.
+/// Untrusted name, fit to stand between backticks.
 pub(crate) fn shown(name: &str) -> String {
-    escaped(name, NAME)
+    escaped(name, MAX_NAME_CHARS)
 }
 
-/// A whole message that may quote what came from outside.
+/// Message that may quote untrusted text.
 pub(crate) fn message(text: &str) -> String {
-    escaped(text, MESSAGE)
+    escaped(text, MAX_MESSAGE_CHARS)
 }
 
 fn escaped(text: &str, most: usize) -> String {
@@ -32,7 +32,7 @@ fn escaped(text: &str, most: usize) -> String {
     out
 }
 
-/// Characters that reorder or hide the text around them.
+/// Whether a character reorders or hides the text around it.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
@@ -44,6 +44,6 @@ mod tests {
     #[test]
     fn quoted_text_is_short_and_visible() {
         assert_eq!(shown("a\u{1b}[2J\u{202e}b"), "a\\u{1b}[2J\\u{202e}b");
-        assert_eq!(shown(&"x".repeat(500)).chars().count(), NAME + 1);
+        assert_eq!(shown(&"x".repeat(500)).chars().count(), MAX_NAME_CHARS + 1);
     }
 }

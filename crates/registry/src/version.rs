@@ -1,16 +1,16 @@
-//! Versions of tools: three numbers with dots.
+//! Tool versions: three numbers separated by dots.
 
 use std::str::FromStr;
 
-/// Ordered by number, not by text: 1.10.0 is newer than 1.9.0.
+/// Version, ordered by number, not by text: 1.10.0 is newer than 1.9.0.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version {
     numbers: [u32; 3],
-    /// As written; `01.0.0` and `1.0.0` stay two versions with a fixed order.
+    /// Text as written; `01.0.0` and `1.0.0` stay two versions with a fixed order.
     text: String,
 }
 
-/// Text that is not a version.
+/// Invalid version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be three numbers with dots, such as 1.0.0")]
 pub(crate) struct InvalidVersion;
@@ -31,7 +31,7 @@ impl FromStr for Version {
     }
 }
 
-/// Nine digits are enough for a date and fit.
+/// Number of at most nine digits, which suffice for a date.
 fn number(text: &str) -> Result<u32, InvalidVersion> {
     let fits = (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if fits { text.parse().map_err(|_| InvalidVersion) } else { Err(InvalidVersion) }

@@ -1,7 +1,7 @@
-//! Uploads as files in memory: tar, tar.gz and zip, or a plain list.
+//! Unpacking of uploads in memory: tar, tar.gz and zip, or a plain list.
 //!
-//! Everything in an upload is hostile until it passed one gate: kind, path, collisions, sizes. One
-//! bad entry refuses all of it, for a skill with a file left out is another skill.
+//! Every entry is hostile until it passed the checks of kind, path, collisions and sizes. One bad
+//! entry refuses the upload, because a skill with a file left out is another skill.
 
 mod tar;
 mod zip;
@@ -11,39 +11,39 @@ use std::{collections::HashMap, io::Read};
 use flate2::read::MultiGzDecoder;
 
 use crate::{
-    files::{FILE_BYTES, Files, Problem, TOTAL_BYTES, check_path, is_ignored},
+    files::{Files, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Problem, check_path, is_ignored},
     text::shown,
     upload::Upload,
 };
 
-/// The largest upload as it was sent.
-const UPLOAD_BYTES: usize = 16 << 20;
-/// The most entries, ignored ones and folders included.
-const ENTRIES: usize = 1_024;
-/// The most bytes of an unpacked tar: its files, and a header and padding for each entry.
-const TAR_BYTES: u64 = TOTAL_BYTES + (ENTRIES as u64 + 20) * 1024;
-/// How many times larger than itself an upload may become, beyond the first megabyte.
-const RATIO: u64 = 200;
+/// Size limit of an upload as sent.
+const MAX_UPLOAD_BYTES: usize = 16 << 20;
+/// Entries in an archive, including ignored ones and folders.
+const MAX_ENTRIES: usize = 1_024;
+/// Size limit of an unpacked tar: its files, and a header and padding for each entry.
+const MAX_TAR_BYTES: u64 = MAX_TOTAL_BYTES + (MAX_ENTRIES as u64 + 20) * 1024;
+/// Expansion limit of an upload, beyond the first megabyte.
+const MAX_RATIO: u64 = 200;
 const RATIO_GRACE: u64 = 1 << 20;
 
-/// Why an upload was refused.
+/// Reason why an upload was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// One entry of it.
+    /// Problem of one entry.
     #[error("`{entry}`: {problem}")]
     Entry {
-        /// Its path, fit to be shown.
+        /// Printable path of the entry.
         entry: String,
-        /// What is wrong with it.
+        /// Problem of the entry.
         problem: Problem,
     },
-    /// It is neither tar nor tar.gz nor zip.
+    /// Neither tar nor tar.gz nor zip.
     #[error("neither tar, tar.gz nor zip")]
     Format,
-    /// It is damaged, or written so that two programs would read it differently.
+    /// Damaged, or written so that two programs would read it differently.
     #[error("the archive is malformed: {0}")]
     Malformed(String),
-    /// It is larger, or becomes larger, than a skill can be.
+    /// Larger than a skill can be, as sent or unpacked.
     #[error("the upload is too large: {0}")]
     Large(&'static str),
 }
@@ -54,7 +54,7 @@ impl Refused {
     }
 }
 
-/// The files of an upload.
+/// Files of an upload.
 pub(crate) fn unpack(upload: Upload) -> Result<Files, Refused> {
     let mut gate = Gate::default();
     match upload {
@@ -69,7 +69,7 @@ pub(crate) fn unpack(upload: Upload) -> Result<Files, Refused> {
 }
 
 fn archive(bytes: &[u8], gate: &mut Gate) -> Result<(), Refused> {
-    if bytes.len() > UPLOAD_BYTES {
+    if bytes.len() > MAX_UPLOAD_BYTES {
         return Err(Refused::Large("more than 16 MiB were sent"));
     }
     match bytes {
@@ -80,9 +80,9 @@ fn archive(bytes: &[u8], gate: &mut Gate) -> Result<(), Refused> {
     }
 }
 
-/// Decompresses to the largest tar that could be a skill, and no further.
+/// Decompresses up to the size limit of a tar.
 fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, Refused> {
-    let most = TAR_BYTES.min(RATIO_GRACE.max(bytes.len() as u64 * RATIO));
+    let most = MAX_TAR_BYTES.min(RATIO_GRACE.max(bytes.len() as u64 * MAX_RATIO));
     let mut plain = Vec::new();
     let read = MultiGzDecoder::new(bytes).take(most + 1).read_to_end(&mut plain);
     read.map_err(|error| Refused::Malformed(error.to_string()))?;
@@ -92,12 +92,12 @@ fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, Refused> {
     Ok(plain)
 }
 
-/// What has been let through so far.
+/// Entries admitted so far.
 #[derive(Debug, Default)]
 struct Gate {
     files: Files,
     entries: usize,
-    /// Files and the folders they imply, by their path in one case of letters.
+    /// Files and the folders they imply, by case-folded path.
     seen: HashMap<String, Seen>,
 }
 
@@ -108,7 +108,7 @@ struct Seen {
 }
 
 impl Gate {
-    /// A folder; only its name can be wrong.
+    /// Checks a folder; only its name can be wrong.
     fn folder(&mut self, name: &[u8]) -> Result<(), Refused> {
         let trimmed = name.strip_suffix(b"/").unwrap_or(name);
         // An archive of a folder's content begins with the folder itself.
@@ -120,7 +120,7 @@ impl Gate {
         self.claim(&path, true).map_err(|problem| Refused::entry(name, problem))
     }
 
-    /// A file, whose content is read only if everything else about it is fine.
+    /// Adds a file, whose content is read only if everything else about it is valid.
     fn file(
         &mut self,
         name: &[u8],
@@ -137,24 +137,28 @@ impl Gate {
         self.files.add(&path, content).map_err(refused)
     }
 
-    /// How many bytes of a file to read: one more than it may have tells that it has too many.
+    /// Number of bytes to read of a file: one over the limit, to detect excess.
     fn room(&self) -> u64 {
-        FILE_BYTES.min(self.files.room()) + 1
+        MAX_FILE_BYTES.min(self.files.room()) + 1
     }
 
     fn count(&mut self) -> Result<(), Refused> {
         self.entries += 1;
-        if self.entries > ENTRIES { Err(Refused::Large("more than 1024 entries")) } else { Ok(()) }
+        if self.entries > MAX_ENTRIES {
+            Err(Refused::Large("more than 1024 entries"))
+        } else {
+            Ok(())
+        }
     }
 
-    /// `./handler.py` is how tar names the files of the current folder.
+    /// Path of an entry without `./`, which tar puts before files of the current folder.
     fn path(&self, name: &[u8]) -> Result<String, Problem> {
         let name = std::str::from_utf8(name).map_err(|_| Problem::Name)?;
         let path = name.strip_prefix("./").unwrap_or(name);
         check_path(path).map(|()| path.to_owned())
     }
 
-    /// A path is had once, whatever its case, and a file is never also a folder.
+    /// Claims a path: once, ignoring case, and never both as a file and as a folder.
     fn claim(&mut self, path: &str, is_folder: bool) -> Result<(), Problem> {
         for (end, _) in path.match_indices('/') {
             self.claim_one(&path[..end], true, true)?;
@@ -166,7 +170,7 @@ impl Gate {
         let new = || Seen { path: path.to_owned(), is_folder };
         let seen = self.seen.entry(path.to_lowercase()).or_insert_with(new);
         let same = seen.path == path && seen.is_folder == is_folder;
-        // A folder may be implied and named any number of times; a file may be there once.
+        // A folder may be implied and named any number of times, a file only once.
         let repeated = !is_folder && !implied && self.files.get(path).is_some();
         if same && !repeated { Ok(()) } else { Err(Problem::Collision(shown(&seen.path))) }
     }

@@ -1,4 +1,4 @@
-//! tar, from memory.
+//! Tar reader, from memory.
 
 use std::io::Read;
 
@@ -7,12 +7,12 @@ use crate::files::Problem;
 
 const BLOCK: usize = 512;
 
-/// Whether these bytes begin a tar archive: the magic word of all its dialects since 1988.
+/// Whether these bytes begin a tar archive: the magic of all dialects since 1988.
 pub(super) fn is_start(bytes: &[u8]) -> bool {
     bytes.get(257..262) == Some(b"ustar")
 }
 
-/// Lets every entry through the gate.
+/// Checks and adds every entry.
 pub(super) fn unpack(bytes: &[u8], gate: &mut Gate) -> Result<(), Refused> {
     if !is_start(bytes) {
         return Err(Refused::Format);
@@ -42,7 +42,7 @@ fn entry<R: Read>(found: &mut tar::Entry<'_, R>, gate: &mut Gate) -> Result<(), 
             gate.file(&name, || content(found, room))
         }
         tar::EntryType::Symlink | tar::EntryType::Link => Err(refused(Problem::Link)),
-        // `git archive` tells the commit in one; it says nothing about files.
+        // `git archive` stores the commit in one; it does not describe files.
         tar::EntryType::XGlobalHeader => gate.folder(b"./"),
         _ => Err(refused(Problem::Special)),
     }
@@ -59,8 +59,8 @@ fn content<R: Read>(found: &mut tar::Entry<'_, R>, room: u64) -> Result<Vec<u8>,
     Ok(content)
 }
 
-/// After the last entry come two blocks of zeros and nothing else: an archive without them was cut
-/// off, and one with more has entries that only some programs see.
+/// Checks that two blocks of zeros and nothing else follow the last entry: an archive without them
+/// was truncated, and one with more has entries that only some programs see.
 fn check_end(bytes: &[u8], end: usize) -> Result<(), Refused> {
     let rest = bytes.get(end.next_multiple_of(BLOCK)..).unwrap_or_default();
     if rest.len() < 2 * BLOCK || rest.iter().any(|byte| *byte != 0) {

@@ -24,7 +24,7 @@ fn member<'a>(name: &'a str, content: &'a [u8]) -> Member<'a> {
     Member { name: name.as_bytes(), kind: EntryType::Regular, mode: 0o644, content }
 }
 
-/// Names are written as they are: the library refuses to write hostile ones.
+/// Tar with raw names: the library refuses to write hostile ones.
 fn tar_of(members: &[Member<'_>]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     for member in members {
@@ -144,7 +144,7 @@ fn links_devices_and_privileges_are_refused() {
         (EntryType::new(b'V'), Problem::Special),
     ] {
         let refused = open(tar_of(&[Member { kind, ..member("x", b"") }])).unwrap_err();
-        // A sparse header that is not one may already fail in the library.
+        // A malformed sparse header may already fail in the library.
         if !matches!(refused, Refused::Malformed(_)) {
             assert_eq!(problem(refused), expected, "{kind:?}");
         }
@@ -153,7 +153,7 @@ fn links_devices_and_privileges_are_refused() {
         let refused = open(tar_of(&[Member { mode, ..member("x", b"") }])).unwrap_err();
         assert_eq!(problem(refused), Problem::Privileges);
     }
-    // In zip the kind is part of the mode, which stands in the upper half of a field of 4 bytes.
+    // In zip the kind is part of the mode, in the upper half of a field of 4 bytes.
     let zip = zip_of(&[("x", b"/etc/passwd")], 0o644);
     assert!(open(zip.clone()).is_ok());
     let mode = |mode: u32| (mode << 16).to_le_bytes();
@@ -188,7 +188,7 @@ fn a_path_is_had_once() {
 fn a_zip_that_says_two_things_is_refused() {
     let zip = zip_of(&[("aaaa", b"content")], 0o644);
     assert!(open(zip.clone()).is_ok());
-    // The first name stands before the content, the second in the directory at the end.
+    // The first name precedes the content, the second is in the directory at the end.
     for nth in [0, 1] {
         assert!(open(replaced(&zip, b"aaaa", b"bbbb", nth)).is_err(), "{nth}");
     }
@@ -214,7 +214,7 @@ fn a_tar_that_was_cut_off_or_continues_after_its_end_is_refused() {
 #[test]
 fn bombs_are_stopped_at_their_bounds() {
     let zeros = vec![0; 3 << 20];
-    // The control: three megabytes that do not expand much are fine.
+    // Control: three megabytes that do not expand much are accepted.
     let noise: Vec<u8> =
         (0..3_u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     assert!(open(gzip(&tar_of(&[member("x", &noise)]))).is_ok());
@@ -226,7 +226,7 @@ fn bombs_are_stopped_at_their_bounds() {
     large(open(gzip(&vec![0; 200 << 20])));
     large(open(vec![0; UPLOAD_BYTES + 1]));
 
-    let names: Vec<String> = (0..ENTRIES + 1).map(|n| format!(".{n}")).collect();
+    let names: Vec<String> = (0..MAX_ENTRIES + 1).map(|n| format!(".{n}")).collect();
     let many: Vec<Member<'_>> = names.iter().map(|name| member(name, b"")).collect();
     large(open(tar_of(&many)));
     let many: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();

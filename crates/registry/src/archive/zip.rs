@@ -1,20 +1,19 @@
-//! zip, from memory.
+//! Zip reader, from memory.
 //!
-//! Zip names every entry twice, and programs that believe different places see different archives:
-//! both must agree here. The library loads the directory before anyone can count it, so its length
-//! is read first.
+//! Zip names every entry twice, and programs that trust different places see different archives:
+//! both must agree here. The library loads the whole directory, so its length is checked first.
 
 use std::io::{Cursor, Read};
 
 use zip::{ZipArchive, read::ZipReadOptions, result::ZipError};
 
-use super::{ENTRIES, Gate, RATIO, RATIO_GRACE, Refused};
+use super::{Gate, MAX_ENTRIES, MAX_RATIO, RATIO_GRACE, Refused};
 use crate::files::Problem;
 
-/// The end of the central directory, without a comment.
+/// Size of the end of the central directory, without a comment.
 const END: usize = 22;
 
-/// Lets every entry through the gate.
+/// Checks and adds every entry.
 pub(super) fn unpack(bytes: &[u8], gate: &mut Gate) -> Result<(), Refused> {
     let entries = count(bytes)?;
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(malformed)?;
@@ -27,22 +26,22 @@ pub(super) fn unpack(bytes: &[u8], gate: &mut Gate) -> Result<(), Refused> {
     if archive.has_overlapping_files().map_err(malformed)? {
         return Err(Refused::Malformed("entries overlap".to_owned()));
     }
-    let most = RATIO_GRACE.max((bytes.len() as u64).saturating_mul(RATIO));
+    let most = RATIO_GRACE.max((bytes.len() as u64).saturating_mul(MAX_RATIO));
     if archive.decompressed_size().is_none_or(|size| size > u128::from(most)) {
         return Err(Refused::Large("it expands to more than a skill can be"));
     }
     (0..archive.len()).try_for_each(|index| entry(&mut archive, index, gate))
 }
 
-/// The number of entries as the end of the archive tells it. An archive with a comment could have
-/// two ends, and a large one is not a skill.
+/// Number of entries according to the end of the archive. An archive with a comment could have two
+/// ends, and a large one is not a skill.
 fn count(bytes: &[u8]) -> Result<usize, Refused> {
     let end = bytes.len().checked_sub(END).and_then(|start| bytes.get(start..));
     let Some([b'P', b'K', 5, 6, rest @ ..]) = end else {
         return Err(Refused::Malformed("it does not end as it should".to_owned()));
     };
     let entries = usize::from(u16::from_le_bytes([rest[6], rest[7]]));
-    if entries > ENTRIES { Err(Refused::Large("more than 1024 entries")) } else { Ok(entries) }
+    if entries > MAX_ENTRIES { Err(Refused::Large("more than 1024 entries")) } else { Ok(entries) }
 }
 
 fn entry(
@@ -54,7 +53,7 @@ fn entry(
     let mut found = archive.by_index_with_options(index, options).map_err(malformed)?;
     let name = found.name_raw().to_vec();
     let refused = |problem| Refused::entry(&name, problem);
-    // Whatever system it claims to come from: programs differ in whether they believe that.
+    // Regardless of the declared system: programs differ in whether they trust it.
     let mode = found.external_attributes() >> 16;
     if mode & 0o6000 != 0 {
         return Err(refused(Problem::Privileges));

@@ -1,14 +1,14 @@
-//! How long a schema could take, before it is compiled.
+//! Cost bound of a schema, computed before it is compiled.
 //!
-//! A few lines of schema can ask for more work than there is time: `allOf` of two references to an
-//! `allOf` of two references, thirty times over, or a reference that leads to itself. The library
-//! has no budget, so the graph of subschemas is weighed first.
+//! A few lines of schema can ask for unbounded work: `allOf` of two references to an `allOf` of two
+//! references, thirty times over, or a reference that leads to itself. The library has no budget, so
+//! the graph of subschemas is weighed first.
 //!
 //! For every depth of a value: how many subschemas at most are tried along one path into it, and how
 //! many are nested within one another meanwhile. Two alternatives of `properties` never meet the same
 //! value and count once; everything that can meet the same value adds up. A value is checked only if
-//! the work along one path, times its parts, is affordable; a schema that could afford next to no
-//! value is refused.
+//! the work along one path, times its parts, is within the budget; a schema that could check next to
+//! no value is refused.
 
 use std::collections::HashMap;
 
@@ -18,35 +18,35 @@ use serde_json::{Map, Value};
 use crate::text::shown;
 
 /// Subschemas tried for one value, at some tens of nanoseconds each.
-const WORK: u64 = 100_000_000;
-/// Subschemas tried for one part of a value, not going into it. The compiler may write out them all.
-const WORK_IN_PLACE: u64 = 5_000;
-/// Subschemas within one another. Each is some frames on a stack of 2 MiB.
-const NESTING: u64 = 400;
-/// A schema that cannot check values this deep and with so many parts is of no use.
-const LEAST: Measure = Measure { depth: 4, parts: 10 };
-/// Different places that references lead to; ordinary schemas have a dozen.
-const TARGETS: usize = 128;
-/// Patterns; each may compile to a megabyte.
-const PATTERNS: usize = 64;
+const MAX_WORK: u64 = 100_000_000;
+/// Subschemas tried for one part of a value, without descending. The compiler may expand all of them.
+const MAX_WORK_IN_PLACE: u64 = 5_000;
+/// Nesting limit of subschemas. Each takes some frames on a stack of 2 MiB.
+const MAX_NESTING: u64 = 400;
+/// Smallest value that a schema must be able to check.
+const MIN_VALUE: Measure = Measure { depth: 4, parts: 10 };
+/// Different targets of references; ordinary schemas have a dozen.
+const MAX_TARGETS: usize = 128;
+/// Patterns in a schema; each may compile to a megabyte.
+const MAX_PATTERNS: usize = 64;
 
-/// What a value costs: how deep it is, and how many parts it has.
+/// Size of a value: its depth and its number of parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Measure {
     pub(super) depth: usize,
     pub(super) parts: u64,
 }
 
-/// What a schema can check in time.
+/// Values that a schema can check in time.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
-    /// The most work along one path into a value, by the value's depth; values deeper than this is
-    /// long are nested too deep for the stack.
+    /// Work along one path into a value, by the value's depth; values deeper than the length of
+    /// this list exceed the stack.
     work: Vec<u64>,
 }
 
 impl Bounds {
-    /// Weighs a schema.
+    /// Bounds of a schema.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let graph = Graph::of(schema)?;
         let order =
@@ -56,22 +56,22 @@ impl Bounds {
         for _ in 0..=json::DEPTH {
             below = graph.weigh(&order, &below);
             // The root is always the first node.
-            if below[0].nesting > NESTING {
+            if below[0].nesting > MAX_NESTING {
                 break;
             }
             work.push(below[0].work);
         }
         let bounds = Self { work };
-        let in_place = bounds.work.first().is_some_and(|work| *work <= WORK_IN_PLACE);
-        if in_place && bounds.allow(LEAST) {
+        let in_place = bounds.work.first().is_some_and(|work| *work <= MAX_WORK_IN_PLACE);
+        if in_place && bounds.allow(MIN_VALUE) {
             return Ok(bounds);
         }
         Err("references multiply: a value could take too long to check".to_owned())
     }
 
-    /// Whether a value of this measure can be checked in time.
+    /// Whether a value of this size can be checked in time.
     pub(super) fn allow(&self, value: Measure) -> bool {
-        self.work.get(value.depth).is_some_and(|work| work.saturating_mul(value.parts) <= WORK)
+        self.work.get(value.depth).is_some_and(|work| work.saturating_mul(value.parts) <= MAX_WORK)
     }
 }
 
@@ -95,11 +95,11 @@ impl Weight {
 /// Subschemas that one subschema leads to, by number.
 #[derive(Debug, Default)]
 struct Node {
-    /// Tried on the same value.
+    /// Subschemas tried on the same value.
     here: Vec<usize>,
-    /// How often they are: keywords about what was not evaluated try all of them again.
+    /// Times that they are tried: `unevaluated…` keywords try all of them again.
     repeats: u64,
-    /// Tried on parts of the value: any of the first, and all of the second.
+    /// Subschemas tried on parts of the value: any of the first, and all of the second.
     fields: (Vec<usize>, Vec<usize>),
     items: (Vec<usize>, Vec<usize>),
 }
@@ -132,11 +132,11 @@ impl<'a> Graph<'a> {
             let node = graph.node(schema)?;
             graph.nodes.push(node);
         }
-        if graph.targets.len() > TARGETS {
-            return Err(format!("references lead to more than {TARGETS} places"));
+        if graph.targets.len() > MAX_TARGETS {
+            return Err(format!("references lead to more than {MAX_TARGETS} places"));
         }
-        if graph.patterns > PATTERNS {
-            return Err(format!("more than {PATTERNS} patterns"));
+        if graph.patterns > MAX_PATTERNS {
+            return Err(format!("more than {MAX_PATTERNS} patterns"));
         }
         Ok(graph)
     }
@@ -183,8 +183,8 @@ impl<'a> Graph<'a> {
         Ok(node)
     }
 
-    /// Below the root `$id` starts another document with its own references; nobody needs that in
-    /// one tool, and the graph would have to know it. A bare `#name` is an anchor of draft-07.
+    /// Refuses `$id` below the root: it starts another document with its own references, which the
+    /// graph would have to follow. A bare `#name` is an anchor of draft-07.
     fn check_id(&self, schema: &Value, fields: &Map<String, Value>) -> Result<(), String> {
         let id = fields.get("$id").and_then(Value::as_str).unwrap_or("#");
         if id.starts_with('#') || std::ptr::eq(schema, self.root) {
@@ -232,7 +232,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Every node after those it tries on the same value; none if they try one another.
+    /// Every node after those it tries on the same value; `None` if there is a cycle.
     fn order(&self) -> Option<Vec<usize>> {
         let mut waits: Vec<usize> = self.nodes.iter().map(|node| node.here.len()).collect();
         let mut wanted_by = vec![Vec::new(); self.nodes.len()];
@@ -253,7 +253,7 @@ impl<'a> Graph<'a> {
         (order.len() == self.nodes.len()).then_some(order)
     }
 
-    /// The weights for values one deeper than those of `below`.
+    /// Weights for values one level deeper than those of `below`.
     fn weigh(&self, order: &[usize], below: &[Weight]) -> Vec<Weight> {
         let mut here = vec![Weight::default(); self.nodes.len()];
         for number in order {
@@ -278,7 +278,7 @@ fn parts((any, all): &(Vec<usize>, Vec<usize>), below: &[Weight]) -> Weight {
     weight
 }
 
-/// Names given to places, wherever they stand; a name that stands twice leads to both.
+/// Collects anchors anywhere in the schema; a name that occurs twice leads to both.
 fn anchors<'a>(value: &'a Value, found: &mut HashMap<&'a str, Vec<&'a Value>>) {
     match value {
         Value::Object(fields) => {

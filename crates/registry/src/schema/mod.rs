@@ -1,7 +1,7 @@
 //! JSON Schemas, compiled once.
 //!
-//! Draft-07 and 2020-12, told by `$schema`. Whether `format` is asserted follows the draft: it is in
-//! draft-07 and is a mere note in 2020-12. Nothing outside the schema is ever fetched.
+//! Draft-07 and 2020-12, selected by `$schema`. Whether `format` is asserted follows the draft: it is
+//! asserted in draft-07 and an annotation in 2020-12. Nothing outside the schema is ever fetched.
 //!
 //! Patterns run on the engine without backtracking, so look-around and back-references are refused
 //! and no text can make one slow. Compiled patterns stay far below the size at which that engine
@@ -16,22 +16,22 @@ use serde_json::Value;
 use self::cost::{Bounds, Measure};
 use crate::text::{message, shown};
 
-/// The most violations named of one value.
-const VIOLATIONS: usize = 50;
-/// The most bytes of one compiled pattern.
-const PATTERN_BYTES: usize = 1 << 20;
-/// One thing about a value that its schema does not allow.
+/// Violations reported for one value.
+const MAX_VIOLATIONS: usize = 50;
+/// Size limit of one compiled pattern.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+/// Violation of a schema by a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Violation {
-    /// Where in the value, as a JSON Pointer; empty for the whole.
+    /// JSON Pointer to the place in the value; empty for the whole.
     pub pointer: String,
-    /// What is wrong, without quoting the value.
+    /// Description, without quoting the value.
     pub message: String,
-    /// The keyword of the schema that says so.
+    /// Keyword of the schema that is violated.
     pub keyword: String,
 }
 
-/// A compiled schema.
+/// Compiled schema.
 #[derive(Debug)]
 pub(crate) struct Schema {
     source: Json,
@@ -40,7 +40,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// The schema of a skill folder: draft-07 unless it or its file says otherwise.
+    /// Compiles a schema of a skill folder: draft-07 unless it or its file says otherwise.
     pub(crate) fn compile(
         name: &str,
         source: &Json,
@@ -53,20 +53,20 @@ impl Schema {
             .map_err(|problems| named(&format!("schema.json: {name}"), problems))
     }
 
-    /// The schema of a tool of the binary: 2020-12 unless it says otherwise.
+    /// Compiles a schema of a built-in tool: 2020-12 unless it says otherwise.
     pub(crate) fn compile_modern(name: &str, source: &Json) -> Result<Self, Vec<String>> {
         compile(source, Draft::Draft202012)
             .map_err(|problems| named(&format!("schema of its {name}"), problems))
     }
 
-    /// As it was written.
+    /// Source of the schema.
     pub(crate) fn source(&self) -> &Json {
         &self.source
     }
 
-    /// Names everything that is wrong with a value, up to a bound.
+    /// Checks a value; returns all violations, up to a bound.
     pub(crate) fn check(&self, value: &Json) -> Result<(), Vec<Violation>> {
-        // The text has at least as many bytes as parts: nearly always that is all there is to know.
+        // The text has at least as many bytes as parts, which nearly always suffices.
         let most = Measure { depth: json::DEPTH, parts: value.as_str().len() as u64 };
         if !self.bounds.allow(most) && !self.bounds.allow(measure(value.as_str())) {
             return Err(vec![too_costly()]);
@@ -75,7 +75,7 @@ impl Schema {
         if self.validator.is_valid(&value) {
             return Ok(());
         }
-        let errors = self.validator.iter_errors(&value).take(VIOLATIONS);
+        let errors = self.validator.iter_errors(&value).take(MAX_VIOLATIONS);
         let mut violations: Vec<Violation> = errors.map(violation).collect();
         violations.sort();
         Err(violations)
@@ -94,7 +94,7 @@ fn named(name: &str, problems: Vec<String>) -> Vec<String> {
     problems.into_iter().map(|problem| format!("{name}: {problem}")).collect()
 }
 
-/// Values are not quoted: they may be large, and they may be secret.
+/// Violation from an error. Values are not quoted: they may be large or secret.
 fn violation(error: ValidationError<'_>) -> Violation {
     Violation {
         pointer: message(error.instance_path().as_str()),
@@ -129,7 +129,7 @@ fn draft_of(uri: &str) -> Result<Draft, String> {
     }
 }
 
-/// Checks the schema against its draft, naming everything, then compiles it.
+/// Checks the schema against its draft, collecting all problems, then compiles it.
 fn build(schema: &Value, draft: Draft) -> Result<Validator, Vec<String>> {
     let problems: Vec<String> = match draft {
         Draft::Draft7 => wrongs(&jsonschema::draft7::meta::validator(), schema),
@@ -142,14 +142,14 @@ fn build(schema: &Value, draft: Draft) -> Result<Validator, Vec<String>> {
         .with_draft(draft)
         .offline()
         .with_pattern_options(
-            PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES),
+            PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES),
         )
         .build(schema)
         .map_err(|error| vec![problem(&error)])
 }
 
 fn wrongs(meta: &Validator, schema: &Value) -> Vec<String> {
-    let errors = meta.iter_errors(schema).take(VIOLATIONS);
+    let errors = meta.iter_errors(schema).take(MAX_VIOLATIONS);
     let mut problems: Vec<String> = errors.map(|error| problem(&error)).collect();
     problems.sort();
     problems
@@ -162,7 +162,7 @@ fn problem(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// How deep lists and objects are nested in compact JSON, and how many values it has at most.
+/// Nesting depth and an upper bound of the number of values in compact JSON.
 fn measure(text: &str) -> Measure {
     let (mut now, mut most, mut parts) = (0_usize, 0, 1);
     let (mut quoted, mut escaped) = (false, false);

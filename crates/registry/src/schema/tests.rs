@@ -25,19 +25,19 @@ const MODERN: &str = "https://json-schema.org/draft/2020-12/schema";
 
 #[test]
 fn the_draft_decides_what_a_keyword_means() {
-    // A list under `items` is a tuple in draft-07 and not allowed in 2020-12.
+    // A list under `items` is a tuple in draft-07 and invalid in 2020-12.
     let tuple = json!({"items": [{"type": "string"}, {"type": "integer"}]});
     let old = folder(tuple.clone()).unwrap();
     assert!(accepts(&old, json!(["a", 1])));
     assert!(!accepts(&old, json!([1, "a"])));
     assert!(Schema::compile_modern("input", &of(&tuple)).is_err());
 
-    // `prefixItems` is a tuple in 2020-12 and means nothing in draft-07.
+    // `prefixItems` is a tuple in 2020-12 and ignored in draft-07.
     let tuple = json!({"prefixItems": [{"type": "string"}]});
     assert!(!accepts(&Schema::compile_modern("input", &of(&tuple)).unwrap(), json!([1])));
     assert!(accepts(&folder(tuple).unwrap(), json!([1])));
 
-    // Beside a reference everything is ignored in draft-07 and counts in 2020-12.
+    // Keywords beside a reference are ignored in draft-07 and apply in 2020-12.
     let beside = json!({"definitions": {"a": {"type": "integer"}},
         "properties": {"x": {"$ref": "#/definitions/a", "maximum": 3}}});
     assert!(accepts(&folder(beside.clone()).unwrap(), json!({"x": 5})));
@@ -137,13 +137,13 @@ fn references_stay_within_the_schema() {
         "file:///etc/passwd",
         "other.json",
         "#/nowhere",
-        "#nobody",
+        "#missing",
         "http://json-schema.org/draft-07/schema#",
     ] {
         let problems = folder(json!({"properties": {"x": {"$ref": outside}}})).unwrap_err();
         assert!(problems[0].contains("does not lead to a place in this schema"), "{problems:?}");
     }
-    // A document within the document could give references another meaning.
+    // A nested document could give references another meaning.
     let nested = json!({"properties": {"x": {"$id": "https://example.com/other", "$ref": "#"}}});
     assert!(folder(nested).unwrap_err()[0].contains("at the top only"));
 }
@@ -161,7 +161,7 @@ fn patterns_cannot_be_slow_or_huge() {
     assert!(folder(json!({"anyOf": many})).unwrap_err()[0].contains("patterns"));
 }
 
-/// Each level refers twice to the next.
+/// Schema in which each level refers twice to the next.
 fn doubling(levels: usize, wrap: impl Fn(Value) -> Value) -> Value {
     let level = |n: usize| {
         let next = json!({"$ref": format!("#/definitions/l{}", n + 1)});
@@ -204,11 +204,11 @@ fn a_schema_that_grows_with_depth_checks_only_values_it_can_check_in_time() {
             assert!(found[0].message.contains("to be checked in time"), "{found:?}");
         });
     }
-    // The control: an ordinary tree has hardly a bound.
+    // Control: an ordinary tree has hardly a bound.
     let tree =
         folder(json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}})).unwrap();
     assert!(tree.bounds.allow(Measure { depth: json::DEPTH, parts: 100_000 }));
-    // Neither has a language of twenty kinds of expressions, for expressions of ordinary size.
+    // Nor has a language of twenty kinds of expressions, for expressions of ordinary size.
     let kind = |n: usize| json!({"properties": {"op": {"const": n}, "left": {"$ref": "#"}, "right": {"$ref": "#"}}});
     let language = folder(json!({"anyOf": (0..20).map(kind).collect::<Vec<_>>()})).unwrap();
     let expression = json!({"op": 19, "left": {"op": 3, "left": {"op": 2}}, "right": {"op": 18}});
@@ -228,14 +228,14 @@ fn many_schemas_that_refer_to_all_others_compile_quickly() {
 
 #[test]
 fn the_deepest_schemas_fit_the_smallest_stack() {
-    // As many references as are possible, each through as many levels as fit into one document.
+    // As many references as possible, each through as many levels as fit into one document.
     let properties = |inner: Value| json!({"properties": {"x": inner}});
     let tall = |inner: Value| (0..15).fold(inner, |inner, _| properties(inner));
     let negated = |inner: Value| properties((0..56).fold(inner, |inner, _| json!({"not": inner})));
     let chosen = |inner: Value| {
         properties((0..27).fold(inner, |inner, _| json!({"anyOf": [inner, {"type": "null"}]})))
     };
-    // With `false` at the end every level has an error to tell.
+    // With `false` at the end every level reports an error.
     for (wrap, depth, last) in [
         (&tall as &dyn Fn(Value) -> Value, 60, json!({})),
         (&negated, 5, json!({})),
@@ -250,7 +250,7 @@ fn the_deepest_schemas_fit_the_smallest_stack() {
         definitions.insert("l127".to_owned(), json!({}));
         let good = last != json!(false);
         if !good {
-            // As far as values get.
+            // The deepest level that values reach.
             definitions.insert("l4".to_owned(), last);
         }
         let source = of(&json!({"$ref": "#/definitions/l0", "definitions": definitions}));
@@ -277,7 +277,7 @@ fn keywords_about_what_was_not_evaluated_fit_the_smallest_stack() {
     });
 }
 
-/// Two megabytes is what runtimes give their threads.
+/// Runs `work` on a stack of two megabytes, the default of runtimes.
 fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
     thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
 }

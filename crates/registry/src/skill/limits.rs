@@ -1,4 +1,4 @@
-//! `limits` of a manifest, as limits of a sandbox.
+//! `limits` of a manifest, converted to sandbox limits.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use ringfence_types::{Bytes, Cpus, Limits, MAX_TERMINALS, SandboxNetwork};
 use super::yaml::Yaml;
 use crate::text::shown;
 
-/// One limit a skill may set: its key, and the least and most it may ask for.
+/// Limit that a skill may set: key, lowest and highest value.
 const TIMEOUT_SECONDS: (&str, f64, f64) = ("timeout_seconds", 0.001, 3_600.0);
 const MAX_MEMORY_MB: (&str, f64, f64) = ("max_memory_mb", 8.0, 16_384.0);
 /// 100 is one processor.
 const MAX_CPU_PERCENT: (&str, f64, f64) = ("max_cpu_percent", 1.0, 6_400.0);
 
-/// Reads the limits, or names everything that is wrong with them. A key nobody knows is a problem
-/// here: a limit that is not kept is worse than none.
+/// Reads the limits, or returns all problems. An unknown key is a problem: a limit that is silently
+/// ignored is worse than none.
 pub(super) fn read(map: &[(String, Yaml)]) -> Result<Limits, Vec<String>> {
     let mut limits = Limits::default();
     let mut problems = Vec::new();
@@ -67,7 +67,7 @@ fn number((key, least, most): (&str, f64, f64), value: &Yaml) -> Result<f64, Str
     }
 }
 
-/// The workspace lives in memory, so little memory means a small workspace.
+/// Fits the disk limit to the memory limit: the workspace lives in memory.
 fn fitting(mut limits: Limits) -> Result<Limits, Vec<String>> {
     limits.disk = limits.disk.min(Bytes(limits.memory.0 / 2));
     limits.checked().map_err(|error| {

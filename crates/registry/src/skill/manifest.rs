@@ -1,4 +1,4 @@
-//! `skill.yaml`: what a skill says of itself.
+//! Manifest of a skill: `skill.yaml`.
 
 use ringfence_types::{Limits, ToolName, nearest};
 
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{text::shown, version::Version};
 
-/// What a skill may do, in the words of policy.
+/// Declared capabilities, as policy knows them.
 const SAFETY_FLAGS: [&str; 6] =
     ["none", "pii_risk", "external_call", "side_effect", "file_system", "network_access"];
 
-/// Keys that mean something here.
+/// Known keys.
 const KEYS: [&str; 8] = [
     "name",
     "version",
@@ -24,8 +24,8 @@ const KEYS: [&str; 8] = [
     "limits",
 ];
 
-/// Keys of the Code Executor Service's folders that mean nothing to a server.
-const IGNORED: [&str; 7] = [
+/// Keys of the Code Executor Service that have no meaning here.
+const IGNORED_KEYS: [&str; 7] = [
     "anthropic_compatible",
     "tier1",
     "when_to_use",
@@ -35,21 +35,21 @@ const IGNORED: [&str; 7] = [
     "inputs_schema",
 ];
 
-/// What the keys begin with that authors add for themselves.
-const OWN: &str = "x-";
+/// Prefix of keys for authors' own use.
+const OWN_PREFIX: &str = "x-";
 
-/// The longest description in characters: agents read all of them.
-const DESCRIPTION: usize = 4_000;
-/// The most tags, and the longest.
-const TAGS: (usize, usize) = (64, 100);
+/// Length limit of the description in characters: agents read all of them.
+const MAX_DESCRIPTION_CHARS: usize = 4_000;
+/// Number of tags, and length limit of one.
+const MAX_TAGS: (usize, usize) = (64, 100);
 
-/// A manifest without fault.
+/// Valid manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Manifest {
     pub(crate) name: ToolName,
     pub(crate) version: Version,
     pub(crate) description: String,
-    /// The file that has the function, without `.py`.
+    /// Name of the file with the function, without `.py`.
     pub(crate) module: String,
     pub(crate) function: String,
     pub(crate) safety_flags: Vec<String>,
@@ -64,8 +64,8 @@ impl Manifest {
     }
 }
 
-/// Reads a manifest, or names everything that is wrong with it. An unknown key is a problem: a
-/// misspelt `safety_flags` would turn a guard off.
+/// Parses a manifest, or returns all problems. An unknown key is a problem: a misspelt `safety_flags`
+/// would turn a guard off.
 pub(super) fn parse(bytes: &[u8]) -> Result<Manifest, Vec<String>> {
     let problem = |problem: String| vec![format!("skill.yaml: {problem}")];
     let map = match yaml::parse(bytes).map_err(problem)? {
@@ -80,7 +80,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Manifest, Vec<String>> {
     }
 }
 
-/// Reads every field before it gives up, so that all problems are named.
+/// Reads every field before it fails, so that all problems are reported.
 fn manifest(fields: &mut Fields) -> Option<Manifest> {
     let name = fields.read("name", |text| text.parse().map_err(|e| format!("{e}")));
     let version = fields.read("version", |text| text.parse().map_err(|e| format!("{e}")));
@@ -108,12 +108,12 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
 fn description(text: &str) -> Result<String, String> {
     match text.trim().chars().count() {
         0 => Err("must not be empty".to_owned()),
-        1..=DESCRIPTION => Ok(text.trim().to_owned()),
-        _ => Err(format!("must be at most {DESCRIPTION} characters")),
+        1..=MAX_DESCRIPTION_CHARS => Ok(text.trim().to_owned()),
+        _ => Err(format!("must be at most {MAX_DESCRIPTION_CHARS} characters")),
     }
 }
 
-/// `handler.summarize`: the last part is the function, what is before it names the file.
+/// Module and function of a handler such as `handler.summarize`.
 fn handler(text: &str) -> Result<(String, String), String> {
     let rule = || format!("`{}` is not `file.function`, such as handler.run", shown(text));
     let (module, function) = text.rsplit_once('.').ok_or_else(rule)?;
@@ -135,34 +135,39 @@ fn safety_flag(text: &str) -> Result<String, String> {
 }
 
 fn tag(text: &str) -> Result<String, String> {
-    let fits = (1..=TAGS.1).contains(&text.chars().count()) && !text.contains(char::is_control);
-    if fits { Ok(text.to_owned()) } else { Err(format!("a tag has 1 to {} characters", TAGS.1)) }
+    let fits = (1..=MAX_TAGS.1).contains(&text.chars().count()) && !text.contains(char::is_control);
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("a tag has 1 to {} characters", MAX_TAGS.1))
+    }
 }
 
-/// The fields of a manifest and what was found wrong with them so far.
+/// Fields of a manifest and the problems found so far.
 struct Fields {
     map: Vec<(String, Yaml)>,
     problems: Vec<String>,
 }
 
 impl Fields {
-    /// What was written, if anything was.
+    /// Value of a key, if present.
     fn take(&mut self, key: &str) -> Option<Yaml> {
         let at = self.map.iter().position(|(found, _)| found == key)?;
         Some(self.map.swap_remove(at).1).filter(|value| *value != Yaml::Null)
     }
 
-    /// Names every key that is left and has no meaning.
+    /// Reports every remaining key without a meaning.
     fn no_others(&mut self) {
-        let is_known =
-            |key: &str| KEYS.contains(&key) || IGNORED.contains(&key) || key.starts_with(OWN);
+        let is_known = |key: &str| {
+            KEYS.contains(&key) || IGNORED_KEYS.contains(&key) || key.starts_with(OWN_PREFIX)
+        };
         let mut unknown: Vec<_> = self.map.iter().map(|(key, _)| key.as_str()).collect();
         unknown.retain(|key| !is_known(key));
         unknown.sort_unstable();
         self.problems.extend(unknown.into_iter().map(|key| {
-            let meant = nearest(key, KEYS.into_iter().chain(IGNORED));
+            let meant = nearest(key, KEYS.into_iter().chain(IGNORED_KEYS));
             let meant = meant.map(|known| format!("; did you mean `{known}`?"));
-            let hint = || format!("; keys of your own begin with `{OWN}`");
+            let hint = || format!("; keys of your own begin with `{OWN_PREFIX}`");
             format!("`{}` is not a known key{}", shown(key), meant.unwrap_or_else(hint))
         }));
     }
@@ -171,7 +176,7 @@ impl Fields {
         read.map_err(|problem| self.problems.push(format!("{key}: {problem}"))).ok()
     }
 
-    /// A text that must be there.
+    /// Required text.
     fn read<T>(&mut self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let value = match self.take(key) {
             Some(Yaml::Text(text)) => read(&text),
@@ -181,7 +186,7 @@ impl Fields {
         self.note(key, value)
     }
 
-    /// A list of texts; nothing is the empty one.
+    /// List of texts; empty if absent.
     fn list(
         &mut self,
         key: &str,
@@ -189,8 +194,8 @@ impl Fields {
     ) -> Option<Vec<String>> {
         let value = match self.take(key) {
             None => Ok(Vec::new()),
-            Some(Yaml::List(items)) if items.len() > TAGS.0 => {
-                Err(format!("must have at most {} items", TAGS.0))
+            Some(Yaml::List(items)) if items.len() > MAX_TAGS.0 => {
+                Err(format!("must have at most {} items", MAX_TAGS.0))
             }
             Some(Yaml::List(items)) => items.iter().map(|item| item_text(item, &read)).collect(),
             Some(other) => Err(format!("must be a list, found {}", other.kind())),
@@ -198,8 +203,8 @@ impl Fields {
         self.note(key, value)
     }
 
-    /// True or false; nothing is false. YAML 1.1 reads `yes` as true, and so did the loaders these
-    /// folders were written for.
+    /// Boolean; false if absent. YAML 1.1 reads `yes` as true, and so did the loaders for which existing
+    /// folders were written.
     fn truth(&mut self, key: &str) -> Option<bool> {
         let value = match self.take(key) {
             None => Ok(false),

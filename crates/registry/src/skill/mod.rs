@@ -1,4 +1,4 @@
-//! One skill from its files: `skill.yaml`, `schema.json` and the handler.
+//! Skill loaded from its files: `skill.yaml`, `schema.json` and the handler.
 //!
 //! Loading reads and checks; it never evaluates the handler's code.
 
@@ -13,13 +13,13 @@ use ringfence_types::{Digest, Json};
 use self::manifest::Manifest;
 use crate::{files::Files, schema::Schema, text::message};
 
-/// The files that make a folder look like a skill.
+/// Files that make a folder look like a skill.
 pub(crate) const MARKERS: [&str; 4] = ["skill.yaml", "schema.json", "handler.py", "SKILL.md"];
 
-/// The most problems named of one skill: enough to repair it, too few to flood a list.
-const PROBLEMS: usize = 50;
+/// Problems reported for one skill: enough to repair it, too few to flood a list.
+const MAX_PROBLEMS: usize = 50;
 
-/// A skill without fault.
+/// Valid skill.
 #[derive(Debug)]
 pub(crate) struct Skill {
     pub(crate) manifest: Manifest,
@@ -30,10 +30,10 @@ pub(crate) struct Skill {
     pub(crate) files: Vec<(String, Arc<[u8]>)>,
 }
 
-/// Reads a skill, or names everything that is wrong with it.
+/// Loads a skill, or returns all problems.
 pub(crate) fn load(files: &Files) -> Result<Skill, Vec<String>> {
     load_all(files).map_err(|problems| {
-        problems.into_iter().take(PROBLEMS).map(|problem| message(&problem)).collect()
+        problems.into_iter().take(MAX_PROBLEMS).map(|problem| message(&problem)).collect()
     })
 }
 
@@ -46,7 +46,7 @@ fn load_all(files: &Files) -> Result<Skill, Vec<String>> {
     let schemas = required(files, "schema.json").and_then(schemas);
     let code = match &manifest {
         Ok(manifest) => code(files, manifest),
-        // Which file it is stands in the manifest; the usual one can be missed without it.
+        // The manifest names the file; without a manifest only the usual one can be reported missing.
         Err(_) => required(files, "handler.py").map(|_| Arc::from("")),
     };
     match (manifest, schemas, code) {
@@ -72,8 +72,8 @@ fn others(files: &Files, manifest: &Manifest) -> Vec<(String, Arc<[u8]>)> {
     others.map(|(path, content)| (path.to_owned(), Arc::clone(content))).collect()
 }
 
-/// The handler's text. Whether it defines the function is known when it runs; that it never even
-/// names it is known now.
+/// Text of the handler. Whether it defines the function shows when it runs; a text that never
+/// contains the function's name is refused now.
 fn code(files: &Files, manifest: &Manifest) -> Result<Arc<str>, Vec<String>> {
     let path = manifest.handler_path();
     let bytes = required(files, &path)?;
@@ -88,10 +88,10 @@ fn code(files: &Files, manifest: &Manifest) -> Result<Arc<str>, Vec<String>> {
     }
 }
 
-/// `schema.json`: the schemas of input and output.
+/// Input and output schemas of `schema.json`.
 fn schemas(bytes: &[u8]) -> Result<(Schema, Schema), Vec<String>> {
-    if bytes.len() > SCHEMA_BYTES {
-        return Err(vec![format!("schema.json is larger than {} KiB", SCHEMA_BYTES >> 10)]);
+    if bytes.len() > MAX_SCHEMA_BYTES {
+        return Err(vec![format!("schema.json is larger than {} KiB", MAX_SCHEMA_BYTES >> 10)]);
     }
     let json = Json::parse(bytes).map_err(|error| vec![format!("schema.json: {error}")])?;
     let parts: Parts =
@@ -109,12 +109,12 @@ fn schemas(bytes: &[u8]) -> Result<(Schema, Schema), Vec<String>> {
     }
 }
 
-/// The largest `schema.json`.
-const SCHEMA_BYTES: usize = 256 << 10;
+/// Size limit of `schema.json`.
+const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
 #[derive(serde::Deserialize)]
 struct Parts {
-    /// The draft of both, where they do not say it themselves.
+    /// Draft of both schemas, where they do not name one themselves.
     #[serde(rename = "$schema")]
     schema: Option<String>,
     input: Option<Json>,

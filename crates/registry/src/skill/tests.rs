@@ -175,7 +175,7 @@ fn repeated_keys_tags_and_second_documents_are_refused() {
         ("x: !python/object/apply:os.system [id]\n", "without tags"),
         ("---\nname: other\n", "more than one document"),
         ("? [a]\n: b\n", "not text"),
-        ("x: *nobody\n", "unknown anchor"),
+        ("x: *missing\n", "unknown anchor"),
     ] {
         let problems = with(yaml).unwrap_err();
         assert!(problems[0].contains(problem), "{yaml}: {problems:?}");

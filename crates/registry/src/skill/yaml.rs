@@ -1,7 +1,7 @@
 //! YAML as a bounded tree.
 //!
 //! Aliases multiply: a few lines can mean a billion values. The tree is therefore built under a
-//! budget of values, characters and depth, and is given up the moment one is spent.
+//! budget of values, characters and depth, and abandoned once one is exceeded.
 
 use std::{cell::Cell, collections::HashSet, fmt};
 
@@ -9,16 +9,16 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 
 use crate::text::shown;
 
-/// The largest file.
-pub(super) const BYTES: usize = 64 << 10;
-/// The most values, keys included, after aliases are followed.
-const VALUES: usize = 10_000;
-/// The most bytes of text after aliases are followed.
-const TEXT: usize = 256 << 10;
-/// The deepest nesting.
-const DEPTH: usize = 24;
+/// Size limit of a file.
+pub(super) const MAX_BYTES: usize = 64 << 10;
+/// Values, keys included, after aliases are expanded.
+const MAX_VALUES: usize = 10_000;
+/// Bytes of text after aliases are expanded.
+const MAX_TEXT_BYTES: usize = 256 << 10;
+/// Nesting limit.
+const MAX_DEPTH: usize = 24;
 
-/// One value.
+/// YAML value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Yaml {
     Null,
@@ -26,12 +26,12 @@ pub(super) enum Yaml {
     Number(f64),
     Text(String),
     List(Vec<Yaml>),
-    /// In the order written; no key twice.
+    /// Entries in source order; no key twice.
     Map(Vec<(String, Yaml)>),
 }
 
 impl Yaml {
-    /// What it is, as people call it.
+    /// Name of the kind of value, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Yaml::Null => "nothing",
@@ -44,20 +44,20 @@ impl Yaml {
     }
 }
 
-/// Reads one document.
+/// Parses one document.
 pub(super) fn parse(bytes: &[u8]) -> Result<Yaml, String> {
-    if bytes.len() > BYTES {
-        return Err(format!("larger than {} KiB", BYTES >> 10));
+    if bytes.len() > MAX_BYTES {
+        return Err(format!("larger than {} KiB", MAX_BYTES >> 10));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())?;
     check_brackets(text)?;
-    let budget = Budget { values: Cell::new(VALUES), text: Cell::new(TEXT) };
+    let budget = Budget { values: Cell::new(MAX_VALUES), text: Cell::new(MAX_TEXT_BYTES) };
     let seed = Seed { budget: &budget, depth: 0 };
     seed.deserialize(serde_norway::Deserializer::from_str(text)).map_err(|error| error.to_string())
 }
 
-/// The scanner's time grows with the square of open brackets, before any tree is built; so brackets
-/// are counted first, wherever they stand.
+/// Refuses text with too many brackets: the scanner's time grows with the square of open brackets,
+/// before any tree is built.
 fn check_brackets(text: &str) -> Result<(), String> {
     let mut open = 0_usize;
     for byte in text.bytes() {
@@ -94,8 +94,8 @@ struct Seed<'a> {
 
 impl Seed<'_> {
     fn deeper<E: de::Error>(self) -> Result<Self, E> {
-        if self.depth == DEPTH {
-            return Err(E::custom(format_args!("nested deeper than {DEPTH}")));
+        if self.depth == MAX_DEPTH {
+            return Err(E::custom(format_args!("nested deeper than {MAX_DEPTH}")));
         }
         Ok(Self { depth: self.depth + 1, ..self })
     }

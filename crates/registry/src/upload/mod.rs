@@ -1,9 +1,8 @@
-//! Skills that somebody sends: checked as a whole, kept by digest.
+//! Uploaded skills: checked as a whole, stored by digest.
 //!
-//! In the folder for uploads each skill has a folder named by its digest, with the files under
-//! `skill` and the instant of registration in `registered`. It appears by one rename after
-//! everything in it is on disk, so a crash leaves either all of it or a hidden folder that the next
-//! start removes.
+//! In the upload directory each skill has a folder named by its digest, with the files under `skill`
+//! and the time of registration in `registered`. It appears by one rename after everything in it
+//! is on disk, so a crash leaves either all of it or a hidden folder that the next start removes.
 
 mod remove;
 mod store;
@@ -24,53 +23,53 @@ use crate::{
     skill,
 };
 
-/// The most skills kept.
-const UPLOADS: usize = 1_000;
+/// Uploaded skills stored.
+const MAX_UPLOADS: usize = 1_000;
 
-/// A skill folder as it was sent.
+/// Skill folder as sent.
 #[derive(Debug, Clone)]
 pub enum Upload {
     /// Path and content of every file.
     Files(Vec<(String, Vec<u8>)>),
-    /// A tar, tar.gz or zip archive, told by its first bytes.
+    /// Tar, tar.gz or zip archive, detected by its first bytes.
     Archive(Vec<u8>),
 }
 
-/// Why an upload was not registered.
+/// Reason why an upload was not registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
     /// The archive or a file in it is malformed or hostile.
     #[error("the upload was refused: {0}")]
     Refused(#[from] Refused),
-    /// It is a skill with faults.
+    /// The skill has problems.
     #[error("the skill is broken: {}", problems.join("; "))]
     Broken {
-        /// All of them.
+        /// All problems.
         problems: Vec<String>,
     },
     /// The name belongs to a tool that uploads cannot replace, or the version to another upload.
     #[error("`{name}` {version} is already taken by {holder}")]
     Taken {
-        /// The name asked for.
+        /// Requested name.
         name: String,
-        /// The version asked for.
+        /// Requested version.
         version: String,
-        /// Who has it.
+        /// Tool that has the name.
         holder: String,
     },
-    /// There are as many uploads as are kept.
-    #[error("there are already {UPLOADS} registered skills")]
+    /// The number of uploads is at its limit.
+    #[error("there are already {MAX_UPLOADS} registered skills")]
     Full,
-    /// We could not keep it.
+    /// The skill could not be stored.
     #[error("keep the uploaded skill")]
     Keep(#[source] std::io::Error),
 }
 
 impl Registry {
-    /// Checks a skill and keeps it; when this returns, the catalogue has it. The same files again
-    /// are the same skill.
+    /// Checks and stores a skill; when this returns, the catalogue has it. Registering the same files
+    /// again is a no-op.
     pub async fn register(&self, upload: Upload) -> Result<Arc<Entry>, RegisterError> {
-        // The turn is given back when the work is done, even if nobody waits for it any more.
+        // The permit is released when the work is done, even if the caller stopped waiting.
         let turn = Arc::clone(&self.inner.unpacking).acquire_owned().await;
         let registry = self.clone();
         let work = tokio::task::spawn_blocking(move || {
@@ -80,7 +79,7 @@ impl Registry {
         work.await.unwrap_or_else(|error| Err(RegisterError::Keep(std::io::Error::other(error))))
     }
 
-    /// What an upload would become, checked as far as that is possible without keeping it.
+    /// Tool that an upload would become, checked as far as possible without storing it.
     pub async fn inspect(&self, upload: Upload) -> Result<Tool, RegisterError> {
         let turn = Arc::clone(&self.inner.unpacking).acquire_owned().await;
         let registry = self.clone();
@@ -108,7 +107,7 @@ impl Registry {
     }
 }
 
-/// The skill if it is already there, or why it cannot be.
+/// Existing entry of the skill, or the reason why it cannot be registered.
 fn check(
     catalogue: &Catalogue,
     name: &str,
@@ -126,7 +125,7 @@ fn check(
         return Err(RegisterError::Taken { name, version, holder: holder(other) });
     }
     let uploads = catalogue.entries().iter().filter(|entry| entry.tool.origin == Origin::Upload);
-    if uploads.count() >= UPLOADS { Err(RegisterError::Full) } else { Ok(None) }
+    if uploads.count() >= MAX_UPLOADS { Err(RegisterError::Full) } else { Ok(None) }
 }
 
 fn keep(inner: &Inner, digest: Digest, files: &Files) -> Result<(), RegisterError> {
@@ -136,7 +135,7 @@ fn keep(inner: &Inner, digest: Digest, files: &Files) -> Result<(), RegisterErro
     Ok(())
 }
 
-/// A folder took the name in the same moment.
+/// Error for a name that a folder took at the same moment.
 fn lost(name: &str, version: &str) -> RegisterError {
     let (name, version) = (name.to_owned(), version.to_owned());
     RegisterError::Taken { name, version, holder: "a folder that has just appeared".to_owned() }

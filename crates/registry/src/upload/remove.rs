@@ -1,7 +1,7 @@
-//! Taking back what was registered.
+//! Removal of uploaded skills.
 //!
-//! Records of calls keep name, version and digest of the tool they ran: nothing that is removed
-//! here is needed to read or to check one.
+//! Call records keep name, version and digest of the tool they ran: nothing that is removed here is
+//! needed to read or verify one.
 
 use std::sync::PoisonError;
 
@@ -14,26 +14,26 @@ use crate::{
     skill,
 };
 
-/// Why nothing was removed.
+/// Reason why nothing was removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     /// No tool has the name, or the version.
     #[error("there is no registered skill of this name and version")]
     Unknown,
-    /// The tool was not uploaded, so it cannot be taken back here.
+    /// The tool was not uploaded, so it cannot be removed here.
     #[error("the name belongs to {holder}")]
     NotUploaded {
-        /// Who has it.
+        /// Tool that has the name.
         holder: String,
     },
-    /// We could not remove it.
+    /// The files could not be removed.
     #[error("remove the uploaded skill")]
     Forget(#[source] std::io::Error),
 }
 
 impl Registry {
-    /// Removes a registered skill: one version, or without one all of them, those included that
-    /// another tool of the same name hides. When this returns, the catalogue has none of them.
+    /// Removes a registered skill: one version, or all of them if no version is given, including those
+    /// hidden by another tool of the same name. When this returns, the catalogue has none of them.
     pub async fn remove(
         &self,
         name: &str,
@@ -72,7 +72,7 @@ fn is_upload(entry: &crate::Entry) -> bool {
     entry.tool.origin == ringfence_types::Origin::Upload
 }
 
-/// The uploads of this name, whether or not the catalogue shows them.
+/// Uploads of this name, whether or not the catalogue shows them.
 fn found(inner: &Inner, name: &str, version: Option<&str>) -> std::io::Result<Vec<ToolRef>> {
     let stored = store::stored(&inner.sources.uploads)?.into_iter();
     let skills = stored.filter_map(|stored| {

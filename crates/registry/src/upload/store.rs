@@ -10,32 +10,32 @@ use ringfence_types::{Digest, Timestamp};
 
 use crate::{files::Files, folder};
 
-/// Folders that are not complete, or no longer wanted.
-const UNFINISHED: &str = ".unfinished-";
+/// Prefix of folders that are incomplete or about to be removed.
+const UNFINISHED_PREFIX: &str = ".unfinished-";
 
-/// One upload as it lies on disk.
+/// Stored upload.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// What its folder says it is.
+    /// Digest in the name of its folder.
     pub(crate) digest: Digest,
     pub(crate) path: PathBuf,
     pub(crate) files: Result<Files, Vec<String>>,
     pub(crate) since: Option<Timestamp>,
 }
 
-/// Makes the folder for uploads and removes what a crash left in it.
+/// Creates the upload directory and removes leftovers of a crash.
 pub(crate) fn prepare(place: &Path) -> io::Result<()> {
     fs::create_dir_all(place)?;
     for entry in fs::read_dir(place)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX) {
             fs::remove_dir_all(entry.path())?;
         }
     }
     Ok(())
 }
 
-/// All uploads, sorted by the instant of registration. Whatever else lies there is not ours.
+/// All uploads, sorted by time of registration. Unknown names are ignored.
 pub(crate) fn stored(place: &Path) -> io::Result<Vec<Stored>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(place)? {
@@ -56,9 +56,9 @@ fn read(path: PathBuf, digest: Digest) -> Stored {
     Stored { digest, files: folder::read_one(&path.join("skill")), path, since }
 }
 
-/// Keeps a skill. What lies under the same digest is replaced: it is this skill, or damaged.
+/// Stores a skill. A folder of the same digest is replaced: it is this skill, or damaged.
 pub(super) fn keep(place: &Path, digest: Digest, files: &Files, at: Timestamp) -> io::Result<()> {
-    let unfinished = place.join(format!("{UNFINISHED}{}", digest.hex()));
+    let unfinished = place.join(format!("{UNFINISHED_PREFIX}{}", digest.hex()));
     remove(&unfinished)?;
     let skill = unfinished.join("skill");
     fs::create_dir_all(&skill)?;
@@ -73,7 +73,7 @@ pub(super) fn keep(place: &Path, digest: Digest, files: &Files, at: Timestamp) -
     File::open(place)?.sync_all()
 }
 
-/// Forgets a skill. A crash leaves all of it or nothing that anybody reads.
+/// Removes a skill. A crash leaves all of it or only a hidden folder.
 pub(super) fn forget(place: &Path, digest: Digest) -> io::Result<()> {
     set_aside(place, &place.join(digest.hex()))?;
     File::open(place)?.sync_all()
@@ -89,7 +89,7 @@ fn write(root: &Path, path: &str, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Names are durable only when the folder that has them is; the folders are all our own.
+/// Syncs the folders, because names are durable only when their folder is.
 fn sync_folders(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -100,12 +100,12 @@ fn sync_folders(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Moves a folder out of the way by a name that the next start removes.
+/// Renames a folder so that the next start removes it.
 fn set_aside(place: &Path, folder: &Path) -> io::Result<()> {
     if !folder.exists() {
         return Ok(());
     }
-    let aside = place.join(format!("{UNFINISHED}old"));
+    let aside = place.join(format!("{UNFINISHED_PREFIX}old"));
     remove(&aside)?;
     fs::rename(folder, &aside)?;
     fs::remove_dir_all(&aside)

@@ -1,4 +1,4 @@
-//! What is found on disk, and what is not.
+//! Skill folders on disk.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -40,7 +40,7 @@ fn the_digest_of_a_folder_never_changes_its_meaning() {
     let digest = place.open().catalogue().entries()[0].tool.digest.to_string();
     expect!["sha256:f216ccfbc5ec20cf7ba820b458c05e3cc775359545b0bd2cf8704109608c580b"]
         .assert_eq(&digest);
-    // What Python and editors leave behind does not make it another skill.
+    // Files that Python and editors leave behind do not change the digest.
     fs::create_dir(folder.join("__pycache__")).unwrap();
     fs::write(folder.join("__pycache__/handler.pyc"), "x").unwrap();
     fs::write(folder.join(".handler.py.swp"), "x").unwrap();
@@ -132,7 +132,7 @@ fn a_folder_replaces_the_skill_of_the_same_name_in_the_binary() {
     let folder = place.write("embedded", "embedded", "0.5.0");
     registry.rescan();
     assert_eq!(listed(&registry), ["embedded 0.5.0"]);
-    // Broken, it still stands for itself.
+    // A broken folder still replaces the embedded skill.
     fs::remove_file(folder.join("handler.py")).unwrap();
     registry.rescan();
     assert!(listed(&registry).is_empty());
@@ -156,7 +156,7 @@ fn what_did_not_change_is_taken_over_and_announces_nothing() {
     assert!(changes.has_changed().unwrap());
     let after = registry.catalogue();
     assert!(std::sync::Arc::ptr_eq(before.get("a", None).unwrap(), after.get("a", None).unwrap()));
-    // A snapshot stays what it was.
+    // A snapshot never changes.
     assert_eq!((before.entries().len(), after.entries().len()), (1, 2));
 }
 

@@ -1,4 +1,4 @@
-//! Skills that somebody sends.
+//! Uploaded skills.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ async fn the_same_files_again_are_the_same_skill() {
 }
 
 #[tokio::test]
-async fn an_upload_replaces_nobody() {
+async fn an_upload_replaces_no_other_tool() {
     let mut place = Place::new();
     place.builtins = vec![builtin("code_run")];
     place.write("mine", "mine", "1.0.0");

@@ -23,7 +23,7 @@ impl Clock for Fixed {
     }
 }
 
-/// Where everything of one test is.
+/// Directories of one test.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) root: TempDir,
@@ -104,13 +104,13 @@ pub(crate) fn builtin(name: &str) -> Tool {
     }
 }
 
-/// `name version`, in the order of the catalogue.
+/// `name version` of every tool, in the order of the catalogue.
 pub(crate) fn listed(registry: &Registry) -> Vec<String> {
     let catalogue = registry.catalogue();
     catalogue.entries().iter().map(|e| format!("{} {}", e.tool.name, e.tool.version)).collect()
 }
 
-/// `folder: problem`, in the order of the catalogue, with the temporary folder left out.
+/// `folder: problem` of every broken skill, without the temporary directory.
 pub(crate) fn broken(place: &Place, registry: &Registry) -> Vec<String> {
     let root = place.root.path().to_string_lossy().into_owned();
     let lines = registry.catalogue();
@@ -118,7 +118,7 @@ pub(crate) fn broken(place: &Place, registry: &Registry) -> Vec<String> {
     lines.map(|b| format!("{}: {}", b.name, b.problems.join("; ")).replace(&root, "ROOT")).collect()
 }
 
-/// Waits until the catalogue is as it should be.
+/// Waits until the catalogue fulfils a condition.
 pub(crate) async fn until(registry: &Registry, what: &str, holds: impl Fn(&Registry) -> bool) {
     let mut changes = registry.changes();
     let wait = async {

@@ -1,4 +1,4 @@
-//! Changes picked up while the server runs.
+//! Detection of changes while the server runs.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn watch(registry: &Registry) -> Watching {
 }
 
 impl Watching {
-    /// It ends when it is told to.
+    /// Stops the watch and waits for its end.
     async fn end(self) {
         self.stop.send(()).expect("still watching");
         self.task.await.expect("a quiet end");

@@ -1,4 +1,4 @@
-//! inotify, as one question: has anything changed?
+//! Change detection by inotify.
 
 use std::{
     collections::HashMap,
@@ -12,9 +12,9 @@ use std::{
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::net::unix::pipe;
 
-use crate::files::{DEPTH, is_ignored};
+use crate::files::{MAX_DEPTH, is_ignored};
 
-/// Everything that can change a skill; not reading, which scans do themselves.
+/// Events that can change a skill; not reads, which scans cause themselves.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::CLOSE_WRITE)
@@ -26,38 +26,38 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR);
 
-/// The most folders watched in one place; beyond them the slow rescan has to do.
-const FOLDERS: usize = 8_192;
+/// Folders watched in one place; beyond them, only the slow rescan finds changes.
+const MAX_FOLDERS: usize = 8_192;
 
 /// Watches on directories.
 #[derive(Debug)]
-pub(super) struct Eyes {
-    /// Not a pipe, but read like one.
+pub(super) struct Watches {
+    /// The inotify descriptor, read like a pipe.
     inotify: pipe::Receiver,
-    /// Watches on the parent of a place that does not exist yet, and the one name that matters there.
+    /// Watches on the parent of a missing place, with the one relevant name there.
     awaited: Mutex<HashMap<i32, OsString>>,
 }
 
-impl Eyes {
-    /// Needs a runtime with I/O.
+impl Watches {
+    /// Opens inotify. Needs a runtime with I/O.
     pub(super) fn open() -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let inotify = pipe::Receiver::from_owned_fd_unchecked(inotify)?;
         Ok(Self { inotify, awaited: Mutex::default() })
     }
 
-    /// Watches a place and all folders in it; those already watched stay so.
+    /// Watches a place and all folders in it; existing watches stay.
     pub(super) fn watch(&self, place: &Path) {
-        let mut left = FOLDERS;
+        let mut left = MAX_FOLDERS;
         if self.add(place).is_some() {
             // One level more than a skill may have: the place itself is not part of it.
-            self.watch_within(place, DEPTH + 1, &mut left);
+            self.watch_within(place, MAX_DEPTH + 1, &mut left);
         } else {
             self.await_place(place);
         }
     }
 
-    /// Completes when something has changed since it completed last.
+    /// Completes when something has changed since it last completed.
     pub(super) async fn changed(&self) {
         let mut buffer = [0; 4096];
         while self.inotify.readable().await.is_ok() {
@@ -67,11 +67,11 @@ impl Eyes {
                 _ => {}
             }
         }
-        // There is nothing left to see; the slow rescan remains.
+        // Reading failed for good; only the slow rescan is left.
         std::future::pending().await
     }
 
-    /// Whether any of these events is about a place of ours.
+    /// Whether any of these events concerns a configured place.
     fn matters(&self, mut events: &[u8]) -> bool {
         let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some((watch, name, rest)) = event(events) {
@@ -113,8 +113,8 @@ impl Eyes {
     }
 }
 
-/// The first of some events, laid out as the kernel does: watch, mask, cookie, length of the name,
-/// and the name with zeros after it.
+/// First event of a buffer in the kernel's layout: watch, mask, cookie, length of the name, and the
+/// name padded with zeros.
 fn event(bytes: &[u8]) -> Option<(i32, &[u8], &[u8])> {
     let (watch, rest) = bytes.split_first_chunk()?;
     let (length, rest) = rest.get(8..)?.split_first_chunk()?;
