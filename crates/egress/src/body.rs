@@ -1,4 +1,4 @@
-//! Reads a body without holding more of it than permitted.
+//! Bounded reader of response bodies.
 
 use bytes::{Bytes, BytesMut};
 
@@ -9,14 +9,14 @@ use crate::{
     host::Host,
 };
 
-/// What was read.
+/// Body as read.
 pub(crate) struct Body {
     pub(crate) bytes: Bytes,
-    /// The server had more to say.
+    /// Whether the body was longer than the bound.
     pub(crate) truncated: bool,
 }
 
-/// How much to read, and what to do when there is more.
+/// Size bound, and the behaviour when it is exceeded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound {
     pub(crate) most: usize,
@@ -29,7 +29,7 @@ pub(crate) async fn read(
     host: &Host,
     bound: Bound,
 ) -> Result<Body, Error> {
-    // A server that announces too much is not worth the wait. One that lies is caught below.
+    // Refuses an announced excess early; a wrong announcement is caught below.
     let announced = response.content_length().is_some_and(|length| length > bound.most as u64);
     if announced && bound.overflow == Overflow::Refuse {
         return Err(too_large(bound.most));

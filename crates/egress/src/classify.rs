@@ -1,10 +1,10 @@
-//! From the HTTP client's one error to ours, by the types of its causes and never by their text.
+//! Classification of HTTP client errors, by the types of their causes and never by their text.
 
 use std::{error::Error as StdError, io, iter};
 
 use crate::{error::Error, headers, host::Host};
 
-/// Says what went wrong while speaking to `host`.
+/// Error of an exchange with `host`.
 pub(crate) fn classify(error: reqwest::Error, host: &Host) -> Error {
     // The URL may carry secrets in its query, and the error goes to a log.
     let error = error.without_url();

@@ -1,7 +1,7 @@
-//! One HTTP client for one hop: it knows one name and the vetted addresses of it, nothing else.
+//! HTTP client for one hop: it knows one name and its vetted addresses, nothing else.
 //!
 //! A client per hop costs a few milliseconds and buys the invariant: there is no pool that could
-//! hand out a connection vetted for somebody else, and no resolver behind the addresses.
+//! hand out a connection vetted for another fetch, and no resolver behind the addresses.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -14,14 +14,14 @@ use reqwest::{
 
 use crate::{
     error::SetupError,
-    headers::MOST_HEADERS,
+    headers::MAX_HEADERS,
     roots::Roots,
     target::{Scheme, Target},
 };
 
 const USER_AGENT: &str = concat!("ringfence/", env!("CARGO_PKG_VERSION"));
 
-/// A client that can reach `addresses` under the name of `target` and no other place.
+/// Client that can reach only `addresses`, under the name of `target`.
 pub(crate) fn build(
     roots: &Roots,
     target: &Target,
@@ -31,7 +31,7 @@ pub(crate) fn build(
     let builder = plain().dns_resolver(Arc::new(pinned));
     match target.scheme() {
         Scheme::Https => verifying(roots, builder.https_only(true)),
-        // Nothing to verify: reading the CA store would be wasted, so this client trusts nobody.
+        // No certificate is verified over plain HTTP, so the CA store is not read.
         Scheme::Http => builder
             .tls_certs_only([])
             .build()
@@ -39,18 +39,18 @@ pub(crate) fn build(
     }
 }
 
-/// Whether a client that verifies certificates can be built at all.
+/// Checks that a client that verifies certificates can be built at all.
 pub(crate) fn check(roots: &Roots) -> Result<(), SetupError> {
     verifying(roots, plain()).map(drop)
 }
 
-/// The CA store is the one thing here that can be missing.
+/// Client that verifies certificates; fails if the CA store is missing.
 fn verifying(roots: &Roots, builder: ClientBuilder) -> Result<Client, SetupError> {
     roots.apply(builder).build().map_err(|error| SetupError::Roots { source: error.into() })
 }
 
-/// Everything switched off that would act on its own. Features of the library that this crate does
-/// not enable are named too: another crate of the same build may enable them for everyone.
+/// Builder with every automatic behaviour switched off. Features of the library that this crate does
+/// not enable are named too: another crate of the same build may enable them for all.
 fn plain() -> ClientBuilder {
     Client::builder()
         .user_agent(USER_AGENT)
@@ -63,11 +63,11 @@ fn plain() -> ClientBuilder {
         .no_zstd()
         .no_deflate()
         .http1_only()
-        .http1_max_headers(MOST_HEADERS)
+        .http1_max_headers(MAX_HEADERS)
         .pool_max_idle_per_host(0)
 }
 
-/// Answers for one name with what was vetted for it.
+/// Resolver that answers for one name with its vetted addresses.
 #[derive(Debug)]
 struct Pinned {
     host: String,

@@ -1,4 +1,4 @@
-//! How a fetch fails.
+//! Errors of a fetch.
 //!
 //! The text of an error is for the caller: it names what the caller or the remote server wrote and
 //! never an address that was resolved. The source is for the operator's log.
@@ -13,113 +13,113 @@ use crate::{
     vet::Refused,
 };
 
-/// A cause below us, kept whole for the log.
+/// Underlying cause, kept whole for the log.
 pub type Cause = Box<dyn StdError + Send + Sync>;
 
-/// A fetch that brought nothing back.
+/// Failure of a fetch.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The text is not a URL to fetch from.
+    /// The URL is invalid or not supported.
     #[error("url {0}")]
     UrlInvalid(#[from] UrlProblem),
-    /// The list of hosts for this fetch does not name the host.
+    /// The host is not in the list of permitted hosts.
     #[error("host `{host}` is not on the list of permitted hosts")]
     HostRefused {
-        /// As the caller or a redirect wrote it.
+        /// Host as the caller or a redirect wrote it.
         host: Host,
     },
-    /// The host is, or resolves to, what must not be reached.
+    /// The host is, or resolves to, a forbidden address.
     #[error("host `{host}` leads to {why}, which is out of reach")]
     AddressRefused {
-        /// As the caller or a redirect wrote it; not what it resolved to.
+        /// Host as the caller or a redirect wrote it; not the resolved address.
         host: Host,
-        /// What kind of address it is.
+        /// Kind of address.
         why: Refused,
     },
-    /// The name has no addresses, or nobody could say.
+    /// The name has no addresses, or the lookup failed.
     #[error("host `{name}` cannot be resolved")]
     DnsFailed {
-        /// The name that was asked for.
+        /// Name that was looked up.
         name: Name,
-        /// What the resolver said.
+        /// Error of the resolver.
         source: io::Error,
     },
     /// No name server answered in time.
     #[error("host `{name}` was not resolved within {after:?}: its name servers do not answer")]
     DnsTimeout {
-        /// The name that was asked for.
+        /// Name that was looked up.
         name: Name,
-        /// How long an answer was waited for.
+        /// Time limit of the lookup.
         after: Duration,
     },
-    /// As many lookups as may run, for this tenant or in all, wait for their name servers.
+    /// Too many lookups are in flight, for this tenant or in all.
     #[error(
         "host `{name}` was not looked up: too many lookups wait for an answer; try again later"
     )]
     DnsBusy {
-        /// The name that was asked for.
+        /// Name that was not looked up.
         name: Name,
     },
     /// No vetted address accepted a connection.
     #[error("host `{host}` cannot be connected to")]
     ConnectFailed {
-        /// Whom we dialled.
+        /// Host that was dialled.
         host: Host,
-        /// What the network said; it may name addresses.
+        /// Error of the network; it may name addresses.
         source: Cause,
     },
-    /// The host did not prove who it is, or does not speak TLS.
+    /// The host's certificate is invalid, or the host does not speak TLS.
     #[error("host `{host}` failed the TLS handshake")]
     TlsFailed {
-        /// Whom we dialled.
+        /// Host that was dialled.
         host: Host,
-        /// What the verification said.
+        /// Error of the verification.
         source: Cause,
     },
     /// The whole fetch, all hops together, took too long.
     #[error("fetch took longer than {after:?}")]
     Timeout {
-        /// The time it was given.
+        /// Time limit of the fetch.
         after: Duration,
     },
-    /// The response is larger than we are willing to hold.
+    /// The response is too large.
     #[error("{part} of the response exceed {limit}")]
     TooLarge {
-        /// Which part.
+        /// Part that is too large.
         part: Part,
-        /// What would have been acceptable.
+        /// Limit of that part.
         limit: String,
     },
-    /// Redirects that lead on and on, perhaps in a circle.
+    /// Too many redirects, perhaps in a cycle.
     #[error("more than {limit} redirects")]
     TooManyRedirects {
-        /// How many are followed.
+        /// Limit of redirects.
         limit: usize,
     },
-    /// A redirect that is not followed.
+    /// The redirect is not followed.
     #[error("redirect refused: it {0}")]
     RedirectRefused(#[from] RedirectProblem),
-    /// The server answered, but not with success.
+    /// The server answered with a status other than success.
     #[error("server answered with status {status}")]
     HttpStatus {
-        /// The status of the last hop.
+        /// Status of the last hop.
         status: u16,
     },
-    /// What came is not HTTP, contradicts itself, or ended before its end.
+    /// The response is not valid HTTP, contradicts itself, or ended early.
     #[error("host `{host}` sent a broken response")]
     ResponseInvalid {
-        /// Who sent it.
+        /// Host that sent it.
         host: Host,
-        /// What is wrong with it.
+        /// Problem of the response.
         source: Cause,
     },
-    /// We could not prepare the connection: a fault of this machine, such as a vanished CA store.
+    /// The connection could not be prepared: a fault of this machine, such as a missing CA store.
     #[error("fetch could not be set up")]
     Setup(#[from] SetupError),
 }
 
 impl Error {
-    /// The stable name of this error, for APIs and documentation.
+    /// Stable code of this error, for APIs and documentation.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::UrlInvalid(_) => ErrorCode::UrlInvalid,
@@ -141,12 +141,12 @@ impl Error {
     }
 }
 
-/// The part of a response that was too large.
+/// Part of a response that was too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Their number or their size together.
+    /// Headers, by number or total size.
     Headers,
-    /// The body as sent; it is never decompressed.
+    /// Body as sent; it is never decompressed.
     Body,
 }
 
@@ -159,36 +159,36 @@ impl std::fmt::Display for Part {
     }
 }
 
-/// Why a redirect is not followed.
+/// Reason why a redirect is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectProblem {
-    /// No single `Location`.
+    /// There is no single `Location`.
     #[error("names no location, or several")]
     Location,
-    /// A `Location` that is not a URL to fetch from.
+    /// The `Location` is not a valid URL.
     #[error("leads to a url that {0}")]
     Url(UrlProblem),
-    /// From TLS to plain text, where the answer can be forged.
+    /// Downgrade from TLS to plain text, where the answer can be forged.
     #[error("leads from https to http")]
     Downgrade,
 }
 
-/// The means of fetching are missing on this machine.
+/// Missing prerequisite of fetching on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// Nobody is trusted, so no server could ever prove who it is.
+    /// There are no root certificates, so no server could be verified.
     #[error(
         "no usable root certificates: install the system's CA certificates or point SSL_CERT_FILE \
          at a bundle"
     )]
     Roots {
-        /// What the TLS library said.
+        /// Error of the TLS library.
         source: Cause,
     },
     /// The HTTP client could not be built for another reason.
     #[error("the HTTP client cannot be built")]
     Client {
-        /// What it said.
+        /// Error of the HTTP library.
         source: Cause,
     },
 }

@@ -1,7 +1,7 @@
-//! One fetch, from a target to the bytes it names.
+//! Fetch of one URL.
 //!
-//! Each hop is the same five steps: is the host permitted, what are its addresses, may they be
-//! reached, speak to one of them, where does it send us. Nothing is carried from hop to hop.
+//! Each hop has the same five steps: is the host permitted, what are its addresses, may they be
+//! reached, exchange with one of them, follow its redirect. Nothing is carried from hop to hop.
 
 mod hop;
 
@@ -17,24 +17,24 @@ use crate::{
     error::{Error, SetupError},
     hosts::Hosts,
     network::Exemption,
-    redirect::{self, MOST_REDIRECTS},
+    redirect::{self, MAX_REDIRECTS},
     resolve::{Resolver, System},
     roots::{Roots, install_cryptography},
     target::Target,
 };
 
-/// What the operator decides once for all fetches.
+/// Options of all fetches, set by the operator.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Internal services that may be reached although they are not public. None by default.
     pub allow_private: Vec<Exemption>,
-    /// Whose word counts for who a server is.
+    /// Trusted root certificates.
     pub roots: Roots,
-    /// No fetch takes longer, whatever it asks for.
+    /// Upper bound of the time of a fetch.
     pub longest_timeout: Duration,
-    /// No body is larger, whatever the fetch asks for.
+    /// Upper bound of the size of a body.
     pub largest_body: Bytes,
-    /// Whether servers are told which trace a fetch is part of.
+    /// Whether the `traceparent` header is sent to servers.
     pub pass_trace: bool,
 }
 
@@ -50,37 +50,37 @@ impl Default for Options {
     }
 }
 
-/// What to do with a body that is larger than asked for.
+/// Behaviour when a body is larger than requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
     /// Fail: half a document may say something else than the whole.
     #[default]
     Refuse,
-    /// Keep the beginning and say so.
+    /// Keep the beginning and mark it as truncated.
     Truncate,
 }
 
-/// One thing to fetch. The method is always GET.
+/// One GET request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What to fetch.
+    /// URL to fetch.
     pub url: Target,
-    /// The time for everything: lookups, handshakes, all hops and the body.
+    /// Time limit of everything: lookups, handshakes, all hops and the body.
     pub timeout: Duration,
-    /// The most bytes of body to accept.
+    /// Size limit of the body.
     pub max_body: Bytes,
-    /// What to do when there are more.
+    /// Behaviour when the body is larger.
     pub overflow: Overflow,
-    /// The hosts that may be spoken to, on every hop.
+    /// Permitted hosts, on every hop.
     pub hosts: Hosts,
-    /// The work that asks, for servers that trace; told only if [`Options::pass_trace`].
+    /// Trace context of the caller; sent only if [`Options::pass_trace`].
     pub trace_parent: Option<TraceParent>,
-    /// Whose fetch it is: name lookups are bounded per tenant. Not told to servers.
+    /// Tenant of the fetch: lookups are bounded per tenant. Not sent to servers.
     pub tenant: Option<TenantId>,
 }
 
 impl Request {
-    /// Asks for `url` within ten seconds and one MiB, from any public host.
+    /// Request for `url` within ten seconds and one MiB, from any public host.
     pub fn get(url: Target) -> Self {
         let timeout = Duration::from_secs(10);
         let (max_body, overflow) = (Bytes::mib(1), Overflow::Refuse);
@@ -89,43 +89,43 @@ impl Request {
     }
 }
 
-/// What a server answered with success.
+/// Successful response.
 #[derive(Debug, Clone)]
 pub struct Response {
-    /// The URL that answered, after redirects.
+    /// URL that answered, after redirects.
     pub url: Target,
-    /// A status from 200 to 299.
+    /// Status from 200 to 299.
     pub status: u16,
-    /// As sent.
+    /// Headers as sent.
     pub headers: HeaderMap,
-    /// As sent, never decompressed.
+    /// Body as sent, never decompressed.
     pub body: bytes::Bytes,
-    /// The body goes on; only with [`Overflow::Truncate`].
+    /// Whether the body is incomplete; only with [`Overflow::Truncate`].
     pub truncated: bool,
     /// Every exchange of this fetch, the answering one last.
     pub hops: Vec<Hop>,
 }
 
 impl Response {
-    /// The body as text, with a replacement character for each run of bytes that is not UTF-8.
+    /// Body as text, with a replacement character for each run of bytes that is not UTF-8.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
 }
 
-/// One exchange with one server, or one that was begun and not answered. For the operator's log: the
-/// peer may be an internal address.
+/// Exchange with one server, perhaps without an answer. For the operator's log: the peer may be an
+/// internal address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// What was asked for.
+    /// URL of the request.
     pub url: Target,
-    /// How it was answered.
+    /// Status of the answer.
     pub status: Option<u16>,
-    /// Who answered.
+    /// Address that answered.
     pub peer: Option<SocketAddr>,
 }
 
-/// Fetches. Cheap to clone; fetches share nothing but the options and the resolver.
+/// Fetcher of URLs. Cheap to clone; fetches share only the options and the resolver.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
     options: Arc<Options>,
@@ -133,25 +133,25 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher that resolves names like every program on this machine.
+    /// Fetcher with the resolver of the operating system.
     pub fn system(options: Options) -> Result<Self, SetupError> {
         Self::new(options, Arc::new(System::default()))
     }
 
-    /// A fetcher with a resolver of its own. Fails when no certificate could be verified.
+    /// Fetcher with this resolver. Fails if no certificate could be verified.
     pub fn new(options: Options, resolver: Arc<dyn Resolver>) -> Result<Self, SetupError> {
         install_cryptography();
         client::check(&options.roots)?;
         Ok(Self { options: Arc::new(options), resolver })
     }
 
-    /// Fetches, or says why not. Dropping the future ends the fetch.
+    /// Fetches a URL. Dropping the future ends the fetch.
     pub async fn fetch(&self, request: Request) -> Result<Response, Error> {
         self.fetch_along(request, &mut Vec::new()).await
     }
 
-    /// The same, with every exchange told as soon as it is begun: also those of a fetch that fails, or
-    /// that nobody waits for any more.
+    /// Like [`Fetcher::fetch`], and reports every exchange as soon as it begins, also those of a fetch
+    /// that fails or is dropped.
     pub async fn fetch_along(
         &self,
         request: Request,
@@ -163,14 +163,14 @@ impl Fetcher {
 
     async fn follow(&self, request: Request, hops: &mut Vec<Hop>) -> Result<Response, Error> {
         let mut url = request.url.clone();
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let response = self.exchange(&url, &request, hops).await?;
             match redirect::next(&url, response.status(), response.headers())? {
                 Some(next) => url = next,
                 None => return finish(response, url, hops.clone(), self.bound(&request)).await,
             }
         }
-        Err(Error::TooManyRedirects { limit: MOST_REDIRECTS })
+        Err(Error::TooManyRedirects { limit: MAX_REDIRECTS })
     }
 
     fn bound(&self, request: &Request) -> Bound {

@@ -1,34 +1,34 @@
-//! Who a URL speaks to: a domain name in its one spelling, or an address.
+//! Host of a URL: a normalized domain name, or an address.
 
 use std::{fmt, net::IpAddr};
 
-/// The longest name DNS can carry, in its text form (RFC 1035).
-const LONGEST_NAME: usize = 253;
-const LONGEST_LABEL: usize = 63;
+/// Length limit of a DNS name in text form (RFC 1035).
+const MAX_NAME_BYTES: usize = 253;
+const MAX_LABEL_BYTES: usize = 63;
 
-/// A domain name in its one spelling.
+/// Normalized domain name.
 ///
 /// Invariant: lower-case ASCII labels of letters, digits, `-` and `_`, none empty, no trailing dot,
 /// and not an address in disguise. Two equal names are the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
-/// A text that is no domain name.
+/// Invalid domain name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a domain name")]
 pub struct InvalidName;
 
 impl Name {
-    /// Takes a name as the URL parser spells it: lower-cased, in punycode.
+    /// Name as the URL parser spells it: lower-cased, in punycode.
     pub(crate) fn from_url(text: &str) -> Result<Self, InvalidName> {
         let text = text.strip_suffix('.').unwrap_or(text);
-        let is_name = text.len() <= LONGEST_NAME && text.split('.').all(is_label);
-        // The parser turns what ends in a number into an address; this refuses what slipped by.
+        let is_name = text.len() <= MAX_NAME_BYTES && text.split('.').all(is_label);
+        // The parser turns names that end in a number into addresses; this refuses the rest.
         let is_number = text.rsplit('.').next().is_some_and(ends_like_an_address);
         if is_name && !is_number { Ok(Self(text.to_owned())) } else { Err(InvalidName) }
     }
 
-    /// The name as text, without a trailing dot.
+    /// Text without a trailing dot.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -40,12 +40,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// What a URL's authority names.
+/// Host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// A name, to be resolved.
+    /// Name, to be resolved.
     Name(Name),
-    /// An address, however it was spelled.
+    /// Address, however it was spelled.
     Address(IpAddr),
 }
 
@@ -60,10 +60,10 @@ impl fmt::Display for Host {
 
 fn is_label(label: &str) -> bool {
     let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
-    (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(allowed)
+    (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(allowed)
 }
 
-/// The rule of the URL standard: a last label of digits, or of `0x` and hexadecimal digits.
+/// Whether the last label is a number by the URL standard: digits, or `0x` and hexadecimal digits.
 fn ends_like_an_address(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x");
     label.bytes().all(|byte| byte.is_ascii_digit())

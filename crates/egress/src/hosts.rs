@@ -1,4 +1,4 @@
-//! Which hosts a fetch may speak to, on every hop of it.
+//! Hosts permitted to a fetch, on every hop.
 //!
 //! The semantics are exact: `a.example` is that name alone, `*.a.example` is every name below it
 //! and not the name itself. An empty list permits nothing.
@@ -12,17 +12,17 @@ use crate::{
     target::Target,
 };
 
-/// The hosts a fetch may speak to.
+/// Hosts permitted to a fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hosts {
-    /// Any host whose addresses pass.
+    /// Any host whose addresses pass the vetting.
     Any,
-    /// These alone. Their addresses must pass as well.
+    /// Only these hosts. Their addresses must pass as well.
     Only(Vec<Pattern>),
 }
 
 impl Hosts {
-    /// Whether `host` may be spoken to.
+    /// Whether `host` is permitted.
     pub fn permits(&self, host: &Host) -> bool {
         match self {
             Self::Any => true,
@@ -31,7 +31,7 @@ impl Hosts {
     }
 }
 
-/// One entry of a host list: a name, an address, or `*.` and a name.
+/// Entry of a host list: a name, an address, or `*.` and a name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Pattern(Kind);
@@ -43,7 +43,7 @@ enum Kind {
 }
 
 impl Pattern {
-    /// Whether `host` is what this entry names.
+    /// Whether this entry matches `host`.
     pub fn matches(&self, host: &Host) -> bool {
         match (&self.0, host) {
             (Kind::Exactly(expected), host) => expected == host,
@@ -53,12 +53,13 @@ impl Pattern {
     }
 }
 
-/// The dot is part of the comparison: `evilallowed.example` is not below `allowed.example`.
+/// Whether a name is below another. The dot counts: `evilallowed.example` is not below
+/// `allowed.example`.
 fn is_below(name: &str, parent: &str) -> bool {
     name.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// A text that is no entry of a host list.
+/// Invalid entry of a host list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected a host name, an address or `*.` and a name, got `{0}`")]
 pub struct InvalidPattern(String);
@@ -89,13 +90,13 @@ fn parse(text: &str) -> Option<Kind> {
     }
 }
 
-/// Spelled by the same parser as a URL's host, so that both sides of a comparison agree.
+/// Host spelled by the same parser as a URL's host, so that both sides of a comparison agree.
 fn host(text: &str) -> Option<Host> {
     if text.contains(['/', '?', '#', '@', '*', '%']) {
         return None;
     }
     let target = Target::parse(&format!("http://{text}/")).ok()?;
-    // A port would be dropped in silence, and the entry would permit more than it says.
+    // A port would be dropped silently, and the entry would permit more than it says.
     let has_port = text.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
     (!has_port).then(|| target.host().clone())
 }

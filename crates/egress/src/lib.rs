@@ -1,4 +1,4 @@
-//! Fetches from the network without reaching what it must not.
+//! Fetches from the network without access to internal addresses.
 //!
 //! A URL becomes a [`Target`] once; its host is resolved once per hop; every address is vetted; a
 //! vetted address is dialled and no other. Redirects are hops: each is parsed, resolved and vetted

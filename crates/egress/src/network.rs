@@ -1,7 +1,7 @@
-//! Blocks of addresses, and the exemptions an operator writes with them.
+//! Address blocks, and the operator's exemptions written with them.
 //!
-//! Invariant: a block never crosses families. `::ffff:10.0.0.1` is not inside `10.0.0.0/8`; what an
-//! address embeds is the business of [`crate::vet`].
+//! Invariant: a block never crosses families. `::ffff:10.0.0.1` is not inside `10.0.0.0/8`;
+//! embedded addresses are handled by [`crate::vet`].
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use std::{
 
 use serde::Deserialize;
 
-/// A block of addresses: those that share the first `prefix` bits of `base`.
+/// Block of addresses that share the first `prefix` bits of `base`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     base: IpAddr,
@@ -20,23 +20,23 @@ pub struct Network {
 }
 
 impl Network {
-    /// A block of IPv4 addresses, for tables in this crate.
+    /// IPv4 block, for tables in this crate.
     pub(crate) const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Self {
         Self { base: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), prefix }
     }
 
-    /// A block of IPv6 addresses by its eight groups, for tables in this crate.
+    /// IPv6 block by its eight groups, for tables in this crate.
     pub(crate) const fn v6(groups: [u16; 8], prefix: u8) -> Self {
         let [a, b, c, d, e, f, g, h] = groups;
         Self { base: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), prefix }
     }
 
-    /// The block of `prefix` bits around `base`, unless the prefix is longer than the address.
+    /// Block of `prefix` bits around `base`; `None` if the prefix is longer than the address.
     pub fn new(base: IpAddr, prefix: u8) -> Option<Self> {
         (prefix <= width(base)).then_some(Self { base, prefix })
     }
 
-    /// Whether `address` is of this block.
+    /// Whether `address` is in this block.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.base, address) {
             (IpAddr::V4(base), IpAddr::V4(address)) => {
@@ -70,7 +70,7 @@ const fn width(address: IpAddr) -> u8 {
     }
 }
 
-/// One internal service an operator lets fetches reach: a block of addresses, on one port.
+/// Internal service that fetches may reach: a block of addresses, on one port.
 ///
 /// Written `10.1.2.3:8080`, `10.1.0.0/16:443`, `[::1]:80` or `[fd00:1::/32]:443`.
 /// It covers addresses as dialled, not the IPv6 forms that embed them, and no metadata service.
@@ -82,12 +82,12 @@ pub struct Exemption {
 }
 
 impl Exemption {
-    /// Exempts `network` on `port`.
+    /// Exemption of `network` on `port`.
     pub fn new(network: Network, port: u16) -> Self {
         Self { network, port }
     }
 
-    /// Whether this exemption speaks of `address`.
+    /// Whether this exemption covers `address`.
     pub fn covers(&self, address: SocketAddr) -> bool {
         self.port == address.port() && self.network.contains(address.ip())
     }
@@ -100,7 +100,7 @@ impl From<SocketAddr> for Exemption {
     }
 }
 
-/// A text that is no exemption.
+/// Invalid exemption.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected `address:port` or `address/prefix:port` with IPv6 in brackets, got `{0}`")]
 pub struct InvalidExemption(String);
@@ -130,7 +130,8 @@ fn parse(text: &str) -> Option<Exemption> {
         Some((base, prefix)) => (base.parse().ok()?, prefix.parse().ok()?),
         None => (block.parse().ok()?, width(block.parse().ok()?)),
     };
-    // `::1:80` would read as the address `::1` and as the address `::1:80`: brackets decide.
+    // `::1:80` is ambiguous between the address `::1` with a port and the address `::1:80`, so IPv6
+    // needs brackets.
     if matches!(base, IpAddr::V6(_)) != bracketed.is_some() {
         return None;
     }

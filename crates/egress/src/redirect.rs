@@ -1,4 +1,4 @@
-//! Where a response sends us next, if anywhere.
+//! Redirects.
 
 use http::{HeaderMap, StatusCode, header::LOCATION};
 
@@ -7,10 +7,10 @@ use crate::{
     target::{Scheme, Target},
 };
 
-/// How many redirects are followed. Browsers follow 20; documents that need over five are rare.
-pub(crate) const MOST_REDIRECTS: usize = 5;
+/// Redirects followed. Browsers follow 20; documents that need over five are rare.
+pub(crate) const MAX_REDIRECTS: usize = 5;
 
-/// The next hop, or `None` when this response is the last.
+/// Next hop; `None` if this response is the last.
 pub(crate) fn next(
     from: &Target,
     status: StatusCode,
@@ -26,12 +26,12 @@ pub(crate) fn next(
     }
 }
 
-/// 300 and 304 carry no instruction to go elsewhere; 305 and 306 are historic and name proxies.
+/// Whether a status redirects. 300 and 304 name no target; 305 and 306 are historic and name proxies.
 fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Two locations are a disagreement about where we go; we go nowhere.
+/// The single `Location`. Two of them contradict each other, so neither is followed.
 fn location(headers: &HeaderMap) -> Result<&str, RedirectProblem> {
     let mut all = headers.get_all(LOCATION).iter();
     match (all.next(), all.next()) {

@@ -1,8 +1,8 @@
-//! From names to addresses.
+//! Name resolution.
 //!
 //! A lookup of the operating system cannot be interrupted: it holds its thread until the system gives
-//! up. So lookups have threads of their own, and a name server that never answers keeps nothing else
-//! waiting: no other blocking work of the process, and no other tenant.
+//! up. So lookups have their own threads, and a name server that never answers delays nothing else:
+//! no other blocking work of the process, and no other tenant.
 
 use std::{
     collections::HashMap,
@@ -23,10 +23,10 @@ use tokio::{
 
 use crate::host::Name;
 
-/// Finds the addresses of a name.
+/// Resolver of names.
 ///
-/// Contract: whatever is returned is treated as the attacker's word. It is asked once per hop, all
-/// answers are vetted, and only those answers are dialled.
+/// Contract: the answers are treated as attacker-controlled. It is asked once per hop, all answers
+/// are vetted, and only those answers are dialled.
 #[async_trait]
 pub trait Resolver: Debug + Send + Sync + 'static {
     /// All addresses of `name`, in the order in which they should be tried; looked up for `tenant`.
@@ -37,28 +37,28 @@ pub trait Resolver: Debug + Send + Sync + 'static {
     ) -> Result<Vec<IpAddr>, LookupError>;
 }
 
-/// Why a name has no addresses for us.
+/// Failure of a lookup.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// The name does not exist, or no name server could say.
+    /// The name does not exist, or no name server could answer.
     #[error("the lookup failed")]
     Failed(#[from] io::Error),
-    /// No answer in time. The lookup goes on, and counts as running until the system gives it up.
+    /// No answer in time. The lookup goes on, and counts as running until the system gives up.
     #[error("no name server answered within {0:?}")]
     Timeout(Duration),
-    /// As many lookups as may run at one time are waiting for their name servers.
+    /// Too many lookups are in flight.
     #[error("too many name lookups are waiting for an answer")]
     Busy,
 }
 
-/// How many lookups may run, and for how long one is waited for.
+/// Limits on concurrency and time of lookups.
 #[derive(Debug, Clone, Copy)]
 pub struct LookupLimits {
-    /// Lookups, and so threads, at one time.
+    /// Concurrent lookups, each on its own thread.
     pub running: usize,
-    /// Of these, for one tenant.
+    /// Concurrent lookups per tenant.
     pub per_tenant: usize,
-    /// The time to wait for a free thread, and then for an answer. More than the 5 s after which the C
+    /// Time to wait for a free thread, and then for an answer. More than the 5 s after which the C
     /// library tries the next name server; less than the 10 s that a fetch has by default, so that
     /// the error names the cause.
     pub timeout: Duration,
@@ -70,15 +70,15 @@ impl Default for LookupLimits {
     }
 }
 
-/// Stack of a lookup's thread: what the C library's name service modules are known to need, and more.
+/// Stack of a lookup thread: more than the C library's name service modules are known to need.
 const STACK_BYTES: usize = 512 << 10;
 
-/// The resolver of the operating system, with its hosts file and name servers.
+/// Resolver of the operating system, with its hosts file and name servers.
 #[derive(Debug)]
 pub struct System {
     limits: LookupLimits,
     running: Arc<Semaphore>,
-    /// Only tenants with lookups that run or wait; fetches for no tenant count as one.
+    /// Permits of tenants with lookups that run or wait; fetches without a tenant share one entry.
     tenants: Mutex<HashMap<Option<TenantId>, Arc<Semaphore>>>,
 }
 
@@ -88,12 +88,12 @@ impl Default for System {
     }
 }
 
-/// What a running lookup counts against. Held by its thread, not by the caller, who may have stopped
-/// waiting.
+/// Permits of a running lookup, global and of the tenant. Held by its thread, not by the caller, who
+/// may have stopped waiting.
 type Places = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl System {
-    /// A resolver that keeps to `limits`.
+    /// Resolver with these limits.
     pub fn new(limits: LookupLimits) -> Self {
         let running = Arc::new(Semaphore::new(limits.running));
         Self { limits, running, tenants: Mutex::default() }
@@ -107,7 +107,8 @@ impl System {
         tenants.entry(tenant.cloned()).or_insert_with(new).clone()
     }
 
-    /// The tenant's own place first, so that one tenant's waiting lookups do not queue before others'.
+    /// Waits for permits, the tenant's first, so that one tenant's waiting lookups do not queue before
+    /// others'.
     async fn places(&self, tenant: Option<&TenantId>) -> Result<Places, AcquireError> {
         let own = self.of_tenant(tenant).acquire_owned().await?;
         Ok((own, self.running.clone().acquire_owned().await?))
@@ -129,7 +130,7 @@ impl Resolver for System {
     }
 }
 
-/// Looks a name up on a thread of its own.
+/// Looks a name up on a separate thread.
 fn look_up(name: &Name, places: Places) -> io::Result<oneshot::Receiver<io::Result<Vec<IpAddr>>>> {
     let (reply, answer) = oneshot::channel();
     let name = name.as_str().to_owned();
@@ -138,7 +139,7 @@ fn look_up(name: &Name, places: Places) -> io::Result<oneshot::Receiver<io::Resu
         let found = (name.as_str(), 0).to_socket_addrs();
         let found = found.map(|found| found.map(|address| address.ip()).collect());
         drop(places);
-        // The caller may have stopped waiting.
+        // The receiver may be gone.
         let _ = reply.send(found);
     })?;
     Ok(answer)

@@ -1,4 +1,4 @@
-//! Whose word we take for who a server is.
+//! Trusted root certificates.
 
 use std::sync::Once;
 
@@ -7,18 +7,18 @@ use rustls::crypto::{CryptoProvider, ring};
 
 use crate::error::SetupError;
 
-/// The authorities that may vouch for a server. There is no variant that trusts everyone.
+/// Trusted root certificates. There is no variant that trusts every server.
 #[derive(Debug, Clone, Default)]
 pub enum Roots {
-    /// Those of the operating system, read for each connection, so that an update takes effect.
+    /// Roots of the operating system, read for each connection, so that an update takes effect.
     #[default]
     System,
-    /// These alone.
+    /// Only these.
     Only(Vec<Certificate>),
 }
 
 impl Roots {
-    /// Trusts the authorities of a PEM bundle alone. A bundle without any is an error.
+    /// Roots of a PEM bundle. A bundle without any is an error.
     pub fn from_pem(bundle: &[u8]) -> Result<Self, SetupError> {
         let roots = Certificate::from_pem_bundle(bundle)
             .map_err(|error| SetupError::Roots { source: error.into() })?;
@@ -36,14 +36,14 @@ impl Roots {
     }
 }
 
-/// Makes `ring` the cryptography of this process, unless the process chose before.
+/// Installs `ring` as the cryptography provider of this process, unless one is installed.
 ///
-/// The HTTP client takes the process's choice and panics when there is none.
+/// The HTTP client uses the installed provider and panics without one.
 pub(crate) fn install_cryptography() {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
         if CryptoProvider::get_default().is_none() {
-            // Losing a race against another choice is as good as having found it.
+            // Losing a race against another installation is fine.
             let _ = ring::default_provider().install_default();
         }
     });

@@ -1,8 +1,8 @@
-//! A URL that may be fetched from, parsed once.
+//! URL to fetch, parsed once.
 //!
-//! There is one parser (that of the URL standard, which the HTTP client uses too), so what is
-//! vetted and what is dialled cannot disagree about who the host is. Spellings that only ever serve
-//! to confuse a second reader are refused instead of repaired.
+//! There is one parser (that of the URL standard, which the HTTP client uses too), so the vetted and
+//! the dialled host cannot differ. Spellings that only serve to confuse a second parser are refused
+//! instead of repaired.
 
 #[cfg(test)]
 mod tests;
@@ -16,25 +16,25 @@ use reqwest::Url;
 
 use crate::host::{Host, Name};
 
-/// Servers and proxies stop at about this length; no honest URL comes near.
-const LONGEST_URL: usize = 8192;
+/// Length limit of a URL, as in servers and proxies.
+const MAX_URL_BYTES: usize = 8192;
 
-/// How to speak to the host.
+/// URL scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// In the clear.
+    /// Plain HTTP.
     Http,
-    /// Over TLS, with the certificate verified.
+    /// HTTP over TLS, with the certificate verified.
     Https,
 }
 
-/// Why a text is not a URL to fetch from.
+/// Reason why a URL is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlProblem {
-    /// Longer than any honest URL.
-    #[error("is longer than {LONGEST_URL} bytes")]
+    /// The URL is too long.
+    #[error("is longer than {MAX_URL_BYTES} bytes")]
     TooLong,
-    /// Another scheme, or none written out.
+    /// The scheme is missing or not supported.
     #[error("does not start with `http://` or `https://`")]
     Scheme,
     /// White space, control characters or backslashes, which parsers repair in different ways.
@@ -43,18 +43,18 @@ pub enum UrlProblem {
     /// Not a URL by the standard.
     #[error("cannot be parsed")]
     Malformed,
-    /// A user or password, which would be sent to the host.
+    /// User or password, which would be sent to the host.
     #[error("carries a user name or password")]
     Userinfo,
-    /// A host that is neither a domain name nor an address.
+    /// Host that is neither a domain name nor an address.
     #[error("names no valid host")]
     Host,
-    /// Port 0, which no server has.
+    /// Port 0.
     #[error("names no valid port")]
     Port,
 }
 
-/// A URL to fetch from: http or https, a typed host, no user, no fragment.
+/// URL to fetch: http or https, a typed host, no user, no fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Agrees with the fields below; kept by `from_url`, the only constructor.
@@ -65,7 +65,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads an absolute URL.
+    /// Parses an absolute URL.
     pub fn parse(text: &str) -> Result<Self, UrlProblem> {
         check_text(text)?;
         if !has_written_scheme(text) {
@@ -74,28 +74,28 @@ impl Target {
         Self::from_url(Url::parse(text).map_err(|_| UrlProblem::Malformed)?)
     }
 
-    /// Reads a reference relative to this URL, as a redirect carries it.
+    /// Parses a reference relative to this URL, as in a redirect.
     pub fn join(&self, reference: &str) -> Result<Self, UrlProblem> {
         check_text(reference)?;
         Self::from_url(self.url.join(reference).map_err(|_| UrlProblem::Malformed)?)
     }
 
-    /// How to speak to the host.
+    /// Scheme of the URL.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Whom to speak to.
+    /// Host of the URL.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The port, that of the scheme if none was written. Never 0.
+    /// Port of the URL, or of the scheme if none was written. Never 0.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The URL in its one spelling.
+    /// Normalized text of the URL.
     pub fn as_str(&self) -> &str {
         self.url.as_str()
     }
@@ -104,7 +104,7 @@ impl Target {
         &self.url
     }
 
-    /// Where `address` is reached for this URL.
+    /// Socket address for this URL at `address`.
     pub(crate) fn at(&self, address: IpAddr) -> SocketAddr {
         SocketAddr::new(address, self.port)
     }
@@ -118,7 +118,7 @@ impl Target {
         respell(&mut url, &host)?;
         let port = url.port_or_known_default().filter(|port| *port != 0);
         let port = port.ok_or(UrlProblem::Port)?;
-        if url.as_str().len() > LONGEST_URL {
+        if url.as_str().len() > MAX_URL_BYTES {
             return Err(UrlProblem::TooLong);
         }
         Ok(Self { url, scheme, host, port })
@@ -134,13 +134,14 @@ impl fmt::Display for Target {
 fn check_text(text: &str) -> Result<(), UrlProblem> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || c == '\\';
     match text {
-        _ if text.len() > LONGEST_URL => Err(UrlProblem::TooLong),
+        _ if text.len() > MAX_URL_BYTES => Err(UrlProblem::TooLong),
         _ if text.contains(odd) => Err(UrlProblem::Character),
         _ => Ok(()),
     }
 }
 
-/// The standard also reads `http:host` and `http:/host`; a prefix check elsewhere would not.
+/// Whether the scheme is followed by `://`. The standard also reads `http:host` and `http:/host`; a
+/// prefix check elsewhere would not.
 fn has_written_scheme(text: &str) -> bool {
     let starts = |prefix: &str| {
         text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
@@ -156,7 +157,7 @@ fn scheme(url: &Url) -> Result<Scheme, UrlProblem> {
     }
 }
 
-/// The parser leaves IPv6 in brackets and every spelling of IPv4 in dotted form.
+/// Host of a parsed URL. The parser leaves IPv6 in brackets and every spelling of IPv4 in dotted form.
 fn host(url: &Url) -> Result<Host, UrlProblem> {
     let text = url.host_str().ok_or(UrlProblem::Host)?;
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
@@ -166,8 +167,8 @@ fn host(url: &Url) -> Result<Host, UrlProblem> {
     }
 }
 
-/// Writes the name without its trailing dot, so that the client asks for exactly what was vetted,
-/// and drops the fragment, which is not the server's business.
+/// Removes the trailing dot of the name, so that the client requests exactly what was vetted, and the
+/// fragment, which is not sent to servers.
 fn respell(url: &mut Url, expected: &Host) -> Result<(), UrlProblem> {
     url.set_fragment(None);
     if let Host::Name(name) = expected {

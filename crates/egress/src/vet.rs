@@ -1,9 +1,9 @@
-//! May a fetch reach this address?
+//! Vetting of addresses.
 //!
-//! Pure: no lookup, no configuration, no clock. An address is judged as what it reaches, so an IPv6
-//! address that carries an IPv4 address is refused whenever the carried one is.
+//! Pure: no lookup, no configuration, no clock. An IPv6 address that embeds an IPv4 address is
+//! refused whenever the embedded one is.
 //!
-//! Invariant: a metadata service is refused in every form and whatever the operator exempts.
+//! Invariant: a metadata service is refused in every form, regardless of exemptions.
 
 mod embedded;
 mod ranges;
@@ -14,10 +14,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::network::Exemption;
 
-/// Why an address is out of reach. The text is for the caller and names no address.
+/// Reason why an address is refused. The text is for the caller and names no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// A service that hands out credentials of this machine.
+    /// Metadata service that hands out credentials of this machine.
     #[error("a cloud metadata service")]
     Metadata,
     /// "This host": Linux dials it as loopback.
@@ -26,33 +26,33 @@ pub enum Refused {
     /// This machine itself.
     #[error("a loopback address")]
     Loopback,
-    /// A private, unique-local or site-local network.
+    /// Private, unique-local or site-local network.
     #[error("a private network")]
     Private,
-    /// The shared space between a carrier and its customers.
+    /// Shared space between a carrier and its customers.
     #[error("a shared carrier network")]
     Shared,
-    /// The link this machine is attached to.
+    /// Link that this machine is attached to.
     #[error("a link-local address")]
     LinkLocal,
-    /// A group of machines.
+    /// Multicast group.
     #[error("a multicast address")]
     Multicast,
     /// Every machine on the link.
     #[error("a broadcast address")]
     Broadcast,
-    /// Set aside for examples.
+    /// Reserved for documentation.
     #[error("a documentation address")]
     Documentation,
-    /// Set aside for measuring network devices.
+    /// Reserved for benchmarks of network devices.
     #[error("a benchmarking address")]
     Benchmarking,
-    /// Not given to the public internet.
+    /// Not assigned to the public internet.
     #[error("a reserved address")]
     Reserved,
 }
 
-/// Refuses every address that is not of the public internet.
+/// Refuses every address outside the public internet.
 pub fn vet(address: IpAddr) -> Result<(), Refused> {
     if is_metadata(address) {
         return Err(Refused::Metadata);
@@ -63,7 +63,7 @@ pub fn vet(address: IpAddr) -> Result<(), Refused> {
     }
 }
 
-/// As [`vet`], except that an exemption opens what it names, short of a metadata service.
+/// Like [`vet`], with exemptions, which never cover a metadata service.
 pub fn vet_with(exemptions: &[Exemption], address: SocketAddr) -> Result<(), Refused> {
     match vet(address.ip()) {
         Err(Refused::Metadata) => Err(Refused::Metadata),
@@ -72,7 +72,8 @@ pub fn vet_with(exemptions: &[Exemption], address: SocketAddr) -> Result<(), Ref
     }
 }
 
-/// Asked before all else, so that no other reason (which an exemption may lift) hides this one.
+/// Whether an address is a metadata service. Checked first, so that no other reason (which an exemption
+/// may lift) hides this one.
 fn is_metadata(address: IpAddr) -> bool {
     let listed = |address| ranges::METADATA.iter().any(|block| block.contains(address));
     let carried = match address {
@@ -92,7 +93,8 @@ fn vet_v6(address: Ipv6Addr) -> Result<(), Refused> {
     if is_public(address.into()) { Ok(()) } else { Err(Refused::Reserved) }
 }
 
-/// Mapped and NAT64 addresses are not public themselves; what they carry was vetted before.
+/// Whether an address is public. Mapped and NAT64 addresses count as public here, because the embedded
+/// ones were vetted before.
 fn is_public(address: IpAddr) -> bool {
     let assigned = ranges::ASSIGNMENTS_V6.contains(address) && !ranges::TEREDO.contains(address);
     let public = ranges::PUBLIC_V6.contains(address) && !assigned;

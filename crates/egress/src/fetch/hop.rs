@@ -1,4 +1,4 @@
-//! One exchange with one server.
+//! Exchange with one server.
 
 use std::{
     io,
@@ -24,15 +24,15 @@ use crate::{
     vet::vet_with,
 };
 
-/// How many addresses of one name are dialled, in turn, before it counts as unreachable.
-const MOST_ADDRESSES: usize = 8;
+/// Addresses of one name that are dialled, in turn, before it counts as unreachable.
+const MAX_ADDRESSES: usize = 8;
 
-/// Of W3C trace context.
+/// Header of W3C trace context.
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 impl Fetcher {
-    /// A response whose headers are acceptable. From the moment that a server may learn of it, it is
-    /// one of `hops`.
+    /// Sends the request and returns a response with acceptable headers. The exchange is added to `hops`
+    /// before a server can learn of it.
     pub(super) async fn exchange(
         &self,
         url: &Target,
@@ -59,7 +59,7 @@ impl Fetcher {
         Ok(response)
     }
 
-    /// The addresses that may be dialled for `url`: all of the host's, or none.
+    /// Addresses that may be dialled for `url`: all of the host's, or none.
     ///
     /// One refused address refuses the name. Dialling only those that pass would let an attacker
     /// mix a public and an internal address and learn by timing and retries what lies inside; and
@@ -76,7 +76,7 @@ impl Fetcher {
                 .map_err(|why| Error::AddressRefused { host: url.host().clone(), why })?;
             found.push(address);
         }
-        found.truncate(MOST_ADDRESSES);
+        found.truncate(MAX_ADDRESSES);
         Ok(found)
     }
 
@@ -103,7 +103,7 @@ impl Fetcher {
         })
     }
 
-    /// On a thread of its own, because it reads the CA store from disk.
+    /// Builds the client on a blocking thread, because it reads the CA store from disk.
     async fn client(
         &self,
         url: &Target,
@@ -116,8 +116,8 @@ impl Fetcher {
     }
 }
 
-/// Checks after the fact that the HTTP client dialled what it was given. It has no reason not to;
-/// should a later version of it find one, no byte of the answer reaches the caller.
+/// Checks afterwards that the HTTP client dialled a vetted address. Should a later version of it use
+/// another one, no byte of the answer reaches the caller.
 fn check_peer(
     response: &reqwest::Response,
     vetted: &[SocketAddr],

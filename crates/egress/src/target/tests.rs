@@ -72,7 +72,7 @@ fn forms_of_ipv6_that_carry_ipv4_are_vetted_as_what_they_reach() {
 
 #[test]
 fn what_cannot_be_fetched_from_is_named() {
-    let long = format!("http://example.com/{}", "a".repeat(LONGEST_URL));
+    let long = format!("http://example.com/{}", "a".repeat(MAX_URL_BYTES));
     let expands = format!("http://example.com/{}", "é".repeat(2000));
     for (text, expected) in [
         ("", UrlProblem::Scheme),

@@ -1,10 +1,10 @@
-//! The IPv4 addresses an IPv6 address carries, in every form a stack or a translator honours.
+//! IPv4 addresses embedded in an IPv6 address, in every form that a stack or a translator honours.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::ranges::{COMPATIBLE, MAPPED, NAT64, SIX_TO_FOUR, TEREDO, TRANSLATED};
 
-/// All of them: Teredo carries two, and an interface id can carry one behind any prefix.
+/// All embedded addresses: Teredo has two, and an interface id can embed one behind any prefix.
 pub(super) fn addresses(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let ip = IpAddr::V6(address);
     let bits = address.to_bits();
@@ -26,7 +26,7 @@ pub(super) fn addresses(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     carried
 }
 
-/// ISATAP (RFC 5214): the interface id is `0000:5efe` or `0200:5efe` and then the IPv4 address.
+/// Whether the interface id is of ISATAP (RFC 5214): `0000:5efe` or `0200:5efe`, then the IPv4 address.
 fn is_isatap(address: Ipv6Addr) -> bool {
     let groups = address.segments();
     matches!(groups[4], 0 | 0x0200) && groups[5] == 0x5efe

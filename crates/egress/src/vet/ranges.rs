@@ -1,14 +1,14 @@
-//! The addresses a fetch must not reach, each block with its reason.
+//! Refused address blocks, each with its reason.
 //!
 //! Sources: the IANA special-purpose registries for IPv4 and IPv6, and the manuals of the clouds.
 
 use super::Refused;
 use crate::network::Network;
 
-/// A block and why it is refused.
+/// Block with the reason for its refusal.
 pub(super) type Range = (Network, Refused);
 
-/// Services that hand credentials to whoever asks from this machine. No exemption covers them.
+/// Services that hand credentials to any program on this machine. No exemption covers them.
 pub(super) const METADATA: &[Network] = &[
     Network::v4(169, 254, 169, 254, 32), // AWS, Azure, Google, Oracle, OpenStack, DigitalOcean.
     Network::v4(169, 254, 170, 2, 32),   // Credentials of AWS container tasks.
@@ -25,7 +25,7 @@ pub(super) const METADATA: &[Network] = &[
     Network::v6([0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe], 128), // OpenStack.
 ];
 
-/// IPv4 that is not the public internet.
+/// IPv4 blocks outside the public internet.
 pub(super) const V4: &[Range] = &[
     (Network::v4(0, 0, 0, 0, 8), Refused::Unspecified), // RFC 1122; Linux dials 0.0.0.0 as itself.
     (Network::v4(10, 0, 0, 0, 8), Refused::Private),    // RFC 1918.
@@ -45,7 +45,7 @@ pub(super) const V4: &[Range] = &[
     (Network::v4(240, 0, 0, 0, 4), Refused::Reserved),  // RFC 1112, class E.
 ];
 
-/// IPv6 that has a name for what it is. What has none is refused by [`PUBLIC_V6`].
+/// IPv6 blocks with a reason of their own. Others outside [`PUBLIC_V6`] are refused as reserved.
 pub(super) const V6: &[Range] = &[
     (Network::v6([0, 0, 0, 0, 0, 0, 0, 0], 128), Refused::Unspecified), // RFC 4291.
     (Network::v6([0, 0, 0, 0, 0, 0, 0, 1], 128), Refused::Loopback),    // RFC 4291.
@@ -62,7 +62,7 @@ pub(super) const V6: &[Range] = &[
 /// Protocol assignments (RFC 2928), among them ORCHID. Teredo lies inside and is vetted by content.
 pub(super) const ASSIGNMENTS_V6: Network = Network::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23);
 
-/// The only IPv6 ever given to the public internet (RFC 4291, 2.4): all else is refused unnamed.
+/// The only IPv6 block assigned to the public internet (RFC 4291, 2.4).
 pub(super) const PUBLIC_V6: Network = Network::v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
 /// Teredo (RFC 4380): carries the address of its server, and that of its client inverted.

@@ -72,7 +72,7 @@ fn each_range_is_refused_at_both_of_its_ends_with_its_reason() {
         ("fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", LinkLocal),
         ("fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", Private),
         ("ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", Multicast),
-        // Without a name of their own: discard-only, segment routing, ORCHID, the unassigned rest.
+        // Without a reason of their own: discard-only, segment routing, ORCHID, the unassigned rest.
         ("100::", "100::ffff:ffff:ffff:ffff", Reserved),
         ("5f00::", "5f00:ffff:ffff:ffff:ffff:ffff:ffff:ffff", Reserved),
         ("2001:10::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", Reserved),
@@ -105,7 +105,7 @@ fn metadata_services_are_named_as_such() {
     }
 }
 
-/// Each way to write an IPv4 address inside an IPv6 address.
+/// Every form of an IPv4 address inside an IPv6 address.
 fn embedded_forms(address: Ipv4Addr) -> Vec<Ipv6Addr> {
     let bits = u128::from(address.to_bits());
     let public = u128::from(Ipv4Addr::new(8, 8, 8, 8).to_bits());
@@ -149,7 +149,7 @@ fn a_metadata_service_is_refused_as_such_in_each_embedded_form_and_despite_exemp
 
 #[test]
 fn a_public_address_passes_in_the_forms_that_reach_it() {
-    // Control for the property below: the forms themselves are not what refuses.
+    // Control for the property below: the forms themselves do not cause the refusal.
     let forms = embedded_forms(Ipv4Addr::new(93, 184, 216, 34));
     let passing = forms.into_iter().filter(|form| vet((*form).into()).is_ok()).count();
     assert_eq!(passing, 7, "all but the deprecated compatible and translated forms");
@@ -186,7 +186,7 @@ proptest! {
     }
 }
 
-/// The address `offset` places into the block, modulo its size.
+/// Address `offset` places into the block, modulo its size.
 fn inside(block: &str, offset: u32) -> Ipv4Addr {
     let (base, prefix) = block.split_once('/').unwrap();
     let base: Ipv4Addr = base.parse().unwrap();

@@ -1,4 +1,4 @@
-//! What may be reached by address, in whatever spelling.
+//! Addresses in various spellings.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ async fn loopback_is_out_of_reach_in_every_spelling_until_it_is_permitted() {
         assert_eq!(seen(fetcher(&[]).fetch(get(&url)).await), "address_refused", "{host}");
         assert_eq!(server.heads(), Vec::<String>::new(), "{host}");
     }
-    // Control.
+    // Control: the same URL with the address permitted.
     let url = format!("http://0x7f.1:{port}/");
     assert_eq!(seen(fetcher(&[server.address]).fetch(get(&url)).await), "inside");
 }
@@ -25,7 +25,7 @@ async fn an_address_that_carries_a_permitted_one_is_not_permitted() {
     let server = Server::answering(ok("inside")).await;
     let mapped = format!("http://[::ffff:127.0.0.1]:{}/", server.address.port());
     assert_eq!(seen(fetcher(&[server.address]).fetch(get(&mapped)).await), "address_refused");
-    // Control: permitted as what it is, the mapped form does reach the server.
+    // Control: the mapped form, permitted as such, does reach the server.
     let written: SocketAddr =
         format!("[::ffff:127.0.0.1]:{}", server.address.port()).parse().unwrap();
     assert_eq!(seen(fetcher(&[written]).fetch(get(&mapped)).await), "inside");
@@ -38,7 +38,7 @@ async fn zero_is_out_of_reach_and_permitting_it_does_not_permit_loopback() {
     let url = format!("http://0:{}/", server.address.port());
     assert_eq!(seen(fetcher(&[]).fetch(get(&url)).await), "address_refused");
     assert_eq!(server.heads().len(), 0);
-    // Control: Linux does dial it as loopback. The peer is then not what was permitted, and nothing
+    // Control: Linux does dial it as loopback. The peer is then not the permitted address, and nothing
     // of its answer comes back.
     assert_eq!(seen(fetcher(&[zero]).fetch(get(&url)).await), "connect_failed");
     assert_eq!(server.heads().len(), 1);
@@ -96,8 +96,8 @@ async fn a_refusal_does_not_tell_what_the_name_resolved_to() {
 
 #[tokio::test]
 async fn a_name_without_addresses_and_a_closed_port_are_told_apart() {
-    let nobody = Lying::new(&[&[]]);
-    let asked = fetcher_asking(nobody, &[]).fetch(get("http://nobody.example/")).await;
+    let empty = Lying::new(&[&[]]);
+    let asked = fetcher_asking(empty, &[]).fetch(get("http://empty.example/")).await;
     assert_eq!(seen(asked), "dns_failed");
     // A port that was just free: bound and released again.
     let closed = Server::answering(ok("")).await.address;

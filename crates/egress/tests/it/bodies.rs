@@ -1,4 +1,4 @@
-//! Bodies that are too large, too short, or not what they claim.
+//! Bodies that are too large, too short, or malformed.
 
 use ringfence_egress::{Overflow, Request};
 use ringfence_types::Bytes;
@@ -29,7 +29,7 @@ async fn a_body_without_end_is_cut_off_however_it_is_framed() {
             Server::start("127.0.0.1:0", move |_, stream| endless(stream, head, piece)).await;
         let fetcher = fetcher(&[server.address]);
         assert_eq!(seen(fetcher.fetch(at_most(&server, 40)).await), "too_large", "{head}");
-        // Control: the same server is good for a beginning, when that is asked for.
+        // Control: the same server, with truncation requested.
         let beginning = Request { overflow: Overflow::Truncate, ..at_most(&server, 20) };
         let response = fetcher.fetch(beginning).await.unwrap();
         assert_eq!((response.text().as_ref(), response.truncated), ("0123456789abcdef0123", true));
@@ -113,7 +113,7 @@ async fn framing_that_contradicts_itself_or_is_no_framing_is_broken() {
         let server = Server::answering(bytes.clone()).await;
         assert_eq!(seen(fetch_from(&server).await), "response_invalid", "{bytes}");
     }
-    // Control.
+    // Control: a valid chunked body.
     let server = Server::answering(format!("{CHUNKED}3\r\nabc\r\n3;x=y\r\ndef\r\n0\r\n\r\n")).await;
     assert_eq!(seen(fetch_from(&server).await), "abcdef");
 }

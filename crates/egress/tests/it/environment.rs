@@ -1,6 +1,6 @@
-//! What the environment of the process may change, and what not.
+//! Environment variables and their effect on fetches.
 //!
-//! Each test plays two parts: it starts itself again in a child with another environment, because
+//! Each test has two parts: it starts itself again in a child with another environment, because
 //! the environment of a running process with threads cannot be changed safely.
 
 use std::process::{Command, Output};
@@ -87,7 +87,7 @@ async fn a_proxy_of_the_environment_is_not_used() {
     }
     let server = Server::answering(ok("direct")).await;
     assert_eq!(seen(fetcher(&[server.address]).fetch(get(&server.url())).await), "direct");
-    // Control: a client that was not told otherwise does use the proxy.
+    // Control: a default client does use the proxy.
     let naive = reqwest::Client::new().get(server.url()).send().await.unwrap();
     assert_eq!(naive.text().await.unwrap(), "proxy");
 }

@@ -1,8 +1,8 @@
-//! Names whose name server never answers.
+//! Lookups whose name server never answers.
 //!
-//! The test starts itself again in a mount namespace of its own, where `/etc/resolv.conf` names a
-//! server on loopback that hears questions and keeps silent; so it needs root. The lookups hang until
-//! that server answers.
+//! The test starts itself again in a separate mount namespace, where `/etc/resolv.conf` names a
+//! server on loopback that receives questions and does not answer; so it needs root. The lookups hang
+//! until that server answers.
 
 use std::{
     io,
@@ -17,11 +17,11 @@ use tokio::{runtime::Runtime, task::spawn_blocking, time::timeout};
 
 use crate::support::{get, options, seen};
 
-/// Set in the child to the address of the silent server.
+/// Variable with the address of the silent server, set in the child.
 const SERVER: &str = "EGRESS_TEST_NAME_SERVER";
 const NAME: &str = "lookups::lookups_that_hang_keep_neither_other_tenants_nor_other_work_waiting";
 
-/// Room for three lookups, two of them for one tenant.
+/// Three concurrent lookups, two per tenant.
 const LIMITS: LookupLimits =
     LookupLimits { running: 3, per_tenant: 2, timeout: Duration::from_millis(300) };
 
@@ -33,7 +33,7 @@ fn lookups_that_hang_keep_neither_other_tenants_nor_other_work_waiting() {
     }
 }
 
-/// Runs this test in a child whose name server is an address of loopback that no other process has.
+/// Runs this test in a child with its own name server on a loopback address.
 fn in_namespace() {
     let [.., b, c, d] = std::process::id().to_be_bytes();
     let server = format!("127.{}.{c}.{d}", 64 | b);
@@ -68,20 +68,20 @@ fn with_silent_server(server: &str) {
         let fetcher = fetcher.clone();
         async move { seen(fetcher.fetch(request).await) }
     };
-    // Each caller is told by name after a while, and its lookup goes on.
+    // Each caller gets a timeout that names the host, and its lookup goes on.
     let both = runtime.block_on(async { tokio::join!(fetch("a", "one"), fetch("a", "two")) });
     assert_eq!(both, ("dns_timeout".to_owned(), "dns_timeout".to_owned()));
     silent.hears("one");
     silent.hears("two");
-    // They still count for their tenant, and for no other.
+    // The lookups still count for their tenant, and for no other.
     assert_eq!(runtime.block_on(fetch("a", "three")), "dns_busy");
     assert_eq!(runtime.block_on(fetch("b", "four")), "dns_timeout");
     silent.hears("four");
-    // Three are as many as may run, whoever asks.
+    // Three is the limit across all tenants.
     assert_eq!(runtime.block_on(fetch("c", "five")), "dns_busy");
-    // All other blocking work goes on meanwhile.
+    // Other blocking work goes on meanwhile.
     assert!(does_blocking_work(&runtime));
-    // Control: a lookup on the shared threads keeps everything there waiting.
+    // Control: a lookup on the shared threads blocks everything there.
     let shared = runtime.spawn(tokio::net::lookup_host("control.test:80"));
     silent.hears("control");
     assert!(!does_blocking_work(&runtime));
@@ -93,7 +93,7 @@ fn with_silent_server(server: &str) {
     });
 }
 
-/// A name server that hears questions and keeps silent until it is told to answer.
+/// Name server that does not answer until told to.
 struct Silent {
     socket: UdpSocket,
     heard: Vec<(Vec<u8>, SocketAddr)>,
@@ -125,7 +125,7 @@ impl Silent {
         Ok(())
     }
 
-    /// Says that there are no such names. What is asked later is refused by the kernel.
+    /// Answers that there are no such names. Later questions are refused by the kernel.
     fn answer(mut self) {
         self.socket.set_nonblocking(true).expect("a socket");
         while self.hear().is_ok() {}

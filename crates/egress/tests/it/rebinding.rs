@@ -1,10 +1,10 @@
-//! Names whose addresses change between the look and the leap.
+//! Names whose addresses change between vetting and dialling.
 
 use std::net::SocketAddr;
 
 use crate::support::{Lying, Server, fetcher_asking, get, ok, redirect, seen};
 
-/// Two servers on the same port of two loopback addresses: what was vetted, and the victim.
+/// Two servers on the same port of two loopback addresses: the vetted one, and the victim.
 async fn pair(vetted: impl Into<Vec<u8>>) -> (Server, Server) {
     let vetted = Server::answering(vetted).await;
     let victim = format!("127.0.0.2:{}", vetted.address.port());

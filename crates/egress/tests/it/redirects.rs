@@ -1,4 +1,4 @@
-//! Servers that send us elsewhere.
+//! Redirects.
 
 use ringfence_egress::Hosts;
 
@@ -28,7 +28,7 @@ async fn a_redirect_inside_is_followed_only_where_permitted() {
     let outside = Server::answering(redirect(&inside.url())).await;
     assert_eq!(seen(fetch_from(&outside).await), "address_refused");
     assert_eq!(inside.heads(), Vec::<String>::new());
-    // Control.
+    // Control: both servers permitted.
     let both = fetcher(&[outside.address, inside.address]);
     let response = both.fetch(get(&outside.url())).await.unwrap();
     assert_eq!(response.text(), "inside");
@@ -46,7 +46,7 @@ async fn a_fetch_that_fails_tells_where_it_went() {
     for (next, code, hops) in [
         (&missing, "http_status", vec![Some(302), Some(404)]),
         (&silent, "response_invalid", vec![Some(302), None]),
-        // Nobody was asked, so nobody learned of it.
+        // No request was sent to it.
         (&inside, "address_refused", vec![Some(302)]),
     ] {
         let first = Server::answering(redirect(&next.url())).await;

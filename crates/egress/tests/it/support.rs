@@ -1,5 +1,5 @@
-//! Servers that say exactly what a test wants, name servers that lie, and a fetcher that may reach
-//! only what a test lists.
+//! Servers with scripted answers, name servers that lie, and a fetcher that may reach only listed
+//! addresses.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +21,7 @@ use tokio::{
 
 pub(crate) const ROOT: &[u8] = include_bytes!("tls/root.pem");
 
-/// A server on loopback. It stops when dropped.
+/// Server on loopback. It stops when dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
@@ -42,7 +42,7 @@ impl Server {
         Self { address, heads, accepting }
     }
 
-    /// Answers every request with `bytes`, and closes.
+    /// Server that answers every request with `bytes`, and closes.
     pub(crate) async fn answering(bytes: impl Into<Vec<u8>>) -> Self {
         Self::answering_at("127.0.0.1:0", bytes).await
     }
@@ -52,7 +52,7 @@ impl Server {
         Self::start(bind, move |_, stream| send(stream, bytes.clone())).await
     }
 
-    /// The heads of all requests so far. Connections that asked for nothing count as empty.
+    /// Heads of all requests so far. Connections without a request count as empty.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().expect("no test panics here").clone()
     }
@@ -93,7 +93,7 @@ async fn read_head(stream: &mut TcpStream) -> String {
     String::from_utf8(head).expect("our client sends text")
 }
 
-/// Sends and closes politely. The client may well have hung up before the end.
+/// Sends and closes in order. The client may have hung up before the end.
 pub(crate) async fn send(mut stream: TcpStream, bytes: Vec<u8>) {
     if stream.write_all(&bytes).await.is_ok() {
         let _ = stream.shutdown().await;
@@ -101,13 +101,13 @@ pub(crate) async fn send(mut stream: TcpStream, bytes: Vec<u8>) {
     }
 }
 
-/// Says nothing more, and waits for the client to give up.
+/// Sends nothing more, and waits for the client to close.
 pub(crate) async fn until_closed(mut stream: TcpStream) {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
 }
 
-/// A complete response with a length.
+/// Complete response with a length.
 pub(crate) fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
@@ -116,7 +116,7 @@ pub(crate) fn redirect(location: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")
 }
 
-/// A name server of the attacker: one answer after the other, the last one for ever.
+/// Name server of the attacker: one answer after the other, the last one for ever.
 #[derive(Debug)]
 pub(crate) struct Lying {
     answers: Mutex<VecDeque<Vec<IpAddr>>>,
@@ -157,7 +157,7 @@ pub(crate) fn options(allowed: &[SocketAddr]) -> Options {
     }
 }
 
-/// A fetcher that may reach the public internet and `allowed`.
+/// Fetcher that may reach the public internet and `allowed`.
 pub(crate) fn fetcher(allowed: &[SocketAddr]) -> Fetcher {
     Fetcher::system(options(allowed)).expect("a fetcher")
 }
@@ -170,12 +170,12 @@ pub(crate) fn get(url: &str) -> Request {
     Request::get(Target::parse(url).expect("a target"))
 }
 
-/// Fetches from the one server that is permitted.
+/// Fetches from the one permitted server.
 pub(crate) async fn fetch_from(server: &Server) -> Result<Response, Error> {
     fetcher(&[server.address]).fetch(get(&server.url())).await
 }
 
-/// The code of a failure, or the text of a success: what most tests compare.
+/// Code of a failure, or text of a success: what most tests compare.
 pub(crate) fn seen(result: Result<Response, Error>) -> String {
     match result {
         Ok(response) => response.text().into_owned(),

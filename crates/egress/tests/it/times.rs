@@ -1,5 +1,5 @@
-//! Servers and name servers that take their time. The clock is the attacker here, so these tests
-//! do wait, each for a fraction of a second.
+//! Slow servers and name servers. The attacker controls the timing here, so these tests do wait, each
+//! for a fraction of a second.
 
 use std::{
     net::IpAddr,
@@ -66,7 +66,7 @@ async fn a_dribble_that_never_pauses_ends_with_the_timeout_too() {
                 .await;
         assert_eq!(seen(fetcher(&[server.address]).fetch(within(&server, SHORT)).await), "timeout");
     }
-    // Control: a dribble that comes to its end in time is only slow.
+    // Control: a slow body that ends in time.
     let server = Server::start("127.0.0.1:0", |_, stream| dribble(stream, ok("slow").into())).await;
     assert_eq!(seen(fetch_from(&server).await), "slow");
 }
@@ -93,12 +93,12 @@ async fn preliminary_answers_without_end_end_with_the_timeout() {
     })
     .await;
     assert_eq!(seen(fetcher(&[server.address]).fetch(within(&server, SHORT)).await), "timeout");
-    // Control: one of them is nothing special.
+    // Control: a single interim response is accepted.
     let server = Server::answering(format!("HTTP/1.1 100 Continue\r\n\r\n{}", ok("then"))).await;
     assert_eq!(seen(fetch_from(&server).await), "then");
 }
 
-/// A name server that never answers.
+/// Name server that never answers.
 #[derive(Debug)]
 struct Silent;
 
@@ -121,7 +121,7 @@ async fn the_operator_has_the_last_word_on_time() {
     let impatient = Options { longest_timeout: SHORT, ..options(&[server.address]) };
     let fetcher = Fetcher::system(impatient).unwrap();
     let fetching = fetcher.fetch(within(&server, Duration::MAX));
-    // Without the operator's word this would wait for ever, and so would the test.
+    // Without the operator's bound this would wait for ever, and so would the test.
     let fetched = tokio::time::timeout(Duration::from_secs(20), fetching).await.unwrap();
     assert!(matches!(fetched, Err(Error::Timeout { after: SHORT })), "{fetched:?}");
 }

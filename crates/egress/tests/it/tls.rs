@@ -1,4 +1,4 @@
-//! Servers that speak TLS, and some that should.
+//! Servers with valid, invalid and missing TLS.
 
 use std::{
     io::{Read, Write},
@@ -39,7 +39,7 @@ pub(crate) fn serve(answer: impl Fn(&str) -> String + Send + 'static) -> SocketA
         for stream in listener.incoming() {
             let connection = ServerConnection::new(Arc::clone(&config)).expect("a session");
             let mut stream = StreamOwned::new(connection, stream.expect("a connection"));
-            // A client that does not like the certificate hangs up: that is its test's business.
+            // A client that refuses the certificate hangs up; its test checks that.
             let mut head = [0; 1024];
             if let Ok(length) = stream.read(&mut head) {
                 let head = String::from_utf8_lossy(&head[..length]);
@@ -66,7 +66,7 @@ async fn a_server_is_believed_only_with_a_certificate_for_its_name_from_a_truste
     assert_eq!(seen(trusting.fetch(get(&url("127.0.0.1"))).await), "tls_failed", "no name");
     let system = fetcher_with(Roots::System, address);
     assert_eq!(seen(system.fetch(get(&url("files.test"))).await), "tls_failed", "unknown root");
-    // Control.
+    // Control: the certificate's own name.
     assert_eq!(seen(trusting.fetch(get(&url("files.test"))).await), "secret");
     assert_eq!(seen(trusting.fetch(get(&url("FILES.test."))).await), "secret");
 }
@@ -105,14 +105,14 @@ async fn a_redirect_may_lead_up_to_https_and_never_down() {
     let fetcher = fetcher_asking(Lying::new(&[&["127.0.0.1"]]), &all);
     assert_eq!(seen(fetcher.fetch(get(&at("/down"))).await), "redirect_refused");
     assert_eq!(plain.heads(), Vec::<String>::new());
-    // Controls.
+    // Controls: each server by itself.
     assert_eq!(seen(fetcher.fetch(get(&plain.url())).await), "plain");
     assert_eq!(seen(fetcher.fetch(get(&at("/across"))).await), "secret");
     assert_eq!(seen(fetcher.fetch(get(&up.url())).await), "secret");
 }
 
 #[test]
-fn a_bundle_without_certificates_trusts_nobody_and_says_so() {
+fn a_bundle_without_certificates_is_refused() {
     for bundle in [b"".as_slice(), b"nonsense", KEY] {
         let error = Roots::from_pem(bundle).unwrap_err();
         assert!(matches!(error, SetupError::Roots { .. }), "{error:?}");
