@@ -1,4 +1,4 @@
-//! What became of spans, for whoever looks after the server.
+//! Metrics of exported and dropped spans.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -6,14 +6,14 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Why a span was dropped.
+/// Reason why a span was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// More came than could be sent.
+    /// The queue was full.
     QueueFull,
-    /// The receiver could not be reached, or not in time.
+    /// The receiver was unreachable, or did not answer in time.
     Unreachable,
-    /// The receiver did not want it.
+    /// The receiver rejected it.
     Rejected,
 }
 
@@ -32,7 +32,7 @@ struct OfReason {
     reason: &'static str,
 }
 
-/// What became of spans. Cheap to clone; clones count together.
+/// Number of delivered and dropped spans. Cheap to clone; clones share the counters.
 #[derive(Debug, Clone)]
 pub struct Counts {
     delivered: Counter,
@@ -42,7 +42,7 @@ pub struct Counts {
 impl Default for Counts {
     fn default() -> Self {
         let counts = Self { delivered: Counter::default(), dropped: Family::default() };
-        // Seen at zero, so that a first drop is a change and not a new line.
+        // Created at zero, so that a first drop is an increase and not a new series.
         for reason in [Reason::QueueFull, Reason::Unreachable, Reason::Rejected] {
             counts.dropped(reason, 0);
         }
@@ -51,18 +51,18 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Puts them where they are scraped.
+    /// Registers the metrics.
     pub fn register(&self, to: &mut Registry) {
         to.register("otlp_spans_delivered", "Spans that were received", self.delivered.clone());
         to.register("otlp_spans_dropped", "Spans that were not, by reason", self.dropped.clone());
     }
 
-    /// Spans that were received.
+    /// Number of delivered spans.
     pub fn total_delivered(&self) -> u64 {
         self.delivered.get()
     }
 
-    /// Spans that were dropped, for any reason.
+    /// Number of dropped spans, for any reason.
     pub fn total_dropped(&self) -> u64 {
         let reasons = [Reason::QueueFull, Reason::Unreachable, Reason::Rejected];
         reasons.map(|reason| self.of(reason).get()).iter().sum()

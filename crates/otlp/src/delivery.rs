@@ -1,4 +1,4 @@
-//! One request to the receiver, and what its answer means.
+//! Request to the receiver, and the meaning of its answer.
 
 use std::time::Duration;
 
@@ -11,33 +11,33 @@ use reqwest::{
 
 use crate::{Config, SetupError, wire::ExportResponse};
 
-/// The receiver.
+/// Connection to the receiver.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     client: Client,
     endpoint: Url,
 }
 
-/// What became of one request.
+/// Result of one request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Delivered {
-    /// It was taken, but for so many spans.
+    /// Accepted, except this many spans.
     Taken { rejected: u64, why: String },
-    /// It may be taken later.
+    /// May be accepted later.
     Later { after: Option<Duration>, why: String },
-    /// It will never be taken.
+    /// Will never be accepted.
     Never { why: String },
 }
 
-/// Longer than any receiver's answer that we read.
-const LARGEST_ANSWER: usize = 64 << 10;
+/// Size limit of an answer.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// Nobody is waited for longer than this between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Upper bound of a pause that the receiver asks for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 impl Receiver {
     pub(crate) fn new(config: &Config) -> Result<Self, SetupError> {
-        // Whoever was first decides; all of them are ours.
+        // The first installed provider wins; every installation in this process is the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
@@ -54,13 +54,13 @@ impl Receiver {
         let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(body);
         match request.send().await {
             Ok(response) => read(response).await,
-            // The address may hold a secret, so it is not in the words.
+            // The address may hold a secret, so it is not in the message.
             Err(error) => Delivered::Later { after: None, why: chain(&error.without_url()) },
         }
     }
 }
 
-/// By the specification: these four may be tried again, everything else may not.
+/// Result by status: the specification allows a retry of these four only.
 async fn read(response: Response) -> Delivered {
     let status = response.status();
     let why = format!("status {}", status.as_u16());
@@ -76,10 +76,10 @@ async fn read(response: Response) -> Delivered {
 
 async fn taken(mut response: Response) -> Delivered {
     let mut body = Vec::new();
-    // An answer that is cut off or no answer of OTLP still says by its status that all was taken.
+    // With a truncated or malformed body the status still says that all spans were accepted.
     while let Ok(Some(piece)) = response.chunk().await {
         body.extend_from_slice(&piece);
-        if body.len() > LARGEST_ANSWER {
+        if body.len() > MAX_ANSWER_BYTES {
             break;
         }
     }
@@ -92,7 +92,7 @@ async fn taken(mut response: Response) -> Delivered {
 fn pause(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     let seconds: u64 = text.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
+    Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

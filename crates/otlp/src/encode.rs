@@ -1,19 +1,19 @@
-//! From our spans to those of the wire.
+//! Conversion of spans to OTLP messages.
 
 use prost::Message;
 use ringfence_types::{Attribute, Span, SpanKind, Timestamp};
 
 use crate::wire;
 
-/// In the flags of a span: whether its parent was elsewhere is known, and that it was.
+/// Span flags: whether the parent is remote is known, and that it is.
 const KNOWS_REMOTE: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
-/// In the flags of a trace: it is recorded. What is sent always is.
+/// Trace flag: the trace is recorded. Exported spans always are.
 const SAMPLED: u32 = 1;
-/// The code of a status that is a failure.
+/// Status code of a failure.
 const FAILED: i32 = 2;
 
-/// The body of one request.
+/// Body of one request.
 pub(crate) fn request(resource: &[(String, String)], spans: Vec<Span>) -> Vec<u8> {
     let attributes = resource.iter().map(|(key, value)| text(key.clone(), value.clone())).collect();
     let scope =
@@ -42,7 +42,7 @@ fn span(span: Span) -> wire::Span {
             SpanKind::Client => 3,
         },
         start_time_unix_nano: nanos(span.started_at),
-        // A clock that was set back meanwhile must not make work end before it began.
+        // A clock that was set back must not make a span end before it began.
         end_time_unix_nano: nanos(span.ended_at.max(span.started_at)),
         attributes: span.attributes.into_iter().map(attribute).collect(),
         status: span.failure.map(|message| wire::Status { message, code: FAILED }),

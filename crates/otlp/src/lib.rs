@@ -1,9 +1,9 @@
-//! Sends spans to an OpenTelemetry receiver, as protobuf over HTTP (OTLP/HTTP).
+//! Exporter of spans to an OpenTelemetry receiver, as protobuf over HTTP (OTLP/HTTP).
 //!
-//! Work is never slowed down by those who watch it: a span is put into a bounded queue or dropped
-//! and counted, and one task sends what is in the queue.
+//! Export never slows down the work that is traced: a span is put into a bounded queue or dropped and
+//! counted, and one task sends the queue.
 //!
-//! Invariant: every span that was taken is counted once, as delivered or as dropped with a reason.
+//! Invariant: every span is counted once, as delivered or as dropped with a reason.
 
 mod counts;
 mod delivery;
@@ -23,30 +23,30 @@ use tokio::{
 pub use self::counts::Counts;
 use self::{counts::Reason, delivery::Receiver, worker::Worker};
 
-/// Where spans go, and how many may wait.
+/// Configuration of the exporter.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The whole address: `http://localhost:4318/v1/traces`.
+    /// Full URL: `http://localhost:4318/v1/traces`.
     pub endpoint: Url,
-    /// Sent with every request. Values may be secrets; mark them as sensitive.
+    /// Headers of every request. Values may be secrets; mark them as sensitive.
     pub headers: HeaderMap,
-    /// How long one request may take.
+    /// Time limit of one request.
     pub timeout: Duration,
-    /// Spans that wait to be sent; more are dropped.
+    /// Spans that may wait to be sent; more are dropped.
     pub queue: usize,
-    /// Share of the traces that begin here to be recorded, from 0 to 1. Traces that begin
-    /// elsewhere are recorded if their beginner says so.
+    /// Share of the traces begun here that is recorded, from 0 to 1. Traces begun elsewhere follow
+    /// the sampled flag of their `traceparent`.
     pub sample: f64,
-    /// What is said of this process, `service.name` among it.
+    /// Resource attributes of this process, including `service.name`.
     pub resource: Vec<(String, String)>,
 }
 
-/// The HTTP client cannot be set up.
+/// Failure to set up the HTTP client.
 #[derive(Debug, thiserror::Error)]
 #[error("no client for the receiver of traces")]
 pub struct SetupError(#[from] reqwest::Error);
 
-/// Sends until closed.
+/// Exporter of spans, until closed.
 #[derive(Debug)]
 pub struct Exporter {
     handle: Arc<Handle>,
@@ -54,7 +54,7 @@ pub struct Exporter {
     task: JoinHandle<()>,
 }
 
-/// The near end of the queue.
+/// Sending end of the queue.
 #[derive(Debug)]
 struct Handle {
     queue: mpsc::Sender<Span>,
@@ -63,7 +63,7 @@ struct Handle {
 }
 
 impl Exporter {
-    /// Starts to send what [`Exporter::spans`] takes. Whether the receiver is there shows later.
+    /// Starts the exporter. An unreachable receiver shows later.
     pub fn start(config: Config) -> Result<Self, SetupError> {
         let counts = Counts::default();
         let receiver = Receiver::new(&config)?;
@@ -75,24 +75,24 @@ impl Exporter {
         Ok(Self { handle, closing, task })
     }
 
-    /// Takes spans.
+    /// Sink of spans.
     pub fn spans(&self) -> Arc<dyn Spans> {
         self.handle.clone()
     }
 
-    /// What was delivered and what was dropped.
+    /// Number of delivered and dropped spans.
     pub fn counts(&self) -> &Counts {
         &self.handle.counts
     }
 
-    /// Sends what waits, for as long as `patience`; the rest is dropped.
-    pub async fn close(self, patience: Duration) {
+    /// Sends the queued spans within `timeout`; the rest is dropped.
+    pub async fn close(self, timeout: Duration) {
         self.closing.send_replace(true);
         let mut task = self.task;
-        if tokio::time::timeout(patience, &mut task).await.is_err() {
+        if tokio::time::timeout(timeout, &mut task).await.is_err() {
             tracing::warn!("traces that wait are dropped: their receiver took too long");
             task.abort();
-            // It counts what it leaves when it is gone.
+            // The task counts the remaining spans as dropped.
             let _ = task.await;
         }
     }

@@ -1,6 +1,6 @@
-//! The messages of OTLP that we send and read, by their field numbers. Those of
-//! `opentelemetry/proto/trace/v1` and its neighbours, which are stable: a number never changes its
-//! meaning. Fields that we never set are left out.
+//! OTLP messages that are sent and read, with their field numbers from `opentelemetry/proto/trace/v1`
+//! and its neighbours, which are stable: a number never changes its meaning. Unused fields are left
+//! out.
 
 use prost::{Message, Oneof};
 
@@ -98,7 +98,7 @@ pub(crate) enum Value {
     Real(f64),
 }
 
-/// What a receiver says of a request that it took.
+/// Response of a receiver to an accepted request.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ExportResponse {
     #[prost(message, optional, tag = "1")]

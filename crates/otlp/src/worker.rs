@@ -1,4 +1,4 @@
-//! The one task that sends.
+//! Task that sends spans.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::{
     encode,
 };
 
-/// Spans of one request.
-const BATCH: usize = 512;
+/// Spans in one request.
+const MAX_BATCH: usize = 512;
 
-/// How long the first span of a request waits for others.
-const LINGER: Duration = Duration::from_secs(1);
+/// Time that the first span of a request waits for others.
+const BATCH_DELAY: Duration = Duration::from_secs(1);
 
-/// Between tries; after the last one the spans are dropped. Meanwhile the queue takes new ones.
-const PAUSES: [Duration; 4] = [
+/// Pauses between retries; after the last one the spans are dropped. Meanwhile the queue takes new ones.
+const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
@@ -35,9 +35,9 @@ pub(crate) struct Worker {
     counts: Counts,
     waiting: mpsc::Receiver<Span>,
     closed: watch::Receiver<bool>,
-    /// The last request failed, and that was told.
+    /// Whether the last request failed and the failure was logged.
     is_failing: bool,
-    /// Taken from the queue and not yet counted; dropped with the worker if it is cut off.
+    /// Spans taken from the queue and not yet counted; dropped with the worker if it is aborted.
     in_hand: u64,
 }
 
@@ -52,9 +52,9 @@ impl Worker {
         Self { receiver, resource, counts, waiting, closed, is_failing: false, in_hand: 0 }
     }
 
-    /// Sends until told to end and nothing is left.
+    /// Sends until told to stop and the queue is empty.
     pub(crate) async fn run(mut self) {
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut batch = Vec::with_capacity(MAX_BATCH);
         while self.collect(&mut batch).await {
             self.in_hand = batch.len() as u64;
             let body = encode::request(&self.resource, std::mem::take(&mut batch));
@@ -62,18 +62,18 @@ impl Worker {
         }
     }
 
-    /// Waits for spans; `false` once there will be none.
+    /// Waits for spans; `false` once the queue is closed.
     async fn collect(&mut self, batch: &mut Vec<Span>) -> bool {
         let mut closed = self.closed.clone();
         let end = closed.wait_for(|closed| *closed);
         tokio::pin!(end);
         tokio::select! {
-            count = self.waiting.recv_many(batch, BATCH) => if count == 0 { return false },
+            count = self.waiting.recv_many(batch, MAX_BATCH) => if count == 0 { return false },
             _ = &mut end => return self.take_what_waits(batch),
         }
-        let deadline = Instant::now() + LINGER;
-        while batch.len() < BATCH {
-            let room = BATCH - batch.len();
+        let deadline = Instant::now() + BATCH_DELAY;
+        while batch.len() < MAX_BATCH {
+            let room = MAX_BATCH - batch.len();
             tokio::select! {
                 more = timeout_at(deadline, self.waiting.recv_many(batch, room)) => {
                     if !matches!(more, Ok(count) if count > 0) {
@@ -87,7 +87,7 @@ impl Worker {
     }
 
     fn take_what_waits(&mut self, batch: &mut Vec<Span>) -> bool {
-        while batch.len() < BATCH
+        while batch.len() < MAX_BATCH
             && let Ok(span) = self.waiting.try_recv()
         {
             batch.push(span);
@@ -96,7 +96,7 @@ impl Worker {
     }
 
     async fn send(&mut self, body: Vec<u8>) {
-        for pause in PAUSES {
+        for pause in RETRY_DELAYS {
             let after = match self.receiver.deliver(body.clone()).await {
                 Delivered::Later { after, why } => {
                     self.fails(&why);
@@ -104,7 +104,7 @@ impl Worker {
                 }
                 done => return self.settle(done),
             };
-            // Whoever wants to end does not wait for a receiver to come back.
+            // A shutdown does not wait for a receiver to come back.
             tokio::select! {
                 () = sleep(after) => {}
                 _ = self.closed.wait_for(|closed| *closed) => break,
@@ -139,7 +139,7 @@ impl Worker {
         }
     }
 
-    /// Told once, however long it lasts.
+    /// Logs a failure once, however long it lasts.
     fn fails(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::warn!(why, "traces are not delivered");

@@ -1,6 +1,5 @@
-//! The exporter against receivers on real sockets: what is delivered, what is dropped, and that
-//! both are counted. That the bytes are OTLP is judged by OpenTelemetry's own messages, in
-//! `crates/cli/tests/observe`.
+//! Exporter against receivers on real sockets: delivered and dropped spans, and their counts. That the
+//! bytes are OTLP is checked with OpenTelemetry's own messages, in `crates/cli/tests/observe`.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -38,7 +37,7 @@ fn span(number: u64) -> Span {
     }
 }
 
-/// Reads requests and answers each with these words.
+/// Receiver that answers each request with this text.
 async fn receiver(answer: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -67,12 +66,12 @@ async fn serve(mut stream: TcpStream, answer: &'static str) -> std::io::Result<(
     }
 }
 
-/// Takes so many spans, closes, and says how many were delivered and how many dropped.
-async fn sent(config: Config, spans: u64, patience: Duration) -> (u64, u64) {
+/// Exports this many spans, closes, and returns the numbers of delivered and dropped spans.
+async fn sent(config: Config, spans: u64, timeout: Duration) -> (u64, u64) {
     let exporter = Exporter::start(config).expect("a client");
     let (taking, counts) = (exporter.spans(), exporter.counts().clone());
     (1..=spans).for_each(|number| taking.take(span(number)));
-    exporter.close(patience).await;
+    exporter.close(timeout).await;
     (counts.total_delivered(), counts.total_dropped())
 }
 
@@ -82,7 +81,7 @@ const LONG: Duration = Duration::from_secs(60);
 async fn what_was_taken_is_delivered_before_the_end() {
     let good = receiver("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     assert_eq!(sent(config(good), 30, LONG).await, (30, 0));
-    // More than one request holds.
+    // More than fit into one request.
     let queue = 2_000;
     assert_eq!(sent(Config { queue, ..config(good) }, 1_300, LONG).await, (1_300, 0));
 }
@@ -104,13 +103,13 @@ async fn some_of_a_request_may_be_rejected() {
     // partial_success { rejected_spans: 2 }
     let partly = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n\x0a\x02\x08\x02";
     assert_eq!(sent(config(receiver(partly).await), 30, LONG).await, (28, 2));
-    // More than were sent cannot be.
+    // More rejected spans than were sent.
     let lying = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n\x0a\x02\x08\x7f";
     assert_eq!(sent(config(receiver(lying).await), 30, LONG).await, (0, 30));
 }
 
 #[tokio::test]
-async fn nobody_waits_at_the_end_for_a_receiver_that_is_away() {
+async fn closing_does_not_wait_for_an_unreachable_receiver() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let away = listener.local_addr().expect("an address");
     drop(listener);
