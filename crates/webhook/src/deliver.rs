@@ -1,4 +1,4 @@
-//! One address: delivery after delivery.
+//! Deliveries to one address.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Counts, Secret};
 
-/// Longest pause between two attempts.
-const LONGEST: Duration = Duration::from_secs(900);
-/// After a failure of the bus itself.
+/// Upper bound of the pause between attempts.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(900);
+/// Pause after a failure of the bus.
 const BUS_PAUSE: Duration = Duration::from_secs(1);
 
-/// An address and how to reach it.
-pub(crate) struct Line {
+/// Address with its client and settings.
+pub(crate) struct Endpoint {
     pub(crate) url: Url,
     pub(crate) http: reqwest::Client,
     pub(crate) secret: Secret,
@@ -25,18 +25,22 @@ pub(crate) struct Line {
 }
 
 /// Delivers until told to stop.
-pub(crate) async fn run(line: Line, mut member: Box<dyn Member>, stopping: CancellationToken) {
+pub(crate) async fn run(
+    endpoint: Endpoint,
+    mut member: Box<dyn Member>,
+    stopping: CancellationToken,
+) {
     loop {
         let next = tokio::select! {
             () = stopping.cancelled() => return,
             next = member.next() => next,
         };
         let done = match next {
-            Ok(delivery) => line.deliver(member.as_mut(), &delivery).await,
+            Ok(delivery) => endpoint.deliver(member.as_mut(), &delivery).await,
             Err(error) => Err(error),
         };
         if let Err(error) = done {
-            tracing::warn!(%error, host = line.host(), "webhooks wait for the bus");
+            tracing::warn!(%error, host = endpoint.host(), "webhooks wait for the bus");
             tokio::select! {
                 () = stopping.cancelled() => return,
                 () = tokio::time::sleep(BUS_PAUSE) => {}
@@ -45,8 +49,8 @@ pub(crate) async fn run(line: Line, mut member: Box<dyn Member>, stopping: Cance
     }
 }
 
-impl Line {
-    /// A path may hold a token, so only the host is ever told.
+impl Endpoint {
+    /// Host of the address. Its path may hold a token, so only the host is logged.
     fn host(&self) -> &str {
         self.url.host_str().unwrap_or("-")
     }
@@ -64,22 +68,22 @@ impl Line {
         let (host, attempt) = (self.host(), delivery.attempt);
         tracing::warn!(host, attempt, cause, "a webhook was not taken");
         let doubled = 1_u32 << delivery.attempt.saturating_sub(1).min(16);
-        let pause = self.pause.saturating_mul(doubled).min(LONGEST);
+        let pause = self.pause.saturating_mul(doubled).min(MAX_RETRY_DELAY);
         member.reject(delivery, &cause, pause).await
     }
 
-    /// Any answer of success counts; what it says does not matter and is not read.
+    /// Attempts one delivery. Any successful status counts; the body is not read.
     async fn attempt(&self, delivery: &Delivery) -> Result<(), String> {
         let message = &delivery.message;
         let id = header(delivery, "ce_id").unwrap_or_else(|| {
             format!("{}-{}-{}", message.topic, delivery.partition, delivery.offset)
         });
-        // Now, not when it happened: the receiver refuses what is old.
+        // Time of the attempt, not of the event: the receiver refuses old timestamps.
         let timestamp = self.clock.now().as_micros() / 1_000_000;
         let signature = self.secret.sign(&id, timestamp, &message.payload);
         let mut request = self.http.post(self.url.clone()).body(message.payload.clone());
         for (name, value) in &message.headers {
-            // CloudEvents writes `ce_id` on Kafka and `ce-id` over HTTP.
+            // CloudEvents uses `ce_id` on Kafka and `ce-id` over HTTP.
             request = request.header(name.replace('_', "-"), value.as_slice());
         }
         let request = request
@@ -88,7 +92,7 @@ impl Line {
             .header("webhook-signature", signature);
         match request.send().await {
             Ok(answer) if answer.status().is_success() => Ok(()),
-            // The receiver says that it never wants to hear of this again; so be it.
+            // 410 Gone means that the receiver does not want this event; it is done.
             Ok(answer) if answer.status() == StatusCode::GONE => Ok(()),
             Ok(answer) => Err(format!("the receiver answered {}", answer.status().as_u16())),
             Err(error) => Err(error.without_url().to_string()),

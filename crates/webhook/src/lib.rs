@@ -1,14 +1,14 @@
-//! Tells other services what happened, over HTTP.
+//! Webhooks: deliveries of events to other services over HTTP.
 //!
-//! Each address is a group of its own on the bus, so what is published reaches every one at least
-//! once and in order per key, also across restarts. A delivery carries the three headers of
-//! Standard Webhooks, so that the receiver can tell that it is ours, that it is new, and whether it
-//! has seen it before; and the attributes of CloudEvents in binary mode.
+//! Each address is a separate group on the bus, so every published event reaches each address at
+//! least once and in order per key, also across restarts. A delivery carries the three headers of
+//! Standard Webhooks, so that the receiver can check origin, age and repetition, and the attributes of
+//! CloudEvents in binary mode.
 //!
 //! Invariants:
-//! - nothing is given up in silence: what was tried too often is a dead letter with its cause;
+//! - no event is dropped silently: after too many attempts it is a dead letter with its cause;
 //! - the secret is in no log, error or header;
-//! - a redirect is not followed: what was signed goes to the address that was named.
+//! - a redirect is not followed: a signed delivery goes to the configured address only.
 
 mod deliver;
 mod secret;
@@ -23,22 +23,22 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::secret::{InvalidSecret, Secret};
 
-/// Who is told what.
+/// Configuration of webhooks.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to.
+    /// Addresses.
     pub urls: Vec<Url>,
-    /// What is signed with.
+    /// Secret for signatures.
     pub secret: Secret,
-    /// What of: topics of the bus.
+    /// Topics of the bus.
     pub topics: Vec<String>,
-    /// How long one attempt may take.
+    /// Time limit of one attempt.
     pub timeout: Duration,
-    /// How long to wait after a first failure; then twice as long each time.
+    /// Pause after a first failure; it doubles each time.
     pub pause: Duration,
 }
 
-/// Deliveries so far.
+/// Number of deliveries by result.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     delivered: Counter,
@@ -46,7 +46,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Shows them.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         // The library appends `_total`.
         registry.register("webhook_delivered", "Events that were taken", self.delivered.clone());
@@ -54,17 +54,17 @@ impl Counts {
     }
 }
 
-/// Webhooks that are being delivered.
+/// Running webhooks.
 #[derive(Debug)]
 pub struct Webhooks {
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
 
-/// Why nothing can be delivered.
+/// Failure to start webhooks.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The client could not be made.
+    /// The HTTP client could not be built.
     #[error("prepare the connection")]
     Client(#[source] reqwest::Error),
     /// The bus refused.
@@ -73,14 +73,14 @@ pub enum Error {
 }
 
 impl Webhooks {
-    /// Begins with what is published from now on, or goes on where it stopped before.
+    /// Starts with events published from now on, or resumes where it stopped before.
     pub async fn start(
         config: Config,
         bus: &Arc<dyn Bus>,
         clock: Arc<dyn Clock>,
         counts: Counts,
     ) -> Result<Self, Error> {
-        // The client library takes the process's choice of cryptography and has none of its own.
+        // The client library needs the process's cryptography provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
@@ -92,7 +92,7 @@ impl Webhooks {
         let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
         for url in config.urls {
             let member = bus.join(group(&url, &config.topics)).await?;
-            let line = deliver::Line {
+            let endpoint = deliver::Endpoint {
                 url,
                 http: http.clone(),
                 secret: config.secret.clone(),
@@ -100,20 +100,20 @@ impl Webhooks {
                 clock: clock.clone(),
                 counts: counts.clone(),
             };
-            tasks.spawn(deliver::run(line, member, stopping.clone()));
+            tasks.spawn(deliver::run(endpoint, member, stopping.clone()));
         }
         tasks.close();
         Ok(Self { tasks, stopping })
     }
 
-    /// Stops after the attempts that are under way. What is left is delivered after the next start.
+    /// Stops after the attempts in flight. The rest is delivered after the next start.
     pub async fn stop(&self) {
         self.stopping.cancel();
         self.tasks.wait().await;
     }
 }
 
-/// The name holds no address: it is shown in places where a path with a token should not be.
+/// Bus group of an address. Its name contains a digest instead of the URL, which may hold a token.
 fn group(url: &Url, topics: &[String]) -> Group {
     let name = format!("webhook-{}", &Digest::of(url.as_str().as_bytes()).hex()[..16]);
     Group { name, topics: topics.to_vec(), from_oldest: false }

@@ -1,42 +1,42 @@
-//! What deliveries are signed with.
+//! Secret for signatures of deliveries.
 
 use std::fmt;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use ring::hmac;
 
-/// Shortest secret, in bytes: half of what the hash gives.
-const SHORTEST: usize = 16;
+/// Minimum length of a secret, in bytes: half of the hash's output.
+const MIN_SECRET_BYTES: usize = 16;
 
-/// A secret shared with whoever receives.
+/// Secret shared with the receivers.
 #[derive(Clone)]
 pub struct Secret(hmac::Key);
 
-/// Not a secret that is worth anything.
+/// Invalid secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSecret {
     /// Too short.
-    #[error("a secret has at least {SHORTEST} bytes")]
+    #[error("a secret has at least {MIN_SECRET_BYTES} bytes")]
     Short,
-    /// Says `whsec_` and is not base64.
+    /// Begins with `whsec_` and is not base64.
     #[error("what follows `whsec_` is not base64")]
     Base64,
 }
 
 impl Secret {
-    /// Text as it is, or `whsec_` and base64 as Standard Webhooks writes secrets.
+    /// Reads plain text, or `whsec_` and base64 as in Standard Webhooks.
     pub fn read(text: &str) -> Result<Self, InvalidSecret> {
         let bytes = match text.strip_prefix("whsec_") {
             Some(encoded) => STANDARD.decode(encoded).map_err(|_| InvalidSecret::Base64)?,
             None => text.as_bytes().to_vec(),
         };
-        if bytes.len() < SHORTEST {
+        if bytes.len() < MIN_SECRET_BYTES {
             return Err(InvalidSecret::Short);
         }
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
-    /// The signature of a delivery, as its header wants it.
+    /// Signature of a delivery, as header value.
     pub fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(format!("{id}.{timestamp}.").as_bytes());
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_signature_is_what_standard_webhooks_says() {
-        // The example of its specification.
+        // Example of the specification.
         let secret = Secret::read("whsec_plJ3nmyCDGBKInavdOK15jsl").unwrap();
         let body = br#"{"event_type":"ping","data":{"success":true}}"#;
         let signature = secret.sign("msg_loFOjxBNrRLzqYUf", 1_731_705_121, body);

@@ -27,7 +27,7 @@ impl Clock for Wall {
     }
 }
 
-/// A request as it came over the wire.
+/// Request as received.
 #[derive(Debug)]
 struct Received {
     head: String,
@@ -36,12 +36,12 @@ struct Received {
 
 impl Received {
     fn header(&self, wanted: &str) -> &str {
-        let found = self.head.lines().filter_map(|line| line.split_once(": "));
+        let found = self.head.lines().filter_map(|endpoint| endpoint.split_once(": "));
         let mut found = found.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, v)| v);
         found.next_back().unwrap_or_else(|| panic!("no {wanted} in {}", self.head))
     }
 
-    /// As a receiver checks it: with the bytes and the secret, and nothing of ours.
+    /// Whether the signature is valid, computed independently from the bytes and the secret.
     fn is_genuine(&self) -> bool {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());
         let (id, at) = (self.header("webhook-id"), self.header("webhook-timestamp"));
@@ -51,7 +51,8 @@ impl Received {
     }
 }
 
-/// Answers requests, one connection each, with what `answers` says in turn, the last for good.
+/// Receiver that answers requests, one connection each, with these statuses in turn; the last one
+/// repeats.
 async fn receiver(answers: &'static [u16]) -> (String, mpsc::UnboundedReceiver<Received>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
@@ -67,7 +68,7 @@ async fn receiver(answers: &'static [u16]) -> (String, mpsc::UnboundedReceiver<R
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 if let Some((head, body)) = text.split_once("\r\n\r\n") {
                     let length =
-                        head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                        head.lines().find_map(|endpoint| endpoint.strip_prefix("content-length: "));
                     let length: usize = length.map_or(0, |length| length.parse().expect("digits"));
                     if body.len() >= length {
                         break (head.to_owned(), length);
@@ -155,7 +156,7 @@ async fn what_is_not_taken_is_tried_again_under_the_same_name_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_takes_is_a_dead_letter_with_its_cause() {
+async fn an_event_that_is_never_accepted_is_a_dead_letter_with_its_cause() {
     let dir = tempfile::tempdir().expect("a directory");
     let bus = bus(dir.path()).await;
     let (url, mut received) = receiver(&[503]).await;
@@ -176,7 +177,7 @@ async fn what_nobody_takes_is_a_dead_letter_with_its_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_happens_while_nobody_delivers_is_delivered_later() {
+async fn events_of_a_stopped_server_are_delivered_after_the_start() {
     let dir = tempfile::tempdir().expect("a directory");
     let bus = bus(dir.path()).await;
     let (url, mut received) = receiver(&[200]).await;
