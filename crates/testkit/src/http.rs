@@ -1,4 +1,4 @@
-//! One request, one answer, one connection: enough to set up a server and to see whether it serves.
+//! Minimal HTTP client, one connection per request: enough to set up a server and to check its health.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,43 +7,43 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit of one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a server answered.
+/// Response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
+    /// Status code.
     pub status: u16,
-    /// The body.
+    /// Body as text.
     pub body: String,
 }
 
 impl Answer {
-    /// The body as JSON.
+    /// Body as JSON.
     ///
     /// # Panics
     ///
-    /// If it is none.
+    /// If the body is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 }
 
-/// Asks for a path.
+/// Sends a GET request.
 pub fn get(address: SocketAddr, path: &str) -> Result<Answer> {
     ask(address, "GET", path, "")
 }
 
-/// Sends JSON.
+/// Sends JSON by POST.
 pub fn post(address: SocketAddr, path: &str, body: &Value) -> Result<Answer> {
     ask(address, "POST", path, &body.to_string())
 }
 
-/// In HTTP/1.0, so that the end of the connection is the end of the answer.
+/// Sends a request by HTTP/1.0, so that the end of the connection is the end of the answer.
 fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).context("connect")?;
-    stream.set_read_timeout(Some(PATIENCE)).context("bound the wait")?;
+    let mut stream = TcpStream::connect_timeout(&address, REQUEST_TIMEOUT).context("connect")?;
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT)).context("bound the wait")?;
     let length = body.len();
     write!(
         stream,

@@ -1,4 +1,4 @@
-//! A small HTTP server whose answers a test computes, for protocols that have no server of others.
+//! Small HTTP server with computed answers, for protocols without a server of their own.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,22 +11,22 @@ use anyhow::{Context, Result};
 /// Path and body in, status and body out.
 type Handler = dyn Fn(&str, &[u8]) -> (u16, String) + Send + Sync;
 
-/// The server. New connections are refused once it is dropped.
+/// HTTP server. New connections are refused once it is dropped.
 #[derive(Debug)]
-pub struct Door {
+pub struct HttpServer {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
 }
 
-impl Door {
-    /// Answers every request with what `handler` makes of its path and body.
+impl HttpServer {
+    /// Server that answers every request with `handler`'s result for its path and body.
     pub fn open(
         handler: impl Fn(&str, &str) -> (u16, String) + Send + Sync + 'static,
     ) -> Result<Self> {
         Self::open_raw(move |path, body| handler(path, &String::from_utf8_lossy(body)))
     }
 
-    /// The same with bodies that need not be text.
+    /// Like `open`, with bodies that need not be text.
     pub fn open_raw(
         handler: impl Fn(&str, &[u8]) -> (u16, String) + Send + Sync + 'static,
     ) -> Result<Self> {
@@ -40,20 +40,20 @@ impl Door {
                     return;
                 }
                 let (Ok(client), handler) = (client, handler.clone()) else { continue };
-                // A client that goes away has what it wanted.
+                // A client that hangs up has what it wanted.
                 thread::spawn(move || serve(&client, handler.as_ref()));
             }
         });
         Ok(Self { address, is_over })
     }
 
-    /// Where it listens, as an address to configure.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 }
 
-impl Drop for Door {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         self.is_over.store(true, Relaxed);
         // Wakes the thread that accepts.
@@ -61,7 +61,7 @@ impl Drop for Door {
     }
 }
 
-/// One request after the other, until the client hangs up.
+/// Serves one request after the other, until the client hangs up.
 fn serve(client: &TcpStream, handler: &Handler) -> io::Result<()> {
     let mut reader = BufReader::new(client);
     loop {

@@ -1,11 +1,11 @@
-//! Starts the real thing for tests: policy servers that others wrote, and a line to them that can
-//! be made slow, garbled or dead.
+//! Real servers for tests: third-party policy servers, and a proxy that can be made slow, garbled or
+//! dead.
 //!
-//! Everything here blocks, uses threads and the standard library, and ends with the value that
-//! stands for it: a test that panics leaves no process behind. Nothing here is part of the product.
+//! Everything here blocks, uses threads and the standard library, and ends when its value is
+//! dropped: a test that panics leaves no process behind. Nothing here is part of the product.
 
-mod door;
 mod http;
+mod http_server;
 mod opa;
 mod openfga;
 mod process;
@@ -13,8 +13,8 @@ mod proxy;
 pub mod server;
 pub mod settings;
 
-pub use door::Door;
 pub use http::{Answer, get, post};
+pub use http_server::HttpServer;
 pub use opa::Opa;
 pub use openfga::{OpenFga, RELATIONS};
 pub use process::Process;

@@ -1,4 +1,4 @@
-//! A real OPA server over a bundle of its own.
+//! OPA server with its own bundle.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::process::{Process, Start, free_address};
 
-/// How often another port is tried.
-const TRIES: usize = 5;
+/// Ports tried.
+const MAX_TRIES: usize = 5;
 
-/// A real OPA server. It is killed with this value.
+/// OPA server. It is killed when dropped.
 #[derive(Debug)]
 pub struct Opa {
     program: PathBuf,
@@ -22,12 +22,12 @@ pub struct Opa {
 }
 
 impl Opa {
-    /// Serves these files as one bundle of this revision; a change of them is picked up.
+    /// Serves these files as one bundle of this revision, and reloads them when they change.
     pub fn start(program: &Path, revision: &str, files: &[(&str, &str)]) -> Result<Self> {
         let directory = tempfile::tempdir().context("make a directory for OPA")?;
         write(directory.path(), revision, files)?;
         let mut last = None;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let address = free_address()?;
             match run(program, directory.path(), address) {
                 Ok(process) => {
@@ -39,27 +39,27 @@ impl Opa {
         Err(last.context("no try was made")?)
     }
 
-    /// Where it serves.
+    /// Address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The same as an address to configure.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Its process.
+    /// Process of the server.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    /// Other rules of another revision in the same place.
+    /// Replaces the bundle by other files of another revision.
     pub fn rewrite(&self, revision: &str, files: &[(&str, &str)]) -> Result<()> {
         write(self.directory.path(), revision, files)
     }
 
-    /// Starts it again where it was, after it was killed.
+    /// Restarts a killed server on the same address.
     pub fn restart(&mut self) -> Result<()> {
         self.process.kill();
         self.process = run(&self.program, self.directory.path(), self.address)?;

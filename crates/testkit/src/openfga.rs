@@ -1,4 +1,4 @@
-//! A real OpenFGA server with a store on disk, so that it remembers relations over a restart.
+//! OpenFGA server with a store on disk, so that relations survive a restart.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 use crate::http;
 use crate::process::{Process, Start, command, free_address};
 
-/// How often other ports are tried.
-const TRIES: usize = 5;
+/// Ports tried.
+const MAX_TRIES: usize = 5;
 
-/// Keys call tools directly, or because their tenant or persona may. Whom a key works for is told
-/// with each question.
+/// Model in which keys call tools directly, or because their tenant or persona may. Tenant and persona
+/// of a key are sent with each question.
 pub const RELATIONS: &str = r#"{
   "schema_version": "1.1",
   "type_definitions": [
@@ -31,7 +31,7 @@ pub const RELATIONS: &str = r#"{
   ]
 }"#;
 
-/// A real OpenFGA server. It is killed with this value.
+/// OpenFGA server. It is killed when dropped.
 #[derive(Debug)]
 pub struct OpenFga {
     program: PathBuf,
@@ -39,9 +39,9 @@ pub struct OpenFga {
     address: SocketAddr,
     grpc: SocketAddr,
     process: Process,
-    /// The one store that was made in it.
+    /// Id of its only store.
     pub store: String,
-    /// The one model that was written into it.
+    /// Id of its only model.
     pub model: String,
 }
 
@@ -51,7 +51,7 @@ impl OpenFga {
         let directory = tempfile::tempdir().context("make a directory for OpenFGA")?;
         migrate(program, directory.path())?;
         let mut last = None;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let (address, grpc) = (free_address()?, free_address()?);
             match run(program, directory.path(), address, grpc) {
                 Ok(process) => {
@@ -65,32 +65,32 @@ impl OpenFga {
         Err(last.context("no try was made")?)
     }
 
-    /// Where it serves.
+    /// Address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The same as an address to configure.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Its process.
+    /// Process of the server.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    /// Makes a relation true.
+    /// Adds a relation.
     pub fn relate(&self, user: &str, relation: &str, object: &str) -> Result<()> {
         self.write("writes", user, relation, object)
     }
 
-    /// Makes a relation untrue.
+    /// Removes a relation.
     pub fn unrelate(&self, user: &str, relation: &str, object: &str) -> Result<()> {
         self.write("deletes", user, relation, object)
     }
 
-    /// Starts it again where it was, after it was killed.
+    /// Restarts a killed server on the same address.
     pub fn restart(&mut self) -> Result<()> {
         self.process.kill();
         self.process = run(&self.program, self.directory.path(), self.address, self.grpc)?;

@@ -1,4 +1,4 @@
-//! A server's process: started on a free port, stopped, woken, killed, and gone with its value.
+//! Process of a server: started on a free port, stopped, resumed, killed, and killed when dropped.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,29 +12,29 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::http;
 
-/// Far beyond what a server takes to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of a start, far beyond what a busy machine takes.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server's process. It is killed with this value.
+/// Process of a server. It is killed when dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
 }
 
-/// How a server is started and how one sees that it serves.
+/// Command line and health check of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Start<'a> {
     pub(crate) program: &'a Path,
     pub(crate) arguments: Vec<String>,
-    /// Where it says what is wrong.
+    /// File for its standard error.
     pub(crate) log: PathBuf,
     pub(crate) address: SocketAddr,
-    /// A path that answers 200 once it serves.
+    /// Path that answers 200 once the server is ready.
     pub(crate) health: &'a str,
 }
 
 impl Process {
-    /// Starts it and waits until it serves.
+    /// Starts the server and waits until it is ready.
     pub(crate) fn start(start: &Start<'_>) -> Result<Self> {
         let log = File::create(&start.log).context("create its log")?;
         let mut command = command(start.program);
@@ -48,7 +48,7 @@ impl Process {
     }
 
     fn await_health(&mut self, start: &Start<'_>) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             if http::get(start.address, start.health).is_ok_and(|answer| answer.status == 200) {
                 return Ok(());
@@ -61,31 +61,31 @@ impl Process {
             if Instant::now() > deadline {
                 bail!("`{shown}` does not serve: {}", said());
             }
-            // Not a measure of time: the machine is left to what is waited for.
+            // Yields the processor; the deadline is what bounds the wait.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Its number.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// It keeps its sockets and says nothing any more.
+    /// Stops the process: it keeps its sockets and does not answer.
     pub fn freeze(&self) {
         let pid = self.signal(Signal::STOP);
         // A signal takes its time on a busy machine, and the threads go on answering meanwhile.
         waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).expect("it stops");
     }
 
-    /// It goes on.
+    /// Resumes the process.
     pub fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// It is gone.
+    /// Kills the process and waits for its end.
     pub fn kill(&mut self) {
-        // It may have ended by itself; then there is nothing left to do.
+        // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -103,8 +103,8 @@ impl Drop for Process {
     }
 }
 
-/// A port that nobody listens on now. Another may take it before the server does; then the server
-/// says so and the caller tries the next.
+/// Free local address. Another process may take it before the server does; then the server fails
+/// and the caller tries the next.
 pub(crate) fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").context("find a free port")?;
     listener.local_addr().context("read the port")

@@ -1,7 +1,7 @@
-//! A line to a server that can be made slow, garbled or dead while it is used.
+//! Proxy to a server that can be made slow, garbled or dead while it is used.
 //!
-//! The fault is looked up for every piece that comes back from the server, so that it also meets
-//! connections that were open before.
+//! The fault is looked up for every chunk from the server, so that it also applies to open
+//! connections.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// What the line does to answers.
+/// Fault of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// Holds each piece back for so long.
+    /// Delay of each chunk.
     Slow(Duration),
-    /// Flips a bit in every byte of the body.
+    /// One flipped bit in every byte of the body.
     Garbled,
-    /// Hangs up in the middle.
+    /// Connections closed in the middle.
     Cut,
 }
 
-/// The line. New connections are refused once it is dropped.
+/// Proxy. New connections are refused once it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl Proxy {
-    /// A line to `to`, with nothing wrong yet.
+    /// Proxy to `to`, without a fault.
     pub fn start(to: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("listen")?;
         let address = listener.local_addr().context("read the port")?;
@@ -50,12 +50,12 @@ impl Proxy {
         Ok(Self { address, state })
     }
 
-    /// Where it listens, as an address to configure.
+    /// URL of the proxy.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on.
+    /// Sets the fault.
     pub fn set(&self, fault: Fault) {
         *self.state.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
@@ -76,7 +76,7 @@ fn serve(listener: &TcpListener, state: &Arc<State>) {
         }
         let Ok(client) = client else { continue };
         let state = state.clone();
-        // A connection that cannot be made or breaks is what clients have to bear.
+        // Failed and broken connections are for the client to handle.
         thread::spawn(move || connect(client, &state));
     }
 }
@@ -106,7 +106,7 @@ fn answers(mut server: &TcpStream, mut client: &TcpStream, state: &State) -> io:
         let fault = *state.fault.lock().unwrap_or_else(PoisonError::into_inner);
         match fault {
             Fault::None => {}
-            // What the fault is, not how a test waits.
+            // The delay is the fault itself, not synchronisation.
             Fault::Slow(pause) => thread::sleep(pause),
             Fault::Garbled => garble(piece),
             Fault::Cut => return client.write_all(&piece[..piece.len() / 2]),
@@ -115,7 +115,7 @@ fn answers(mut server: &TcpStream, mut client: &TcpStream, state: &State) -> io:
     }
 }
 
-/// The head stays as it is: a line that cannot be parsed as HTTP is [`Fault::Cut`].
+/// Garbles the body and keeps the head: a response that cannot be parsed as HTTP is [`Fault::Cut`].
 fn garble(piece: &mut [u8]) {
     let head = piece.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
     for byte in &mut piece[head..] {

@@ -1,4 +1,4 @@
-//! The servers of others that tests run against: which version, and where its program is.
+//! Third-party servers that tests run against: version and program.
 
 use std::path::PathBuf;
 
@@ -6,16 +6,16 @@ use anyhow::Result;
 
 use crate::settings;
 
-/// A server that is built from a Go module.
+/// Server built from a Go module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Server {
-    /// What it is called, and the name of its program.
+    /// Name of the server and of its program.
     pub name: &'static str,
-    /// The package of its program.
+    /// Go package of its program.
     pub package: &'static str,
-    /// The version that tests are known to work with.
+    /// Version that the tests are known to work with.
     pub version: &'static str,
-    /// The variable that says where its program is.
+    /// Environment variable with the path of its program.
     pub variable: &'static str,
 }
 
@@ -35,22 +35,22 @@ pub const OPENFGA: Server = Server {
     variable: settings::OPENFGA,
 };
 
-/// All of them.
+/// All servers.
 pub const ALL: [Server; 2] = [OPA, OPENFGA];
 
 impl Server {
-    /// Where its program is kept, whether or not it was built yet.
+    /// Path of the cached program, whether or not it was built yet.
     pub fn kept(&self) -> Result<PathBuf> {
         let folder = format!("{}-{}", self.name, self.version);
         Ok(settings::cache_directory()?.join("servers").join(folder).join(self.name))
     }
 
-    /// Its program: the one that the variable names, else the one that is kept.
+    /// Program named by the variable, else the cached one.
     pub fn program(&self) -> Option<PathBuf> {
         settings::path(self.variable).or_else(|| self.kept().ok().filter(|path| path.exists()))
     }
 
-    /// Its program, or a recorded skip of this test.
+    /// Program of the server, or a recorded skip of this test.
     ///
     /// # Panics
     ///

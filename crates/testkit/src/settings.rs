@@ -1,4 +1,4 @@
-//! The environment variables that tests read, and what a test does that lacks something.
+//! Environment variables of tests, and the handling of missing prerequisites.
 #![expect(clippy::disallowed_methods, reason = "this is the one place where tests read them")]
 
 use std::ffi::OsString;
@@ -8,21 +8,21 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-/// Where the program of the OPA server is.
+/// Path of the OPA program.
 pub const OPA: &str = "RINGFENCE_OPA";
-/// Where the program of the OpenFGA server is.
+/// Path of the OpenFGA program.
 pub const OPENFGA: &str = "RINGFENCE_OPENFGA";
-/// Where a test records that it skipped.
+/// File in which tests record their skips.
 pub const SKIP_LOG: &str = "RINGFENCE_SKIP_LOG";
-/// Says that a test may skip.
+/// Set if tests may skip.
 pub const ALLOW_SKIP: &str = "RINGFENCE_ALLOW_SKIP";
 
-/// The directory for things worth keeping between runs, outside any checkout.
+/// Cache directory for downloads and builds, outside any checkout.
 pub fn cache_directory() -> Result<PathBuf> {
     cache_below(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
 }
 
-/// A path that a variable names.
+/// Path in a variable.
 pub(crate) fn path(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

@@ -8,7 +8,7 @@ use std::{
 use ringfence_policy::{
     Engine, Input, LogConfig, Logged, State, Target, contract, contract::document, decide,
 };
-use ringfence_testkit::Door;
+use ringfence_testkit::HttpServer;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -162,7 +162,7 @@ async fn nothing_is_lost_while_the_service_is_away_or_we_are() {
     drop(log);
     let taken = Arc::new(Mutex::new(Vec::new()));
     let taking = taken.clone();
-    let service = Door::open_raw(move |path, body| {
+    let service = HttpServer::open_raw(move |path, body| {
         assert_eq!(path, "/logs");
         let mut text = String::new();
         let read =

@@ -6,7 +6,7 @@ use ringfence_policy::{
     AuthZen, Engine, Evaluate, Opa, OpenFga, OpenFgaConfig, POLICY_UNAVAILABLE, Trouble,
     contract::document, decide,
 };
-use ringfence_testkit::Door;
+use ringfence_testkit::HttpServer;
 use ringfence_types::Verdict;
 
 use super::{opa, remote};
@@ -76,8 +76,8 @@ fn engine(name: &str, url: &str) -> Box<dyn Engine> {
 #[tokio::test]
 async fn answers_with_repeated_keys_errors_or_unknown_fields_hold_the_call() {
     for case in CASES {
-        let door = Door::open(|_, _| (200, case.answer.to_owned())).expect("a server");
-        let engine = engine(case.engine, &door.url());
+        let server = HttpServer::open(|_, _| (200, case.answer.to_owned())).expect("a server");
+        let engine = engine(case.engine, &server.url());
         let (about, input) = (format!("{}: {}", case.engine, case.answer), document(&[], "{}"));
         let found = engine.evaluate(&input).await.err().map(|unavailable| unavailable.trouble);
         assert_eq!(found, case.trouble, "{about}");

@@ -2,16 +2,16 @@
 //! OPA behind it.
 
 use ringfence_policy::{AuthZen, Bundle, Engine, Rego, Trouble, contract, contract::document};
-use ringfence_testkit::{Door, Opa as Server, post, server};
+use ringfence_testkit::{HttpServer, Opa as Server, post, server};
 use ringfence_types::{Json, Verdict};
 use serde_json::{Value, json};
 
 use super::{BUILT_IN, remote};
 
 /// Decision point that answers with a boolean and a context with the whole decision.
-fn decision_point(opa: &Server) -> Door {
+fn decision_point(opa: &Server) -> HttpServer {
     let address = opa.address();
-    Door::open(move |path, body| {
+    HttpServer::open(move |path, body| {
         let asked: Value = serde_json::from_str(body).unwrap_or_default();
         let names = ["subject", "action", "resource"].map(|name| asked[name].is_object());
         if path != "/access/v1/evaluation" || names.contains(&false) {
@@ -49,7 +49,7 @@ async fn an_authzen_decision_point_keeps_the_contract() {
 #[tokio::test]
 async fn what_a_decision_point_says_is_understood_whole_or_not_at_all() {
     // Echoes the decision in the arguments: this is about reading answers, not about rules.
-    let point = Door::open(|_, body| {
+    let point = HttpServer::open(|_, body| {
         let asked: Value = serde_json::from_str(body).unwrap_or_default();
         (200, asked["context"]["args"].to_string())
     });

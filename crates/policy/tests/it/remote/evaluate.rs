@@ -2,7 +2,7 @@
 //! that a prompt must not contain.
 
 use ringfence_policy::{Engine, Evaluate, Trouble, contract, contract::document};
-use ringfence_testkit::Door;
+use ringfence_testkit::HttpServer;
 use ringfence_types::{Digest, Verdict};
 use serde_json::{Value, json};
 
@@ -34,17 +34,17 @@ fn evaluation(asked: &Value) -> Option<Value> {
     }))
 }
 
-fn engine() -> (Door, Evaluate) {
-    let door = Door::open(|path, body| {
+fn engine() -> (HttpServer, Evaluate) {
+    let server = HttpServer::open(|path, body| {
         let asked = serde_json::from_str(body).unwrap_or_default();
         match (path, evaluation(&asked)) {
             ("/v1/evaluate", Some(said)) => (200, said.to_string()),
             _ => (422, "{}".to_owned()),
         }
     });
-    let door = door.expect("an engine");
-    let engine = Evaluate::open(remote("evaluate", &door.url())).expect("a client");
-    (door, engine)
+    let server = server.expect("an engine");
+    let engine = Evaluate::open(remote("evaluate", &server.url())).expect("a client");
+    (server, engine)
 }
 
 #[tokio::test]
@@ -70,12 +70,12 @@ async fn arguments_with_forbidden_words_are_denied_by_the_rule_that_forbids_them
 
 #[tokio::test]
 async fn a_decision_beside_the_original_fields_is_kept_whole_and_must_agree() {
-    let door = Door::open(|_, body| {
+    let server = HttpServer::open(|_, body| {
         let asked: Value = serde_json::from_str(body).unwrap_or_default();
         (200, asked["context"]["args"].to_string())
     });
-    let door = door.expect("an engine");
-    let engine = Evaluate::open(remote("evaluate", &door.url())).expect("a client");
+    let server = server.expect("an engine");
+    let engine = Evaluate::open(remote("evaluate", &server.url())).expect("a client");
     for (answer, expected) in [
         (r#"{"allowed":false,"decision":"hold"}"#, Ok(Verdict::Hold)),
         (
