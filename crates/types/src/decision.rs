@@ -1,23 +1,23 @@
-//! What policy said about a call.
+//! Policy decision about a call.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ApprovalId, Digest, Obligations};
 
-/// One of three answers.
+/// Verdict of policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It may run.
+    /// The call may run.
     Allow,
-    /// It waits for a person, or for policy to change.
+    /// The call waits for a person, or for policy to change.
     Hold,
-    /// It may not run.
+    /// The call may not run.
     Deny,
 }
 
 impl Verdict {
-    /// Its name on every wire.
+    /// Name on every wire.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Allow => "allow",
@@ -27,39 +27,39 @@ impl Verdict {
     }
 }
 
-/// Why, by rule.
+/// Reason of a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
-    /// The rule's name.
+    /// Name of the rule.
     pub rule: String,
-    /// For a person.
+    /// Message for a person.
     pub message: String,
 }
 
-/// A decision as it is kept.
+/// Recorded decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// Reasons for the verdict.
     pub reasons: Vec<Reason>,
-    /// What an allowed call must keep to.
+    /// Obligations of an allowed call.
     #[serde(default)]
     pub obligations: Obligations,
-    /// How many different people must approve a held call; one if it does not say.
+    /// Number of different people who must approve a held call; one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvals: Option<u32>,
-    /// The approval that it was allowed by.
+    /// Approval by which the call was allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalId>,
-    /// Which engine answered.
+    /// Name of the engine that answered.
     pub engine: String,
-    /// Of the rules that were in force.
+    /// Digest of the rules in force.
     pub policy: Digest,
-    /// Of the document that was judged.
+    /// Digest of the judged document.
     pub input: Digest,
-    /// Nobody answered, and the call was allowed because an operator set its tenant to fail open.
+    /// Whether the call was allowed without an answer, because an operator set its tenant to fail open.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fail_open: bool,
 }

@@ -7,33 +7,33 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{Json, json::canonical};
 
-/// The digest of some bytes.
+/// SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Digest([u8; 32]);
 
-/// Text that is not `sha256:` and 64 lower-case hexadecimal digits.
+/// Invalid digest: not `sha256:` and 64 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a digest: expected `sha256:` and 64 lower-case hexadecimal digits")]
 pub struct InvalidDigest;
 
 impl Digest {
-    /// Of these bytes.
+    /// Digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Of a JSON value: equal values have equal digests, however they were spaced or ordered.
+    /// Digest of a JSON value: equal values have equal digests, however they were spaced or ordered.
     pub fn of_json(json: &Json) -> Self {
         Self::of(canonical::jcs(json).as_bytes())
     }
 
-    /// From its 32 bytes.
+    /// Digest from its 32 bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its 32 bytes.
+    /// The 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -43,7 +43,7 @@ impl Digest {
         self.written(|text| text[NAME.len()..].to_owned())
     }
 
-    /// Its text, on the stack: every call writes a dozen of them.
+    /// Text on the stack: every call writes a dozen of them.
     fn written<T>(&self, read: impl FnOnce(&str) -> T) -> T {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [0; LENGTH];
@@ -57,10 +57,10 @@ impl Digest {
     }
 }
 
-/// The algorithm, as it stands before the digits.
+/// Prefix with the algorithm's name.
 const NAME: &str = "sha256:";
 
-/// Of the text of a digest.
+/// Length of the text.
 const LENGTH: usize = NAME.len() + 64;
 
 impl Serialize for Digest {

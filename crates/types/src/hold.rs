@@ -1,57 +1,57 @@
-//! What a held call waits for.
+//! Hold of a call.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Arguments, Digest, Json, Reach, Reason, Terms, Timestamp, Vote};
 
-/// A call parked by policy: why, until when, and how far people have come with it.
+/// Hold by policy: reasons, expiry, and the approvals so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Why, by rule.
+    /// Reasons by rule.
     pub reasons: Vec<Reason>,
-    /// When it was first held.
+    /// Time of the first hold.
     pub since: Timestamp,
-    /// When it ends by itself, undecided.
+    /// Time at which the call expires undecided.
     pub expires_at: Timestamp,
-    /// How many different people must approve.
+    /// Number of different people who must approve.
     pub needed: u32,
-    /// What those who approved so far agreed on.
+    /// Terms that the approvers so far agreed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Proposal>,
-    /// Who they are.
+    /// Approvals so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes: Vec<Vote>,
-    /// Why an approval that was given does not apply, in words.
+    /// Reasons why an existing approval does not apply, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
 }
 
-/// What one person approved and others may agree to.
+/// Terms that one person approved and others may agree to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The bounds.
+    /// Terms of the approval.
     pub terms: Terms,
-    /// Of the call as it was shown.
+    /// Digest of the call as shown.
     pub shown: Digest,
 }
 
-/// Arguments that a person put in place of those that were asked for.
+/// Arguments that a person put in place of the requested ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Edited {
-    /// The arguments.
+    /// New arguments.
     pub args: Json,
-    /// Of them.
+    /// Digest of the new arguments.
     pub args_digest: Digest,
-    /// Of them, in the form of the skills API.
+    /// Digest of the new arguments in the form of the skills API.
     pub inputs_hash: String,
-    /// Who did it.
+    /// Key of the person.
     pub by: crate::KeyId,
-    /// When.
+    /// Time of the edit.
     pub at: Timestamp,
 }
 
 impl Hold {
-    /// A hold that nobody has looked at.
+    /// Hold without approvals.
     pub fn new(reasons: Vec<Reason>, since: Timestamp, expires_at: Timestamp, needed: u32) -> Self {
         let (proposal, votes, changed) = (None, Vec::new(), Vec::new());
         Self { reasons, since, expires_at, needed, proposal, votes, changed }
@@ -59,7 +59,7 @@ impl Hold {
 }
 
 impl Terms {
-    /// This call, exactly as shown, once.
+    /// Terms for exactly this call, once.
     pub fn once(call: crate::CallId, args: Digest, expires_at: Timestamp) -> Self {
         let (args, reach) = (Arguments::Exactly(args), Reach::Once(call));
         Self { args, reach, expires_at, uses: 1 }

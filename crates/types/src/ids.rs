@@ -1,23 +1,23 @@
-//! Names of things. Each kind has its own type, so that one can never stand where another belongs.
+//! Identifiers. Each kind has its own type, so that one can never stand where another belongs.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
-/// Text that is not a valid name of its kind.
+/// Invalid identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{shown}` is not a valid {kind}: {rule}")]
 pub struct InvalidId {
-    /// Which kind of name was expected.
+    /// Kind of identifier that was expected.
     pub kind: &'static str,
-    /// The rule it breaks, as people read it.
+    /// Rule that it breaks, in words.
     pub rule: &'static str,
-    /// The beginning of what came.
+    /// Beginning of the invalid text.
     pub shown: String,
 }
 
-/// A name made of a random number that sorts by time of creation.
+/// Random identifier that sorts by time of creation.
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident, $kind:literal) => {
         $(#[$doc])*
@@ -35,7 +35,7 @@ macro_rules! uuid_id {
             type Err = InvalidId;
 
             fn from_str(text: &str) -> Result<Self, InvalidId> {
-                // Only the one spelling we print: two spellings of one id would be two cache keys.
+                // Only the printed spelling is accepted: two spellings of one id would be two cache keys.
                 let rule = "36 lower-case characters of a UUID";
                 let invalid = || InvalidId { kind: $kind, rule, shown: beginning(text) };
                 let id = Uuid::try_parse(text).map(Self).map_err(|_| invalid())?;
@@ -45,7 +45,7 @@ macro_rules! uuid_id {
     };
 }
 
-/// A name that people choose.
+/// Identifier chosen by people.
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $most:literal, $rule:literal, $allowed:expr) => {
         $(#[$doc])*
@@ -100,31 +100,31 @@ macro_rules! text_id {
 }
 
 uuid_id!(
-    /// One call.
+    /// Id of a call.
     CallId,
     "call id"
 );
 uuid_id!(
-    /// One approval.
+    /// Id of an approval.
     ApprovalId,
     "approval id"
 );
 uuid_id!(
-    /// One API key.
+    /// Id of an API key.
     KeyId,
     "key id"
 );
 text_id!(
-    /// Who shares what: calls, keys and sessions of one tenant are invisible to any other.
+    /// Tenant: calls, keys and sessions of one tenant are invisible to any other.
     TenantId,
     "tenant",
     64,
     "1 to 64 of a-z A-Z 0-9 . _ -, and no dot in front",
-    // Its work directory has this name, and `..` would be the directory of everybody.
+    // The work directory has this name, and `..` would be the directory of all tenants.
     |text| !text.starts_with('.') && text.chars().all(is_plain)
 );
 text_id!(
-    /// The character on whose behalf an agent acts.
+    /// Persona on whose behalf an agent acts.
     PersonaId,
     "persona id",
     128,
@@ -132,7 +132,7 @@ text_id!(
     |text| text.chars().all(|c| c.is_ascii_graphic())
 );
 text_id!(
-    /// Somebody who has keys. Keys of one person count as one where different people are needed.
+    /// Person who has keys. Keys of one person count as one where different people are needed.
     PersonId,
     "person",
     128,
@@ -140,7 +140,7 @@ text_id!(
     |text| text.chars().all(|c| c.is_ascii_graphic())
 );
 text_id!(
-    /// A conversation or other thread that calls belong to.
+    /// Conversation or other session that calls belong to.
     SessionId,
     "session id",
     128,
@@ -148,7 +148,7 @@ text_id!(
     |text| text.chars().all(|c| c.is_ascii_graphic())
 );
 text_id!(
-    /// What a tool is called.
+    /// Name of a tool.
     ToolName,
     "tool name",
     128,
@@ -157,13 +157,13 @@ text_id!(
 );
 
 impl PersonId {
-    /// Whether both name the same person. Upper and lower case count as equal: two spellings of one
-    /// address are not two people. Names are ASCII, so this is the whole of case folding.
+    /// Whether both name the same person, ignoring case: two spellings of one address are not two
+    /// people. Names are ASCII, so this is the whole of case folding.
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
 
-    /// The one spelling under which new keys are kept: lower case.
+    /// Lower-case spelling under which new keys are stored.
     #[must_use]
     pub fn normalised(&self) -> Self {
         Self(self.0.to_ascii_lowercase().into())
@@ -174,7 +174,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
 }
 
-/// Enough of a bad name to recognise it, never all of it.
+/// Beginning of an invalid name, enough to recognise it.
 fn beginning(text: &str) -> String {
     text.chars().take(40).flat_map(char::escape_default).collect()
 }

@@ -24,7 +24,7 @@ mod tool;
 mod trace;
 
 pub use approval::{
-    Approval, Arguments, CONDITIONS, Change, Condition, InvalidPredicate, Predicate, Presented,
+    Approval, Arguments, Change, Condition, InvalidPredicate, MAX_CONDITIONS, Predicate, Presented,
     Reach, Terms, Test, Vote, shown,
 };
 pub use call::{

@@ -1,4 +1,4 @@
-//! What a sandbox may use. Checked as a whole, so that every problem is named at once.
+//! Limits of a sandbox. Checked as a whole, so that every problem is named at once.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bytes, InvalidQuantity};
 
-/// A share of processors in thousandths: `Cpus(1500)` is one and a half.
+/// Share of processors in thousandths: `Cpus(1500)` is one and a half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cpus(pub u32);
@@ -40,8 +40,8 @@ impl FromStr for Cpus {
     }
 }
 
-/// The network that the programs of a sandbox have, from less to more. Neither reaches the host or
-/// another sandbox.
+/// Network of the programs in a sandbox, from less to more. None of them reaches the host or another
+/// sandbox.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -50,15 +50,15 @@ pub enum SandboxNetwork {
     /// No IPv4 or IPv6 sockets; unix sockets only.
     #[default]
     None,
-    /// A loopback interface of the sandbox's own: its programs can talk TCP and UDP to each other.
+    /// Loopback interface of the sandbox's own: its programs can talk TCP and UDP to each other.
     Loopback,
 }
 
 impl SandboxNetwork {
-    /// Every network with its name.
+    /// Every kind of network with its name.
     pub const ALL: [(Self, &'static str); 2] = [(Self::None, "none"), (Self::Loopback, "loopback")];
 
-    /// Whether there is none.
+    /// Whether there is no network.
     pub fn is_none(&self) -> bool {
         *self == Self::None
     }
@@ -82,15 +82,15 @@ impl FromStr for SandboxNetwork {
     }
 }
 
-/// What one sandbox may use.
+/// Limits of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// From hand-over of the program to its end, whatever it does meanwhile.
+    /// Wall-clock time from hand-over of the program to its end.
     pub wall: Duration,
     /// CPU time of the whole sandbox, all processes added up; `None` leaves it to `wall`.
     pub cpu_time: Option<Duration>,
-    /// How much processor the sandbox may take while it runs.
+    /// Processors that the sandbox may use at one time.
     pub cpus: Cpus,
     /// Memory of the whole sandbox, swap and workspace pages included.
     pub memory: Bytes,
@@ -98,7 +98,7 @@ pub struct Limits {
     pub processes: u32,
     /// Bytes in workspace, `/tmp` and `/dev/shm` together.
     pub disk: Bytes,
-    /// Files and directories in the same place.
+    /// Files and directories in workspace, `/tmp` and `/dev/shm` together.
     pub inodes: u64,
     /// Open descriptors per process.
     pub open_files: u64,
@@ -106,11 +106,11 @@ pub struct Limits {
     pub output: Bytes,
     /// Bytes of output, both streams together, after which the program is stopped.
     pub output_total: Option<Bytes>,
-    /// The network its programs have. Not written when there is none, so that the digests of older
+    /// Network of the programs. Not written when there is none, so that the digests of older
     /// receipts and tools stay the same.
     #[serde(skip_serializing_if = "SandboxNetwork::is_none")]
     pub network: SandboxNetwork,
-    /// Terminals at one time, those of programs that were started with one included. Not written
+    /// Terminals at one time, including those of programs that were started with one. Not written
     /// when there are none, for the same reason.
     #[serde(skip_serializing_if = "is_zero")]
     pub terminals: u32,
@@ -141,12 +141,12 @@ impl Default for Limits {
     }
 }
 
-/// Most terminals that a sandbox may ask for: the kernel's thread that carries the input of each
-/// works outside the sandbox's share of processors.
+/// Upper bound of `terminals`: the kernel thread that carries the input of each works outside the
+/// sandbox's share of processors.
 pub const MAX_TERMINALS: u32 = 16;
 
 impl Limits {
-    /// Refuses limits no sandbox could live in, naming every problem.
+    /// Checks that a sandbox can run within these limits; returns all problems.
     pub fn checked(self) -> Result<Self, InvalidLimits> {
         let year = Duration::from_secs(366 * 86400);
         let rules: [(bool, &'static str, &'static str); 11] = [
@@ -179,20 +179,20 @@ impl Limits {
     }
 }
 
-/// One field that cannot be honoured, and the rule it breaks.
+/// Invalid field, and the rule that it breaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LimitsProblem {
-    /// The field of [`Limits`].
+    /// Field of [`Limits`].
     pub field: &'static str,
-    /// What it would have to be.
+    /// Rule for the field.
     pub rule: &'static str,
 }
 
-/// All the problems of one set of limits.
+/// All problems of one set of limits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.problems.iter().map(|p| format!("{} {}", p.field, p.rule)).collect::<Vec<_>>().join("; "))]
 pub struct InvalidLimits {
-    /// At least one.
+    /// Problems; at least one.
     pub problems: Vec<LimitsProblem>,
 }
 

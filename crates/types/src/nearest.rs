@@ -1,6 +1,6 @@
-//! The known name that a misspelt one probably means.
+//! Suggestion for a misspelt name.
 
-/// The most similar name, if it is similar enough to be a slip.
+/// Most similar known name, if it is similar enough to be a slip.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let close = known.into_iter().map(|known| (distance(name, known), known));
     let (distance, known) = close.min_by_key(|(distance, _)| *distance)?;
@@ -8,11 +8,11 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     (distance <= name.chars().count() / 3 + 1).then_some(known)
 }
 
-/// Single letters to insert, remove or replace to make one word the other.
+/// Edit distance: letters to insert, remove or replace to make one word the other.
 fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().take(LONGEST).collect();
+    let other: Vec<char> = other.chars().take(MAX_NAME_CHARS).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, letter) in one.chars().take(LONGEST).enumerate() {
+    for (index, letter) in one.chars().take(MAX_NAME_CHARS).enumerate() {
         let mut corner = std::mem::replace(&mut row[0], index + 1);
         for (column, known) in other.iter().enumerate() {
             let replaced = corner + usize::from(letter != *known);
@@ -23,8 +23,8 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// Names from outside are cut to this before they are compared.
-const LONGEST: usize = 100;
+/// Length to which names are cut before they are compared.
+const MAX_NAME_CHARS: usize = 100;
 
 #[cfg(test)]
 mod tests {

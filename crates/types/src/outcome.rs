@@ -1,5 +1,5 @@
-//! What became of a program that did run. Every variant is a successful observation:
-//! a program that failed is a result, not an error of ours.
+//! Outcome of a program that ran. Every variant is a successful observation: a program that failed is
+//! a result, not an error of the server.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::Bytes;
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
     /// The program ended by itself.
     Exited {
-        /// Its exit code.
+        /// Exit code.
         code: i32,
     },
-    /// A signal ended the program, and no limit of ours explains it.
+    /// A signal ended the program, and no limit explains it.
     Signaled {
-        /// The signal's number.
+        /// Signal number.
         signal: i32,
     },
     /// The program met a limit and was stopped, or failed because of it.
     OverLimit(Hit),
-    /// Somebody asked for the end.
+    /// The run was cancelled on request.
     Cancelled,
 }
 
-/// Which of the [`crate::Limits`] was met, or that the host ran short.
+/// Limit of [`crate::Limits`] that was met, or a shortage of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -47,53 +47,53 @@ pub enum Limit {
     OpenFiles,
     /// Output bytes.
     Output,
-    /// A resource of the whole host that no limit of a sandbox counts: the watchdog ended the
+    /// Resource of the whole host that no limit of a sandbox counts: the watchdog ended the
     /// program.
     Host,
 }
 
-/// A limit that was met, what shows it, and what to change.
+/// Limit that was met, with evidence and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hit {
     /// The limit.
     pub limit: Limit,
-    /// What was allowed, as people write it.
+    /// Allowed amount, as people write it.
     pub allowed: String,
-    /// What shows that it was met.
+    /// Observations that show that the limit was met.
     pub evidence: Vec<Evidence>,
-    /// What to change, naming the flag.
+    /// Remedy, naming the flag.
     pub hint: String,
 }
 
-/// One observation: where it was read and what it said.
+/// One observation: source and value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// For example `memory.oom_control oom_kill`.
+    /// Source, for example `memory.oom_control oom_kill`.
     pub source: String,
-    /// For example `1`.
+    /// Value, for example `1`.
     pub value: String,
 }
 
-/// What a run used.
+/// Resources used by a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// From hand-over of the program to its end.
+    /// Wall-clock time from hand-over of the program to its end.
     pub wall: Duration,
     /// User CPU time of the whole sandbox.
     pub cpu_user: Duration,
     /// System CPU time of the whole sandbox.
     pub cpu_system: Duration,
-    /// Highest memory of the whole sandbox, if the host can tell.
+    /// Peak memory of the whole sandbox, if the host can tell.
     pub memory_peak: Option<Bytes>,
     /// Bytes read from storage.
     pub io_read: Bytes,
     /// Bytes written to storage.
     pub io_written: Bytes,
-    /// Most processes and threads at one time if the kernel counts it, else those that ended.
+    /// Peak of processes and threads if the kernel counts it, else the number that ended.
     pub processes: u32,
 }
 
-/// What is missing from a captured stream: the middle, between its kept head and tail.
+/// Gap in a captured stream: the middle, between its kept head and tail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncated {
     /// Offset at which the gap begins.
@@ -102,19 +102,19 @@ pub struct Truncated {
     pub dropped: u64,
 }
 
-/// How a sandbox comes about. Every one is used by exactly one call.
+/// Way in which a sandbox is started. Every sandbox is used by exactly one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// Built when asked for; nothing was started ahead.
+    /// Built on request; nothing was started ahead.
     Cold,
     /// Forked from an interpreter that had its libraries loaded.
     Zygote,
-    /// An interpreter started ahead in its own sandbox, waiting for its one program.
+    /// Interpreter started ahead in its own sandbox, waiting for its one program.
     Warm,
 }
 
-/// One wall of the sandbox.
+/// Isolation layer of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
@@ -132,7 +132,7 @@ pub enum Layer {
     UtsNamespace,
     /// Own view of cgroups.
     CgroupNamespace,
-    /// A uid of its own on the host.
+    /// Separate uid on the host.
     OwnUid,
     /// No capability in any set, and no way to get one.
     NoCapabilities,
@@ -152,22 +152,22 @@ pub enum Layer {
     Rlimits,
 }
 
-/// Whether a layer stands.
+/// State of a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerState {
-    /// It stands; the text tells its kind where there are several (`abi 7`, `v2`).
+    /// Active; with its kind where there are several (`abi 7`, `v2`).
     Active(String),
-    /// It does not, and why.
+    /// Absent, with the reason.
     Absent(String),
 }
 
-/// The walls that actually stood around a run.
+/// Isolation layers around a run, active and absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Layers(pub BTreeMap<Layer, LayerState>);
 
-/// Layers that may be missing; policy's word for "run all the same".
+/// Layers that may be missing: the explicit permission to run without them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Absent(pub Vec<Layer>);

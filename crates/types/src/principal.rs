@@ -1,4 +1,4 @@
-//! Who is asking.
+//! Authenticated caller.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{KeyId, PersonId, PersonaId, TenantId};
 
-/// The identity that a key stands for. Made by whoever checked the key, and by nobody else.
+/// Identity of an API key. Only authentication makes one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Principal {
     /// The key.
     pub key: KeyId,
-    /// Whose it is.
+    /// Tenant of the key.
     pub tenant: TenantId,
-    /// The only persona it may act for; any if there is none.
+    /// The only persona the key may act for; `None` means any.
     pub persona: Option<PersonaId>,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Scopes,
-    /// What people call the key, for the record.
+    /// Label of the key, for the record.
     #[serde(default)]
     pub label: String,
-    /// Whose hands it is in, if that was said when it was made.
+    /// Person who has the key, if named at its creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<PersonId>,
 }
 
 impl Principal {
-    /// Whether a key, in the hands of `person` if that is known, is the same somebody's: the same key,
-    /// or another one of the same person.
+    /// Whether this is the same caller as a key in the hands of `person`: the same key, or another key
+    /// of the same person.
     pub fn is(&self, key: KeyId, person: Option<&PersonId>) -> bool {
         let same = self.person.as_ref().zip(person).is_some_and(|(own, other)| own.is_same(other));
         self.key == key || same
     }
 }
 
-/// One thing that a key may do.
+/// Permission of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -49,10 +49,10 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes.
     pub const ALL: [Scope; 4] = [Scope::Call, Scope::Read, Scope::Approve, Scope::Admin];
 
-    /// Its name on every wire.
+    /// Name on every wire.
     pub const fn name(self) -> &'static str {
         match self {
             Scope::Call => "call",
@@ -69,7 +69,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Not the name of a scope.
+/// Invalid name of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a scope: one of call, read, approve, admin")]
 pub struct InvalidScope;
@@ -82,20 +82,20 @@ impl FromStr for Scope {
     }
 }
 
-/// What a key may do: a sorted list without repetition.
+/// Scopes of a key: a sorted list without repetition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Vec<Scope>")]
 pub struct Scopes(Arc<[Scope]>);
 
 impl Scopes {
-    /// Whether `scope` is among them. `admin` includes `call` and `read` but not `approve`: who
-    /// administers keys does not thereby decide about calls.
+    /// Whether `scope` is among them. `admin` includes `call` and `read` but not `approve`:
+    /// administering keys does not imply deciding about calls.
     pub fn allow(&self, scope: Scope) -> bool {
         let by_admin = matches!(scope, Scope::Call | Scope::Read);
         self.0.contains(&scope) || (by_admin && self.0.contains(&Scope::Admin))
     }
 
-    /// In order.
+    /// Scopes in order.
     pub fn iter(&self) -> impl Iterator<Item = Scope> + '_ {
         self.0.iter().copied()
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_of_one_person_are_the_same_somebody_s_and_two_of_nobody_are_not() {
+    fn two_keys_of_one_person_are_the_same_caller_and_two_without_a_person_are_not() {
         let (one, other) = (KeyId(uuid::Uuid::from_u128(1)), KeyId(uuid::Uuid::from_u128(2)));
         let ann: PersonId = "ann".parse().unwrap();
         let who = |person: Option<&PersonId>| Principal {

@@ -1,7 +1,7 @@
-//! An entry of the ledger on its way to the store and back: what it says, whom it concerns, and
-//! what makes it evidence: its signature, or its leaf under a signed checkpoint.
+//! Ledger entry between signing and storing: the statement, its subject, and its proof, which is a
+//! signature or a leaf under a signed checkpoint.
 //!
-//! Signing is in `ledger`, keeping is in `store`; they do not know each other and meet here.
+//! Signing is in `ledger`, storing is in `store`; they do not know each other and meet here.
 
 use std::{fmt, str::FromStr};
 
@@ -9,29 +9,29 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{CallId, Digest, PersonaId, TenantId, Timestamp, ToolName};
 
-/// What an entry tells of.
+/// Kind of ledger entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntryKind {
-    /// A call that came to its end.
+    /// A call in a final state.
     Call,
-    /// A decision that stands alone, because its call goes on waiting.
+    /// A decision by itself, because its call goes on waiting.
     Decision,
-    /// Somebody's approval.
+    /// An approval.
     Approval,
-    /// What somebody did about a call that was held.
+    /// An action of a person on a held call.
     Resolution,
-    /// A tool that came, changed or went.
+    /// A tool that was added, changed or removed.
     Tool,
-    /// A key of the API that was made or revoked.
+    /// An API key that was created or revoked.
     Key,
     /// The key that signs the ledger from here on.
     CheckpointKey,
-    /// What the operator did to the ledger or to the rows beside it while no server ran.
+    /// Maintenance of the ledger or its rows by the operator while the server was stopped.
     Maintenance,
 }
 
-/// A word that is no kind of entry.
+/// Invalid kind of entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a kind of entry: call, decision, approval, resolution, tool, key, checkpoint-key or \
@@ -40,7 +40,7 @@ pub enum EntryKind {
 pub struct UnknownKind;
 
 impl EntryKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 8] = [
         Self::Call,
         Self::Decision,
@@ -52,7 +52,7 @@ impl EntryKind {
         Self::Maintenance,
     ];
 
-    /// Its name on every wire.
+    /// Name on every wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Call => "call",
@@ -81,33 +81,33 @@ impl FromStr for EntryKind {
     }
 }
 
-/// Whom and what an entry concerns: by this it is found. The signed text says the same.
+/// Subject of an entry, by which it is found. The signed text says the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// Whose. What concerns the whole server has none, and every tenant may read it.
+    /// Tenant; `None` if the entry concerns the whole server, and then every tenant may read it.
     pub tenant: Option<TenantId>,
-    /// The call.
+    /// Call of the entry.
     pub call: Option<CallId>,
-    /// On whose behalf.
+    /// Persona on whose behalf it happened.
     pub persona: Option<PersonaId>,
-    /// The tool.
+    /// Tool of the entry.
     pub tool: Option<ToolName>,
-    /// When it happened.
+    /// Time of the event.
     pub at: Timestamp,
 }
 
 impl About {
-    /// Something that concerns the whole server.
+    /// Subject: the whole server.
     pub const fn server(at: Timestamp) -> Self {
         Self { tenant: None, call: None, persona: None, tool: None, at }
     }
 
-    /// Something that concerns a tenant.
+    /// Subject: a tenant.
     pub const fn tenant(tenant: TenantId, at: Timestamp) -> Self {
         Self { tenant: Some(tenant), call: None, persona: None, tool: None, at }
     }
 
-    /// Something that concerns a call.
+    /// Subject: a call.
     pub fn call(asked: &crate::Asked, at: Timestamp) -> Self {
         Self {
             tenant: Some(asked.tenant.clone()),
@@ -119,31 +119,31 @@ impl About {
     }
 }
 
-/// An entry, ready to be kept.
+/// Entry, ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
-    /// What it tells of.
+    /// Kind of the entry.
     pub kind: EntryKind,
-    /// Whom and what it concerns.
+    /// Subject of the entry.
     pub about: About,
-    /// The statement, as it was signed.
+    /// Statement, as signed.
     pub payload: String,
-    /// By `signer`, over the payload; none if it is made later.
+    /// Signature by `signer` over the payload; `None` if it is made later.
     pub signature: Option<[u8; 64]>,
-    /// The id of the key that signs.
+    /// Id of the signing key.
     pub signer: Digest,
-    /// Of what is signed, as a leaf of the log's tree.
+    /// Leaf hash of the statement in the log's tree.
     pub leaf: Digest,
 }
 
 impl Sealed {
-    /// What the statement says.
+    /// Predicate of the statement.
     pub fn predicate<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         predicate(&self.payload)
     }
 }
 
-/// What a statement says.
+/// Predicate of a statement.
 pub fn predicate<T: DeserializeOwned>(statement: &str) -> Result<T, serde_json::Error> {
     #[derive(Deserialize)]
     struct Statement<T> {

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-/// A number of bytes; suffixes are powers of 1024.
+/// Number of bytes; suffixes are powers of 1024.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -42,13 +42,13 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A quantity nobody could mean: not a number, negative, an unknown unit, or out of range.
+/// Invalid quantity: not a number, negative, an unknown unit, or out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct InvalidQuantity {
-    /// What was given.
+    /// Text that was given.
     pub text: String,
-    /// What would have been right, with an example.
+    /// Expected form, with an example.
     pub expected: &'static str,
 }
 
@@ -88,7 +88,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidQuantity> {
         .ok_or(InvalidQuantity { text: text.into(), expected: "a duration such as 500ms or 5s" })
 }
 
-/// `number unit` with a caller's table of units; `None` for anything else.
+/// Number of a text `number unit` with a table of units; `None` for anything else.
 fn quantity(text: &str, scale: impl Fn(&str) -> Option<f64>) -> Option<f64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

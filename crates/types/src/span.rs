@@ -1,54 +1,54 @@
-//! A piece of work as traces show it. Plain data: whoever exports it decides on the wire.
+//! Span of a trace, as plain data. The exporter chooses the wire format.
 
 use std::{borrow::Cow, fmt};
 
 use crate::{SpanId, Timestamp, TraceId, TraceParent, TraceState};
 
-/// One piece of work that has ended.
+/// Finished span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// Its trace, its own name and whether it is recorded.
+    /// Trace, span id and sampling flag.
     pub context: TraceParent,
-    /// The work that it is part of, unless it is the first of its trace.
+    /// Parent span, unless it is the first of its trace.
     pub parent: Option<SpanId>,
-    /// Whether that work was somewhere else.
+    /// Whether the parent is in another process.
     pub is_parent_remote: bool,
-    /// What other systems passed on.
+    /// State passed on by other tracing systems.
     pub state: Option<TraceState>,
-    /// What was done. One of few: what differs from one to the next is an attribute.
+    /// Name of the operation, one of few: details are attributes.
     pub name: Cow<'static, str>,
-    /// Whose side it is seen from.
+    /// Kind of span.
     pub kind: SpanKind,
-    /// When it began.
+    /// Start time.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// End time.
     pub ended_at: Timestamp,
-    /// Under names of the semantic conventions where they have one, else under our own. Never an
-    /// argument, a result or a secret.
+    /// Attributes, under names of the semantic conventions where there is one. Never an argument, a
+    /// result or a secret.
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// In a word or a short sentence, why it failed.
+    /// Reason of a failure, in a word or a short sentence.
     pub failure: Option<String>,
 }
 
-/// Whose side a span is seen from.
+/// Kind of span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Within the process.
+    /// Operation within the process.
     Internal,
-    /// The answer to a request from outside.
+    /// Answer to a request from outside.
     Server,
-    /// A request to somebody outside.
+    /// Request to another service.
     Client,
 }
 
-/// A value of a span's attribute.
+/// Value of a span attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Attribute {
     /// Text.
     Text(Cow<'static, str>),
-    /// A whole number.
+    /// Integer.
     Whole(i64),
-    /// Any number.
+    /// Floating point number.
     Real(f64),
 }
 
@@ -76,11 +76,11 @@ impl From<f64> for Attribute {
     }
 }
 
-/// Where spans go. Taking one never waits: work is not slowed down by those who watch it.
+/// Sink of spans. It never blocks: tracing does not slow down the traced work.
 pub trait Spans: fmt::Debug + Send + Sync + 'static {
-    /// Whether a trace that begins here is to be recorded.
+    /// Whether a trace that begins here is recorded.
     fn samples(&self, trace: TraceId) -> bool;
 
-    /// Takes a span that has ended.
+    /// Accepts a finished span.
     fn take(&self, span: Span);
 }

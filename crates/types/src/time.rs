@@ -1,4 +1,4 @@
-//! Instants, as people read them and as rows keep them.
+//! Timestamps.
 
 use std::{fmt, str::FromStr};
 
@@ -9,46 +9,46 @@ use serde::{Deserialize, Serialize, Serializer};
 #[serde(try_from = "String")]
 pub struct Timestamp(i64);
 
-/// Text that is not an RFC 3339 instant between the years 1 and 9999.
+/// Invalid timestamp: not RFC 3339 between the years 1 and 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an RFC 3339 instant such as 2026-01-31T12:00:00Z")]
 pub struct InvalidTimestamp;
 
 impl Timestamp {
-    /// From microseconds; what lies outside the years 1 to 9999 becomes the nearer end.
+    /// Timestamp from microseconds, clamped to the years 1 to 9999.
     pub fn from_micros(micros: i64) -> Self {
         Self(micros.clamp(-62_135_596_800_000_000, 253_402_207_200_000_000))
     }
 
-    /// To microseconds.
+    /// Microseconds since 1970.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// This instant so much later.
+    /// Timestamp later by `duration`.
     #[must_use]
     pub fn after(self, duration: std::time::Duration) -> Self {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         Self::from_micros(self.0.saturating_add(micros))
     }
 
-    /// How long after `earlier` this is; zero if it is before.
+    /// Time since `earlier`; zero if this is before it.
     pub fn since(self, earlier: Self) -> std::time::Duration {
         let micros = self.0.saturating_sub(earlier.0);
         std::time::Duration::from_micros(u64::try_from(micros).unwrap_or(0))
     }
 
-    /// For calendars and formats.
+    /// Value of the calendar library.
     pub fn to_jiff(self) -> jiff::Timestamp {
         jiff::Timestamp::from_microsecond(self.0).expect("kept within range by the constructor")
     }
 }
 
-/// Of an instant's text: years have four digits and fractions six.
+/// Length of the text: years have four digits and fractions six.
 const LENGTH: usize = "2026-01-31T12:00:00.000000Z".len();
 
 impl Timestamp {
-    /// Its text, on the stack: every call writes a dozen of them.
+    /// Text on the stack: every call writes a dozen of them.
     fn written<T>(self, read: impl FnOnce(&str) -> T) -> T {
         let days = self.0.div_euclid(DAY);
         let within = self.0.rem_euclid(DAY);
@@ -66,11 +66,11 @@ impl Timestamp {
     }
 }
 
-/// Microseconds.
+/// Microseconds of a day.
 const DAY: i64 = 86_400_000_000;
 
-/// Year, month and day of a day counted from 1970. Years begin in March here, so that the day a
-/// leap year adds is their last (Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Year, month and day of a day counted from 1970. Years begin in March here, so that the leap day is
+/// their last (Howard Hinnant, "chrono-compatible low-level date algorithms").
 const fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -83,7 +83,7 @@ const fn civil(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + if month <= 2 { 1 } else { 0 }, month, day)
 }
 
-/// Fills a place with a number, from its end.
+/// Writes a number into a fixed field, from its end.
 fn digits(place: &mut [u8], mut number: i64) {
     for digit in place.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
@@ -120,9 +120,9 @@ impl TryFrom<String> for Timestamp {
     }
 }
 
-/// Where the time comes from. Nothing below `cli` reads a clock of its own.
+/// Source of time. Nothing below `cli` reads a clock of its own.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The present.
+    /// Current time.
     fn now(&self) -> Timestamp;
 }
 

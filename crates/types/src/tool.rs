@@ -1,35 +1,35 @@
-//! What an agent may call.
+//! Tool definition.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Digest, Json, Limits, Timestamp, ToolName};
 
-/// Anything an agent may call: how it is named, what it takes and gives, what it may do.
+/// Tool that an agent may call: name, schemas, capabilities, limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its name.
+    /// Name of the tool.
     pub name: ToolName,
-    /// Three numbers with dots.
+    /// Version: three numbers separated by dots.
     pub version: String,
     /// One or two sentences for agents and people.
     pub description: String,
-    /// Where it comes from.
+    /// Source of the tool.
     pub origin: Origin,
-    /// Of everything that makes it what it is: definition, schemas, code.
+    /// Digest of definition, schemas and code.
     pub digest: Digest,
-    /// What its arguments must look like.
+    /// Schema of the arguments.
     pub input_schema: Json,
-    /// What its result looks like.
+    /// Schema of the result.
     pub output_schema: Json,
-    /// What it may do, in the words of policy.
+    /// Declared capabilities, as policy knows them.
     pub safety_flags: Vec<String>,
-    /// Whether a person decides about every call of it.
+    /// Whether every call needs an approval.
     pub requires_approval: bool,
-    /// For finding it.
+    /// Tags for search.
     pub tags: Vec<String>,
-    /// What one call may use.
+    /// Limits of one call.
     pub limits: Limits,
-    /// When this version became known.
+    /// Registration time of this version.
     pub created_at: Timestamp,
 }
 
@@ -49,26 +49,26 @@ pub enum Origin {
 const HARMLESS: &[&str] = &["none", "pii_risk", "file_system"];
 
 impl Tool {
-    /// Whether running it a second time can do no harm: it has no effect outside its sandbox.
-    /// An unknown flag may mean anything, and so may no flag at all: such a tool is not pure.
+    /// Whether running it a second time does no harm: it has no effect outside its sandbox.
+    /// A tool with an unknown flag or without any flag is not pure.
     pub fn is_pure(&self) -> bool {
         !self.safety_flags.is_empty()
             && self.safety_flags.iter().all(|flag| HARMLESS.contains(&flag.as_str()))
     }
 
-    /// What a call keeps of it.
+    /// Reference that a call keeps.
     pub fn reference(&self) -> ToolRef {
         ToolRef { name: self.name.clone(), version: self.version.clone(), digest: self.digest }
     }
 }
 
-/// Exactly one version of a tool.
+/// Reference to exactly one version of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRef {
-    /// Its name.
+    /// Name of the tool.
     pub name: ToolName,
-    /// Its version.
+    /// Version of the tool.
     pub version: String,
-    /// Its digest.
+    /// Digest of the tool.
     pub digest: Digest,
 }

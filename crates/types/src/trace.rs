@@ -1,7 +1,7 @@
-//! W3C trace context: which trace a piece of work is part of, and what it is called there.
+//! W3C trace context: trace id and span id of an operation.
 //!
-//! Read strictly: what is not exactly what the specification says is no trace context, and whoever
-//! reads it begins a trace of its own.
+//! Parsed strictly: a header that deviates from the specification is ignored, and the reader begins
+//! a new trace.
 
 mod state;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use self::state::TraceState;
 use crate::CallId;
 
-/// The name of a trace: sixteen bytes, not all zero. Written as 32 lower-case hexadecimal digits.
+/// Trace id: sixteen bytes, not all zero. Written as 32 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceId(
     /// Kept by the constructor: not zero.
@@ -20,17 +20,17 @@ pub struct TraceId(
 );
 
 impl TraceId {
-    /// A new name, from randomness. Zero, which is no name, becomes one.
+    /// Trace id from random bits. Zero, which is invalid, becomes one.
     pub const fn from_random(random: u128) -> Self {
         Self(if random == 0 { 1 } else { random })
     }
 
-    /// As on binary wires.
+    /// Bytes, as on binary wires.
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
-    /// From 0 to 1, evenly spread: what a share of all traces is chosen by.
+    /// Position from 0 to 1, evenly spread, for sampling a share of all traces.
     pub fn position(self) -> f64 {
         // The specification asks for randomness in the last seven bytes; a double holds most of it.
         let random = self.0 & 0x00ff_ffff_ffff_ffff;
@@ -44,7 +44,7 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// The name of a piece of work in a trace: eight bytes, not all zero.
+/// Span id: eight bytes, not all zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanId(
     /// Kept by the constructor: not zero.
@@ -52,18 +52,18 @@ pub struct SpanId(
 );
 
 impl SpanId {
-    /// A new name, from randomness. Zero, which is no name, becomes one.
+    /// Span id from random bits. Zero, which is invalid, becomes one.
     pub const fn from_random(random: u64) -> Self {
         Self(if random == 0 { 1 } else { random })
     }
 
-    /// The span of a call: the last eight bytes of the call's id, so that whoever has the one
-    /// finds the other, and nothing more need be kept.
+    /// Span of a call: the last eight bytes of the call's id, so that each leads to the other and
+    /// nothing more need be stored.
     pub fn of_call(call: CallId) -> Self {
         Self::from_random(call.0.as_u64_pair().1)
     }
 
-    /// As on binary wires.
+    /// Bytes, as on binary wires.
     pub const fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
@@ -75,41 +75,41 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// The trace a piece of work is part of, its own name in it, and whether it is recorded.
+/// Trace id, span id and flags of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TraceParent {
-    /// Of the trace.
+    /// Id of the trace.
     pub trace: TraceId,
-    /// Of the work.
+    /// Id of the span.
     pub span: SpanId,
-    /// The bits that are defined and no others.
+    /// Defined flags only.
     flags: u8,
 }
 
-/// Not a `traceparent`; the specification asks to ignore it.
+/// Invalid `traceparent`; the specification asks to ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a W3C traceparent")]
 pub struct InvalidTraceParent;
 
-/// Somebody before us records this trace.
+/// Flag: an earlier service records this trace.
 const SAMPLED: u8 = 1;
-/// The last seven bytes of the trace's name are random.
+/// Flag: the last seven bytes of the trace id are random.
 const RANDOM: u8 = 2;
 
 impl TraceParent {
-    /// The beginning of a trace.
+    /// Root of a trace.
     pub const fn begin(trace: TraceId, span: SpanId, is_sampled: bool) -> Self {
         Self { trace, span, flags: RANDOM | if is_sampled { SAMPLED } else { 0 } }
     }
 
-    /// Other work of the same trace.
+    /// Another span of the same trace.
     #[must_use]
     pub const fn with_span(self, span: SpanId) -> Self {
         Self { span, ..self }
     }
 
-    /// Whether the trace is to be recorded.
+    /// Whether the trace is recorded.
     pub const fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
     }
@@ -129,7 +129,7 @@ impl FromStr for TraceParent {
         let [version, trace, span, flags, ..] = parts[..] else {
             return Err(InvalidTraceParent);
         };
-        // A later version may append parts; version 00 has none, and ff is no version.
+        // A later version may append parts; version 00 has none, and ff is invalid.
         if version == "ff" || (version == "00" && parts.len() != 4) {
             return Err(InvalidTraceParent);
         }
@@ -144,7 +144,7 @@ impl FromStr for TraceParent {
     }
 }
 
-/// So many digits and nothing else; capitals are not allowed.
+/// Number of exactly `length` lower-case hexadecimal digits.
 fn hexadecimal(text: &str, length: usize) -> Result<u128, InvalidTraceParent> {
     let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     match text.len() == length && text.bytes().all(is_digit) {
@@ -167,12 +167,12 @@ impl From<TraceParent> for String {
     }
 }
 
-/// What a request says about its trace.
+/// Trace context of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
-    /// Which trace, and whose work the request is.
+    /// Trace id and span id of the request.
     pub parent: TraceParent,
-    /// What other systems want to be passed on with it.
+    /// State passed on by other tracing systems.
     pub state: Option<TraceState>,
 }
 
@@ -231,7 +231,7 @@ mod tests {
         for later in [format!("01{}-more", &GOOD[2..]), format!("cc{}", &GOOD[2..])] {
             assert_eq!(later.parse::<TraceParent>().unwrap().to_string(), GOOD, "{later}");
         }
-        // Flags that we do not know are not ours to pass on.
+        // Unknown flags are not passed on.
         let flags = format!("{}ff", &GOOD[..53]);
         assert!(flags.parse::<TraceParent>().unwrap().to_string().ends_with("-03"));
     }

@@ -7,7 +7,7 @@ use ringfence_types::{
 };
 use uuid::Uuid;
 
-/// A call, as much of it as an approval is held against, with values of its own.
+/// Parts of a call that an approval is checked against, with values of its own.
 #[derive(Debug, Clone)]
 struct Asks {
     tenant: TenantId,
@@ -79,7 +79,7 @@ enum Kind {
     Rule,
 }
 
-/// An approval that applies to exactly this call, in one of its kinds.
+/// Approval of this kind that applies to exactly this call.
 fn approval(asks: &Asks, kind: Kind, uses: u32, lasts: i64) -> Approval {
     let at = Timestamp::from_micros(asks.now);
     let exactly = Arguments::Exactly(Digest::of_json(&asks.args));
@@ -121,7 +121,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
     prop_oneof![Just(Kind::Once), Just(Kind::Session), Just(Kind::Rule)]
 }
 
-/// Changes one thing of a call; the name of what the approval must then say.
+/// Changes one part of a call; returns the name of the change that the approval must report.
 fn change(asks: &mut Asks, what: usize, other: &Asks, uses: u32, lasts: i64) -> &'static str {
     match what {
         0 => {
@@ -130,7 +130,7 @@ fn change(asks: &mut Asks, what: usize, other: &Asks, uses: u32, lasts: i64) -> 
         }
         1 => {
             let amount = asks.args.to_value()["amount"].as_i64().expect("it is valid");
-            asks.args = args("somebody else", amount.saturating_add(1));
+            asks.args = args("another person", amount.saturating_add(1));
             "args"
         }
         2 => {

@@ -1,4 +1,4 @@
-//! The Python form of JSON, compared with what a real Python prints.
+//! Python form of JSON, compared with the output of a real Python.
 
 use std::{
     io::Write,
@@ -12,7 +12,8 @@ use proptest::{
 };
 use ringfence_types::{Json, json::canonical};
 
-/// Reads one JSON text per line and prints its canonical form, as the original service does.
+/// Program that reads one JSON text per line and prints its canonical form, as the Code Executor
+/// Service does.
 const DUMPS: &str = "
 import json, sys
 for line in sys.stdin.buffer:

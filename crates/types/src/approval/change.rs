@@ -1,80 +1,80 @@
-//! Why an approval does not apply.
+//! Reasons why an approval does not apply.
 
 use std::fmt;
 
 use super::{Approval, Reach};
 use crate::{CallId, Digest, Json, KeyId, PersonaId, SessionId, TenantId, Timestamp};
 
-/// What an approval is held against: a call that is about to run.
+/// Call that an approval is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct Presented<'a> {
-    /// Whose.
+    /// Tenant of the call.
     pub tenant: &'a TenantId,
     /// The call.
     pub call: CallId,
-    /// What it belongs to.
+    /// Session of the call.
     pub session: Option<&'a SessionId>,
-    /// Of the tool that would run.
+    /// Digest of the tool that would run.
     pub tool: Digest,
-    /// The arguments.
+    /// Arguments of the call.
     pub args: &'a Json,
-    /// Of the arguments.
+    /// Digest of the arguments.
     pub args_digest: Digest,
-    /// Who made it.
+    /// Key that made the call.
     pub key: KeyId,
-    /// On whose behalf.
+    /// Persona on whose behalf it was made.
     pub persona: Option<&'a PersonaId>,
-    /// Of the rules in force.
+    /// Digest of the rules in force.
     pub policy: Digest,
-    /// What time it is.
+    /// Current time.
     pub now: Timestamp,
-    /// How many other calls have used the approval.
+    /// Number of other calls that used the approval.
     pub used: u32,
-    /// Whether somebody took it back.
+    /// Whether the approval was revoked.
     pub is_revoked: bool,
     /// Whether a key that gave it was revoked since.
     pub is_withdrawn: bool,
 }
 
-/// One thing that is not as it was when the approval was given.
+/// Difference between the call and the terms of the approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Another tenant's.
+    /// Other tenant.
     Tenant,
-    /// Another call, or another session.
+    /// Other call, or other session.
     Reach(&'static str),
-    /// The tool.
+    /// Other version of the tool.
     Tool {
-        /// That was approved.
+        /// Approved version.
         was: Digest,
-        /// That would run.
+        /// Present version.
         is: Digest,
     },
-    /// The arguments, and what they had to be.
+    /// Other arguments, with the expected ones.
     Args(String),
-    /// Who is asking.
+    /// Other caller.
     Key,
-    /// On whose behalf.
+    /// Other persona.
     Persona,
-    /// The rules.
+    /// Other rules.
     Policy {
-        /// When it was given.
+        /// Rules at the time of approval.
         was: Digest,
-        /// Now.
+        /// Rules now.
         is: Digest,
     },
-    /// Its time is over.
+    /// The approval has expired.
     Expired(Timestamp),
-    /// So many calls used it.
+    /// All uses of the approval are spent.
     UsedUp(u32),
-    /// Somebody took it back.
+    /// The approval was revoked.
     Revoked,
-    /// A key that gave it was revoked: nobody knows in whose hands it was.
+    /// A key that gave it was revoked, so the identity of the approver is in doubt.
     Withdrawn,
 }
 
 impl Approval {
-    /// Everything that keeps it from applying; nothing if it applies.
+    /// Differences that keep the approval from applying; empty if it applies.
     pub fn changes(&self, to: &Presented<'_>) -> Vec<Change> {
         let terms = &self.terms;
         let within = match &terms.reach {

@@ -1,7 +1,7 @@
-//! A person's yes, as a capability: to exactly what they were shown, for so long, so often.
+//! Approval by people, as a capability: for exactly what they were shown, limited in time and uses.
 //!
-//! Invariant: [`Approval::changes`] is the one place that says whether it applies, and it names
-//! everything that is not as it was.
+//! Invariant: [`Approval::changes`] is the only check whether it applies, and it names every
+//! difference.
 
 mod change;
 mod predicate;
@@ -12,82 +12,82 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     change::{Change, Presented},
-    predicate::{CONDITIONS, Condition, InvalidPredicate, Predicate, Test},
+    predicate::{Condition, InvalidPredicate, MAX_CONDITIONS, Predicate, Test},
 };
 use crate::{
     ApprovalId, Call, CallId, Digest, Json, KeyId, PersonId, PersonaId, SessionId, TenantId,
     Timestamp, ToolRef,
 };
 
-/// What one or several people allowed.
+/// Approval by one or several people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// Its name.
+    /// Id of the approval.
     pub id: ApprovalId,
-    /// Whose calls it is about.
+    /// Tenant whose calls it covers.
     pub tenant: TenantId,
-    /// The held call that was shown.
+    /// Held call that was shown.
     pub call: CallId,
-    /// Who approved, in order; each once.
+    /// Approvers in order; each once.
     pub votes: Vec<Vote>,
-    /// Exactly this tool.
+    /// Exact version of the tool.
     pub tool: ToolRef,
-    /// Made by this key.
+    /// Key that makes the calls.
     pub key: KeyId,
-    /// On behalf of this persona.
+    /// Persona of the calls.
     pub persona: Option<PersonaId>,
-    /// While these rules are in force.
+    /// Rules under which it applies.
     pub policy: Digest,
-    /// With which arguments, how far, how long, how often.
+    /// Arguments, scope, expiry and uses.
     pub terms: Terms,
-    /// When it became whole.
+    /// Time of the last required vote.
     pub given_at: Timestamp,
 }
 
-/// One person's yes.
+/// Approval by one person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vote {
-    /// The key of the person.
+    /// Key of the person.
     pub by: KeyId,
-    /// What people call that key.
+    /// Label of that key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// The person, if the key says who that is.
+    /// Person, if the key names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<PersonId>,
-    /// When.
+    /// Time of the vote.
     pub at: Timestamp,
-    /// Of what they were shown.
+    /// Digest of what the person was shown.
     pub shown: Digest,
-    /// Why, in their words.
+    /// Reason in the person's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The bounds of an approval.
+/// Terms of an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// With which arguments.
+    /// Permitted arguments.
     pub args: Arguments,
-    /// How far it reaches.
+    /// Scope of the approval.
     pub reach: Reach,
-    /// Not at this moment or later.
+    /// Expiry; the approval no longer applies at this moment.
     pub expires_at: Timestamp,
-    /// For so many calls.
+    /// Number of calls.
     pub uses: u32,
 }
 
-/// With which arguments.
+/// Permitted arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arguments {
-    /// Exactly those with this digest.
+    /// Exactly the arguments with this digest.
     Exactly(Digest),
-    /// All that fulfil these conditions.
+    /// All arguments that fulfil these conditions.
     Where(Predicate),
 }
 
-/// How far an approval reaches.
+/// Scope of an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
@@ -95,12 +95,12 @@ pub enum Reach {
     Once(CallId),
     /// All calls of this session.
     Session(SessionId),
-    /// All calls within the other bounds.
+    /// All calls within the other terms.
     Rule,
 }
 
 impl Reach {
-    /// Its name on every wire.
+    /// Name on every wire.
     pub const fn name(&self) -> &'static str {
         match self {
             Reach::Once(_) => "once",
@@ -111,7 +111,7 @@ impl Reach {
 }
 
 impl Arguments {
-    /// Whether these are meant.
+    /// Whether these arguments are permitted.
     pub fn include(&self, args: &Json, digest: Digest) -> bool {
         match self {
             Arguments::Exactly(wanted) => *wanted == digest,
@@ -129,7 +129,7 @@ impl fmt::Display for Arguments {
     }
 }
 
-/// What a person decides about, as one document. Its fields stay in alphabetical order.
+/// Document shown to an approver. Its fields stay in alphabetical order.
 #[derive(Serialize)]
 struct Shown<'a> {
     args: Digest,
@@ -142,8 +142,8 @@ struct Shown<'a> {
     tool: Digest,
 }
 
-/// Of what is shown of a held call to whoever decides about it: who asks, for what exactly, under
-/// which rules. Two calls, or one call before and after a change, never share it.
+/// Digest of what an approver is shown of a held call: caller, request and rules. Two calls, or one
+/// call before and after a change, never share it.
 pub fn shown(call: &Call) -> Digest {
     let asked = &call.asked;
     Digest::of_json(&Json::plain(&Shown {

@@ -1,4 +1,4 @@
-//! Bounds on arguments that a person can read: a list of conditions, all of which must hold.
+//! Readable bounds on arguments: a list of conditions, all of which must hold.
 
 use std::fmt;
 
@@ -7,46 +7,46 @@ use serde_json::Value;
 
 use crate::Json;
 
-/// Most conditions of one predicate.
-pub const CONDITIONS: usize = 32;
-/// Most bytes of a path.
-const PATH: usize = 512;
+/// Conditions in one predicate.
+pub const MAX_CONDITIONS: usize = 32;
+/// Length limit of a path.
+const MAX_PATH_BYTES: usize = 512;
 
-/// Conditions on arguments. None at all is "any arguments", and is shown as that.
+/// Conditions on arguments. An empty list permits any arguments, and is shown as that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Condition>")]
 pub struct Predicate(
-    /// Kept by the constructor: at most [`CONDITIONS`].
+    /// Kept by the constructor: at most [`MAX_CONDITIONS`].
     Vec<Condition>,
 );
 
-/// What one argument must be.
+/// Condition on one argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Fields", into = "Fields")]
 pub struct Condition {
-    /// Which one, as a JSON Pointer (RFC 6901).
+    /// JSON Pointer of the argument (RFC 6901).
     path: String,
     test: Test,
 }
 
-/// What a value is compared with.
+/// Comparison with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
-    /// The same value.
+    /// Equal value.
     Equals(Json),
-    /// One of these.
+    /// One of these values.
     OneOf(Vec<Json>),
-    /// Text that begins so.
+    /// Text with this prefix.
     Prefix(String),
-    /// Text that ends so.
+    /// Text with this suffix.
     Suffix(String),
-    /// A number that is not larger.
+    /// Number that is not larger.
     AtMost(Json),
-    /// A number that is not smaller.
+    /// Number that is not smaller.
     AtLeast(Json),
 }
 
-/// A condition as it is written: a path and exactly one test.
+/// Condition as written: a path and exactly one test.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Fields {
@@ -65,36 +65,36 @@ struct Fields {
     at_least: Option<Json>,
 }
 
-/// Not a predicate.
+/// Invalid predicate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPredicate {
-    /// Too many.
-    #[error("more than {CONDITIONS} conditions")]
+    /// Too many conditions.
+    #[error("more than {MAX_CONDITIONS} conditions")]
     TooMany,
-    /// Not a JSON Pointer.
-    #[error("`path` is a JSON Pointer of at most {PATH} bytes, such as `/to`")]
+    /// Invalid JSON Pointer.
+    #[error("`path` is a JSON Pointer of at most {MAX_PATH_BYTES} bytes, such as `/to`")]
     Path,
-    /// None or several.
+    /// No test, or several.
     #[error("a condition has one of `equals`, `one_of`, `prefix`, `suffix`, `at_most`, `at_least`")]
     Tests,
-    /// A bound that is not a number.
+    /// Bound that is not a number.
     #[error("`at_most` and `at_least` take a number")]
     Number,
-    /// A test that everything or nothing passes.
+    /// Test that everything or nothing passes.
     #[error("`prefix`, `suffix` and `one_of` are not empty")]
     Empty,
 }
 
 impl Predicate {
-    /// A predicate of these conditions.
+    /// Predicate of these conditions.
     pub fn new(conditions: Vec<Condition>) -> Result<Self, InvalidPredicate> {
-        if conditions.len() > CONDITIONS {
+        if conditions.len() > MAX_CONDITIONS {
             return Err(InvalidPredicate::TooMany);
         }
         Ok(Self(conditions))
     }
 
-    /// Whether all conditions hold. An argument that is not there fulfils none.
+    /// Whether all conditions hold. A missing argument fulfils none.
     pub fn holds(&self, args: &Json) -> bool {
         let args = args.to_value();
         self.0.iter().all(|condition| condition.holds(&args))
@@ -110,7 +110,7 @@ impl TryFrom<Vec<Condition>> for Predicate {
 }
 
 impl Condition {
-    /// A condition on the argument at `path`.
+    /// Condition on the argument at `path`.
     pub fn new(path: String, test: Test) -> Result<Self, InvalidPredicate> {
         if !is_pointer(&path) {
             return Err(InvalidPredicate::Path);
@@ -124,10 +124,11 @@ impl Condition {
     }
 }
 
-/// RFC 6901: empty, or parts that each begin with a slash; `~` only as `~0` and `~1`.
+/// Whether a path is a JSON Pointer (RFC 6901): empty, or parts that each begin with a slash; `~` only as
+/// `~0` and `~1`.
 fn is_pointer(path: &str) -> bool {
     let escapes = path.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-    path.len() <= PATH && escapes && (path.is_empty() || path.starts_with('/'))
+    path.len() <= MAX_PATH_BYTES && escapes && (path.is_empty() || path.starts_with('/'))
 }
 
 impl Test {
@@ -161,7 +162,7 @@ fn same(value: &Json, wanted: &Json) -> bool {
     crate::Digest::of_json(value) == crate::Digest::of_json(wanted)
 }
 
-/// Whole numbers are compared as they are; others as far as a double tells them apart.
+/// Comparison of numbers: integers exactly, others as doubles.
 fn compared(value: &Value, bound: &Json) -> Option<std::cmp::Ordering> {
     let bound = bound.to_value();
     let whole = |value: &Value| value.as_i64().map(i128::from).or(value.as_u64().map(i128::from));

@@ -1,7 +1,7 @@
-//! One text per value, so that a digest of the text is a digest of the value.
+//! Canonical forms of JSON, so that a digest of the text is a digest of the value.
 //!
-//! Two forms, because two worlds compare them: [`jcs`] for everything of ours, [`python`] for the
-//! `inputs_hash` and `outputs_hash` of the skills API, which must match records that exist.
+//! There are two forms: [`jcs`] for all digests of Ringfence, [`python`] for the `inputs_hash` and
+//! `outputs_hash` of the skills API, which must match existing records.
 
 use super::{
     Json,
@@ -10,15 +10,15 @@ use super::{
 };
 use crate::Digest;
 
-/// RFC 8785. One addition: integers beyond 2^53, which that form would round, keep all of their
-/// digits; two calls that differ in such an id must not share a digest.
+/// Text by RFC 8785, with one addition: integers beyond 2^53, which that form would round, keep all
+/// of their digits; two calls that differ in such an id must not share a digest.
 pub fn jcs(json: &Json) -> String {
     let mut out = String::with_capacity(json.as_str().len());
     write_jcs(parsed(json), &mut out);
     out
 }
 
-/// What Python's `json.dumps(value, sort_keys=True)` gives.
+/// Text as of Python's `json.dumps(value, sort_keys=True)`.
 pub fn python(json: &Json) -> String {
     let mut out = String::with_capacity(json.as_str().len() * 2);
     write_python(&mut parsed(json), &mut out);
@@ -80,7 +80,7 @@ fn write_python(node: &mut Node<'_>, out: &mut String) {
     }
 }
 
-/// All that is not printable ASCII becomes `\uXXXX`, in surrogate pairs where needed.
+/// Writes a string with all but printable ASCII as `\uXXXX`, in surrogate pairs where needed.
 fn write_ascii(text: &str, out: &mut String) {
     let mut escaped = String::with_capacity(text.len() + 2);
     write_string(text, &mut escaped);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn jcs_sorts_by_utf16_and_escapes_little() {
-        // The example of RFC 8785, section 3.2.3.
+        // Example of RFC 8785, section 3.2.3.
         let value = json(
             r#"{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh",
                 "1":"One","\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control",

@@ -1,10 +1,10 @@
-//! Replacing parts of a value and nothing else: every other digit stays as it was written.
+//! Masking of parts of a value; all other digits stay as written.
 
 use super::{Json, node::Node, parse};
 
 impl Json {
-    /// The value with `word` in the place of whatever one of `paths` leads to. A path is a list of
-    /// names, and of positions where there is a list; one that leads nowhere changes nothing.
+    /// Value with `word` in the place of everything that `paths` lead to. A path is a list of names,
+    /// and of positions where there is a list; a path that leads nowhere changes nothing.
     #[must_use]
     pub fn masked(&self, paths: &[&[String]], word: &str) -> Self {
         let text = self.as_str();
@@ -39,7 +39,7 @@ fn mask(node: &mut Node<'_>, path: &[String], word: &str) {
     }
 }
 
-/// As RFC 6901 writes it: digits without a zero ahead.
+/// Position as in RFC 6901: digits without a leading zero.
 fn position(name: &str) -> Option<usize> {
     let is_plain = name == "0" || !name.starts_with(['0', '+']);
     name.parse().ok().filter(|_| is_plain)

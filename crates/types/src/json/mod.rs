@@ -4,8 +4,8 @@
 //! of twenty digits must reach a tool, a digest and a person as the same twenty digits.
 //!
 //! Invariant: a [`Json`] is well formed, at most [`DEPTH`] deep, without repeated keys and without
-//! lone surrogates. Parsers disagree about what a repeated key means, so policy could judge one
-//! value while the tool gets another; here it means a refusal.
+//! lone surrogates. Parsers disagree about the meaning of a repeated key, so policy could judge one
+//! value while the tool gets another; here it is refused.
 
 pub mod canonical;
 mod mask;
@@ -24,15 +24,15 @@ use serde_json::value::RawValue;
 
 pub use self::parse::{Malformed, Problem};
 
-/// The deepest nesting accepted.
+/// Nesting limit.
 pub const DEPTH: usize = 64;
 
-/// One JSON value as compact text. Kept in the type that writes itself without being read again.
+/// JSON value as compact text, in a type that serializes without being parsed again.
 #[derive(Clone)]
 pub struct Json(Arc<RawValue>);
 
 impl Json {
-    /// Checks and compacts text from outside.
+    /// Checks and compacts untrusted text.
     pub fn parse(text: &[u8]) -> Result<Self, Malformed> {
         let node = parse::parse(text)?;
         let mut out = String::with_capacity(text.len());
@@ -44,20 +44,20 @@ impl Json {
         Self(RawValue::from_string(text).expect("the text of a checked value").into())
     }
 
-    /// The value of something of ours.
+    /// Serializes a trusted value and checks the result.
     pub fn of<T: Serialize>(value: &T) -> Result<Self, serde_json::Error> {
         let text = serde_json::to_string(value)?;
         Self::parse(text.as_bytes()).map_err(ser::Error::custom)
     }
 
-    /// The value of plain data of ours: structures and lists without repeated keys, a few levels
-    /// deep, and nothing of anybody else's inside. Needs no check.
+    /// Serializes trusted plain data: structures and lists without repeated keys, a few levels deep,
+    /// without untrusted values inside. Needs no check.
     pub fn plain<T: Serialize>(value: &T) -> Self {
         let text = serde_json::value::to_raw_value(value);
         Self(text.expect("plain data with text keys can be written").into())
     }
 
-    /// The text of a tree, or nothing if it is too deep. A tree has no key twice.
+    /// Text of a tree; `None` if it is too deep. A tree has no repeated keys.
     pub fn from_value(value: &serde_json::Value) -> Option<Self> {
         fits(value, DEPTH).then(|| Self::checked(value.to_string()))
     }
@@ -73,7 +73,7 @@ impl Json {
         Self::checked("null".to_owned())
     }
 
-    /// The text, without insignificant whitespace.
+    /// Text without insignificant whitespace.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
@@ -83,12 +83,12 @@ impl Json {
         self.as_str().starts_with('{')
     }
 
-    /// As a tree. Integers beyond 64 bits become floating point there.
+    /// Tree of the value. Integers beyond 64 bits become floating point there.
     pub fn to_value(&self) -> serde_json::Value {
         serde_json::from_str(self.as_str()).expect("checked when it was made")
     }
 
-    /// As a value of ours.
+    /// Deserialized value.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }

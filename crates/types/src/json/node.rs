@@ -1,20 +1,20 @@
-//! A parsed value that remembers how its numbers were written.
+//! Parsed value that keeps the notation of its numbers.
 
-/// One value.
+/// Parsed value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node<'a> {
     Null,
     Bool(bool),
-    /// The literal, checked against the grammar and finite.
+    /// Literal, checked against the grammar and finite.
     Number(&'a str),
     String(String),
     Array(Vec<Node<'a>>),
-    /// In the order written; no key twice.
+    /// Fields in source order; no key twice.
     Object(Vec<(String, Node<'a>)>),
 }
 
 impl Node<'_> {
-    /// As short as it goes, in the order written.
+    /// Writes compact text in source order.
     pub(super) fn write_compact(&self, out: &mut String) {
         match self {
             Node::Null => out.push_str("null"),
@@ -33,7 +33,7 @@ impl Node<'_> {
     }
 }
 
-/// Writes items between brackets with commas and nothing else.
+/// Writes items between brackets, separated by commas.
 pub(super) fn separated<T>(
     out: &mut String,
     (open, close): (char, char),
@@ -50,7 +50,7 @@ pub(super) fn separated<T>(
     out.push(close);
 }
 
-/// Escapes what must be escaped, as RFC 8785 asks.
+/// Writes a string with the escapes of RFC 8785.
 pub(super) fn write_string(text: &str, out: &mut String) {
     out.reserve(text.len() + 2);
     out.push('"');

@@ -1,6 +1,6 @@
-//! Numbers as two other languages print them, from the shortest digits that read back the same.
+//! Notation of numbers in Python and ECMAScript, from the shortest digits that read back the same.
 
-/// How `repr` of Python prints what its JSON reader makes of the literal.
+/// Notation of Python's `repr` for the value that its JSON reader makes of the literal.
 pub(super) fn python(literal: &str) -> String {
     if is_integer(literal) {
         return integer(literal);
@@ -16,7 +16,7 @@ pub(super) fn python(literal: &str) -> String {
     format!("{sign}{body}")
 }
 
-/// How ECMAScript prints it, as RFC 8785 asks; but an integer keeps all of its digits.
+/// Notation of ECMAScript, as RFC 8785 asks, except that an integer keeps all of its digits.
 pub(super) fn ecmascript(literal: &str) -> String {
     if is_integer(literal) {
         return integer(literal);
@@ -38,7 +38,7 @@ fn is_integer(literal: &str) -> bool {
     !literal.contains(['.', 'e', 'E'])
 }
 
-/// There is no negative zero among integers.
+/// Integer without a negative zero.
 fn integer(literal: &str) -> String {
     if literal == "-0" { "0".to_owned() } else { literal.to_owned() }
 }

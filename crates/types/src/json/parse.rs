@@ -1,50 +1,50 @@
-//! The strict parser. Recursion is bounded by [`DEPTH`], so hostile nesting cannot reach the stack.
+//! Strict parser. Recursion is bounded by [`DEPTH`], so hostile nesting cannot exhaust the stack.
 
 use std::collections::HashSet;
 
 use super::{DEPTH, node::Node};
 
-/// Text that is not JSON as we accept it.
+/// Malformed JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} at byte {at}")]
 pub struct Malformed {
-    /// Where, in bytes from the beginning.
+    /// Offset in bytes.
     pub at: usize,
-    /// What.
+    /// Problem at the offset.
     pub problem: Problem,
 }
 
-/// What is wrong with it.
+/// Kind of problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It ends too early.
+    /// The text ends too early.
     #[error("the text ends too early")]
     End,
     /// Something else was expected.
     #[error("expected {0}")]
     Expected(&'static str),
-    /// Bytes that are no text.
+    /// Invalid UTF-8.
     #[error("bytes that are not UTF-8")]
     Utf8,
     /// Deeper than [`DEPTH`].
     #[error("nesting deeper than {DEPTH}")]
     Deep,
-    /// A key of an object appears twice; its beginning.
+    /// Repeated key of an object; its beginning.
     #[error("the key `{0}` appears twice")]
     Repeated(String),
     /// Half of a surrogate pair.
     #[error("half of a surrogate pair")]
     Surrogate,
-    /// A number too large for any tool to read.
+    /// Number too large for any tool to read.
     #[error("a number out of range")]
     Range,
-    /// Something follows the value.
+    /// Text after the value.
     #[error("something follows the value")]
     Trailing,
 }
 
-/// The longest literal of a number; Python refuses integers of more than 4300 digits.
-const NUMBER: usize = 4_300;
+/// Length limit of a number; Python refuses integers of more than 4300 digits.
+const MAX_NUMBER_CHARS: usize = 4_300;
 
 pub(super) fn parse(text: &[u8]) -> Result<Node<'_>, Malformed> {
     let text = std::str::from_utf8(text)
@@ -192,7 +192,7 @@ impl<'a> Parser<'a> {
         }
         let literal = &self.text[start..self.at];
         let finite = literal.parse::<f64>().is_ok_and(f64::is_finite);
-        if finite && literal.len() <= NUMBER {
+        if finite && literal.len() <= MAX_NUMBER_CHARS {
             Ok(Node::Number(literal))
         } else {
             Err(Malformed { at: start, problem: Problem::Range })
@@ -274,7 +274,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The first key that was there before. A few keys are compared faster than hashed.
+/// First repeated key. A few keys are compared faster than hashed.
 fn repeated<'f>(fields: &'f [(String, Node<'_>)]) -> Option<&'f str> {
     const FEW: usize = 8;
     let keys = || fields.iter().map(|(key, _)| key.as_str());

@@ -1,23 +1,23 @@
-//! How a sandbox must come about at least.
+//! Minimum isolation of a sandbox.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Isolation, Layer};
 
-/// The weakest sandbox that will do. Written as a tier (`"cold"`), or as an object where walls are
-/// demanded as well (`{"tier": "cold", "layers": ["landlock"]}`).
+/// Minimum isolation. Written as a tier (`"cold"`), or as an object where layers are required as well
+/// (`{"tier": "cold", "layers": ["landlock"]}`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct MinIsolation {
-    /// `cold` is built for the call alone. `zygote` and `warm` are equals: both stand for an
-    /// interpreter that was started ahead, so each of the three will do for them.
+    /// `cold` is built for the call alone. `zygote` and `warm` are equivalent: both stand for an
+    /// interpreter that was started ahead, so each of the three tiers satisfies them.
     pub tier: Option<Isolation>,
-    /// Walls without which the call must not run.
+    /// Layers without which the call must not run.
     pub layers: Vec<Layer>,
 }
 
 impl MinIsolation {
-    /// The tier to ask for, where `wanted` would be taken without this; none takes the fastest.
+    /// Tier to request, given the tier `wanted` otherwise; `None` takes the fastest.
     pub fn tier(&self, wanted: Option<Isolation>) -> Option<Isolation> {
         match self.tier {
             Some(Isolation::Cold) => Some(Isolation::Cold),
@@ -25,7 +25,7 @@ impl MinIsolation {
         }
     }
 
-    /// Whether a sandbox that came about like this will do.
+    /// Whether a sandbox of this tier satisfies the minimum.
     pub fn is_met_by(&self, tier: Isolation) -> bool {
         self.tier(Some(tier)) == Some(tier)
     }
@@ -40,7 +40,7 @@ impl MinIsolation {
     }
 }
 
-/// The two ways in which it is written.
+/// The two written forms.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {

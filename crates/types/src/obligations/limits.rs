@@ -1,4 +1,4 @@
-//! Caps on what a call may use.
+//! Caps on the limits of a call.
 
 use std::time::Duration;
 
@@ -22,16 +22,16 @@ pub struct LimitCaps {
     /// Processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<u32>,
-    /// The network inside.
+    /// Network of the programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<SandboxNetwork>,
-    /// Terminals.
+    /// Terminals at one time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminals: Option<u32>,
 }
 
 impl LimitCaps {
-    /// The lower of each pair.
+    /// Limits with the lower value of each pair.
     #[must_use]
     pub fn apply(&self, mut limits: Limits) -> Limits {
         if let Some(secs) = self.wall_secs {
@@ -55,7 +55,7 @@ impl LimitCaps {
         limits
     }
 
-    /// The lower of each cap.
+    /// Caps with the lower value of each pair.
     #[must_use]
     pub(super) fn and(&self, other: &Self) -> Self {
         Self {

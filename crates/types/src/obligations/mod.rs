@@ -1,4 +1,4 @@
-//! What an allowed call must keep to. Every part of it can only take away.
+//! Obligations of an allowed call. Each of them can only restrict.
 
 mod isolation;
 mod limits;
@@ -14,29 +14,29 @@ pub use self::{
     redact::{InvalidPointer, Pointer, REDACTED, Redact, Root},
 };
 
-/// What an allowed call must keep to.
+/// Obligations of an allowed call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Obligations {
-    /// Limits that may only lower the tool's own.
+    /// Caps on the tool's own limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitCaps>,
-    /// How the sandbox must come about at least, and which walls must stand.
+    /// Minimum isolation: tier and required layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_isolation: Option<MinIsolation>,
-    /// What is not kept, shown or told of the arguments and of what came of them.
+    /// Parts of arguments and results that are masked in records and answers.
     #[serde(skip_serializing_if = "Redact::is_empty")]
     pub redact: Redact,
-    /// The hosts that may be spoken to, of those that the tool could reach.
+    /// Permitted hosts, among those that the tool could reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// It must run: no remembered result of an equal call will do.
+    /// Whether the call must run even if the result of an equal call is remembered.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
 }
 
 impl Obligations {
-    /// Both: whatever keeps to the result keeps to each of the two.
+    /// Both together: whatever satisfies the result satisfies each of the two.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

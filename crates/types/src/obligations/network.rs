@@ -1,24 +1,26 @@
-//! Which hosts may be spoken to.
+//! Permitted hosts.
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Most entries of a list of hosts.
-const ENTRIES: usize = 256;
-/// Most bytes of one: `*.` and the longest name.
-const BYTES: usize = 255;
+/// Entries in a list of hosts.
+const MAX_ENTRIES: usize = 256;
+/// Length limit of an entry: `*.` and the longest name.
+const MAX_ENTRY_BYTES: usize = 255;
 
-/// The hosts that may be spoken to: `"none"`, or a list of names, addresses and `*.` names. What
-/// an entry means is known where hosts are spoken to; one that means nothing there permits nothing.
+/// Permitted hosts: `"none"`, or a list of names, addresses and `*.` names. The `egress` crate
+/// interprets the entries; an invalid entry permits nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Network(
-    /// None of it at all if this is empty. Bounded by the constructor.
+    /// Entries; empty permits no host. Bounded by the constructor.
     Vec<String>,
 );
 
-/// Neither `none` nor a list of hosts.
+/// Invalid value: neither `none` nor a list of hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected \"none\" or a list of at most {ENTRIES} hosts of 1 to {BYTES} characters")]
+#[error(
+    "expected \"none\" or a list of at most {MAX_ENTRIES} hosts of 1 to {MAX_ENTRY_BYTES} characters"
+)]
 pub struct InvalidNetwork;
 
 impl Network {
@@ -27,26 +29,26 @@ impl Network {
         Self(Vec::new())
     }
 
-    /// These hosts.
+    /// Only these hosts.
     pub fn only(hosts: Vec<String>) -> Result<Self, InvalidNetwork> {
         let fits = |host: &String| {
-            (1..=BYTES).contains(&host.len())
+            (1..=MAX_ENTRY_BYTES).contains(&host.len())
                 && !host.chars().any(|c| c.is_whitespace() || c.is_control())
         };
-        if hosts.len() <= ENTRIES && hosts.iter().all(fits) {
+        if hosts.len() <= MAX_ENTRIES && hosts.iter().all(fits) {
             Ok(Self(hosts))
         } else {
             Err(InvalidNetwork)
         }
     }
 
-    /// The entries; none at all permit nothing.
+    /// Entries; an empty list permits no host.
     pub fn hosts(&self) -> &[String] {
         &self.0
     }
 
-    /// What stands in both lists. An entry of one that lies within an entry of the other is dropped
-    /// unless it is spelled the same: too little rather than too much.
+    /// Entries in both lists. An entry of one that lies within an entry of the other is dropped unless
+    /// it is spelled the same: too strict rather than too lax.
     pub(super) fn and(&self, other: &Self) -> Self {
         Self(self.0.iter().filter(|host| other.0.contains(host)).cloned().collect())
     }

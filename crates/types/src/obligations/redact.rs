@@ -1,6 +1,6 @@
-//! What is masked before anybody keeps or sees it.
+//! Redaction of values before they are stored or shown.
 //!
-//! Digests stay those of the true values: whoever has the value can prove that it is the one.
+//! Digests stay those of the true values: with the value one can prove that it is the one.
 
 use std::{fmt, str::FromStr};
 
@@ -8,41 +8,41 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Json;
 
-/// What stands in the place of what was masked.
+/// Text in place of a masked value.
 pub const REDACTED: &str = "[redacted]";
-/// Most pointers of one answer.
-const POINTERS: usize = 64;
-/// Most bytes of one.
-const BYTES: usize = 512;
+/// Pointers in one answer.
+const MAX_POINTERS: usize = 64;
+/// Length limit of a pointer.
+const MAX_POINTER_BYTES: usize = 512;
 
-/// What a pointer points into.
+/// Value that a pointer points into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Root {
-    /// The arguments of the call.
+    /// Arguments of the call.
     Args,
-    /// What the tool gave.
+    /// Result of the tool.
     Result,
-    /// What its program printed, all of it.
+    /// Standard output, all of it.
     Stdout,
-    /// What its program complained, all of it, and the error that quotes it.
+    /// Standard error, all of it, and the error that quotes it.
     Stderr,
 }
 
-/// A place, as a JSON Pointer (RFC 6901): `/args/password`, `/result/items/0`, `/result`,
-/// `/stdout`, `/stderr`.
+/// Place, as a JSON Pointer (RFC 6901): `/args/password`, `/result/items/0`, `/result`, `/stdout`,
+/// `/stderr`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Pointer {
     root: Root,
-    /// Below the root, unescaped. Not empty below `/args`, whose fields are masked one by one;
+    /// Names below the root, unescaped. Not empty below `/args`, whose fields are masked one by one;
     /// empty below the streams.
     names: Vec<String>,
 }
 
-/// Not a pointer to something that can be masked.
+/// Invalid pointer, or not to something that can be masked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected a JSON Pointer of at most {BYTES} bytes: /args/…, /result, /result/…, /stdout or /stderr"
+    "expected a JSON Pointer of at most {MAX_POINTER_BYTES} bytes: /args/…, /result, /result/…, /stdout or /stderr"
 )]
 pub struct InvalidPointer;
 
@@ -50,7 +50,10 @@ impl FromStr for Pointer {
     type Err = InvalidPointer;
 
     fn from_str(text: &str) -> Result<Self, InvalidPointer> {
-        let rest = text.strip_prefix('/').filter(|_| text.len() <= BYTES).ok_or(InvalidPointer)?;
+        let rest = text
+            .strip_prefix('/')
+            .filter(|_| text.len() <= MAX_POINTER_BYTES)
+            .ok_or(InvalidPointer)?;
         let mut names = rest.split('/').map(unescaped);
         let root = match names.next().flatten().as_deref() {
             Some("args") => Root::Args,
@@ -69,7 +72,7 @@ impl FromStr for Pointer {
     }
 }
 
-/// A name without the two escapes there are; none if there is another.
+/// Name without the two escapes; `None` if there is another.
 fn unescaped(text: &str) -> Option<String> {
     let mut name = String::with_capacity(text.len());
     let mut rest = text.chars();
@@ -114,21 +117,21 @@ impl Serialize for Pointer {
     }
 }
 
-/// All that is masked.
+/// Masked places.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Pointer>")]
 pub struct Redact(
-    /// Sorted, without repetition, at most [`POINTERS`] from outside.
+    /// Sorted, without repetition, at most [`MAX_POINTERS`] from outside.
     Vec<Pointer>,
 );
 
 impl Redact {
-    /// Whether nothing is.
+    /// Whether nothing is masked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The pointers, in order.
+    /// Pointers in order.
     pub fn iter(&self) -> impl Iterator<Item = &Pointer> {
         self.0.iter()
     }
@@ -138,7 +141,7 @@ impl Redact {
         self.0.iter().any(|pointer| pointer.root == root)
     }
 
-    /// `json`, which is what `root` stands for, with everything replaced that is masked in it.
+    /// `json`, the value of `root`, with all masked places replaced.
     pub fn apply(&self, root: Root, json: &Json) -> Json {
         let within = self.0.iter().filter(|pointer| pointer.root == root);
         let paths: Vec<&[String]> = within.map(|pointer| pointer.names.as_slice()).collect();
@@ -160,7 +163,7 @@ impl TryFrom<Vec<Pointer>> for Redact {
     type Error = &'static str;
 
     fn try_from(pointers: Vec<Pointer>) -> Result<Self, Self::Error> {
-        if pointers.len() > POINTERS {
+        if pointers.len() > MAX_POINTERS {
             Err("more than 64 pointers")
         } else {
             Ok(Self::of(pointers))

@@ -124,7 +124,7 @@ fn is_within(one: &Limits, other: &Limits) -> bool {
         && one.terminals <= other.terminals
 }
 
-/// Whether whatever is sent to these hosts could be sent under the other, too.
+/// Whether every host permitted by `one` is permitted by `other`.
 fn narrows(one: Option<&Network>, other: Option<&Network>) -> bool {
     match (one, other) {
         (_, None) => true,

@@ -1,5 +1,5 @@
-//! What nobody could see of a call, in plain words: a record that only tells what it knows lets the
-//! reader take the rest for nothing.
+//! Facts that were not observed of a call, in plain words: without them, a reader would take silence
+//! for absence.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::{Finished, State, Stream};
 
 type Words = Cow<'static, str>;
 
-/// Of a call that has come to this end.
+/// Unobserved facts of a call in this final state.
 pub(super) fn words(state: &State, seen: &Seen) -> Vec<Words> {
     match state {
         State::Finished(finished) => of_finished(finished, seen),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_out_leaves_what_nobody_here_sees() {
+    fn a_call_with_egress_has_unobserved_effects() {
         let flow = Flow { host: "a".into(), peer: None, status: None, bytes: None };
         let seen = Seen { egress: vec![flow], ..Seen::default() };
         let words = told(finished(), &seen);

@@ -1,27 +1,27 @@
-//! `tracestate`: what other tracing systems want to be passed on, as they wrote it.
+//! `tracestate`: values of other tracing systems, passed on as written.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 /// Members of a list, by the specification.
-const MOST_MEMBERS: usize = 32;
-/// Characters that everybody must be able to pass on; longer ones lose members, not all.
-const LONGEST: usize = 512;
-/// Members longer than this are the first to go.
+const MAX_MEMBERS: usize = 32;
+/// Characters that every service must be able to pass on; longer lists lose members.
+const MAX_STATE_CHARS: usize = 512;
+/// Length above which a member is dropped first.
 const LONG_MEMBER: usize = 128;
 
-/// A list of `key=value`, checked by the specification's grammar. Nobody here acts on it.
+/// List of `key=value`, checked by the specification's grammar and only passed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TraceState(
-    /// At least one member, at most [`LONGEST`] characters, all printable ASCII.
+    /// At least one member, at most [`MAX_STATE_CHARS`] characters, all printable ASCII.
     String,
 );
 
 impl TraceState {
-    /// Reads all header fields together, in their order. `None` if there is nothing to pass on:
-    /// the specification asks to drop a list that is not valid, and to keep the trace.
+    /// Parses all header fields together, in their order. `None` if there is nothing to pass on:
+    /// the specification asks to drop an invalid list, and to keep the trace.
     pub fn parse<'a>(fields: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let members = fields.into_iter().flat_map(|field| field.split(','));
         let members = members.map(|member| member.trim_matches([' ', '\t']));
@@ -29,7 +29,7 @@ impl TraceState {
         for member in members.filter(|member| !member.is_empty()) {
             let (key, value) = member.split_once('=')?;
             let is_known = kept.iter().any(|other| other.split('=').next() == Some(key));
-            if kept.len() == MOST_MEMBERS || is_known || !is_key(key) || !is_value(value) {
+            if kept.len() == MAX_MEMBERS || is_known || !is_key(key) || !is_value(value) {
                 return None;
             }
             kept.push(member);
@@ -38,7 +38,7 @@ impl TraceState {
         (!kept.is_empty()).then(|| Self(kept.join(",")))
     }
 
-    /// As a header field.
+    /// Value of the header field.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -50,18 +50,18 @@ impl fmt::Display for TraceState {
     }
 }
 
-/// Long members go first, then those at the end, which are the oldest.
+/// Drops long members first, then those at the end, which are the oldest.
 fn shorten(members: &mut Vec<&str>) {
     let length = |members: &[&str]| members.iter().map(|member| member.len() + 1).sum::<usize>();
-    if length(members) > LONGEST {
+    if length(members) > MAX_STATE_CHARS {
         members.retain(|member| member.len() <= LONG_MEMBER);
     }
-    while length(members) > LONGEST + 1 {
+    while length(members) > MAX_STATE_CHARS + 1 {
         members.pop();
     }
 }
 
-/// `system` or `tenant@system`.
+/// Whether a key is valid: `system` or `tenant@system`.
 fn is_key(key: &str) -> bool {
     let fits = |text: &str, most: usize| {
         (1..=most).contains(&text.len())
@@ -80,7 +80,7 @@ fn is_key(key: &str) -> bool {
     }
 }
 
-/// Printable, without comma and equals sign, not ending in a space.
+/// Whether a value is valid: printable, without comma and equals sign, not ending in a space.
 fn is_value(value: &str) -> bool {
     (1..=256).contains(&value.len())
         && !value.ends_with(' ')
@@ -133,14 +133,17 @@ mod tests {
         check(&[&list], Some(&short.join(",")));
         let many: Vec<String> = (0..30).map(|n| format!("k{n:02}={}", "v".repeat(30))).collect();
         let kept = TraceState::parse([many.join(",").as_str()]).unwrap();
-        assert!(kept.as_str().len() <= LONGEST && kept.as_str().starts_with(&many[0]), "{kept}");
+        assert!(
+            kept.as_str().len() <= MAX_STATE_CHARS && kept.as_str().starts_with(&many[0]),
+            "{kept}"
+        );
     }
 
     proptest! {
         #[test]
         fn no_text_panics_and_what_is_kept_is_a_list(text in "[a-z0-9@=, /*~\t-]{0,700}") {
             if let Some(state) = TraceState::parse([text.as_str()]) {
-                prop_assert!(state.as_str().len() <= LONGEST);
+                prop_assert!(state.as_str().len() <= MAX_STATE_CHARS);
                 prop_assert_eq!(TraceState::parse([state.as_str()]), Some(state));
             }
         }
