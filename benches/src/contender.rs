@@ -1,4 +1,4 @@
-//! What can be timed: a program started by us, or a run through the library.
+//! Measurable operations: a program, or a run through the library.
 
 use std::{
     process::Stdio,
@@ -10,28 +10,28 @@ use anyhow::{Context, Result, bail};
 
 use crate::{library::Run, session::ExecTrue};
 
-/// One row to be.
+/// Operation of one row.
 #[derive(Debug)]
 pub(crate) enum Contender {
-    /// A program and its arguments.
+    /// Program and its arguments.
     Command(Vec<String>),
-    /// A run through the library.
+    /// Run through the library.
     Run(Box<Run>),
-    /// One more program in a session that stands.
+    /// Program in an existing session.
     Session(Box<ExecTrue>),
 }
 
 /// One measured run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
-    /// Until the caller has all output and the way it ended.
+    /// Time until the caller has all output and the outcome.
     pub(crate) total: Duration,
-    /// Setup and run as the library saw them.
+    /// Setup and run as the library measured them.
     pub(crate) split: Option<(Duration, Duration)>,
 }
 
 impl Contender {
-    /// Runs once. What has to be prepared ahead is waited for before the clock starts.
+    /// Runs once. Preparation ahead of the call is awaited before the clock starts.
     pub(crate) async fn sample(&self) -> Result<Sample> {
         match self {
             Self::Command(argv) => {

@@ -1,8 +1,8 @@
-//! What was measured: samples, not summaries, so that the printer decides what to say of them.
+//! Findings: samples, not summaries, so that the printer chooses the statistics.
 
 use serde::Serialize;
 
-/// Everything one run found.
+/// Findings of one run.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Findings {
     pub(crate) latency: Vec<Row>,
@@ -11,51 +11,51 @@ pub(crate) struct Findings {
     pub(crate) throughput: Vec<Loop>,
     pub(crate) memory: Option<Idle>,
     pub(crate) memory_failed: Option<String>,
-    /// Where CPU time was read.
+    /// Source of the CPU times.
     pub(crate) processor_source: &'static str,
 }
 
-/// One contender's samples, in microseconds and in the order they were taken.
+/// Samples of one row, in microseconds and in the order they were taken.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) total_us: Vec<u64>,
-    /// The library's own split; empty for programs that cannot tell.
+    /// Setup as the library measured it; empty for programs.
     pub(crate) setup_us: Vec<u64>,
     pub(crate) run_us: Vec<u64>,
 }
 
-/// A row without samples.
+/// Row without samples.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Failed {
     pub(crate) name: String,
     pub(crate) error: String,
 }
 
-/// One closed loop.
+/// Closed loop.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Loop {
     pub(crate) name: String,
     pub(crate) concurrency: usize,
     pub(crate) calls: u64,
-    /// From the first call until the last sandbox was torn down.
+    /// Time from the first call until the last sandbox was torn down.
     pub(crate) secs: f64,
-    /// CPU time of ours, our helpers' and the sandboxes'; absent where no cgroup counts it.
+    /// CPU time of the service, its helpers and the sandboxes; absent where no cgroup counts it.
     pub(crate) own_cpu_secs: Option<f64>,
-    /// CPU time of the whole machine: kernel workers count, and so do strangers.
+    /// CPU time of the whole machine, including kernel workers and other processes.
     pub(crate) machine_cpu_secs: f64,
     pub(crate) error: Option<String>,
 }
 
-/// What idle zygote children weigh, together.
+/// Memory of idle zygote children, together.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Idle {
     pub(crate) members: usize,
     pub(crate) processes: usize,
     pub(crate) pss_kib: u64,
     pub(crate) private_kib: u64,
-    /// Kernel memory charged to their cgroups; absent where the host does not tell.
+    /// Kernel memory charged to their cgroups; absent where the host does not report it.
     pub(crate) kernel_kib: Option<u64>,
-    /// The zygote itself, which is paid once.
+    /// Memory of the zygote itself, which is paid once.
     pub(crate) zygote_pss_kib: u64,
 }

@@ -1,7 +1,7 @@
-//! One call at a time, every contender in turn.
+//! Single calls, all rows in turn.
 //!
-//! A noisy minute must not fall on one row alone, so each round takes a block of samples from every
-//! contender, and each round starts with another one.
+//! Noise must not affect one row alone, so each round takes a block of samples from every row, and
+//! each round starts with another one.
 
 use anyhow::Result;
 use ringfence_sandbox::{Config, Language, Native};
@@ -35,7 +35,7 @@ struct Entry {
 /// Measures every row of the plan.
 pub(crate) async fn measure(plan: &Plan) -> Latency {
     let service = Native::open(Config::service());
-    // No pool here: what asks for a zygote's child has it forked on the call.
+    // Without a pool, a zygote's child is forked during the call.
     let without_pools = Native::open(Config::one_shot());
     let mut entries = commands(plan);
     entries.extend(library(&service, &without_pools, plan.runs).await);
@@ -94,7 +94,7 @@ impl Entry {
         Self { error: Some(format!("{error:#}")), ..entry }
     }
 
-    /// A contender that failed once is out; the reason is printed in its place.
+    /// Removes a row that failed; its reason is printed in its place.
     fn fail(&mut self, error: &anyhow::Error) {
         eprintln!("{}: {error:#}", self.row.name);
         self.error = Some(format!("{error:#}"));
@@ -112,7 +112,7 @@ async fn warm_up(entry: &mut Entry) {
     }
 }
 
-/// Every contender's share of this round, beginning with another one each time.
+/// Samples of every row for this round, beginning with another row each time.
 async fn take_round(entries: &mut [Entry], rounds: usize, round: usize) {
     let count = entries.len();
     for step in 0..count {

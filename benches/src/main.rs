@@ -33,7 +33,7 @@ fn main() -> Result<()> {
         return write(&load::measure(&read_plan()?)?);
     }
     let plan: Plan = read_plan()?;
-    // Joined before the first thread and before the library looks where its cgroups belong.
+    // Joined before the first thread and before the library determines its cgroups.
     let meter = Meter::open();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let findings = runtime.block_on(async { tokio::spawn(measure(plan, meter)).await })??;

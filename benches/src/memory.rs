@@ -1,7 +1,7 @@
-//! What an idle zygote child weighs.
+//! Memory of an idle zygote child.
 //!
 //! A child is two processes: the init and the worker. Proportional size divides shared pages among
-//! those who share them, so it depends on how many children there are; it is measured with a few.
+//! the sharers, so it depends on the number of children.
 
 use std::{fs, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
     processes::{Family, command_line, weight},
 };
 
-/// Weighs `members` children of one zygote.
+/// Measures `members` children of one zygote.
 pub(crate) async fn measure(members: usize) -> Result<Idle> {
     let pools = PoolConfig { least: members, ..PoolConfig::default() };
     let native = Native::open(Config { pools: Some(pools), ..Config::service() });
@@ -50,8 +50,8 @@ fn weigh(members: usize) -> Result<Idle> {
     Ok(idle)
 }
 
-/// What the kernel keeps for these groups: page tables, stacks, slab. Network namespaces were made
-/// by the zygote and are charged to it, so they are not in here.
+/// Kernel memory of these groups: page tables, stacks, slab. Network namespaces were made by the zygote
+/// and are charged to it, so they are not included.
 fn kernel_memory(inits: &[u32]) -> Option<u64> {
     inits.iter().map(|pid| kernel_memory_of(*pid)).sum()
 }

@@ -1,26 +1,26 @@
-//! What to measure, as the one who starts us says it.
+//! Plan of a run, given by the caller.
 
 use serde::Deserialize;
 
-/// The whole plan.
+/// Plan of a run.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Plan {
     /// Counted runs of each row that has no number of its own.
     pub(crate) runs: usize,
-    /// In how many rounds they are spread, so that noise hits all rows alike.
+    /// Rounds over which they are spread, so that noise affects all rows alike.
     pub(crate) rounds: usize,
-    /// How long each closed loop lasts.
+    /// Duration of each closed loop.
     pub(crate) loop_secs: f64,
-    /// Which closed loops are run, by name.
+    /// Names of the closed loops.
     pub(crate) loops: Vec<String>,
-    /// How many callers a loop has, one measurement for each number.
+    /// Numbers of callers of a loop, one measurement for each.
     pub(crate) concurrency: Vec<usize>,
-    /// How many idle zygote children are weighed.
+    /// Number of idle zygote children measured.
     pub(crate) idle_members: usize,
-    /// Programs started by us without the library: bare interpreters, the command line, peers.
+    /// Programs started without the library: bare interpreters, the command line, peers.
     pub(crate) commands: Vec<Command>,
-    /// The program that the closed loop of bare calls starts.
+    /// Program of the closed loop of bare calls.
     pub(crate) bare_python: Vec<String>,
 }
 
@@ -30,14 +30,14 @@ impl Plan {
     }
 }
 
-/// One program to time from start to exit.
+/// Program to time from start to exit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Command {
     pub(crate) name: String,
-    /// `{id}` in a word becomes a name that no other run has.
+    /// `{id}` in an argument becomes a name that no other run has.
     pub(crate) argv: Vec<String>,
-    /// Fewer runs for what takes a quarter of a second each.
+    /// Number of runs, for programs that take long.
     pub(crate) runs: Option<usize>,
 }
 

@@ -1,13 +1,13 @@
-//! Who is whose child, and what each of them weighs.
+//! Process tree, and memory of each process.
 
 use std::{collections::HashMap, fs};
 
-/// Every process's children.
+/// Children by process.
 #[derive(Debug, Default)]
 pub(crate) struct Family(HashMap<u32, Vec<u32>>);
 
 impl Family {
-    /// All processes as they are now.
+    /// All processes now.
     pub(crate) fn read() -> Self {
         let mut family = Self::default();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -38,18 +38,18 @@ impl Family {
     }
 }
 
-/// The parent's pid is the second field after the name, which may hold anything, even `)`.
+/// Parent's pid: the second field after the name, which may hold anything, even `)`.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The program's words, separated by spaces.
+/// Command line, separated by spaces.
 pub(crate) fn command_line(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).replace('\0', " ")
 }
 
-/// Proportional and private size in KiB; `None` for a process that is gone or not ours to read.
+/// Proportional and private size in KiB; `None` for a process that is gone or not readable.
 pub(crate) fn weight(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let field = |name: &str| -> u64 {

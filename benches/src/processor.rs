@@ -1,9 +1,9 @@
-//! CPU time, of everything that a call sets in motion.
+//! CPU time of everything that a call causes.
 //!
-//! Sandboxes are not our children, so `getrusage` does not see them. On a version 1 host we move
-//! into a cpu accounting group of our own, below which the library then puts its groups: that
-//! group's counter is exact. Kernel workers, which tear namespaces down later, are in nobody's
-//! group; the whole machine's counter has them, and every stranger's work with them.
+//! Sandboxes are not children of this process, so `getrusage` does not see them. On a version 1 host
+//! this process moves into its own cpu accounting group, below which the library then puts its
+//! groups: that group's counter is exact. Kernel workers, which tear namespaces down later, belong to
+//! no group; only the counter of the whole machine has them, together with all other processes.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where CPU time is read.
+/// Source of CPU time.
 #[derive(Debug)]
 pub(crate) struct Meter {
     group: Option<PathBuf>,
@@ -33,7 +33,7 @@ impl Used {
 }
 
 impl Meter {
-    /// Moves this process into a group of its own where the host has cpu accounting groups.
+    /// Moves this process into its own group where the host has cpu accounting groups.
     pub(crate) fn open() -> Self {
         let came_from = accounting_group().unwrap_or_default();
         let group = came_from.join(format!("ringfence-bench-{}", std::process::id()));
@@ -43,7 +43,7 @@ impl Meter {
         Self { group: joined.then_some(group), came_from }
     }
 
-    /// In words, for the table.
+    /// Name of the source, for the table.
     pub(crate) fn source(&self) -> &'static str {
         match self.group {
             Some(_) => "cpu accounting cgroup of the benchmark and all it started",
@@ -69,7 +69,7 @@ impl Drop for Meter {
     }
 }
 
-/// What we started is dying, but a group is busy until the last of it is gone.
+/// Removes a group once its last process is gone.
 pub(crate) fn remove_when_empty(group: &Path) {
     let deadline = Instant::now() + Duration::from_secs(5);
     while fs::remove_dir(group).is_err() && Instant::now() < deadline {
@@ -77,7 +77,7 @@ pub(crate) fn remove_when_empty(group: &Path) {
     }
 }
 
-/// Where we are in the hierarchy that counts processor time.
+/// Accounting group of this process.
 pub(crate) fn accounting_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let memberships = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -85,7 +85,7 @@ pub(crate) fn accounting_group() -> Option<PathBuf> {
     Some(PathBuf::from(mount_point(&mounts, "cpuacct")?).join(path))
 }
 
-/// The path of our group in the hierarchy that has this controller.
+/// Path of this process's group in the hierarchy with this controller.
 fn membership<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -94,7 +94,7 @@ fn membership<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
     })
 }
 
-/// Where the version 1 hierarchy with this controller is mounted.
+/// Mount point of the version 1 hierarchy with this controller.
 fn mount_point<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(' ').collect();
@@ -103,13 +103,13 @@ fn mount_point<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
     })
 }
 
-/// Time the processors were not idle: user, nice, system, interrupts, stolen is none of it.
+/// Time in which the processors were busy: user, nice, system, interrupts; not stolen time.
 pub(crate) fn busy(stat: &str) -> Duration {
     let line = stat.lines().next().unwrap_or_default();
     let ticks: Vec<u64> =
         line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
     let used = [0, 1, 2, 5, 6].iter().filter_map(|index| ticks.get(*index)).sum::<u64>();
-    // The kernel tells user space 100 ticks a second on every architecture we run on.
+    // The kernel reports 100 ticks a second on every supported architecture.
     Duration::from_millis(used * 10)
 }
 

@@ -1,4 +1,4 @@
-//! One more program in a session that stands.
+//! Program in an existing session.
 
 use std::time::Instant;
 
@@ -12,14 +12,14 @@ use ringfence_types::Outcome;
 
 use crate::contender::Sample;
 
-/// A session in which `/bin/true` is run again and again.
+/// Session in which `/bin/true` runs again and again.
 #[derive(Debug)]
 pub(crate) struct ExecTrue {
     session: Session,
 }
 
 impl ExecTrue {
-    /// Makes the session; that is not part of any sample.
+    /// Creates the session, which is not part of any sample.
     pub(crate) async fn open(native: &Native) -> Result<Self> {
         Ok(Self { session: native.session(local_permit(), SessionRequest::default()).await? })
     }

@@ -1,7 +1,7 @@
-//! Closed loops: so many callers, each asking again as soon as it was answered.
+//! Closed loops: concurrent callers, each repeating its call as soon as it was answered.
 //!
-//! Nothing is off the path here. Pools refill while the loop runs, and the clock stops only when
-//! the last sandbox is torn down, so a tier that hides its work before or after the call shows it.
+//! No work is hidden here. Pools refill while the loop runs, and the clock stops only when the last
+//! sandbox is torn down, so a tier that works before or after the call shows it.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ use crate::{
     processor::{Meter, Used},
 };
 
-/// What a loop calls.
+/// Operation of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     BarePython,
@@ -40,7 +40,7 @@ const KINDS: [(Kind, &str); 4] = [
     (Kind::ZygotePython, "zygote python"),
 ];
 
-/// Every kind at every concurrency, the kinds side by side so that noise hits all alike.
+/// Every kind at every concurrency, the kinds side by side so that noise affects all alike.
 pub(crate) async fn measure(plan: &Plan, meter: &Meter) -> Vec<Loop> {
     let mut loops = Vec::new();
     for concurrency in &plan.concurrency {
@@ -77,7 +77,7 @@ async fn one(
         _ => Config::one_shot(),
     });
     let caller = Caller { kind, run: run_of(kind, &native), bare: plan.bare_python.clone() };
-    // The template, the zygote and the first members stand before the clock starts.
+    // The template, the zygote and the first members are ready before the clock starts.
     caller.call().await?;
     if kind == Kind::ZygotePython {
         wait_for_members(&native, Language::Python).await?;

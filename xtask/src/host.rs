@@ -1,21 +1,21 @@
-//! What kind of host this is, in the few words that the table needs.
+//! Description of this host for the result table.
 
 use std::fs;
 
-/// Whether we are uid 0.
+/// Whether this process is uid 0.
 pub fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     effective_uid(&status) == Some(0)
 }
 
-/// For example `kernel 6.18.5, cgroup v1, uid 0`.
+/// Description, for example `kernel 6.18.5, cgroup v1, uid 0`.
 pub fn describe(identity: &str) -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     format!("kernel {}, {}, {identity}", kernel.trim(), cgroups(&mounts))
 }
 
-/// The identity of this process, as the table names it.
+/// Identity of this process, as in the table.
 pub fn identity() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     effective_uid(&status).map_or_else(|| "unknown uid".to_owned(), |uid| format!("uid {uid}"))
@@ -26,7 +26,7 @@ fn effective_uid(status: &str) -> Option<u32> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Hybrid hosts count as v1: the controllers that limit anything are there.
+/// Version of the control groups. Hybrid hosts count as v1: the limiting controllers are there.
 fn cgroups(mountinfo: &str) -> &'static str {
     let kinds: Vec<&str> = mountinfo
         .lines()

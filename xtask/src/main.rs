@@ -30,7 +30,7 @@ usage: cargo xtask <command>
                               boot Debian's packaged kernel in qemu and run COMMAND there
                               (default: say which kernel and controllers it has)";
 
-/// What `vm` runs when nothing else is asked for.
+/// Default command of `vm`.
 const VM_DEFAULT: &str = "uname -a; cat /sys/fs/cgroup/cgroup.controllers; rootless id";
 
 fn main() -> ExitCode {

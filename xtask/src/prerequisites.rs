@@ -1,8 +1,8 @@
-//! What the tests need from the host, and how it gets there.
+//! Prerequisites of the tests, and their installation.
 //!
-//! Each need is probed by its effect (a program that is found, a module that imports), not by the
-//! package database: a hand-built node is as good as a packaged one. Only root installs; anyone
-//! else is told the exact command.
+//! Each prerequisite is probed by its effect (a program that is found, a module that imports), not by
+//! the package database: a hand-built node is as good as a packaged one. Only root installs; other
+//! users are told the exact command.
 
 use std::fs;
 
@@ -10,13 +10,13 @@ use anyhow::{Context, Result};
 
 use crate::{host, shell};
 
-/// One thing the tests need.
+/// Prerequisite of some tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// The Debian package that brings it.
+    /// Debian package that has it.
     pub package: &'static str,
     probe: Probe,
-    /// Which tests go without it.
+    /// Tests that need it.
     pub used_by: &'static str,
 }
 
@@ -27,7 +27,7 @@ enum Probe {
     PythonModule(&'static str),
 }
 
-/// Everything, with the reason it is here.
+/// All prerequisites, with the reason for each.
 pub const NEEDS: &[Need] = &[
     need("python3", Probe::File("/usr/bin/python3"), "Python runs and the zygote"),
     need("python3-venv", Probe::PythonModule("ensurepip"), "tools of others, from their registry"),
@@ -50,7 +50,7 @@ pub const NEEDS: &[Need] = &[
     ),
 ];
 
-/// Installs what is missing where that is possible; returns what is missing still.
+/// Installs missing prerequisites where possible; returns those that are still missing.
 pub fn provide() -> Result<Vec<Need>> {
     let missing = missing();
     if missing.is_empty() || !can_install() {
@@ -65,7 +65,7 @@ pub fn provide() -> Result<Vec<Need>> {
     Ok(self::missing())
 }
 
-/// What one needs to type to get the missing packages.
+/// Command that installs the missing packages.
 pub fn install_hint(missing: &[Need]) -> String {
     let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
     format!("apt-get update && apt-get install --no-install-recommends {}", packages.join(" "))

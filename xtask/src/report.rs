@@ -1,16 +1,16 @@
-//! What ran against what: the table at the end of `cargo xtask test`.
+//! Result table at the end of `cargo xtask test`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// How many checks of a suite ended in which way.
+/// Number of checks by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Ran, and found what it should.
+    /// Passed.
     pub passed: u64,
-    /// Ran and found otherwise, or could not run although it had to.
+    /// Failed, or could not run although it had to.
     pub failed: u64,
-    /// Did not run, for a reason that was printed.
+    /// Skipped, for a reason that was printed.
     pub skipped: u64,
 }
 
@@ -20,7 +20,7 @@ impl Counts {
         Self { passed: u64::from(has_passed), failed: u64::from(!has_passed), skipped: 0 }
     }
 
-    /// The sum of both.
+    /// Sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -31,23 +31,23 @@ impl Counts {
     }
 }
 
-/// One line of the table.
+/// Line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Which checks.
+    /// Name of the suite.
     pub suite: String,
-    /// Which kernel, control groups and identity they met.
+    /// Kernel, control groups and identity.
     pub against: String,
-    /// How they ended.
+    /// Number of checks by result.
     pub counts: Counts,
-    /// How long they took.
+    /// Duration of the suite.
     pub took: Duration,
-    /// Which checks failed, each with the beginning of what it said.
+    /// Failed checks, each with the beginning of its output.
     pub failures: Vec<String>,
 }
 
-/// The table, below it what failed and why, and the plain closing line: whoever has only the end
-/// of a long output has what matters.
+/// Table, below it the failures, and the closing line: the end of a long output has everything that
+/// matters.
 pub fn render(rows: &[Row]) -> String {
     let total = rows.iter().fold(Counts::default(), |sum, row| sum.plus(row.counts));
     let mut lines =

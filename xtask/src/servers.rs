@@ -1,7 +1,7 @@
-//! Servers of others, built once from their sources and kept outside any checkout.
+//! Third-party servers, built once from source and cached outside any checkout.
 //!
-//! They come from Go's module proxy, which checks what it delivers against a public log, and the
-//! version is part of the path: a build that is there is the build that is wanted.
+//! They come from Go's module proxy, which checks its contents against a public log, and the version
+//! is part of the path: a cached build is always of the wanted version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use ringfence_testkit::{Server, server};
 
 use crate::shell;
 
-/// What came of providing one server.
+/// Result of providing one server.
 #[derive(Debug)]
 pub struct Provided {
-    /// Which one.
+    /// The server.
     pub server: Server,
-    /// Its program, or why there is none.
+    /// Its program, or the failure.
     pub program: Result<PathBuf>,
-    /// How long building took; nothing if it was there.
+    /// Duration of the build; zero if it was cached.
     pub took: Duration,
 }
 
-/// Provides all of them on a thread, so that cargo can build meanwhile.
+/// Builds all servers on a thread, so that cargo can build meanwhile.
 pub fn provide_meanwhile() -> JoinHandle<Vec<Provided>> {
     thread::spawn(|| server::ALL.iter().map(provide).collect())
 }
 
-/// The program of one, built if it was never built.
+/// Program of a server, built if it is not cached.
 pub fn provide(server: &Server) -> Provided {
     let started = Instant::now();
     if let Some(program) = server.program() {
@@ -57,7 +57,7 @@ fn build(server: &Server) -> Result<PathBuf> {
     built.map(|()| kept)
 }
 
-/// Without C and without what debuggers need: both only make it longer.
+/// Builds without C and debug information, which only take time.
 fn install(go: &Path, server: &Server, folder: &Path) -> Result<()> {
     let mut install = shell::command(go);
     install
@@ -69,10 +69,10 @@ fn install(go: &Path, server: &Server, folder: &Path) -> Result<()> {
     shell::run(&mut install)
 }
 
-/// Moved in one step: a program that is there is whole.
+/// Moves the build into the cache in one step, so that a cached program is complete.
 fn put(making: &Path, folder: &Path) -> Result<()> {
     match fs::rename(making, folder) {
-        // Somebody else built the same meanwhile.
+        // Another process built the same meanwhile.
         Err(_) if folder.exists() => Ok(()),
         moved => moved.with_context(|| format!("move it to `{}`", folder.display())),
     }

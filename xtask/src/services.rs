@@ -1,8 +1,7 @@
-//! `cargo xtask services`: real servers for use by hand.
+//! `cargo xtask services`: real servers for manual use.
 //!
-//! `up` starts OPA over the built-in rules and OpenFGA over an empty store in memory, on free
-//! ports, and prints what to export. What runs is written down by pid, and `down` ends exactly
-//! that.
+//! `up` starts OPA with the built-in rules and OpenFGA with an empty store in memory, on free ports,
+//! and prints the variables to export. Process ids are recorded, and `down` ends exactly those.
 
 use std::fs;
 use std::net::TcpListener;
@@ -16,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{servers, settings, shell};
 
-/// Answers `build`, `up`, `down` and `status`.
+/// Runs `build`, `up`, `down` or `status`.
 pub fn run(action: Option<&str>) -> Result<()> {
     match action {
         Some("build") => build(),
@@ -36,7 +35,7 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-/// A server that runs, as it was written down.
+/// Recorded running server.
 #[derive(Debug)]
 struct Running {
     pid: Pid,
@@ -62,7 +61,7 @@ fn start(server: &Server, program: &Path) -> Result<Running> {
     let (http, grpc) = (free_address()?, free_address()?);
     let mut command = shell::command(program);
     command.args(arguments(server, &http, &grpc)).stdin(Stdio::null());
-    // A group of its own: what ends this chore does not end the server.
+    // A separate process group, so that ending this command does not end the server.
     command.stdout(log.try_clone()?).stderr(log).process_group(0);
     let child = command.spawn().with_context(|| format!("start {}", server.name))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a pid")?;
@@ -109,7 +108,7 @@ fn status(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// What is written down, if that process is still the server and not a later one of its number.
+/// Recorded process, if it is still the server and not a later process with the same id.
 fn running(server: &Server) -> Result<Option<Running>> {
     let Ok(text) = fs::read_to_string(folder(server)?.join("running")) else { return Ok(None) };
     let (pid, url) = text.trim().split_once('\n').context("a note without an address")?;

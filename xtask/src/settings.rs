@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub use ringfence_testkit::settings::{ALLOW_SKIP, OPA, OPENFGA, SKIP_LOG, cache_directory, skip};
 
-/// Tells tests where the binary under test is.
+/// Variable with the path of the binary under test.
 pub const BINARY: &str = "RINGFENCE_BIN";
 
 /// Whether a missing prerequisite is a failure.
@@ -28,17 +28,17 @@ pub fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 
-/// `PATH`, or nothing.
+/// `PATH`, or an empty string.
 pub fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }
 
-/// The cargo that runs us, or the one on `PATH`.
+/// The cargo that started this process, or the one on `PATH`.
 pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// The root of the checkout that this xtask was built from.
+/// Root of the checkout that this xtask was built from.
 pub fn workspace_root() -> PathBuf {
     let manifest =
         std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());

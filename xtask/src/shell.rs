@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// A command that is about to be started by a chore.
+/// Command for an external program.
 #[expect(clippy::disallowed_methods, reason = "starting programs is what xtask is for")]
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
@@ -25,7 +25,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs the command and returns its standard output; its errors stay visible.
+/// Runs the command and returns its standard output; standard error is inherited.
 pub fn read(command: &mut Command) -> Result<String> {
     let line = describe(command);
     let output: Output = command
@@ -39,7 +39,7 @@ pub fn read(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("read the output of `{line}`"))
 }
 
-/// The first executable of that name on the system's own paths, then on `PATH`.
+/// First executable of that name in the system directories, then on `PATH`.
 ///
 /// The system's copy wins because version managers put shims first that only work with their
 /// own environment, which a sandbox deliberately does not have.
@@ -54,7 +54,7 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|candidate| is_executable(candidate))
 }
 
-/// How a command reads in a message: program and arguments, separated by spaces.
+/// Program and arguments for messages, separated by spaces.
 pub fn describe(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())

@@ -9,31 +9,31 @@ use serde_json::Value;
 
 use crate::report::Counts;
 
-/// One call of a program and what must come of it.
+/// Call of a program with the expected result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// How the step is called in messages.
+    /// Name of the step in messages.
     pub name: &'static str,
-    /// What is called.
+    /// Program of the step.
     pub program: Program,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: &'static [&'static str],
-    /// What must follow.
+    /// Expected result.
     pub expect: Expect,
     /// Whether an ordinary user needs a delegated control group for it.
     pub needs_cgroup: bool,
 }
 
-/// What a step calls.
+/// Program of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
-    /// The binary.
+    /// The `ringfence` binary.
     Ringfence,
-    /// The sandbox's tests of sessions, which find the binary by `RINGFENCE_BIN`.
+    /// Session tests of the sandbox, which find the binary by `RINGFENCE_BIN`.
     SessionTests,
 }
 
-/// What a step must show.
+/// Expected result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// This exit code, and this text somewhere in the output.
@@ -70,7 +70,7 @@ pub const STEPS: &[Step] = &[
     ),
     Step {
         program: Program::SessionTests,
-        // Those of the freezer that hold however slow the machine is.
+        // The freezer attacks that hold however slow the machine is.
         ..limited(
             "a session is paused and resumed",
             &[
@@ -94,16 +94,16 @@ try:
     print('unlimited')
 except OSError: print('stopped')";
 
-/// What a step said: its exit code and its output lines, both streams together.
+/// Output of a step: exit code and lines of both streams.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// The exit code; negative numbers are signals.
+    /// Exit code; negative numbers are signals.
     pub code: i32,
-    /// Everything it printed.
+    /// Lines of both streams.
     pub lines: Vec<String>,
 }
 
-/// Judges a step by what was seen of it; says on failure what was expected.
+/// Result of a step; on failure with the expectation.
 pub fn judge(step: &Step, seen: &Observation) -> (Counts, Option<String>) {
     match step.expect {
         Expect::Exit(code, text) => {
@@ -132,8 +132,8 @@ fn judge_counted(seen: &Observation) -> (Counts, Option<String>) {
     }
 }
 
-/// The suite's own words: held and proven by a control, held without one that applies, failed.
-/// What no control proves is counted as skipped here, not as passed.
+/// Counts of the attack suite: proven by a control, held without an applicable control, failed.
+/// Unproven attacks are counted as skipped here, not as passed.
 fn counts(line: &str) -> Option<Counts> {
     let value: Value = serde_json::from_str(line).ok()?;
     let number = |key: &str| value.get(key).and_then(Value::as_u64);

@@ -1,13 +1,13 @@
-//! Processor time of a service and of everything it starts.
+//! Processor time of a service with all its processes.
 //!
-//! A service is started from inside a cpu accounting group of its own, so whatever it starts is
-//! counted too, living or dead. Version 1 hosts have such groups; elsewhere nothing is counted.
+//! A service is started inside its own cpu accounting group, so everything it starts is counted too,
+//! living or dead. Version 1 hosts have such groups; elsewhere nothing is counted.
 
 use std::{fs, path::PathBuf, time::Duration};
 
 use crate::processor::{accounting_group, remove_when_empty};
 
-/// A group for one service.
+/// Accounting group of one service.
 #[derive(Debug)]
 pub(crate) struct Account {
     group: Option<PathBuf>,
@@ -22,7 +22,7 @@ impl Account {
         Self { group: made.then_some(group), came_from }
     }
 
-    /// In words, for the table.
+    /// Name of the source, for the table.
     pub(crate) fn source(&self) -> &'static str {
         match self.group {
             Some(_) => "a cpu accounting cgroup of each service and all it started",
@@ -30,7 +30,7 @@ impl Account {
         }
     }
 
-    /// Does something, the start of a process, inside the group.
+    /// Runs `start`, which starts a process, inside the group.
     pub(crate) fn inside<T>(&self, start: impl FnOnce() -> T) -> T {
         let Some(group) = &self.group else { return start() };
         let joined = fs::write(group.join("cgroup.procs"), "0").is_ok();

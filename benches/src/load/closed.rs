@@ -1,4 +1,4 @@
-//! Closed loops: so many connections, each asking again as soon as it was answered.
+//! Closed loops: concurrent connections, each repeating its request as soon as it was answered.
 
 use anyhow::Result;
 
@@ -10,7 +10,7 @@ use super::{
     usage, wrk,
 };
 
-/// Runs every row at every number of connections, in rounds, so that noise hits all alike. A row
+/// Runs every row at every number of connections, in rounds, so that noise affects all alike. A row
 /// that failed once is not run again.
 pub(crate) fn measure(plan: &Plan, rows: &[(&Row, &Service)]) -> (Vec<Loop>, Vec<Failed>) {
     let (mut loops, mut failed) = (Vec::new(), Vec::<Failed>::new());
@@ -48,8 +48,7 @@ fn one(plan: &Plan, row: &Row, service: &Service, connections: usize) -> Result<
     })
 }
 
-/// The rate that a row can do: at each number of connections the median of the rounds, and of
-/// these the best.
+/// Capacity of a row: the best of the medians of the rounds at each number of connections.
 pub(crate) fn capacity(loops: &[Loop], row: &Row) -> Option<f64> {
     let rates = row.connections.iter().filter_map(|&connections| {
         let is_it = |found: &&Loop| found.name == row.name && found.connections == connections;
@@ -59,7 +58,7 @@ pub(crate) fn capacity(loops: &[Loop], row: &Row) -> Option<f64> {
     rates.reduce(f64::max)
 }
 
-/// The lower one of two in the middle.
+/// Median; the lower one of two in the middle.
 fn median(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len().saturating_sub(1) / 2).copied()

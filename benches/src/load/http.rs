@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a load generator needs: one request at a time on a kept connection.
+//! Minimal HTTP/1.1 client of a load generator: one request at a time on a kept connection.
 
 use std::{
     io::{Read, Write},
@@ -8,29 +8,29 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// No answer takes longer in a service that works.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// No head of an answer is larger.
-const MOST_HEAD_BYTES: usize = 64 << 10;
+/// Time limit of an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Size limit of the head of an answer.
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// The beginning of an answer.
+/// Head of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
-    /// Bytes until the body begins.
+    /// Length of the head in bytes.
     pub(crate) bytes: usize,
-    /// Bytes of the body.
+    /// Length of the body in bytes.
     pub(crate) body_bytes: usize,
 }
 
-/// An answer.
+/// Answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
-/// The bytes of a request. A body makes it a POST of JSON.
+/// Bytes of a request. A body makes it a POST of JSON.
 pub(crate) fn request(
     address: SocketAddr,
     path: &str,
@@ -50,10 +50,10 @@ pub(crate) fn request(
     text.into_bytes()
 }
 
-/// Reads the head; `None` as long as it is not complete.
+/// Parses the head; `None` while it is incomplete.
 pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
-        if bytes.len() > MOST_HEAD_BYTES {
+        if bytes.len() > MAX_HEAD_BYTES {
             bail!("an answer whose head does not end");
         }
         return Ok(None);
@@ -73,10 +73,10 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// Asks once, on a connection of its own.
+/// Sends one request on its own connection.
 pub(crate) fn ask(address: SocketAddr, request: &[u8]) -> Result<Answer> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.write_all(request)?;
     let mut bytes = Vec::new();
     let mut chunk = [0; 16 << 10];
@@ -118,7 +118,7 @@ mod tests {
     fn an_answer_of_unknown_length_is_an_error() {
         assert!(head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
         assert!(head(b"nonsense\r\n\r\n").is_err());
-        assert!(head(&vec![b'x'; MOST_HEAD_BYTES + 1]).is_err());
+        assert!(head(&vec![b'x'; MAX_HEAD_BYTES + 1]).is_err());
     }
 
     #[test]

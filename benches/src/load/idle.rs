@@ -1,4 +1,4 @@
-//! What our service weighs while nobody asks it anything.
+//! Memory of the idle service.
 
 use std::{
     collections::BTreeMap,
@@ -12,17 +12,17 @@ use super::{
 };
 use crate::processes::{Family, weight};
 
-/// Pools fill and shrink in the background; this long without a change is at rest.
-const REST: Duration = Duration::from_secs(2);
-/// What is not at rest by then is weighed as it is.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time without a change after which the service counts as idle: pools fill in the background.
+const IDLE_PERIOD: Duration = Duration::from_secs(2);
+/// Time limit for becoming idle.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Waits until the tree of processes is at rest and weighs it.
+/// Waits until the process tree is idle and measures it.
 pub(crate) fn weigh(service: &Service, when: &str) -> Idle {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + IDLE_TIMEOUT;
     let mut last = tree(service.pid());
     let mut since = Instant::now();
-    while since.elapsed() < REST && Instant::now() < deadline {
+    while since.elapsed() < IDLE_PERIOD && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(100));
         let now = tree(service.pid());
         if now != last {
@@ -36,7 +36,7 @@ fn tree(pid: u32) -> Vec<u32> {
     std::iter::once(pid).chain(Family::read().descendants(pid)).collect()
 }
 
-/// Heaviest first.
+/// Memory by process name, largest first.
 fn weights(pids: &[u32]) -> Vec<Weight> {
     let mut found: BTreeMap<String, Weight> = BTreeMap::new();
     for pid in pids {

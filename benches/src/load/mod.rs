@@ -1,7 +1,7 @@
-//! Load on running services: ours with its whole path, and peers that do less.
+//! Load on running services: Ringfence with its whole path, and peers that do less.
 //!
-//! `cargo xtask bench load` brings the peers, writes a plan, starts this binary with the word
-//! `load` and prints the tables. Nothing is timed before its answer was found right.
+//! `cargo xtask bench load` starts the peers, writes a plan, starts this binary with the argument
+//! `load` and prints the tables. Nothing is timed before its answer was checked.
 
 mod account;
 mod closed;
@@ -30,10 +30,10 @@ use self::{
 
 /// Connections at the fixed rate: far more than are busy at once unless the service stalls.
 const PACED_CONNECTIONS: usize = 32;
-/// Offered twice what it can do, a request waits no longer than this for a connection to be free.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Time that a request at twice the capacity waits for a free connection.
+const SEND_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Measures everything that the plan says.
+/// Measures everything in the plan.
 pub(crate) fn measure(plan: &Plan) -> Result<Findings> {
     let mut found = Findings::default();
     found.starts_us = starts(plan, &mut found.failed);
@@ -57,7 +57,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Findings> {
     Ok(found)
 }
 
-/// A program that is about to be started by us.
+/// Command for an external program.
 #[expect(clippy::disallowed_methods, reason = "services and generators are programs")]
 fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
@@ -75,14 +75,14 @@ fn note(found: &mut Vec<Offered>, missing: &mut Vec<Failed>, what: &str, run: Re
     }
 }
 
-/// Starts ours again and again, each time with nothing on disk.
+/// Starts Ringfence repeatedly, each time with an empty data directory.
 fn starts(plan: &Plan, missing: &mut Vec<Failed>) -> Vec<u64> {
     let Some(ours) = plan.services.iter().find(|service| service.is_ours) else {
         return Vec::new();
     };
     let mut taken = Vec::new();
     for number in 0..plan.starts {
-        // Numbers beyond those of the services that stay.
+        // Numbers beyond those of the running services.
         match Service::start(ours, &plan.scratch, plan.services.len() + number) {
             Ok(service) => taken.push(service.ready_after.as_micros() as u64),
             Err(error) => {
@@ -94,7 +94,7 @@ fn starts(plan: &Plan, missing: &mut Vec<Failed>) -> Vec<u64> {
     taken
 }
 
-/// Ours is weighed as soon as it is at rest, before anybody asked it anything.
+/// Starts all services and measures the memory of Ringfence before the first request.
 fn start_all(plan: &Plan, found: &mut Findings) -> Vec<Service> {
     let mut services = Vec::new();
     for (number, asked) in plan.services.iter().enumerate() {
@@ -113,7 +113,7 @@ fn weigh(services: &[Service], when: &str) -> Option<Idle> {
     Some(idle::weigh(ours, when))
 }
 
-/// Rows whose service runs and gives the right answer.
+/// Rows whose service runs and answers correctly.
 fn checked_rows<'a>(
     plan: &'a Plan,
     services: &'a [Service],
@@ -138,7 +138,7 @@ fn paced(plan: &Plan, row: &Row, service: &Service) -> Result<Offered> {
     eprintln!("{} at {} a second", row.name, row.rate);
     let span = Duration::from_secs_f64(plan.open_secs);
     let connections = PACED_CONNECTIONS;
-    offered(row, service, Offer { rate: row.rate, span, connections, patience: None })
+    offered(row, service, Offer { rate: row.rate, span, connections, send_timeout: None })
 }
 
 fn flood(
@@ -151,7 +151,7 @@ fn flood(
     let rate = 2.0 * capacity;
     eprintln!("{} offered {rate:.0} a second", row.name);
     let span = Duration::from_secs_f64(plan.open_secs);
-    offered(row, service, Offer { rate, span, connections, patience: Some(PATIENCE) })
+    offered(row, service, Offer { rate, span, connections, send_timeout: Some(SEND_TIMEOUT) })
 }
 
 fn offered(row: &Row, service: &Service, offer: Offer) -> Result<Offered> {

@@ -1,8 +1,8 @@
-//! The open-loop generator: requests are due at a constant rate, whatever became of earlier ones.
+//! Open-loop generator: requests are due at a constant rate, regardless of earlier ones.
 //!
 //! Latency counts from the moment a request was due, not from when it was sent. A service that
 //! stalls is thus charged for everything that had to wait meanwhile, which a closed loop hides
-//! because it stops asking (the "coordinated omission"). `wrk` cannot do this.
+//! because it stops asking ("coordinated omission"). `wrk` cannot do this.
 
 mod pace;
 mod wire;
@@ -21,33 +21,33 @@ use tokio::{
 use self::wire::{Reply, Wire};
 use super::{findings::Offered, target::Target};
 
-/// How long after the last request was due an answer may still come.
+/// Time after the last due request in which an answer still counts.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How requests are offered.
+/// Rate and connections of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offer {
     /// Requests due per second.
     pub(crate) rate: f64,
     pub(crate) span: Duration,
     pub(crate) connections: usize,
-    /// A request that no connection was free for within this time is not made; all are without it.
-    pub(crate) patience: Option<Duration>,
+    /// Time after which a request without a free connection is not sent; `None` sends all.
+    pub(crate) send_timeout: Option<Duration>,
 }
 
-/// Offers requests and waits for the last answer.
+/// Sends requests and waits for the last answer.
 pub(crate) fn offer(target: &Target, offer: Offer) -> Result<Offered> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run(target, offer))
 }
 
-/// What connections share.
+/// State shared by the connections.
 #[derive(Debug)]
 struct Shared {
     target: Target,
     offer: Offer,
     began: Instant,
-    /// Moments at which requests were due. Whoever is free waits for his turn to take the next.
+    /// Moments at which requests are due. A free connection takes the next.
     due: Turn<UnboundedReceiver<Instant>>,
     tally: Mutex<Offered>,
 }
@@ -70,7 +70,7 @@ async fn run(target: &Target, offer: Offer) -> Result<Offered> {
     let mut found = shared.tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
     found.secs = began.elapsed().as_secs_f64();
     if ended.is_err() {
-        // Whatever is neither answered nor refused by now is lost.
+        // Requests that are neither answered nor refused by now are lost.
         let told = found.early_us.len() + found.late_us.len() + found.refused_us.len();
         let count = pace::count(offer.rate, offer.span);
         found.lost = count.saturating_sub(told as u64 + found.wrong + found.unsent);
@@ -81,7 +81,7 @@ async fn run(target: &Target, offer: Offer) -> Result<Offered> {
 async fn keep_asking(mut wire: Wire, shared: Arc<Shared>) {
     let request = shared.target.request();
     while let Some(due) = next(&shared).await {
-        if shared.offer.patience.is_some_and(|patience| due.elapsed() > patience) {
+        if shared.offer.send_timeout.is_some_and(|send_timeout| due.elapsed() > send_timeout) {
             shared.note(|tally| tally.unsent += 1);
             continue;
         }
@@ -135,7 +135,7 @@ mod tests {
         Target { address, path, key: None, body, mark: "\"ok\"".to_owned() }
     }
 
-    /// Answers each connection's requests with these in turn, then closes the connection.
+    /// Server that answers each connection's requests with these in turn, then closes the connection.
     async fn answers(listener: TcpListener, replies: &'static [&'static str]) {
         loop {
             let (mut stream, _) = listener.accept().await.expect("accept");
@@ -156,9 +156,9 @@ mod tests {
         let replies = &["200 {\"ok\":1}", "429 {}", "200 {\"other\":1}", "500 {}"];
         let mut service = JoinSet::new();
         service.spawn(answers(listener, replies));
-        // The fifth finds its connection closed; a fresh one serves the rest.
+        // The fifth request finds its connection closed; a new one serves the rest.
         let span = Duration::from_millis(90);
-        let offer = Offer { rate: 100.0, span, connections: 1, patience: None };
+        let offer = Offer { rate: 100.0, span, connections: 1, send_timeout: None };
         let found = run(&target(address), offer).await.expect("a run");
         let right = found.early_us.len() + found.late_us.len();
         let counts = [right as u64, found.refused_us.len() as u64, found.wrong, found.lost];
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_for_a_connection_counts_and_impatience_is_told() {
+    async fn waiting_for_a_connection_counts_and_expired_requests_are_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
         let address = listener.local_addr().expect("address");
         let mut service = JoinSet::new();
@@ -175,7 +175,7 @@ mod tests {
             let (mut stream, _) = listener.accept().await.expect("accept");
             let mut buffer = [0; 4096];
             let _ = stream.read(&mut buffer).await;
-            // One stall. Everything that is due meanwhile is late because of it.
+            // One stall, which delays everything that is due meanwhile.
             tokio::time::sleep(Duration::from_millis(100)).await;
             loop {
                 let text = "HTTP/1.1 200 X\r\nContent-Length: 8\r\n\r\n{\"ok\":1}";
@@ -184,7 +184,7 @@ mod tests {
             }
         });
         let span = Duration::from_millis(100);
-        let patient = Offer { rate: 100.0, span, connections: 1, patience: None };
+        let patient = Offer { rate: 100.0, span, connections: 1, send_timeout: None };
         let found = run(&target(address), patient).await.expect("a run");
         let late = found.early_us.iter().filter(|took| **took > 40_000).count();
         assert_eq!((late, found.unsent), (5, 0), "{found:?}");

@@ -1,34 +1,34 @@
-//! What to load and how much, as the one who starts us says it.
+//! Plan of a load run, given by the caller.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The whole plan.
+/// Plan of a load run.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Plan {
-    /// A directory of ours, on the disk that the services keep their data on.
+    /// Temporary directory on the disk of the services' data.
     pub(crate) scratch: PathBuf,
-    /// The closed-loop generator.
+    /// Path of the closed-loop generator.
     pub(crate) wrk: PathBuf,
-    /// How often each closed loop is run; one round runs them all.
+    /// Rounds of the closed loops.
     pub(crate) rounds: usize,
-    /// How long each closed loop lasts.
+    /// Duration of each closed loop.
     pub(crate) loop_secs: f64,
-    /// How long each run at a fixed rate lasts.
+    /// Duration of each run at a fixed rate.
     pub(crate) open_secs: f64,
-    /// How often our service is started to see how long that takes.
+    /// Starts of Ringfence, to measure the time of a start.
     pub(crate) starts: usize,
     /// Rows per commit of plain SQLite, one measurement for each.
     pub(crate) batches: Vec<usize>,
-    /// All of them run from the beginning to the end.
+    /// Services; all of them run from the beginning to the end.
     pub(crate) services: Vec<Service>,
     pub(crate) rows: Vec<Row>,
 }
 
-/// A service to start.
+/// Service to start.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Service {
@@ -37,30 +37,30 @@ pub(crate) struct Service {
     pub(crate) argv: Vec<String>,
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
-    /// The path that answers 200 when calls can be made.
+    /// Path that answers 200 when the service is ready.
     pub(crate) ready: String,
-    /// Says its address on standard output, keeps its key in `{data}`, gives receipts.
+    /// Whether it is Ringfence: it prints its address, keeps its key in `{data}` and gives receipts.
     pub(crate) is_ours: bool,
 }
 
-/// A request to make again and again.
+/// Repeated request.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// Who is asked.
+    /// Name of the service.
     pub(crate) service: String,
     pub(crate) path: String,
     pub(crate) body: String,
-    /// The right answer, checked whole before anything is timed.
+    /// Expected answer, compared as a whole before the measurement.
     pub(crate) answer: Value,
-    /// Part of every right answer and of no wrong one, looked for in answers that are timed.
+    /// Part of every correct answer and of no wrong one, searched for in measured answers.
     pub(crate) mark: String,
     /// Connections of the closed loop, one measurement for each number.
     pub(crate) connections: Vec<usize>,
-    /// Requests per second at which its latency is measured.
+    /// Requests per second at which the latency is measured.
     pub(crate) rate: f64,
-    /// Connections when it is offered twice what it can do; it is not without them.
+    /// Connections at twice the capacity; `None` skips that run.
     pub(crate) flood: Option<usize>,
 }
 

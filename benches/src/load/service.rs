@@ -1,4 +1,4 @@
-//! A running service: started, waited for, ended.
+//! Running service: start, readiness, end.
 
 use std::{
     fs::{self, File},
@@ -14,24 +14,24 @@ use serde_json::Value;
 
 use super::{account::Account, command, http, plan};
 
-/// A service that is not up or down by then never will be.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit of start and stop.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A service that answers. Ends when dropped.
+/// Ready service. Ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
     pub(crate) key: Option<String>,
     pub(crate) is_ours: bool,
-    /// From the start of the process until it was ready.
+    /// Time from the start of the process until it was ready.
     pub(crate) ready_after: Duration,
     running: Running,
     // Removed after the process ended: fields are dropped in this order.
     pub(crate) account: Account,
 }
 
-/// The process. Its standard output stays open: what writes to a closed one is killed.
+/// Process. Its standard output stays open, because writing to a closed one would kill it.
 #[derive(Debug)]
 struct Running {
     child: Child,
@@ -39,7 +39,7 @@ struct Running {
 }
 
 impl Service {
-    /// Starts it; `number` is one that no other start has.
+    /// Starts the service; `number` is one that no other start has.
     pub(crate) fn start(asked: &plan::Service, scratch: &Path, number: usize) -> Result<Self> {
         let log = scratch.join(format!("service-{number}.log"));
         let data = scratch.join(format!("data-{number}"));
@@ -69,14 +69,14 @@ impl Service {
         })
     }
 
-    /// Its first process.
+    /// Pid of its first process.
     pub(crate) fn pid(&self) -> u32 {
         self.running.child.id()
     }
 }
 
 impl Running {
-    /// The first line of ours is an object with the address.
+    /// Address from Ringfence's first line, an object.
     fn said_address(&mut self) -> Result<SocketAddr> {
         let stdout = self.child.stdout.take().context("a pipe from the service")?;
         let mut lines = BufReader::new(stdout);
@@ -90,7 +90,7 @@ impl Running {
 
     fn wait_until_ready(&mut self, address: SocketAddr, path: &str) -> Result<()> {
         let request = http::request(address, path, None, None);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + READY_TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 bail!("it ended with {status}");
@@ -98,7 +98,7 @@ impl Running {
             if http::ask(address, &request).is_ok_and(|answer| answer.status == 200) {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "not ready after {PATIENCE:?}");
+            ensure!(Instant::now() < deadline, "not ready after {READY_TIMEOUT:?}");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -108,7 +108,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + READY_TIMEOUT;
         while Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
@@ -136,7 +136,7 @@ fn argv(asked: &plan::Service, data: &Path, port: u16) -> Vec<String> {
     asked.argv.iter().map(filled).collect()
 }
 
-/// Free a moment ago, which is enough on a machine of our own.
+/// Port that was free a moment ago, which suffices on an otherwise idle machine.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
     Ok(listener.local_addr()?.port())

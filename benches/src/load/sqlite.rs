@@ -1,7 +1,7 @@
-//! Plain SQLite with one writer: the rate that no store on it can exceed.
+//! Plain SQLite with one writer: the upper bound of any store on it.
 //!
 //! Rows of about the size of a recorded call, one table without an index, a commit that waits for
-//! the disk after every batch. A store with group commit is measured by the larger batches.
+//! the disk after every batch. A store with group commit is compared with the larger batches.
 
 use std::{
     path::Path,
@@ -16,7 +16,7 @@ use super::findings::Commits;
 /// Bytes of a call with its decision, its receipt and its events.
 const ROW_BYTES: usize = 1500;
 
-/// One measurement for each size of batch.
+/// Measures every batch size.
 pub(crate) fn measure(scratch: &Path, batches: &[usize], span: Duration) -> Result<Vec<Commits>> {
     let measured = batches.iter().map(|&batch| {
         let rows_per_sec = rows_per_sec(&scratch.join(format!("plain-{batch}.db")), batch, span)?;

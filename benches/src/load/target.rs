@@ -1,4 +1,4 @@
-//! One request to one running service, and the proof that the answer to it is right.
+//! Request to a running service, and the check of its answer.
 
 use std::net::SocketAddr;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::{http, plan::Row, service::Service};
 
-/// What generators ask, again and again.
+/// Repeated request.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     pub(crate) path: String,
     pub(crate) key: Option<String>,
     pub(crate) body: String,
-    /// Part of every right answer and of no wrong one.
+    /// Part of every correct answer and of no wrong one.
     pub(crate) mark: String,
 }
 
@@ -29,12 +29,12 @@ impl Target {
         }
     }
 
-    /// The bytes to send.
+    /// Bytes to send.
     pub(crate) fn request(&self) -> Vec<u8> {
         http::request(self.address, &self.path, self.key.as_deref(), Some(&self.body))
     }
 
-    /// Asks once and compares the whole answer; ours has a receipt too.
+    /// Sends the request once and compares the whole answer; Ringfence must have a receipt too.
     pub(crate) fn check(&self, row: &Row, is_ours: bool) -> Result<()> {
         let answer = http::ask(self.address, &self.request())?;
         ensure!(answer.status == 200, "status {}: {}", answer.status, answer.body);

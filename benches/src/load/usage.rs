@@ -1,4 +1,4 @@
-//! What a run took: read before and after, and subtracted.
+//! Resource usage of a run: the difference of two readings.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -15,21 +15,21 @@ pub(crate) struct Counters {
     process: Times,
     threads: BTreeMap<String, Duration>,
     written: u64,
-    /// We and what we started and waited for: `wrk`, or our own generator.
+    /// This process and its awaited children: `wrk`, or the open-loop generator.
     generator: Duration,
     machine: Duration,
 }
 
-/// Of one process or thread.
+/// Times of one process or thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Times {
     user: Duration,
     system: Duration,
-    /// Of children that ended and were waited for.
+    /// Times of children that ended and were waited for.
     children: Duration,
 }
 
-/// Reads everything now.
+/// Reads all counters now.
 pub(crate) fn read(service: &Service) -> Counters {
     let pid = service.pid();
     let own = times(&text("/proc/self/stat"));
@@ -77,11 +77,11 @@ fn threads(pid: u32) -> BTreeMap<String, Duration> {
     found
 }
 
-/// The fields after the name, which may hold anything, even `)`.
+/// Times from the fields after the name, which may hold anything, even `)`.
 fn times(stat: &str) -> Times {
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // The kernel tells user space 100 ticks a second on every architecture we run on.
+    // The kernel reports 100 ticks a second on every supported architecture.
     let ticks = |index: usize| {
         let count = fields.get(index).and_then(|word| word.parse().ok()).unwrap_or_default();
         Duration::from_millis(10) * count

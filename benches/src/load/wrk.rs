@@ -1,4 +1,4 @@
-//! The closed-loop generator: `wrk`, told by a script what to ask and how to report.
+//! Closed-loop generator: `wrk`, with a script for requests and report.
 
 use std::{net::SocketAddr, path::Path};
 
@@ -7,19 +7,19 @@ use serde::Deserialize;
 
 use super::{command, target::Target};
 
-/// What one run reported.
+/// Report of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Report {
     pub(crate) calls: u64,
     pub(crate) duration_us: u64,
-    /// Answers of 400 and above, and connections that broke.
+    /// Answers of 400 and above, and broken connections.
     pub(crate) wrong: u64,
     pub(crate) p50_us: u64,
     pub(crate) p99_us: u64,
 }
 
-/// So many connections, each asking again when it was answered.
+/// Runs with this many connections, each repeating its request when it was answered.
 pub(crate) fn run(
     wrk: &Path,
     scratch: &Path,
@@ -29,7 +29,7 @@ pub(crate) fn run(
 ) -> Result<Report> {
     let file = scratch.join("ask.lua");
     std::fs::write(&file, script(target)?).context("write the script")?;
-    // One thread is enough for many times what is measured, and leaves the cores to the service.
+    // One thread is enough for many times the measured rate, and leaves the cores to the service.
     let mut wrk = command(wrk);
     wrk.args(["-t", "1", "-c", &connections.to_string()]);
     // `wrk` takes whole seconds.
@@ -46,7 +46,7 @@ fn url(address: SocketAddr, path: &str) -> String {
     format!("http://{address}{path}")
 }
 
-/// Reports as one line of JSON: the words that `wrk` prints have three digits only.
+/// Script that reports as one line of JSON: the text that `wrk` prints has three digits only.
 fn script(target: &Target) -> Result<String> {
     let key = target.key.as_deref().unwrap_or_default();
     ensure!(!target.body.contains("]==]"), "a body that would end the script's string");
@@ -71,7 +71,7 @@ end
     ))
 }
 
-/// The script's line is the last thing that `wrk` prints.
+/// Parses the script's line, the last one that `wrk` prints.
 fn parse(text: &str) -> Result<Report> {
     let line = text.lines().rfind(|line| line.starts_with('{')).context("no report")?;
     let report: Report = serde_json::from_str(line).context("a report of another shape")?;
@@ -83,7 +83,7 @@ fn parse(text: &str) -> Result<Report> {
 mod tests {
     use super::*;
 
-    const SAID: &str = "Running 2s test @ http://127.0.0.1:7420/v1/calls
+    const OUTPUT: &str = "Running 2s test @ http://127.0.0.1:7420/v1/calls
   1 threads and 64 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
     Latency     6.21ms    2.11ms  31.60ms   80.00%
@@ -99,12 +99,12 @@ Transfer/sec:      6.00MB
     fn the_report_is_found_after_the_words() {
         let expected =
             Report { calls: 20590, duration_us: 2_000_950, wrong: 3, p50_us: 5900, p99_us: 14800 };
-        assert_eq!(parse(SAID).expect("a report"), expected);
+        assert_eq!(parse(OUTPUT).expect("a report"), expected);
     }
 
     #[test]
     fn words_without_a_report_are_an_error() {
-        let words = SAID.split_once('{').expect("a report").0;
+        let words = OUTPUT.split_once('{').expect("a report").0;
         assert!(parse(words).is_err());
         assert!(parse("{\"calls\":1}").is_err());
         let empty = r#"{"calls":0,"duration_us":0,"wrong":0,"p50_us":0,"p99_us":0}"#;

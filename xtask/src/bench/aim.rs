@@ -1,8 +1,8 @@
-//! What a benchmark aims at, and whether a run reached it.
+//! Aim of a benchmark, and whether a run reached it.
 
 use crate::report;
 
-/// One aim over the findings `F` of a benchmark.
+/// Aim over the findings `F` of a benchmark.
 pub(super) struct Aim<F> {
     what: &'static str,
     bound: Bound,
@@ -25,14 +25,14 @@ pub(super) const fn aim<F>(
     Aim { what, bound, unit, value }
 }
 
-/// The table of aims: what was reached, and what was not.
+/// Table of aims, reached and missed.
 pub(super) fn render<F>(aims: &[Aim<F>], found: &F) -> String {
     let header = ["aim", "verdict", "wanted", "measured"].map(str::to_owned);
     let lines = std::iter::once(header).chain(aims.iter().map(|aim| line(aim, found)));
     report::align(&lines.collect::<Vec<_>>())
 }
 
-/// What it is, the verdict, the bound, the value.
+/// Description, result, bound and value of an aim.
 pub(super) fn line<F>(aim: &Aim<F>, found: &F) -> [String; 4] {
     let (word, bound) = match aim.bound {
         Bound::AtMost(bound) => ("<=", bound),

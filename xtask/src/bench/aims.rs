@@ -1,10 +1,10 @@
-//! What we aim at, and whether this run reached it.
+//! Aims of `bench sandbox`.
 
 use super::aim::{Aim, Bound, aim};
 use super::findings::Findings;
 use super::measurement::ratio;
 
-/// Every aim, in the order of the issue that set them.
+/// All aims.
 pub(super) const AIMS: &[Aim<Findings>] = &[
     aim("zygote python, p50 by bare python", Bound::AtMost(0.1), "x", |found| {
         by(found, "zygote python", "bare python")

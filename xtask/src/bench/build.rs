@@ -1,4 +1,4 @@
-//! Builds what is measured, as it is shipped.
+//! Release build of the measured and the measuring binary.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -13,11 +13,11 @@ use crate::{settings, shell};
 pub(super) struct Built {
     /// The product.
     pub(super) ringfence: PathBuf,
-    /// What measures it.
+    /// The measuring binary.
     pub(super) bench: PathBuf,
 }
 
-/// Builds both in the release profile and asks cargo where it put them.
+/// Builds both in the release profile and asks cargo for their paths.
 pub(super) fn release() -> Result<Built> {
     let mut cargo = shell::command(settings::cargo());
     cargo

@@ -1,4 +1,4 @@
-//! What the measuring binary found, read back from its JSON.
+//! Findings of the measuring binary, parsed from its JSON.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::measurement::Measurement;
 
-/// One run's findings.
+/// Findings of one run.
 #[derive(Debug)]
 pub(super) struct Findings {
     pub(super) rows: Vec<Row>,
@@ -18,15 +18,15 @@ pub(super) struct Findings {
     pub(super) processor_source: String,
 }
 
-/// One row of the latency table.
+/// Row of the latency table.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) total: Measurement,
-    /// The library's own split into setup and run.
+    /// Setup and run as the library measured them.
     pub(super) split: Option<(Measurement, Measurement)>,
 }
 
-/// One closed loop.
+/// Closed loop.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Loop {
     pub(super) name: String,
@@ -34,7 +34,7 @@ pub(super) struct Loop {
     pub(super) result: Result<Pace, String>,
 }
 
-/// How fast a loop went, and what it cost.
+/// Rate and cost of a loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pace {
     pub(super) calls: u64,
@@ -43,7 +43,7 @@ pub(super) struct Pace {
     pub(super) machine_cpu_ms: f64,
 }
 
-/// What idle zygote children weigh, together.
+/// Memory of idle zygote children, together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Idle {
     pub(super) members: u64,
@@ -55,19 +55,19 @@ pub(super) struct Idle {
 }
 
 impl Findings {
-    /// The row of this name, if it has samples.
+    /// Row of this name, if it has samples.
     pub(super) fn row(&self, name: &str) -> Option<&Measurement> {
         self.rows.iter().map(|row| &row.total).find(|total| total.name == name)
     }
 
-    /// The loop of this name at this concurrency, if it ran.
+    /// Loop of this name at this concurrency, if it ran.
     pub(super) fn pace(&self, name: &str, concurrency: u64) -> Option<Pace> {
         let found = self.loops.iter().find(|l| l.name == name && l.concurrency == concurrency)?;
         found.result.as_ref().ok().copied()
     }
 }
 
-/// Reads the findings; whatever does not have their shape is an error that names the part.
+/// Parses the findings; an error names the part with the wrong shape.
 pub(super) fn parse(text: &str) -> Result<Findings> {
     let value: Value = serde_json::from_str(text).context("the findings are not JSON")?;
     let list = |key: &str| value[key].as_array().with_context(|| format!("no list `{key}`"));

@@ -1,4 +1,4 @@
-//! `bench fuzz`: the property tests of everything that reads hostile bytes, for minutes.
+//! `bench fuzz`: property tests of all parsers of hostile bytes, for minutes.
 //!
 //! The same tests run for seconds with every `cargo xtask test`. Here each of them runs again and
 //! again, with more cases and fresh random seeds, until its share of the time is over.
@@ -9,22 +9,22 @@ use anyhow::{Context, Result, bail};
 
 use crate::{report, settings, shell};
 
-/// How long all of them run together unless told otherwise.
+/// Default duration of all fuzzers together.
 const MINUTES: u64 = 5;
 /// Cases of each property in one round, for properties that do not fix their own number.
 const CASES: &str = "20000";
 
-/// Tests that feed one reader with hostile bytes.
+/// Tests that feed one parser with hostile bytes.
 struct Fuzzer {
     what: &'static str,
     package: &'static str,
-    /// Which of the package's test binaries.
+    /// Test binary of the package.
     target: &'static [&'static str],
-    /// What their names begin with.
+    /// Name prefix of the tests.
     filter: &'static str,
 }
 
-/// Every reader of bytes that others write. One that is not here is fuzzed for seconds only.
+/// All parsers of untrusted bytes. Others are fuzzed for seconds only.
 const FUZZERS: &[Fuzzer] = &[
     fuzzer("spawner protocol", "ringfence-jail", &["--lib"], "socket::"),
     fuzzer("job channel", "ringfence-sandbox", &["--lib"], "job::"),
@@ -37,7 +37,7 @@ const FUZZERS: &[Fuzzer] = &[
     fuzzer("command line", "ringfence", &["--bin", "ringfence"], "mapping::"),
 ];
 
-/// Runs them all; `--minutes N` says for how long.
+/// Runs all fuzzers, for `--minutes N`.
 pub(super) fn run(words: &[&str]) -> Result<()> {
     let span = Duration::from_secs(60 * minutes(words)?) / FUZZERS.len() as u32;
     let header = ["reader", "package", "rounds", "tests passed", "seconds"].map(str::to_owned);
@@ -60,9 +60,9 @@ fn minutes(words: &[&str]) -> Result<u64> {
     }
 }
 
-/// At least one round; a property that fails ends it all, its smallest case printed above.
+/// Runs at least one round; a failing property ends the run, its smallest case printed above.
 fn fuzz(fuzzer: &Fuzzer, span: Duration) -> Result<[String; 5]> {
-    // The first round may build; that is not fuzzing time.
+    // The first round may build, which does not count as fuzzing time.
     shell::run(cargo(fuzzer).arg("--no-run"))?;
     let (started, mut rounds, mut passed) = (Instant::now(), 0_u64, 0);
     while rounds == 0 || started.elapsed() < span {
@@ -89,7 +89,7 @@ fn cargo(fuzzer: &Fuzzer) -> std::process::Command {
     cargo
 }
 
-/// The sum of all `test result: ok. N passed`.
+/// Sum of all `test result: ok. N passed`.
 fn tests_passed(said: &str) -> u64 {
     let counts = said.lines().filter_map(|line| line.split_once("test result: ok. "));
     counts.filter_map(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok()).sum()

@@ -1,17 +1,17 @@
-//! `bench ledger`: what a receipt costs, and how fast the past is judged again.
+//! `bench ledger`: cost of a receipt, and speed of a replay.
 
 use anyhow::{Result, bail};
 
 use super::machine::{self, Quiet};
 use crate::{settings, shell};
 
-/// How long a row of receipts takes, in seconds, and how many decisions are judged again.
+/// Seconds per row of receipts, and number of replayed decisions.
 type Size = (&'static str, &'static str);
 
-const WHOLE: Size = ("5", "100000");
-const LOOK: Size = ("1", "10000");
+const FULL: Size = ("5", "100000");
+const QUICK: Size = ("1", "10000");
 
-/// Measures; `--quick` is a look.
+/// Measures; `--quick` is a short run.
 pub(super) fn run(words: &[&str]) -> Result<()> {
     let (seconds, decisions) = size(words)?;
     let quiet = Quiet::look();
@@ -25,13 +25,13 @@ pub(super) fn run(words: &[&str]) -> Result<()> {
 
 fn size(words: &[&str]) -> Result<Size> {
     match words {
-        [] => Ok(WHOLE),
-        ["--quick"] => Ok(LOOK),
+        [] => Ok(FULL),
+        ["--quick"] => Ok(QUICK),
         other => bail!("`bench ledger` does not know `{}`", other.join(" ")),
     }
 }
 
-/// Runs an example of the engine, which prints what it found.
+/// Runs an example of the engine, which prints its findings.
 fn example(name: &str, size: &str) -> Result<()> {
     let mut cargo = shell::command(settings::cargo());
     cargo
@@ -48,6 +48,6 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_named() {
         assert!(size(&["--slow"]).is_err() && size(&["--quick", "--quick"]).is_err());
-        assert_eq!((size(&[]).expect("whole"), size(&["--quick"]).expect("a look")), (WHOLE, LOOK));
+        assert_eq!((size(&[]).expect("whole"), size(&["--quick"]).expect("a look")), (FULL, QUICK));
     }
 }

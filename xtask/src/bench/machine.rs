@@ -1,21 +1,21 @@
-//! The machine the numbers come from, and who disturbed it.
+//! Machine of the measurement, and its other load.
 
 use std::fs;
 use std::time::Duration;
 
 use crate::host;
 
-/// Below this much idle time before we begin, the numbers are somebody else's too.
+/// Idle time before a run, below which other load affects the numbers.
 const QUIET_PERCENT: u64 = 90;
 
-/// For example `Fast CPU, 2 cores, kernel 6.18.5, cgroup v1, uid 0`.
+/// Description, for example `Fast CPU, 2 cores, kernel 6.18.5, cgroup v1, uid 0`.
 pub(super) fn describe() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{}, {cores} cores, {}", cpu_model(&cpuinfo), host::describe(&host::identity()))
 }
 
-/// How busy the machine is while we do nothing.
+/// Load of the machine without the benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Quiet {
     load: String,
@@ -23,7 +23,7 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// Looks for a second.
+    /// Measures for a second.
     pub(super) fn look() -> Self {
         let before = ticks(&fs::read_to_string("/proc/stat").unwrap_or_default());
         std::thread::sleep(Duration::from_secs(1));
@@ -33,12 +33,12 @@ impl Quiet {
         Self { load: load.join(" "), idle_percent: idle_percent(before, after) }
     }
 
-    /// In words.
+    /// Description in words.
     pub(super) fn describe(&self) -> String {
         format!("load {}, {} % idle", self.load, self.idle_percent)
     }
 
-    /// What a reader has to know if the machine was not ours alone.
+    /// Warning for the reader if other processes used the machine.
     pub(super) fn warning(&self) -> Option<String> {
         (self.idle_percent < QUIET_PERCENT).then(|| {
             format!(
@@ -50,7 +50,7 @@ impl Quiet {
     }
 }
 
-/// Idle and all ticks so far.
+/// Idle and total ticks so far.
 fn ticks(stat: &str) -> (u64, u64) {
     let line = stat.lines().next().unwrap_or_default();
     let ticks: Vec<u64> =
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_is_what_nobody_used() {
+    fn idle_time_is_unused_time() {
         let before = ticks("cpu  10 0 10 70 10 0 0 0 0 0\n");
         assert_eq!(before, (80, 100));
         assert_eq!(idle_percent(before, (170, 200)), 90);

@@ -1,20 +1,20 @@
-//! Samples of one row, and what is said of them.
+//! Samples of one row, and their statistics.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-/// One row: what was measured, and every sample of it.
+/// Row: name and samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Measurement {
-    /// What was measured.
+    /// Name of the row.
     pub(super) name: String,
     // Sorted, and never empty: both are kept by the constructor.
     samples: Vec<Duration>,
 }
 
 impl Measurement {
-    /// Takes the samples in any order; fails without any.
+    /// Row of samples in any order; fails without any.
     pub(super) fn new(name: &str, mut samples: Vec<Duration>) -> Result<Self> {
         if samples.is_empty() {
             bail!("`{name}` has no samples");
@@ -23,24 +23,24 @@ impl Measurement {
         Ok(Self { name: name.to_owned(), samples })
     }
 
-    /// The smallest sample that is not below `percent` of all samples (nearest rank).
+    /// Smallest sample that is not below `percent` of all samples (nearest rank).
     pub(super) fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.samples.len() * percent.min(100)).div_ceil(100);
         self.samples[rank.max(1) - 1]
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     pub(super) fn runs(&self) -> usize {
         self.samples.len()
     }
 }
 
-/// How many times `measure` the duration is.
+/// Quotient of two durations.
 pub(super) fn ratio(duration: Duration, measure: Duration) -> Option<f64> {
     (!measure.is_zero()).then(|| duration.as_secs_f64() / measure.as_secs_f64())
 }
 
-/// Milliseconds with three digits, as every table here has them.
+/// Milliseconds with three digits, as in every table here.
 pub(super) fn milliseconds(duration: Duration) -> String {
     format!("{:.3}", duration.as_secs_f64() * 1000.0)
 }

@@ -1,4 +1,4 @@
-//! The measuring binary: plan in, findings out.
+//! Measuring binary: plan in, findings out.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::machine::{self, Quiet};
 use crate::shell;
 
-/// Starts it with these words; what it says on the way is shown.
+/// Starts it with these arguments; its standard error is shown.
 pub(super) fn measure(bench: &Path, words: &[&str], plan: &Value) -> Result<String> {
     let mut child = shell::command(bench)
         .args(words)
@@ -29,7 +29,7 @@ pub(super) fn measure(bench: &Path, words: &[&str], plan: &Value) -> Result<Stri
     String::from_utf8(output.stdout).context("the findings are not text")
 }
 
-/// Keeps the findings and what is to be known of the machine, if somebody wants them kept.
+/// Writes the findings and the machine's load to a file, if one was asked for.
 pub(super) fn keep(file: Option<&Path>, text: &str, before: &Quiet, after: &Quiet) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     let findings: Value = serde_json::from_str(text)?;

@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: measure in one run, print ratios, say on what machine.
+//! `cargo xtask bench`: measure in one run, print ratios, name the machine.
 //!
-//! Absolute times say more about the machine than about us; what a reader can compare is the
-//! ratio of two rows measured in the same run, and that is what the aims are written in.
+//! Absolute times depend on the machine; the ratio of two rows of the same run can be compared, so the
+//! aims are ratios.
 
 mod aim;
 mod aims;
@@ -22,11 +22,11 @@ mod tables;
 
 use anyhow::{Result, bail};
 
-/// What can be asked for.
+/// Benchmarks with their options.
 const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
                      policy [--quick] [--json FILE], ledger [--quick], fuzz [--minutes N]";
 
-/// Runs the benchmark that the words name.
+/// Runs the benchmark that the arguments name.
 pub fn run(words: &[&str]) -> Result<()> {
     match words {
         ["sandbox", rest @ ..] => sandbox::run(&options::parse(rest)?),

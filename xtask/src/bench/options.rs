@@ -1,10 +1,10 @@
-//! The words after `bench sandbox`.
+//! Options of `bench sandbox`.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-/// How much is measured, and where the samples go.
+/// Amount of measurements, and destination of the samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Options {
     /// Counted runs of each row.
@@ -13,24 +13,19 @@ pub(super) struct Options {
     pub(super) docker_runs: usize,
     /// Milliseconds of each closed loop.
     pub(super) loop_millis: u64,
-    /// Where everything is written as JSON, samples included.
+    /// File for all findings as JSON, samples included.
     pub(super) json: Option<PathBuf>,
-    /// A look, not a measurement.
+    /// Whether this is a short run, not a measurement.
     pub(super) is_quick: bool,
 }
 
-/// Fewer runs than this are a look, not a measurement.
-pub(super) const ENOUGH_RUNS: usize = 300;
+/// Number of runs below which a run is not a measurement.
+pub(super) const MIN_RUNS: usize = 300;
 
-/// Understands the words; later ones win.
+/// Parses the arguments; later ones win.
 pub(super) fn parse(words: &[&str]) -> Result<Options> {
-    let mut options = Options {
-        runs: ENOUGH_RUNS,
-        docker_runs: 20,
-        loop_millis: 5000,
-        json: None,
-        is_quick: false,
-    };
+    let mut options =
+        Options { runs: MIN_RUNS, docker_runs: 20, loop_millis: 5000, json: None, is_quick: false };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match *word {
@@ -69,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_measurement_has_enough_runs_unless_told_otherwise() {
-        assert_eq!(parse(&[]).expect("nothing").runs, ENOUGH_RUNS);
+        assert_eq!(parse(&[]).expect("nothing").runs, MIN_RUNS);
         let options = parse(&["--quick", "--runs", "7", "--json", "x"]).expect("all");
         assert_eq!((options.runs, options.is_quick, options.json), (7, true, Some("x".into())));
     }

@@ -1,4 +1,4 @@
-//! `bench policy`: what a decision costs, beside a real OPA server on loopback.
+//! `bench policy`: cost of a decision, beside a real OPA server on loopback.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::machine::{self, Quiet};
 use super::measurement::{Measurement, ratio};
 use crate::{report, servers, settings, shell};
 
-/// How the names of rows end whose rules cannot be found by their conditions.
+/// Name suffix of rows whose rules cannot be looked up by their conditions.
 const EVERY: &str = ", every rule";
 
 /// Rows by name and number of rules.
@@ -32,7 +32,7 @@ const AIMS: &[Aim<Findings>] = &[
     }),
 ];
 
-/// Measures; `--quick` is a look, `--json FILE` keeps the samples.
+/// Measures; `--quick` is a short run, `--json FILE` writes the samples.
 pub(super) fn run(words: &[&str]) -> Result<()> {
     let (runs, json) = options(words)?;
     let opa = servers::provide(&OPA).program?;
@@ -86,13 +86,13 @@ impl Findings {
         row.map(|(_, _, measured)| measured.percentile(percent))
     }
 
-    /// How many times the embedded rules' time the server takes.
+    /// Time of the server divided by that of the embedded rules.
     fn by(&self, rules: u64, percent: usize) -> Option<f64> {
         ratio(self.at("OPA server", rules, percent)?, self.at("embedded", rules, percent)?)
     }
 }
 
-/// In microseconds, with the server's time as a multiple.
+/// Table in microseconds, with the server's time as a multiple.
 fn table(found: &Findings) -> String {
     let head = ["decision by", "rules", "p50 us", "p99 us", "OPA by it, p50", "p99", "runs"];
     let mut lines = vec![head.map(str::to_owned)];

@@ -1,4 +1,4 @@
-//! `bench sandbox`: every tier of ours beside bare interpreters and peers, in one run.
+//! `bench sandbox`: every sandbox tier beside bare interpreters and peers, in one run.
 
 use std::time::Instant;
 
@@ -8,25 +8,25 @@ use serde_json::{Value, json};
 use super::build::{self, Built};
 use super::findings::{self, Findings};
 use super::machine::{self, Quiet};
-use super::options::{ENOUGH_RUNS, Options};
+use super::options::{MIN_RUNS, Options};
 use super::peers::{self, Peers};
 use super::scratch::Directory;
 use super::{aim, aims, measuring, tables};
 
 /// Rounds over which each row's runs are spread.
 const ROUNDS: usize = 10;
-/// What is called in closed loops.
+/// Rows that are also run in closed loops.
 const LOOPS: [&str; 4] = ["bare python", "cold true", "cold python", "zygote python"];
-/// Callers at the same time, one measurement for each.
+/// Concurrent callers, one measurement for each.
 const CONCURRENCY: [usize; 3] = [1, 4, 8];
-/// Idle zygote children that are weighed: as many as a pool of the usual budget may hold. Shared
-/// pages are divided by the number of those who share them, so fewer would each weigh more.
+/// Idle zygote children measured: as many as a pool of the default budget may hold. Shared pages are
+/// divided by the number of sharers, so fewer children would each count more.
 const IDLE_MEMBERS: usize = 64;
-/// The distribution's interpreters, which are those that sandboxes of the host's root run.
+/// Interpreters of the distribution, which sandboxes of the host's root run.
 const PYTHON: &str = "/usr/bin/python3";
 const NODE: &str = "/usr/bin/node";
 
-/// Builds, brings the peers, measures, prints.
+/// Builds, starts the peers, measures, prints.
 pub(super) fn run(options: &Options) -> Result<()> {
     let started = Instant::now();
     let built = build::release()?;
@@ -36,7 +36,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     println!("machine: {}", machine::describe());
     println!("before: {}", before.describe());
     before.warning().into_iter().for_each(|words| println!("{words}"));
-    if options.runs < ENOUGH_RUNS {
+    if options.runs < MIN_RUNS {
         println!("{} runs of each: a look, not a measurement", options.runs);
     }
     let text = measuring::measure(&built.bench, &[], &plan(options, &built, &peers))?;

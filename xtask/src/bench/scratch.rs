@@ -1,18 +1,18 @@
-//! A directory that is removed with its owner.
+//! Directory that is removed when dropped.
 
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-/// Short, because a socket's path may have 107 bytes.
+/// Temporary directory with a short path, because a socket's path may have 107 bytes.
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
 }
 
 impl Directory {
-    /// Made new; the name carries our process id, so that two runs do not meet.
+    /// New directory; its name has the process id, so that two runs do not collide.
     pub(super) fn create(name: &str) -> Result<Self> {
         let path = std::env::temp_dir().join(format!("ringfence-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).with_context(|| format!("create `{}`", path.display()))?;

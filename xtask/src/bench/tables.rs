@@ -1,4 +1,4 @@
-//! The tables that people read.
+//! Tables of `bench sandbox`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::findings::{Findings, Idle, Loop, Row};
 use super::measurement::{Measurement, milliseconds, ratio};
 use crate::report;
 
-/// Names in the order of the table: what we are measured by, we, our peers.
+/// Names in the order of the table: reference, Ringfence, peers.
 const ORDER: &[&str] = &[
     "bare true",
     "bare python",
@@ -29,7 +29,7 @@ const ORDER: &[&str] = &[
     "docker run python",
 ];
 
-/// One call at a time.
+/// Table of single calls.
 pub(super) fn latency(found: &Findings) -> String {
     let header = ["what", "runs", "p50 ms", "p95 ms", "x bare", "docker is x", "setup", "run"];
     let mut lines = vec![header.map(str::to_owned)];
@@ -72,7 +72,7 @@ fn latency_line(row: &Row, found: &Findings) -> [String; 8] {
     ]
 }
 
-/// What a row runs, by which its bare counterpart is found.
+/// Program of a row, by which its bare counterpart is found.
 fn kind(name: &str) -> Option<&'static str> {
     ["true", "python", "node"].into_iter().find(|kind| name.split([' ', ',']).any(|w| w == *kind))
 }
@@ -81,7 +81,7 @@ fn digits(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-/// Closed loops.
+/// Table of closed loops.
 pub(super) fn throughput(found: &Findings) -> String {
     let header = ["what", "at once", "calls", "calls/s", "x bare python", "CPU ms/call", "machine"];
     let mut lines = vec![header.map(str::to_owned)];
@@ -115,7 +115,7 @@ fn throughput_line(entry: &Loop, found: &Findings) -> [String; 7] {
     ]
 }
 
-/// Idle zygote children.
+/// Table of idle zygote children.
 pub(super) fn memory(found: &Findings) -> String {
     let idle = match &found.idle {
         Ok(idle) => idle,
@@ -133,7 +133,7 @@ pub(super) fn memory(found: &Findings) -> String {
     )
 }
 
-/// How long the whole took, for those who wait for the next one.
+/// Duration of the whole run.
 pub(super) fn took(duration: Duration) -> String {
     format!("took {:.0} s", duration.as_secs_f64())
 }

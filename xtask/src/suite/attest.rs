@@ -1,4 +1,4 @@
-//! What the ledger proves, checked by others' means: envelopes by securesystemslib, statements by
+//! Ledger evidence, checked by third-party tools: envelopes by securesystemslib, statements by
 //! in-toto-attestation, the tree and its checkpoint from their specifications.
 
 use std::time::Instant;
@@ -9,7 +9,7 @@ use super::{Staged, python};
 use crate::report::Row;
 use crate::shell;
 
-/// Those that this suite is known to work with.
+/// Package versions that this suite is known to work with.
 const PACKAGES: &[&str] =
     &["securesystemslib==1.6.0", "in-toto-attestation==0.9.3", "cryptography==50.0.2"];
 

@@ -1,4 +1,4 @@
-//! The workspace's own tests, counted while their output streams by.
+//! Workspace tests, counted while their output is shown.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ use crate::{settings, shell};
 /// Runs `cargo test` over the workspace, one row per test binary.
 pub(super) fn run(staged: &Staged, filter: Option<&str>, servers: &[Provided]) -> Result<Vec<Row>> {
     let skip_log = staged.directory.join("skipped");
-    // Tests that drop their privileges must still be able to say that they skipped.
+    // Tests that drop their privileges must still be able to record a skip.
     fs::write(&skip_log, "").context("create the skip log")?;
     fs::set_permissions(&skip_log, fs::Permissions::from_mode(0o666)).context("open it to all")?;
     let mut command = shell::command(settings::cargo());
@@ -92,7 +92,7 @@ impl Counter {
         self.suite.clear();
     }
 
-    /// A test that skipped looks passed to libtest; its line in the log says otherwise.
+    /// Counts with the skips of the log: libtest counts a skipped test as passed.
     fn with_skips(&mut self, counts: Counts) -> Counts {
         let log = fs::read_to_string(&self.skip_log).unwrap_or_default();
         let new: Vec<&str> = log.lines().skip(self.skips_seen).collect();
@@ -108,7 +108,7 @@ impl Counter {
         }
     }
 
-    /// A failure that no result line shows (it did not build, a binary died) is a row of its own.
+    /// Rows, with one more for a failure without a result line (a build failure, a binary that died).
     fn finish(mut self, has_succeeded: bool) -> Vec<Row> {
         let is_explained = self.rows.iter().any(|row| row.counts.failed > 0);
         if !self.suite.is_empty() || (!has_succeeded && !is_explained) {

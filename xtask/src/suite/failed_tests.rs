@@ -1,13 +1,13 @@
-//! What libtest says of the tests that failed, kept for the end of the output.
+//! Reports of failed tests, kept for the end of the output.
 
-/// Lines kept of one test: the panic and where it came from.
-const KEPT: usize = 25;
+/// Lines kept per test: the panic and its location.
+const MAX_REPORT_LINES: usize = 25;
 
-/// Collects the reports of failed tests from the lines of a test binary.
+/// Collector of reports of failed tests from the output of a test binary.
 #[derive(Debug, Default)]
 pub(super) struct FailedTests {
     reports: Vec<String>,
-    /// Lines that the report at hand may still take.
+    /// Lines that the current report may still take.
     left: usize,
 }
 
@@ -16,7 +16,7 @@ impl FailedTests {
     pub(super) fn line(&mut self, line: &str) {
         if let Some(name) = name(line) {
             self.reports.push(name.to_owned());
-            self.left = KEPT;
+            self.left = MAX_REPORT_LINES;
         } else if line == "failures:" || line.starts_with("test result: ") {
             self.left = 0;
         } else if self.left > 0 && !line.trim().is_empty() {
@@ -28,7 +28,7 @@ impl FailedTests {
         }
     }
 
-    /// The reports so far; the next binary begins anew.
+    /// Reports so far; the next binary begins anew.
     pub(super) fn take(&mut self) -> Vec<String> {
         self.left = 0;
         std::mem::take(&mut self.reports)
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn each_failed_test_is_kept_with_the_beginning_of_its_words() {
         let mut failed = FailedTests::default();
-        let long = "a frame of the stack\n".repeat(KEPT + 9);
+        let long = "a frame of the stack\n".repeat(MAX_REPORT_LINES + 9);
         let output = format!(
             "test a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- m::b stdout ----\n\
              thread 'm::b' panicked at x.rs:1:2:\nwhy\n\n---- m::c stdout ----\n{long}\n\n\
@@ -57,7 +57,7 @@ mod tests {
         let reports = failed.take();
         assert_eq!(reports.len(), 2);
         assert_eq!(reports[0], "m::b\n    thread 'm::b' panicked at x.rs:1:2:\n    why");
-        assert_eq!(reports[1].lines().count(), KEPT + 1);
+        assert_eq!(reports[1].lines().count(), MAX_REPORT_LINES + 1);
         assert!(failed.take().is_empty(), "the next binary begins anew");
     }
 }

@@ -1,4 +1,4 @@
-//! The reduced suite inside the machine with the older kernel, as root and as an ordinary user.
+//! Reduced suite inside the emulated machine with the older kernel, as root and as an ordinary user.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,13 +12,14 @@ use crate::report::{Counts, Row};
 use crate::steps::{self, Observation, Program, STEPS, Step};
 use crate::{settings, shell, vm};
 
-/// Emulation is an order of magnitude slower than the host; the attack suite needs most of this.
+/// Time limit of the machine: emulation is an order of magnitude slower than the host, and the attack
+/// suite needs most of this.
 const DEADLINE: Duration = Duration::from_secs(1500);
 
 const BEGIN: &str = "RINGFENCE-STEP-BEGIN ";
 const END: &str = "RINGFENCE-STEP-END ";
 
-/// Who runs the steps, with the word that goes before the command.
+/// Identities that run the steps, with the prefix of the command.
 const IDENTITIES: &[(&str, &str)] = &[("root", ""), ("uid 65534, delegated", "rootless ")];
 
 pub(super) fn run(binary: &Path, missing: &[Need]) -> Result<Vec<Row>> {
@@ -43,10 +44,10 @@ pub(super) fn run(binary: &Path, missing: &[Need]) -> Result<Vec<Row>> {
     Ok(tracker.rows(&kernel_name(&kernel)))
 }
 
-/// The name of the session tests in the machine.
+/// Name of the session tests in the machine.
 const TESTS: &str = "ringfence-session-tests";
 
-/// Builds the sandbox's tests of sessions and finds the program.
+/// Builds the session tests of the sandbox; returns the program.
 fn session_tests() -> Result<PathBuf> {
     let mut cargo = shell::command(settings::cargo());
     cargo.args(["test", "--package", "ringfence-sandbox", "--test", "session", "--no-run"]);
@@ -54,14 +55,14 @@ fn session_tests() -> Result<PathBuf> {
     executable(&messages).context("cargo names no program for the session tests")
 }
 
-/// The last program in what cargo tells; dependencies have none.
+/// Last executable in cargo's messages; dependencies have none.
 fn executable(messages: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut found = messages.filter_map(|message| Some(message["executable"].as_str()?.into()));
     found.next_back()
 }
 
-/// The words that call a step's program.
+/// Command of a step's program.
 fn call(program: Program) -> String {
     match program {
         Program::Ringfence => "ringfence".to_owned(),
@@ -69,16 +70,16 @@ fn call(program: Program) -> String {
     }
 }
 
-/// One shell line per step, framed so that the host can tell the steps apart.
+/// Script with one line per step, framed so that the host can tell the steps apart.
 fn script() -> String {
     let mut lines = Vec::new();
     for (number, (step, prefix)) in plan().enumerate() {
         let words: Vec<String> = step.arguments.iter().map(|word| quote(word)).collect();
         lines.push(format!("echo '{BEGIN}{number}'"));
-        // The serial line is a terminal, and progress written to one would mix with the result.
+        // The serial line is a terminal, and progress output would mix with the result.
         let (program, words) = (call(step.program), words.join(" "));
         lines.push(format!("{prefix}{program} {words} 2>/tmp/stderr"));
-        // A program's last line may lack its newline; the frame must start a line of its own.
+        // A program's last line may lack its newline; the frame must start its own line.
         lines.push(format!("code=$?; echo; cat /tmp/stderr; echo \"{END}{number} $code\""));
     }
     lines.push("exit 0\n".to_owned());
@@ -98,7 +99,7 @@ fn kernel_name(image: &Path) -> String {
     name.trim_start_matches("vmlinuz-").to_owned()
 }
 
-/// Collects what each step printed and how it ended.
+/// Collector of each step's output and exit code.
 #[derive(Debug, Default)]
 struct Tracker {
     current: Option<(Instant, Observation)>,

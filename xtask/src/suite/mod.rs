@@ -1,7 +1,7 @@
-//! `cargo xtask test`: set up, run everything, say what ran against what.
+//! `cargo xtask test`: set up, run all suites, print the result table.
 //!
-//! The suites run one after another: they measure time limits and count processes, and two cores
-//! shared by two suites make both lie. A failing suite does not stop the next one.
+//! The suites run one after another: they measure time limits and count processes, and two suites on
+//! two cores would distort both. A failing suite does not stop the next one.
 
 mod attest;
 mod cargo_tests;
@@ -26,7 +26,7 @@ use crate::report::{self, Counts, Row};
 use crate::servers::{self, Provided};
 use crate::{host, settings, shell, tidy};
 
-/// The suites besides the workspace's own tests; naming one as the filter runs it alone.
+/// Suites besides the workspace tests; naming one as the filter runs it alone.
 const OTHER_SUITES: &[&str] =
     &["tidy", "drivers", "skills", "observe", "attest", "schemathesis", "rootless", "vm"];
 
@@ -55,7 +55,7 @@ pub fn run(filter: Option<&str>) -> Result<ExitCode> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The suites that need the binary.
+/// Suites that need the binary.
 fn built_rows(
     staged: &Staged,
     filter: Option<&str>,
@@ -88,7 +88,7 @@ fn built_rows(
     Ok(rows)
 }
 
-/// One check that did not run: a failure under CI, a loud counted skip elsewhere.
+/// Row of a check that did not run: a failure under CI, a counted skip elsewhere.
 fn absent(suite: &str, against: &str, reason: &str) -> Row {
     let counts = if settings::is_ci() {
         Counts::one(false)
@@ -112,7 +112,7 @@ fn missing_rows(missing: &[Need]) -> Vec<Row> {
     missing.iter().map(row).collect()
 }
 
-/// A server that was built now, with the time it took, or one that tests go without.
+/// Row of a server that was built now, or could not be.
 fn server_row(provided: &Provided) -> Option<Row> {
     let Provided { server, program, took } = provided;
     let suite = format!("build {}", server.name);
@@ -142,7 +142,7 @@ fn tidy_row() -> Result<Row> {
     Ok(Row { suite, against, counts, took: started.elapsed(), failures })
 }
 
-/// A copy of the built binary that every user can reach, in a directory that goes away.
+/// Copy of the built binary that every user can reach, in a temporary directory.
 ///
 /// The target directory is often below a home that other users may not enter, and the rootless
 /// suites run as another user.

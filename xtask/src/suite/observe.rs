@@ -1,4 +1,4 @@
-//! What the server shows of itself, read by others' means: traces by OpenTelemetry's own messages,
+//! Telemetry of the server, checked by third-party tools: traces by OpenTelemetry's own messages,
 //! metrics by Prometheus' own parsers.
 
 use std::time::Instant;
@@ -9,7 +9,7 @@ use super::{Staged, python};
 use crate::report::Row;
 use crate::shell;
 
-/// Those that this suite is known to work with.
+/// Package versions that this suite is known to work with.
 const PACKAGES: &[&str] = &["opentelemetry-proto==1.45.2", "prometheus-client==0.26.0"];
 
 const FOLDER: &str = "crates/cli/tests/observe";

@@ -1,4 +1,4 @@
-//! What is written in Python, tested by Python's own means: the drivers and the shipped skills.
+//! Python code, tested with unittest: the drivers and the shipped skills.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,12 +24,12 @@ pub(super) fn run(suite: &str) -> Result<Row> {
     unittest(suite, python, folder, started)
 }
 
-/// An interpreter with packages, installed once and kept in the cache under this name.
+/// Interpreter with packages, installed once and cached under this name.
 pub(super) fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let cache = settings::cache_directory()?;
     let kept = cache.join(format!("{name}-{}", packages.join("-").replace("==", "-")));
     let python = kept.join("bin/python");
-    // Written last: an environment without it is not complete.
+    // Written last: an environment without it is incomplete.
     let stamp = kept.join("complete");
     if stamp.exists() {
         return Ok(python);
@@ -64,15 +64,15 @@ pub(super) fn unittest(
     Ok(Row { suite, against, counts, took: started.elapsed(), failures })
 }
 
-/// From the first report of a failed test on, or the last words where there is none.
+/// Output from the first failed test on, or the last lines where there is none.
 fn failures(said: &str, counts: Counts) -> Vec<String> {
     let reports = said.find("\n=====").map_or(said, |at| &said[at..]);
     let beginning: Vec<&str> = reports.lines().take(60).collect();
     Vec::from_iter((counts.failed > 0).then(|| beginning.join("\n")))
 }
 
-/// `Ran 101 tests in 14.1s`, then `OK` or `FAILED (failures=1, errors=2, skipped=3)`. A run that
-/// does not end in such words is one failure.
+/// Counts from `Ran 101 tests in 14.1s`, then `OK` or `FAILED (failures=1, errors=2, skipped=3)`. A run
+/// that ends otherwise is one failure.
 fn counts(said: &str, has_succeeded: bool) -> Counts {
     let number = |key: &str| -> u64 {
         let (_, rest) = said.rsplit_once(key).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Somebody else's idea of our API: schemathesis reads the OpenAPI document of a running server and
-//! makes up requests, with a key and without.
+//! API fuzzing: schemathesis reads the OpenAPI document of a running server and generates requests,
+//! with a key and without.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,19 +14,19 @@ use super::{Staged, this_host};
 use crate::report::{Counts, Row};
 use crate::{settings, shell};
 
-/// The one that this suite is known to work with.
+/// Version of schemathesis that this suite is known to work with.
 const VERSION: &str = "4.32.5";
-/// The validator of OpenAPI documents.
+/// Version of the validator of OpenAPI documents.
 const VALIDATOR: &str = "0.9.0";
 
-/// What must hold for every request it makes up.
+/// Checks of every generated request.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,ignored_auth,\
                       unsupported_method,positive_data_acceptance";
 
-/// A request that fits the document is accepted, or what it names is not there. Of these more is
-/// asked than a schema can say: that arguments fit their tool, files are a skill, an instant is in
-/// the future, an idempotency key is new, a workspace fits into its memory.
+/// Settings by operation. A request that fits the document is accepted or answered with 404. The
+/// operations named here require more than a schema can say: that arguments fit their tool, files are
+/// a skill, an instant is in the future, an idempotency key is new, a workspace fits into its memory.
 const SETTINGS: &str = r#"
 [[operations]]
 include-method = "POST"
@@ -37,8 +37,8 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404",
 /// Requests per operation: enough to meet every status, few enough for every change.
 const EXAMPLES: &str = "12";
 
-/// Left to our own tests: streams that never end by themselves, sockets, and revoking keys. It would
-/// revoke its own, and from then on see nothing but refusals.
+/// Operations left to our own tests: endless streams, sockets, and revoking keys. Schemathesis would
+/// revoke its own key, and from then on see nothing but refusals.
 const EXCLUDED: &str = r"(/(events|terminal)$|^/v1/keys/\{id\}$)";
 
 pub(super) fn run(staged: &Staged) -> Result<Row> {
@@ -64,7 +64,7 @@ pub(super) fn run(staged: &Staged) -> Result<Row> {
                 "--suppress-health-check",
                 "all",
             ])
-            // It keeps a cache where it is started.
+            // It keeps a cache in its working directory.
             .current_dir(&server.data)
             .stdin(Stdio::null());
         if let Some(key) = key {
@@ -80,7 +80,7 @@ pub(super) fn run(staged: &Staged) -> Result<Row> {
     Ok(Row { suite, against, counts, took: started.elapsed(), failures })
 }
 
-/// Whether the document is one of OpenAPI.
+/// Whether the document is valid OpenAPI.
 fn is_valid(schemathesis: &Path, server: &Server) -> Result<bool> {
     let document = server.data.join("openapi.json");
     let python = schemathesis.with_file_name("python");
@@ -92,7 +92,7 @@ fn is_valid(schemathesis: &Path, server: &Server) -> Result<bool> {
     Ok(validator.status().context("start the validator")?.success())
 }
 
-/// A server of its own, ended with this value.
+/// Server for this suite; ended when dropped.
 struct Server {
     process: Child,
     url: String,
@@ -128,12 +128,12 @@ impl Drop for Server {
     }
 }
 
-/// The program, installed once and kept in the cache.
+/// Program of schemathesis, installed once and cached.
 fn environment() -> Result<PathBuf> {
     let cache = settings::cache_directory()?;
     let kept = cache.join(format!("schemathesis-{VERSION}-{VALIDATOR}"));
     let program = kept.join("bin/schemathesis");
-    // Written last: an environment without it is not complete.
+    // Written last: an environment without it is incomplete.
     let stamp = kept.join("complete");
     if stamp.exists() {
         return Ok(program);

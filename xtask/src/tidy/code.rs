@@ -3,23 +3,23 @@
 use super::lexer::{code_only, has_word};
 use super::{File, Problem, Tree};
 
-/// From here on a file gets a remark.
-const LONG: usize = 600;
-/// From here on it is refused.
-const TOO_LONG: usize = 1000;
-/// Long lists of equal small things. They may be as long as the list is.
+/// Number of lines from which a file gets a warning.
+const WARN_LINES: usize = 600;
+/// Number of lines from which a file is refused.
+const MAX_LINES: usize = 1000;
+/// Files with long lists of equal small things, which may have any length.
 const TABLES: &[&str] = &[];
 
-/// Attributes that make a test lie: one that does not run, one that passes on any panic.
+/// Attributes that hide a test's result: one that does not run, one that passes on any panic.
 const BANNED_ATTRIBUTES: &[&str] = &["ignore", "should_panic"];
 
-/// Raw system calls and the reasoning about them live in one crate.
+/// `unsafe` is only in the `jail` crate.
 pub(super) fn unsafe_lives_in_jail_alone(tree: &Tree) -> Vec<Problem> {
     let outside = tree.with_extension("rs").filter(|f| !f.path.starts_with("crates/jail/"));
     lines_where(outside, |line| has_word(line, "unsafe"), "`unsafe` belongs in crates/jail alone")
 }
 
-/// Every module starts by saying what it is for.
+/// Every module begins with a comment on its purpose.
 pub(super) fn modules_say_what_they_are(tree: &Tree) -> Vec<Problem> {
     let is_module = |file: &&File| file.path.contains("src/") && !file.path.ends_with("/tests.rs");
     tree.with_extension("rs")
@@ -29,14 +29,14 @@ pub(super) fn modules_say_what_they_are(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// A file that nobody can hold in their head is two files.
+/// Files stay short.
 pub(super) fn files_stay_short(tree: &Tree) -> Vec<Problem> {
     let judge = |file: &File| {
         let lines = file.text.lines().count();
         let message = format!("has {lines} lines; split it");
         match lines {
-            TOO_LONG.. => Some(Problem::error(&file.path, message)),
-            LONG.. => Some(Problem::warning(&file.path, message)),
+            MAX_LINES.. => Some(Problem::error(&file.path, message)),
+            WARN_LINES.. => Some(Problem::warning(&file.path, message)),
             _ => None,
         }
     };

@@ -1,4 +1,4 @@
-//! Rules about what people read.
+//! Rules about documentation.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ const THREAT_MODEL: &str = "docs/threat-model.md";
 const DECISIONS: &str = "docs/decisions/";
 const ATTACKS: &str = "crates/hostile/src/attacks/";
 
-/// Without these a stranger cannot use, judge or change the project.
-const GROUND: &[&str] = &[
+/// Documents without which the project cannot be used, judged or changed.
+const REQUIRED_DOCUMENTS: &[&str] = &[
     ".ci/run",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -23,14 +23,14 @@ const GROUND: &[&str] = &[
 
 /// The documents that every checkout has.
 pub(super) fn ground_documents_exist(tree: &Tree) -> Vec<Problem> {
-    GROUND
+    REQUIRED_DOCUMENTS
         .iter()
         .filter(|path| !exists(tree, path))
         .map(|path| Problem::error(*path, "is missing"))
         .collect()
 }
 
-/// A relative link leads somewhere.
+/// Relative links resolve.
 pub(super) fn links_resolve(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in tree.with_extension("md") {
@@ -49,7 +49,7 @@ pub(super) fn links_resolve(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The change itself edits the changelog, in its `Unreleased` section.
+/// The changelog has an `Unreleased` section.
 pub(super) fn changelog_has_unreleased(tree: &Tree) -> Vec<Problem> {
     let text = tree.text("CHANGELOG.md").unwrap_or_default();
     if text.lines().any(|line| line.trim() == "## Unreleased") {
@@ -58,7 +58,7 @@ pub(super) fn changelog_has_unreleased(tree: &Tree) -> Vec<Problem> {
     vec![Problem::error("CHANGELOG.md", "has no `## Unreleased` section")]
 }
 
-/// A decision that nothing links to is not found by those who need it.
+/// Every decision is linked from the index.
 pub(super) fn decisions_are_linked(tree: &Tree) -> Vec<Problem> {
     let mut linked = BTreeSet::new();
     for file in tree.with_extension("md") {
@@ -75,7 +75,7 @@ pub(super) fn decisions_are_linked(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// A claim of the threat model names a hostile case, and that case exists in code.
+/// Every case named in the threat model exists in code.
 pub(super) fn claims_have_their_cases(tree: &Tree) -> Vec<Problem> {
     let tests = || tree.with_extension("rs").map(tests_of);
     let mut code: BTreeSet<String> = tests().flat_map(case_ids).map(str::to_owned).collect();
@@ -91,8 +91,8 @@ pub(super) fn claims_have_their_cases(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// The part of a file in which naming a case means testing it: the attacks of the suite, files of
-/// tests, and what follows `#[cfg(test)]`. The rest of `hostile` uses ids as examples only.
+/// Part of a file in which naming a case means testing it: the attacks of the suite, files of
+/// tests, and the part after `#[cfg(test)]`. The rest of `hostile` uses ids as examples only.
 fn tests_of(file: &File) -> &str {
     let path = file.path.as_str();
     if path.starts_with(ATTACKS) || (path.starts_with("crates/") && path.contains("/tests")) {
@@ -113,7 +113,7 @@ fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The relative targets of `[text](target)` on a line, without their anchors.
+/// Relative targets of `[text](target)` on a line, without their anchors.
 fn link_targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
@@ -215,6 +215,6 @@ mod tests {
 
     #[test]
     fn missing_ground_is_found() {
-        assert_eq!(ground_documents_exist(&Tree::default()).len(), GROUND.len());
+        assert_eq!(ground_documents_exist(&Tree::default()).len(), REQUIRED_DOCUMENTS.len());
     }
 }

@@ -1,9 +1,9 @@
-//! Rust source with everything that is not code blanked out.
+//! Rust source with everything but code blanked out.
 //!
 //! Not a parser: just enough of the lexical grammar (comments, strings, raw strings, characters
 //! against lifetimes) that a word found in the rest is a token and not prose.
 
-/// The source with comments, strings and characters replaced by spaces; lines stay where they are.
+/// Source with comments, strings and characters replaced by spaces; lines stay where they are.
 pub(super) fn code_only(source: &str) -> String {
     let characters: Vec<char> = source.chars().collect();
     let mut code = String::with_capacity(source.len());
@@ -22,12 +22,12 @@ pub(super) fn code_only(source: &str) -> String {
     code
 }
 
-/// Whether the word occurs in code that went through [`code_only`], as a whole identifier.
+/// Whether the word occurs in the output of [`code_only`], as a whole identifier.
 pub(super) fn has_word(code: &str, word: &str) -> bool {
     code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word)
 }
 
-/// How many characters here are not code; 0 if the first one is.
+/// Number of characters here that are not code; 0 if the first one is.
 fn skipped(rest: &[char], before: Option<char>) -> usize {
     let is_in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
     match rest {
@@ -56,7 +56,7 @@ fn quoted(rest: &[char], quote: char) -> usize {
     rest.len()
 }
 
-/// The length of a raw string that starts with its hashes; `None` for a raw identifier.
+/// Length of a raw string that starts with its hashes; `None` for a raw identifier.
 fn raw_string(rest: &[char]) -> Option<usize> {
     let hashes = rest.iter().take_while(|&&c| c == '#').count();
     if rest.get(hashes) != Some(&'"') {

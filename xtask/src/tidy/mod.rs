@@ -1,9 +1,8 @@
-//! `cargo xtask tidy`: what the compiler cannot check about this repository.
+//! `cargo xtask tidy`: repository rules that the compiler cannot check.
 //!
 //! Each rule is a function from the whole tree to problems, with a test that shows it failing on
-//! a bad sample. The same check runs on the real tree inside `cargo test`, so nobody has to
-//! remember it. A line that must break a text rule says why: `tidy-ok: <reason>` on that line or
-//! on the one before it.
+//! a bad sample. The same check runs on the real tree inside `cargo test`. A line that must break a
+//! text rule says why: `tidy-ok: <reason>` on that line or on the one before it.
 
 mod code;
 mod documents;
@@ -16,23 +15,23 @@ use std::fmt;
 
 pub use tree::{Crate, File, Tree};
 
-/// Something that is not as it should be.
+/// Violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where: a path, with a line if one is to blame.
+    /// Path, with a line where there is one.
     pub place: String,
-    /// What, in one sentence.
+    /// Description in one sentence.
     pub message: String,
-    /// Whether it fails the check or only wants attention.
+    /// Severity of the violation.
     pub severity: Severity,
 }
 
-/// How bad a problem is.
+/// Severity of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// Fails the check.
     Error,
-    /// Is printed.
+    /// Printed only.
     Warning,
 }
 
@@ -65,7 +64,7 @@ impl fmt::Display for Problem {
 /// One rule.
 pub type Rule = fn(&Tree) -> Vec<Problem>;
 
-/// Every rule.
+/// All rules.
 pub const RULES: &[Rule] = &[
     tiers::every_crate_has_a_tier,
     tiers::dependencies_point_downwards,
@@ -84,7 +83,7 @@ pub const RULES: &[Rule] = &[
     documents::ground_documents_exist,
 ];
 
-/// Applies every rule.
+/// Applies all rules.
 pub fn check(tree: &Tree) -> Vec<Problem> {
     RULES.iter().flat_map(|rule| rule(tree)).collect()
 }

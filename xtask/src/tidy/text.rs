@@ -6,10 +6,10 @@ use super::{Problem, Tree};
 const MACHINE_PATHS: &[&str] =
     &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
-/// The escape hatch for a line that must break a rule of this file.
+/// Marker of a line that must break a rule of this file.
 const EXCEPTION: &str = "tidy-ok: ";
 
-/// The repository speaks of itself, not of the machine it was written on.
+/// No paths of one machine.
 pub(super) fn no_paths_of_one_machine(tree: &Tree) -> Vec<Problem> {
     lines_where(tree, |line| {
         let found = MACHINE_PATHS.iter().find(|path| line.contains(**path))?;
@@ -17,7 +17,7 @@ pub(super) fn no_paths_of_one_machine(tree: &Tree) -> Vec<Problem> {
     })
 }
 
-/// A wish without an issue is forgotten.
+/// Every open task names an issue.
 pub(super) fn todo_names_an_issue(tree: &Tree) -> Vec<Problem> {
     lines_where(tree, |line| {
         let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '#' && c != '_');

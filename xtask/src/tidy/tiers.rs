@@ -1,11 +1,11 @@
-//! Who may know whom.
+//! Dependency tiers.
 //!
 //! A crate depends on lower tiers only, and crates of one tier do not know each other: then the
 //! graph has no knots, and the question "where does this belong" has one answer.
 
 use super::{Problem, Tree};
 
-/// The crates, bottom up. A crate gets its line when it gets its first content.
+/// Crates with their tiers, bottom up.
 const TIERS: &[(&str, u8)] = &[
     ("ringfence-types", 0),
     // The file that the embedded store and the embedded bus share.
@@ -20,7 +20,7 @@ const TIERS: &[(&str, u8)] = &[
     // It keeps keys in the store, and signs what it does to them.
     ("ringfence-access", 2),
     ("ringfence-registry", 2),
-    // It reads the bus and speaks HTTP; what events mean it does not know.
+    // It reads the bus and speaks HTTP, without knowing what events mean.
     ("ringfence-webhook", 2),
     ("ringfence-sandbox", 2),
     ("ringfence-hostile", 2),
@@ -41,7 +41,7 @@ const TIERS: &[(&str, u8)] = &[
 /// use the first.
 const TOOLS: &[&str] = &["ringfence-testkit", "ringfence-bench", "xtask"];
 
-/// What a room must not know, by package name, with the reason.
+/// Dependencies that a crate must not have, by package name, with the reason.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("ringfence-ledger", &["tokio", "rustix", "libc", "rusqlite"], "it does no I/O"),
     ("ringfence-types", &["tokio", "rustix", "libc", "sqlx", "axum", "reqwest"], "it does no I/O"),
@@ -57,7 +57,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("ringfence-engine", &["axum", "sqlx", "rustix", "libc"], "it knows no HTTP, SQL or syscalls"),
 ];
 
-/// A crate nobody placed could depend on anything.
+/// Every crate has a tier.
 pub(super) fn every_crate_has_a_tier(tree: &Tree) -> Vec<Problem> {
     let is_placed = |name: &str| tier(name).is_some() || TOOLS.contains(&name);
     tree.crates
@@ -81,12 +81,12 @@ pub(super) fn dependencies_point_downwards(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Some rooms must not know certain libraries, whatever their tier.
+/// Forbidden dependencies are absent, whatever the tier.
 pub(super) fn rooms_do_not_know_what_they_must_not(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, forbidden, reason) in FORBIDDEN {
         let dependencies = tree.crates.iter().filter(|found| found.name == *name);
-        // What only tests use never reaches the product.
+        // Test dependencies never reach the product.
         for (dependency, _) in dependencies.flat_map(|c| &c.dependencies).filter(|(_, t)| !t) {
             if forbidden.contains(&dependency.as_str()) {
                 let message = format!("must not depend on `{dependency}`: {reason}");
@@ -106,7 +106,7 @@ fn is_allowed(from: &str, to: &str, is_for_tests: bool) -> bool {
     }
     match (tier(from), tier(to)) {
         (Some(from), Some(to)) => to < from,
-        // Not one of ours, or reported by the rule above.
+        // Third-party, or reported by the rule above.
         _ => true,
     }
 }

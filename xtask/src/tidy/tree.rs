@@ -1,4 +1,4 @@
-//! The repository as the rules see it: text files and crates.
+//! Repository as the rules see it: text files and crates.
 
 use std::fs;
 use std::path::Path;
@@ -8,36 +8,36 @@ use serde_json::Value;
 
 use crate::{settings, shell};
 
-/// Directories that hold nothing we wrote.
+/// Directories without our own files.
 const LEFT_OUT: &[&str] = &[".git", "target", "node_modules", "__pycache__", "corpus"];
 
-/// The endings of files that people read and write.
+/// Extensions of text files.
 const TEXT: &[&str] = &["rs", "toml", "md", "sh", "py", "js", "html", "css", "yml", "yaml", "sql"];
 
-/// Everything the rules look at.
+/// Repository.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// Text files, sorted by path.
     pub files: Vec<File>,
-    /// The crates of the workspace.
+    /// Crates of the workspace.
     pub crates: Vec<Crate>,
-    /// Every path there is, text or not, sorted; directories end with a slash.
+    /// All paths, text or not, sorted; directories end with a slash.
     pub paths: Vec<String>,
 }
 
-/// One text file.
+/// Text file.
 #[derive(Debug, Clone, Default)]
 pub struct File {
-    /// Relative to the root.
+    /// Path relative to the root.
     pub path: String,
-    /// What it says.
+    /// Content of the file.
     pub text: String,
 }
 
-/// One crate.
+/// Crate of the workspace.
 #[derive(Debug, Clone, Default)]
 pub struct Crate {
-    /// The package's name.
+    /// Name of the package.
     pub name: String,
     /// All direct dependencies by package name, and whether each is for tests only.
     pub dependencies: Vec<(String, bool)>,
@@ -53,12 +53,12 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The text of the file at that path.
+    /// Text of the file at that path.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 
-    /// The files whose name ends with `.extension`.
+    /// Files whose name ends with `.extension`.
     pub fn with_extension<'a>(&'a self, extension: &str) -> impl Iterator<Item = &'a File> {
         let ending = format!(".{extension}");
         self.files.iter().filter(move |file| file.path.ends_with(&ending))
@@ -115,13 +115,13 @@ fn read_crate(package: &Value) -> Option<Crate> {
     })
 }
 
-/// A tree of one file, for the tests of the rules.
+/// Tree of one file, for the tests of the rules.
 #[cfg(test)]
 pub(super) fn sample(path: &str, text: &str) -> Tree {
     samples(&[(path, text)])
 }
 
-/// A tree of these files and their directories.
+/// Tree of these files and their directories.
 #[cfg(test)]
 pub(super) fn samples(files: &[(&str, &str)]) -> Tree {
     let mut tree = Tree::default();

@@ -1,23 +1,23 @@
-//! When requests are due.
+//! Schedule of due requests.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Shorter pauses are not worth a sleep; what is due in them is told together.
-const SHORTEST: Duration = Duration::from_micros(100);
+/// Pause below which no sleep is made; requests due in it are sent together.
+const MIN_SLEEP: Duration = Duration::from_micros(100);
 
-/// Tells the moments at which requests are due, each when it comes.
+/// Sends the moments at which requests are due, each when it comes.
 ///
-/// A thread of its own, because the runtime's timers are a millisecond apart, which is as long as
-/// what is measured. The channel holds at most all requests of the run.
+/// A separate thread, because the runtime's timers have a resolution of a millisecond, which is as
+/// long as the measured times. The channel holds at most all requests of the run.
 pub(super) fn start(began: Instant, rate: f64, span: Duration) -> UnboundedReceiver<Instant> {
     let (tell, due) = unbounded_channel();
     std::thread::spawn(move || {
         for index in 0..count(rate, span) {
             let at = began + Duration::from_secs_f64(index as f64 / rate);
             let left = at.saturating_duration_since(Instant::now());
-            if left > SHORTEST {
+            if left > MIN_SLEEP {
                 std::thread::sleep(left);
             }
             if tell.send(at).is_err() {
@@ -28,7 +28,7 @@ pub(super) fn start(began: Instant, rate: f64, span: Duration) -> UnboundedRecei
     due
 }
 
-/// How many requests are due in all.
+/// Number of requests due in all.
 pub(super) fn count(rate: f64, span: Duration) -> u64 {
     (rate * span.as_secs_f64()).round() as u64
 }

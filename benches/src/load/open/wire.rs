@@ -1,4 +1,4 @@
-//! One kept connection of the open-loop generator.
+//! Kept connection of the open-loop generator.
 
 use std::net::SocketAddr;
 
@@ -10,16 +10,16 @@ use tokio::{
 
 use crate::load::http::{self, Head};
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply {
     Right,
-    /// The service said that it has enough to do.
+    /// The service refused because it is overloaded.
     Refused,
     Wrong,
 }
 
-/// A connection and what was read from it.
+/// Connection with its read buffer.
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: TcpStream,
@@ -33,7 +33,7 @@ impl Wire {
         Ok(Self { stream, buffer: Vec::with_capacity(4096) })
     }
 
-    /// Asks and reads the whole answer. After an error the connection is of no use.
+    /// Sends a request and reads the whole answer. After an error the connection is unusable.
     pub(super) async fn ask(&mut self, request: &[u8], mark: &str) -> Result<Reply> {
         self.stream.write_all(request).await?;
         self.buffer.clear();

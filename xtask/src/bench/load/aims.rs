@@ -1,10 +1,10 @@
-//! What we aim at under load, and whether this run reached it.
+//! Aims of `bench load`.
 
 use super::findings::{Findings, Offered};
 use super::plan::{NO_OP, PEER_DOCKER, PEER_INSIDE, PEER_NO_OP, PEER_PYTHON, SKILL};
 use crate::bench::aim::{Aim, Bound, aim};
 
-/// Every aim, in the order of the issue that set them. A peer is the better of its variants.
+/// All aims. A peer is the better of its variants.
 pub(super) const AIMS: &[Aim<Findings>] = &[
     aim("no-op, calls/s by fastapi in process", Bound::AtLeast(2.0), "x", |found| {
         by(found, NO_OP, PEER_NO_OP)
@@ -47,8 +47,8 @@ fn kept(found: &Findings, name: &str) -> Option<f64> {
     Some(found.flood(name)?.per_sec() / found.best(name)?.per_sec)
 }
 
-/// With every connection waiting and served in turn, each waits for this many answers. More than a
-/// few times that is starvation: some wait while others that came later are served.
+/// Longest wait in units of full queues: with every connection waiting and served in turn, each waits
+/// for this many answers. More than a few times that is starvation.
 fn in_queues(flood: &Offered) -> Option<f64> {
     let queue = flood.connections as f64 / flood.per_sec();
     Some(flood.answered.as_ref()?.percentile(99).as_secs_f64() / queue)

@@ -1,4 +1,4 @@
-//! What the measuring binary found, read back from its JSON.
+//! Findings of the measuring binary, parsed from its JSON.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::bench::measurement::Measurement;
 
-/// One run's findings.
+/// Findings of one run.
 #[derive(Debug)]
 pub(super) struct Findings {
     /// Closed loops, the rounds of each taken together, in the order of the plan.
@@ -18,12 +18,12 @@ pub(super) struct Findings {
     pub(super) sqlite: Vec<(u64, f64)>,
     pub(super) starts: Option<Measurement>,
     pub(super) idle: Vec<Idle>,
-    /// What was not measured, with its reason.
+    /// Missing measurements, with their reasons.
     pub(super) missing: Vec<(String, String)>,
     pub(super) processor_source: String,
 }
 
-/// One row at one number of connections: medians of its rounds.
+/// Row at one number of connections: medians of its rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pace {
     pub(super) name: String,
@@ -36,31 +36,31 @@ pub(super) struct Pace {
     pub(super) each: Each,
 }
 
-/// What each call took.
+/// Cost per call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Each {
-    /// Milliseconds of processor time: the service and all it started.
+    /// Milliseconds of processor time of the service with all its processes.
     pub(super) service: Option<f64>,
-    /// Its first process.
+    /// User time of its first process.
     pub(super) user: f64,
     pub(super) system: f64,
-    /// The threads of that process, by name.
+    /// Threads of that process, by name.
     pub(super) threads: Vec<(String, f64)>,
     pub(super) generator: f64,
     pub(super) machine: f64,
     pub(super) written_kib: f64,
 }
 
-/// One run at a fixed rate.
+/// Run at a fixed rate.
 #[derive(Debug)]
 pub(super) struct Offered {
     pub(super) name: String,
     pub(super) rate: f64,
     pub(super) connections: u64,
     pub(super) secs: f64,
-    /// All right answers; `None` if there was none.
+    /// All correct answers; `None` if there was none.
     pub(super) answered: Option<Measurement>,
-    /// Of these, to what was due in the first half, and in the second.
+    /// Correct answers to requests due in the first half, and in the second.
     pub(super) halves: [Option<Measurement>; 2],
     pub(super) refused: Option<Measurement>,
     pub(super) wrong: u64,
@@ -68,7 +68,7 @@ pub(super) struct Offered {
     pub(super) unsent: u64,
 }
 
-/// What the server weighs at rest.
+/// Memory of the idle server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Idle {
     pub(super) when: String,
@@ -77,45 +77,45 @@ pub(super) struct Idle {
 }
 
 impl Findings {
-    /// The best pace of all rows whose names begin so.
+    /// Highest rate of all rows with this name prefix.
     pub(super) fn best(&self, start: &str) -> Option<&Pace> {
         let paces = self.paces.iter().filter(|pace| pace.name.starts_with(start));
         paces.max_by(|one, other| one.per_sec.total_cmp(&other.per_sec))
     }
 
-    /// The lowest median at the fixed rate of all rows whose names begin so.
+    /// Lowest median at the fixed rate of all rows with this name prefix.
     pub(super) fn median(&self, start: &str) -> Option<Duration> {
         let rows = self.paced.iter().filter(|row| row.name.starts_with(start));
         rows.filter_map(|row| Some(row.answered.as_ref()?.percentile(50))).min()
     }
 
-    /// The row when it was offered twice what it can do.
+    /// Row at twice its capacity.
     pub(super) fn flood(&self, name: &str) -> Option<&Offered> {
         self.floods.iter().find(|flood| flood.name == name)
     }
 }
 
 impl Offered {
-    /// Right answers per second.
+    /// Correct answers per second.
     pub(super) fn per_sec(&self) -> f64 {
         count(self.answered.as_ref()) as f64 / self.secs
     }
 }
 
-/// How many samples there are.
+/// Number of samples.
 pub(super) fn count(samples: Option<&Measurement>) -> usize {
     samples.map_or(0, Measurement::runs)
 }
 
 impl Idle {
-    /// Of all processes, in millions of bytes.
+    /// Memory of all processes, in millions of bytes.
     pub(super) fn megabytes(&self) -> f64 {
         let kib: u64 = self.processes.iter().map(|(_, _, kib)| kib).sum();
         kib as f64 * 1024.0 / 1e6
     }
 }
 
-/// Reads the findings; whatever does not have their shape is an error that names the part.
+/// Parses the findings; an error names the part with the wrong shape.
 pub(super) fn parse(text: &str) -> Result<Findings> {
     let value: Value = serde_json::from_str(text).context("the findings are not JSON")?;
     Ok(Findings {
@@ -254,7 +254,7 @@ fn real(value: &Value, key: &str) -> Result<f64> {
 pub(super) mod tests {
     use super::*;
 
-    /// Two rounds of our no-op, one of a peer's, a skill at a fixed rate and flooded.
+    /// Two rounds of Ringfence's no-op, one of a peer's, a skill at a fixed rate and flooded.
     pub(in super::super) const EXAMPLE: &str = r#"{
         "loops": [
             {"name":"ringfence no-op","connections":64,"calls":20000,"secs":2.0,"wrong":0,

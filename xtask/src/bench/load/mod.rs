@@ -20,7 +20,7 @@ use super::peers::{docker::Engine, provide};
 use super::scratch::Directory;
 use super::{aim, build, measuring};
 
-/// Understands the words, builds, brings the peers, measures, prints.
+/// Parses the arguments, builds, starts the peers, measures, prints.
 pub(super) fn run(words: &[&str]) -> Result<()> {
     let options = options::parse(words)?;
     let started = Instant::now();

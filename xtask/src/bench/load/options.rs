@@ -1,13 +1,13 @@
-//! The words after `bench load`.
+//! Options of `bench load`.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-/// How much is measured, and where the findings go.
+/// Amount of measurements, and destination of the findings.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Options {
-    /// How often each closed loop is run.
+    /// Rounds of each closed loop.
     pub(super) rounds: usize,
     /// Seconds of each closed loop.
     pub(super) loop_secs: f64,
@@ -15,13 +15,13 @@ pub(super) struct Options {
     pub(super) open_secs: f64,
     /// Starts of the server.
     pub(super) starts: usize,
-    /// Where everything is written as JSON, samples included.
+    /// File for all findings as JSON, samples included.
     pub(super) json: Option<PathBuf>,
-    /// A look, not a measurement.
+    /// Whether this is a short run, not a measurement.
     pub(super) is_quick: bool,
 }
 
-/// Understands the words; later ones win.
+/// Parses the arguments; later ones win.
 pub(super) fn parse(words: &[&str]) -> Result<Options> {
     let mut options = Options {
         rounds: 3,

@@ -1,4 +1,4 @@
-//! The peer service: FastAPI and uvicorn of pinned versions, and the files it runs.
+//! Peer service: FastAPI and uvicorn of pinned versions, and the files it runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,22 @@ use super::super::peers::docker::Engine;
 use super::super::peers::provide;
 use crate::{settings, shell};
 
-/// The distribution's interpreter, which is the one that sandboxes of the host's root run.
+/// Interpreter of the distribution, which sandboxes of the host's root run.
 const PYTHON: &str = "/usr/bin/python3";
-/// Where the container sees the handler.
+/// Path of the handler in the container.
 const INSIDE: &str = "/handler";
 
-/// Everything the peer needs to be started.
+/// Files and interpreter of the peer.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// The interpreter that has FastAPI.
+    /// Interpreter with FastAPI.
     python: PathBuf,
-    /// The service, the handler, and the program for one call.
+    /// Directory of the service, the handler, and the program for one call.
     files: PathBuf,
 }
 
 impl Peer {
-    /// Installs what is missing and copies the files, so that nothing is written to the checkout.
+    /// Installs missing packages and copies the files, so that nothing is written to the checkout.
     pub(super) fn provide(scratch: &Path) -> Result<Self> {
         let python = environment()?;
         let files = scratch.join("peer");
@@ -39,7 +39,7 @@ impl Peer {
         Ok(Self { python, files })
     }
 
-    /// The service with so many worker processes, for the plan.
+    /// Service with this many worker processes, for the plan.
     pub(super) fn service(&self, workers: usize, engine: Option<&Engine>) -> Value {
         let files = self.files.display().to_string();
         let bare = [PYTHON.to_owned(), format!("{files}/bare.py")];
@@ -65,23 +65,23 @@ impl Peer {
     }
 }
 
-/// How the service with so many workers is called.
+/// Name of the service with this many workers.
 pub(super) fn name(workers: usize) -> String {
     format!("fastapi, {workers} worker{}", if workers == 1 { "" } else { "s" })
 }
 
-/// The folder of what peers run.
+/// Folder of the peers' files.
 pub(super) fn peers_directory() -> PathBuf {
     settings::workspace_root().join("benches/peers")
 }
 
-/// An environment with the pinned packages, made once and kept in the cache.
+/// Environment with the pinned packages, created once and cached.
 fn environment() -> Result<PathBuf> {
     let pinned = peers_directory().join("requirements.txt");
     let wanted = fs::read_to_string(&pinned).context("read what is pinned")?;
     let cache = settings::cache_directory()?;
     let kept = cache.join("fastapi");
-    // Written last: an environment without it is not complete, and another's versions are not ours.
+    // Written last: an environment without it is incomplete, and one with other contents is outdated.
     let stamp = kept.join("requirements.txt");
     if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         return Ok(kept.join("bin/python"));

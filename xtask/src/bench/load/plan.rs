@@ -1,4 +1,4 @@
-//! What is asked of whom.
+//! Plan of `bench load`.
 
 use std::path::Path;
 
@@ -8,27 +8,28 @@ use super::options::Options;
 use super::peer::{self, Peer};
 use crate::bench::peers::docker::Engine;
 
-/// Our rows.
+/// Rows of Ringfence.
 pub(super) const NO_OP: &str = "ringfence no-op";
 pub(super) const SKILL: &str = "ringfence skill";
-/// What the peers' rows begin with; the number of workers follows.
+/// Prefixes of the peers' rows; the number of workers follows.
 pub(super) const PEER_NO_OP: &str = "fastapi no-op";
 pub(super) const PEER_INSIDE: &str = "fastapi handler in process";
 pub(super) const PEER_PYTHON: &str = "fastapi + python3";
 pub(super) const PEER_DOCKER: &str = "fastapi + docker run";
 
-/// What every call is about.
+/// Text in every call.
 const TEXT: &str =
     "The quick brown fox jumps over the lazy dog.\nPack my box with five dozen jugs.";
-/// Part of every right answer and of no wrong one: an error has a `message` too.
+/// Part of every correct answer and of no wrong one: an error has a `message` too.
 const ECHOED: &str = "\"message\":\"The quick";
 const COUNTED: &str = "\"longest\":";
-/// Low enough for an interpreter per call on two cores, so that nobody's median is a queue.
+/// Requests per second: low enough for an interpreter per call on two cores, so that no median
+/// measures a queue.
 const RATE: f64 = 25.0;
-/// A container takes a third of a second.
+/// Requests per second for containers, each of which takes a third of a second.
 const DOCKER_RATE: f64 = 1.0;
 
-/// Everything that is measured.
+/// Services that are measured.
 pub(super) struct Parties<'a> {
     pub(super) ringfence: &'a Path,
     pub(super) wrk: &'a Path,
@@ -37,7 +38,7 @@ pub(super) struct Parties<'a> {
     pub(super) engine: Option<&'a Engine>,
 }
 
-/// The plan for the measuring binary.
+/// Plan for the measuring binary.
 pub(super) fn plan(options: &Options, parties: &Parties<'_>) -> Value {
     let mut services = vec![ours(parties.ringfence)];
     let mut rows = our_rows();
@@ -66,7 +67,7 @@ fn ours(ringfence: &Path) -> Value {
             ringfence, "serve", "--data", "{data}", "--listen", "127.0.0.1:0", "--skills", skills,
             "--json",
         ],
-        // Nobody's limit on one key is what is measured here.
+        // Without the rate limit of a key, which is not measured here.
         "env": {"RINGFENCE_API_RATE_PER_SECOND": "0"},
         "ready": "/readyz",
         "is_ours": true,
@@ -125,7 +126,7 @@ fn echoed() -> Value {
     json!({"message": TEXT})
 }
 
-/// What the handler has to find; in the same words as the handler's, in another language.
+/// Expected result of the handler, computed the same way in another language.
 fn counted() -> Value {
     let words = TEXT.split_whitespace();
     let longest = words.clone().rev().max_by_key(|word| word.len());

@@ -1,4 +1,4 @@
-//! The tables that people read.
+//! Tables of `bench load`.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::plan::{NO_OP, PEER_INSIDE, PEER_NO_OP, SKILL};
 use crate::bench::measurement::{Measurement, milliseconds};
 use crate::report;
 
-/// As fast as it goes. `ours is x`: how many times as many calls our best loop of the kind made.
+/// Closed loops. `ours is x`: calls of the best Ringfence loop of the kind, as a multiple.
 pub(super) fn closed(found: &Findings) -> String {
     let header = [
         "what",
@@ -45,12 +45,12 @@ pub(super) fn closed(found: &Findings) -> String {
     table
 }
 
-/// Our row that does the same.
+/// Row of Ringfence that does the same.
 fn counterpart(name: &str) -> &'static str {
     if name == NO_OP || name.starts_with(PEER_NO_OP) { NO_OP } else { SKILL }
 }
 
-/// At a rate that everybody can serve.
+/// Runs at a rate that every service can serve.
 pub(super) fn paced(found: &Findings) -> String {
     let header =
         ["what", "a second", "answered", "p50 ms", "p99 ms", "max ms", "p50 above (a)", "not"];
@@ -79,7 +79,7 @@ fn not_answered(row: &Offered) -> u64 {
     row.wrong + row.lost + row.unsent + count(row.refused.as_ref()) as u64
 }
 
-/// At twice the rate that it can serve.
+/// Runs at twice the capacity.
 pub(super) fn floods(found: &Findings) -> String {
     let header = [
         "what",
@@ -117,7 +117,7 @@ pub(super) fn floods(found: &Findings) -> String {
     table(header, found.floods.iter().map(line))
 }
 
-/// CPU of each call in the best loop of each row, and of our process by thread.
+/// CPU per call in the best loop of each row, and of Ringfence by thread.
 pub(super) fn usage(found: &Findings) -> String {
     let header = [
         "ms per call",
@@ -156,7 +156,7 @@ pub(super) fn usage(found: &Findings) -> String {
     text
 }
 
-/// What a disk and SQLite give to one writer.
+/// Commits per second of plain SQLite with one writer.
 pub(super) fn sqlite(found: &Findings) -> String {
     let ours = found.best(NO_OP).map(|pace| pace.per_sec);
     let line = |(batch, rows): &(u64, f64)| {

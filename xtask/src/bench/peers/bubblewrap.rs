@@ -1,7 +1,7 @@
-//! Bubblewrap with the same view of the host and the same namespaces as a sandbox of ours.
+//! Bubblewrap with the same view of the host and the same namespaces as a sandbox of Ringfence.
 //!
-//! It sets no limits, no Landlock rules and no filter: what is compared is its quickest useful
-//! form with our only one.
+//! It sets no limits, no Landlock rules and no filter: its fastest useful form is compared with the
+//! only form of a sandbox.
 
 use anyhow::Result;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! A container engine of our own: the distribution's package, started for this run alone.
+//! Container engine of the distribution, started for this run alone.
 //!
-//! Its socket, data and state are in a directory of ours and it touches no network setup of the
-//! host, so it meets no other engine and leaves nothing behind.
+//! Its socket, data and state are in a temporary directory and it changes no network setup of the
+//! host, so it collides with no other engine and leaves nothing behind.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use super::{PROGRAMS, provide, tree};
 use crate::{host, shell};
 
 const IMAGE: &str = "ringfence-bench";
-/// An engine that is not up or down by then never will be.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for start and stop of the engine.
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running engine. Ends when dropped.
+/// Running engine. Ends when dropped.
 #[derive(Debug)]
 pub(in super::super) struct Engine {
     child: Child,
@@ -27,7 +27,7 @@ pub(in super::super) struct Engine {
 }
 
 impl Engine {
-    /// Starts the engine in `scratch` and gives it its image.
+    /// Starts the engine in `scratch` and loads its image.
     pub(in super::super) fn start(scratch: &Path) -> Result<Self> {
         if !host::is_root() {
             bail!("an engine of our own needs root");
@@ -55,7 +55,7 @@ impl Engine {
         PROGRAMS.map(command).to_vec()
     }
 
-    /// `docker run` of a program in our image, with more options.
+    /// `docker run` of a program in the image, with more options.
     pub(in super::super) fn argv(&self, options: &[&str], program: &[&str]) -> Vec<String> {
         let client = self.client.display().to_string();
         let fixed = [&client, "-H", &self.socket, "run", "--rm", "--network", "none"];
@@ -70,7 +70,7 @@ impl Engine {
     }
 
     fn wait_until_up(&mut self, log: &Path) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ENGINE_TIMEOUT;
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait().context("watch the engine")? {
                 bail!("the engine ended with {status}: {}", last_line(log));
@@ -82,16 +82,16 @@ impl Engine {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        bail!("the engine is not up after {PATIENCE:?}: {}", last_line(log))
+        bail!("the engine is not up after {ENGINE_TIMEOUT:?}: {}", last_line(log))
     }
 }
 
-/// The cgroups of its containers are below this one, which is ours to remove.
+/// Parent of its containers' cgroups, removed after the run.
 fn cgroup_parent() -> String {
     format!("/{IMAGE}-engine-{}", std::process::id())
 }
 
-/// The engine leaves the parent behind, empty, in every hierarchy.
+/// Removes the empty parent that the engine leaves behind in every hierarchy.
 fn remove_cgroups() {
     let name = cgroup_parent();
     let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
@@ -112,7 +112,7 @@ impl Engine {
     fn end(&mut self) {
         let pid = self.child.id().to_string();
         let _ = shell::command("kill").args(["-TERM", &pid]).status();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ENGINE_TIMEOUT;
         while Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;

@@ -1,4 +1,4 @@
-//! The others: brought here, made comparable, and named loudly when they cannot be had.
+//! Peers: installed, configured alike, and reported when they are not available.
 
 mod bubblewrap;
 pub(super) mod docker;
@@ -12,25 +12,25 @@ use serde_json::Value;
 
 use crate::{host, shell};
 
-/// What each peer runs, by the row's last word.
+/// Program of each peer, by the row's last word.
 pub(super) const PROGRAMS: [(&str, &[&str]); 2] =
     [("true", &["/bin/true"]), ("python", &["/usr/bin/python3", "-c", "pass"])];
 
-/// Directories of the host that a sandbox of ours sees; peers see the same.
+/// Directories of the host that a sandbox sees; peers see the same.
 const HOST_TREES: [&str; 5] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64"];
 
-/// Peers that are ready to be timed.
+/// Peers that are ready to be measured.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     /// Commands of the plan.
     pub(super) commands: Vec<Value>,
-    /// Who is not here, and why.
+    /// Missing peers with the reason.
     pub(super) skipped: Vec<(String, String)>,
-    /// Runs until this is dropped.
+    /// Engine that runs until this is dropped.
     _engine: Option<docker::Engine>,
 }
 
-/// Brings every peer that can be had. `scratch` is a directory of ours.
+/// Starts every available peer. `scratch` is a temporary directory.
 pub(super) fn gather(scratch: &Path, docker_runs: usize) -> Peers {
     let mut peers = Peers::default();
     peers.add("bubblewrap", bubblewrap::commands());
@@ -57,7 +57,7 @@ impl Peers {
     }
 }
 
-/// Finds a program; installs the package that has it where that is possible.
+/// Finds a program; installs its package where that is possible.
 pub(super) fn provide(program: &str, package: &str) -> Result<PathBuf> {
     if let Some(found) = shell::find_program(program) {
         return Ok(found);
@@ -73,7 +73,7 @@ pub(super) fn provide(program: &str, package: &str) -> Result<PathBuf> {
     shell::find_program(program).with_context(|| format!("`{package}` brought no `{program}`"))
 }
 
-/// The host's trees that are links into `/usr`, and those that are directories.
+/// Host trees that are links into `/usr`, and those that are directories.
 fn host_trees() -> (Vec<(&'static str, String)>, Vec<&'static str>) {
     let (mut links, mut directories) = (Vec::new(), Vec::new());
     for tree in HOST_TREES {

@@ -1,4 +1,4 @@
-//! runc with the host's trees bound read-only, and the limits that a sandbox of ours has.
+//! runc with the host's trees bound read-only, and the limits of a sandbox.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{PROGRAMS, host_trees, provide};
 use crate::{host, shell};
 
-/// A bundle for each program, and the commands that run them.
+/// Bundle for each program, and the commands that run them.
 pub(super) fn commands(scratch: &Path) -> Result<Vec<Value>> {
     if !host::is_root() {
         bail!("runc with limits needs root here");
@@ -58,7 +58,7 @@ fn make_bundle(runc: &Path, bundle: &Path, program: &[&str]) -> Result<()> {
     Ok(fs::write(&file, config.to_string())?)
 }
 
-/// The generated configuration with our program, our trees and our limits.
+/// Generated configuration with the program, the trees and the limits.
 fn adapt<'a>(config: &mut Value, program: &[&str], binds: impl Iterator<Item = &'a str>) {
     config["process"]["terminal"] = json!(false);
     config["process"]["args"] = json!(program);

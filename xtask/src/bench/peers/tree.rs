@@ -1,4 +1,4 @@
-//! A small Debian tree with Python, made once and kept as an archive in the cache.
+//! Small Debian tree with Python, built once and cached as an archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{host, settings, shell};
 const SUITE: &str = "bookworm";
 const PACKAGES: &str = "python3-minimal";
 
-/// The archive, from the cache or freshly made in `scratch`.
+/// Archive, from the cache or freshly built in `scratch`.
 pub(super) fn archive(scratch: &Path) -> Result<PathBuf> {
     let cache = settings::cache_directory()?;
     let archive = cache.join(format!("debootstrap-{SUITE}-{PACKAGES}.tar"));
@@ -24,7 +24,7 @@ pub(super) fn archive(scratch: &Path) -> Result<PathBuf> {
     fs::create_dir_all(&cache).with_context(|| format!("create `{}`", cache.display()))?;
     let tree = scratch.join("tree");
     bootstrap(&tree)?;
-    // Renamed when complete: a run that is interrupted here leaves no half archive.
+    // Renamed when complete: an interrupted run leaves no half archive.
     let partial = archive.with_extension(format!("part-{}", std::process::id()));
     let mut tar = shell::command("tar");
     tar.args(["--one-file-system", "--numeric-owner", "-cf"]).arg(&partial);
@@ -47,7 +47,7 @@ fn bootstrap(tree: &Path) -> Result<()> {
     shell::run(command.arg(tree).arg(mirror).stdout(std::process::Stdio::null()))
 }
 
-/// The first source of our suite's main component, as apt lists them.
+/// First source of the suite's main component, as apt lists them.
 fn mirror(targets: &str) -> Option<&str> {
     targets.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
