@@ -122,7 +122,7 @@ async fn engine(dir: &Path, db: Db) -> Engine {
         bus: Arc::new(bus),
         policy: Arc::new(Rego::load(&Bundle::built_in()).unwrap()),
         registry: ringfence_registry::Registry::open(registry).unwrap(),
-        sandbox: ringfence_sandbox::Native::open(sandbox),
+        sandbox: Arc::new(ringfence_sandbox::Native::open(sandbox)),
         fetcher: ringfence_egress::Fetcher::system(ringfence_egress::Options::default()),
         telemetry: Telemetry::default(),
         clock,

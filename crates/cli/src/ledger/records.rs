@@ -37,7 +37,7 @@ pub(super) async fn compare(
     let facts = store.facts(query).await.map_err(unreadable)?;
     let end = format!("call.{}", receipt.state);
     // A page of facts may end before the last one.
-    let is_told = facts.iter().any(|logged| logged.fact.kind == end);
+    let is_told = facts.iter().any(|logged| logged.fact.kind.as_str() == end);
     if facts.len() < PAGE && !is_told {
         return Err(flaw(Problem::Kept("fact of its end")));
     }

@@ -106,5 +106,5 @@ async fn a_name_without_addresses_and_a_closed_port_are_told_apart() {
     drop(listener);
     assert_ne!(free, closed);
     let error = fetcher(&[free]).fetch(get(&format!("http://{free}/"))).await.unwrap_err();
-    assert_eq!(error.code(), "connect_failed", "{error:?}");
+    assert_eq!(error.code().as_str(), "connect_failed", "{error:?}");
 }

@@ -179,6 +179,6 @@ pub(crate) async fn fetch_from(server: &Server) -> Result<Response, Error> {
 pub(crate) fn seen(result: Result<Response, Error>) -> String {
     match result {
         Ok(response) => response.text().into_owned(),
-        Err(error) => error.code().to_owned(),
+        Err(error) => error.code().to_string(),
     }
 }

@@ -256,7 +256,7 @@ fn many(count: usize) -> String {
 /// Waits until the index has an engine for a document.
 async fn indexed(rego: &Rego, input: &Input) {
     let seen = rego.reads.see(input).document().unwrap();
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + LOAD_TIMEOUT;
     while rego.inline.index.as_ref().unwrap().find(&seen).is_none() {
         assert!(std::time::Instant::now() < deadline, "they never are");
         tokio::task::yield_now().await;

@@ -224,7 +224,7 @@ fn bombs_are_stopped_at_their_bounds() {
     large(open(gzip(&tar_of(&[member("x", &zeros)]))));
     large(open(zip_of(&[("x", &zeros)], 0o644)));
     large(open(gzip(&vec![0; 200 << 20])));
-    large(open(vec![0; UPLOAD_BYTES + 1]));
+    large(open(vec![0; MAX_UPLOAD_BYTES + 1]));
 
     let names: Vec<String> = (0..MAX_ENTRIES + 1).map(|n| format!(".{n}")).collect();
     let many: Vec<Member<'_>> = names.iter().map(|name| member(name, b"")).collect();

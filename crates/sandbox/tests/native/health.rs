@@ -239,7 +239,7 @@ async fn a_host_whose_set_ups_hang_is_told_so_and_recovers() {
     assert!(why.processes.len() >= 3 && why.hint().contains("restart the host"), "{why}");
     let refused = run().await.expect_err("no more are made");
     assert!(matches!(&refused, Error::Unavailable(same) if *same == why), "{refused:?}");
-    assert_eq!(refused.code(), "sandbox_unavailable");
+    assert_eq!(refused.code().as_str(), "sandbox_unavailable");
     freezer.set("THAWED");
     eventually("those that hung have died", || native.available().is_ok()).await;
     assert_exited(&run().await.expect("it goes on"), 0);

@@ -68,12 +68,14 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
+    use ringfence_types::FactKind;
+
     use super::*;
     use crate::contract::samples;
 
     fn commit(position: u64) -> Commit {
         let call = samples::accepted(&samples::tenant());
-        Commit { position, facts: vec![samples::fact(&call, "x")], call: Arc::new(call) }
+        Commit { position, facts: vec![samples::fact(&call, FactKind::Accepted)], call: Arc::new(call) }
     }
 
     fn positions(recent: &Recent, after: u64, limit: usize) -> Option<Vec<u64>> {

@@ -16,7 +16,7 @@ use ringfence_store::{
     FactQuery, Store, Version,
     contract::samples::{accepted, finished, in_state, record},
 };
-use ringfence_types::{CallId, Digest, Receipt, Seen, TenantId};
+use ringfence_types::{CallId, Digest, FactKind, Receipt, Seen, TenantId};
 
 use crate::support::open;
 
@@ -117,7 +117,7 @@ async fn check(store: &Arc<dyn Store>, acknowledged: &BTreeMap<CallId, u64>) {
         let query = FactQuery { tenant: None, call: Some(*id), after: 0, limit: 99 };
         let kinds: Vec<_> =
             store.facts(query).await.unwrap().into_iter().map(|l| l.fact.kind).collect();
-        let all = ["call.accepted", "call.finished"];
+        let all = [FactKind::Accepted, FactKind::Finished];
         assert_eq!(kinds, all[..stored.version.0 as usize], "facts of {id}");
         assert_eq!(
             store.receipt(&tenant(), *id).await.unwrap(),
