@@ -10,6 +10,7 @@ mod lexer;
 mod text;
 mod tiers;
 mod tree;
+mod wording;
 
 use std::fmt;
 
@@ -76,6 +77,8 @@ pub const RULES: &[Rule] = &[
     text::no_paths_of_one_machine,
     text::todo_names_an_issue,
     text::lines_end_cleanly,
+    wording::no_retired_words,
+    wording::pending_paths_have_findings,
     documents::links_resolve,
     documents::changelog_has_unreleased,
     documents::decisions_are_linked,
