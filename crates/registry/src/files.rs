@@ -41,7 +41,7 @@ pub enum Problem {
     /// Device, socket, FIFO or unknown kind.
     #[error("only files and folders are possible")]
     Special,
-    /// Set-user-id, set-group-id or sticky bit.
+    /// Set-user-id or set-group-id bit.
     #[error("set-user-id and set-group-id bits are refused")]
     Privileges,
     /// The file is too large.
