@@ -75,7 +75,11 @@ mod tests {
 
     fn commit(position: u64) -> Commit {
         let call = samples::accepted(&samples::tenant());
-        Commit { position, facts: vec![samples::fact(&call, FactKind::Accepted)], call: Arc::new(call) }
+        Commit {
+            position,
+            facts: vec![samples::fact(&call, FactKind::Accepted)],
+            call: Arc::new(call),
+        }
     }
 
     fn positions(recent: &Recent, after: u64, limit: usize) -> Option<Vec<u64>> {
