@@ -405,5 +405,7 @@ pub fn base_environment() -> Vec<(&'static str, &'static str)> {
         ("LANG", "C.UTF-8"),
         ("TMPDIR", "/tmp"),
         ("SHELL", "/bin/bash"),
+        // What a Python program prints is seen at once, and kept if the program is killed.
+        ("PYTHONUNBUFFERED", "1"),
     ]
 }

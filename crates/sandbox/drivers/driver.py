@@ -69,6 +69,14 @@ def import_ahead(names):
             pass
 
 
+def write_lines():
+    """Standard output by lines: what a program printed is seen at once, and kept if it is killed.
+
+    Not unbuffered: `print` would be two system calls, and a loop that writes characters one for each.
+    """
+    sys.stdout.reconfigure(line_buffering=True)
+
+
 def serve_once():
     """Ready frame, one job, exit. Does not return."""
     once = load_all(ONCE)
@@ -85,10 +93,12 @@ def serve_session():
 def main(arguments):
     """Dispatches on the mode named on the command line."""
     if arguments[:1] == ["once"] and len(arguments) <= 2:
+        write_lines()
         import_ahead("".join(arguments[1:]))
         warm_up()
         serve_once()
     elif arguments == ["session"]:
+        write_lines()
         serve_session()
     else:
         sys.stderr.write("usage: driver.py once [IMPORTS]|session\n")

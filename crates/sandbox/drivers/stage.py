@@ -4,7 +4,6 @@ What user code sees is what `python3 main.py` would show it: an own `__main__`, 
 script's directory first on `sys.path`, source lines available to tracebacks.
 """
 
-import io
 import linecache
 import os
 import sys
@@ -86,9 +85,6 @@ def replace_environment(wanted):
 
 def _interpreter_variables(wanted):
     """The variables a started interpreter would have read; this one runs already."""
-    if wanted.get("PYTHONUNBUFFERED"):
-        raw = io.FileIO(1, "w", closefd=False)
-        sys.stdout = sys.__stdout__ = io.TextIOWrapper(raw, "utf-8", newline="\n", write_through=True)
     for place in reversed(wanted.get("PYTHONPATH", "").split(os.pathsep)):
         if place:
             sys.path.insert(0, place)

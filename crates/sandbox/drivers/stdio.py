@@ -107,7 +107,7 @@ def _usable(stream, number):
         return stream
     raw = io.FileIO(number, "w", closefd=False)
     errors = "strict" if number == 1 else "backslashreplace"
-    return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", errors, "\n", line_buffering=number == 2)
+    return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", errors, "\n", line_buffering=True)
 
 
 def _reader():

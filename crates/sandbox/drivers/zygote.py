@@ -124,7 +124,8 @@ def narrowing(native, receive):
 
 
 def open_streams():
-    """Streams over descriptors 0, 1 and 2 as a fresh interpreter on pipes has them.
+    """Streams over descriptors 0, 1 and 2 as a fresh interpreter on pipes has them, but for one
+    thing: each line is written as soon as it is complete; see `driver.write_lines`.
 
     Made once, here: a child has its own pipes under the same numbers, and each page it does
     not write is one it shares. A stream looks at its descriptor when it is made, so pipes are
@@ -144,7 +145,7 @@ def open_streams():
 def make_streams():
     """The three streams, on whatever the descriptors are now."""
     sys.stdin = sys.__stdin__ = _stream(0, "r", "<stdin>", "strict", False)
-    sys.stdout = sys.__stdout__ = _stream(1, "w", "<stdout>", "strict", False)
+    sys.stdout = sys.__stdout__ = _stream(1, "w", "<stdout>", "strict", True)
     sys.stderr = sys.__stderr__ = _stream(2, "w", "<stderr>", "backslashreplace", True)
 
 

@@ -242,7 +242,7 @@ async fn a_key_that_may_not_read_cancels_without_seeing_arguments_and_result() {
 #[tokio::test]
 async fn a_running_program_can_be_followed_and_cancelled() {
     let server = Server::of(Plan::sandboxed()).await;
-    let code = "import time\nprint('begun', flush=True)\ntime.sleep(600)";
+    let code = "import time\nprint('begun')\ntime.sleep(600)";
     let body = json!({"tool": "code_execute", "args": {"code": code}, "wait": 0});
     let answer = server.post("/v1/calls", &body).await;
     assert_eq!(answer.status, 202, "{answer:?}");

@@ -28,6 +28,13 @@ fn output_comes_while_the_program_still_runs() {
 }
 
 #[test]
+fn what_python_printed_before_its_time_was_over_is_shown() {
+    let code = "print('half done'); import time; time.sleep(9)";
+    let ran = ringfence(&["run", "--timeout", "2s", "-c", code]);
+    assert_eq!((ran.code, ran.text()), (Some(124), "half done\n"));
+}
+
+#[test]
 fn every_byte_comes_out_as_it_was_written() {
     let code = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 1000)";
     let ran = ringfence(&["run", "-c", code]);

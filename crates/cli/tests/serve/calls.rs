@@ -109,12 +109,16 @@ decision := {"decision": "deny", "reasons": [{"rule": "no_clocks", "message": "t
 #[test]
 fn exit_codes_tell_how_a_call_ended() {
     let place = Place::new();
-    skill(&place.skills(), "sleeps", "none", "import time\ndef run():\n    time.sleep(60)\n");
+    let sleeps = "import time\ndef run():\n    print('half done')\n    time.sleep(60)\n";
+    skill(&place.skills(), "sleeps", "none", sleeps);
     let rules = place.path("rules");
     std::fs::create_dir(&rules).unwrap();
     std::fs::write(rules.join("own.rego"), RULES).unwrap();
     let server = place.serve_with(&[("RINGFENCE_POLICY", &shown(&rules))]);
     server.client(&["call", "sleeps"]).failed(124, &["timeout"]);
+    let ended = server.client(&["calls", "--tool", "sleeps", "--json"]).worked().json();
+    let logs = server.client(&["logs", ended["id"].as_str().expect("an id")]).worked();
+    assert_eq!(logs.stdout, "half done\n", "printed before its time was over");
     server.client(&["call", "timestamp"]).failed(3, &["denied: ", "no_clocks: time is a secret"]);
     let held = server.client(&["call", "http_fetch", "url=https://example.com/"]);
     held.failed(4, &["held: ", "no_net: ask first", "hint: "]);
@@ -128,7 +132,7 @@ fn exit_codes_tell_how_a_call_ended() {
 fn the_output_of_a_call_is_kept_and_can_be_followed() {
     let place = Place::new();
     let server = place.serve();
-    let code = "code=import sys, time\nprint('one', flush=True)\nprint('bad', file=sys.stderr)\n\
+    let code = "code=import sys, time\nprint('one')\nprint('bad', file=sys.stderr)\n\
                 time.sleep(1)\nprint('two')";
     let made = server.client(&["call", "code_execute", code, "--no-wait"]).worked();
     let id = made.stdout.trim().to_owned();

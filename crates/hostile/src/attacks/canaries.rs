@@ -75,8 +75,20 @@ fn environment(ground: &Ground) -> Finding {
 }
 
 /// Names that a sandbox sets to the same values as any host does.
-const COMMON: &[&str] =
-    &["PATH", "HOME", "LANG", "TERM", "USER", "LOGNAME", "SHELL", "TZ", "PWD", "SHLVL", "_"];
+const COMMON: &[&str] = &[
+    "PATH",
+    "HOME",
+    "LANG",
+    "TERM",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TZ",
+    "PWD",
+    "SHLVL",
+    "_",
+    "PYTHONUNBUFFERED",
+];
 
 /// The fact that [`environment`] needs, made by the suite.
 pub(super) fn environment_fact() -> String {

@@ -207,15 +207,27 @@ class Run(Scene):
                 done = driver.wire.receive()
                 self.assertEqual((done["ev"], done["exit"], done["error"]["type"]), ("done", 2, "Refused"))
 
-    def test_unbuffered_and_python_path_variables_are_honoured(self):
+    def test_the_python_path_variable_is_honoured(self):
         os.mkdir(os.path.join(self.cwd, "lib"))
         with open(os.path.join(self.cwd, "lib", "far.py"), "w") as module:
             module.write("value = 8")
-        code = "import far, os\nprint(far.value)\nos._exit(0)"
-        ended = self.run_code(code, env={"PYTHONPATH": os.path.join(self.cwd, "lib"), "PYTHONUNBUFFERED": "1"})
+        ended = self.run_code("import far\nprint(far.value)", env={"PYTHONPATH": os.path.join(self.cwd, "lib")})
         self.assertEqual(ended.out, "8\n")
-        control = self.run_code("import os\nprint(8)\nos._exit(0)")
-        self.assertEqual(control.out, "", "without the variable a hard exit loses buffered output")
+
+    def test_a_line_is_written_as_soon_as_it_is_complete(self):
+        code = "print('one')\ninput()\nprint('two')\ninput()"
+        with Driver(python("once"), keep_stdin=True) as driver:
+            driver.wire.receive()
+            driver.wire.send({"op": "run", "code": code, "cwd": self.cwd})
+            driver.out.wait_for("one\n")
+            self.assertEqual(driver.out.text(), "one\n", "the script waits for input")
+            driver.stdin.write(b"\n")
+            driver.stdin.flush()
+            driver.out.wait_for("one\ntwo\n")
+
+    def test_lines_survive_a_hard_exit(self):
+        ended = self.run_code("import os\nprint(8)\nprint('half', end='')\nos._exit(0)")
+        self.assertEqual(ended.out, "8\n")
 
 
 class Call(Scene):

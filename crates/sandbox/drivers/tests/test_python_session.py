@@ -126,6 +126,15 @@ class Session(unittest.TestCase):
         self.cells.driver.out.wait_for("two\n")
         self.cells.driver.out.wait_for("three\n")
 
+    def test_a_line_is_written_while_its_cell_still_runs(self):
+        self.cells.start("import time\nprint('first')\nwhile True: time.sleep(0.01)")
+        self.cells.driver.out.wait_for("first\n")
+        self.cells.driver.interrupt()
+        self.assertEqual(self.cells.wire.until("done")[-1]["status"], "interrupted")
+        self.cells.run("import sys; sys.stdout.close()")
+        self.cells.start("import time\nprint('repaired')\nwhile True: time.sleep(0.01)")
+        self.cells.driver.out.wait_for("repaired\n")
+
     def test_streams_are_repaired_after_cells_that_break_them(self):
         for at, code in enumerate((
             "import sys; sys.stdout.close()", "import sys; sys.stdout = None", "import os; os.close(1)",

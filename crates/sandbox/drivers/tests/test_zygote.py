@@ -55,7 +55,7 @@ class Workers(unittest.TestCase):
             ended = zygote.run({"op": "run", "code": code, "cwd": "/tmp", "argv": ["x"]}, b"typed")
         first, second, third = ended.out.splitlines()
         self.assertEqual(first, "['main.py', 'x'] __main__ /tmp/main.py typed")
-        self.assertEqual(second, "<stdin> <stdout> w utf-8 False True")
+        self.assertEqual(second, "<stdin> <stdout> w utf-8 True True")
         self.assertEqual(third.split("]")[0], "['0', '1', '2', '3', '4', '5'", "5 is the listing itself")
         names = ["__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__", "os", "sys"]
         self.assertEqual(third.split("] ")[1], str(names))

@@ -116,6 +116,7 @@ async fn the_environment_is_the_given_one_and_no_more(tier: Tier) {
         "RINGFENCE_MEMORY_BYTES",
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONPATH",
+        "PYTHONUNBUFFERED",
         "RINGFENCE_RESULT_FD",
     ];
     let unknown: Vec<_> = said.keys().filter(|key| !known.contains(&key.as_str())).collect();

@@ -171,7 +171,7 @@ async fn cancelling(tier: Tier) {
         "process.stdout.write('up\\n', () => { for (;;) {} })",
     );
     let running = service.start(limited(request, |_| ())).await.expect("starts");
-    within("first output", running.stdout.read(0, 3)).await;
+    within("the end of its first line", running.stdout.read(2, 1)).await;
     running.cancel();
     let report = within("cancelled", running.wait()).await.expect("report");
     assert_eq!((report.outcome.clone(), stdout(&report).as_str()), (Outcome::Cancelled, "up\n"));
@@ -188,7 +188,7 @@ async fn cancelling_from_elsewhere(tier: Tier) {
     let running = service.start(limited(request, |_| ())).await.expect("starts");
     let (output, canceller) = (running.stdout.clone(), running.canceller());
     let elsewhere = tokio::spawn(async move {
-        within("first output", output.read(0, 3)).await;
+        within("the end of its first line", output.read(2, 1)).await;
         canceller.clone().cancel();
         canceller
     });

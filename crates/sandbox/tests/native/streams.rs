@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use ringfence_sandbox::{Chunk, Request};
 use ringfence_types::{Bytes, Limit, Limits, Outcome};
 
-use crate::support::{Service, Tier, assert_exited, on_every_tier, shell, stdout, within};
+use crate::support::{Service, Tier, assert_exited, on_every_tier, shell, stderr, stdout, within};
 
 on_every_tier! {
     output_is_there_while_the_program_still_runs
+    output_before_the_time_limit_is_kept
     a_child_left_behind_does_not_hold_the_report
     a_flood_is_cut_by_the_clock
     a_program_waits_for_its_follower
@@ -17,15 +18,41 @@ on_every_tier! {
 async fn output_is_there_while_the_program_still_runs(tier: Tier) {
     let service = tier.service();
     let request = tier.code(
-        "import sys\nprint('first', flush=True)\nsys.stdin.read()",
+        "import time\nprint('first')\ntime.sleep(60)",
         "console.log('first'); setTimeout(() => {}, 60000)",
     );
-    // Standard input is read after the first line only, and cancelling is what ends it.
+    // Cancelling is what ends it.
     let running = service.start(Request { ..request }).await.expect("starts");
-    let chunk = within("first line", running.stdout.read(0, 100)).await;
-    assert_eq!(chunk, Chunk::Data(b"first\n".to_vec()));
+    let end = within("the end of the first line", running.stdout.read(5, 100)).await;
+    assert_eq!((end, running.stdout.kept()), (Chunk::Data(b"\n".to_vec()), b"first\n".to_vec()));
     running.cancel();
     within("end", running.wait()).await.expect("report");
+    service.close().await;
+}
+
+async fn output_before_the_time_limit_is_kept(tier: Tier) {
+    let service = tier.service();
+    let request = tier.code(
+        "import sys, time\nprint('half done')\nprint('half bad', file=sys.stderr)\ntime.sleep(60)",
+        "console.log('half done'); console.error('half bad'); for (;;) {}",
+    );
+    // The clock starts with the program, so the interpreter's own start is within it when cold.
+    let limits = Limits { wall: Duration::from_secs(3), ..Limits::default() };
+    let report = service.run(Request { limits, ..request }).await;
+    assert!(matches!(&report.outcome, Outcome::OverLimit(hit) if hit.limit == Limit::Wall));
+    let said = (stdout(&report), stderr(&report));
+    assert_eq!(said, ("half done\n".to_owned(), "half bad\n".to_owned()));
+    service.close().await;
+}
+
+/// Interpreters that a shell starts are no exception.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_of_a_shell_s_children_before_the_time_limit_is_kept() {
+    let service = Service::cold();
+    let script = "echo one; python3 -c \"import time; print('two'); time.sleep(60)\"";
+    let limits = Limits { wall: Duration::from_secs(3), ..Limits::default() };
+    let report = service.run(Request { limits, ..shell(script) }).await;
+    assert_eq!(stdout(&report), "one\ntwo\n");
     service.close().await;
 }
 

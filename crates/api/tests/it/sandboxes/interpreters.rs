@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Stream, create, events, refused};
+use super::{Stream, create, events, refused, sh};
 use crate::support::{Answer, Plan, Server, send, with_json};
 
 async fn start(server: &Server, place: &str, language: &str) -> String {
@@ -77,7 +77,7 @@ async fn an_execution_is_streamed_and_interrupted() {
     let server = Server::of(Plan::sandboxed()).await;
     let place = create(&server, &json!({})).await;
     let at = start(&server, &place, "python").await;
-    let code = "import time\nprint('begun', flush=True)\ntime.sleep(600)";
+    let code = "import time\nprint('begun')\ntime.sleep(600)";
     let request = server.request("POST", &format!("{at}/execute"));
     let request = with_json(request, &json!({"code": code})).header("accept", "text/event-stream");
     let mut stream = Stream::of(request).await;
@@ -88,9 +88,39 @@ async fn an_execution_is_streamed_and_interrupted() {
     let kinds: Vec<_> = events(&stream.text).into_iter().map(|event| event.kind).collect();
     assert_eq!(kinds.first().map(String::as_str), Some("started"));
     assert_eq!(act(&server, &at, "interrupt").await.json(), json!({"interrupted": false}));
-    let body = json!({"code": "import time; time.sleep(600)", "timeout_secs": 0.2});
+    let body = json!({"code": "import time; print('half'); time.sleep(600)", "timeout_secs": 2});
     let late = server.post(&format!("{at}/execute"), &body).await.json();
-    assert_eq!(late["status"], "timed_out", "{late}");
+    assert_eq!((&late["status"], &late["stdout"]), (&json!("timed_out"), &json!("half\n")), "{late}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn two_lines_printed_with_a_wait_between_them_are_two_events() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let place = create(&server, &json!({})).await;
+    for (language, code) in [
+        (
+            "python",
+            "import os, time\nprint('one')\n\
+             while not os.path.exists('go'): time.sleep(0.01)\nprint('two')",
+        ),
+        (
+            "javascript",
+            "console.log('one'); while (!require('fs').existsSync('go')) \
+             await new Promise((go) => setTimeout(go, 10)); console.log('two')",
+        ),
+    ] {
+        sh(&server, &place, "rm -f go").await;
+        let at = start(&server, &place, language).await;
+        let request = server.request("POST", &format!("{at}/execute"));
+        let request =
+            with_json(request, &json!({"code": code})).header("accept", "text/event-stream");
+        let mut stream = Stream::of(request).await;
+        stream.until(|event| event.kind == "stdout" && event.data["text"] == "one\n").await;
+        sh(&server, &place, "touch go").await;
+        stream.until(|event| event.kind == "stdout" && event.data["text"] == "two\n").await;
+        stream.until(|event| event.kind == "done").await;
+    }
     server.stop().await;
 }
 

@@ -75,6 +75,29 @@ async fn a_program_can_be_followed_while_it_runs_and_from_any_event() {
 }
 
 #[tokio::test]
+async fn what_a_program_prints_is_an_event_before_it_reads_on() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let place = create(&server, &json!({})).await;
+    for argv in [
+        json!(["python3", "-c", "print('one'); input(); print('two')"]),
+        json!(["bash", "-c", "echo one; read line; echo two"]),
+        json!(["node", "-e", "console.log('one'); fs.readSync(0, Buffer.alloc(1)); console.log('two')"]),
+    ] {
+        let at = start(&server, &place, json!({"argv": argv, "stdin": {"open": true}})).await;
+        let mut stream = Stream::of(server.request("GET", &format!("{at}/events"))).await;
+        stream.until(|event| says(event, "one")).await;
+        assert_eq!(stdin(&server, &at, "?end=true", b"\n").await.status, 204);
+        stream.until(|event| says(event, "two")).await;
+        assert_eq!(ended(&server, &at).await["exit_code"], 0, "{argv}");
+    }
+    server.stop().await;
+}
+
+fn says(event: &Event, word: &str) -> bool {
+    event.kind == "stdout" && event.data["text"].as_str().is_some_and(|text| text.contains(word))
+}
+
+#[tokio::test]
 async fn bytes_that_are_no_text_are_told_exactly_and_gaps_are_told() {
     let server = Server::of(Plan::sandboxed()).await;
     let place = create(&server, &json!({})).await;
