@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use crate::{
     Error,
     groups::{Groups, Place, Plot, Remains, kill},
+    health::SetupTimer,
     ids::Ids,
     link::Link,
     template::Template,
@@ -127,6 +128,7 @@ impl Cell {
 
     /// Waits until all walls stand.
     pub(crate) async fn ready(&mut self) -> Result<(), Error> {
+        let _timer = SetupTimer::begin("lock-down");
         let limit = self.setup_timeout();
         match timeout(limit, self.control.receive()).await {
             Ok(Ok(received)) => self.note_ready(received.message, received.fds),

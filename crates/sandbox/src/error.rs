@@ -90,6 +90,18 @@ impl Error {
         self.is_lost_helper() || matches!(self, Self::Cgroup(_) | Self::Io { .. })
     }
 
+    /// Logs a failure of the service or its host; one of the request is the caller's to read.
+    pub(crate) fn log(&self) {
+        let is_of_the_host = matches!(
+            self,
+            Self::SetupTimeout(_) | Self::Setup(_) | Self::Unavailable(_) | Self::Missing { .. }
+        );
+        if is_of_the_host || self.is_of_the_service() {
+            let cause = std::error::Error::source(self).map(ToString::to_string);
+            tracing::error!(code = self.code(), error = %self, cause, "no sandbox was made");
+        }
+    }
+
     /// Whether a helper process has to be replaced; nothing of a user's has run.
     pub(crate) fn is_lost_helper(&self) -> bool {
         matches!(self, Self::Gone(_) | Self::Unresponsive(_))

@@ -26,8 +26,13 @@ use rustix::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    Error, SetupRules, clerk::Clerk, health::SetupHealth, ids::Ids, prepared::group_limits,
-    spare::Maker, watchdog::Watchlist,
+    Error, SetupRules,
+    clerk::Clerk,
+    health::{SetupHealth, SetupTimer},
+    ids::Ids,
+    prepared::group_limits,
+    spare::Maker,
+    watchdog::Watchlist,
 };
 
 /// The cgroups of this service.
@@ -124,7 +129,10 @@ impl Plot {
         limits: &Limits,
         freezer: bool,
     ) -> Result<Self, Error> {
+        let timer = SetupTimer::begin("place");
         let place = Some(groups.place().await?);
+        drop(timer);
+        let _timer = SetupTimer::begin("cgroup");
         let group = groups.make(limits, freezer)?;
         Ok(Self { groups: groups.clone(), place, group, ids: None })
     }

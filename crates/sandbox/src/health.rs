@@ -18,6 +18,9 @@ use std::{
 pub struct SetupRules {
     /// How long a helper may take to answer, and a sandbox to be locked in.
     pub timeout: Duration,
+    /// How long all stages of one set-up may take together, the wait for a place included. None of
+    /// it counts against a program's own time limit.
+    pub total_timeout: Duration,
     /// How long one that was killed may take to die.
     pub kill_timeout: Duration,
     /// Set-ups in a row that neither finish nor die, after which no more are made.
@@ -30,9 +33,36 @@ impl Default for SetupRules {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(10),
+            total_timeout: Duration::from_secs(60),
             kill_timeout: Duration::from_secs(5),
             max_hanging: 3,
             probe_interval: Duration::from_secs(15),
+        }
+    }
+}
+
+/// A stage of a set-up that takes longer than this is logged.
+const SLOW_STAGE: Duration = Duration::from_secs(1);
+
+/// Times one stage of a set-up. When it is dropped, at the end of the stage or because the caller
+/// stopped waiting, a slow stage is logged.
+#[derive(Debug)]
+pub(crate) struct SetupTimer {
+    stage: &'static str,
+    begun: Instant,
+}
+
+impl SetupTimer {
+    pub(crate) fn begin(stage: &'static str) -> Self {
+        Self { stage, begun: Instant::now() }
+    }
+}
+
+impl Drop for SetupTimer {
+    fn drop(&mut self) {
+        let took = self.begun.elapsed();
+        if took >= SLOW_STAGE {
+            tracing::warn!(stage = self.stage, ?took, "slow sandbox set-up");
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     cell::Cell,
     error::not_started,
     files::{FileLimits, Owner, Workspace},
+    health::SetupTimer,
     hints::hints,
     job::{Job, Said},
     layers::layers,
@@ -52,7 +53,8 @@ pub(crate) struct Live {
     /// What the sandbox had used before it was handed the program.
     pub(crate) spent: Stats,
     pub(crate) accepted: Instant,
-    pub(crate) handed: Instant,
+    /// When the program started, which is when its clock does; `None` while the sandbox is set up.
+    pub(crate) started: Option<Instant>,
 }
 
 /// What one turn of watching brought.
@@ -67,26 +69,33 @@ impl Live {
         let mut seen = Observed::default();
         let mut ended = None;
         tokio::pin!(cancel);
-        let deadline = sleep_until((self.handed + self.limits.wall).into());
+        let now = Instant::now();
+        let deadline = sleep_until((self.started.unwrap_or(now) + self.limits.wall).into());
         tokio::pin!(deadline);
-        let mut cpu_check = self.first_cpu_check();
+        let mut cpu_check = self.first_cpu_check(now);
         let ward = self.cell.enlist();
-        let set_up_by = sleep_until((self.handed + self.cell.setup_timeout()).into());
+        let set_up_by = sleep_until((now + self.cell.setup_timeout()).into());
         tokio::pin!(set_up_by);
+        let mut starting =
+            self.started.is_none().then(|| SetupTimer::begin("start of the program"));
         loop {
             // What the program can keep busy comes last, or a flood would drown the clock.
             let turn = tokio::select! {
                 biased;
                 message = self.cell.control.receive() => {
-                    self.heard_init(message, &mut seen, &mut ended)?
+                    let turn = self.heard_init(message, &mut seen, &mut ended)?;
+                    if let Some(started) = self.started.filter(|_| starting.take().is_some()) {
+                        deadline.as_mut().reset((started + self.limits.wall).into());
+                    }
+                    turn
                 }
-                () = &mut deadline => stop(&mut seen, Stopped::Wall),
+                () = &mut deadline, if self.started.is_some() => stop(&mut seen, Stopped::Wall),
                 () = &mut cancel => stop(&mut seen, Stopped::Cancelled),
                 strain = ward.ended() => {
                     seen.strain = Some(strain);
                     stop(&mut seen, Stopped::Host)
                 }
-                () = &mut set_up_by, if self.cell.standing.is_none() => {
+                () = &mut set_up_by, if self.started.is_none() => {
                     return Err(Error::SetupTimeout(self.cell.setup_timeout()));
                 }
                 () = sleep_until(cpu_check) => {
@@ -117,7 +126,11 @@ impl Live {
             return Ok(Turn::Over);
         };
         match message {
-            FromInit::Hello | FromInit::Started { .. } => Ok(Turn::GoOn),
+            FromInit::Hello => Ok(Turn::GoOn),
+            FromInit::Started { .. } => {
+                self.started.get_or_insert_with(Instant::now);
+                Ok(Turn::GoOn)
+            }
             FromInit::NotStarted { error, .. } => {
                 let reason = not_started(error, b"");
                 Err(Error::NotStarted { program: self.program.clone(), reason, errno: error.errno })
@@ -171,9 +184,9 @@ impl Live {
         }
     }
 
-    fn first_cpu_check(&self) -> tokio::time::Instant {
+    fn first_cpu_check(&self, now: Instant) -> tokio::time::Instant {
         let first = self.limits.cpu_time.unwrap_or(self.limits.wall * 2);
-        tokio::time::Instant::from_std(self.handed + self.soonest(first))
+        tokio::time::Instant::from_std(now + self.soonest(first))
     }
 
     /// The earliest moment at which `left` of CPU time can be used up.
@@ -211,7 +224,7 @@ impl Live {
         }
         self.streams.let_go();
         self.streams.drain();
-        seen.wall = self.handed.elapsed();
+        seen.wall = self.started.map_or(Duration::ZERO, |started| started.elapsed());
         if ended.is_some() {
             self.hear_driver_out(&mut seen).await;
         }
@@ -246,7 +259,7 @@ impl Live {
 
     fn timings(&self) -> Timings {
         let total = self.accepted.elapsed();
-        let setup = self.handed - self.accepted;
+        let setup = self.started.map_or(total, |started| started - self.accepted);
         Timings { setup, run: total - setup, total }
     }
 

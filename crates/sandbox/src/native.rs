@@ -15,7 +15,7 @@ use ringfence_jail::{
 };
 use ringfence_policy::Permit;
 use ringfence_types::{Digest, Isolation, Layer, Limits};
-use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle};
+use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle, time::timeout};
 
 use crate::{
     Error, FailedImport, InputFile, Language, PoolConfig, PoolKey, PoolStatus, Program, Request,
@@ -23,6 +23,7 @@ use crate::{
     cell::{self, Cell, Shape},
     files::{FileLimits, Workspace},
     groups::{Groups, Idle},
+    health::SetupTimer,
     job::Job,
     launch::{self, Launch},
     layers::no_own_uid,
@@ -139,13 +140,18 @@ impl Native {
     pub async fn run(&self, _permit: Permit, request: Request) -> Result<Running, Error> {
         let accepted = Instant::now();
         check(&request)?;
-        let live = match tier(&request, self.inner.config.pools.is_some())? {
-            Isolation::Cold => self.inner.cold(request, accepted).await?,
-            ahead @ (Isolation::Zygote | Isolation::Warm) => {
-                self.inner.prepared(request, ahead, accepted).await?
+        let tier = tier(&request, self.inner.config.pools.is_some())?;
+        let setting_up = async {
+            match tier {
+                Isolation::Cold => self.inner.cold(request, accepted).await,
+                ahead @ (Isolation::Zygote | Isolation::Warm) => {
+                    self.inner.prepared(request, ahead, accepted).await
+                }
             }
         };
-        Ok(Running::watch(live))
+        let limit = self.inner.config.setup.total_timeout;
+        let live = timeout(limit, setting_up).await.unwrap_or(Err(Error::SetupTimeout(limit)));
+        Ok(Running::watch(live.inspect_err(Error::log)?))
     }
 
     /// Refuses if a sandbox of this host would stand without one of these walls. Those that every
@@ -271,6 +277,7 @@ impl Inner {
         if let Some(template) = templates.get(&spec).filter(|template| template.is_alive()) {
             return Ok(template.clone());
         }
+        let _timer = SetupTimer::begin("template");
         let template = Arc::new(self.make_template(&spec).await?);
         templates.insert(spec, template.clone());
         Ok(template)
@@ -402,14 +409,13 @@ async fn start(mut cell: Cell, request: Request, accepted: Instant) -> Result<Li
     }
     let frame = launch.job.clone();
     let Started { mut streams, mut job } = hand_over(&mut cell, &request, launch).await?;
-    let handed = Instant::now();
     if let (Some(job), Some(frame)) = (&mut job, frame) {
         job.send(&frame).await.map_err(Error::io("hand over the job"))?;
     }
     let feeder = feed(&mut streams, request.stdin);
     let limits = request.limits;
     let spent = Stats::default();
-    Ok(Live { cell, streams, job, limits, program, feeder, spent, accepted, handed })
+    Ok(Live { cell, streams, job, limits, program, feeder, spent, accepted, started: None })
 }
 
 /// Our ends of a program that the init was told to start.
@@ -447,6 +453,7 @@ const AT_ONCE: usize = 64 << 10;
 
 /// Puts the request's files into the workspace, before the program can see it.
 pub(crate) async fn put_files(cell: &Cell, request: &Request) -> Result<(), Error> {
+    let _timer = SetupTimer::begin("files");
     let dir = cell.workspace.as_ref().ok_or(Error::Gone("workspace"))?;
     let dir = rustix::io::fcntl_dupfd_cloexec(dir, 3).map_err(std::io::Error::from);
     let dir = dir.map_err(Error::io("hold the workspace"))?;

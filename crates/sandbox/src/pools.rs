@@ -10,6 +10,7 @@ use ringfence_types::{Digest, Isolation, Limits};
 use crate::{
     Error, Language, PoolConfig, PoolKey, Program, Request, Root,
     cell::Shape,
+    health::SetupTimer,
     launch::{self, Launch},
     live::Live,
     module::Module,
@@ -101,6 +102,7 @@ impl Inner {
 
     /// A zygote that died is replaced, until it is plain that none lives.
     async fn prepare_now(&self, pool: &Pool, shape: &Shape) -> Result<Prepared, Error> {
+        let _timer = SetupTimer::begin("interpreter");
         let mut made = pool.make_now(self, shape).await;
         for _ in 1..EARLY_ENDS {
             if !made.as_ref().is_err_and(Error::is_lost_helper) {

@@ -87,7 +87,7 @@ impl Prepared {
         }
         let job = launch::job(&request, self.loaded)?;
         self.streams.set_cap(request.limits.output.0);
-        let handed = Instant::now();
+        let started = Some(Instant::now());
         self.job.send(&job).await.map_err(Error::io("hand over the job"))?;
         let feeder = feed(&mut self.streams, request.stdin);
         Ok(Live {
@@ -99,7 +99,7 @@ impl Prepared {
             feeder,
             spent: self.spent,
             accepted,
-            handed,
+            started,
         })
     }
 

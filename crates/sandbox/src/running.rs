@@ -56,7 +56,7 @@ impl Running {
         let stdout = live.streams.stdout.output.clone();
         let stderr = live.streams.stderr.output.clone();
         let asked = canceller.clone();
-        let end = async move { live.watch(asked.cancelled()).await };
+        let end = async move { live.watch(asked.cancelled()).await.inspect_err(Error::log) };
         Self::new(stdout, stderr, canceller, end)
     }
 

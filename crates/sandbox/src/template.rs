@@ -18,6 +18,7 @@ use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
 use crate::{
     Error,
     groups::{Groups, Place, Remains, kill},
+    health::SetupTimer,
     link::Link,
     spawner::Spawned,
 };
@@ -72,6 +73,7 @@ impl Template {
         message: impl FnOnce(u64) -> ToTemplate,
         fds: &[BorrowedFd<'_>],
     ) -> Result<OwnedFd, Error> {
+        let _timer = SetupTimer::begin("clone");
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let answer = self.shared.expect(id)?;
         let asked = async {

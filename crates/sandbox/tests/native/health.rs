@@ -12,7 +12,7 @@ use std::{
 };
 
 use ringfence_sandbox::{Config, Error, Native, Request, SetupRules, WatchdogRules};
-use ringfence_types::{Bytes, Layer, Limit, Outcome};
+use ringfence_types::{Bytes, Layer, Limit, Limits, Outcome};
 use rustix::{
     io::Errno,
     net::{
@@ -24,12 +24,14 @@ use rustix::{
 use tempfile::TempDir;
 
 use crate::support::{
-    Service, alone, assert_exited, census, eventually, permit, settings, shell, stdout, within,
+    Service, alone, assert_exited, census, eventually, permit, settings, shell, stdout,
+    strace::Strace, within,
 };
 
 /// Short, so that the tests need not wait; longer than anything takes on a busy machine.
 const RULES: SetupRules = SetupRules {
     timeout: Duration::from_secs(2),
+    total_timeout: Duration::from_secs(20),
     kill_timeout: Duration::from_millis(500),
     max_hanging: 3,
     probe_interval: Duration::from_secs(3600),
@@ -168,6 +170,65 @@ async fn a_stopped_template_gets_no_more_requests_and_keeps_its_sandboxes() {
     assert_eq!(report.outcome, Outcome::Cancelled);
     eventually("the stopped one is ended", || !census::templates(&service.exe).contains(&template))
         .await;
+    service.close().await;
+}
+
+/// A service whose next sandboxes are delayed by this while they are set up.
+async fn delayed(config: Config, delay: Duration) -> (Service, Strace) {
+    let service = Service::with(config);
+    assert_exited(&service.run(shell("true")).await, 0);
+    let inject = format!("inject=sethostname:delay_enter={}", delay.as_micros());
+    let template = census::templates(&service.exe)[0];
+    let tracing = Strace::attach(template, &["-e", "trace=sethostname", "-e", &inject]);
+    (service, tracing)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_set_up_does_not_count_against_the_time_limit() {
+    let (delay, wall) = (Duration::from_secs(2), Duration::from_secs(1));
+    let config = Config { setup: SetupRules::default(), ..rules() };
+    let (service, tracing) = delayed(config, delay).await;
+    let limits = Limits { wall, ..Limits::default() };
+    let report = service.run(Request { limits: limits.clone(), ..shell("echo ran") }).await;
+    assert_exited(&report, 0);
+    assert_eq!(stdout(&report), "ran\n");
+    assert!(report.timings.setup >= delay && report.usage.wall < wall, "{report:?}");
+    // The control: the clock of the program itself goes.
+    let report = service.run(Request { limits, ..shell("echo ran; sleep 60") }).await;
+    assert!(matches!(&report.outcome, Outcome::OverLimit(hit) if hit.limit == Limit::Wall));
+    assert!(report.timings.setup >= delay && report.usage.wall >= wall, "{report:?}");
+    drop(tracing);
+    service.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_up_that_takes_too_long_is_no_timeout_of_the_program() {
+    let setup = SetupRules { timeout: Duration::from_secs(1), ..RULES };
+    let config = Config { setup, ..rules() };
+    let (service, tracing) = delayed(config, Duration::from_secs(5)).await;
+    let limits = Limits { wall: Duration::from_millis(200), ..Limits::default() };
+    let refused = service.try_run(Request { limits, ..shell("true") }).await.expect_err("too slow");
+    assert!(matches!(refused, Error::SetupTimeout(limit) if limit == setup.timeout), "{refused:?}");
+    assert_eq!(refused.code(), "sandbox_timeout");
+    drop(tracing);
+    assert_exited(&service.run(shell("true")).await, 0);
+    service.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_waits_for_a_place_for_a_bounded_time() {
+    let setup = SetupRules { total_timeout: Duration::from_secs(1), ..RULES };
+    let config = Config { most_sandboxes: 1, setup, ..Config::one_shot() };
+    let service = Service::with(config);
+    let first = service.start(shell("sleep 60")).await.expect("it starts");
+    let refused = service.try_run(shell("true")).await.expect_err("there is one place");
+    assert!(
+        matches!(refused, Error::SetupTimeout(limit) if limit == setup.total_timeout),
+        "{refused:?}"
+    );
+    first.cancel();
+    within("its end", first.wait()).await.expect("report");
+    assert_exited(&service.run(shell("true")).await, 0);
     service.close().await;
 }
 

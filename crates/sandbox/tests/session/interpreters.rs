@@ -97,11 +97,7 @@ async fn output_streams_live_and_in_order_with_results() {
 async fn an_execution_can_be_interrupted_and_the_state_stays() {
     let host = Host::new().await;
     for (language, busy, waiting) in [
-        (
-            Language::Python,
-            "while True: pass",
-            "import time\nprint('w')\ntime.sleep(1000)",
-        ),
+        (Language::Python, "while True: pass", "import time\nprint('w')\ntime.sleep(1000)"),
         (
             Language::Javascript,
             "while (true);",

@@ -90,7 +90,11 @@ async fn an_execution_is_streamed_and_interrupted() {
     assert_eq!(act(&server, &at, "interrupt").await.json(), json!({"interrupted": false}));
     let body = json!({"code": "import time; print('half'); time.sleep(600)", "timeout_secs": 2});
     let late = server.post(&format!("{at}/execute"), &body).await.json();
-    assert_eq!((&late["status"], &late["stdout"]), (&json!("timed_out"), &json!("half\n")), "{late}");
+    assert_eq!(
+        (&late["status"], &late["stdout"]),
+        (&json!("timed_out"), &json!("half\n")),
+        "{late}"
+    );
     server.stop().await;
 }
 

@@ -81,7 +81,11 @@ async fn what_a_program_prints_is_an_event_before_it_reads_on() {
     for argv in [
         json!(["python3", "-c", "print('one'); input(); print('two')"]),
         json!(["bash", "-c", "echo one; read line; echo two"]),
-        json!(["node", "-e", "console.log('one'); fs.readSync(0, Buffer.alloc(1)); console.log('two')"]),
+        json!([
+            "node",
+            "-e",
+            "console.log('one'); fs.readSync(0, Buffer.alloc(1)); console.log('two')"
+        ]),
     ] {
         let at = start(&server, &place, json!({"argv": argv, "stdin": {"open": true}})).await;
         let mut stream = Stream::of(server.request("GET", &format!("{at}/events"))).await;
