@@ -14,10 +14,11 @@ use libc as c;
 use rustix::io::Errno;
 
 /// A larger receive buffer would multiply what connections hold that are never accepted, which is
-/// charged to nobody; it is a hint, so programs are told that it was taken.
+/// charged to nobody; `SO_RCVLOWAT` grows it too. Both are hints, so programs are told that they were
+/// taken.
 const RECEIVE_BUFFER: Requirement = Requirement {
     when: Some((LEVEL, bits(c::SOL_SOCKET))),
-    values: Values::NoneOf(&[bits(c::SO_RCVBUF)]),
+    values: Values::NoneOf(&[bits(c::SO_RCVBUF), bits(c::SO_RCVLOWAT)]),
     otherwise: Otherwise::Nothing,
     ..requirement(OPTION, u32::MAX, &[0], Errno::NOPROTOOPT)
 };
@@ -58,16 +59,16 @@ const fn of_level(level: i32, options: &'static [u32]) -> Requirement {
 }
 
 /// Absent on purpose: filters (`SO_ATTACH_*`, `SO_LOCK_FILTER`), memory that nobody is charged for
-/// (`SO_ZEROCOPY`, `SO_RCVLOWAT`, which grows the receive buffer), switches of the whole host
-/// (`SO_TIMESTAMP*`), and facts about a peer outside (`SO_PEERPIDFD`, `SO_PASSPIDFD`,
+/// (`SO_ZEROCOPY`), switches of the whole host (`SO_TIMESTAMP*`), and facts about a peer outside (`SO_PEERPIDFD`, `SO_PASSPIDFD`,
 /// `SO_PEERSEC`, `SO_PEERGROUPS`): on the channels of a sandbox the peer is the service.
-const SOCKET_OPTIONS: [u32; 18] = [
+const SOCKET_OPTIONS: [u32; 19] = [
     bits(c::SO_REUSEADDR),  // every server
     bits(c::SO_TYPE),       // read by libraries that are handed a descriptor
     bits(c::SO_ERROR),      // result of a connection made without waiting
     bits(c::SO_BROADCAST),  // a flag
     bits(c::SO_SNDBUF),     // what is sent is charged to the sender
     bits(c::SO_RCVBUF),     // read; setting it has no effect
+    bits(c::SO_RCVLOWAT),   // read by gRPC; setting it has no effect
     bits(c::SO_KEEPALIVE),  // HTTP clients, databases
     bits(c::SO_OOBINLINE),  // a flag
     bits(c::SO_LINGER),     // a flag and a time
