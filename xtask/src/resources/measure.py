@@ -76,7 +76,7 @@ def measure(name):
     before = settle()
     flags = ["--network", "loopback"] if name in LOOPBACK and OFFERS_NETWORK else []
     program = os.path.join(HERE, "hoards.py")
-    command = ["ringfence", "run", "--timeout", "60s", *flags, program, "--", name]
+    command = ["ringfence", "run", "--timeout", "150s", *flags, program, "--", name]
     sampler = Sampler(before)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:

@@ -15,7 +15,7 @@ use crate::vm;
 /// More than this uncharged is a failure.
 const MAX_UNCHARGED: i64 = 64 << 20;
 /// Enough for all programs, each bounded by itself.
-const DEADLINE: Duration = Duration::from_secs(2400);
+const DEADLINE: Duration = Duration::from_secs(7200);
 
 /// One line of `measure.py`.
 #[derive(Debug, PartialEq, Eq)]
