@@ -36,6 +36,10 @@ pub struct Facts {
 }
 
 /// A call that waits for its answer.
+    /// The part of it that is not used.
+    pub free: u64,
+    /// Processes and threads inside.
+    pub processes: u16,
 #[derive(Debug)]
 pub struct Question {
     id: u64,
@@ -137,8 +141,8 @@ impl Facts {
         let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
         info.uptime = self.uptime.as_secs().cast_signed();
         info.totalram = self.memory;
-        info.freeram = self.memory;
-        info.procs = 1;
+        info.freeram = self.free;
+        info.procs = self.processes;
         info.mem_unit = 1;
         info
     }

@@ -31,7 +31,7 @@ use crate::{
 /// A file of ours that every sandbox finds in `/.ringfence`.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnFile {
-    /// Its name.
+    /// Its name; one in `bin/` is in the `PATH` of programs.
     pub name: &'static str,
     /// Its content.
     pub content: &'static [u8],
@@ -359,6 +359,7 @@ impl Tree<'_> {
         own: impl Iterator<Item = &'a OwnFile>,
         attack: Option<OwnedFd>,
     ) -> sys::Result<()> {
+        self.dir(".ringfence/bin")?;
         for file in own {
             self.file(&format!(".ringfence/{}", file.name), file.content, 0o755)?;
         }
@@ -398,7 +399,7 @@ impl Tree<'_> {
 pub fn base_environment() -> Vec<(&'static str, &'static str)> {
     debug_assert_eq!(INSIDE_ID, 1000, "passwd above names the same id");
     vec![
-        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("PATH", "/.ringfence/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
         ("HOME", "/workspace"),
         ("USER", "sandbox"),
         ("LOGNAME", "sandbox"),

@@ -158,7 +158,8 @@ impl Cell {
                 let mut fds = fds.into_iter();
                 self.workspace = fds.next();
                 if let Some(questions) = fds.next() {
-                    self.groups.clerk.serve(questions, self.memory.clone());
+                    let group = self.group.clone();
+                    self.groups.clerk.serve(questions, self.memory.clone(), group);
                 }
                 Ok(())
             }

@@ -21,7 +21,10 @@ use std::{
     time::Instant,
 };
 
-use ringfence_jail::clerk::{Answer, Facts, Question, Subject, answer, receive};
+use ringfence_jail::{
+    cgroup::Group,
+    clerk::{Answer, Facts, Question, Subject, answer, receive},
+};
 use rustix::{
     buffer::spare_capacity,
     event::{EventfdFlags, epoll, eventfd},
@@ -57,6 +60,8 @@ struct Desk {
 struct Asker {
     questions: OwnedFd,
     memory: Arc<AtomicU64>,
+    /// Counts what it uses; `None` where the host does not.
+    group: Option<Arc<Group>>,
     since: Instant,
     counters: Mutex<Counters>,
 }
@@ -82,11 +87,16 @@ impl Clerk {
     }
 
     /// Answers a sandbox's questions until its end; `memory` may change meanwhile.
-    pub(crate) fn serve(&self, questions: OwnedFd, memory: Arc<AtomicU64>) {
+    pub(crate) fn serve(
+        &self,
+        questions: OwnedFd,
+        memory: Arc<AtomicU64>,
+        group: Option<Arc<Group>>,
+    ) {
         if let Some(desk) = &self.desk {
             let since = Instant::now();
             let counters = Mutex::new(Counters::new(since));
-            desk.admit(Asker { questions, memory, since, counters });
+            desk.admit(Asker { questions, memory, group, since, counters });
         }
     }
 }
@@ -193,13 +203,22 @@ impl Asker {
         }
     }
 
+    fn facts(&self) -> Facts {
+        let memory = self.memory.load(Ordering::Relaxed);
+        let used = self.group.as_ref().and_then(|group| group.present().ok()).unwrap_or_default();
+        let free = memory.saturating_sub(used.memory_now.unwrap_or(0));
+        // The init is not the program's.
+        let processes = used.pids_now.map_or(1, |count| count.saturating_sub(1));
+        let processes = processes.try_into().unwrap_or(u16::MAX);
+        Facts { memory, free, processes, uptime: self.since.elapsed() }
+    }
+
     fn decide(&self, question: &Question) -> Answer {
         let mut counters = lock(&self.counters);
         match question.subject {
             Subject::Memory { .. } => {
                 counters.memory.wait();
-                let memory = self.memory.load(Ordering::Relaxed);
-                Answer::Memory(Facts { memory, uptime: self.since.elapsed() })
+                Answer::Memory(self.facts())
             }
             Subject::FileLock => {
                 counters.locks.wait();

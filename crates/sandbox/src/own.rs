@@ -11,9 +11,19 @@ const PRELOAD: OwnFile = OwnFile {
     content: include_bytes!(concat!(env!("OUT_DIR"), "/preload.so")),
 };
 
+/// `free`, `ps` and `uptime`, which come first in `PATH`: the system's own need files of `/proc` that a
+/// sandbox does not have. Each falls back to those in a root without Python.
+const TOOLS: [OwnFile; 4] = [
+    OwnFile { name: "procps.py", content: include_bytes!("../tools/procps.py") },
+    OwnFile { name: "bin/free", content: include_bytes!("../tools/free") },
+    OwnFile { name: "bin/ps", content: include_bytes!("../tools/ps") },
+    OwnFile { name: "bin/uptime", content: include_bytes!("../tools/uptime") },
+];
+
 /// All of them.
 pub fn own_files() -> Vec<OwnFile> {
     let mut files = DRIVERS.to_vec();
+    files.extend(TOOLS);
     files.push(PRELOAD);
     files
 }

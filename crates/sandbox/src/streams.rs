@@ -2,7 +2,10 @@
 
 use std::{io, os::fd::OwnedFd};
 
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::{
+    fs::{Mode, fchmod},
+    pipe::{PipeFlags, pipe_with},
+};
 use tokio::net::{UnixStream, unix::pipe};
 
 use crate::output::Output;
@@ -30,6 +33,11 @@ impl Streams {
         let (stderr, stderr_inside) = pipe_with(PipeFlags::CLOEXEC)?;
         let (result, result_inside) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&stdin, true)?;
+        // A program may open its streams by name (`/dev/stdout`) as well, under its own uid.
+        fchmod(&stdin_inside, Mode::from_raw_mode(0o644))?;
+        for inside in [&stdout_inside, &stderr_inside, &result_inside] {
+            fchmod(inside, Mode::from_raw_mode(0o622))?;
+        }
         let streams = Self {
             stdin: Some(pipe::Sender::from_owned_fd(stdin)?),
             stdout: Tap::new(stdout, Output::new(cap))?,

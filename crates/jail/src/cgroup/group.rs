@@ -123,6 +123,11 @@ impl Group {
         stats::read_usage(self.version, &self.dirs)
     }
 
+    /// Reads the memory and the processes that it has now, and nothing else.
+    pub fn present(&self) -> Result<Stats, Error> {
+        stats::read_present(self.version, &self.dirs)
+    }
+
     /// Reads all counters.
     pub fn stats(&self) -> Result<Stats, Error> {
         stats::read(self.version, &self.dirs)

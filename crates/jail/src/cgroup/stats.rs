@@ -124,6 +124,17 @@ pub(super) fn read_usage(version: Version, dirs: &Dirs) -> Result<Stats, Error> 
     Ok(stats)
 }
 
+/// Reads the counters that say what there is now.
+pub(super) fn read_present(version: Version, dirs: &Dirs) -> Result<Stats, Error> {
+    let sources = if version == Version::V2 { V2 } else { V1 };
+    Ok(Stats {
+        memory_now: number(&dirs.memory, sources.memory_now)?,
+        pids_now: number(&dirs.pids, sources.pids_now)?,
+        sources,
+        ..Stats::default()
+    })
+}
+
 /// See [`super::Base::kernel_memory`].
 pub(super) fn kernel_memory(version: Version, dirs: &Dirs) -> Option<u64> {
     let read = |name| number(&dirs.memory, name).ok().flatten();

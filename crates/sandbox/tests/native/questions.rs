@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use crate::support::{Service, assert_exited, python, settings, stdout, within};
+use ringfence_sandbox::Request;
+use ringfence_types::{Bytes, Limits};
+
+use crate::support::{Service, assert_exited, python, settings, shell, stderr, stdout, within};
 
 /// Asks for a second without a pause, and tells how often and for how long.
 const ASKING: &str = "import ctypes, time\n\
@@ -89,5 +92,57 @@ async fn locks_hold_and_kinds_that_cannot_be_counted_are_missing() {
     let report = service.run(python(LOCKING)).await;
     assert_exited(&report, 0);
     assert_eq!(stdout(&report), "7\n37 22\n38 22\n1024 22\n1026 22\n");
+    service.close().await;
+}
+
+/// Memory of a sandbox with 256 MiB of which the program has filled 64, in MiB.
+const MEMORY: &str = "import ctypes\n\
+    filled = bytearray(b'x' * (64 << 20))\n\
+    answer = (ctypes.c_ulong * 32)()\n\
+    assert ctypes.CDLL(None).sysinfo(answer) == 0\n\
+    print(answer[4] >> 20, answer[5] >> 20)";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_is_told_its_own_memory_and_how_much_of_it_is_free() {
+    let service = Service::cold();
+    let limits = Limits { memory: Bytes::mib(256), ..Limits::default() };
+    let report = service.run(Request { limits, ..python(MEMORY) }).await;
+    assert_exited(&report, 0);
+    let said = stdout(&report);
+    let (total, free) = said.trim().split_once(' ').expect("two numbers");
+    assert_eq!(total, "256");
+    assert!((1..=192).contains(&free.parse::<u64>().expect("a number")), "{said}");
+    service.close().await;
+}
+
+/// The system's own programs need files of `/proc` that a sandbox does not have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn free_ps_and_uptime_show_the_sandbox() {
+    let service = Service::cold();
+    let script = "free -m | awk '/Mem:/ {print $2, ($3 < $2)}'; uptime; \
+                  ps aux | awk '$11 == \"sleep\"' | wc -l; \
+                  ps -ef | awk '$8 == \"sleep\"' | wc -l; ps -o comm=";
+    let limits = Limits { memory: Bytes::mib(256), ..Limits::default() };
+    let script = format!("sleep 61 & {script}");
+    let report = service.run(Request { limits, ..shell(&script) }).await;
+    let said = stdout(&report);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((lines[0], lines[2], lines[3]), ("256 1", "1", "1"), "{said}{}", stderr(&report));
+    assert!(lines[1].ends_with("up 0 minutes"), "{said}");
+    assert!(lines[4..].contains(&"sleep"), "what has other options is the system's: {said}");
+    service.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_can_be_opened_by_name() {
+    let service = Service::cold();
+    let script = "echo typed | cat /dev/stdin; echo out > /dev/stdout; echo err > /dev/stderr; \
+                  echo more | tee /dev/stderr";
+    let report = service.run(shell(script)).await;
+    assert_exited(&report, 0);
+    assert_eq!(
+        (stdout(&report).as_str(), stderr(&report).as_str()),
+        ("typed\nout\nmore\n", "err\nmore\n")
+    );
     service.close().await;
 }
