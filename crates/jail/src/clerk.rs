@@ -7,7 +7,9 @@
 //!
 //! The asker is hostile, and other threads of it change its memory and its descriptors while it
 //! waits. So a call is allowed to go on ([`Answer::Proceed`]) only by what cannot change any more:
-//! its number, a command in a register, and what the kernel tells about the sandbox as a whole. The
+//! its number, values in registers, and what the kernel tells about the sandbox as a whole. A `listen`
+//! for a longer queue than a sandbox may have is carried out by the service with a shorter one, on
+//! whatever socket the descriptor is at that moment: it is one of the asker's own. The
 //! one thing used of an asker's memory is the address for the answer to `sysinfo`, which is written
 //! to through the asker's own memory, where a bad address harms it alone.
 
@@ -19,7 +21,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::io::Errno;
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open},
+};
 
 const RECEIVE: libc::c_ulong = 0xc050_2100; // SECCOMP_IOCTL_NOTIF_RECV
 const SEND: libc::c_ulong = 0xc018_2101; // SECCOMP_IOCTL_NOTIF_SEND
@@ -31,15 +36,15 @@ const CONTINUE: u32 = 1; // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 pub struct Facts {
     /// Its memory limit in bytes.
     pub memory: u64,
+    /// The part of it that is not used.
+    pub free: u64,
+    /// Processes and threads inside.
+    pub processes: u16,
     /// How long it has been there.
     pub uptime: Duration,
 }
 
 /// A call that waits for its answer.
-    /// The part of it that is not used.
-    pub free: u64,
-    /// Processes and threads inside.
-    pub processes: u16,
 #[derive(Debug)]
 pub struct Question {
     id: u64,
@@ -62,7 +67,12 @@ pub enum Subject {
     /// `socket` for an internet protocol, or `connect`.
     Network,
     /// `listen`, on a socket of any family: the descriptor can mean another one by now.
-    Listen,
+    Listen {
+        /// The asker's descriptor.
+        socket: i32,
+        /// How many connections may wait, as the asker wants it.
+        backlog: i32,
+    },
     /// A call that no filter of ours asks about.
     Unknown,
 }
@@ -74,6 +84,12 @@ pub enum Answer {
     Memory(Facts),
     /// The kernel carries it out. Only for decisions that the asker cannot undo meanwhile.
     Proceed,
+    /// The service carries it out, with at most this many connections waiting. Of
+    /// [`Subject::Listen`] only.
+    Listen {
+        /// The most that may wait.
+        max_backlog: i32,
+    },
     /// It fails with this error.
     Refuse(Errno),
 }
@@ -88,7 +104,10 @@ pub fn receive(listener: BorrowedFd<'_>) -> Result<Option<Question>, Errno> {
         libc::SYS_sysinfo => Subject::Memory { address: asked.data.args[0] },
         libc::SYS_fcntl => Subject::FileLock,
         libc::SYS_socket | libc::SYS_connect => Subject::Network,
-        libc::SYS_listen => Subject::Listen,
+        libc::SYS_listen => Subject::Listen {
+            socket: asked.data.args[0] as i32,
+            backlog: asked.data.args[1] as i32,
+        },
         _ => Subject::Unknown,
     };
     Ok((asked.id != 0).then_some(Question { id: asked.id, pid: asked.pid, subject }))
@@ -102,7 +121,15 @@ pub fn answer(listener: BorrowedFd<'_>, question: &Question, answer: Answer) -> 
         (Answer::Memory(facts), Subject::Memory { address }) => {
             write_facts(listener, question, facts, address).map(|()| 0)
         }
-        (Answer::Memory(_), _) => Err(Errno::NOSYS),
+        (Answer::Listen { max_backlog }, Subject::Listen { socket, backlog }) => {
+            // The kernel takes a negative number for a very large one.
+            if (0..=max_backlog).contains(&backlog) {
+                Ok(CONTINUE)
+            } else {
+                listen_for(listener, question, socket, max_backlog).map(|()| 0)
+            }
+        }
+        (Answer::Memory(_) | Answer::Listen { .. }, _) => Err(Errno::NOSYS),
     };
     let (flags, error) = match outcome {
         Ok(flags) => (flags, 0),
@@ -111,6 +138,34 @@ pub fn answer(listener: BorrowedFd<'_>, question: &Question, answer: Answer) -> 
     let answer = libc::seccomp_notif_resp { id: question.id, val: 0, error, flags };
     // SAFETY: the kernel reads one `seccomp_notif_resp`, which is what the pointer is to.
     ioctl(unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw const answer) }).or_else(gone)
+}
+
+/// Calls `listen` on the socket that the asker's descriptor is now.
+fn listen_for(
+    listener: BorrowedFd<'_>,
+    question: &Question,
+    socket: i32,
+    backlog: i32,
+) -> Result<(), Errno> {
+    let process = process_of(question.pid).ok_or(Errno::NOBUFS)?;
+    let process = pidfd_open(process, PidfdFlags::empty())?;
+    is_valid(listener, question)?;
+    let socket = pidfd_getfd(&process, socket, PidfdGetfdFlags::empty())?;
+    rustix::net::listen(&socket, backlog)
+}
+
+/// The process that a thread belongs to. Its threads share one table of descriptors: the filter
+/// refuses what would part them.
+fn process_of(thread: u32) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    Pid::from_raw(number.trim().parse().ok()?)
+}
+
+/// Whether the asker still waits; if not, its numbers may be another's.
+fn is_valid(listener: BorrowedFd<'_>, question: &Question) -> Result<(), Errno> {
+    // SAFETY: the kernel reads one u64, which is what the pointer is to.
+    ioctl(unsafe { libc::ioctl(listener.as_raw_fd(), ID_VALID, &raw const question.id) })
 }
 
 /// Opens the asker's memory, makes sure that it is still the asker's, then writes.
@@ -125,8 +180,7 @@ fn write_facts(
     }
     let path = format!("/proc/{}/mem", question.pid);
     let memory = std::fs::OpenOptions::new().write(true).open(path).map_err(|_| Errno::NOSYS)?;
-    // SAFETY: the kernel reads one u64, which is what the pointer is to.
-    ioctl(unsafe { libc::ioctl(listener.as_raw_fd(), ID_VALID, &raw const question.id) })?;
+    is_valid(listener, question)?;
     let info = facts.as_sysinfo();
     // SAFETY: `info` is plain data without padding that matters: it was zeroed as a whole.
     let bytes = unsafe {

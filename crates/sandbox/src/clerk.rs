@@ -231,12 +231,17 @@ impl Asker {
                 let has_room = network::usage(question.pid).is_some_and(network::Usage::has_room);
                 if has_room { Answer::Proceed } else { Answer::Refuse(Errno::NOBUFS) }
             }
-            Subject::Listen => {
+            Subject::Listen { .. } => {
                 counters.network.wait();
                 let usage = network::usage(question.pid);
                 let has_room =
                     usage.is_some_and(|usage| counters.listens.admit(usage, Instant::now()));
-                if has_room { Answer::Proceed } else { Answer::Refuse(Errno::NOBUFS) }
+                let max_backlog = network::MAX_BACKLOG;
+                if has_room {
+                    Answer::Listen { max_backlog }
+                } else {
+                    Answer::Refuse(Errno::NOBUFS)
+                }
             }
             Subject::Unknown => Answer::Refuse(Errno::NOSYS),
         }

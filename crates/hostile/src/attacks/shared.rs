@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     net::{TcpListener, TcpStream},
     os::fd::AsFd,
+    time::Duration,
 };
 
 use ringfence_jail::attack;
@@ -55,6 +56,13 @@ pub(super) fn cases() -> Vec<Case> {
         })
         .judged(Judge::ReportOrLimit(Limit::Memory))
         .needing(Layer::CgroupMemory),
+        case(
+            Group::Resources,
+            "R07.unaccepted",
+            "at most 17 connections wait on a listening socket: they are charged to no sandbox",
+            unaccepted,
+        )
+        .limited(|limits| limits.network = SandboxNetwork::Loopback),
     ]
 }
 
@@ -124,6 +132,32 @@ fn buffers(ground: &Ground) -> Finding {
         Ok(total) => held(format!("{total} bytes, and not one more")),
         Err(error) if ground.is_outside() => not_applicable(error.to_string()),
         Err(error) => held(format!("{} connections, then: {error}", held_up.len() / 2)),
+    }
+}
+
+/// Connections that may wait inside.
+const MAX_WAITING: usize = 17;
+/// More than that, few for any host.
+const WANTED: usize = 48;
+/// A connection that was not made after this long finds the queue full.
+const FULL_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Connects to ourselves and never accepts. Nothing is sent.
+fn unaccepted(ground: &Ground) -> Finding {
+    let mut waiting = Vec::new();
+    let connected = TcpListener::bind("127.0.0.1:0").and_then(|listener| {
+        let address = listener.local_addr()?;
+        while waiting.len() < WANTED {
+            waiting.push(TcpStream::connect_timeout(&address, FULL_TIMEOUT)?);
+        }
+        Ok(())
+    });
+    match connected {
+        Err(error) if ground.is_outside() => not_applicable(error.to_string()),
+        _ if waiting.len() > MAX_WAITING => escaped(format!("{} connections wait", waiting.len())),
+        Ok(()) => held(format!("{} connections", waiting.len())),
+        Err(error) if waiting.is_empty() => broken(error.to_string()),
+        Err(error) => held(format!("{} connections, then: {error}", waiting.len())),
     }
 }
 

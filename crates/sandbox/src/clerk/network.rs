@@ -17,8 +17,11 @@ use std::{
 const MAX_TCP: u64 = 256;
 /// TCP sockets there may be when another begins to listen. Connections that were reset before they
 /// were accepted keep their data and are counted nowhere, but the queue of a listening socket is
-/// short (`somaxconn` of a sandbox): 24 queues of 17 with 128 KiB each are 51 MiB.
+/// short ([`MAX_BACKLOG`]): 24 queues of 17 with 128 KiB each are 51 MiB.
 const MAX_TCP_BEFORE_LISTEN: u64 = 24;
+/// Connections that wait on one listening socket, less one: the kernel lets one more wait than it is
+/// told. `net.core.somaxconn` of a sandbox is the same, but not every kernel lets us set it.
+pub(super) const MAX_BACKLOG: i32 = 16;
 /// How long a call that was let go on may not be carried out yet: the cpu limit can stop all threads
 /// of a sandbox for a tenth of a second at a time.
 const LISTEN_DELAY: Duration = Duration::from_secs(1);
