@@ -230,6 +230,11 @@ impl Engine {
         self.inner.queue.load()
     }
 
+    /// Whether [`Engine::stop`] was called, so that no new call is accepted.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.stopping.is_cancelled()
+    }
+
     /// Accepts nothing more, lets calls end for `grace`, cancels the rest, publishes what is left.
     pub async fn stop(&self, grace: Duration) {
         self.inner.stopping.cancel();

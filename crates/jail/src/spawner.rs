@@ -33,9 +33,11 @@ use crate::{
 ///
 /// Must be called before the process has a second thread.
 pub fn serve(own: &[OwnFile]) -> ! {
+    sys::ignore_end_requests();
     let mode = find_mode();
     let mut spawner = Spawner { mode, templates: Vec::new(), cgroups: Vec::new() };
-    // A terminal's interrupt is for the service to handle; we end when it ends.
+    // A terminal's interrupt is for the service to handle; we end when it ends. Templates, zygotes and
+    // inits need no more: the first process of a pid namespace gets no signal that it has no handler for.
     let _ = rustix::process::setsid();
     let _ = spawner.run(own);
     spawner.clean_up();

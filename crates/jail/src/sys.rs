@@ -335,21 +335,17 @@ pub(crate) fn reset_signals() {
         for signal in 1..=64 {
             libc::signal(signal, libc::SIG_DFL);
         }
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
     }
+    clear_signal_mask();
 }
 
 /// The same for a process whose parent has done that, and has ignored broken pipes since.
 pub(crate) fn unblock_signals() {
-    // SAFETY: sets a disposition and the mask of this process only.
+    // SAFETY: sets a disposition of this process only.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
     }
+    clear_signal_mask();
 }
 
 /// A write to somebody who is gone is an error to be handled, not our end.
@@ -357,6 +353,43 @@ pub(crate) fn ignore_broken_pipes() {
     // SAFETY: sets a disposition of this process only.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+}
+
+/// Requests to end, which a service manager or a terminal may send to every process of a service.
+const END_REQUESTS: [c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+
+/// Ignores requests to end: a helper ends when its socket closes, and running programs with it.
+pub(crate) fn ignore_end_requests() {
+    // SAFETY: sets dispositions of this process only.
+    unsafe {
+        for signal in END_REQUESTS {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+}
+
+/// Blocks requests to end without changing what they mean, for an interpreter that sets handlers of its
+/// own. Children inherit the mask; see [`clear_signal_mask`].
+pub(crate) fn block_end_requests() {
+    // SAFETY: the set is local and initialised by sigemptyset before use.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in END_REQUESTS {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Blocks no signal.
+pub(crate) fn clear_signal_mask() {
+    // SAFETY: the set is local and initialised by sigemptyset before use.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
     }
 }
 

@@ -95,6 +95,8 @@ fn become_zygote(start: &Start, fds: &[OwnedFd], wait: &OwnedFd, filter: &Filter
         sys::sethostname(b"zygote").at(Stage::Hostname)?;
         confine::no_core_dumps().at(Stage::Rlimits)?;
         sys::reset_signals();
+        // Python handles SIGINT, and would end with it while calls run below.
+        sys::block_end_requests();
         rustix::process::setsid().at(Stage::Zygote)?;
         settle(fds).at(Stage::Descriptors)?;
         sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).at(Stage::NoNewPrivs)?;
@@ -253,6 +255,8 @@ fn become_worker(at_once: bool) -> Next {
     if settled.is_err() {
         sys::exit_now(127);
     }
+    // What the zygote blocked means to a program what it always does.
+    sys::clear_signal_mask();
     Next::Worker { at_once }
 }
 

@@ -125,7 +125,7 @@ pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     reply::ok(&HealthView {
         status: "healthy",
         registry_loaded: true,
-        executor_ready: !shared.edge.stopping().is_cancelled() && sandbox(&shared).is_none(),
+        executor_ready: !shared.engine.is_stopping() && sandbox(&shared).is_none(),
         skills_count: skills(&shared),
     })
 }
@@ -161,7 +161,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 )]
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     let sandbox = sandbox(&shared);
-    let status = if shared.edge.stopping().is_cancelled() {
+    let status = if shared.engine.is_stopping() {
         "stopping"
     } else if !store_answers(&shared).await {
         // Asked after the write, which is what finds out.
@@ -176,8 +176,16 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     };
     let is_ready = status == "ready";
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    reply::json(code, &ProbeView { status, sandbox, policy: Some(policy(&shared)) })
+    let policy = Some(policy(&shared));
+    let mut response = reply::json(code, &ProbeView { status, sandbox, policy });
+    if !is_ready {
+        response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_SECS);
+    }
+    response
 }
+
+/// Told to a probe that finds the server not ready.
+const RETRY_AFTER_SECS: HeaderValue = HeaderValue::from_static("5");
 
 /// How long an answer is good for everybody who asks.
 const FRESH: Duration = Duration::from_secs(1);

@@ -1,8 +1,9 @@
 //! `ringfence serve`: everything wired, opened in order, ended in order.
 //!
 //! Order of opening: settings, data directory, log, parts, listener, key, address. Nobody is told
-//! the address before calls can be taken. Order of ending: the door, the engine, the sandboxes, the
-//! database; what is on record is never behind what was answered.
+//! the address before calls can be taken. Order of ending: the engine, the listener, the sandboxes, the
+//! database; what is on record is never behind what was answered, and results of calls that end during
+//! the grace can be read.
 
 mod address;
 mod admin;
@@ -17,10 +18,14 @@ mod policy;
 mod stop;
 mod telemetry;
 
-use std::process::ExitCode;
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use ringfence_api::Api;
 use ringfence_edge::{Edge, EdgeConfig, Server};
+use ringfence_engine::Engine;
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use self::{address::Address, banner::Banner, parts::Opened, stop::Stop};
@@ -123,10 +128,16 @@ async fn until_stopped(
         }
         signal = signals.first() => tracing::info!(signal, "stopping"),
     }
-    stop.ask();
+    let asked_at = Instant::now();
     let ending = async {
-        // Calls that somebody waits for may end while the door still answers.
-        let (served, ()) = tokio::join!(serving, opened.engine.stop(settings.stop_grace));
+        // The listener stays while calls end: clients read their results, and new calls get 503.
+        let served = tokio::select! {
+            served = &mut serving => served,
+            () = drain(&opened.engine, settings.stop_grace) => {
+                stop.ask();
+                serving.await
+            }
+        };
         opened.close().await;
         served
     };
@@ -135,9 +146,36 @@ async fn until_stopped(
             served.map_err(|error| Failure::because("the server did not end well", &error))?;
             Ok(exit::DONE)
         }
-        signal = signals.first() => {
-            tracing::warn!("stopped at once, as asked twice");
+        signal = second_signal(signals, asked_at) => {
+            tracing::warn!("stopped at once by a second signal");
             Ok(exit::of_signal(signal))
+        }
+    }
+}
+
+/// Time for clients to read the results of the calls that were waited for: whoever followed a call
+/// asks for its result after its last event.
+const RESULT_READ_TIME: Duration = Duration::from_secs(1);
+
+/// Lets running calls end, for `grace` at most.
+async fn drain(engine: &Engine, grace: Duration) {
+    let has_calls = engine.load() != (0, 0);
+    engine.stop(grace).await;
+    if has_calls {
+        tokio::time::sleep(RESULT_READ_TIME).await;
+    }
+}
+
+/// A signal this soon after the first is the same request: a service manager may signal a whole group,
+/// and a terminal together with its shell sends two.
+const REPEATED_SIGNAL: Duration = Duration::from_secs(1);
+
+/// Waits for a signal that is not a repetition of the one at `first_at`.
+async fn second_signal(signals: &mut Signals, first_at: Instant) -> i32 {
+    loop {
+        let signal = signals.first().await;
+        if first_at.elapsed() > REPEATED_SIGNAL {
+            return signal;
         }
     }
 }

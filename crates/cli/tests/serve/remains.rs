@@ -52,6 +52,18 @@ pub(crate) fn descendants(pid: u32) -> BTreeSet<Process> {
     found
 }
 
+/// The helpers of a server: its own children, and every first process of a pid namespace.
+pub(crate) fn helpers(server: u32) -> Vec<u32> {
+    let is_helper = |pid: u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let is_first =
+            numbers.is_some_and(|numbers| numbers.split_whitespace().last() == Some("1"));
+        is_first || stat(pid).is_some_and(|stat| stat.parent == server)
+    };
+    descendants(server).iter().map(|process| process.pid).filter(|pid| is_helper(*pid)).collect()
+}
+
 /// Directories of the control groups that a server made, by its process id.
 pub(crate) fn groups(pid: u32) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -1,6 +1,7 @@
 //! Asking policy about a sandbox that is kept.
 
 use ringfence_edge::{Problem, identity::Caller, problem_codes};
+use ringfence_engine::Refused;
 use ringfence_policy::{Action, Permit, ToolFacts, local_permit};
 use ringfence_types::{Json, RedactRoot, ToolName};
 
@@ -20,6 +21,9 @@ pub(super) async fn decide(
     caller: &Caller,
     args: Json,
 ) -> Result<Permit, Problem> {
+    if shared.engine.is_stopping() {
+        return Err((&Refused::Stopping).into());
+    }
     let name: ToolName = TOOL.parse().expect("our own name is valid");
     let about = ToolFacts::named(name, env!("CARGO_PKG_VERSION"));
     let permit = permit::decide(shared, caller, Action::SandboxCreate, about, args).await?;
