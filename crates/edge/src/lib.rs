@@ -49,7 +49,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::metrics::Metrics;
 pub use self::{
-    config::EdgeConfig, metrics::append_metrics, problem::Problem, refused::DISK_FULL,
+    config::EdgeConfig,
+    metrics::append_metrics,
+    problem::Problem,
+    refused::{DISK_FULL, setup_failure},
     server::Server,
 };
 

@@ -77,6 +77,7 @@ codes! {
     TOO_MANY_SANDBOXES TOO_MANY_REQUESTS "too_many_sandboxes" "There are too many sandboxes"
     STORAGE_BUDGET TOO_MANY_REQUESTS "storage_budget" "The tenant had too much stored in the last hour"
     INTERNAL INTERNAL_SERVER_ERROR "internal" "We failed"
+    SANDBOX_FAILED INTERNAL_SERVER_ERROR "sandbox_failed" "The sandbox could not be made"
     TRANSFER_ENCODING_UNSUPPORTED NOT_IMPLEMENTED "transfer_encoding_unsupported" "The transfer coding is not supported"
     BUSY SERVICE_UNAVAILABLE "busy" "Too much is waiting"
     STOPPING SERVICE_UNAVAILABLE "stopping" "The server is stopping"
@@ -86,6 +87,7 @@ codes! {
     POLICY_UNAVAILABLE SERVICE_UNAVAILABLE "policy_unavailable" "The policy does not answer"
     PROOF_NOT_READY SERVICE_UNAVAILABLE "proof_not_ready" "No checkpoint covers it yet"
     SANDBOX_UNAVAILABLE SERVICE_UNAVAILABLE "sandbox_unavailable" "No sandbox could be had"
+    SANDBOX_TIMEOUT SERVICE_UNAVAILABLE "sandbox_timeout" "The sandbox was not ready in time"
     TIMEOUT GATEWAY_TIMEOUT "timeout" "The answer took too long"
 }
 

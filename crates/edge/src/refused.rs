@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ringfence_access::{CreateError, ListError, NotAllowed, RevokeError};
 use ringfence_engine::{NoRoom, Refused, StoreError};
+use ringfence_types::{Call, ErrorCode, Produced, State};
 
 use crate::{
     problem::{Fault, Problem, pointer},
@@ -14,6 +15,24 @@ use crate::{
 impl From<&Refused> for Problem {
     fn from(refused: &Refused) -> Self {
         call(refused)
+    }
+}
+
+/// Why a call that has ended is a problem: its sandbox could not be made, which is a failure of the
+/// server and not of the tool. The call is on record with the same code.
+pub fn setup_failure(call: &Call) -> Option<Problem> {
+    let State::Finished(finished) = &call.state else { return None };
+    let Produced::Error(error) = &finished.produced else { return None };
+    let kind = match error.code {
+        ErrorCode::SandboxFailed => &problem_codes::SANDBOX_FAILED,
+        ErrorCode::SandboxTimeout => &problem_codes::SANDBOX_TIMEOUT,
+        ErrorCode::SandboxUnavailable => &problem_codes::SANDBOX_UNAVAILABLE,
+        _ => return None,
+    };
+    let problem = Problem::new(kind, &error.message).with("call_id", call.asked.id);
+    match kind.status.as_u16() {
+        503 => Some(problem.retry_after(Duration::from_secs(15))),
+        _ => Some(problem),
     }
 }
 

@@ -18,6 +18,7 @@ mod init;
 pub mod landlock;
 mod processors;
 mod root;
+pub mod scope;
 pub mod socket;
 pub mod spawner;
 mod stage;

@@ -89,14 +89,25 @@ pub fn find() -> Result<Plan, Missing> {
     Ok(Plan { uids, gids, newuidmap, newgidmap })
 }
 
-fn program(name: &str) -> Result<PathBuf, Missing> {
+/// The name of this user, or the uid if it has none.
+pub(crate) fn user_name() -> String {
+    let user = User::current();
+    user.name.unwrap_or_else(|| user.uid.to_string())
+}
+
+/// Where a program of the host is.
+pub(crate) fn program_path(name: &str) -> Option<PathBuf> {
     const PLACES: [&str; 5] =
         ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin", "/run/wrappers/bin"];
     let runs =
         |path: &PathBuf| rustix::fs::accessat(CWD, path, Access::EXEC_OK, no_flags()).is_ok();
-    let found = PLACES.iter().map(|place| PathBuf::from(place).join(name)).find(runs);
-    found.ok_or_else(|| {
-        missing_because(format!("`{name}` is not installed"), Some("apt install uidmap".into()))
+    PLACES.iter().map(|place| PathBuf::from(place).join(name)).find(runs)
+}
+
+fn program(name: &str) -> Result<PathBuf, Missing> {
+    program_path(name).ok_or_else(|| {
+        let fix = program_path("apt").map(|_| "apt install uidmap".to_owned());
+        missing_because(format!("`{name}` is not installed"), fix)
     })
 }
 

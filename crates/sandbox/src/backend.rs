@@ -40,6 +40,9 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Like [`Backend::available`], and tells as well if the last set-ups all failed.
     fn readiness(&self) -> Result<(), Unavailable>;
 
+    /// Layers that its sandboxes lack because the operator allowed that; none before the first trial.
+    fn missing_layers(&self) -> &[Layer];
+
     /// Of what programs find installed; none if that changed since the start. May read files.
     fn runtime(&self) -> Option<Digest>;
 
@@ -87,6 +90,10 @@ impl Backend for Native {
 
     fn readiness(&self) -> Result<(), Unavailable> {
         Native::readiness(self)
+    }
+
+    fn missing_layers(&self) -> &[Layer] {
+        Native::missing_layers(self)
     }
 
     fn runtime(&self) -> Option<Digest> {

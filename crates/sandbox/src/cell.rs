@@ -245,14 +245,12 @@ pub(crate) fn demand_cgroup(groups: &Groups, may_miss: &[Layer]) -> Result<(), E
         if let Some(reason) = groups.missing(controller)
             && !may_miss.contains(&layer)
         {
-            return Err(Error::Missing {
-                layer: words,
-                reason: reason.to_owned(),
-                hint: "run as root or with a delegated cgroup (`systemd-run --user --scope -p \
-                       Delegate=yes ringfence …`), or pass `--allow-missing cgroup` to go on with \
-                       per-process limits only"
-                    .to_owned(),
-            });
+            let fix = reason.fix.as_ref().map(|fix| format!("{fix}; or "));
+            let hint = format!(
+                "{}pass `--allow-missing cgroup` to go on with per-process limits only",
+                fix.unwrap_or_default()
+            );
+            return Err(Error::Missing { layer: words, reason: reason.detail(), hint });
         }
     }
     Ok(())

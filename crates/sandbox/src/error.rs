@@ -85,6 +85,24 @@ impl Error {
         }
     }
 
+    /// What clients of a service are told: nothing of the host's paths. The whole is for the log.
+    pub fn public_message(&self) -> String {
+        match self {
+            Self::Missing { layer, .. } => format!("the host cannot give the sandbox {layer}"),
+            Self::Cgroup(_) => "the control group of the sandbox could not be made".to_owned(),
+            Self::Io { doing, .. } => format!("cannot {doing}"),
+            other => other.to_string(),
+        }
+    }
+
+    /// The step at which building the sandbox failed, if one did.
+    pub fn stage(&self) -> Option<Stage> {
+        match self {
+            Self::Setup(error) => Some(error.stage),
+            _ => None,
+        }
+    }
+
     /// Whether it says something of the service or its host, and nothing of what was asked for.
     pub(crate) fn is_of_the_service(&self) -> bool {
         self.is_lost_helper() || matches!(self, Self::Cgroup(_) | Self::Io { .. })
@@ -98,7 +116,8 @@ impl Error {
         );
         if is_of_the_host || self.is_of_the_service() {
             let cause = std::error::Error::source(self).map(ToString::to_string);
-            tracing::error!(code = self.code(), error = %self, cause, "no sandbox was made");
+            let stage = self.stage().map(tracing::field::display);
+            tracing::error!(code = %self.code(), stage, error = %self, cause, "no sandbox was made");
         }
     }
 

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringfence_jail::cgroup::{Base, Group, Host, Removal, remove_trees};
+use ringfence_jail::cgroup::{self, Base, Group, Host, Reason, Removal, remove_trees};
 use ringfence_types::Limits;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -39,8 +39,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Groups {
     maker: Option<Arc<Maker>>,
-    /// In words, why there is no base or which controllers it lacks.
-    pub(crate) absent: Vec<(&'static str, String)>,
+    /// Why there is no base, or which controllers it lacks.
+    pub(crate) absent: Vec<(&'static str, Reason)>,
     pub(crate) version: &'static str,
     permits: Arc<Semaphore>,
     /// How many wait for a permit.
@@ -165,11 +165,11 @@ impl Groups {
         let host = Host::detect();
         let (base, absent) = match Base::create(&host) {
             Ok(base) => {
-                let absent = base.absent().iter().map(|a| (a.controller, a.reason.to_string()));
+                let absent = base.absent().iter().map(|a| (a.controller, a.reason.clone()));
                 let absent = absent.collect();
                 (Some(base), absent)
             }
-            Err(error) => (None, all_absent(&host, &error.to_string())),
+            Err(error) => (None, all_absent(&host, &error)),
         };
         let version = match host.version {
             ringfence_jail::cgroup::Version::V2 => "v2",
@@ -209,8 +209,8 @@ impl Groups {
     }
 
     /// Why the controller is missing, if it is.
-    pub(crate) fn missing(&self, controller: &str) -> Option<&str> {
-        self.absent.iter().find(|(name, _)| *name == controller).map(|(_, why)| why.as_str())
+    pub(crate) fn missing(&self, controller: &str) -> Option<&Reason> {
+        self.absent.iter().find(|(name, _)| *name == controller).map(|(_, why)| why)
     }
 
     /// From now on `idle` is asked to give way when there is no room.
@@ -304,13 +304,15 @@ impl Drop for Groups {
     }
 }
 
-fn all_absent(host: &Host, error: &str) -> Vec<(&'static str, String)> {
-    host.controllers()
-        .into_iter()
-        .map(|(name, available)| {
-            (name, available.as_ref().err().map_or_else(|| error.to_owned(), ToString::to_string))
-        })
-        .collect()
+/// Each controller with its own reason, else the one why there is no base.
+fn all_absent(host: &Host, error: &cgroup::Error) -> Vec<(&'static str, Reason)> {
+    let no_base = Reason {
+        what: format!("cannot {} a control group: {}", error.action, error.source),
+        place: Some(error.path.clone()),
+        fix: error.hint.clone(),
+    };
+    let reason = |available: &cgroup::Available| available.clone().err().unwrap_or(no_base.clone());
+    host.controllers().into_iter().map(|(name, available)| (name, reason(available))).collect()
 }
 
 /// Waits for the end of a thread, but not longer.

@@ -1,11 +1,6 @@
 //! The walls that stood around one sandbox, as data for its report.
 
-use std::sync::OnceLock;
-
-use ringfence_jail::{
-    subordinate,
-    wire::{Mode, Standing},
-};
+use ringfence_jail::wire::{Mode, Standing};
 use ringfence_types::{Layer, LayerState, Layers};
 
 use crate::{cell::Cell, groups::Groups};
@@ -53,15 +48,8 @@ fn user_namespace(mode: Mode, standing: Standing) -> LayerState {
 fn own_uid(mode: Mode) -> LayerState {
     match mode {
         Mode::Root => LayerState::Active("unprivileged, from a range of its own".to_owned()),
-        Mode::Rootless => LayerState::Absent(no_own_uid()),
+        Mode::Rootless => LayerState::Absent("rootless: the uid of the user outside".to_owned()),
     }
-}
-
-/// Why sandboxes have the uid of the user who runs us.
-pub(crate) fn no_own_uid() -> String {
-    static WHY: OnceLock<String> = OnceLock::new();
-    let why = || format!("rootless: the uid of the user outside; {}", subordinate::missing());
-    WHY.get_or_init(why).clone()
 }
 
 fn landlock(standing: Standing) -> LayerState {
@@ -73,7 +61,7 @@ fn landlock(standing: Standing) -> LayerState {
 
 fn controller_state(groups: &Groups, controller: &str) -> LayerState {
     match groups.missing(controller) {
-        Some(reason) => LayerState::Absent(reason.to_owned()),
+        Some(reason) => LayerState::Absent(reason.what.clone()),
         None => LayerState::Active(groups.version.to_owned()),
     }
 }

@@ -4,17 +4,18 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Instant,
 };
 
 use ringfence_jail::{
     cgroup::Stats,
     spawner::builds_as_root,
+    subordinate,
     wire::{RootSource, RootSpec, ToInit},
 };
-use ringfence_policy::Permit;
-use ringfence_types::{Digest, Isolation, Layer, Limits};
+use ringfence_policy::{Permit, local_permit};
+use ringfence_types::{Digest, Isolation, Layer, LayerState, Layers, Limits};
 use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle, time::timeout};
 
 use crate::{
@@ -26,7 +27,6 @@ use crate::{
     health::SetupTimer,
     job::Job,
     launch::{self, Launch},
-    layers::no_own_uid,
     live::{Live, owner},
     pool::Pool,
     runtime::Runtime,
@@ -49,6 +49,8 @@ pub struct Config {
     pub setup: SetupRules,
     /// When a program is ended that uses up the host; `None` does not look.
     pub watchdog: Option<WatchdogRules>,
+    /// Layers that every sandbox may lack, beside those that its request names.
+    pub may_miss: Vec<Layer>,
 }
 
 impl Config {
@@ -60,6 +62,7 @@ impl Config {
             pools: None,
             setup: SetupRules::default(),
             watchdog: None,
+            may_miss: Vec::new(),
         }
     }
 
@@ -88,6 +91,8 @@ pub(crate) struct Inner {
     pub(crate) pools: std::sync::Mutex<HashMap<PoolKey, Arc<Pool>>>,
     pub(crate) sessions: crate::session::Registry,
     runtime: Runtime,
+    /// What the trial lacked of the layers that may be missing.
+    missing: OnceLock<Vec<Layer>>,
 }
 
 impl Native {
@@ -103,6 +108,7 @@ impl Native {
             let _ = runtime.unchanged();
         }
         let inner = Inner {
+            missing: OnceLock::new(),
             runtime,
             config,
             groups,
@@ -118,6 +124,22 @@ impl Native {
             runtime.spawn(upkeep::run(Arc::downgrade(&inner)));
         }
         Self { inner }
+    }
+
+    /// Runs `true` in a fresh sandbox, to prove that this host makes them.
+    pub async fn trial(&self) -> Result<Layers, Error> {
+        let program = Program::Command(vec![b"true".to_vec()]);
+        let layers = self.run(local_permit(), Request::new(program)).await?.wait().await?.layers;
+        let is_absent = |layer: &Layer| !matches!(layers.0.get(layer), Some(LayerState::Active(_)));
+        let missing = self.inner.config.may_miss.iter().copied().filter(is_absent).collect();
+        let _ = self.inner.missing.set(missing);
+        Ok(layers)
+    }
+
+    /// Layers that sandboxes of this service lack because [`Config::may_miss`] allows it; none before
+    /// the first [`Native::trial`].
+    pub fn missing_layers(&self) -> &[Layer] {
+        self.inner.missing.get().map_or(&[], Vec::as_slice)
     }
 
     /// Why no sandboxes are made at the moment, if so.
@@ -164,7 +186,7 @@ impl Native {
         if walls.contains(&Layer::OwnUid) && !builds_as_root() {
             return Err(Error::Missing {
                 layer: "a uid of its own",
-                reason: no_own_uid(),
+                reason: subordinate::missing().to_string(),
                 hint: "run the server as root, or as a user with subordinate ids; `ringfence \
                        doctor` shows what is missing"
                     .to_owned(),
@@ -305,11 +327,18 @@ impl Inner {
         Err(Error::Gone("spawner"))
     }
 
+    /// Layers that a sandbox may lack whose request names these.
+    pub(crate) fn may_miss(&self, asked: &[Layer]) -> Vec<Layer> {
+        let mut all = self.config.may_miss.clone();
+        all.extend(asked.iter().filter(|layer| !self.config.may_miss.contains(layer)));
+        all
+    }
+
     /// Builds a sandbox for this one request.
     async fn cold(&self, request: Request, accepted: Instant) -> Result<Live, Error> {
         let shape = Shape {
             limits: request.limits.clone(),
-            may_miss: request.may_miss.clone(),
+            may_miss: self.may_miss(&request.may_miss),
             freezer: false,
         };
         let cell = self.cold_cell(&request.root, &shape).await?;
@@ -328,9 +357,7 @@ impl Inner {
         if let Err(error) = &built
             && error.is_of_the_service()
         {
-            let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-            let failure = format!("{error}{}", cause.unwrap_or_default());
-            self.groups.health.failed(failure, Instant::now());
+            self.groups.health.failed(error.public_message(), Instant::now());
         }
         built
     }
@@ -350,7 +377,8 @@ impl Inner {
 impl Inner {
     /// Makes a sandbox and throws it away, to see whether the host can.
     pub(crate) async fn probe(&self) -> Result<(), Error> {
-        let shape = Shape { limits: Limits::default(), may_miss: Vec::new(), freezer: false };
+        let may_miss = self.config.may_miss.clone();
+        let shape = Shape { limits: Limits::default(), may_miss, freezer: false };
         self.build_cell(&Root::Host, &shape).await?.ready().await
     }
 }

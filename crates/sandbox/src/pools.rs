@@ -39,7 +39,7 @@ impl Inner {
             .ok_or_else(|| Error::Invalid("a command can only run cold".to_owned()))?;
         let shape = Shape {
             limits: request.limits.clone(),
-            may_miss: request.may_miss.clone(),
+            may_miss: self.may_miss(&request.may_miss),
             freezer: false,
         };
         if let Some(prepared) = self.loaded(&request, isolation, &shape).await {
@@ -128,7 +128,8 @@ impl Inner {
             _ => Vec::new(),
         };
         let key = PoolKey { root: root.clone(), language, isolation, imports, code: None };
-        let shape = Shape { limits: Limits::default(), may_miss: Vec::new(), freezer: false };
+        let may_miss = self.config.may_miss.clone();
+        let shape = Shape { limits: Limits::default(), may_miss, freezer: false };
         let mut pools = lock(&self.pools);
         let open = || Pool::open(self, key.clone(), None, shape, config);
         pools.entry(key.clone()).or_insert_with(open).clone()

@@ -13,7 +13,7 @@ use ringfence_edge::{
     identity::{self, OptionalCaller},
     reply,
 };
-use ringfence_types::Scope;
+use ringfence_types::{Layer, Scope};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -51,6 +51,10 @@ pub(crate) struct ProbeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     sandbox: Option<SandboxProbeView>,
+    /// Layers that the sandboxes of this host lack, which the operator allowed (`sandbox.allow_missing`).
+    #[serde(skip_serializing_if = "<[Layer]>::is_empty")]
+    #[schema(required = false, value_type = Vec<String>)]
+    missing_layers: Vec<Layer>,
     /// How policy is, where that is asked for. Calls can be taken whatever it is: those that nobody
     /// can decide about are held.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +142,8 @@ fn skills(shared: &Shared) -> usize {
 /// Says that the process answers.
 #[utoipa::path(get, path = "/livez", tag = "health", responses((status = 200, description = "It does", body = ProbeView)))]
 pub(crate) async fn live() -> Response {
-    reply::ok(&ProbeView { status: "alive", sandbox: None, policy: None })
+    let (sandbox, missing_layers, policy) = (None, Vec::new(), None);
+    reply::ok(&ProbeView { status: "alive", sandbox, missing_layers, policy })
 }
 
 /// Says that the process answers, by the name that many probes use.
@@ -176,8 +181,9 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     };
     let is_ready = status == "ready";
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let missing_layers = shared.engine.sandbox().missing_layers().to_vec();
     let policy = Some(policy(&shared));
-    let mut response = reply::json(code, &ProbeView { status, sandbox, policy });
+    let mut response = reply::json(code, &ProbeView { status, sandbox, missing_layers, policy });
     if !is_ready {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_SECS);
     }

@@ -92,3 +92,23 @@ async fn a_host_whose_set_ups_hang_is_not_ready_until_it_recovers() {
     assert_eq!((answer.status, &answer.json()["state"]), (200, &json!("finished")));
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_that_cannot_be_made_is_our_failure_and_tells_nothing_of_the_host() {
+    let exe = PathBuf::from("/nonexistent/ringfence");
+    let sandbox = Some(Config { exe, ..Config::one_shot() });
+    let server = Server::of(Plan { sandbox, ..Plan::default() }).await;
+    let body = json!({"tool": "code_execute", "args": {"code": "print(1)"}});
+    let failed = server.post("/v1/calls", &body).await;
+    assert_eq!((failed.status, failed.problem().as_str()), (500, "sandbox_failed"));
+    let id = failed.json()["call_id"].as_str().unwrap().to_owned();
+    let call = server.get(&format!("/v1/calls/{id}")).await.json();
+    assert_eq!(
+        (&call["state"], &call["error"]["code"]),
+        (&json!("finished"), &json!("sandbox_failed"))
+    );
+    for told in [failed.json(), call] {
+        assert!(!told.to_string().contains("/nonexistent"), "{told}");
+    }
+    server.stop().await;
+}

@@ -38,7 +38,7 @@ pub(crate) async fn sandboxed(
             let wait = report(inner, running, least, reading, started_at, seen);
             Started::Running(Work::program(wait, canceller))
         }
-        Err(error) => ended(failure(error.code(), chain(&error), started_at)),
+        Err(error) => ended(failure(error.code(), error.public_message(), started_at)),
     }
 }
 
@@ -69,7 +69,7 @@ async fn report(
             let duration = inner.parts.clock.now().since(started_at);
             finished(&report, produced, started_at, duration, seen)
         }
-        Err(error) => failure(error.code(), chain(&error), started_at),
+        Err(error) => failure(error.code(), error.public_message(), started_at),
     }
 }
 

@@ -7,7 +7,7 @@ use super::instance::Instance;
 use super::layout::Version;
 use super::limits::{self, GroupLimits};
 use super::sweep::{self, Swept};
-use super::{Host, end, stats, unified};
+use super::{Host, end, remedy, stats, unified};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Base {
                 Path::new("/sys/fs/cgroup"),
                 io::ErrorKind::NotFound,
             );
-            return Err(error.with_hint(unified::HINT));
+            return Err(error.with_hint(remedy::delegation(host.version)));
         }
         let dirs = sites.below(&instance.to_string());
         if host.version == Version::V2 {

@@ -15,7 +15,7 @@ pub struct Error {
     #[source]
     pub source: io::Error,
     /// What to run or change, where the cause is a known one.
-    pub hint: Option<&'static str>,
+    pub hint: Option<String>,
 }
 
 impl Error {
@@ -23,8 +23,8 @@ impl Error {
         Error { action, path: path.to_owned(), source: source.into(), hint: None }
     }
 
-    pub(super) fn with_hint(self, hint: &'static str) -> Error {
-        Error { hint: Some(hint), ..self }
+    pub(super) fn with_hint(self, hint: Option<String>) -> Error {
+        Error { hint, ..self }
     }
 
     /// Whether a file or directory was not there.

@@ -1,9 +1,9 @@
 //! What this machine offers, found out without changing anything.
 
 use super::controllers::{Absent, Available, Controllers, Dirs, NAMES};
-use super::layout::{self, Layout, Texts, Version};
+use super::layout::{self, Layout, Place, Texts, Version};
 use super::reason::Reason;
-use super::unified;
+use super::{remedy, unified};
 use rustix::fs::{Access, AtFlags, CWD, accessat, statfs};
 use rustix::io::Errno;
 use std::fs;
@@ -51,6 +51,12 @@ impl Host {
         let Host { memory, cpu, cpuacct, pids, freezer, io, .. } = self;
         let all = [memory, cpu, cpuacct, pids, freezer, io];
         std::array::from_fn(|at| (NAMES.into_array()[at], all[at]))
+    }
+
+    /// Whether a limit cannot be set here that could be in a group of the unified hierarchy that is ours.
+    pub fn needs_delegation(&self) -> bool {
+        let limiting = [&self.memory, &self.cpu, &self.pids];
+        self.version == Version::V2 && limiting.iter().any(|available| available.is_err())
     }
 
     /// The controllers we cannot use, with reasons.
@@ -111,26 +117,36 @@ fn from_legacy(layout: Layout) -> Host {
         places.into_array().into_iter().flatten().map(|place| place.top.clone()).collect();
     tops.sort();
     tops.dedup();
-    let mut controllers =
-        layout.legacy.map(|place| place.and_then(|place| usable(&place.own).map(|()| place.own)));
+    let usable = |place: Place| usable(&place.own, Version::V1).map(|()| place.own);
+    let mut controllers = layout.legacy.map(|place| place.and_then(usable));
     controllers.io = Err(Reason::new("block device counters are read in version 2 only"));
     Host::new(layout.version, controllers, tops)
 }
 
 /// May we write here, and is it really a control group file system that we see?
-pub(super) fn usable(path: &Path) -> Result<(), Reason> {
-    let shown = path.display();
-    let kind =
-        statfs(path).map_err(|errno| Reason::new(format!("{shown} cannot be used: {errno}")))?;
+pub(super) fn usable(path: &Path, version: Version) -> Result<(), Reason> {
+    let kind = statfs(path).map_err(|errno| {
+        Reason::new(format!("the control group cannot be used: {errno}")).at(path)
+    })?;
     let magics = [libc::CGROUP_SUPER_MAGIC as u64, libc::CGROUP2_SUPER_MAGIC as u64];
     if !magics.contains(&(kind.f_type as u64)) {
-        return Err(Reason::new(format!("something else is mounted over {shown}")));
+        return Err(Reason::new("something else is mounted over the control groups").at(path));
     }
-    accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).map_err(|errno| match errno {
+    let refused = accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS);
+    refused.map_err(|errno| match errno {
         Errno::ROFS => Reason::with_fix(
-            format!("{shown} is mounted read-only"),
-            "mount it writable: in Docker `--privileged` or `--security-opt writable-cgroups=true`",
-        ),
-        _ => Reason::with_fix(format!("{shown} is not ours to write ({errno})"), unified::HINT),
+            "control groups are mounted read-only",
+            "mount them writable: in Docker `--privileged` or `--security-opt writable-cgroups=true`",
+        )
+        .at(path),
+        Errno::ACCESS | Errno::PERM => {
+            undelegated("no control group was delegated to this user", version).at(path)
+        }
+        _ => Reason::new(format!("the control group cannot be written: {errno}")).at(path),
     })
+}
+
+/// What another user or group would have been given.
+pub(super) fn undelegated(what: impl Into<String>, version: Version) -> Reason {
+    Reason { fix: remedy::delegation(version), ..Reason::new(what) }
 }

@@ -128,10 +128,8 @@ fn locate<'a>(
 fn place(mount: &Mount, own: Option<&Membership>) -> Result<Place, Reason> {
     let path = &own.ok_or_else(unlisted)?.path;
     let outside = || {
-        let (path, root, point) = (path.display(), mount.root.display(), mount.point.display());
-        Reason::new(format!(
-            "our own group {path} is not below {root}, which is what {point} shows"
-        ))
+        Reason::new("our own control group is not in the part of the hierarchy that is mounted")
+            .at(path)
     };
     let relative = path.strip_prefix(&mount.root).map_err(|_| outside())?;
     if relative.components().any(|part| part == Component::ParentDir) {

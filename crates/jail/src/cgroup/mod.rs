@@ -29,6 +29,7 @@ mod membership;
 mod mountinfo;
 mod part;
 mod reason;
+mod remedy;
 mod stats;
 mod sweep;
 mod unified;

@@ -10,18 +10,14 @@ use super::controllers::{Available, Controllers, Dirs, NAMES};
 use super::counters;
 use super::file;
 use super::group;
-use super::host::{Host, usable};
-use super::layout::Place;
+use super::host::{Host, undelegated, usable};
+use super::layout::{Place, Version};
 use super::reason::Reason;
+use super::remedy;
 use std::path::{Path, PathBuf};
 
 /// The leaf that takes the processes of a group that must have none.
 pub(super) const LEAF: &str = "ringfence-host";
-
-/// What to do when nothing was delegated to us.
-pub(super) const HINT: &str = "start it in a group of its own, with \
-    `systemd-run --user --scope -p Delegate=yes ringfence …`, \
-    or as root with `systemd-run --scope -p Delegate=yes ringfence …`";
 
 /// The controllers that set limits; without one of them a site is second choice.
 const LIMITING: [&str; 3] = ["memory", "cpu", "pids"];
@@ -77,21 +73,20 @@ fn offered(dir: &Path) -> Controllers<Available> {
         if is_built_in || offered.split_ascii_whitespace().any(|word| word == name) {
             return Ok(dir.to_owned());
         }
-        let what = format!("the {name} controller is not delegated to {}", dir.display());
-        Err(Reason::with_fix(what, HINT))
+        let what = format!("the {name} controller was not delegated to this user");
+        Err(undelegated(what, Version::V2).at(dir))
     })
 }
 
 fn permitted(dir: &Path, move_neighbours: bool) -> Result<(), Reason> {
-    usable(dir)?;
-    usable(&dir.join("cgroup.procs"))?;
-    usable(&dir.join("cgroup.subtree_control"))?;
+    usable(dir, Version::V2)?;
+    usable(&dir.join("cgroup.procs"), Version::V2)?;
+    usable(&dir.join("cgroup.subtree_control"), Version::V2)?;
     if is_real_root(dir) || gives_already(dir) || move_neighbours || is_alone(dir) {
         return Ok(());
     }
-    let shown = dir.display();
-    let what = format!("other processes share our group {shown}, so it can give no controllers");
-    Err(Reason::with_fix(what, HINT))
+    let what = "other processes share our control group, so it can give no controllers";
+    Err(undelegated(what, Version::V2).at(dir))
 }
 
 /// Only the real root has no type; the root of a namespace is a group like any other.
@@ -157,7 +152,7 @@ pub(super) fn give(site: &Path, wanted: &str, movers: Movers<'_>) -> Result<(), 
     let attempt = || file::write(site, "cgroup.subtree_control", wanted);
     match attempt() {
         Err(error) if error.is(libc::EBUSY) => {}
-        other => return other.map_err(|error| error.with_hint(HINT)),
+        other => return other.map_err(|error| error.with_hint(remedy::delegation(Version::V2))),
     }
     let leaf = site.join(LEAF);
     match file::make_dir(&leaf) {
@@ -168,7 +163,7 @@ pub(super) fn give(site: &Path, wanted: &str, movers: Movers<'_>) -> Result<(), 
         Movers::Only(pid) => file::write(&leaf, "cgroup.procs", pid)?,
         Movers::Everyone => move_all(site, &leaf)?,
     }
-    attempt().map_err(|error| error.with_hint(HINT))
+    attempt().map_err(|error| error.with_hint(remedy::delegation(Version::V2)))
 }
 
 /// A process that exits meanwhile needs no moving; one that is born is seen in the next round.

@@ -27,6 +27,6 @@ pub(super) fn findings(host: &Host) -> Vec<Finding> {
 fn judge(name: &'static str, available: &Available) -> Finding {
     match available {
         Ok(dir) => Finding::ok(name, format!("writable at {}", dir.display())),
-        Err(reason) => Finding::missing(name, reason.what.clone(), reason.fix.clone()),
+        Err(reason) => Finding::missing(name, reason.detail(), reason.fix.clone()),
     }
 }

@@ -1,53 +1,7 @@
-//! File systems, virtualisation and the processor.
+//! Open files and the processor.
 
 use super::Finding;
-use super::probe::last_errno;
-use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::io::Errno;
 use std::fs;
-
-pub(super) fn overlay() -> Finding {
-    let text = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    if knows_file_system(&text, "overlay") {
-        return Finding::ok("overlayfs", "known to the kernel");
-    }
-    let fix = Some("modprobe overlay".to_owned());
-    Finding::missing("overlayfs", "not in /proc/filesystems", fix)
-}
-
-/// Lines are `nodev\tname` or `\tname`.
-fn knows_file_system(text: &str, name: &str) -> bool {
-    text.lines().any(|line| line.split_ascii_whitespace().next_back() == Some(name))
-}
-
-/// A device that opens but makes no machine is common inside other machines, so one is made.
-pub(super) fn kvm() -> Finding {
-    let made = openat(CWD, c"/dev/kvm", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .and_then(|device| make_virtual_machine(&device));
-    match made {
-        Ok(()) => Finding::ok("kvm", "/dev/kvm makes virtual machines"),
-        Err(Errno::ACCESS | Errno::PERM) => Finding::missing(
-            "kvm",
-            "/dev/kvm may not be opened",
-            Some("usermod -aG kvm $(id -un), then log in again".to_owned()),
-        ),
-        Err(errno) => Finding::missing("kvm", format!("/dev/kvm: {errno}"), None),
-    }
-}
-
-fn make_virtual_machine(device: &OwnedFd) -> Result<(), Errno> {
-    /// `_IO(0xAE, 0x01)`: a descriptor of an empty machine of the default type.
-    const KVM_CREATE_VM: libc::Ioctl = 0xAE01;
-    // SAFETY: this request takes a number and no memory.
-    let machine = unsafe { libc::ioctl(device.as_raw_fd(), KVM_CREATE_VM, 0) };
-    if machine == -1 {
-        return Err(Errno::from_raw_os_error(last_errno()));
-    }
-    // SAFETY: the kernel has just made this descriptor for us alone; dropping it ends the machine.
-    drop(unsafe { OwnedFd::from_raw_fd(machine) });
-    Ok(())
-}
 
 /// Two threads of one core share caches; a sandbox on one can listen to the other.
 pub(super) fn threads() -> Finding {
@@ -106,13 +60,6 @@ pub(super) fn judge_open_files(limit: Option<u64>, sandboxes: u64, each: u64) ->
 mod tests {
     use super::*;
     use crate::host::Status;
-
-    #[test]
-    fn a_file_system_is_matched_whole() {
-        let text = "nodev\tsysfs\n\text4\nnodev\toverlay\n";
-        assert!(knows_file_system(text, "overlay") && knows_file_system(text, "ext4"));
-        assert!(!knows_file_system(text, "over") && !knows_file_system("", "overlay"));
-    }
 
     #[test]
     fn more_files_than_the_host_can_open_are_a_weakness() {

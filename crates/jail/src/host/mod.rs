@@ -152,7 +152,7 @@ fn findings(
     findings.extend(namespaces::findings(is_privileged));
     findings.extend(control_groups::findings(control_groups));
     findings.extend([filters::seccomp(), filters::landlock(landlock_abi)]);
-    findings.extend([machine::overlay(), machine::kvm(), machine::threads(), crashes::finding()]);
+    findings.extend([machine::threads(), crashes::finding()]);
     findings.extend(runtimes::findings());
     findings
 }

@@ -85,7 +85,7 @@ impl Native {
         request.check()?;
         let shape = Shape {
             limits: request.limits.clone(),
-            may_miss: request.may_miss.clone(),
+            may_miss: self.inner.may_miss(&request.may_miss),
             freezer: true,
         };
         let mut cell = self.inner.cold_cell(&request.root, &shape).await?;

@@ -91,6 +91,7 @@ fn thaw(cell: &Cell) -> Result<(), Error> {
 }
 
 fn unavailable(cell: &Cell) -> Error {
-    let reason = cell.groups().missing("freezer").unwrap_or("there is no cgroup freezer");
-    Error::PauseUnavailable { reason: reason.to_owned() }
+    let reason = cell.groups().missing("freezer").map(|reason| reason.what.clone());
+    let reason = reason.unwrap_or_else(|| "there is no cgroup freezer".to_owned());
+    Error::PauseUnavailable { reason }
 }

@@ -11,7 +11,7 @@ use ringfence_edge::{
     Problem, body,
     fields::Fields,
     identity::{self, May},
-    problem_codes, reply,
+    problem_codes, reply, setup_failure,
 };
 use ringfence_engine::CallRequest;
 use ringfence_types::{Call, Json, PersonaId, SessionId, ToolName};
@@ -79,7 +79,10 @@ pub(crate) async fn create(
         problem
     })?;
     let call = ticket.wait(wait).await.ok_or_else(|| unrecorded(&shared))?;
-    Ok(answer(&call, ticket.is_replayed()))
+    match setup_failure(&call) {
+        Some(problem) => Err(problem),
+        None => Ok(answer(&call, ticket.is_replayed())),
+    }
 }
 
 /// Names that no tool has are made up by clients; as labels they would grow without bound.

@@ -10,7 +10,7 @@ use ringfence_edge::{
     Problem, body,
     fields::Fields,
     identity::{self, May},
-    reply,
+    reply, setup_failure,
 };
 use ringfence_engine::{CallRequest, Refused};
 use ringfence_types::{
@@ -148,7 +148,10 @@ pub(crate) async fn execute(
     };
     let call =
         ticket.wait(shared.edge.config().max_wait).await.ok_or_else(|| unrecorded(&shared))?;
-    Ok(reply::ok(&asked.ended(&call)))
+    match setup_failure(&call) {
+        Some(problem) => Err(problem),
+        None => Ok(reply::ok(&asked.ended(&call))),
+    }
 }
 
 /// A refusal that is about the skill is a result; any other is a problem.

@@ -99,7 +99,7 @@ fn a_docker_container_sees_its_own_part_as_the_whole() {
             V1
             unified: ! control groups version 2 are not mounted: mount -t cgroup2 none /sys/fs/cgroup
             memory: /sys/fs/cgroup/memory in /sys/fs/cgroup/memory
-            cpu: ! our own group /docker/0123 is not below /docker/other, which is what /sys/fs/cgroup/cpu shows
+            cpu: ! our own control group is not in the part of the hierarchy that is mounted (/docker/0123)
             cpuacct: ! the cpuacct controller is in use, but not mounted where this process can see it
             pids: /sys/fs/cgroup/pids/inner in /sys/fs/cgroup/pids
             freezer: ! the freezer controller is in use, but not mounted where this process can see it
@@ -116,7 +116,7 @@ fn a_process_outside_its_control_group_namespace_has_no_place() {
         "memory\t0\t80\t0\n",
         expect![[r#"
             V2
-            unified: ! our own group /../sibling is not below /, which is what /sys/fs/cgroup shows
+            unified: ! our own control group is not in the part of the hierarchy that is mounted (/../sibling)
             memory: ! the memory controller is switched off at boot: add cgroup_enable=memory to the kernel command line
             cpu: ! this kernel has no cpu controller
             cpuacct: ! this kernel has no cpuacct controller
