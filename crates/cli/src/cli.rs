@@ -385,6 +385,18 @@ pub(crate) enum Wall {
 }
 
 impl Wall {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Cgroup, Self::Landlock, Self::Userns];
+
+    /// As it is written on the command line and in settings.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Cgroup => "cgroup",
+            Self::Landlock => "landlock",
+            Self::Userns => "userns",
+        }
+    }
+
     /// The layers of a result that this wall is made of.
     pub(crate) fn layers(self) -> &'static [Layer] {
         match self {

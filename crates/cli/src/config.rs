@@ -38,6 +38,11 @@ pub(crate) fn server_key() -> Option<OsString> {
     variable("RINGFENCE_KEY")
 }
 
+/// The socket of a service manager that wants to know when the server is ready.
+pub(crate) fn notify_socket() -> Option<OsString> {
+    variable("NOTIFY_SOCKET")
+}
+
 /// Every variable that is set to something and may be a setting of the server.
 pub(crate) fn variables() -> Vec<(OsString, OsString)> {
     const PREFIXES: [&str; 4] = ["RINGFENCE_", "CODE_EXEC_", "TOOL_EXECUTOR_", "OTEL_"];

@@ -1,10 +1,10 @@
 //! `ringfence doctor`: what this host offers, proven by one sandbox that really runs.
 
-use std::{fmt::Write, process::ExitCode, time::Duration};
+use std::{collections::BTreeSet, fmt::Write, process::ExitCode, time::Duration};
 
 use ringfence_jail::{
     host::{self, Finding, Mode, Report as HostReport, Status},
-    subordinate,
+    scope, subordinate,
 };
 use ringfence_policy::local_permit;
 use ringfence_sandbox::{Config, Error, Native, Program, Report, Request, SetupRules};
@@ -31,13 +31,21 @@ pub(crate) struct Trial {
     millis: f64,
 }
 
+impl Trial {
+    /// Whether `run` and `serve` work here without allowances.
+    fn has_every_wall(&self) -> bool {
+        self.stood.is_ok() && self.may_miss.is_empty()
+    }
+}
+
 pub(crate) fn doctor(args: &JsonArgs) -> Result<ExitCode, Failure> {
-    // The probes of the host fork, so they come before any thread.
+    // The probes of the host fork, so they come before any thread; they look at what `run` would have.
+    scope::enter();
     let mut host = host::examine();
     host.findings.push(open_files());
     subordinate::enter();
     let trial = try_out()?;
-    let can_run = trial.stood.is_ok();
+    let can_run = trial.has_every_wall();
     match args.json {
         true => print::line(&as_json(&host, &trial).to_string()),
         false => print::data(text(&host, &trial).as_bytes()),
@@ -54,8 +62,7 @@ fn open_files() -> Finding {
 
 /// Runs `true` with every wall, and if the host lacks some, without those that may be missing.
 pub(crate) fn try_out() -> Result<Trial, Failure> {
-    let every = || [Wall::Cgroup, Wall::Landlock, Wall::Userns];
-    let may_miss = every().iter().flat_map(|wall| wall.layers()).copied().collect();
+    let may_miss = Wall::ALL.iter().flat_map(|wall| wall.layers()).copied().collect();
     let runtime = runtime()?;
     let trial = runtime.block_on(async {
         let setup = SetupRules { max_hanging: 1, ..SetupRules::default() };
@@ -119,7 +126,7 @@ fn as_json(host: &HostReport, trial: &Trial) -> serde_json::Value {
         Err(error) => (None, Some(error)),
     };
     json!({
-        "can_run": trial.stood.is_ok(),
+        "can_run": trial.has_every_wall(),
         "host": host,
         "trial": {
             "layers": layers,
@@ -138,8 +145,13 @@ fn text(host: &HostReport, trial: &Trial) -> String {
     let names = host.findings.iter().map(|finding| finding.name.len());
     let width = names.chain(layers.iter().map(|(name, _)| name.len())).max().unwrap_or(0);
     let mut text = String::from("This host\n");
+    let mut told = BTreeSet::new();
     for finding in &host.findings {
         text.push_str(&finding_lines(finding, width));
+        // What one remedy mends may be missing several times.
+        if let Some(fix) = finding.fix.as_ref().filter(|fix| told.insert(*fix)) {
+            text.push_str(&row("", "", &format!("fix: {fix}"), width));
+        }
     }
     text.push_str("\nA sandbox that was really run\n");
     for (name, state) in layers {
@@ -159,11 +171,7 @@ fn finding_lines(finding: &Finding, width: usize) -> String {
         Status::Degraded => "degraded",
         Status::Missing => "missing",
     };
-    let mut lines = row(finding.name, status, &finding.detail, width);
-    if let Some(fix) = &finding.fix {
-        lines.push_str(&row("", "", &format!("fix: {fix}"), width));
-    }
-    lines
+    row(finding.name, status, &finding.detail, width)
 }
 
 fn row(name: &str, status: &str, detail: &str, width: usize) -> String {
@@ -188,17 +196,22 @@ fn verdict(host: &HostReport, trial: &Trial) -> String {
             format!("verdict: sandboxes run here, {how}, with every wall ({:.1} ms)", trial.millis)
         }
         Ok(_) => format!(
-            "verdict: sandboxes run here, {how}, but only with{}",
+            "verdict: `run` and `serve` refuse here, {how}, unless given{}",
             allowances(&trial.may_miss)
         ),
     }
 }
 
+/// Names of layers for people, with commas between them.
+pub(crate) fn layer_names(layers: &[Layer]) -> String {
+    layers.iter().map(|layer| layer_name(*layer)).collect::<Vec<_>>().join(", ")
+}
+
 /// The flags that make a run possible without these layers.
 pub(crate) fn allowances(may_miss: &[Layer]) -> String {
-    [(Wall::Cgroup, "cgroup"), (Wall::Landlock, "landlock"), (Wall::Userns, "userns")]
+    Wall::ALL
         .iter()
-        .filter(|(wall, _)| wall.layers().iter().any(|layer| may_miss.contains(layer)))
-        .map(|(_, name)| format!(" --allow-missing {name}"))
+        .filter(|wall| wall.layers().iter().any(|layer| may_miss.contains(layer)))
+        .map(|wall| format!(" --allow-missing {}", wall.name()))
         .collect()
 }

@@ -59,6 +59,13 @@ impl Failure {
         Self { causes, ..Self::new(message) }
     }
 
+    /// The same failure as the cause of another.
+    pub(crate) fn context(mut self, message: impl Into<String>) -> Self {
+        let cause = std::mem::replace(&mut self.message, message.into());
+        self.causes.insert(0, cause);
+        self
+    }
+
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, io, process::ExitCode};
 
-use ringfence_jail::subordinate;
+use ringfence_jail::{scope, subordinate};
 use ringfence_policy::local_permit;
 use ringfence_sandbox::{Config, Native, Report, Running};
 use ringfence_types::{Limit, Outcome};
@@ -25,12 +25,19 @@ use crate::{
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let is_json = args.json;
     let plan = plan(&args).map_err(|failure| failure.in_json(is_json))?;
-    subordinate::enter();
+    prepare_process();
     let runtime = runtime()?;
     let code = runtime.block_on(carry_out(plan, is_json));
     // A thread may be stuck reading our standard input or writing to a reader that is gone.
     runtime.shutdown_background();
     code.map(ExitCode::from).map_err(|failure| failure.in_json(is_json))
+}
+
+/// Takes what this host gives an ordinary user on request: a control group and ids of its own. Must be
+/// called before the process has a second thread.
+pub(crate) fn prepare_process() {
+    scope::enter();
+    subordinate::enter();
 }
 
 /// One thread is enough for one sandbox, and the quickest to start.

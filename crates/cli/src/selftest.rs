@@ -21,7 +21,7 @@ use crate::{
     exit,
     failure::Failure,
     print::{self, Progress},
-    run::runtime,
+    run::{prepare_process, runtime},
 };
 
 /// Where a sandbox with [`Root::HostWithAttack`] finds our binary.
@@ -31,7 +31,7 @@ const ATTACK: &[u8] = b"/.ringfence/attack";
 const RESULT: i32 = 3;
 
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<ExitCode, Failure> {
-    ringfence_jail::subordinate::enter();
+    prepare_process();
     let trial = try_out()?;
     let fail = |failure: Failure| failure.in_json(args.json);
     if let Err(why) = trial.stood {

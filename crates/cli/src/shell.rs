@@ -24,7 +24,7 @@ use crate::{
     plan::{Place, duration, place, place_limits},
     print,
     problems::Problems,
-    run::{is_read, runtime},
+    run::{is_read, prepare_process, runtime},
     signals::Signals,
     stream::Both,
     terminal::{self, Raw},
@@ -48,7 +48,7 @@ pub(crate) fn shell(args: ShellArgs) -> Result<ExitCode, Failure> {
     let place = place(&args.place, limits, &mut problems);
     problems.none()?;
     let argv = args.command.into_iter().map(OsStringExt::into_vec).collect();
-    ringfence_jail::subordinate::enter();
+    prepare_process();
     let runtime = runtime()?;
     let code = runtime.block_on(async {
         let native = Native::open(Config::one_shot());

@@ -4,6 +4,7 @@
 //! Everything here blocks, uses threads and the standard library, and ends when its value is
 //! dropped: a test that panics leaves no process behind. Nothing here is part of the product.
 
+pub mod first_page;
 mod http;
 mod http_server;
 mod opa;

@@ -76,6 +76,8 @@ impl Ended {
         match (self.state.as_str(), &self.error) {
             ("finished", None) => exit::DONE,
             ("finished", Some(error)) if error.code == "timeout" => exit::TIMED_OUT,
+            // No sandbox could be made: the server failed, and the tool never ran.
+            ("finished", Some(error)) if error.code.starts_with("sandbox_") => exit::OURS,
             ("finished" | "cancelled", _) => exit::FAILED,
             ("denied", _) => exit::DENIED,
             ("held" | "expired", _) => exit::HELD,
@@ -161,6 +163,7 @@ mod tests {
             ("finished", None, 0),
             ("finished", Some("handler_failed"), 1),
             ("finished", Some("timeout"), 124),
+            ("finished", Some("sandbox_failed"), 2),
             ("cancelled", Some("cancelled"), 1),
             ("outcome_unknown", Some("outcome_unknown"), 2),
             ("denied", Some("denied"), 3),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::DataArgs;
+use super::{DataArgs, Wall};
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -13,7 +13,8 @@ Examples:
   ringfence config show
 
 There is no TLS in it: put a proxy that has it in front, or give --insecure-allow-remote to listen
-beyond loopback in the clear. SIGTERM and Ctrl-C end it in good order, a second one at once.";
+beyond loopback in the clear. SIGTERM and Ctrl-C end it in good order, a second one (more than a
+second later) at once.";
 
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
@@ -51,6 +52,9 @@ pub(crate) struct SettingsArgs {
     /// Listen beyond loopback although nothing is encrypted
     #[arg(long)]
     pub(crate) insecure_allow_remote: bool,
+    /// Run sandboxes without this wall if the host lacks it; /readyz and receipts name it
+    #[arg(long, value_enum, value_name = "WALL")]
+    pub(crate) allow_missing: Vec<Wall>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -13,7 +13,7 @@ use ringfence_jail::ids;
 use serde_json::{Value, json};
 
 use super::parts::Opened;
-use crate::{print, settings::Settings, table::plain};
+use crate::{doctor::layer_names, print, settings::Settings, table::plain};
 
 /// Everything worth a line.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ impl Banner<'_> {
             "pid": std::process::id(),
             "data": self.settings.data,
             "isolation": isolation(),
+            "missing_layers": self.opened.engine.sandbox().missing_layers(),
             "policy": self.opened.policy,
             "tools": catalogue.entries().len(),
             "broken": broken,
@@ -69,6 +70,7 @@ impl Banner<'_> {
             Some(folder) => folder.display().to_string(),
             None => "built-in".to_owned(),
         };
+        let missing = self.opened.engine.sandbox().missing_layers();
         let mut text = format!("ringfence {}\n\n", env!("CARGO_PKG_VERSION"));
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "  {name:<10} {value}");
@@ -76,6 +78,9 @@ impl Banner<'_> {
         line("listening", format!("{} (docs at {}/docs)", self.url, self.url));
         line("data", data.to_string());
         line("isolation", isolation().to_owned());
+        if !missing.is_empty() {
+            line("missing", format!("{} (allowed)", layer_names(missing)));
+        }
         line("policy", format!("{rules}, {}", self.opened.policy));
         line("tools", catalogue.entries().len().to_string());
         for broken in catalogue.broken() {

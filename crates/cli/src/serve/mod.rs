@@ -13,6 +13,7 @@ mod data;
 mod descriptors;
 mod embedded;
 mod log;
+mod notify;
 mod parts;
 mod policy;
 mod stop;
@@ -34,7 +35,10 @@ pub(crate) use self::{
     data::write as write_file,
     parts::{database, open_database},
 };
-use crate::{cli::ServeArgs, exit, failure::Failure, settings::Settings, signals::Signals};
+use crate::{
+    cli::ServeArgs, exit, failure::Failure, run::prepare_process, settings::Settings,
+    signals::Signals,
+};
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let code = start(args).map_err(|failure| failure.in_json(args.json))?;
@@ -46,7 +50,7 @@ fn start(args: &ServeArgs) -> Result<u8, Failure> {
     let settings = Settings::load(&args.settings)?;
     check_reach(&settings)?;
     // While there is one thread, and after the settings, which depend on who we are.
-    ringfence_jail::subordinate::enter();
+    prepare_process();
     data::prepare(&settings.data)?;
     log::start(&settings.log)?;
     let runtime = runtime(settings.threads)?;
@@ -90,6 +94,7 @@ async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
     let url = address::url(&listener)?;
     let address = Address::tell(&settings.data, &url)?;
     Banner { settings, opened: &opened, url: &url, key: key.as_ref() }.show(is_json);
+    notify::ready();
     let max_connections = descriptors::max_connections(settings);
     let config = EdgeConfig { max_connections, ..settings.edge.clone() };
     let edge = Edge::new(opened.engine.clone(), config);

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::{SystemClock, embedded::SKILLS, policy, policy::Decider, stop::Stop, telemetry};
 use crate::{
+    doctor::layer_names,
     failure::Failure,
     ledger::{self, HeadKeeper},
     settings::Settings,
@@ -44,6 +45,7 @@ pub(super) struct Opened {
 /// Opens everything. What is slow and needed by nobody yet goes on in the background.
 pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let sandbox = sandbox(settings);
+    let trial = trial(&sandbox);
     let watching = Stop::default();
     let Decider { engine: policy, mut watchers } = policy::open(settings, &watching)?;
     let fetcher = Fetcher::system(settings.egress.clone());
@@ -65,6 +67,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let bus = SqliteBus::open(db.clone(), BusOptions::default(), clock.clone()).await;
     let bus = bus.map_err(|error| Failure::because("cannot open the queue", &error))?;
     let told = webhooks(settings, &bus, &clock, &mut telemetry).await?;
+    trial.await?;
     let revision = policy.revision();
     let parts = Parts {
         store,
@@ -118,6 +121,7 @@ fn sandbox(settings: &Settings) -> Native {
         most_sandboxes: wanted.most,
         pools,
         watchdog: wanted.watchdog,
+        may_miss: wanted.may_miss.clone(),
         ..SandboxConfig::service()
     };
     let sandbox = Native::open(config);
@@ -125,6 +129,24 @@ fn sandbox(settings: &Settings) -> Native {
         sandbox.prepare(&Root::Host, *language);
     }
     sandbox
+}
+
+/// Begins a trial of the sandbox; waits for its end. Without sandboxes there is nothing to serve.
+fn trial(sandbox: &Native) -> impl Future<Output = Result<(), Failure>> + use<> {
+    let native = sandbox.clone();
+    let trying = tokio::spawn(async move { native.trial().await });
+    let native = sandbox.clone();
+    async move {
+        let tried =
+            trying.await.map_err(|error| Failure::because("the trial broke off", &error))?;
+        tried
+            .map_err(|error| Failure::from(error).context("cannot make sandboxes on this host"))?;
+        if !native.missing_layers().is_empty() {
+            let missing = layer_names(native.missing_layers());
+            tracing::warn!(missing, "sandboxes lack layers, as `sandbox.allow_missing` allows");
+        }
+        Ok(())
+    }
 }
 
 fn registry(settings: &Settings) -> Result<Registry, Failure> {

@@ -176,6 +176,11 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "5s".into(),
         ),
         one("sandbox.most", "Sandboxes, including idle ones", "1024".into()),
+        many(
+            "sandbox.allow_missing",
+            "Layers that sandboxes may lack on this host: cgroup, landlock, userns",
+            &[],
+        ),
         many("sandbox.prepare", "Languages whose interpreters are started ahead", &["python"]),
         one("sandbox.pool_least", "Minimum of idle interpreters per language", "2".into()),
         one("sandbox.pool_memory", "Memory of the idle interpreters per language", "256M".into()),

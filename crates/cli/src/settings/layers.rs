@@ -98,6 +98,11 @@ impl Layers {
             let source = Source::Flag("--insecure-allow-remote");
             self.lay([("insecure_allow_remote", Given { values: vec!["true".into()], source })]);
         }
+        if !args.allow_missing.is_empty() {
+            let values = args.allow_missing.iter().map(|wall| wall.name().to_owned()).collect();
+            let given = Given { values, source: Source::Flag("--allow-missing") };
+            self.lay([("sandbox.allow_missing", given)]);
+        }
         if !args.skills.is_empty() {
             let values = args.skills.iter().map(|path| text(path)).collect();
             self.lay([("skills", Given { values, source: Source::Flag("--skills") })]);

@@ -21,6 +21,7 @@ use ringfence_edge::EdgeConfig;
 use ringfence_egress as egress;
 use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
+use ringfence_types::Layer;
 
 pub(crate) use self::show::config;
 use self::{keys::Host, layers::Layers};
@@ -85,6 +86,8 @@ pub(crate) struct Sandbox {
     pub(crate) prepare: Vec<Language>,
     /// When a program is ended for the sake of the host.
     pub(crate) watchdog: Option<WatchdogRules>,
+    /// Layers that they may lack.
+    pub(crate) may_miss: Vec<Layer>,
 }
 
 impl Settings {

@@ -17,7 +17,7 @@ use ringfence_store::RoomLimits;
 use ringfence_types::{Bytes, parse_duration};
 
 use super::{Log, Sandbox, Settings, layers::Layers, policy};
-use crate::{ledger::Heads, problems::Problems};
+use crate::{cli::Wall, ledger::Heads, problems::Problems};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -168,6 +168,10 @@ impl Reader<'_> {
         let least = self.count("sandbox.pool_least", 0, 1_000);
         let memory = self.size("sandbox.pool_memory");
         let codes = self.count("sandbox.pool_skills", 0, 1_000);
+        let allow_missing = self.many("sandbox.allow_missing", |text| {
+            let problem = |_| format!("`{text}` is none of cgroup, landlock and userns");
+            <Wall as clap::ValueEnum>::from_str(text, false).map_err(problem)
+        });
         let prepare = self.many("sandbox.prepare", |text| match text {
             "python" => Ok(Language::Python),
             "javascript" => Ok(Language::Javascript),
@@ -179,7 +183,9 @@ impl Reader<'_> {
         let pools = PoolConfig { memory, least, codes, ..PoolConfig::default() };
         let rules = WatchdogRules { memory: taken?, ..WatchdogRules::default() };
         let watchdog = is_watched?.then_some(rules);
-        Some(Sandbox { most: most?, pools, prepare: prepare?, watchdog })
+        let walls = allow_missing?;
+        let may_miss = walls.iter().flat_map(|wall| wall.layers()).copied().collect();
+        Some(Sandbox { most: most?, pools, prepare: prepare?, watchdog, may_miss })
     }
 
     fn api(&mut self) -> Option<ApiConfig> {

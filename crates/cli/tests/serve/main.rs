@@ -8,6 +8,7 @@ mod full;
 mod gone;
 mod heads;
 mod holds;
+mod hosts;
 mod keys;
 mod kills;
 #[cfg(test)]

@@ -45,6 +45,12 @@ impl Place {
         Self { dir }
     }
 
+    /// A directory that has something in it already.
+    pub(crate) fn in_dir(dir: TempDir) -> Self {
+        std::fs::create_dir(dir.path().join("skills")).expect("a folder for skills");
+        Self { dir }
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -74,6 +80,13 @@ impl Place {
     pub(crate) fn serve_as(&self, binary: &Path, variables: &[(&str, &str)]) -> Server {
         let args = ["serve", "--json", "--listen", "127.0.0.1:0"];
         self.start(command_of(binary, &args), variables)
+    }
+
+    /// Starts a server by a command that lacks only its arguments.
+    pub(crate) fn serve_command(&self, mut command: Command, variables: &[(&str, &str)]) -> Server {
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0"]);
+        self.start(command, variables)
     }
 
     fn start(&self, mut command: Command, variables: &[(&str, &str)]) -> Server {
