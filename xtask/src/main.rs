@@ -28,7 +28,11 @@ usage: cargo xtask <command>
                               what it is charged for
   vm [--binary PATH] [-- COMMAND…]
                               boot Debian's packaged kernel in qemu and run COMMAND there
-                              (default: say which kernel and controllers it has)";
+                              (default: say which kernel and controllers it has)
+  vm --systemd [--binary PATH] [-- COMMAND…]
+                              the same in a small Debian with systemd, made once by debootstrap;
+                              `as-user` in it runs a command as an ordinary user (default: the
+                              first page of the README, and stopping the service)";
 
 /// Default command of `vm`.
 const VM_DEFAULT: &str = "uname -a; cat /sys/fs/cgroup/cgroup.controllers; rootless id";
@@ -74,18 +78,43 @@ fn check_tidy() -> Result<ExitCode> {
 }
 
 fn boot(words: &[&str]) -> Result<ExitCode> {
-    let (binary, command) = vm_arguments(words)?;
+    let vm = VmArguments::read(words)?;
     let show = &mut |line: &str| println!("{line}");
-    let code = vm::run(binary.as_deref(), &format!("{command}\n"), vm::DEADLINE, show)?;
+    let binary = vm.binary.as_deref();
+    let code = match vm.systemd {
+        true => {
+            let command = vm.command.map_or_else(vm::systemd::checks, Ok)?;
+            vm::systemd::run(binary, &format!("{command}\n"), show)?
+        }
+        false => {
+            let command = vm.command.as_deref().unwrap_or(VM_DEFAULT);
+            vm::run(binary, &format!("{command}\n"), vm::DEADLINE, show)?
+        }
+    };
     let code = u8::try_from(code).with_context(|| format!("exit code {code} is no exit code"))?;
     Ok(ExitCode::from(code))
 }
 
-fn vm_arguments(words: &[&str]) -> Result<(Option<PathBuf>, String)> {
-    match words {
-        [] => Ok((None, VM_DEFAULT.to_owned())),
-        ["--", command @ ..] => Ok((None, command.join(" "))),
-        ["--binary", path, rest @ ..] => Ok((Some(PathBuf::from(path)), vm_arguments(rest)?.1)),
-        other => bail!("`vm` does not understand `{}`\n\n{HELP}", other.join(" ")),
+/// What `vm` is to do.
+#[derive(Debug, Default)]
+struct VmArguments {
+    systemd: bool,
+    binary: Option<PathBuf>,
+    command: Option<String>,
+}
+
+impl VmArguments {
+    fn read(words: &[&str]) -> Result<Self> {
+        match words {
+            [] => Ok(Self::default()),
+            ["--", command @ ..] => {
+                Ok(Self { command: Some(command.join(" ")), ..Self::default() })
+            }
+            ["--systemd", rest @ ..] => Ok(Self { systemd: true, ..Self::read(rest)? }),
+            ["--binary", path, rest @ ..] => {
+                Ok(Self { binary: Some(PathBuf::from(path)), ..Self::read(rest)? })
+            }
+            other => bail!("`vm` does not understand `{}`\n\n{HELP}", other.join(" ")),
+        }
     }
 }

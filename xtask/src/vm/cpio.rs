@@ -29,6 +29,11 @@ impl Archive {
         }
     }
 
+    /// Adds a directory with the given permission bits.
+    pub fn directory_with(&mut self, path: &str, permissions: u32) {
+        self.entry(path, 0o040_000 | (permissions & 0o7777), (0, 0), &[]);
+    }
+
     /// Adds a regular file with the given permission bits.
     pub fn file(&mut self, path: &str, permissions: u32, data: &[u8]) {
         self.entry(path, REGULAR | (permissions & 0o7777), (0, 0), data);
@@ -68,7 +73,7 @@ impl Archive {
 
     fn record(&mut self, name: &str, mode: u32, device: (u32, u32), data: &[u8]) {
         self.inode += 1;
-        let links = if mode == DIRECTORY { 2 } else { 1 };
+        let links = if mode & 0o170_000 == 0o040_000 { 2 } else { 1 };
         let size = u32::try_from(data.len()).expect("an initramfs entry is far below 4 GiB");
         let name_size = u32::try_from(name.len() + 1).expect("a path is far below 4 GiB");
         self.bytes.extend_from_slice(b"070701");

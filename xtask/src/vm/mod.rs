@@ -10,6 +10,7 @@ pub mod cpio;
 pub mod kernel;
 pub mod rootfs;
 mod scratch;
+pub mod systemd;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -49,25 +50,37 @@ pub fn run_with(
 ) -> Result<i32> {
     let kernel = kernel::image()?;
     let initramfs = Scratch::create("initramfs", &rootfs::build(programs, script)?)?;
-    boot(emulator(&kernel, &initramfs.path)?, deadline, on_line)
+    let small = Boot { memory: "1024", append: "" };
+    boot(small.emulator(&kernel, &initramfs.path)?, deadline, on_line)
 }
 
-fn emulator(kernel: &Path, initramfs: &Path) -> Result<Command> {
-    let qemu = shell::find_program("qemu-system-x86_64")
-        .context("find `qemu-system-x86_64` (package qemu-system-x86)")?;
-    let mut command = shell::command(qemu);
-    command
-        .args(["-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024"])
-        .args(["-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot"])
-        .args(["-nic", "none"])
-        .arg("-kernel")
-        .arg(kernel)
-        .arg("-initrd")
-        .arg(initramfs)
-        // panic=-1 with -no-reboot turns a kernel panic into the end of the emulator.
-        .args(["-append", "console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on"])
-        .stdin(Stdio::null());
-    Ok(command)
+/// In what two machines differ.
+struct Boot {
+    /// Mebibytes.
+    memory: &'static str,
+    /// More words for the kernel's command line.
+    append: &'static str,
+}
+
+impl Boot {
+    fn emulator(&self, kernel: &Path, initramfs: &Path) -> Result<Command> {
+        let qemu = shell::find_program("qemu-system-x86_64")
+            .context("find `qemu-system-x86_64` (package qemu-system-x86)")?;
+        let mut command = shell::command(qemu);
+        command
+            .args(["-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", self.memory])
+            .args(["-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot"])
+            .args(["-nic", "none"])
+            .arg("-kernel")
+            .arg(kernel)
+            .arg("-initrd")
+            .arg(initramfs)
+            // panic=-1 with -no-reboot turns a kernel panic into the end of the emulator.
+            .arg("-append")
+            .arg(format!("console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on {}", self.append))
+            .stdin(Stdio::null());
+        Ok(command)
+    }
 }
 
 fn boot(mut command: Command, deadline: Duration, on_line: &mut dyn FnMut(&str)) -> Result<i32> {

@@ -60,7 +60,7 @@ pub fn build(built: &[(&str, &Path)], script: &str) -> Result<Vec<u8>> {
 
 /// What is under test, without its debugging information and names: those are most of a debug
 /// build, and memory is what the machine has least of.
-fn add_binary(archive: &mut Archive, name: &str, binary: &Path) -> Result<()> {
+pub(super) fn add_binary(archive: &mut Archive, name: &str, binary: &Path) -> Result<()> {
     for library in libraries(binary)? {
         add_file(archive, &library, &inside(&library))?;
     }
@@ -97,6 +97,12 @@ fn skeleton(archive: &mut Archive, script: &str) {
 
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\n\
                       nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+
+/// busybox under its own name.
+pub(super) fn add_busybox_alone(archive: &mut Archive) -> Result<()> {
+    let busybox = shell::find_program("busybox").context("find `busybox` (busybox-static)")?;
+    add_file(archive, &busybox, "usr/bin/busybox")
+}
 
 /// busybox under its own name, and under every applet name that no real program has taken.
 fn add_busybox(archive: &mut Archive) -> Result<()> {
