@@ -31,10 +31,8 @@ pub(super) async fn decide(
     // Each is built for whoever asked and reaches no network: tiers and hosts are kept as it is.
     if let Some(least) = &obligations.min_isolation {
         shared.engine.sandbox().check(&least.layers).map_err(|error| {
-            Problem::new(
-                &problem_codes::SANDBOX_UNAVAILABLE,
-                format!("policy demands more: {error}"),
-            )
+            let detail = format!("policy demands more: {}", error.public_message());
+            Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, detail)
         })?;
     }
     let kept = [RedactRoot::Result, RedactRoot::Stdout, RedactRoot::Stderr];
