@@ -11,7 +11,7 @@ use ringfence_types::{
 
 use super::{
     Job,
-    work::{Started, Work, chain, ended, failure, outputs_hash},
+    work::{Started, Work, ended, failure, outputs_hash},
 };
 use crate::{engine::Inner, obligations, record::Ended};
 

@@ -209,7 +209,7 @@ async fn a_set_up_that_takes_too_long_is_no_timeout_of_the_program() {
     let limits = Limits { wall: Duration::from_millis(200), ..Limits::default() };
     let refused = service.try_run(Request { limits, ..shell("true") }).await.expect_err("too slow");
     assert!(matches!(refused, Error::SetupTimeout(limit) if limit == setup.timeout), "{refused:?}");
-    assert_eq!(refused.code(), "sandbox_timeout");
+    assert_eq!(refused.code().as_str(), "sandbox_timeout");
     drop(tracing);
     assert_exited(&service.run(shell("true")).await, 0);
     service.close().await;
