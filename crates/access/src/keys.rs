@@ -157,7 +157,8 @@ impl Access {
         Ok(self.0.store.keys(tenant.as_ref()).await?)
     }
 
-    /// Revokes a key, at once and for good, and ends what goes on under it.
+    /// Revokes a key, at once and for good, and ends the streams under it. Doors revoke through the
+    /// engine, which also decides held calls again.
     pub async fn revoke_by(&self, who: &Principal, id: KeyId) -> Result<(), RevokeError> {
         let tenant = (!is_operator(who)).then_some(&who.tenant);
         let _turn = self.0.revoking.lock().await;

@@ -11,7 +11,6 @@ mod config;
 mod docs;
 mod metrics;
 mod openapi;
-mod permit;
 mod routes;
 mod shared;
 mod views;

@@ -1,6 +1,6 @@
 //! What all requests of this door share.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use ringfence_edge::Edge;
 use ringfence_engine::Engine;
@@ -22,12 +22,8 @@ pub(crate) struct Shared {
     pub(crate) sending: Arc<Semaphore>,
     /// Room for archives that are packed while they are sent, each on a thread of its own.
     pub(crate) packing_out: Arc<Semaphore>,
-    /// A turn at judging the past, which keeps every processor busy.
-    pub(crate) replays: Semaphore,
     /// Programs and interpreters that clients know by number.
     pub(crate) tables: Tables,
-    /// Whether the store could be written when it was last probed, and when that was.
-    pub(crate) probed: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 impl Shared {
@@ -41,9 +37,7 @@ impl Shared {
             packing: Semaphore::new(2),
             sending: Arc::new(Semaphore::new(8)),
             packing_out: Arc::new(Semaphore::new(8)),
-            replays: Semaphore::new(1),
             tables: Tables::default(),
-            probed: tokio::sync::Mutex::default(),
         }
     }
 }

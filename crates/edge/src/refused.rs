@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use ringfence_access::{CreateError, ListError, NotAllowed, RevokeError};
-use ringfence_engine::{NoRoom, Refused, StoreError};
+use ringfence_engine::{
+    ActionRefused, Refused,
+    data::{NoRoom, StoreError},
+};
 use ringfence_types::{Call, ErrorCode, Produced, State};
 
 use crate::{
@@ -50,10 +53,19 @@ impl From<&StoreError> for Problem {
     }
 }
 
-/// Why nothing new is taken in.
-impl From<&NoRoom> for Problem {
-    fn from(no_room: &NoRoom) -> Self {
-        self::no_room(no_room)
+/// Why an action other than a call is not allowed.
+impl From<ActionRefused> for Problem {
+    fn from(refused: ActionRefused) -> Self {
+        let detail = refused.to_string();
+        match refused {
+            ActionRefused::Held { reasons, .. } => {
+                Self::new(&problem_codes::POLICY_HELD, detail).with("reasons", reasons)
+            }
+            ActionRefused::Denied { reasons, .. } => {
+                Self::new(&problem_codes::POLICY_DENIED, detail).with("reasons", reasons)
+            }
+            ActionRefused::Store(error) => error.into(),
+        }
     }
 }
 

@@ -44,8 +44,8 @@ impl Engine {
         keep(&self.inner).await?;
         let mut all = Vec::new();
         let is_wanted = |report: &CanaryReport| name.is_none_or(|name| report.name == name);
-        for report in self.policy().canaries().into_iter().filter(is_wanted) {
-            let found = self.store().findings(&report.name, before, limit).await?;
+        for report in self.inner.parts.policy.canaries().into_iter().filter(is_wanted) {
+            let found = self.inner.parts.store.findings(&report.name, before, limit).await?;
             all.push(tried(report, found, limit));
         }
         Ok(all)

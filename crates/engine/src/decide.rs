@@ -390,16 +390,16 @@ fn keep_votes(active: &ActiveCall, before: &Hold, hold: &mut Hold) {
 
 /// A decision that is on record.
 #[derive(Debug)]
-pub struct RecordedDecision {
+pub(crate) struct RecordedDecision {
     /// Its name.
-    pub id: u64,
+    pub(crate) id: u64,
     /// What was decided.
-    pub decided: Decided,
+    pub(crate) decided: Decided,
 }
 
 impl Engine {
     /// Asks policy about something that is no call, and keeps the answer before giving it.
-    pub async fn decide_action(&self, input: &Input) -> Result<RecordedDecision, Error> {
+    pub(crate) async fn decide_action(&self, input: &Input) -> Result<RecordedDecision, Error> {
         let parts = &self.inner.parts;
         // What removes something makes room.
         if input.action != Action::ToolRemove {
@@ -422,7 +422,7 @@ impl Engine {
     }
 
     /// A name for something that policy is asked about beside calls.
-    pub fn new_name(&self) -> ringfence_types::CallId {
+    pub(crate) fn new_name(&self) -> ringfence_types::CallId {
         self.inner.ids.call(self.inner.parts.clock.now())
     }
 }

@@ -16,7 +16,8 @@ use ringfence_policy as policy;
 use ringfence_registry::Registry;
 use ringfence_sandbox::Backend;
 use ringfence_store::{RoomLimits, Store};
-use ringfence_types::{Clock, Digest, Spans, Stopper};
+use ringfence_types::{Clock, Spans, Stopper};
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -28,6 +29,7 @@ use crate::{
     publish,
     queue::{Bounds, Queue},
     recover,
+    use_cases::Probed,
 };
 
 /// What the engine is made of. Whoever starts it picks the backends.
@@ -121,6 +123,10 @@ pub(crate) struct Inner {
     pub(crate) stopping: CancellationToken,
     /// Whether the last call that could not be recorded met a full disk.
     pub(crate) disk_full: AtomicBool,
+    /// The last probe of the store.
+    pub(crate) probed: Probed,
+    /// A turn at judging the past, which keeps every processor busy.
+    pub(crate) replay_turn: Semaphore,
 }
 
 impl Engine {
@@ -149,6 +155,8 @@ impl Engine {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             disk_full: AtomicBool::new(false),
+            probed: Probed::default(),
+            replay_turn: Semaphore::new(1),
         };
         let inner = Arc::new(inner);
         // Before any call: what its digest stands for is on the ledger first.
@@ -180,34 +188,9 @@ impl Engine {
         &self.inner.access
     }
 
-    /// What tools there are.
-    pub fn registry(&self) -> &Registry {
-        &self.inner.parts.registry
-    }
-
-    /// Where everything that happens is signed and proved.
-    pub fn ledger(&self) -> &Ledger {
-        &self.inner.parts.ledger
-    }
-
-    /// The state that doors keep beside calls: keys and session events.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.inner.parts.store
-    }
-
     /// Where session sandboxes are made.
     pub fn sandbox(&self) -> &Arc<dyn Backend> {
         &self.inner.parts.sandbox
-    }
-
-    /// The rules in force.
-    pub fn policy(&self) -> &Arc<dyn policy::Engine> {
-        &self.inner.parts.policy
-    }
-
-    /// The revision of the rules in force.
-    pub fn policy_revision(&self) -> Digest {
-        self.inner.parts.policy.revision()
     }
 
     /// Whether the last call that could not be recorded met a full disk.

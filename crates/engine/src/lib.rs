@@ -14,6 +14,7 @@
 mod accept;
 mod active_call;
 mod canary;
+pub mod data;
 mod decide;
 mod detach_on_drop;
 mod dispatch;
@@ -40,11 +41,11 @@ mod subject;
 mod syntax;
 mod telemetry;
 mod trace;
+mod use_cases;
 mod validate;
 
 pub use self::{
     canary::Tried,
-    decide::RecordedDecision,
     engine::{Engine, Parts, Settings},
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
     in_flight::Ticket,
@@ -62,5 +63,8 @@ pub use self::{
     subject::Subject,
     telemetry::Telemetry,
     trace::{new_span, new_trace},
+    use_cases::{
+        ActionRefused, ExplainError, ExplainedCall, ExplainedPart, InstallError, PolicyAnswer,
+        PolicyInForce, PolicyQuestion, PolicyStatus, RemoveToolError, StoreState, VerifierKey,
+    },
 };
-pub use ringfence_store::{Error as StoreError, NoRoom};

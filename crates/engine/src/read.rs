@@ -149,6 +149,24 @@ impl Engine {
         Follow { store, newest, who: who.clone(), call, after, ready: VecDeque::new() }
     }
 
+    /// Whether there are facts about a call after the given one.
+    pub async fn has_facts_after(
+        &self,
+        who: &Principal,
+        call: CallId,
+        after: FactId,
+    ) -> Result<bool, Error> {
+        let query = FactQuery {
+            tenant: Some(who.tenant.clone()),
+            call: Some(call),
+            after: after.position.saturating_sub(1),
+            limit: 100,
+        };
+        let facts = self.inner.parts.store.facts(query).await?;
+        let id = |logged: &Logged| FactId { position: logged.position, index: logged.index };
+        Ok(facts.iter().any(|logged| id(logged) > after))
+    }
+
     /// The newest fact there is, to begin with what comes.
     pub fn newest_fact(&self) -> FactId {
         FactId { position: *self.inner.parts.store.newest().borrow(), index: u32::MAX }

@@ -70,6 +70,7 @@ pub const RULES: &[Rule] = &[
     tiers::every_crate_has_a_tier,
     tiers::dependencies_point_downwards,
     tiers::rooms_do_not_know_what_they_must_not,
+    tiers::reserved_libraries_stay_in_their_rooms,
     code::unsafe_lives_in_jail_alone,
     code::modules_say_what_they_are,
     code::files_stay_short,

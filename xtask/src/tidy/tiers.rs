@@ -41,6 +41,17 @@ const TIERS: &[(&str, u8)] = &[
 /// use the first.
 const TOOLS: &[&str] = &["ringfence-testkit", "ringfence-bench", "xtask"];
 
+/// The parts behind the engine. A door that reached one would go around policy, record or ledger.
+const BACKENDS: &[&str] = &[
+    "ringfence-bus",
+    "ringfence-egress",
+    "ringfence-ledger",
+    "ringfence-policy",
+    "ringfence-registry",
+    "ringfence-sqlite",
+    "ringfence-store",
+];
+
 /// Dependencies that a crate must not have, by package name, with the reason.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("ringfence-ledger", &["tokio", "rustix", "libc", "rusqlite"], "it does no I/O"),
@@ -55,7 +66,28 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("ringfence-store", &["axum"], "it knows no JSON over HTTP"),
     ("ringfence-registry", &["ringfence-jail", "ringfence-sandbox"], "it runs nothing"),
     ("ringfence-engine", &["axum", "sqlx", "rustix", "libc"], "it knows no HTTP, SQL or syscalls"),
+    ("ringfence-access", &["axum", "http", "hyper"], "it knows no HTTP"),
+    ("ringfence-edge", BACKENDS, "it sees use cases of the engine, not the parts behind them"),
+    // `ringfence-policy` and `ringfence-sandbox` join when session sandboxes are calls.
+    (
+        "ringfence-api",
+        &["ringfence-bus", "ringfence-ledger", "ringfence-registry", "ringfence-store"],
+        "a door sees use cases of the engine, not the parts behind them",
+    ),
+    (
+        "ringfence-console",
+        BACKENDS,
+        "a door sees use cases of the engine, not the parts behind them",
+    ),
+    ("ringfence-mcp", BACKENDS, "a door sees use cases of the engine, not the parts behind them"),
 ];
+
+/// Libraries that only some crates may depend on, with the reason.
+const RESERVED: &[(&str, &[&str], &str)] = &[(
+    "rusqlite",
+    &["ringfence-sqlite", "ringfence-store", "ringfence-bus"],
+    "SQL is written in the store and the bus only",
+)];
 
 /// Every crate has a tier.
 pub(super) fn every_crate_has_a_tier(tree: &Tree) -> Vec<Problem> {
@@ -92,6 +124,24 @@ pub(super) fn rooms_do_not_know_what_they_must_not(tree: &Tree) -> Vec<Problem> 
                 let message = format!("must not depend on `{dependency}`: {reason}");
                 problems.push(Problem::error(*name, message));
             }
+        }
+    }
+    problems
+}
+
+/// Some libraries belong to a few rooms.
+pub(super) fn reserved_libraries_stay_in_their_rooms(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (library, rooms, reason) in RESERVED {
+        let knows = |found: &&super::Crate| {
+            found.dependencies.iter().any(|(name, is_for_tests)| name == library && !is_for_tests)
+        };
+        let is_outside = |found: &&super::Crate| {
+            !rooms.contains(&found.name.as_str()) && !TOOLS.contains(&found.name.as_str())
+        };
+        for found in tree.crates.iter().filter(is_outside).filter(knows) {
+            let message = format!("must not depend on `{library}`: {reason}");
+            problems.push(Problem::error(&found.name, message));
         }
     }
     problems
@@ -145,6 +195,26 @@ mod tests {
     fn an_unplaced_crate_is_refused() {
         assert_eq!(every_crate_has_a_tier(&tree("ringfence-misc", "serde", false)).len(), 1);
         assert_eq!(every_crate_has_a_tier(&tree("xtask", "serde", false)), []);
+    }
+
+    #[test]
+    fn a_door_knows_no_part_behind_the_engine() {
+        let problems = |dependency, tests| {
+            rooms_do_not_know_what_they_must_not(&tree("ringfence-api", dependency, tests)).len()
+        };
+        assert_eq!(problems("ringfence-store", false), 1);
+        assert_eq!(problems("ringfence-store", true), 0);
+        assert_eq!(problems("ringfence-access", false), 0);
+    }
+
+    #[test]
+    fn sql_stays_in_the_store_and_the_bus() {
+        let problems = |name, tests| {
+            reserved_libraries_stay_in_their_rooms(&tree(name, "rusqlite", tests)).len()
+        };
+        assert_eq!(problems("ringfence", false), 1);
+        assert_eq!(problems("ringfence", true), 0);
+        assert_eq!(problems("ringfence-store", false), 0);
     }
 
     #[test]

@@ -11,11 +11,8 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_engine::Engine;
-use ringfence_ledger::Entry;
-use ringfence_store::ApprovalQuery;
-use ringfence_types::{About, ApprovalId, KeyId, PersonId, Principal, ToolName};
-use serde::Serialize;
+use ringfence_engine::data::ApprovalQuery;
+use ringfence_types::{ApprovalId, ToolName};
 
 use crate::{
     shared::Shared,
@@ -57,7 +54,7 @@ pub(crate) async fn list(
         not_by: None,
         limit,
     };
-    let page = shared.engine.store().approvals(query).await?;
+    let page = shared.engine.approvals(caller.principal(), query).await?;
     let next = page.next.map(|id| id.to_string());
     let approvals = page.approvals.iter().map(|found| ApprovalView::of(found, now)).collect();
     Ok(reply::ok(&ApprovalListView { approvals, next_cursor: next }))
@@ -74,12 +71,8 @@ pub(crate) async fn read(
     caller: May<identity::SeeHolds>,
     Named(id): Named<ApprovalId>,
 ) -> Result<Response, Problem> {
-    let found = shared
-        .engine
-        .store()
-        .approval(&caller.principal().tenant, id)
-        .await?
-        .ok_or_else(Problem::not_found)?;
+    let found =
+        shared.engine.approval(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     Ok(reply::ok(&ApprovalView::of(&found, shared.engine.clock().now())))
 }
 
@@ -94,42 +87,8 @@ pub(crate) async fn revoke(
     caller: May<identity::Approve>,
     Named(id): Named<ApprovalId>,
 ) -> Result<Response, Problem> {
-    let revoked = take_back(&shared.engine, caller.principal(), id).await;
-    match revoked? {
+    match shared.engine.revoke_approval(caller.principal(), id).await? {
         true => Ok(reply::nothing()),
         false => Err(Problem::not_found()),
     }
-}
-
-/// Revokes an approval and puts it on the ledger, in one commit; `false` if there is no such.
-async fn take_back(
-    engine: &Engine,
-    who: &Principal,
-    id: ApprovalId,
-) -> Result<bool, ringfence_store::Error> {
-    let (store, at) = (engine.store(), engine.clock().now());
-    let Some(standing) = store.approval(&who.tenant, id).await? else { return Ok(false) };
-    let about = About {
-        call: Some(standing.approval.call),
-        tool: Some(standing.approval.tool.name),
-        persona: standing.approval.persona,
-        ..About::tenant(who.tenant.clone(), at)
-    };
-    let (label, person) = (who.label.as_str(), who.person.as_ref());
-    let revoked = Revoked { event: "revoked", id, by: who.key, label, person };
-    let entry = Entry::approval(about, &revoked);
-    let pen = engine.ledger().pen().await;
-    let entry = pen.seal(entry)?;
-    store.revoke_approval(&who.tenant, id, who.key, at, entry).await
-}
-
-/// What the ledger says of an approval that was taken back.
-#[derive(Serialize)]
-struct Revoked<'a> {
-    event: &'static str,
-    id: ApprovalId,
-    by: KeyId,
-    label: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    person: Option<&'a PersonId>,
 }

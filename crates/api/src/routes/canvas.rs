@@ -14,7 +14,7 @@ use ringfence_edge::{
     problem_codes, reply,
 };
 use ringfence_engine::CANVAS_BYTES;
-use ringfence_store::{SessionEvent, SessionQuery};
+use ringfence_engine::data::{SessionEvent, SessionQuery};
 use ringfence_types::{Json, PersonaId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -106,10 +106,7 @@ pub(crate) async fn append(
         kind: "canvas".to_owned(),
         payload,
     };
-    let store = shared.engine.store();
-    store.room().admit(&event.tenant).map_err(|no_room| Problem::from(&no_room))?;
-    let stored = store.append_session_event(event).await;
-    stored?;
+    shared.engine.append_session_event(event).await?;
     Ok(reply::ok(&StoredView { status: "stored" }))
 }
 
@@ -166,7 +163,7 @@ pub(crate) async fn read(
         last: true,
         limit: SHOWN,
     };
-    let events = shared.engine.store().session_events(query).await?;
+    let events = shared.engine.session_events(query).await?;
     let items: Vec<_> = events.into_iter().filter_map(item).collect();
     Ok(reply::ok(&items))
 }

@@ -27,11 +27,11 @@ pub(crate) async fn status(
     uri: Uri,
 ) -> Result<Response, Problem> {
     Query::of(&uri).finish()?;
-    let policy = shared.engine.policy();
+    let policy = shared.engine.policy_status();
     Ok(reply::ok(&PolicyStatusView {
-        revision: policy.revision(),
-        engines: policy.status().into_iter().map(Into::into).collect(),
-        fail_open: policy.fail_open().iter().map(ToString::to_string).collect(),
+        revision: policy.revision,
+        engines: policy.engines.into_iter().map(Into::into).collect(),
+        fail_open: policy.fail_open.iter().map(ToString::to_string).collect(),
     }))
 }
 

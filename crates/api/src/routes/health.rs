@@ -1,9 +1,6 @@
 //! Whether we are well, for machines that ask often and without a key.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -13,11 +10,12 @@ use ringfence_edge::{
     identity::{self, OptionalCaller},
     reply,
 };
+use ringfence_engine::StoreState;
 use ringfence_types::{Layer, Scope};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{routes::skills::is_skill, routes::tools::newest, shared::Shared};
+use crate::{routes::tools::newest, shared::Shared};
 
 /// The service in one glance.
 #[derive(Serialize, ToSchema)]
@@ -91,11 +89,11 @@ pub(crate) struct PolicyProbeView {
 }
 
 fn policy(shared: &Shared) -> PolicyProbeView {
-    let policy = shared.engine.policy();
-    let worst = policy.status().into_iter().map(|status| status.state).max();
+    let policy = shared.engine.policy_status();
+    let worst = policy.engines.into_iter().map(|status| status.state).max();
     PolicyProbeView {
         state: worst.map_or("well", |state| state.name()),
-        fail_open_tenants: policy.fail_open().len(),
+        fail_open_tenants: policy.fail_open.len(),
     }
 }
 
@@ -135,8 +133,7 @@ pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 fn skills(shared: &Shared) -> usize {
-    let catalogue = shared.engine.registry().catalogue();
-    newest(&catalogue).filter(|entry| is_skill(entry)).count()
+    newest(&shared.engine.tools()).filter(|entry| entry.is_skill()).count()
 }
 
 /// Says that the process answers.
@@ -152,9 +149,6 @@ pub(crate) async fn healthz() -> Response {
     live().await
 }
 
-/// How long a store may take to say that it is there.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// Says whether calls can be taken: the store can be written, so that they are put on record, the disk
 /// has more than its reserve, the host still makes sandboxes, and nobody told us to stop.
 #[utoipa::path(
@@ -168,16 +162,14 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     let sandbox = sandbox(&shared);
     let status = if shared.engine.is_stopping() {
         "stopping"
-    } else if !store_answers(&shared).await {
-        // Asked after the write, which is what finds out.
-        let gone = shared.engine.store().check_files().is_err();
-        if gone { "store_gone" } else { "store_unavailable" }
-    } else if shared.engine.store().room().check_disk().is_err() {
-        "storage_low"
-    } else if sandbox.is_some() {
-        "sandbox_unavailable"
     } else {
-        "ready"
+        match shared.engine.probe_store().await {
+            StoreState::Unavailable => "store_unavailable",
+            StoreState::Gone => "store_gone",
+            StoreState::DiskLow => "storage_low",
+            StoreState::Writable if sandbox.is_some() => "sandbox_unavailable",
+            StoreState::Writable => "ready",
+        }
     };
     let is_ready = status == "ready";
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -192,23 +184,6 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Told to a probe that finds the server not ready.
 const RETRY_AFTER_SECS: HeaderValue = HeaderValue::from_static("5");
-
-/// How long an answer is good for everybody who asks.
-const FRESH: Duration = Duration::from_secs(1);
-
-/// Asked at most once in a second, however many probe and whatever it says: nobody needs a key to ask.
-async fn store_answers(shared: &Shared) -> bool {
-    let mut probed = shared.probed.lock().await;
-    if let Some((_, answers)) = probed.filter(|(at, _)| at.elapsed() < FRESH) {
-        return answers;
-    }
-    // Written and not only read: on a full disk, or beside a ledger that somebody changed, reading works.
-    let now = shared.engine.clock().now().as_micros().cast_unsigned();
-    let asking = shared.engine.store().set_cursor("readyz", now);
-    let answers = matches!(tokio::time::timeout(PATIENCE, asking).await, Ok(Ok(())));
-    *probed = Some((Instant::now(), answers));
-    answers
-}
 
 /// Everything that is counted and timed.
 #[utoipa::path(

@@ -131,8 +131,6 @@ pub(crate) async fn revoke(
     caller: May<identity::Admin>,
     Named(id): Named<KeyId>,
 ) -> Result<Response, Problem> {
-    shared.edge.access().revoke_by(caller.principal(), id).await?;
-    // What it asked for and has not begun does not begin.
-    shared.engine.judge_holds_again();
+    shared.engine.revoke_key(caller.principal(), id).await?;
     Ok(reply::nothing())
 }

@@ -12,8 +12,10 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_engine::Refused;
-use ringfence_registry::{Catalogue, Entry};
+use ringfence_engine::{
+    Refused,
+    data::{Catalogue, ToolEntry},
+};
 use ringfence_types::ToolName;
 
 use crate::{
@@ -32,7 +34,7 @@ pub(crate) async fn list(
     uri: Uri,
 ) -> Result<Response, Problem> {
     Query::of(&uri).finish()?;
-    let catalogue = shared.engine.registry().catalogue();
+    let catalogue = shared.engine.tools();
     let tools: Vec<_> = newest(&catalogue).map(|entry| view(&shared, &catalogue, entry)).collect();
     let broken = catalogue.broken().iter().map(BrokenView::of).collect();
     Ok(reply::ok(&ToolListView { count: tools.len(), tools, broken }))
@@ -56,7 +58,7 @@ pub(crate) async fn read(
     let mut query = Query::of(&uri);
     let version = query.optional::<String>("version");
     query.finish()?;
-    let catalogue = shared.engine.registry().catalogue();
+    let catalogue = shared.engine.tools();
     match catalogue.get(name.as_str(), version.as_deref()) {
         Some(entry) => Ok(reply::ok(&view(&shared, &catalogue, entry))),
         None => Err(unknown(&catalogue, name.as_str(), version)),
@@ -80,14 +82,14 @@ fn unknown(catalogue: &Catalogue, name: &str, version: Option<String>) -> Proble
 }
 
 /// The newest version of each tool. The catalogue is sorted by name, then version.
-pub(crate) fn newest(catalogue: &Catalogue) -> impl Iterator<Item = &Arc<Entry>> {
+pub(crate) fn newest(catalogue: &Catalogue) -> impl Iterator<Item = &Arc<ToolEntry>> {
     catalogue
         .entries()
         .chunk_by(|one, other| one.tool.name == other.tool.name)
         .filter_map(<[_]>::last)
 }
 
-fn view<'a>(shared: &Shared, catalogue: &'a Catalogue, entry: &'a Entry) -> ToolView<'a> {
+fn view<'a>(shared: &Shared, catalogue: &'a Catalogue, entry: &'a ToolEntry) -> ToolView<'a> {
     let versions = catalogue.versions(entry.tool.name.as_str()).iter();
     let versions = versions.map(|entry| entry.tool.version.as_str()).collect();
     ToolView::of(entry, versions, shared.engine.memoises(&entry.tool))

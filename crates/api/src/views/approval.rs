@@ -1,6 +1,6 @@
 //! An approval as clients see it.
 
-use ringfence_store::Standing;
+use ringfence_engine::data::Standing;
 use ringfence_types::{
     ApprovalId, Arguments, CallId, Digest, KeyId, PersonId, PersonaId, Predicate, Reach, SessionId,
     Terms, Timestamp, Vote,

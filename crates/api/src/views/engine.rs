@@ -1,7 +1,9 @@
 //! Who decides, as operators see it.
 
-use ringfence_engine::Tried;
-use ringfence_policy::{Counts, Difference, Side, Status};
+use ringfence_engine::{
+    Tried,
+    data::{Counts, Difference, Side, Status},
+};
 use ringfence_types::{Digest, Reason, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -1,6 +1,6 @@
 //! A tool as clients see it.
 
-use ringfence_registry::{Broken, Entry};
+use ringfence_engine::data::{Broken, ToolEntry};
 use ringfence_types::{Digest, Json, Limits, Origin, SandboxNetwork, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -56,7 +56,7 @@ struct LimitsView {
 }
 
 impl<'a> ToolView<'a> {
-    pub(crate) fn of(entry: &'a Entry, versions: Vec<&'a str>, memoised: bool) -> Self {
+    pub(crate) fn of(entry: &'a ToolEntry, versions: Vec<&'a str>, memoised: bool) -> Self {
         let tool = &entry.tool;
         Self {
             name: tool.name.as_str(),

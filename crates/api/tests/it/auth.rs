@@ -163,7 +163,7 @@ async fn however_often_somebody_asks_whether_we_are_ready_little_is_written() {
     let mut written = std::collections::BTreeSet::new();
     for _ in 0..50 {
         assert_eq!(send(server.bare("GET", "/readyz")).await.status, 200);
-        written.insert(server.engine.store().cursor("readyz").await.unwrap());
+        written.insert(server.store.cursor("readyz").await.unwrap());
     }
     assert!(!written.contains(&0), "the control: it is written");
     assert!(written.len() as u64 <= 1 + began.elapsed().as_secs(), "{written:?}");

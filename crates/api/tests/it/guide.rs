@@ -155,9 +155,9 @@ async fn a_handler_with_a_syntax_error_is_listed_as_broken_when_it_is_loaded() {
         folder("fails_at_load", NONE, evil),
     ];
     let server = Server::of(Plan { skills, ..Plan::sandboxed() }).await;
-    let mut changes = server.engine.registry().changes();
+    let mut changes = server.registry.changes();
     within("the check", async {
-        while server.engine.registry().catalogue().broken().is_empty() {
+        while server.registry.catalogue().broken().is_empty() {
             changes.changed().await.unwrap();
         }
     })

@@ -132,7 +132,7 @@ async fn the_last_key_that_makes_keys_cannot_be_revoked() {
 #[tokio::test]
 async fn the_first_admin_key_is_made_once() {
     let server = Server::start().await;
-    let (store, clock) = (server.engine.store(), server.engine.clock());
+    let (store, clock) = (server.store.clone(), server.engine.clock());
     let unwanted = |_: &Secret| panic!("there is nothing to keep");
     let again = server.engine.access().ensure_admin_key(unwanted).await.unwrap();
     assert!(again.is_none(), "there is one already");
@@ -141,7 +141,7 @@ async fn the_first_admin_key_is_made_once() {
         ringfence_types::About::server(clock.now()),
         &"revoked behind the door",
     );
-    let entry = server.engine.ledger().pen().await.seal(entry).unwrap();
+    let entry = server.ledger.pen().await.seal(entry).unwrap();
     store.revoke_key(None, keys[0].id, clock.now(), entry).await.unwrap();
     // A key whose secret nobody could keep is not made: nobody could ever use it.
     let count = store.keys(None).await.unwrap().len();
@@ -163,9 +163,8 @@ async fn the_first_admin_key_is_made_once() {
 #[tokio::test]
 async fn the_last_use_of_a_key_is_noted_when_the_server_stops() {
     let server = Server::start().await;
-    let engine = server.engine.clone();
     assert_eq!(server.get("/v1/tools").await.status, 200);
-    let store = engine.store().clone();
+    let store = server.store.clone();
     assert!(
         store.keys(None).await.unwrap()[0].last_used_at.is_none(),
         "not on the way of a request"

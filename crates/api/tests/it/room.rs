@@ -90,7 +90,7 @@ async fn what_many_evaluations_share_is_bounded_as_often_as_it_is_shared() {
 async fn a_tenant_stores_so_much_in_an_hour_and_others_are_not_hindered() {
     let server = Server::start().await;
     let (one, two) = (server.key("one", &Scope::ALL).await, server.key("two", &Scope::ALL).await);
-    let room = server.engine.store().room();
+    let room = server.store.room();
     room.set_limits(RoomLimits { tenant_bytes_per_hour: 10_000, disk_reserve: Some(0) });
     let large = echo(&"x".repeat(20_000));
     let first = post(&server, &one, "/v1/calls", &large).await;
@@ -123,7 +123,7 @@ async fn little_space_refuses_what_is_new_and_lets_everything_else_go_on() {
     let held = server.post("/v1/calls", &echo("one")).await;
     assert_eq!(held.status, 202, "{held:?}");
     let id = held.json()["id"].as_str().unwrap().to_owned();
-    let room = server.engine.store().room();
+    let room = server.store.room();
     room.set_limits(RoomLimits { tenant_bytes_per_hour: 0, disk_reserve: Some(u64::MAX) });
     let refused = server.post("/v1/calls", &echo("two")).await;
     assert_eq!((refused.status, refused.problem().as_str()), (503, "storage_low"));

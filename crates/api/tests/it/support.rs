@@ -95,10 +95,13 @@ pub(crate) fn binary() -> PathBuf {
     }
 }
 
-/// A running server.
+/// A running server, with the parts of its engine that only tests look into.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ledger: Ledger,
+    pub(crate) registry: Registry,
     pub(crate) db: Db,
     /// A key of the operator's with every scope.
     pub(crate) admin: String,
@@ -158,7 +161,10 @@ impl Server {
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let dir = tempfile::Builder::new().prefix("ringfence-api-").tempdir().unwrap();
-        let (engine, db) = engine(dir.path(), &plan).await;
+        let (parts, db) = parts(dir.path(), &plan).await;
+        let (store, ledger) = (parts.store.clone(), parts.ledger.clone());
+        let registry = parts.registry.clone();
+        let engine = Engine::start(parts).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -169,7 +175,8 @@ impl Server {
         }));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let admin = key(&engine, OPERATOR_TENANT, &Scope::ALL).await;
-        Self { address, engine, db, admin, client, stop: Some(stop), serving, dir }
+        let stop = Some(stop);
+        Self { address, engine, store, ledger, registry, db, admin, client, stop, serving, dir }
     }
 
     /// A key of a tenant.
@@ -253,7 +260,7 @@ pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T 
     }
 }
 
-async fn engine(dir: &Path, plan: &Plan) -> (Engine, Db) {
+async fn parts(dir: &Path, plan: &Plan) -> (Parts, Db) {
     let clock: Arc<dyn Clock> = Arc::new(Wall);
     let db = Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).unwrap();
     let store = SqliteStore::open(db.clone(), &dir.join("blobs")).await.unwrap();
@@ -295,7 +302,7 @@ async fn engine(dir: &Path, plan: &Plan) -> (Engine, Db) {
         clock,
         settings: Settings::for_processors(2, dir.join("work")),
     };
-    (Engine::start(parts).await.unwrap(), db)
+    (parts, db)
 }
 
 async fn key(engine: &Engine, tenant: &str, scopes: &[Scope]) -> String {

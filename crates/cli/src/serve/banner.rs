@@ -45,7 +45,7 @@ impl Banner<'_> {
     }
 
     fn json(&self) -> Value {
-        let catalogue = self.opened.engine.registry().catalogue();
+        let catalogue = self.opened.engine.tools();
         let broken = catalogue.broken().iter();
         let broken: Vec<_> =
             broken.map(|b| json!({"name": b.name, "problems": b.problems})).collect();
@@ -64,7 +64,7 @@ impl Banner<'_> {
     }
 
     fn text(&self) -> String {
-        let catalogue = self.opened.engine.registry().catalogue();
+        let catalogue = self.opened.engine.tools();
         let data = self.settings.data.display();
         let rules = match &self.settings.policy.folder {
             Some(folder) => folder.display().to_string(),

@@ -57,7 +57,7 @@ impl Engine {
         if self.inner.stopping.is_cancelled() {
             return Err(NotRotated::Stopping);
         }
-        let (ledger, at) = (self.ledger().clone(), self.clock().now());
+        let (ledger, at) = (self.inner.parts.ledger.clone(), self.clock().now());
         let rotating = self.inner.tasks.spawn(async move { ledger.rotate(at).await });
         rotating.await.unwrap_or(Err(NotRotated::Stopping))
     }

@@ -87,6 +87,9 @@ pub enum ReplayError {
     /// The proposed rules cannot be used.
     #[error("the proposed rules cannot be used")]
     Bundle(#[from] InvalidBundle),
+    /// The past is being judged for another client.
+    #[error("the past is being judged for another client")]
+    Busy,
     /// The past cannot be read.
     #[error("the decisions cannot be read")]
     Store(#[from] Error),
@@ -95,6 +98,7 @@ pub enum ReplayError {
 impl Engine {
     /// Judges decisions of the past by proposed rules. Changes nothing.
     pub async fn replay(&self, request: ReplayRequest) -> Result<Replay, ReplayError> {
+        let _turn = self.inner.replay_turn.try_acquire().map_err(|_| ReplayError::Busy)?;
         let started = Instant::now();
         let store = &self.inner.parts.store;
         let judge = load(request.bundle, request.threads).await?;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_engine::{Engine, Keys, Ledger, NotRotated, OpenError};
+use ringfence_engine::{Keys, Ledger, NotRotated, OpenError};
 use ringfence_ledger::{
     Audited, Bundle, Checkpoint, Flaw, LogCheck, Note, Row, Selection, SigningKey, ToolChange,
     merkle, said_in,
@@ -11,7 +11,7 @@ use ringfence_store::{EntryQuery, Placed, SqliteStore, Store};
 use ringfence_types::{Clock as _, EntryKind};
 use serde_json::json;
 
-use crate::support::{Wall, echo, engine, principal, request, stand};
+use crate::support::{TestEngine, Wall, echo, engine, principal, request, stand};
 
 async fn entries(store: &dyn Store) -> Vec<Placed> {
     store.entries(EntryQuery { limit: 1_000, ..EntryQuery::default() }).await.expect("works here")
@@ -35,7 +35,7 @@ async fn audit(store: &dyn Store) -> Result<Audited, Flaw> {
     check.finish()
 }
 
-async fn stopped(engine: Engine) -> Arc<dyn Store> {
+async fn stopped(engine: TestEngine) -> Arc<dyn Store> {
     engine.stop(Duration::from_secs(5)).await;
     engine.store().clone()
 }

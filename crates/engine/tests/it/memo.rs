@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ringfence_engine::{CallRequest, Engine, Memo, Settings, Wide};
+use ringfence_engine::{CallRequest, Memo, Settings, Wide};
 use ringfence_sqlite::Db;
 use ringfence_types::{Call, CallId, Principal, State};
 use serde_json::json;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::{
     holds::{ALLOW, ASK, after, resolve, within},
-    support::{Replaced, approver, echo, engine_of, principal, request, stand},
+    support::{Replaced, TestEngine, approver, echo, engine_of, principal, request, stand},
 };
 
 /// What the operator says of results.
@@ -19,13 +19,13 @@ fn memo(tools: &[&str]) -> Memo {
     Memo { tools, ..Memo::default() }
 }
 
-async fn open(dir: &Path, rules: &Arc<Replaced>, memo: Memo) -> (Engine, Db) {
+async fn open(dir: &Path, rules: &Arc<Replaced>, memo: Memo) -> (TestEngine, Db) {
     let settings = Settings { memo, ..Settings::for_processors(2, dir.join("work")) };
     engine_of(dir, rules.clone(), settings).await
 }
 
 /// An engine that remembers what these tools give.
-async fn remembering(tools: &[&str]) -> (TempDir, Engine, Arc<Replaced>) {
+async fn remembering(tools: &[&str]) -> (TempDir, TestEngine, Arc<Replaced>) {
     let dir = tempfile::tempdir().expect("works here");
     let rules = Replaced::new(ALLOW);
     let (engine, _db) = open(dir.path(), &rules, memo(tools)).await;
@@ -41,7 +41,7 @@ fn given_by(call: &Call) -> Option<CallId> {
 }
 
 /// Whose result a call is given.
-async fn asks(engine: &Engine, who: &Principal, request: CallRequest) -> Option<CallId> {
+async fn asks(engine: &TestEngine, who: &Principal, request: CallRequest) -> Option<CallId> {
     given_by(stand(engine, who, request).await.as_ref())
 }
 

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use ringfence_engine::{Engine, OutputStream};
+use ringfence_engine::OutputStream;
 use ringfence_policy::Bundle;
 use ringfence_types::{Call, Digest, FactKind, Json, Principal, Produced, State};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{echo, engine_with, principal, request, stand};
+use crate::support::{TestEngine, echo, engine_with, principal, request, stand};
 
 /// An engine whose policy allows everything under these obligations.
-async fn obliged(obligations: &str) -> (TempDir, Engine, Principal) {
+async fn obliged(obligations: &str) -> (TempDir, TestEngine, Principal) {
     let rules = format!(
         "package ringfence\n\ndecision := {{\"decision\": \"allow\", \"obligations\": {obligations}}}\n"
     );

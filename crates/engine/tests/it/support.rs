@@ -28,7 +28,45 @@ impl Clock for Wall {
     }
 }
 
-pub(crate) async fn engine(dir: &Path) -> (Engine, Db) {
+/// An engine, and the parts that only tests look into.
+#[derive(Debug, Clone)]
+pub(crate) struct TestEngine {
+    engine: Engine,
+    store: Arc<dyn Store>,
+    ledger: Ledger,
+    registry: Registry,
+}
+
+impl TestEngine {
+    pub(crate) async fn start(parts: Parts) -> Self {
+        let (store, ledger) = (parts.store.clone(), parts.ledger.clone());
+        let registry = parts.registry.clone();
+        let engine = Engine::start(parts).await.expect("works here");
+        Self { engine, store, ledger, registry }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+}
+
+impl std::ops::Deref for TestEngine {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+pub(crate) async fn engine(dir: &Path) -> (TestEngine, Db) {
     engine_with(dir, &Bundle::built_in()).await
 }
 
@@ -38,7 +76,7 @@ pub(crate) fn allow_all() -> Bundle {
     Bundle::from_files([("allow.rego", rules)]).expect("works here")
 }
 
-pub(crate) async fn engine_with(dir: &Path, bundle: &Bundle) -> (Engine, Db) {
+pub(crate) async fn engine_with(dir: &Path, bundle: &Bundle) -> (TestEngine, Db) {
     let policy = Arc::new(Rego::load(bundle).expect("works here"));
     engine_of(dir, policy, Settings::for_processors(2, dir.join("work"))).await
 }
@@ -47,7 +85,7 @@ pub(crate) async fn engine_of(
     dir: &Path,
     policy: Arc<dyn ringfence_policy::Engine>,
     settings: Settings,
-) -> (Engine, Db) {
+) -> (TestEngine, Db) {
     let clock: Arc<dyn Clock> = Arc::new(Wall);
     let db =
         Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).expect("works here");
@@ -75,7 +113,7 @@ pub(crate) async fn engine_of(
         clock,
         settings,
     };
-    (Engine::start(parts).await.expect("works here"), db)
+    (TestEngine::start(parts).await, db)
 }
 
 pub(crate) fn principal(tenant: &str) -> Principal {

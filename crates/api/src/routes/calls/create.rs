@@ -75,7 +75,7 @@ pub(crate) async fn create(
     let tool = call.tool.clone();
     let mut ticket = shared.engine.call(caller.principal(), call).await.map_err(|error| {
         let problem = Problem::from(&error).with("tool", &tool);
-        count(&shared, &tool, &problem);
+        shared.engine.count_refusal(tool.as_str(), problem.code().code);
         problem
     })?;
     let call = ticket.wait(wait).await.ok_or_else(|| unrecorded(&shared))?;
@@ -85,16 +85,9 @@ pub(crate) async fn create(
     }
 }
 
-/// Names that no tool has are made up by clients; as labels they would grow without bound.
-fn count(shared: &Shared, tool: &ToolName, problem: &Problem) {
-    let known = shared.engine.registry().catalogue().get(tool.as_str(), None).is_some();
-    let tool = if known { tool.as_str() } else { "unknown" };
-    shared.engine.metrics().refused(tool, problem.code().code);
-}
-
 /// The call could not be put on record, so it never was.
 pub(crate) fn unrecorded(shared: &Shared) -> Problem {
-    if let Err(error) = shared.engine.store().check_files() {
+    if let Err(error) = shared.engine.check_store_files() {
         return Problem::from(&error);
     }
     let detail = match shared.engine.met_full_disk() {

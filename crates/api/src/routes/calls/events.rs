@@ -13,7 +13,6 @@ use ringfence_edge::{
     sse::{self, StreamSlot},
 };
 use ringfence_engine::FactId;
-use ringfence_store::FactQuery;
 use ringfence_types::CallId;
 
 use crate::shared::Shared;
@@ -62,13 +61,5 @@ async fn is_over(
     after: Option<FactId>,
 ) -> Result<bool, Problem> {
     let Some(after) = after else { return Ok(false) };
-    let query = FactQuery {
-        tenant: Some(caller.principal().tenant.clone()),
-        call: Some(id),
-        after: after.position.saturating_sub(1),
-        limit: 100,
-    };
-    let facts = shared.engine.store().facts(query).await?;
-    let seen = |position, index| FactId { position, index } <= after;
-    Ok(facts.iter().all(|logged| seen(logged.position, logged.index)))
+    Ok(!shared.engine.has_facts_after(caller.principal(), id, after).await?)
 }

@@ -10,11 +10,10 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_store::CallQuery;
+use ringfence_engine::data::CallQuery;
 use ringfence_types::{Call, CallId, Produced, SessionId, State as CallState, ToolName};
 
 use crate::{
-    routes::ledger::audit::SLICES,
     shared::Shared,
     views::call::{CallListView, CallView, finished},
 };
@@ -48,6 +47,9 @@ pub(crate) async fn list(
     let calls = calls.iter().map(CallView::of).collect();
     Ok(reply::ok(&CallListView { calls, next_cursor }))
 }
+
+/// Slices of one page that find fewer calls than were asked for.
+pub(in crate::routes) const SLICES: usize = 16;
 
 /// Calls read at a time.
 const ROUND: usize = 4;

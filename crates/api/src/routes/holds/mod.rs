@@ -15,11 +15,11 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_store::CallQuery;
+use ringfence_engine::data::CallQuery;
 use ringfence_types::{Call, CallId, KeyId};
 
 use crate::{
-    routes::{calls::list::page, ledger::audit::SLICES},
+    routes::{calls::list::SLICES, calls::list::page},
     shared::Shared,
     views::hold::{HoldListView, HoldView},
 };
@@ -97,14 +97,14 @@ async fn newest(shared: &Shared, caller: &Caller) -> Result<Vec<Call>, Problem> 
         tool: None,
         session: None,
         before: None,
-        limit: ringfence_store::PAGE,
+        limit: ringfence_engine::data::PAGE,
     };
     let mut calls = Vec::new();
     for _ in 0..SLICES {
         let found = shared.engine.list(caller.principal(), query.clone()).await;
         let (found, next) = found?;
         calls.extend(found);
-        query.limit = ringfence_store::PAGE - calls.len();
+        query.limit = ringfence_engine::data::PAGE - calls.len();
         query.before = next;
         if next.is_none() || query.limit == 0 {
             break;

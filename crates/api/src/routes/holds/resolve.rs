@@ -214,7 +214,7 @@ fn problem(refused: &NotResolved) -> Problem {
         NotResolved::Changed => with(&problem_codes::HOLD_CHANGED),
         NotResolved::ToolChanged => with(&problem_codes::TOOL_CHANGED),
         NotResolved::InvalidArguments(violations) => {
-            let fault = |violation: &ringfence_registry::Violation| Fault {
+            let fault = |violation: &ringfence_engine::data::Violation| Fault {
                 pointer: format!("/edited_args{}", violation.pointer),
                 detail: violation.message.clone(),
             };

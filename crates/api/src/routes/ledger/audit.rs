@@ -12,8 +12,11 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_store::{EntryPage, EntryQuery, Error, Placed, Store};
-use ringfence_types::{CallId, EntryKind, PersonaId, SessionId, Timestamp, ToolName};
+use ringfence_engine::{
+    Engine,
+    data::{EntryQuery, Placed, StoreError},
+};
+use ringfence_types::{CallId, EntryKind, PersonaId, Principal, SessionId, Timestamp, ToolName};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -86,30 +89,12 @@ pub(crate) async fn audit(
     let query = query(&caller, &uri)?;
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     if accepted.is_some_and(|accepted| accepted.contains("application/x-ndjson")) {
-        return Ok(lines(shared.engine.store().clone(), query));
+        return Ok(lines(shared.engine.clone(), caller.principal().clone(), query));
     }
-    let page = page(shared.engine.store().as_ref(), query).await?;
+    let page = shared.engine.audit(caller.principal(), query).await?;
     let entries = page.entries.into_iter().filter_map(view).collect();
     let next_cursor = page.next.map(|next| next.to_string());
     Ok(reply::ok(&PageView { entries, next_cursor }))
-}
-
-/// Slices of the store in one page, each a read that takes its turn among those of other tenants.
-pub(in crate::routes) const SLICES: usize = 16;
-
-async fn page(store: &dyn Store, mut query: EntryQuery) -> Result<EntryPage, Error> {
-    let mut page = EntryPage { entries: Vec::new(), next: Some(query.from) };
-    for _ in 0..SLICES {
-        let slice = store.audit(query.clone()).await?;
-        query.limit -= slice.entries.len();
-        page.entries.extend(slice.entries);
-        page.next = slice.next;
-        match slice.next {
-            Some(next) if query.limit > 0 => query.from = next,
-            _ => break,
-        }
-    }
-    Ok(page)
 }
 
 fn query(caller: &Caller, uri: &Uri) -> Result<EntryQuery, Problem> {
@@ -151,12 +136,12 @@ const PIECE: usize = 200;
 
 /// Everything, piece by piece as it is read. If reading fails the answer is cut off, so that nobody
 /// takes it for whole.
-fn lines(store: Arc<dyn Store>, query: EntryQuery) -> Response {
+fn lines(engine: Engine, who: Principal, query: EntryQuery) -> Response {
     let pieces = stream::try_unfold(Some(query.from), move |from| {
-        let (store, query) = (store.clone(), query.clone());
+        let (engine, who, query) = (engine.clone(), who.clone(), query.clone());
         async move {
-            let Some(from) = from else { return Ok::<_, Error>(None) };
-            let page = store.audit(EntryQuery { from, limit: PIECE, ..query }).await?;
+            let Some(from) = from else { return Ok::<_, StoreError>(None) };
+            let page = engine.audit_slice(&who, EntryQuery { from, limit: PIECE, ..query }).await?;
             Ok(Some((written(page.entries), page.next)))
         }
     });

@@ -21,8 +21,7 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_engine::{NotRotated, Rotated, ledger_consistency, ledger_keys, ledger_tile};
-use ringfence_ledger::{Checkpoint, LedgerKey, merkle::TileId};
+use ringfence_engine::{NotRotated, Rotated, VerifierKey};
 use ringfence_types::Digest;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -38,8 +37,7 @@ pub(crate) async fn checkpoint(
     State(shared): State<Arc<Shared>>,
     _caller: May<identity::Read>,
 ) -> Result<Response, Problem> {
-    let newest = shared.engine.ledger().checkpoint().await;
-    let (_, note) = newest?.ok_or_else(not_yet)?;
+    let (_, note) = shared.engine.ledger_checkpoint().await?.ok_or_else(not_yet)?;
     Ok(reply::of(StatusCode::OK, TEXT, note.into()))
 }
 
@@ -67,9 +65,8 @@ pub(crate) async fn tile(
     path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
 ) -> Result<Response, Problem> {
     let Path((level, rest)) = path.map_err(|_| Problem::not_found())?;
-    let id = TileId::parse(&format!("tile/{level}/{rest}")).map_err(|_| Problem::not_found())?;
-    let tile =
-        ledger_tile(shared.engine.ledger().store(), id).await?.ok_or_else(Problem::not_found)?;
+    let tile = shared.engine.ledger_tile(&format!("tile/{level}/{rest}")).await?;
+    let tile = tile.ok_or_else(Problem::not_found)?;
     Ok(reply::of(StatusCode::OK, BYTES, tile.into()))
 }
 
@@ -109,17 +106,16 @@ pub(crate) async fn keys(
     State(shared): State<Arc<Shared>>,
     _caller: May<identity::Read>,
 ) -> Result<Response, Problem> {
-    let ledger = shared.engine.ledger();
-    let keys = ledger_keys(ledger.store()).await?;
-    let view = |(named_at, key): &(u64, LedgerKey)| KeyView {
+    let keys = shared.engine.ledger_keys().await?;
+    let view = |key: VerifierKey| KeyView {
         keyid: key.id.hex(),
-        named_at: *named_at,
-        public: key.public.to_string(),
-        pem: key.public.pem(),
-        vkey: Checkpoint::verifier(&key.origin, &key.public),
+        named_at: key.named_at,
+        public: key.public,
+        pem: key.pem,
+        vkey: key.verifier,
     };
-    let origin = ledger.origin().to_owned();
-    Ok(reply::ok(&KeysView { origin, keys: keys.iter().map(view).collect() }))
+    let origin = shared.engine.ledger_origin().to_owned();
+    Ok(reply::ok(&KeysView { origin, keys: keys.into_iter().map(view).collect() }))
 }
 
 /// A change of the ledger's key.
@@ -194,8 +190,7 @@ pub(crate) async fn consistency(
     _caller: May<identity::Read>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let ledger = shared.engine.ledger();
-    let newest = ledger.checkpoint().await?;
+    let newest = shared.engine.ledger_checkpoint().await?;
     let (to, checkpoint) = newest.ok_or_else(not_yet)?;
     let mut query = Query::of(&uri);
     let from = query.number("from", 1, u64::MAX);
@@ -208,7 +203,7 @@ pub(crate) async fn consistency(
         let detail = format!("the newest checkpoint covers {to} entries");
         return Err(Problem::new(&problem_codes::NOT_FOUND, detail));
     }
-    let proof = ledger_consistency(ledger.store(), from, to).await?;
+    let proof = shared.engine.ledger_consistency(from, to).await?;
     let proof = proof.iter().map(|hash: &Digest| base64::encode(hash.as_bytes())).collect();
     Ok(reply::ok(&ConsistencyView { from, to, proof, checkpoint }))
 }

@@ -12,8 +12,7 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_engine::Unprovable;
-use ringfence_ledger::Selection;
+use ringfence_engine::{Unprovable, data::Selection};
 use ringfence_types::{CallId, SessionId};
 
 use crate::shared::Shared;
@@ -70,9 +69,7 @@ async fn export(
     let mut query = Query::of(uri);
     let with_artifacts = query.optional::<bool>("artifacts").unwrap_or(false);
     query.finish()?;
-    let (engine, who) = (&shared.engine, caller.principal());
-    let at = engine.clock().now();
-    let bundle = engine.ledger().export(who, selection, with_artifacts, at).await;
+    let bundle = shared.engine.export_proof(caller.principal(), selection, with_artifacts).await;
     let bundle = bundle.map_err(|error| problem(&error))?.ok_or_else(Problem::not_found)?;
     Ok(reply::of(StatusCode::OK, JSON, bundle.render().into()))
 }

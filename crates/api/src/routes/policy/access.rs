@@ -14,16 +14,13 @@ use ringfence_edge::{
     problem::{Fault, pointer},
     reply,
 };
-use ringfence_policy::Action;
+use ringfence_engine::{PolicyQuestion, data::Action};
 use ringfence_types::{Json, PersonaId, Principal, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::{
-    evaluate::OwnView,
-    question::{Question, ask},
-};
+use super::{evaluate::OwnView, question::ask};
 use crate::shared::Shared;
 
 /// Most questions of one request.
@@ -136,7 +133,7 @@ impl Asked {
         }
     }
 
-    fn question(self, who: &Principal, base: &str) -> Result<Question, Problem> {
+    fn question(self, who: &Principal, base: &str) -> Result<PolicyQuestion, Problem> {
         let missing =
             |name: &str| Fault { pointer: pointer(base, name), detail: "is required".to_owned() };
         let (subject, action, resource) = match (self.subject, self.action, self.resource) {
@@ -164,7 +161,7 @@ impl Asked {
             "resource": {"type": resource.kind, "id": resource.id},
             "context": self.context,
         });
-        Ok(Question {
+        Ok(PolicyQuestion {
             tenant: who.tenant.clone(),
             persona,
             action: action.name,
@@ -210,7 +207,7 @@ pub(crate) async fn evaluation(
 async fn answer(
     shared: &Shared,
     caller: &identity::Caller,
-    question: Question,
+    question: PolicyQuestion,
 ) -> Result<AccessView, Problem> {
     let answered = ask(shared, caller, question).await?;
     let decision = answered.decision.verdict == Verdict::Allow;
@@ -267,7 +264,7 @@ impl Semantic {
     }
 }
 
-fn several(who: &Principal, body: &Json) -> Result<(Vec<Question>, Semantic), Problem> {
+fn several(who: &Principal, body: &Json) -> Result<(Vec<PolicyQuestion>, Semantic), Problem> {
     let mut fields = Fields::of(body)?;
     let shared = Asked::read(&mut fields);
     let evaluations: Vec<Json> = fields.optional("evaluations").unwrap_or_default();

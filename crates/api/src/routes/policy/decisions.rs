@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
-use ringfence_access::is_operator_admin;
 use ringfence_edge::{
     Problem,
-    identity::{self, Caller, May},
+    identity::{self, May},
     path::Named,
     reply,
 };
-use ringfence_store::KeptDecision;
+use ringfence_engine::data::KeptDecision;
 use ringfence_types::{CallId, Decision, Digest, Json, TenantId, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -64,12 +63,6 @@ impl KeptView {
     }
 }
 
-/// The wall between tenants, which is none for the operator's admins.
-pub(super) fn wall(caller: &Caller) -> Option<&TenantId> {
-    let who = caller.principal();
-    (!is_operator_admin(who)).then_some(&who.tenant)
-}
-
 /// Shows a decision and the document that was judged.
 #[utoipa::path(
     get, path = "/v1/decisions/{id}", tag = "policy",
@@ -82,7 +75,7 @@ pub(crate) async fn one(
     Named(id): Named<u64>,
 ) -> Result<Response, Problem> {
     let found =
-        shared.engine.store().decision(wall(&caller), id).await?.ok_or_else(Problem::not_found)?;
+        shared.engine.decision(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     Ok(reply::ok(&KeptView::of(found)))
 }
 
@@ -97,7 +90,7 @@ pub(crate) async fn of_call(
     caller: May<identity::Read>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
-    let found = shared.engine.store().decisions_of(wall(&caller), id).await?;
+    let found = shared.engine.decisions_of(caller.principal(), id).await?;
     if found.is_empty() {
         return Err(Problem::not_found());
     }

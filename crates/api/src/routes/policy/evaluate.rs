@@ -12,7 +12,7 @@ use ringfence_edge::{
     identity::{self, May},
     reply,
 };
-use ringfence_policy::Action;
+use ringfence_engine::{PolicyAnswer, PolicyQuestion, data::Action};
 use ringfence_types::{
     Digest, Json, Obligations, PersonaId, Reason, SessionId, TenantId, ToolName,
 };
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{
-    question::{Answered, Question, ask},
+    question::ask,
     scores::{ViolationView, score, severity, violations},
     tenant,
 };
@@ -94,7 +94,7 @@ pub(super) struct OwnView<'a> {
 }
 
 impl<'a> OwnView<'a> {
-    pub(super) fn of(answered: &'a Answered) -> Self {
+    pub(super) fn of(answered: &'a PolicyAnswer) -> Self {
         let decision = &answered.decision;
         Self {
             id: answered.id,
@@ -122,7 +122,7 @@ pub(crate) async fn evaluate(
     let body = body::json(&shared.edge, request).await?;
     let who = caller.principal();
     let (question, of) = read(&body)?;
-    let question = Question { tenant: tenant(who, of)?, ..question };
+    let question = PolicyQuestion { tenant: tenant(who, of)?, ..question };
     let answered = ask(&shared, &caller, question).await?;
     let decision = &answered.decision;
     Ok(reply::ok(&EvaluationView {
@@ -140,7 +140,7 @@ pub(crate) async fn evaluate(
 /// What a text of an original client can hold.
 const TEXT: usize = 256 << 10;
 
-fn read(body: &Json) -> Result<(Question, Option<TenantId>), Problem> {
+fn read(body: &Json) -> Result<(PolicyQuestion, Option<TenantId>), Problem> {
     let mut fields = Fields::of(body)?;
     let tenant: Option<TenantId> = fields.optional("tenant");
     let persona: Option<PersonaId> = fields.optional("persona_id");
@@ -172,7 +172,7 @@ fn read(body: &Json) -> Result<(Question, Option<TenantId>), Problem> {
     let message = || "message".parse().expect("our own name is valid");
     let resource = resource.unwrap_or_else(message);
     let own = "default".parse().expect("our own name is valid");
-    Ok((Question { tenant: own, persona, action, resource, args, metadata, session }, tenant))
+    Ok((PolicyQuestion { tenant: own, persona, action, resource, args, metadata, session }, tenant))
 }
 
 /// The arguments: `context.args` if there is such a thing, else the context itself; and what was

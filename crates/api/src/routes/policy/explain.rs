@@ -13,13 +13,15 @@ use ringfence_edge::{
     path::Named,
     problem_codes, reply,
 };
-use ringfence_policy::{Bundle, Cause, Change, Explanation, Input, Part, Search};
+use ringfence_engine::{
+    ExplainError, ExplainedCall, ExplainedPart,
+    data::{Cause, Change, Search},
+};
 use ringfence_types::{CallId, Digest, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::decisions::wall;
 use crate::shared::Shared;
 
 /// Why a call was decided as it was.
@@ -132,11 +134,9 @@ pub(crate) async fn explain(
     caller: May<identity::Read>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
-    let wall = wall(&caller);
-    let found = shared.engine.store().decisions_of(wall, id).await;
-    let mut found = found?;
-    let kept = found.pop().ok_or_else(Problem::not_found)?;
-    let parts = explained(&shared, &kept.kept.input, wall.is_none()).await?;
+    let found = shared.engine.explain(caller.principal(), id).await.map_err(unexplained)?;
+    let ExplainedCall { kept, explained_by, sees_rules, parts } =
+        found.ok_or_else(Problem::not_found)?;
     let decision = kept.kept.decision;
     Ok(reply::ok(&ExplanationView {
         call: kept.call,
@@ -144,46 +144,13 @@ pub(crate) async fn explain(
         decided_at: kept.kept.at,
         verdict: decision.verdict.name(),
         policy: decision.policy,
-        explained_by: shared.engine.policy().revision(),
-        parts,
+        explained_by,
+        parts: parts.into_iter().map(|explained| part(explained, sees_rules)).collect(),
     }))
 }
 
-/// What each engine that is asked about this document says, as far as its rules are here.
-async fn explained(
-    shared: &Shared,
-    document: &str,
-    sees_rules: bool,
-) -> Result<Vec<PartView>, Problem> {
-    let input: Input = serde_json::from_str(document).map_err(|_| older())?;
-    let parts = shared.engine.policy().parts(&input);
-    if parts.iter().all(|part| part.bundle.is_none()) {
-        return Err(elsewhere(&parts));
-    }
-    // Trying changes keeps a processor busy for seconds.
-    let _turn = shared.replays.acquire().await;
-    let mut views = Vec::new();
-    for Part { engine, revision, bundle } in parts {
-        let explanation = match bundle {
-            Some(bundle) => Some(explanation(bundle, document.to_owned()).await?),
-            None => None,
-        };
-        views.push(part(engine, revision, explanation, sees_rules));
-    }
-    Ok(views)
-}
-
-async fn explanation(bundle: Arc<Bundle>, document: String) -> Result<Explanation, Problem> {
-    let work = tokio::task::spawn_blocking(move || Explanation::of(&bundle, &document));
-    work.await.ok().and_then(Result::ok).ok_or_else(unexplained)
-}
-
-fn part(
-    engine: String,
-    policy: Digest,
-    explanation: Option<Explanation>,
-    sees_rules: bool,
-) -> PartView {
+fn part(explained: ExplainedPart, sees_rules: bool) -> PartView {
+    let ExplainedPart { engine, revision: policy, explanation } = explained;
     let explained = explanation.is_some();
     let (mut says, mut reasons, mut change) = (None, Vec::new(), None);
     if let Some(explanation) = explanation {
@@ -216,17 +183,13 @@ fn search(search: Search) -> Option<SearchView> {
     }
 }
 
-fn elsewhere(parts: &[Part]) -> Problem {
-    let names: Vec<_> = parts.iter().map(|part| part.engine.as_str()).collect();
-    let detail = format!("the rules are not files of this server: {} has them", names.join(", "));
-    Problem::new(&problem_codes::CONFLICT, detail)
-}
-
-fn older() -> Problem {
-    let detail = "the document that was judged is of another version of this server";
-    Problem::new(&problem_codes::CONFLICT, detail)
-}
-
-fn unexplained() -> Problem {
-    Problem::new(&problem_codes::TIMEOUT, "the rules took too long to explain themselves")
+fn unexplained(error: ExplainError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        ExplainError::RulesElsewhere(_) | ExplainError::OtherVersion => {
+            Problem::new(&problem_codes::CONFLICT, detail)
+        }
+        ExplainError::TookTooLong => Problem::new(&problem_codes::TIMEOUT, detail),
+        ExplainError::Store(error) => error.into(),
+    }
 }

@@ -55,20 +55,18 @@ pub(crate) async fn read(
     Named(asked): Named<TenantId>,
 ) -> Result<Response, Problem> {
     let tenant = tenant(caller.principal(), Some(asked))?;
-    let engine = shared.engine.policy();
-    let bundle = engine.bundle();
-    let files = bundle.iter().flat_map(|bundle| bundle.files());
+    let force = shared.engine.policy_in_force();
+    let files = force.bundle.iter().flat_map(|bundle| bundle.files());
     let rules = files.map(|(name, text)| RuleFileView {
         name: name.to_owned(),
         bytes: text.len(),
         digest: Digest::of(text.as_bytes()),
     });
-    let policy = engine.revision();
     Ok(reply::ok(&ForceView {
         tenant,
-        engine: engine.name().to_owned(),
-        policy,
-        constitution_hash: policy.hex(),
         rules: rules.collect(),
+        engine: force.engine,
+        policy: force.revision,
+        constitution_hash: force.revision.hex(),
     }))
 }

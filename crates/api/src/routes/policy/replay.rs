@@ -17,9 +17,10 @@ use ringfence_edge::{
     problem::{self, Fault, pointer},
     problem_codes, reply,
 };
-use ringfence_engine::{Counted, Flipped, Replay, ReplayError, ReplayRequest};
-use ringfence_policy::{Bundle, InvalidBundle};
-use ringfence_store::DecisionQuery;
+use ringfence_engine::{
+    Counted, Flipped, Replay, ReplayError, ReplayRequest,
+    data::{Bundle, DecisionQuery, InvalidBundle, RuleProblem},
+};
 use ringfence_types::{CallId, Digest, Json, Reason, TenantId, Timestamp, ToolName};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -133,13 +134,13 @@ pub(crate) async fn replay(
     body::check_type(request.headers(), "application/json")?;
     let taken = body::take(&shared.edge, request, shared.edge.config().max_upload).await?;
     let request = read(&problem::parse(&taken.bytes)?)?;
-    let Ok(_turn) = shared.replays.try_acquire() else {
-        let busy = Problem::new(&problem_codes::BUSY, "the past is being judged for somebody else");
-        return Err(busy.retry_after(Duration::from_secs(2)));
-    };
     match shared.engine.replay(request).await {
         Ok(replay) => Ok(reply::ok(&view(replay))),
         Err(ReplayError::Bundle(invalid)) => Err(unusable(&invalid)),
+        Err(error @ ReplayError::Busy) => {
+            let busy = Problem::new(&problem_codes::BUSY, error.to_string());
+            Err(busy.retry_after(Duration::from_secs(2)))
+        }
         Err(ReplayError::Store(error)) => Err(Problem::from(&error)),
     }
 }
@@ -190,7 +191,7 @@ fn cursor(text: &str) -> Option<(Timestamp, u64)> {
 }
 
 fn unusable(invalid: &InvalidBundle) -> Problem {
-    let fault = |problem: &ringfence_policy::Problem| {
+    let fault = |problem: &RuleProblem| {
         let line = problem.line.map_or(String::new(), |line| format!("line {line}: "));
         let detail = format!("{line}{}", problem.message);
         Fault { pointer: pointer("/files", &problem.file), detail }

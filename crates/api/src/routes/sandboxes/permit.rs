@@ -1,11 +1,14 @@
 //! Asking policy about a sandbox that is kept.
 
 use ringfence_edge::{Problem, identity::Caller, problem_codes};
-use ringfence_engine::Refused;
-use ringfence_policy::{Action, Permit, ToolFacts, local_permit};
+use ringfence_engine::{
+    Refused,
+    data::{Action, ToolFacts},
+};
+use ringfence_policy::{Permit, local_permit};
 use ringfence_types::{Json, RedactRoot, ToolName};
 
-use crate::{permit, shared::Shared};
+use crate::shared::Shared;
 
 /// What rules see as the tool.
 const TOOL: &str = "sandbox";
@@ -26,7 +29,9 @@ pub(super) async fn decide(
     }
     let name: ToolName = TOOL.parse().expect("our own name is valid");
     let about = ToolFacts::named(name, env!("CARGO_PKG_VERSION"));
-    let permit = permit::decide(shared, caller, Action::SandboxCreate, about, args).await?;
+    let (who, trace) = (caller.principal(), caller.trace());
+    let permit =
+        shared.engine.permit_action(who, trace, Action::SandboxCreate, about, args).await?;
     let obligations = permit.obligations();
     // Each is built for whoever asked and reaches no network: tiers and hosts are kept as it is.
     if let Some(least) = &obligations.min_isolation {

@@ -9,15 +9,10 @@ pub(crate) mod read;
 pub(crate) mod register;
 pub(crate) mod remove;
 
-use ringfence_registry::Entry;
+use ringfence_engine::data::ToolEntry;
 use ringfence_types::{Digest, Json, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
-
-/// Whether it came from a skill folder.
-pub(crate) fn is_skill(entry: &Entry) -> bool {
-    entry.is_skill()
-}
 
 /// A skill.
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,7 +38,7 @@ pub(crate) struct SkillView<'a> {
 }
 
 impl<'a> SkillView<'a> {
-    pub(crate) fn of(entry: &'a Entry) -> Self {
+    pub(crate) fn of(entry: &'a ToolEntry) -> Self {
         let tool = &entry.tool;
         Self {
             name: tool.name.as_str(),

@@ -12,12 +12,12 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_registry::Entry;
+use ringfence_engine::data::ToolEntry;
 use ringfence_types::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{SkillView, is_skill};
+use super::SkillView;
 use crate::{routes::tools::newest, shared::Shared};
 
 /// Skills.
@@ -58,13 +58,13 @@ pub(crate) async fn list(
     let tags = query.all("tags");
     let flag = query.optional::<String>("safety_flag");
     query.finish()?;
-    let fits = |entry: &&Arc<Entry>| {
+    let fits = |entry: &&Arc<ToolEntry>| {
         let tool = &entry.tool;
-        is_skill(entry)
+        entry.is_skill()
             && (tags.is_empty() || tags.iter().any(|tag| tool.tags.contains(tag)))
             && flag.as_ref().is_none_or(|flag| tool.safety_flags.contains(flag))
     };
-    let catalogue = shared.engine.registry().catalogue();
+    let catalogue = shared.engine.tools();
     let skills: Vec<_> =
         newest(&catalogue).filter(fits).map(|entry| SkillView::of(entry)).collect();
     Ok(reply::ok(&SkillListView { total: skills.len(), skills }))
@@ -106,8 +106,8 @@ pub(crate) async fn schema(
     }))
 }
 
-fn find(shared: &Shared, name: &str) -> Result<Arc<Entry>, Problem> {
-    let catalogue = shared.engine.registry().catalogue();
+fn find(shared: &Shared, name: &str) -> Result<Arc<ToolEntry>, Problem> {
+    let catalogue = shared.engine.tools();
     catalogue.get(name, None).cloned().ok_or_else(|| {
         let name: String = name.chars().take(128).collect();
         Problem::new(&problem_codes::TOOL_NOT_FOUND, format!("Skill not found: {name}"))

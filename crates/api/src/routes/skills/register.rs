@@ -16,14 +16,16 @@ use ringfence_edge::{
     problem::{self, Fault, pointer},
     problem_codes, reply,
 };
-use ringfence_policy::{Action, ToolFacts};
-use ringfence_registry::{RegisterError, Upload};
+use ringfence_engine::{
+    InstallError,
+    data::{RegisterError, Upload},
+};
 use ringfence_types::Json;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::SkillView;
-use crate::{base64, permit, shared::Shared};
+use crate::{base64, shared::Shared};
 
 /// A skill folder as JSON.
 #[derive(ToSchema)]
@@ -60,11 +62,8 @@ pub(crate) async fn register(
 ) -> Result<Response, Problem> {
     check_operator(&caller)?;
     let upload = upload(&shared, request).await?;
-    let tool =
-        shared.engine.registry().inspect(upload.clone()).await.map_err(|error| why(&error))?;
-    let (action, about) = (Action::ToolInstall, ToolFacts::from(&tool));
-    drop(permit::decide(&shared, &caller, action, about, Json::empty_object()).await?);
-    let entry = shared.engine.registry().register(upload).await.map_err(|error| why(&error))?;
+    let (who, trace) = (caller.principal(), caller.trace());
+    let entry = shared.engine.install_tool(who, trace, upload).await.map_err(why)?;
     Ok(reply::json(StatusCode::CREATED, &SkillView::of(&entry)))
 }
 
@@ -163,8 +162,12 @@ fn of_json(body: &Json) -> Result<Upload, Problem> {
     if faults.is_empty() { Ok(Upload::Files(out)) } else { Err(fields::invalid(faults)) }
 }
 
-fn why(error: &RegisterError) -> Problem {
-    match error {
+fn why(error: InstallError) -> Problem {
+    let error = match error {
+        InstallError::Policy(refused) => return refused.into(),
+        InstallError::Registry(error) => error,
+    };
+    match &error {
         RegisterError::Refused(refused) => Problem::new(
             &problem_codes::SKILL_INVALID,
             format!("the upload was refused: {refused}"),
@@ -178,7 +181,7 @@ fn why(error: &RegisterError) -> Problem {
         RegisterError::Taken { .. } => Problem::new(&problem_codes::TOOL_TAKEN, error.to_string()),
         RegisterError::Full => Problem::new(&problem_codes::CONFLICT, error.to_string()),
         RegisterError::Keep(_) => {
-            tracing::error!(error = error as &dyn std::error::Error, "a skill cannot be kept");
+            tracing::error!(error = &error as &dyn std::error::Error, "a skill cannot be kept");
             Problem::new(&problem_codes::STORE_UNAVAILABLE, "the skill could not be kept")
         }
     }

@@ -13,13 +13,12 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_policy::{Action, ToolFacts};
-use ringfence_registry::RemoveError;
-use ringfence_types::{Json, ToolRef};
+use ringfence_engine::{RemoveToolError, data::RemoveError};
+use ringfence_types::ToolRef;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{permit, shared::Shared};
+use crate::shared::Shared;
 
 /// What was removed: `name`, `version` and `digest` of each.
 #[derive(Serialize, ToSchema)]
@@ -56,30 +55,23 @@ pub(crate) async fn remove(
     let mut query = Query::of(&uri);
     let version = query.optional::<String>("version");
     query.finish()?;
-    let about = about(&shared, &name, version.as_deref())?;
-    let action = Action::ToolRemove;
-    drop(permit::decide(&shared, &caller, action, about, Json::empty_object()).await?);
-    let removed = shared.engine.registry().remove(&name, version.as_deref()).await;
-    Ok(reply::ok(&RemovedView { removed: removed.map_err(|error| why(&error))? }))
+    let (who, trace) = (caller.principal(), caller.trace());
+    let removed = shared.engine.remove_tool(who, trace, &name, version.as_deref()).await;
+    Ok(reply::ok(&RemovedView { removed: removed.map_err(why)? }))
 }
 
-/// The tool as rules see it; one that another hides or that is broken is known by name alone.
-fn about(shared: &Shared, name: &str, version: Option<&str>) -> Result<ToolFacts, Problem> {
-    if let Some(entry) = shared.engine.registry().catalogue().get(name, version) {
-        return Ok(ToolFacts::from(&entry.tool));
-    }
-    let name = name.parse().map_err(|_| why(&RemoveError::Unknown))?;
-    Ok(ToolFacts::named(name, version.unwrap_or("")))
-}
-
-fn why(error: &RemoveError) -> Problem {
-    match error {
+fn why(error: RemoveToolError) -> Problem {
+    let error = match error {
+        RemoveToolError::Policy(refused) => return refused.into(),
+        RemoveToolError::Registry(error) => error,
+    };
+    match &error {
         RemoveError::Unknown => Problem::new(&problem_codes::TOOL_NOT_FOUND, error.to_string()),
         RemoveError::NotUploaded { .. } => {
             Problem::new(&problem_codes::TOOL_NOT_UPLOADED, error.to_string())
         }
         RemoveError::Forget(_) => {
-            tracing::error!(error = error as &dyn std::error::Error, "a skill cannot be removed");
+            tracing::error!(error = &error as &dyn std::error::Error, "a skill cannot be removed");
             Problem::new(&problem_codes::STORE_UNAVAILABLE, "the skill could not be removed")
         }
     }

@@ -15,7 +15,7 @@ use ringfence_sqlite::Db;
 use ringfence_types::{Call, CallId, FactKind, Principal, Produced, State};
 use serde_json::Value;
 
-use crate::support::{Replaced, engine_of};
+use crate::support::{Replaced, TestEngine, engine_of};
 
 /// Every call waits for a person; those whose text begins with `two` for two.
 pub(super) const ASK: &str = r#"
@@ -48,7 +48,7 @@ package ringfence
 decision := {"decision": "deny", "reasons": [{"rule": "never", "message": "not any more"}]}
 "#;
 
-pub(super) async fn engine(dir: &Path, rules: &Arc<Replaced>) -> (Engine, Db) {
+pub(super) async fn engine(dir: &Path, rules: &Arc<Replaced>) -> (TestEngine, Db) {
     engine_of(dir, rules.clone(), Settings::for_processors(2, dir.join("work"))).await
 }
 

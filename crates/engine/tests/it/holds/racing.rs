@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use ringfence_engine::{Action, NotResolved, Wide};
 
 use super::{ASK, after, approve, engine, resolve, within};
-use crate::support::{Replaced, approver, echo, principal, stand};
+use crate::support::{Replaced, TestEngine, approver, echo, principal, stand};
 use ringfence_types::FactKind;
 
 const ENDS: [FactKind; 3] = [FactKind::Finished, FactKind::Denied, FactKind::Cancelled];
@@ -55,7 +55,7 @@ async fn of_many_who_resolve_one_wins() {
 }
 
 async fn facts(
-    engine: &ringfence_engine::Engine,
+    engine: &TestEngine,
     who: &ringfence_types::Principal,
     id: ringfence_types::CallId,
 ) -> Vec<FactKind> {

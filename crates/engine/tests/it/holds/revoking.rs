@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use ringfence_engine::{CallRequest, Engine, Resolved, Wide};
+use ringfence_engine::{CallRequest, Resolved, Wide};
 use ringfence_ledger::{Entry, KeyChange};
 use ringfence_store::{Key, contract::samples};
 use ringfence_types::{FactKind, Principal, State};
 use serde_json::json;
 
 use super::{ASK, after, approve, engine, resolve, result, within};
-use crate::support::{Replaced, approver, echo, principal, stand};
+use crate::support::{Replaced, TestEngine, approver, echo, principal, stand};
 
 /// The key of somebody, in the store like any other.
-pub(super) async fn kept(engine: &Engine, who: &Principal) -> Key {
+pub(super) async fn kept(engine: &TestEngine, who: &Principal) -> Key {
     let key = samples::key(&who.tenant, &who.key.to_string());
     let (scopes, person) = (who.scopes.clone(), who.person.clone());
     let key = Key { id: who.key, scopes, person, expires_at: None, ..key };
@@ -20,13 +20,13 @@ pub(super) async fn kept(engine: &Engine, who: &Principal) -> Key {
     key
 }
 
-async fn revoke(engine: &Engine, key: &Key) {
+async fn revoke(engine: &TestEngine, key: &Key) {
     let entry = told(engine, key, "revoked").await;
     let revoked = engine.store().revoke_key(None, key.id, engine.clock().now(), entry).await;
     assert!(revoked.expect("works here"));
 }
 
-async fn told(engine: &Engine, key: &Key, event: &str) -> ringfence_types::Sealed {
+async fn told(engine: &TestEngine, key: &Key, event: &str) -> ringfence_types::Sealed {
     let change = KeyChange {
         event: event.to_owned(),
         key: key.id,

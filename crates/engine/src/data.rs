@@ -1,0 +1,17 @@
+//! Plain data of the parts below the engine that doors name: queries, pages, tools, explanations.
+//!
+//! A door depends on the engine and not on the crates of its parts, so what it is handed is named
+//! here. No store, policy engine or registry is among it.
+
+pub use ringfence_ledger::Selection;
+pub use ringfence_policy::{
+    Action, Bundle, Cause, Change, Counts, Difference, Explanation, InvalidBundle,
+    Problem as RuleProblem, Search, Side, Status, ToolFacts,
+};
+pub use ringfence_registry::{
+    Broken, Catalogue, Entry as ToolEntry, RegisterError, RemoveError, Upload, Violation,
+};
+pub use ringfence_store::{
+    ApprovalPage, ApprovalQuery, CallQuery, DecisionQuery, EntryPage, EntryQuery,
+    Error as StoreError, KeptDecision, NoRoom, PAGE, Placed, SessionEvent, SessionQuery, Standing,
+};

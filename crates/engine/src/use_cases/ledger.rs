@@ -1,0 +1,100 @@
+//! The ledger as clients read it: checkpoints, tiles, keys, proofs, and the audit.
+
+use ringfence_ledger::{Bundle, Checkpoint, LedgerKey, Selection, merkle::TileId};
+use ringfence_store::{EntryPage, EntryQuery, Error};
+use ringfence_types::{Digest, Principal};
+
+use crate::{Engine, Unprovable, ledger};
+
+/// A key that signs the ledger, as others verify with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifierKey {
+    /// The entry that names it.
+    pub named_at: u64,
+    /// Its id: the digest of the public key.
+    pub id: Digest,
+    /// The public key in base64.
+    pub public: String,
+    /// The public key as PEM.
+    pub pem: String,
+    /// The verifier key of a signed note.
+    pub verifier: String,
+}
+
+/// Slices of one page: each visits a bounded number of rows.
+const MAX_SLICES: usize = 16;
+
+impl Engine {
+    /// The newest checkpoint: entries under it, and the signed note.
+    pub async fn ledger_checkpoint(&self) -> Result<Option<(u64, String)>, Error> {
+        self.inner.parts.ledger.checkpoint().await
+    }
+
+    /// The hashes of a tile by its path, such as `tile/0/000`; none if there is no such tile.
+    pub async fn ledger_tile(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        let Ok(id) = TileId::parse(path) else { return Ok(None) };
+        ledger::tile(self.inner.parts.ledger.store(), id).await
+    }
+
+    /// The name of the log.
+    pub fn ledger_origin(&self) -> &str {
+        self.inner.parts.ledger.origin()
+    }
+
+    /// The keys of the log, oldest first.
+    pub async fn ledger_keys(&self) -> Result<Vec<VerifierKey>, Error> {
+        let keys = ledger::keys(self.inner.parts.ledger.store()).await?;
+        let key = |(named_at, key): (u64, LedgerKey)| VerifierKey {
+            named_at,
+            id: key.id,
+            public: key.public.to_string(),
+            pem: key.public.pem(),
+            verifier: Checkpoint::verifier(&key.origin, &key.public),
+        };
+        Ok(keys.into_iter().map(key).collect())
+    }
+
+    /// The proof that the log of `to` entries begins with that of `from` entries.
+    pub async fn ledger_consistency(&self, from: u64, to: u64) -> Result<Vec<Digest>, Error> {
+        ledger::consistency(self.inner.parts.ledger.store(), from, to).await
+    }
+
+    /// One file that proves a call or a session of a tenant; none if there are no entries about it.
+    pub async fn export_proof(
+        &self,
+        who: &Principal,
+        selection: Selection,
+        with_artifacts: bool,
+    ) -> Result<Option<Bundle>, Unprovable> {
+        let at = self.clock().now();
+        self.inner.parts.ledger.export(who, selection, with_artifacts, at).await
+    }
+
+    /// Entries of the ledger, in their order: what a bounded number of rows holds. The tenant of the
+    /// query is the principal's, whatever it says.
+    pub async fn audit_slice(
+        &self,
+        who: &Principal,
+        query: EntryQuery,
+    ) -> Result<EntryPage, Error> {
+        let query = EntryQuery { tenant: Some(who.tenant.clone()), ..query };
+        self.inner.parts.store.audit(query).await
+    }
+
+    /// The same, slice by slice until there are as many as were asked for, or after a bounded number
+    /// of slices.
+    pub async fn audit(&self, who: &Principal, mut query: EntryQuery) -> Result<EntryPage, Error> {
+        let mut page = EntryPage { entries: Vec::new(), next: Some(query.from) };
+        for _ in 0..MAX_SLICES {
+            let slice = self.audit_slice(who, query.clone()).await?;
+            query.limit -= slice.entries.len();
+            page.entries.extend(slice.entries);
+            page.next = slice.next;
+            match slice.next {
+                Some(next) if query.limit > 0 => query.from = next,
+                _ => break,
+            }
+        }
+        Ok(page)
+    }
+}

@@ -1,0 +1,23 @@
+//! What doors ask for beside calls, one file per subject. Doors see these functions and plain data
+//! ([`crate::data`]), and no store, policy engine, registry or ledger.
+
+mod actions;
+mod approvals;
+mod health;
+mod keys;
+mod ledger;
+mod policy;
+mod sessions;
+mod tools;
+
+pub(crate) use self::health::Probed;
+pub use self::{
+    actions::ActionRefused,
+    health::StoreState,
+    ledger::VerifierKey,
+    policy::{
+        ExplainError, ExplainedCall, ExplainedPart, PolicyAnswer, PolicyInForce, PolicyQuestion,
+        PolicyStatus,
+    },
+    tools::{InstallError, RemoveToolError},
+};

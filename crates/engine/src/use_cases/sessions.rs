@@ -1,0 +1,22 @@
+//! Events of sessions that are no calls.
+
+use ringfence_store::{Error, SessionEvent, SessionQuery};
+
+use crate::Engine;
+
+impl Engine {
+    /// Appends an event to a session, if there is room for more of its tenant.
+    pub async fn append_session_event(&self, event: SessionEvent) -> Result<(), Error> {
+        let store = &self.inner.parts.store;
+        store.room().admit(&event.tenant)?;
+        store.append_session_event(event).await.map(drop)
+    }
+
+    /// Events of a session with their positions, oldest first.
+    pub async fn session_events(
+        &self,
+        query: SessionQuery,
+    ) -> Result<Vec<(u64, SessionEvent)>, Error> {
+        self.inner.parts.store.session_events(query).await
+    }
+}
