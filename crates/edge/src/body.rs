@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{body::Body, extract::Request};
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use ringfence_types::Json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -101,6 +101,16 @@ pub fn check_type(headers: &HeaderMap, expected: &str) -> Result<(), Problem> {
 pub fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     value.unwrap_or("").split(';').next().unwrap_or("").trim()
+}
+
+/// Whether `Accept` names this media type, whatever its parameters.
+pub fn accepts(headers: &HeaderMap, media_type: &HeaderValue) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut types = accepted.flat_map(|value| value.split(','));
+    types.any(|accepted| {
+        let accepted = accepted.split(';').next().unwrap_or_default().trim();
+        accepted.as_bytes().eq_ignore_ascii_case(media_type.as_bytes())
+    })
 }
 
 /// A compressed body could grow a thousandfold here.

@@ -1,9 +1,11 @@
 //! The formats of metrics: OpenMetrics, or the older text format of Prometheus.
 //!
 //! The library writes OpenMetrics. The older format differs in the names of counters' families and
-//! in the problem_codes it knows, so it is made from the other by rewriting the lines that describe.
+//! in the kinds it knows, so it is made from the other by rewriting the lines that describe.
 
-use http::{HeaderMap, HeaderValue, header::ACCEPT};
+use http::{HeaderMap, HeaderValue};
+
+use crate::body::accepts;
 
 /// A way to write metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,13 +19,8 @@ pub enum Format {
 impl Format {
     /// The one that a client asks for; the older one if it does not say, which all of them read.
     pub fn wanted(headers: &HeaderMap) -> Self {
-        let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let mut problem_codes = accepted.flat_map(|value| value.split(','));
-        let is_open = |kind: &str| {
-            let kind = kind.split(';').next().unwrap_or_default().trim();
-            kind.eq_ignore_ascii_case("application/openmetrics-text")
-        };
-        if problem_codes.any(is_open) { Self::OpenMetrics } else { Self::Text }
+        let open = HeaderValue::from_static("application/openmetrics-text");
+        if accepts(headers, &open) { Self::OpenMetrics } else { Self::Text }
     }
 
     /// Its media type.
@@ -73,6 +70,8 @@ fn older(open: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::header::ACCEPT;
+
     use super::*;
 
     fn wanted(accept: &'static str) -> Format {

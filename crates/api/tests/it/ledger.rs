@@ -1,11 +1,11 @@
 //! The ledger over HTTP: what commits to everything, what proves something, and what stays private.
 
 use base64::Engine as _;
-use ringfence_ledger::{Bundle, Checkpoint, Note, PublicKey, merkle};
+use ringfence_ledger::{Bundle, Checkpoint, Envelope, Note, PublicKey, merkle};
 use ringfence_types::{Digest, Scope};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Server, send, with_json};
+use crate::support::{Answer, Plan, Server, send, with_json};
 
 async fn get_as(server: &Server, key: &str, path: &str) -> Answer {
     send(server.bare("GET", path).bearer_auth(key)).await
@@ -37,6 +37,67 @@ async fn a_call_is_proved_by_what_the_server_serves() {
     let mut bad = file.bytes.clone();
     bad[file.bytes.len() / 2] ^= 1;
     Bundle::verify(&bad, None).expect_err("the control: another byte does not hold");
+    server.stop().await;
+}
+
+/// Every call of `echo` with this text comes to another end.
+const ENDS: &str = r#"
+package ringfence
+
+decision := {"decision": "deny", "reasons": [{"rule": "no", "message": "no"}]} if {
+    input.args.text == "denied"
+} else := {"decision": "hold", "reasons": [{"rule": "ask", "message": "ask"}]} if {
+    input.args.text != "finished"
+} else := {"decision": "allow", "reasons": []}
+"#;
+
+#[tokio::test]
+async fn a_receipt_is_given_as_it_was_signed_also_of_calls_that_never_ran() {
+    let bundle = ringfence_policy::Bundle::from_files([("ends.rego", ENDS)]).unwrap();
+    let server = Server::of(Plan { bundle, ..Plan::default() }).await;
+    let keys = server.get("/v1/ledger/keys").await.json();
+    let public = PublicKey::parse(keys["keys"][0]["pem"].as_str().unwrap()).unwrap();
+    for state in ["finished", "denied", "cancelled"] {
+        let call = json!({"tool": "echo", "args": {"text": state}});
+        let path = format!("/v1/calls/{}", called(&server, &server.admin, call).await);
+        if state == "cancelled" {
+            let early = server.get(&format!("{path}/receipt?format=dsse")).await;
+            assert_eq!((early.status, early.problem().as_str()), (409, "not_finished"));
+            assert_eq!(server.delete(&path).await.status, 200);
+        }
+        let path = format!("{path}/receipt");
+        let asked = server.request("GET", &path).header("accept", format!("text/plain, {DSSE}"));
+        let envelope = send(asked).await;
+        assert_eq!((envelope.status, envelope.header("content-type")), (200, Some(DSSE)));
+        let by_query = server.get(&format!("{path}?format=dsse")).await;
+        assert_eq!(by_query.bytes, envelope.bytes, "one form, whenever it is signed");
+        let receipt = server.get(&path).await;
+        assert_eq!(receipt.header("content-type"), Some("application/json"));
+        let signed = Envelope::parse(str::from_utf8(&envelope.bytes).unwrap()).expect("DSSE");
+        assert!(signed.is_signed_by(&public), "{state}");
+        let statement: Value = serde_json::from_str(&signed.payload).unwrap();
+        assert_eq!(statement["predicate"], receipt.json());
+        assert_eq!(receipt.json()["state"], state);
+        // The control: another payload was not signed.
+        let payload = signed.payload.replace(state, "running");
+        assert!(!Envelope { payload, ..signed }.is_signed_by(&public));
+    }
+    server.stop().await;
+}
+
+const DSSE: &str = "application/vnd.dsse.envelope.v1+json";
+
+#[tokio::test]
+async fn a_signed_receipt_is_its_tenants_alone() {
+    let server = Server::start().await;
+    let own = server.key("acme", &[Scope::Call, Scope::Read]).await;
+    let other = server.key("other", &[Scope::Read]).await;
+    let id = called(&server, &own, json!({"tool": "echo", "args": {"text": "hi"}})).await;
+    let path = format!("/v1/calls/{id}/receipt?format=dsse");
+    assert_eq!(get_as(&server, &own, &path).await.status, 200);
+    assert_eq!(get_as(&server, &other, &path).await.status, 404);
+    let wrong = get_as(&server, &own, &format!("/v1/calls/{id}/receipt?format=xml")).await;
+    assert_eq!((wrong.status, wrong.problem().as_str()), (400, "query_invalid"));
     server.stop().await;
 }
 

@@ -112,8 +112,8 @@ class Attestations(unittest.TestCase):
             # Held by the built-in rules, so that a decision stands alone.
             {"tool": "http_fetch", "args": {"url": "https://example.com/"}, "session_id": "s"},
         ]
-        for call in calls:
-            cls.server.ask("/v1/calls", call)
+        made = [json.loads(cls.server.ask("/v1/calls", call)) for call in calls]
+        cls.call = made[0]["id"]
         cls.bundle = json.loads(cls.server.ask("/v1/sessions/s/proof?artifacts=true"))
         cls.keys = json.loads(cls.server.ask("/v1/ledger/keys"))
         cls.items = cls.bundle["keys"] + cls.bundle["entries"]
@@ -132,6 +132,13 @@ class Attestations(unittest.TestCase):
         for wire in self.envelopes() + [json.loads(json.dumps(self.bundle["manifest"]))]:
             accepted = Envelope.from_dict(wire).verify([key], 1)
             self.assertEqual(list(accepted), [key.keyid])
+
+    def test_securesystemslib_verifies_a_receipt_by_itself(self):
+        key = key_of(self.keys["keys"][0])
+        wire = json.loads(self.server.ask(f"/v1/calls/{self.call}/receipt?format=dsse"))
+        envelope = Envelope.from_dict(wire)
+        self.assertEqual(list(envelope.verify([key], 1)), [key.keyid])
+        self.assertEqual(json.loads(envelope.payload)["predicate"]["call"], self.call)
 
     def test_securesystemslib_refuses_what_was_changed(self):
         key = key_of(self.keys["keys"][0])

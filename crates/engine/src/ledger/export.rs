@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ringfence_ledger::{Artifact, Bundle, Flaw, Manifest, Selection};
+use ringfence_ledger::{Artifact, Bundle, Envelope, Flaw, Manifest, Selection};
 use ringfence_store::{EntryQuery, Error, Placed, Store};
 use ringfence_types::{CallId, EntryKind, Principal, Receipt, Timestamp};
 
@@ -68,6 +68,25 @@ impl Ledger {
         let manifest = Manifest { at, tenant: who.tenant.clone(), selection };
         let bundle = Bundle::new(note, keys, proved, artifacts);
         checked(pen.signer().bundle(&manifest, bundle)).await.map(Some)
+    }
+}
+
+impl Ledger {
+    /// The DSSE envelope of a call's receipt; none before the call has ended, or if the tenant has no
+    /// such call.
+    pub(crate) async fn receipt_envelope(
+        &self,
+        who: &Principal,
+        call: CallId,
+    ) -> Result<Option<Envelope>, Error> {
+        let query =
+            EntryQuery { kind: Some(EntryKind::Call), ..query(who, &Selection::Call(call)) };
+        let pen = self.pen().await;
+        let Some(entry) = all(self.store(), query, MOST).await?.pop() else { return Ok(None) };
+        // After the entry was read: there was none without a checkpoint over it.
+        let own = self.own(pen.signer()).await?;
+        let items = self.items(&[entry], pen.signer(), &own).await?;
+        Ok(items.into_iter().next().map(|item| item.envelope))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ringfence_ledger::{Bundle, Checkpoint, LedgerKey, Selection, merkle::TileId};
 use ringfence_store::{EntryPage, EntryQuery, Error};
-use ringfence_types::{Digest, Principal};
+use ringfence_types::{CallId, Digest, Principal};
 
 use crate::{Engine, Unprovable, ledger};
 
@@ -68,6 +68,17 @@ impl Engine {
     ) -> Result<Option<Bundle>, Unprovable> {
         let at = self.clock().now();
         self.inner.parts.ledger.export(who, selection, with_artifacts, at).await
+    }
+
+    /// The receipt of a call as it was signed: the text of its DSSE envelope. None before the call has
+    /// ended, or if the tenant has no such call.
+    pub async fn receipt_envelope(
+        &self,
+        who: &Principal,
+        call: CallId,
+    ) -> Result<Option<String>, Error> {
+        let envelope = self.inner.parts.ledger.receipt_envelope(who, call).await?;
+        Ok(envelope.map(|envelope| envelope.render()))
     }
 
     /// Entries of the ledger, in their order: what a bounded number of rows holds. The tenant of the

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use ringfence_edge::{
-    Problem,
+    Problem, body,
     identity::{self, May},
     path::Named,
-    problem_codes, reply,
+    problem_codes,
+    query::Query,
+    reply,
 };
 use ringfence_types::CallId;
 
@@ -62,11 +64,21 @@ pub(crate) async fn cancel(
 }
 
 /// Shows the receipt of a call that has ended: what was asked, decided, run and produced.
+///
+/// Calls that were denied, that expired or that were cancelled have one too. With
+/// `Accept: application/vnd.dsse.envelope.v1+json`, or `format=dsse`, the answer is the receipt as it
+/// was signed: a DSSE envelope whose payload is an in-toto statement (`application/vnd.in-toto+json`)
+/// with the receipt as its predicate. `GET /v1/ledger/keys` lists the keys that sign.
 #[utoipa::path(
     get, path = "/v1/calls/{id}/receipt", tag = "calls",
-    params(("id" = String, Path, description = "The call")),
+    params(
+        ("id" = String, Path, description = "The call"),
+        ("format" = Option<String>, Query, description = "`dsse` for the signed envelope, `json` for the receipt alone; without it, what `Accept` asks for"),
+    ),
     responses(
-        (status = 200, description = "The receipt", body = Object),
+        (status = 200, description = "The receipt, or its signed envelope", content(
+            (Object = "application/json"), (Object = "application/vnd.dsse.envelope.v1+json"),
+        )),
         (status = 409, description = "The call has not ended"),
     )
 )]
@@ -74,13 +86,38 @@ pub(crate) async fn receipt(
     State(shared): State<Arc<Shared>>,
     caller: May<identity::Read>,
     Named(id): Named<CallId>,
+    headers: HeaderMap,
+    uri: Uri,
 ) -> Result<Response, Problem> {
-    let receipt = shared.engine.receipt(caller.principal(), id).await;
-    if let Some(receipt) = receipt? {
-        return Ok(reply::ok(&receipt));
+    let who = caller.principal();
+    let found = match wants_envelope(&headers, &uri)? {
+        true => {
+            let envelope = shared.engine.receipt_envelope(who, id).await?;
+            envelope.map(|envelope| reply::of(StatusCode::OK, DSSE, envelope.into()))
+        }
+        false => shared.engine.receipt(who, id).await?.map(|receipt| reply::ok(&receipt)),
+    };
+    if let Some(response) = found {
+        return Ok(response);
     }
-    let call = shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
+    let call = shared.engine.get(who, id).await?.ok_or_else(Problem::not_found)?;
     let detail = format!("the call is {}; there is a receipt when it has ended", call.state.name());
     Err(Problem::new(&problem_codes::NOT_FINISHED, detail)
         .retry_after(std::time::Duration::from_secs(1)))
+}
+
+/// The media type of a DSSE envelope. in-toto's `application/vnd.in-toto+json` is that of the payload
+/// within.
+const DSSE: HeaderValue = HeaderValue::from_static("application/vnd.dsse.envelope.v1+json");
+
+/// Whether the client asks for the envelope: by the query, else by `Accept`.
+fn wants_envelope(headers: &HeaderMap, uri: &Uri) -> Result<bool, Problem> {
+    let mut query = Query::of(uri);
+    let format = query.optional::<String>("format");
+    if format.as_ref().is_some_and(|format| !matches!(format.as_str(), "dsse" | "json")) {
+        query.fault("format", "must be `dsse` or `json`");
+    }
+    query.finish()?;
+    let by_query = format.map(|format| format == "dsse");
+    Ok(by_query.unwrap_or_else(|| body::accepts(headers, &DSSE)))
 }
