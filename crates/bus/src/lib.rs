@@ -44,6 +44,10 @@ pub trait Bus: Debug + Send + Sync + 'static {
     /// oldest message there is.
     async fn join(&self, group: Group) -> Result<Box<dyn Member>, Error>;
 
+    /// Whether some group reads a topic, also one that has no member now. Who has the messages on record
+    /// elsewhere need not publish what no group would get; a backend that cannot tell says yes.
+    async fn is_read(&self, topic: &str) -> Result<bool, Error>;
+
     /// Messages that nobody could handle, oldest first.
     async fn dead(&self, topic: &str, after: u64, limit: usize) -> Result<Vec<Dead>, Error>;
 

@@ -11,18 +11,28 @@ use ringfence_types::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// The messages of a commit, in the order of its facts.
-pub(crate) fn of(commit: &Commit) -> impl Iterator<Item = Message> {
+/// Held calls.
+const BLOCKED: &str = "policy.blocked";
+
+/// How calls ended.
+const RESULTS: &str = "tool.results";
+
+/// The topics that messages are published to.
+pub(crate) const TOPICS: [&str; 2] = [BLOCKED, RESULTS];
+
+/// The messages of a commit to some of the topics, in the order of its facts.
+pub(crate) fn of(commit: &Commit, topics: &[&str]) -> impl Iterator<Item = Message> {
     let facts = (0_u32..).zip(&commit.facts);
-    facts.filter_map(|(index, fact)| {
+    let [is_blocked_read, is_result_read] = TOPICS.map(|topic| topics.contains(&topic));
+    facts.filter_map(move |(index, fact)| {
         let event_id = format!("{}-{index}", commit.position);
         let call = &commit.call;
         match fact.kind {
-            FactKind::Held => {
+            FactKind::Held if is_blocked_read => {
                 let payload = blocked(call, fact, &event_id);
-                Some(message(call, fact, "policy.blocked", &event_id, payload))
+                Some(message(call, fact, BLOCKED, &event_id, payload))
             }
-            kind if kind.is_final() => Some(told(call, fact, &event_id)),
+            kind if is_result_read && kind.is_final() => Some(told(call, fact, &event_id)),
             _ => None,
         }
     })
@@ -31,7 +41,7 @@ pub(crate) fn of(commit: &Commit) -> impl Iterator<Item = Message> {
 /// How a call ended. One result that no bus takes must not keep back those behind it, so such a
 /// message says where the result is instead.
 fn told(call: &Call, fact: &Fact, event_id: &str) -> Message {
-    let send = |payload| message(call, fact, "tool.results", event_id, payload);
+    let send = |payload| message(call, fact, RESULTS, event_id, payload);
     let whole = send(result(call, event_id));
     if whole.size() <= LARGEST {
         return whole;

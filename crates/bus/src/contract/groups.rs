@@ -39,6 +39,16 @@ pub async fn a_new_group_begins_with_what_is_new(bus: &Arc<dyn Bus>) {
     assert_eq!(take(&mut oldest).await, "old");
 }
 
+/// A topic is read from the moment that a group has joined, also while the group has no member.
+pub async fn a_topic_that_a_group_joined_is_read(bus: &Arc<dyn Bus>) {
+    let topic = fresh("topic");
+    let is_read = async || bus.is_read(&topic).await.expect("an answer");
+    let member = join(bus, &fresh("group"), &[&topic]).await;
+    assert!(is_read().await);
+    drop(member);
+    assert!(is_read().await);
+}
+
 /// Within a group each message goes to one member.
 pub async fn within_a_group_each_goes_to_one_member(bus: &Arc<dyn Bus>) {
     let (topic, group) = (fresh("topic"), fresh("group"));

@@ -19,8 +19,9 @@ use std::{
 pub use self::{
     groups::{
         a_cancelled_wait_loses_nothing, a_new_group_begins_with_what_is_new,
-        a_paused_topic_delivers_nothing_until_resumed, every_group_gets_every_message,
-        who_goes_leaves_its_share_to_the_others, within_a_group_each_goes_to_one_member,
+        a_paused_topic_delivers_nothing_until_resumed, a_topic_that_a_group_joined_is_read,
+        every_group_gets_every_message, who_goes_leaves_its_share_to_the_others,
+        within_a_group_each_goes_to_one_member,
     },
     order::{
         a_rejected_message_comes_before_those_behind_it, equal_keys_stay_in_order,
@@ -43,6 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub async fn run(bus: &Arc<dyn Bus>, topic_messages: usize) {
     every_group_gets_every_message(bus).await;
     a_new_group_begins_with_what_is_new(bus).await;
+    a_topic_that_a_group_joined_is_read(bus).await;
     within_a_group_each_goes_to_one_member(bus).await;
     who_goes_leaves_its_share_to_the_others(bus).await;
     a_paused_topic_delivers_nothing_until_resumed(bus).await;

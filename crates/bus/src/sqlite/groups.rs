@@ -69,3 +69,16 @@ fn position(
     let sql = "SELECT position FROM bus_positions WHERE slot = ?1 AND member_group = ?2";
     Ok(connection.prepare_cached(sql)?.query_row(params![slot, group], |row| row.get(0))?)
 }
+
+pub(super) async fn is_read(bus: &SqliteBus, topic: &str) -> Result<bool, Error> {
+    let topic = topic.to_owned();
+    bus.db
+        .read(move |connection| {
+            let sql = "SELECT EXISTS (SELECT 1 FROM bus_topics
+                       JOIN bus_partitions ON bus_partitions.topic = bus_topics.id
+                       JOIN bus_positions ON bus_positions.slot = bus_partitions.slot
+                       WHERE bus_topics.name = ?1)";
+            Ok(connection.prepare_cached(sql)?.query_row([&topic], |row| row.get(0))?)
+        })
+        .await
+}

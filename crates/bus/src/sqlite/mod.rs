@@ -104,6 +104,10 @@ impl Bus for SqliteBus {
         groups::join(self, group).await
     }
 
+    async fn is_read(&self, topic: &str) -> Result<bool, Error> {
+        groups::is_read(self, topic).await
+    }
+
     async fn dead(&self, topic: &str, after: u64, limit: usize) -> Result<Vec<Dead>, Error> {
         dead::list(self, topic, after, limit).await
     }

@@ -26,6 +26,7 @@ macro_rules! sentences {
 sentences! {
     every_group_gets_every_message
     a_new_group_begins_with_what_is_new
+    a_topic_that_a_group_joined_is_read
     within_a_group_each_goes_to_one_member
     who_goes_leaves_its_share_to_the_others
     a_paused_topic_delivers_nothing_until_resumed

@@ -191,6 +191,7 @@ async fn a_canvas_event_is_recorded_with_its_call() {
 async fn results_are_published_with_the_request_id_of_the_client() {
     let dir = tempfile::tempdir().expect("works here");
     let (engine, db) = engine(dir.path()).await;
+    drop(reader(&db).await);
     let who = principal("acme");
     let mut request = echo("hi");
     request.metadata =
@@ -248,6 +249,7 @@ async fn a_result_that_no_bus_takes_is_told_by_its_place_and_keeps_nothing_back(
     let dir = tempfile::tempdir().expect("works here");
     let (engine, db) = engine(dir.path()).await;
     let who = principal("acme");
+    drop(reader(&db).await);
     let large = stand(&engine, &who, echo(&"x".repeat(ringfence_bus::LARGEST))).await;
     let small = stand(&engine, &who, echo("hi")).await;
     engine.stop(Duration::from_secs(5)).await;
@@ -262,17 +264,19 @@ async fn a_result_that_no_bus_takes_is_told_by_its_place_and_keeps_nothing_back(
     assert_eq!(of(&small)["payload"], json!({"message": "hi"}), "the control");
 }
 
+/// A group that reads results: what none reads is not published.
+async fn reader(db: &ringfence_sqlite::Db) -> Box<dyn ringfence_bus::Member> {
+    let clock = std::sync::Arc::new(crate::support::Wall);
+    let bus = ringfence_bus::SqliteBus::open(db.clone(), ringfence_bus::Options::default(), clock);
+    let bus = bus.await.expect("works here");
+    let (name, topics) = ("reader".to_owned(), vec!["tool.results".to_owned()]);
+    let group = ringfence_bus::Group { name, topics, from_oldest: false };
+    ringfence_bus::Bus::join(&bus, group).await.expect("works here")
+}
+
 /// Results that are on the bus of an engine that has stopped.
 async fn published(db: ringfence_sqlite::Db, count: usize) -> Vec<ringfence_bus::Message> {
-    let clock = std::sync::Arc::new(crate::support::Wall);
-    let bus = ringfence_bus::SqliteBus::open(db, ringfence_bus::Options::default(), clock);
-    let bus = bus.await.expect("works here");
-    let group = ringfence_bus::Group {
-        name: "reader".to_owned(),
-        topics: vec!["tool.results".to_owned()],
-        from_oldest: true,
-    };
-    let mut member = ringfence_bus::Bus::join(&bus, group).await.expect("works here");
+    let mut member = reader(&db).await;
     let mut told = Vec::new();
     while told.len() < count {
         let delivery = tokio::time::timeout(Duration::from_secs(10), member.next());
