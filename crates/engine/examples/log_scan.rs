@@ -41,7 +41,7 @@ async fn main() {
                     let mut step = record(&call, None);
                     step.entries.clear();
                     let receipt = Receipt::of(&call, Seen::default()).unwrap();
-                    step.entries.push(signer.put_off(Entry::call(receipt)).unwrap());
+                    step.entries.push(signer.prepare_step(Entry::call(receipt)).unwrap());
                     store.record(step).await.unwrap();
                 }
             })

@@ -5,7 +5,7 @@
 //! Both write the same call and the same facts with many writers at once, wait for the disk at every
 //! commit, and differ only in what the ledger adds: the receipt, its digests, the leaf, the row, and
 //! the checkpoint of the commit. There is no way to switch the ledger off in a server; this is how to
-//! tell what it takes. The signature of the entry itself is made later: what that takes is told first.
+//! tell what it takes. The signature of the entry itself is made when a proof is asked for: what that takes is told first.
 #![expect(clippy::print_stdout, reason = "printing is what this program does")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made should stop")]
 
@@ -38,10 +38,10 @@ fn main() {
     let signer = Signer::new(key(), "example".into()).unwrap();
     let call = in_state(&accepted(&"default".parse().unwrap()), finished());
     let bytes = Entry::call(Receipt::of(&call, Seen::default()).unwrap()).payload.len();
-    let made = each(&call, |entry| signer.put_off(entry).unwrap());
+    let made = each(&call, |entry| signer.prepare_step(entry).unwrap());
     let signed = each(&call, |entry| signer.seal(entry).unwrap());
     println!("{:<34}{made:>10.1} µs of CPU, {bytes} bytes of statement", "making one");
-    println!("{:<34}{:>10.1} µs of CPU", "signing it, later", signed - made);
+    println!("{:<34}{:>10.1} µs of CPU", "signing it, for a proof", signed - made);
     let (mut costs, mut rates) = ([f64::MAX; 2], [0.0_f64; 2]);
     // In turns, so that noise hits both alike; the best of each.
     for round in 0..2 * ROUNDS {
@@ -72,7 +72,7 @@ fn last(call: &Call, signer: Option<&Signer>) -> Record {
     step.entries.clear();
     if let Some(signer) = signer {
         let receipt = Receipt::of(call, Seen::default()).unwrap();
-        step.entries.push(signer.put_off(Entry::call(receipt)).unwrap());
+        step.entries.push(signer.prepare_step(Entry::call(receipt)).unwrap());
     }
     step
 }

@@ -228,7 +228,7 @@ impl ActiveCall {
     fn sealed(&self, pen: &Pen<'_>, entries: Vec<Entry>) -> Result<Vec<Sealed>, Error> {
         let ending = Receipt::of(&self.call, self.seen.clone()).map(Entry::call);
         let entries = entries.into_iter().chain(ending);
-        entries.map(|entry| self.inner.parts.ledger.seal_step(pen, entry)).collect()
+        entries.map(|entry| pen.seal_step(entry)).collect()
     }
 
     /// Shows where the call stands without a record of it.

@@ -167,7 +167,6 @@ impl Engine {
         inner.tasks.spawn(publish::run(inner.clone()));
         inner.tasks.spawn(hold::run(inner.clone()));
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
-        inner.tasks.spawn(ledger::sign_late(inner.clone()));
         inner.tasks.spawn(canary::run(inner.clone()));
         inner.tasks.spawn(crate::syntax::run(inner.clone()));
         Ok(Self { inner })

@@ -54,14 +54,17 @@ impl Chain {
     /// Checks an entry that is not the first, and takes the key that it names, if it names one.
     pub fn check(&mut self, index: u64, envelope: &Envelope) -> Result<Statement, Flaw> {
         let statement = statement(index, &envelope.payload)?;
-        self.check_signature(index, envelope)?;
+        match statement.kind() {
+            Some(EntryKind::Call) => self.check_end(index, envelope)?,
+            _ => self.check_signature(index, envelope)?,
+        }
         if statement.kind() == Some(EntryKind::CheckpointKey) {
             self.extend(index, &statement)?;
         }
         Ok(statement)
     }
 
-    /// Checks an entry that has no signature yet: the end of a call, said to be by the key in force.
+    /// Checks an entry that is kept without a signature: the end of a call, under the key in force.
     pub fn check_unsigned(&self, index: u64, sealed: &Sealed) -> Result<Statement, Flaw> {
         let statement = statement(index, &sealed.payload)?;
         self.check_signer(index, sealed.signer)?;
@@ -95,7 +98,22 @@ impl Chain {
 
     fn check_signature(&self, index: u64, envelope: &Envelope) -> Result<(), Flaw> {
         self.check_signer(index, envelope.signer)?;
-        match envelope.is_signed_by(self.at(index)) {
+        Self::check_made_by(self.at(index), index, envelope)
+    }
+
+    /// The end of a call is signed when a proof is asked for, by the key that is in force then: that of
+    /// its time, or a later one.
+    fn check_end(&self, index: u64, envelope: &Envelope) -> Result<(), Flaw> {
+        let before = self.keys.partition_point(|(from, _)| *from <= index).saturating_sub(1);
+        let mut since = self.keys[before..].iter().map(|(_, key)| key);
+        match since.find(|key| key.id() == envelope.signer) {
+            Some(key) => Self::check_made_by(key, index, envelope),
+            None => self.check_signature(index, envelope),
+        }
+    }
+
+    fn check_made_by(key: &PublicKey, index: u64, envelope: &Envelope) -> Result<(), Flaw> {
+        match envelope.is_signed_by(key) {
             true => Ok(()),
             false => Err(Place::Entry(index).is(Problem::Signature)),
         }

@@ -10,8 +10,8 @@
 //! others, so that others can check us: RFC 6962 for hashes, C2SP `tlog-tiles`, `tlog-checkpoint`
 //! and `signed-note`, in-toto attestation v1, DSSE v1.
 //!
-//! The entry of a call may be kept without its signature for a while ([`Signer::put_off`]). Then the
-//! checkpoint of its commit vouches for it, and only what is under one is signed later.
+//! The end of a call is kept without a signature of its own ([`Signer::prepare_step`]): the checkpoint of
+//! its commit vouches for it. Only what is under one is signed, when a proof is asked for.
 //!
 //! Invariant: every structure has one byte form. What is read is written again and compared, so no
 //! byte of what was verified can be changed without notice.

@@ -72,10 +72,10 @@ impl Signer {
         Ok(Sealed { signature, ..sealed })
     }
 
-    /// Makes the entry of a call that has ended ready to be kept without a signature, for a log whose
-    /// every commit is under a checkpoint; [`Signer::sign_late`] signs it. Of the other kinds there
-    /// are few, and people act by them: they are signed at once.
-    pub fn put_off(&self, entry: Entry) -> Result<Sealed, TooLarge> {
+    /// Makes an entry ready to be kept in a log whose every commit is under a checkpoint. The end of a
+    /// call gets no signature of its own: [`Signer::sign_proved`] makes one when a proof is asked for.
+    /// Of the other kinds there are few, and people act by them: they are signed at once.
+    pub fn prepare_step(&self, entry: Entry) -> Result<Sealed, TooLarge> {
         match entry.kind {
             EntryKind::Call => self.prepare(entry),
             _ => self.seal(entry),
@@ -100,9 +100,9 @@ impl Signer {
         (is_ours && checkpoint.origin == self.origin).then_some(Own(checkpoint))
     }
 
-    /// Signs an entry that was put off. What was kept may have been changed since: only what stands
-    /// under a checkpoint of ours was put there by us.
-    pub fn sign_late(
+    /// Signs the end of a call that is kept without a signature. What is kept may have been changed
+    /// since: only what stands under a checkpoint of ours is signed.
+    pub fn sign_proved(
         &self,
         own: &Own,
         index: u64,

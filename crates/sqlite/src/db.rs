@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use crate::{
     Answer, Error, connect,
     files::Files,
+    hook::{HookSlot, TransactionHook},
     job::{Job, Task},
     lanes::{LaneBounds, Lanes, SERVER},
     lock::{self, Lock},
@@ -20,7 +21,6 @@ use crate::{
     migrate::migrate,
     queue::Queue,
     reader,
-    witness::{Stand, Witness},
     writer::Writer,
 };
 
@@ -66,7 +66,7 @@ struct Inner {
     writes: Arc<Queue<Box<dyn Job>>>,
     reads: Arc<Lanes<Box<dyn Job>>>,
     look_ups: Arc<Queue<Box<dyn Job>>>,
-    stand: Arc<Stand>,
+    hook: Arc<HookSlot>,
     metrics: Metrics,
     /// None of a database that is only read.
     files: Option<Files>,
@@ -80,7 +80,7 @@ impl Db {
         let lock = lock::prepare(path)?;
         let connection = connect::writer(path, options.writer_cache_kib)?;
         let log_pages = i64::try_from(options.log_bytes / connect::PAGE).unwrap_or(i64::MAX);
-        let (metrics, stand) = (Metrics::default(), Arc::<Stand>::default());
+        let (metrics, hook) = (Metrics::default(), Arc::<HookSlot>::default());
         let readers = Readers::open(path, options.readers.max(1), options)?;
         for connection in readers.of_lanes.iter().chain([&readers.of_look_ups, &connection]) {
             connect::open_files(connection)?;
@@ -90,7 +90,7 @@ impl Db {
             connection,
             batch: options.batch,
             log_pages,
-            stand: Arc::clone(&stand),
+            hook: Arc::clone(&hook),
             metrics: metrics.clone(),
             files: files.clone(),
         };
@@ -98,7 +98,7 @@ impl Db {
             writes: Arc::new(Queue::new(options.queue)),
             reads: Arc::new(lanes(options)),
             look_ups: Arc::new(Queue::new(options.queue)),
-            stand,
+            hook,
             metrics,
             files: Some(files),
             threads: Mutex::default(),
@@ -115,7 +115,7 @@ impl Db {
             writes: Arc::new(Queue::new(0)),
             reads: Arc::new(lanes(options)),
             look_ups: Arc::new(Queue::new(options.queue)),
-            stand: Arc::default(),
+            hook: Arc::default(),
             metrics: Metrics::default(),
             files: None,
             threads: Mutex::default(),
@@ -242,8 +242,8 @@ impl Db {
     }
 
     /// Lets somebody see every transaction from the next one on, instead of whoever did until now.
-    pub fn watch(&self, witness: Arc<dyn Witness>) {
-        self.0.stand.take(witness);
+    pub fn set_hook(&self, hook: Arc<dyn TransactionHook>) {
+        self.0.hook.set(hook);
     }
 
     /// Registers what is counted and timed here.

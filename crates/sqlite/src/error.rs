@@ -54,7 +54,7 @@ pub enum Error {
     /// The transaction could not be begun or committed: nothing of it was acknowledged.
     #[error("commit")]
     Commit(#[source] Arc<rusqlite::Error>),
-    /// Whoever watches the transactions does not stand for this one: nothing of it was kept.
+    /// The transaction hook refused the transaction: nothing of it was kept.
     #[error("the transaction was refused")]
     Refused(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// A statement failed.

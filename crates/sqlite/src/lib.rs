@@ -15,6 +15,7 @@ mod connect;
 mod db;
 mod error;
 mod files;
+mod hook;
 mod job;
 mod lanes;
 mod lock;
@@ -22,7 +23,6 @@ mod metrics;
 mod migrate;
 mod queue;
 mod reader;
-mod witness;
 mod writer;
 
 pub use rusqlite::Connection;
@@ -30,6 +30,6 @@ pub use rusqlite::Connection;
 pub use self::{
     db::{Db, Options},
     error::Error,
+    hook::TransactionHook,
     job::Answer,
-    witness::Witness,
 };

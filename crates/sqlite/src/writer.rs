@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Instant};
 use rusqlite::Connection;
 
 use crate::{
-    Error, Witness, files::Files, job::Job, metrics::Metrics, queue::Queue, witness::Stand,
+    Error, TransactionHook, files::Files, hook::HookSlot, job::Job, metrics::Metrics, queue::Queue,
 };
 
 /// So much work in one transaction is a sign that there is more to do.
@@ -32,7 +32,7 @@ pub(crate) struct Writer {
     pub(crate) batch: usize,
     /// Pages in the write-ahead log at which they are brought into the database.
     pub(crate) log_pages: i64,
-    pub(crate) stand: Arc<Stand>,
+    pub(crate) hook: Arc<HookSlot>,
     pub(crate) metrics: Metrics,
     pub(crate) files: Files,
 }
@@ -42,10 +42,10 @@ impl Writer {
         let (mut jobs, mut unseen) = (Vec::new(), 0);
         while queue.take(self.batch, &mut jobs) {
             let (began, size) = (Instant::now(), jobs.len());
-            let witness = self.stand.witness();
+            let hook = self.hook.get();
             let transaction = Transaction {
                 connection: &self.connection,
-                witness: witness.as_deref(),
+                hook: hook.as_deref(),
                 files: &self.files,
             };
             let committed = transaction.commit(&mut jobs);
@@ -122,7 +122,7 @@ fn refuse(jobs: &mut Jobs, error: &Error) {
 /// One transaction of all that waits.
 struct Transaction<'a> {
     connection: &'a Connection,
-    witness: Option<&'a dyn Witness>,
+    hook: Option<&'a dyn TransactionHook>,
     files: &'a Files,
 }
 
@@ -157,14 +157,12 @@ impl Transaction<'_> {
     fn begin(&self) -> Result<(), Error> {
         self.files.check()?;
         self.execute("BEGIN IMMEDIATE")?;
-        self.witness.map_or(Ok(()), |witness| witness.begun(self.connection))
+        self.hook.map_or(Ok(()), |hook| hook.begun(self.connection))
     }
 
     fn close(&self) -> Result<(), Error> {
-        let Some(witness) = self.witness else { return self.commit_to_files() };
-        let kept = witness.closing(self.connection).and_then(|()| self.commit_to_files());
-        witness.ended(kept.is_ok());
-        kept
+        self.hook.map_or(Ok(()), |hook| hook.closing(self.connection))?;
+        self.commit_to_files()
     }
 
     /// A commit into files that are still there afterwards.

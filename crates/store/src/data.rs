@@ -317,6 +317,15 @@ pub struct EntryQuery {
     pub limit: usize,
 }
 
+/// A checkpoint of the ledger, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signed {
+    /// Entries under it.
+    pub size: u64,
+    /// The signed note.
+    pub note: String,
+}
+
 /// A checkpoint of the ledger, with the tiles of its tree that are new since the one before.
 #[derive(Debug, Clone)]
 pub struct Commitment {

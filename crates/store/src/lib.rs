@@ -6,6 +6,7 @@
 pub mod contract;
 mod data;
 mod error;
+pub mod packed;
 mod ports;
 mod room;
 mod sqlite;
@@ -19,7 +20,7 @@ pub use self::{
         ApprovalPage, ApprovalQuery, ApprovalRow, CallPage, CallQuery, Commit, Commitment,
         DecisionQuery, EntryPage, EntryQuery, FactQuery, Findings, KeptDecision, Key, Logged,
         NewDecision, NewFindings, NewMemo, Placed, Record, Remembered, Repair, Scanned,
-        SessionEvent, SessionQuery, Spend, Standing, Stored, Unreadable, Usable, Version,
+        SessionEvent, SessionQuery, Signed, Spend, Standing, Stored, Unreadable, Usable, Version,
     },
     error::Error,
     ports::{
@@ -29,16 +30,26 @@ pub use self::{
     sqlite::SqliteStore,
 };
 
-/// Signs for the ledger. All of it is called on the one thread that writes, in this order.
-pub trait Notary: Debug + Send + Sync {
-    /// Entries that it has signed for.
-    fn size(&self) -> u64;
+/// Signs the checkpoints of the ledger, one in every commit in which it grows.
+///
+/// It has the tree of the ledger in memory and may be behind: other processes with the same key append
+/// too. A backend calls it in the order of the commits, while no other process can append.
+pub trait CheckpointSigner: Debug + Send + Sync {
+    /// Entries that its tree has, where this is the newest checkpoint of the store. What it signed last
+    /// counts if it is that checkpoint, and was never committed otherwise.
+    fn seen(&self, at: Option<&Signed>) -> u64;
 
-    /// The checkpoint over those and these.
-    fn commit(&self, leaves: &[Digest]) -> Commitment;
-
-    /// Whether the commit is on disk. If not, the checkpoint never was.
-    fn ended(&self, is_kept: bool);
+    /// The checkpoint over all entries and `leaves`, which are new. `at` is the newest checkpoint of the
+    /// store, and `missing` are the leaves under it that the tree does not have.
+    ///
+    /// Signs nothing and fails if `at` is over fewer entries than the tree has, if it is over other
+    /// entries, or if it is not signed by the key in force.
+    fn commit(
+        &self,
+        at: Option<&Signed>,
+        missing: &[Digest],
+        leaves: &[Digest],
+    ) -> Result<Commitment, Error>;
 }
 
 /// Is shown what a store holds, row by row; see [`Log::scan`].

@@ -10,10 +10,10 @@ use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, Tenant
 use tokio::sync::watch;
 
 use crate::{
-    ApprovalPage, ApprovalQuery, CallPage, CallQuery, Commit, DecisionQuery, EntryPage, EntryQuery,
-    Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Notary,
-    Placed, Record, Remembered, Repair, Room, SessionEvent, SessionQuery, Standing, Stored,
-    Version, Visitor,
+    ApprovalPage, ApprovalQuery, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery,
+    EntryPage, EntryQuery, Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision,
+    NewFindings, Placed, Record, Remembered, Repair, Room, SessionEvent, SessionQuery, Signed,
+    Standing, Stored, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -49,6 +49,8 @@ pub trait Store:
 /// - **Final is final.** A call in a final state never changes again: [`Error::Stale`].
 /// - **Once.** A second call with the same key and idempotency key within [`IDEMPOTENCY_SECS`](crate::IDEMPOTENCY_SECS)
 ///   fails with [`Error::Repeated`] and changes nothing.
+/// - **Owned.** The process that records a step of a call owns the call until it is held or at its end.
+///   [`Calls::unfinished`] never gives a call to a process while another one that lives owns it.
 #[async_trait]
 pub trait Calls: Debug + Send + Sync + 'static {
     /// Writes one step of a call.
@@ -61,7 +63,8 @@ pub trait Calls: Debug + Send + Sync + 'static {
     /// holds.
     async fn calls(&self, query: CallQuery) -> Result<CallPage, Error>;
 
-    /// Calls of every tenant that are not final, oldest first, after the given id.
+    /// Calls of every tenant that are not final and that no living process owns, oldest first, after the
+    /// given id.
     async fn unfinished(&self, after: Option<CallId>, limit: usize) -> Result<Vec<Stored>, Error>;
 
     /// The call that used an idempotency key within [`IDEMPOTENCY_SECS`](crate::IDEMPOTENCY_SECS) before `now`.
@@ -106,9 +109,9 @@ pub trait Facts: Debug + Send + Sync + 'static {
 ///
 /// - **It only grows.** Entries have indexes from 0 without a gap, in the order of the commits, and
 ///   never change.
-/// - **A checkpoint in the commit.** Once there is a [`Notary`], what it signs for the entries of a
-///   commit is part of that commit; and if the ledger is not as the notary left it, nothing is
-///   written any more.
+/// - **A checkpoint in the commit.** Once there is a [`CheckpointSigner`], what it signs for the entries
+///   of a commit is part of that commit. The ledger must be as its newest checkpoint says, and never
+///   shorter than this process has seen it; else nothing is written any more.
 /// - **Announced.** [`Log::grown`] changes with every commit that has entries, like [`Facts::newest`].
 #[async_trait]
 pub trait Log: Debug + Send + Sync + 'static {
@@ -130,23 +133,15 @@ pub trait Log: Debug + Send + Sync + 'static {
     /// Hashes of the entries from an index on, as leaves of the ledger's tree.
     async fn leaves(&self, from: u64, limit: usize) -> Result<Vec<Digest>, Error>;
 
-    /// Lets somebody sign a checkpoint in every commit in which the ledger grows, from the next one
-    /// on. Until then an entry without a signature is refused.
-    fn appoint(&self, notary: Arc<dyn Notary>);
+    /// Has a checkpoint signed in every commit in which the ledger grows, from the next one on. Until
+    /// then an entry without a signature is refused.
+    fn set_checkpoint_signer(&self, signer: Arc<dyn CheckpointSigner>);
 
-    /// Keeps signatures of entries from an index on that were appended without; in order, so what does
-    /// not begin where the last ones ended is left alone. Those of entries that have one of their own
-    /// count for nothing.
-    async fn save_signatures(&self, first: u64, made: Vec<[u8; 64]>) -> Result<(), Error>;
-
-    /// Entries that have their signature: all before this index.
-    async fn signed(&self) -> Result<u64, Error>;
-
-    /// The newest checkpoint: entries under it, and the signed note.
-    async fn checkpoint(&self) -> Result<Option<(u64, String)>, Error>;
+    /// The newest checkpoint.
+    async fn checkpoint(&self) -> Result<Option<Signed>, Error>;
 
     /// Checkpoints over more than so many entries, smallest first.
-    async fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<(u64, String)>, Error>;
+    async fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<Signed>, Error>;
 
     /// The hashes of a full tile of the ledger's tree.
     async fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error>;
@@ -178,8 +173,8 @@ pub trait Keys: Debug + Send + Sync + 'static {
     /// The key whose secret has this digest, revoked and expired ones included.
     async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error>;
 
-    /// Revokes a key; `false` if the tenant has no such key. The first revocation stays on record,
-    /// and only it takes its entry to the ledger.
+    /// Revokes a key. The first revocation stays on record, and only it takes its entry to the ledger.
+    /// With `admins_of`, the last key of that tenant that can still administer at that moment stays.
     async fn revoke_key(
         &self,
         tenant: Option<&TenantId>,

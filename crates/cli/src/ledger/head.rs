@@ -17,7 +17,7 @@ use prometheus_client::{metrics::counter::Counter, registry::Registry};
 use reqwest::{StatusCode, Url};
 use ringfence_engine::LogScan;
 use ringfence_ledger::{Checkpoint, Note, PublicKey, signed_checkpoint};
-use ringfence_store::Store;
+use ringfence_store::{Signed, Store};
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::failure::Failure;
@@ -192,7 +192,7 @@ impl Heads {
     pub(super) async fn write(&self, data: &Path, store: &dyn Store) -> Result<(), Failure> {
         let newest = store.checkpoint().await;
         let newest = newest.map_err(|error| Failure::because("cannot read the ledger", &error))?;
-        let Some((_, note)) = newest else { return Ok(()) };
+        let Some(Signed { note, .. }) = newest else { return Ok(()) };
         for place in self.places(data)? {
             place.write(&note).await.map_err(|error| {
                 let message = format!("cannot keep the newest checkpoint in {}", place.name());
@@ -346,8 +346,8 @@ async fn keep(
     loop {
         let is_last = *stop.borrow();
         let written = match store.checkpoint().await {
-            Ok(Some((size, _))) if size == kept => Ok(kept),
-            Ok(Some((size, note))) => place.write(&note).await.map(|()| size),
+            Ok(Some(newest)) if newest.size == kept => Ok(kept),
+            Ok(Some(Signed { size, note })) => place.write(&note).await.map(|()| size),
             Ok(None) => Ok(0),
             Err(error) => Err(io::Error::other(error)),
         };

@@ -4,7 +4,7 @@ use ringfence_engine::LogScan;
 use ringfence_ledger::{
     Audited, Authority, Checkpoint, LogCheck, Note, Place, Problem, Row, Statement, merkle::Tile,
 };
-use ringfence_store::{EntryQuery, Log as _, PAGE, Placed, SqliteStore};
+use ringfence_store::{EntryQuery, Log as _, PAGE, Placed, Signed, SqliteStore};
 use ringfence_types::Digest;
 use serde_json::json;
 
@@ -36,7 +36,7 @@ pub(super) async fn check(args: &VerifyArgs, pinned: Option<Digest>) -> Result<F
     reading.entries().await?;
     // An entry is there before a checkpoint commits to it; so one that is not there was taken away.
     let end = reading.at;
-    if let Some((size, _)) = newest.filter(|(size, _)| *size > end) {
+    if let Some(Signed { size, .. }) = newest.filter(|newest| newest.size > end) {
         let flaw = ringfence_ledger::Flaw {
             place: Place::Entry(end),
             problem: Problem::Truncated { size: end },
@@ -117,7 +117,7 @@ impl Reading<'_> {
     async fn checkpoints(&mut self, entries: u64) -> Result<(), Failure> {
         let end = self.at + entries;
         let found = self.store.checkpoints(self.at, PAGE).await.map_err(unreadable)?;
-        for (_, note) in found.iter().filter(|(size, _)| *size <= end) {
+        for Signed { note, .. } in found.iter().filter(|signed| signed.size <= end) {
             let size = Note::parse(note).and_then(|note| Checkpoint::of(&note)).map(|c| c.size);
             self.expect_older(size.unwrap_or(0))?;
             self.expect(note)?;
@@ -188,7 +188,9 @@ fn told(audited: &Audited, pinned: Option<Digest>) -> Result<Found, Failure> {
     }
     if audited.unsigned > 0 {
         let count = audited.unsigned;
-        text += &format!("            {count} by the checkpoint, not signed themselves yet\n");
+        text += &format!(
+            "            {count} under the checkpoint, signed when a proof is asked for\n"
+        );
     }
     let after = audited.entries - size;
     if after > 0 {

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::json;
 
-use crate::ledger::{meddle, meddle_beside};
+use crate::ledger::{Change, Texts, meddle, meddle_receipts, meddle_records, put};
 use crate::support::{Place, Ran, Server, command, ran, shown, skill, until};
 
 fn verify(data: &Path, args: &[&str]) -> Ran {
@@ -33,22 +33,21 @@ fn what_is_kept_beside_the_ledger_is_compared_with_what_the_ledger_names() {
     server.stop();
     let told = verify(&place.data(), &["--log", "--artifacts", "--json"]).worked().json();
     assert!(told["artifacts"].as_u64() >= Some(3), "{told}");
-    for (index, (sql, name)) in [
-        ("UPDATE calls SET now = replace(now, 'a result', 'another')", "the result that is kept"),
-        ("UPDATE asked SET asked = replace(asked, 'a result', 'another')", "the args that is kept"),
-        (
-            "UPDATE blobs SET bytes = CAST(replace(CAST(bytes AS TEXT), 'printed', 'planted') AS BLOB)",
-            "the stdout that is kept",
-        ),
-        ("DELETE FROM blobs", "the stdout that is kept"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    let result = |texts: &mut Texts| put(&mut texts.now, "a result", "another");
+    let args = |texts: &mut Texts| put(&mut texts.asked, "a result", "another");
+    let blobs = "UPDATE blobs SET bytes =
+                 CAST(replace(CAST(bytes AS TEXT), 'printed', 'planted') AS BLOB)";
+    let changes: [Change<'_>; 4] = [
+        (&|copy| meddle_records(copy, result), "the result that is kept"),
+        (&|copy| meddle_records(copy, args), "the args that is kept"),
+        (&|copy| meddle(copy, blobs), "the stdout that is kept"),
+        (&|copy| meddle(copy, "DELETE FROM blobs"), "the stdout that is kept"),
+    ];
+    for (index, (change, name)) in changes.into_iter().enumerate() {
         let copy = place.path(&format!("copy-{index}"));
         copied(&place.data(), &copy);
         verify(&copy, &["--log", "--artifacts"]).worked();
-        meddle(&copy, sql);
+        change(&copy);
         verify(&copy, &["--log"]).worked();
         verify(&copy, &["--log", "--artifacts"]).failed(1, &["does not hold", "entry ", name]);
         verify(&copy, &["--call", &id]).failed(1, &["does not hold", "entry ", name]);
@@ -62,7 +61,7 @@ fn a_server_exports_no_bytes_that_are_not_those_of_the_receipt() {
     let id = printing(&server);
     server.client(&["export", &id, "--artifacts"]).worked();
     server.stop();
-    meddle(&place.data(), "UPDATE calls SET now = replace(now, 'a result', 'another')");
+    meddle_records(&place.data(), |texts| put(&mut texts.now, "a result", "another"));
     let server = place.serve();
     let words = ["error: ", "result of call", "is not what its receipt names"];
     server.client(&["export", &id, "--artifacts"]).failed(2, &words);
@@ -77,13 +76,8 @@ fn a_server_exports_no_entry_that_is_not_what_was_signed() {
     let place = Place::new();
     let server = place.serve();
     let id = printing(&server);
-    // Asked for, so it is signed.
     server.client(&["export", &id]).worked();
-    meddle_beside(
-        &place.data(),
-        "UPDATE ledger SET payload = replace(payload, '\"state\":\"finished\"',
-         '\"state\":\"cancelled\"') WHERE kind = 'call'",
-    );
+    meddle_receipts(&place.data());
     server.client(&["export", &id]).failed(2, &["error: "]);
 }
 

@@ -42,8 +42,7 @@ fn copied(from: &Path, to: &Path) {
 }
 
 /// What erases a ledger and leaves nothing that contradicts itself.
-const ERASE: &str = "DELETE FROM ledger; DELETE FROM checkpoints; DELETE FROM tiles;
-                     DELETE FROM signatures;";
+const ERASE: &str = "DELETE FROM ledger; DELETE FROM checkpoints; DELETE FROM tiles;";
 
 #[test]
 fn an_erased_ledger_is_not_followed_by_another_under_the_same_key() {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use ringfence_sqlite::{Connection, Db, Error, Options};
+use ringfence_store::packed::{self, Unpacked};
 use serde_json::{Value, json};
 
 use crate::support::{Place, Ran, Server, command, ran, shown, until};
@@ -34,6 +35,84 @@ pub(crate) fn meddle(data: &Path, sql: &'static str) {
         move |connection: &Connection| -> Result<(), Error> { Ok(connection.execute_batch(sql)?) };
     runtime.block_on(db.write(work)).expect("a change");
     db.close();
+}
+
+/// What is done to the data of a server, and the words that name it.
+pub(crate) type Change<'a> = (&'a dyn Fn(&Path), &'a str);
+
+/// The texts of one record of a call, to be changed.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    pub(crate) facts: String,
+    pub(crate) entries: Vec<String>,
+    pub(crate) decision: Option<(String, String)>,
+    pub(crate) now: Option<String>,
+    pub(crate) asked: Option<String>,
+}
+
+impl Texts {
+    fn of(body: &[u8]) -> Self {
+        let body = Unpacked::of(body).expect("a record");
+        let texts = body.texts().expect("a record");
+        let rest = texts.rest.expect("no record of these tests is large");
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Self {
+            facts: texts.facts.to_owned(),
+            entries: texts.entries.iter().map(|text| (*text).to_owned()).collect(),
+            decision: rest.decision.map(|(said, input)| (said.to_owned(), input.to_owned())),
+            now: owned(rest.now),
+            asked: owned(rest.asked),
+        }
+    }
+
+    fn pack(&self) -> Vec<u8> {
+        let rest = packed::Rest {
+            decision: self.decision.as_ref().map(|(said, input)| (said.as_str(), input.as_str())),
+            now: self.now.as_deref(),
+            asked: self.asked.as_deref(),
+        };
+        let entries = self.entries.iter().map(String::as_str).collect();
+        packed::Texts { facts: &self.facts, entries, rest: Some(rest) }
+            .pack()
+            .expect("it packs")
+            .body
+    }
+}
+
+/// Puts one text in the place of another.
+pub(crate) fn put(text: &mut Option<String>, from: &str, to: &str) {
+    if let Some(text) = text {
+        *text = text.replace(from, to);
+    }
+}
+
+/// Changes the records of calls, also beside the server that has them open.
+pub(crate) fn meddle_records(data: &Path, change: impl Fn(&mut Texts)) {
+    let connection = Connection::open(data.join("ringfence.db")).expect("the database");
+    connection.busy_timeout(std::time::Duration::from_secs(20)).expect("a setting");
+    let mut statement = connection.prepare("SELECT position, body FROM records").expect("a query");
+    let rows =
+        statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)));
+    let rows: Vec<_> = rows.expect("rows").map(|row| row.expect("a row")).collect();
+    let mut is_changed = false;
+    for (position, body) in rows {
+        let mut texts = Texts::of(&body);
+        change(&mut texts);
+        let changed = texts.pack();
+        is_changed |= changed != body;
+        let sql = "UPDATE records SET body = ?2 WHERE position = ?1";
+        connection.execute(sql, (position, changed)).expect("a change");
+    }
+    assert!(is_changed, "there was nothing to change");
+}
+
+/// Changes the receipts of calls.
+pub(crate) fn meddle_receipts(data: &Path) {
+    meddle_records(data, |texts| {
+        for entry in &mut texts.entries {
+            *entry = entry.replace("\"state\":\"finished\"", "\"state\":\"cancelled\"");
+        }
+    });
 }
 
 /// Changes a database beside the server that has it open.
@@ -117,20 +196,8 @@ fn the_log_holds_beside_a_running_server_and_after_a_kill() {
     }
 }
 
-/// Waits until the server has signed what it owes, which it does by itself.
-fn until_signed(data: &Path) {
-    let is_signed = || log(data).worked().json()["unsigned"] == json!(0);
-    for _ in 0..400 {
-        if is_signed() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    panic!("the server has not signed its entries");
-}
-
 #[test]
-fn calls_that_a_killed_server_owes_a_signature_are_signed_by_the_next() {
+fn calls_of_a_killed_server_are_signed_by_the_next_when_a_proof_is_asked_for() {
     let place = Place::new();
     let server = place.serve();
     let ids: Vec<_> = (0..40).map(|number| echo(&server, &number.to_string())).collect();
@@ -138,15 +205,16 @@ fn calls_that_a_killed_server_owes_a_signature_are_signed_by_the_next() {
     let killed = log(&place.data()).worked().json();
     assert_eq!((&killed["kinds"]["call"], &killed["uncommitted"]), (&json!(40), &json!(0)));
     let server = place.serve();
-    // Asked for before it is due, and signed all the same.
     let file = shown(&place.path("proof.json"));
     server.client(&["export", &ids[39], "-o", &file]).worked();
-    verify(&[&file]).worked();
-    until_signed(&place.data());
+    let object = verify(&[&file, "--json"]).worked().json();
+    assert_eq!(object["entries"][0]["predicate"]["call"], json!(ids[39]));
     server.stop();
+    // What is kept stands under the checkpoint; the signature went out with the file.
     let data = shown(&place.data());
     let object = verify(&["--call", &ids[0], "--data", &data, "--json"]).worked().json();
-    assert_eq!(object["entries"][0]["signed"], true);
+    assert_eq!(object["entries"][0]["signed"], false);
+    assert_eq!(log(&place.data()).worked().json()["unsigned"], 40);
 }
 
 /// Whoever writes to the database while no server runs gets nothing signed: neither what they add nor
@@ -161,8 +229,8 @@ fn a_server_does_not_sign_for_what_somebody_put_into_its_ledger() {
         ran(&mut command(&["serve", "--listen", "127.0.0.1:0", "--data", &shown(data)]))
     };
     for (index, sql) in [
-        "INSERT INTO ledger (kind, tenant, call, persona, tool, at, leaf, signer, payload)
-         SELECT kind, tenant, call, persona, tool, at, leaf, signer, payload FROM ledger
+        "INSERT INTO ledger (kind, tenant, call, persona, tool, at, leaf, signer, record, part)
+         SELECT kind, tenant, call, persona, tool, at, leaf, signer, record, part FROM ledger
          WHERE kind = 'call'",
         "DELETE FROM ledger WHERE position = (SELECT max(position) FROM ledger)",
         "UPDATE ledger SET leaf = zeroblob(32) WHERE kind = 'call'",
@@ -176,12 +244,8 @@ fn a_server_does_not_sign_for_what_somebody_put_into_its_ledger() {
         meddle(&copy, sql);
         serve(&copy).failed(2, &["not what its newest checkpoint says"]);
     }
-    // Not even what is not signed yet.
-    meddle(
-        &place.data(),
-        "DELETE FROM signatures; UPDATE ledger SET signature = NULL, payload = replace(payload,
-         '\"state\":\"finished\"', '\"state\":\"cancelled\"') WHERE kind = 'call'",
-    );
+    // Not even what has no signature of its own.
+    meddle_receipts(&place.data());
     serve(&place.data()).failed(2, &["is not what its hash says"]);
 }
 
@@ -192,48 +256,85 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// What somebody with the database can do to it, and the words that name it.
-const MEDDLING: [(&str, &str); 11] = [
+/// What can be done to a database, and the words that name it.
+type Meddling = (fn(&Path), &'static str);
+
+const MEDDLING: [Meddling; 12] = [
     (
-        "UPDATE ledger SET payload = replace(payload, '\"state\":\"finished\"',
-         '\"state\":\"cancelled\"') WHERE kind = 'call'",
+        |data| {
+            meddle(
+                data,
+                "UPDATE ledger SET payload = replace(payload, 'echo', 'ecko')
+                          WHERE kind = 'tool' AND tool = 'echo'",
+            );
+        },
         "the signature is not by the key",
     ),
-    ("UPDATE signatures SET signatures = zeroblob(length(signatures))", "the signature is not by"),
-    // As if it were not signed yet.
     (
-        "DELETE FROM signatures; UPDATE ledger SET payload = replace(payload,
-         '\"state\":\"finished\"', '\"state\":\"cancelled\"') WHERE kind = 'call'",
+        |data| meddle(data, "UPDATE ledger SET signature = zeroblob(64) WHERE kind = 'tool'"),
+        "the signature is not by",
+    ),
+    // Of what has a signature only when a proof is asked for.
+    (
+        |data| meddle(data, "UPDATE ledger SET signature = zeroblob(64) WHERE kind = 'call'"),
+        "the signature is not by",
+    ),
+    (meddle_receipts, "its hash is not the one on record"),
+    (|data| meddle(data, "UPDATE ledger SET signature = NULL WHERE position = 1"), "no signature"),
+    (
+        |data| meddle(data, "UPDATE ledger SET tenant = 'other' WHERE kind = 'call'"),
+        "what is kept beside it",
+    ),
+    (
+        |data| meddle(data, "UPDATE ledger SET at = at + 1 WHERE kind = 'call'"),
+        "what is kept beside it",
+    ),
+    (
+        |data| {
+            meddle(
+                data,
+                "UPDATE ledger SET leaf = zeroblob(32) WHERE position =
+                          (SELECT max(position) FROM ledger)",
+            );
+        },
         "its hash is not the one on record",
     ),
     (
-        "UPDATE ledger SET signature = NULL WHERE position = 1; DELETE FROM signatures",
-        "no signature",
-    ),
-    ("UPDATE ledger SET tenant = 'other' WHERE kind = 'call'", "what is kept beside it"),
-    ("UPDATE ledger SET at = at + 1 WHERE kind = 'call'", "what is kept beside it"),
-    (
-        "UPDATE ledger SET leaf = zeroblob(32) WHERE position =
-         (SELECT max(position) FROM ledger)",
-        "its hash is not the one on record",
-    ),
-    (
-        "DELETE FROM ledger WHERE position = (SELECT max(position) - 1 FROM ledger)",
+        |data| {
+            meddle(
+                data,
+                "DELETE FROM ledger WHERE position =
+                          (SELECT max(position) - 1 FROM ledger)",
+            );
+        },
         "missing; entry ",
     ),
     (
-        "DELETE FROM ledger WHERE position = (SELECT max(position) FROM ledger)",
+        |data| {
+            meddle(data, "DELETE FROM ledger WHERE position = (SELECT max(position) FROM ledger)");
+        },
         "missing; there are only",
     ),
     (
-        "DELETE FROM signatures;
-         UPDATE ledger SET position = -1 WHERE position = (SELECT max(position) FROM ledger);
-         UPDATE ledger SET position = position + 1
-         WHERE position = (SELECT max(position) FROM ledger);
-         UPDATE ledger SET position = (SELECT max(position) FROM ledger) - 1 WHERE position = -1",
+        |data| {
+            meddle(
+                data,
+                "UPDATE ledger SET position = -1
+                          WHERE position = (SELECT max(position) FROM ledger);
+                          UPDATE ledger SET position = position + 1
+                          WHERE position = (SELECT max(position) FROM ledger);
+                          UPDATE ledger SET position = (SELECT max(position) FROM ledger) - 1
+                          WHERE position = -1",
+            );
+        },
         "not those under the checkpoint",
     ),
-    ("UPDATE checkpoints SET note = replace(note, 'ringfence/', 'ringfense/')", "of the log"),
+    (
+        |data| {
+            meddle(data, "UPDATE checkpoints SET note = replace(note, 'ringfence/', 'ringfense/')");
+        },
+        "of the log",
+    ),
 ];
 
 #[test]
@@ -242,15 +343,14 @@ fn whatever_is_done_to_the_database_is_found_and_named() {
     let server = place.serve();
     echo(&server, "one");
     echo(&server, "two");
-    until_signed(&place.data());
     server.stop();
     log(&place.data()).worked();
-    for (index, (sql, words)) in MEDDLING.into_iter().enumerate() {
+    for (index, (change, words)) in MEDDLING.into_iter().enumerate() {
         let copy = place.path(&format!("copy-{index}"));
         fs::create_dir(&copy).expect("a folder");
         fs::copy(place.data().join("ringfence.db"), copy.join("ringfence.db")).expect("a copy");
         log(&copy).worked();
-        meddle(&copy, sql);
+        change(&copy);
         log(&copy).failed(1, &["does not hold", words]);
     }
 }

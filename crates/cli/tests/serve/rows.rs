@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 
 use crate::{
-    ledger::{meddle, meddle_beside},
+    ledger::{Change, Texts, meddle, meddle_beside, meddle_records, put},
     support::{Place, Ran, Server, command, ran, shown, skill, until},
 };
 
@@ -170,21 +170,40 @@ fn entries_about_keys_cannot_be_hidden() {
 fn a_decision_or_a_state_that_was_changed_is_found_by_verify() {
     let place = Place::new();
     with_authority(&place);
-    for (index, (sql, words)) in [
-        ("UPDATE decisions SET input = replace(input, 'hello', 'bye')", "the decision that is kept"),
-        ("UPDATE decisions SET decision = json_set(decision, '$.verdict', 'deny')", "the decision that is kept"),
-        ("DELETE FROM decisions", "the decision that is kept"),
-        ("UPDATE calls SET now = replace(now, '\"finished\"', '\"cancelled\"'), state = 'cancelled'", "cannot read the records"),
-        ("UPDATE facts SET facts = replace(facts, 'call.finished', 'call.denied')", "the fact of its end that is kept"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    let input = |texts: &mut Texts| {
+        if let Some((_, input)) = &mut texts.decision {
+            *input = input.replace("hello", "bye");
+        }
+    };
+    let verdict = |texts: &mut Texts| {
+        if let Some((said, _)) = &mut texts.decision {
+            let mut decision: serde_json::Value = serde_json::from_str(said).expect("JSON");
+            decision["verdict"] = json!("deny");
+            *said = decision.to_string();
+        }
+    };
+    let state = |texts: &mut Texts| put(&mut texts.now, "\"finished\"", "\"cancelled\"");
+    let fact =
+        |texts: &mut Texts| texts.facts = texts.facts.replace("call.finished", "call.denied");
+    let changes: [Change<'_>; 5] = [
+        (&|copy| meddle_records(copy, input), "the decision that is kept"),
+        (&|copy| meddle_records(copy, verdict), "the decision that is kept"),
+        (&|copy| meddle(copy, "UPDATE records SET decided_at = NULL"), "the decision that is kept"),
+        (
+            &|copy| {
+                meddle(copy, "UPDATE calls SET state = 'cancelled'");
+                meddle_records(copy, state);
+            },
+            "cannot read the records",
+        ),
+        (&|copy| meddle_records(copy, fact), "the fact of its end that is kept"),
+    ];
+    for (index, (change, words)) in changes.into_iter().enumerate() {
         let copy = place.path(&format!("copy-{index}"));
         copied(&place.data(), &copy);
-        meddle(&copy, sql);
+        change(&copy);
         let told = on(&copy, &["verify", "--log"]);
-        assert!(told.stderr.contains(words) && told.code != Some(0), "{sql}: {told:?}");
+        assert!(told.stderr.contains(words) && told.code != Some(0), "{index}: {told:?}");
     }
 }
 
@@ -201,10 +220,11 @@ fn a_call_that_cannot_be_read_is_named_and_keeps_nobody_from_starting() {
     let broken = server.call("send_note", &json!({"text": "one"}));
     let whole = server.call("send_note", &json!({"text": "two"}));
     server.stop();
-    meddle(
-        &place.data(),
-        "UPDATE calls SET now = 'no JSON' WHERE seq = (SELECT min(seq) FROM calls)",
-    );
+    meddle_records(&place.data(), |texts| {
+        if texts.asked.as_ref().is_some_and(|asked| asked.contains("\"one\"")) {
+            texts.now = Some("no JSON".to_owned());
+        }
+    });
     let server = place.serve();
     let id = broken["id"].as_str().expect("an id");
     let log = fs::read_to_string(place.path("log")).expect("a log");

@@ -44,7 +44,7 @@ impl Ledger {
         at: Timestamp,
     ) -> Result<Option<Bundle>, Unprovable> {
         let store = self.store();
-        // The key that signed the checkpoint signs the list, and entries that have no signature yet.
+        // The key that signed the checkpoint signs the list, and entries without a signature.
         let pen = self.pen().await;
         let mut entries = all(store, query(who, &selection), MOST).await?;
         if entries.is_empty() {
@@ -54,7 +54,7 @@ impl Ledger {
             return Err(Unprovable::TooMany);
         }
         // After the entries were read: there was none without a checkpoint over it.
-        let (_, note) = self.checkpoint().await?.ok_or_else(damaged)?;
+        let note = self.checkpoint().await?.ok_or_else(damaged)?.note;
         let own = pen.signer().own(&note).ok_or_else(damaged)?;
         add_originals(store, who, &mut entries).await?;
         let mut keys = key_entries(store).await?;

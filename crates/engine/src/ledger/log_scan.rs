@@ -14,7 +14,9 @@ use ringfence_ledger::{
     ApprovalClaim, Authority, Checkpoint, KeyChange, KeyClaim, Note, entry_leaf, merkle::Builder,
     said_in,
 };
-use ringfence_store::{ApprovalRow, EntryQuery, Error, Key, Scanned, Store, Unreadable, Visitor};
+use ringfence_store::{
+    ApprovalRow, EntryQuery, Error, Key, Scanned, Signed, Store, Unreadable, Visitor,
+};
 use ringfence_types::{Approval, ApprovalId, Digest, KeyId, Timestamp};
 use serde_json::Value;
 
@@ -116,7 +118,7 @@ impl LogScan {
             let doing = "the ledger is not what its newest checkpoint says";
             return Err(Error::Backend { doing, source });
         }
-        let Some((_, note)) = store.checkpoint().await? else {
+        let Some(Signed { note, .. }) = store.checkpoint().await? else {
             return if self.size() == 0 { Ok(()) } else { Err(damaged()) };
         };
         let newest = Note::parse(&note).and_then(|note| Checkpoint::of(&note));

@@ -3,12 +3,10 @@
 //! An entry is written by the store in the same commit as what it tells of, and so is a checkpoint over
 //! all entries (`tree`). So there is no state of the database in which a call has ended and the ledger
 //! does not say so, and none in which an entry could be exchanged; and if the ledger cannot be written,
-//! neither can the call. The entry of a call gets its own signature later (`late`), or when it is asked
-//! for (`proofs`).
+//! neither can the call. The entry of a call gets its own signature when a proof is asked for (`proofs`).
 
 mod artifacts;
 mod export;
-mod late;
 mod log_scan;
 mod proofs;
 mod repair;
@@ -16,26 +14,23 @@ mod rotate;
 mod tools;
 mod tree;
 
-use std::sync::{Arc, OnceLock, atomic::AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use ringfence_access::{EntrySigner, SigningGuard};
 use ringfence_ledger::{Entry, LedgerKey, Own, Signer, SigningKey, said_in};
-use ringfence_store::{EntryQuery, Error, PAGE, Placed, Store};
+use ringfence_store::{EntryQuery, Error, PAGE, Placed, Signed, Store};
 use ringfence_types::{Digest, EntryKind, Sealed, Timestamp};
-use tokio::sync::{RwLock, RwLockReadGuard, watch};
+use tokio::sync::{RwLock, RwLockReadGuard};
 
-use self::tree::Tree;
+pub(crate) use self::tools::{Tools, run as follow_tools};
+use self::tree::LogTree;
 pub use self::{
     artifacts::{Artifact, Kept, artifacts},
     export::Unprovable,
     log_scan::{Difference, DifferingRow, LogScan},
     proofs::{consistency, keys, proof, tile},
     rotate::{Keys, NotRotated, Rotated},
-};
-pub(crate) use self::{
-    late::run as sign_late,
-    tools::{Tools, run as follow_tools},
 };
 
 /// The ledger. Cheap to clone.
@@ -53,11 +48,7 @@ struct Inner {
     /// Where the next key comes from; none where keys are not changed.
     keys: OnceLock<Arc<dyn Keys>>,
     /// Signs checkpoints for the store.
-    tree: Arc<Tree>,
-    /// Entries so far.
-    grown: watch::Receiver<u64>,
-    /// Entries before this have their signature.
-    signed: AtomicU64,
+    tree: Arc<LogTree>,
 }
 
 /// Who signs.
@@ -75,6 +66,11 @@ impl Pen<'_> {
     /// Signs an entry. It is on record when the store has taken it.
     pub fn seal(&self, entry: Entry) -> Result<Sealed, Error> {
         seal(&self.0.signer, entry)
+    }
+
+    /// Makes what a step of a call says ready for the store. Its end is signed when a proof is asked for.
+    pub(crate) fn seal_step(&self, entry: Entry) -> Result<Sealed, Error> {
+        self.0.signer.prepare_step(entry).map_err(too_large)
     }
 
     pub(super) fn signer(&self) -> &Signer {
@@ -120,14 +116,14 @@ impl Ledger {
             None if is_new => begun(key),
             None => return Err(OpenError::NoBeginning),
         };
-        let (signer, grown) = (Arc::new(signer), store.grown());
-        let builder = proofs::resume(store.as_ref(), &signer).await?;
-        let tree = Arc::new(Tree::new(signer.clone(), builder));
-        store.appoint(tree.clone());
-        let signed = AtomicU64::new(store.signed().await?);
+        let signer = Arc::new(signer);
+        let checkpoint = store.checkpoint().await?;
+        let builder = proofs::resume(store.as_ref(), &signer, checkpoint.as_ref()).await?;
+        let tree = Arc::new(LogTree::new(signer.clone(), builder, checkpoint));
+        store.set_checkpoint_signer(tree.clone());
         let origin = signer.origin().to_owned();
         let (current, keys) = (RwLock::new(Current { signer }), OnceLock::new());
-        let ledger = Self(Arc::new(Inner { store, origin, current, keys, tree, grown, signed }));
+        let ledger = Self(Arc::new(Inner { store, origin, current, keys, tree }));
         if is_new {
             let first = named(ledger.pen().await.signer(), None);
             ledger.append(vec![Entry::checkpoint_key(at, &first)]).await?;
@@ -153,15 +149,6 @@ impl Ledger {
         Pen(self.0.current.read().await)
     }
 
-    /// Makes what a step of a call says ready for the store. Its end is signed later, unless too much
-    /// waits for that already.
-    pub(crate) fn seal_step(&self, pen: &Pen<'_>, entry: Entry) -> Result<Sealed, Error> {
-        match self.owes_too_much() {
-            true => pen.seal(entry),
-            false => pen.signer().put_off(entry).map_err(too_large),
-        }
-    }
-
     /// Puts entries on record that belong to no step of a call.
     pub async fn append(&self, entries: Vec<Entry>) -> Result<(), Error> {
         if entries.is_empty() {
@@ -173,14 +160,14 @@ impl Ledger {
     }
 
     /// The signed note of the newest checkpoint; none if nothing was committed to yet.
-    pub async fn checkpoint(&self) -> Result<Option<(u64, String)>, Error> {
+    pub async fn checkpoint(&self) -> Result<Option<Signed>, Error> {
         self.0.store.checkpoint().await
     }
 
     /// The newest checkpoint, which is over all entries that can be found: ours, or it is damage.
     async fn own(&self, signer: &Signer) -> Result<Own, Error> {
         let newest = self.checkpoint().await?;
-        newest.and_then(|(_, note)| signer.own(&note)).ok_or_else(damaged)
+        newest.and_then(|newest| signer.own(&newest.note)).ok_or_else(damaged)
     }
 
     /// What is kept, for reading.

@@ -7,7 +7,7 @@ use ringfence_ledger::{
     merkle::{self, Builder, Tile, TileId, Tiles},
     said_in,
 };
-use ringfence_store::{EntryQuery, Error, Placed, Store};
+use ringfence_store::{EntryQuery, Error, Placed, Signed, Store};
 use ringfence_types::{Approval, CallId, Digest, EntryKind};
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ pub(super) async fn hashes(store: &dyn Store, id: TileId) -> Result<Vec<Digest>,
 
 /// A tile of the tree under the newest checkpoint; none if it has not so much of it.
 pub async fn tile(store: &dyn Store, id: TileId) -> Result<Option<Vec<u8>>, Error> {
-    let committed = store.checkpoint().await?.map_or(0, |(size, _)| size);
+    let committed = store.checkpoint().await?.map_or(0, |newest| newest.size);
     if !id.is_within(committed) {
         return Ok(None);
     }
@@ -62,8 +62,8 @@ pub async fn tile(store: &dyn Store, id: TileId) -> Result<Option<Vec<u8>>, Erro
 }
 
 impl Ledger {
-    /// Entries with their proofs, by a checkpoint of ours. One without a signature is signed, if its
-    /// proof holds.
+    /// Entries with their proofs, by a checkpoint of ours. One without a signature is signed by the key
+    /// in force now, if its proof holds.
     pub(super) async fn items(
         &self,
         entries: &[Placed],
@@ -118,9 +118,8 @@ impl Ledger {
 fn signed(mut proved: Proved, signer: &Signer, own: &Own) -> Option<Proved> {
     let Row { index, sealed } = &mut proved.row;
     if sealed.signature.is_none() {
-        let is_ours = sealed.signer == signer.id();
-        let made = signer.sign_late(own, *index, &sealed.payload, &proved.proof).ok()?;
-        sealed.signature = is_ours.then_some(made);
+        let made = signer.sign_proved(own, *index, &sealed.payload, &proved.proof).ok()?;
+        (sealed.signer, sealed.signature) = (signer.id(), Some(made));
     }
     Some(proved)
 }
@@ -146,7 +145,7 @@ pub async fn proof(
     store: &dyn Store,
     call: CallId,
 ) -> Result<Option<(String, Vec<Item>, Vec<Proved>)>, Error> {
-    let Some((size, note)) = store.checkpoint().await? else { return Ok(None) };
+    let Some(Signed { size, note }) = store.checkpoint().await? else { return Ok(None) };
     let about = EntryQuery { call: Some(call), ..EntryQuery::default() };
     let mut found = [key_entries(store).await?, all(store, about, usize::MAX).await?];
     found.iter_mut().for_each(|entries| entries.retain(|entry| entry.index < size));
@@ -158,12 +157,17 @@ pub async fn proof(
 
 /// The tree under the newest checkpoint, from tiles and leaves, if the key has signed it and if it is
 /// over all entries that are there: what is beyond it was put there by somebody else.
-pub(super) async fn resume(store: &dyn Store, signer: &Signer) -> Result<Builder, Error> {
+pub(super) async fn resume(
+    store: &dyn Store,
+    signer: &Signer,
+    at: Option<&Signed>,
+) -> Result<Builder, Error> {
     let size = *store.grown().borrow();
-    let Some((_, note)) = store.checkpoint().await? else {
+    let Some(at) = at else {
         return if size == 0 { Ok(Builder::default()) } else { Err(damaged()) };
     };
-    let own = signer.own(&note).filter(|own| own.checkpoint().size == size).ok_or_else(damaged)?;
+    let own =
+        signer.own(&at.note).filter(|own| own.checkpoint().size == size).ok_or_else(damaged)?;
     let mut edge = Vec::new();
     for id in TileId::edge(size) {
         edge.push(match id {

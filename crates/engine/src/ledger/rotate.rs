@@ -70,8 +70,6 @@ impl Ledger {
         // One change at a time, and nobody signs meanwhile.
         let mut current = self.0.current.write().await;
         let next = kept(&keys, |keys| keys.prepare()).await?;
-        // Afterwards nobody has the key any more that they want.
-        self.sign_all(&current.signer).await?;
         let successor =
             Signer::new(next, self.0.origin.clone()).expect("it is the name of this log");
         let successor = Arc::new(successor);

@@ -27,7 +27,8 @@ const MAX_SLICES: usize = 16;
 impl Engine {
     /// The newest checkpoint: entries under it, and the signed note.
     pub async fn ledger_checkpoint(&self) -> Result<Option<(u64, String)>, Error> {
-        self.inner.parts.ledger.checkpoint().await
+        let newest = self.inner.parts.ledger.checkpoint().await?;
+        Ok(newest.map(|newest| (newest.size, newest.note)))
     }
 
     /// The hashes of a tile by its path, such as `tile/0/000`; none if there is no such tile.

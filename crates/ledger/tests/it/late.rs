@@ -1,10 +1,13 @@
 //! A signature that comes later is the one that would have been made at once, and is made only for what
 //! stands under a checkpoint of the same key.
 
-use ringfence_ledger::{Entry, Row, merkle};
+use ringfence_ledger::{Entry, Flaw, Place, Row, merkle};
 use ringfence_types::EntryKind;
 
-use crate::samples::{Log, log, receipt, signer};
+use crate::{
+    logs::check,
+    samples::{Log, log, receipt, signer},
+};
 
 /// The last call of the log, which the second key signs, and its proof.
 fn last(log: &Log) -> (Row, Vec<ringfence_types::Digest>) {
@@ -19,10 +22,10 @@ fn a_late_signature_is_the_one_that_would_have_been_made_at_once() {
     let log = log();
     let (Row { index, sealed }, proof) = last(&log);
     let own = signer(2).own(log.checkpoints.last().unwrap()).expect("it is by this key");
-    let late = signer(2).sign_late(&own, index, &sealed.payload, &proof).expect("it is under it");
+    let late = signer(2).sign_proved(&own, index, &sealed.payload, &proof).expect("it is under it");
     assert_eq!(Some(late), sealed.signature);
-    let put_off = signer(2).put_off(Entry::call(receipt(3, false))).unwrap();
-    assert_eq!((put_off.signature, put_off.leaf), (None, sealed.leaf));
+    let bare = signer(2).prepare_step(Entry::call(receipt(3, false))).unwrap();
+    assert_eq!((bare.signature, bare.leaf), (None, sealed.leaf));
 }
 
 #[test]
@@ -32,7 +35,7 @@ fn what_was_changed_or_moved_since_its_checkpoint_is_not_signed() {
     let own = signer(2).own(log.checkpoints.last().unwrap()).unwrap();
     let changed = sealed.payload.replace("denied", "finished");
     assert_ne!(changed, sealed.payload);
-    let sign = |index, payload: &str, proof| signer(2).sign_late(&own, index, payload, proof);
+    let sign = |index, payload: &str, proof| signer(2).sign_proved(&own, index, payload, proof);
     sign(index, &changed, &proof).expect_err("another statement");
     sign(index - 1, &sealed.payload, &proof).expect_err("another place");
     sign(index, &sealed.payload, &proof[1..]).expect_err("another proof");
@@ -48,7 +51,7 @@ fn a_checkpoint_of_another_key_or_with_another_byte_vouches_for_nothing() {
 }
 
 #[test]
-fn only_the_end_of_a_call_is_put_off() {
+fn only_the_end_of_a_call_is_kept_without_a_signature() {
     let log = log();
     for row in &log.rows {
         let Row { sealed, .. } = row;
@@ -57,7 +60,37 @@ fn only_the_end_of_a_call_is_put_off() {
             about: sealed.about.clone(),
             payload: sealed.payload.clone(),
         };
-        let is_put_off = signer(1).put_off(entry).unwrap().signature.is_none();
-        assert_eq!(is_put_off, sealed.kind == EntryKind::Call);
+        let is_bare = signer(1).prepare_step(entry).unwrap().signature.is_none();
+        assert_eq!(is_bare, sealed.kind == EntryKind::Call);
     }
+}
+
+/// The log with one entry signed by another key.
+fn signed_by(log: &Log, index: usize, key: u8) -> Result<ringfence_ledger::Audited, Flaw> {
+    let mut rows = log.rows.clone();
+    let Row { sealed, .. } = &mut rows[index];
+    let about = sealed.about.clone();
+    let entry = Entry { kind: sealed.kind, about, payload: sealed.payload.clone() };
+    *sealed = signer(key).seal(entry).unwrap();
+    check(&rows, &log.checkpoints)
+}
+
+#[test]
+fn the_end_of_a_call_may_be_signed_by_a_later_key_of_the_log_and_by_no_other() {
+    let log = log();
+    let is_key = |row: &&Row| row.sealed.kind == EntryKind::CheckpointKey;
+    let change = log.rows.iter().filter(is_key).nth(1).expect("the log has two keys").index;
+    let mut later = 0;
+    for row in &log.rows {
+        let (index, is_call) = (row.index as usize, row.sealed.kind == EntryKind::Call);
+        let is_before = row.index <= change;
+        let by_second = signed_by(&log, index, 2);
+        assert_eq!(by_second.is_ok(), is_call || !is_before, "entry {index} by the second key");
+        later += usize::from(is_call && is_before);
+        let by_first = signed_by(&log, index, 1);
+        assert_eq!(by_first.is_ok(), is_before, "entry {index} by the first key");
+        let flaw = signed_by(&log, index, 9).expect_err("by a key of another log");
+        assert_eq!(flaw.place, Place::Entry(row.index));
+    }
+    assert!(later > 0, "there is a call from before the change");
 }

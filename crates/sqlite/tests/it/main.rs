@@ -5,10 +5,10 @@ mod commits;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod hook;
+#[cfg(test)]
 mod lanes;
 #[cfg(test)]
 mod opening;
 #[cfg(test)]
 mod support;
-#[cfg(test)]
-mod witness;

@@ -20,7 +20,11 @@ async fn ids(store: &Arc<dyn Store>, query: CallQuery) -> Vec<CallId> {
     found.into_iter().map(|stored| stored.call.asked.id).collect()
 }
 
-async fn several(store: &Arc<dyn Store>, tenant: &TenantId, count: usize) -> Vec<CallId> {
+pub(super) async fn several(
+    store: &Arc<dyn Store>,
+    tenant: &TenantId,
+    count: usize,
+) -> Vec<CallId> {
     let mut ids = Vec::new();
     for _ in 0..count {
         let call = accepted(tenant);
@@ -98,28 +102,6 @@ pub async fn filters_find_what_they_say(store: &Arc<dyn Store>) {
     }
 }
 
-/// Calls that are not final are found across tenants, oldest first, and no others.
-pub async fn unfinished_calls_are_oldest_first(store: &Arc<dyn Store>) {
-    let (one, other) = (tenant(), tenant());
-    let mut expected = several(store, &one, 3).await;
-    expected.extend(several(store, &other, 3).await);
-    expected.sort_unstable();
-    let done = accepted(&one);
-    put(store, &done, None).await;
-    put(store, &in_state(&done, finished()), Some(1)).await;
-    let mut found = Vec::new();
-    let mut after = None;
-    loop {
-        let page = store.unfinished(after, 2).await.expect("calls");
-        assert!(page.len() <= 2);
-        let Some(last) = page.last() else { break };
-        after = Some(last.call.asked.id);
-        let ours = page.into_iter().filter(|s| [&one, &other].contains(&&s.call.asked.tenant));
-        found.extend(ours.map(|stored| stored.call.asked.id));
-    }
-    assert_eq!(found, expected);
-}
-
 /// What belongs to one tenant looks to another as if it did not exist.
 pub async fn tenants_are_walls(store: &Arc<dyn Store>) {
     let (mine, theirs) = (tenant(), tenant());
@@ -156,7 +138,6 @@ pub async fn no_answer_is_longer_than_a_page(store: &Arc<dyn Store>) {
     let endless = CallQuery { limit: usize::MAX, ..all_of(&tenant) };
     assert_eq!(ids(store, endless).await.len(), PAGE);
     assert_eq!(ids(store, CallQuery { limit: 0, ..all_of(&tenant) }).await, []);
-    assert_eq!(store.unfinished(None, usize::MAX).await.expect("calls").len(), PAGE);
     let query = FactQuery { tenant: Some(tenant.clone()), call: None, after: 0, limit: usize::MAX };
     assert_eq!(store.facts(query).await.expect("facts").len(), PAGE);
 }

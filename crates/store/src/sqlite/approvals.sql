@@ -10,7 +10,8 @@ CREATE TABLE approvals (
     approval TEXT NOT NULL
 ) WITHOUT ROWID, STRICT;
 
-CREATE INDEX approvals_by_tool ON approvals (tenant, tool, expires_at);
+CREATE INDEX approvals_by_tenant ON approvals (tenant, id);
+CREATE INDEX approvals_of_tool ON approvals (tenant, tool, id);
 
 -- One row for each call that ran by an approval, however often it was begun.
 CREATE TABLE approval_uses (

@@ -43,15 +43,19 @@ pub(super) async fn idempotent(
 /// nothing. A page of nothing but such rows is taken for the end.
 pub(super) async fn unfinished(
     db: &Db,
+    process: i64,
     after: Option<CallId>,
     limit: usize,
 ) -> Result<Vec<Stored>, Error> {
     // No id is smaller than nothing.
     let after = after.map_or(Vec::new(), |id| id.0.as_bytes().to_vec());
     db.read(move |connection| {
-        let sql =
-            format!("{STORED} WHERE calls.open = 1 AND calls.id > ?1 ORDER BY calls.id LIMIT ?2");
-        all(connection, &sql, params![after, rows::page(limit)])
+        // One process at a time has the file open, so whichever else owned a call is gone.
+        let sql = format!(
+            "{STORED} WHERE calls.open = 1 AND calls.id > ?1 AND calls.owner IS NOT ?2
+             ORDER BY calls.id LIMIT ?3"
+        );
+        all(connection, &sql, params![after, process, rows::page(limit)])
     })
     .await
 }
@@ -208,8 +212,8 @@ mod tests {
 
     /// Calls without their documents: enough to be found.
     fn fill(connection: &Connection, count: u128) {
-        let sql = "INSERT INTO calls (id, tenant, tool, session, state, open, version, now)
-                   VALUES (?1, 't', ?2, ?3, ?4, ?5, 1, '{}')";
+        let sql = "INSERT INTO calls (id, tenant, tool, session, state, open, version, asked_in)
+                   VALUES (?1, 't', ?2, ?3, ?4, ?5, 1, 1)";
         let mut statement = connection.prepare(sql).unwrap();
         for number in 0..count {
             let tool = ["x", "y"][usize::from(number % 3 == 0)];

@@ -4,7 +4,7 @@ use ringfence_sqlite::{Connection, Db};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::rows;
-use crate::{Commitment, Error};
+use crate::{Commitment, Error, Signed};
 
 /// The tiles that a checkpoint commits to and the checkpoint itself, in the transaction that they are
 /// about.
@@ -29,16 +29,17 @@ pub(super) fn put(connection: &Connection, commitment: &Commitment) -> rusqlite:
     Ok(())
 }
 
-pub(super) async fn newest(db: &Db) -> Result<Option<(u64, String)>, Error> {
-    db.read(|connection| {
-        let sql = "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1";
-        let mut statement = connection.prepare_cached(sql)?;
-        Ok(statement.query_row([], checkpoint).optional()?)
-    })
-    .await
+pub(super) async fn newest(db: &Db) -> Result<Option<Signed>, Error> {
+    db.read(|connection| Ok(newest_of(connection)?)).await
 }
 
-pub(super) async fn list(db: &Db, after: u64, limit: usize) -> Result<Vec<(u64, String)>, Error> {
+/// The newest checkpoint, within a transaction of the caller's.
+pub(super) fn newest_of(connection: &Connection) -> rusqlite::Result<Option<Signed>> {
+    let sql = "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1";
+    connection.prepare_cached(sql)?.query_row([], checkpoint).optional()
+}
+
+pub(super) async fn list(db: &Db, after: u64, limit: usize) -> Result<Vec<Signed>, Error> {
     db.read(move |connection| {
         let sql = "SELECT size, note FROM checkpoints WHERE size > ?1 ORDER BY size LIMIT ?2";
         let mut statement = connection.prepare_cached(sql)?;
@@ -56,8 +57,8 @@ pub(super) async fn tile(db: &Db, level: u8, index: u64) -> Result<Option<Vec<u8
     .await
 }
 
-fn checkpoint(row: &rusqlite::Row<'_>) -> rusqlite::Result<(u64, String)> {
-    Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
+fn checkpoint(row: &rusqlite::Row<'_>) -> rusqlite::Result<Signed> {
+    Ok(Signed { size: row.get::<_, i64>(0)?.cast_unsigned(), note: row.get(1)? })
 }
 
 /// One number for both; no log comes near so many tiles of one level.

@@ -5,14 +5,18 @@ use ringfence_types::{CallId, TenantId, Timestamp};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{
+    record::INSERT,
     rows,
     slices::{Bounds, SLICE, visit},
 };
-use crate::{DECISION_BYTES, DecisionQuery, Error, KeptDecision, NewDecision, PAGE};
+use crate::{
+    DECISION_BYTES, DecisionQuery, Error, KeptDecision, NewDecision, PAGE,
+    packed::{Rest, Texts},
+};
 
 /// A decision, ready to be bound.
 pub(super) struct Row {
-    at: i64,
+    pub(super) at: i64,
     decision: String,
     input: String,
 }
@@ -28,27 +32,22 @@ impl Row {
         self.decision.len() + self.input.len()
     }
 
+    /// Its texts: the decision, and the document that was judged.
+    pub(super) fn texts(&self) -> (&str, &str) {
+        (&self.decision, &self.input)
+    }
+
+    /// Adds a record of nothing else, which is no step of a call.
     pub(super) fn insert(
         &self,
         connection: &Connection,
         tenant: &TenantId,
-        tool: &str,
-        call: CallId,
+        call: Option<i64>,
     ) -> Result<i64, Error> {
-        let id = connection
-            .prepare_cached(
-                "INSERT INTO decisions (call, at, tenant, tool, decision, input)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .insert(params![
-                call.0.as_bytes(),
-                self.at,
-                tenant.as_str(),
-                tool,
-                self.decision,
-                self.input
-            ])?;
-        Ok(id)
+        let rest = Some(Rest { decision: Some(self.texts()), ..Rest::default() });
+        let packed = Texts { facts: "[]", entries: Vec::new(), rest }.pack()?;
+        let row = params![call, 0, tenant.as_str(), self.at, packed.body, packed.large];
+        Ok(connection.prepare_cached(INSERT)?.insert(row)?)
     }
 }
 
@@ -60,18 +59,29 @@ pub(super) async fn add(
     new: &NewDecision,
 ) -> Result<u64, Error> {
     let (tenant, tool, row) = (tenant.clone(), tool.to_owned(), Row::of(new)?);
-    let id = db.write(move |connection| row.insert(connection, &tenant, &tool, call)).await?;
-    Ok(id.cast_unsigned())
+    let id = db.write(move |connection| -> Result<i64, Error> {
+        let position = row.insert(connection, &tenant, None)?;
+        connection
+            .prepare_cached("INSERT INTO actions (position, id, tool) VALUES (?1, ?2, ?3)")?
+            .execute(params![position, call.0.as_bytes(), tool])?;
+        Ok(position)
+    });
+    id.await.map(i64::cast_unsigned)
 }
 
 /// Columns of every query, in the order that [`kept`] reads.
-const KEPT: &str = "SELECT id, call, at, tenant, tool, decision, input FROM decisions";
+const KEPT: &str = "SELECT records.position, coalesce(calls.id, actions.id), records.decided_at, \
+    records.tenant, coalesce(calls.tool, actions.tool), records.body, records.large FROM records \
+    LEFT JOIN calls ON calls.seq = records.call \
+    LEFT JOIN actions ON actions.position = records.position";
 
 fn kept(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeptDecision> {
+    let texts = rows::Texts::of(row, 5)?;
+    let (decision, input) = texts.rest()?.decision.unwrap_or_default();
     let kept = NewDecision {
         at: Timestamp::from_micros(row.get(2)?),
-        decision: rows::parsed(row, 5)?,
-        input: row.get(6)?,
+        decision: rows::text(Some(decision), 5)?,
+        input: input.to_owned(),
     };
     Ok(KeptDecision {
         id: row.get::<_, i64>(0)?.cast_unsigned(),
@@ -94,7 +104,10 @@ pub(super) async fn one(
 ) -> Result<Option<KeptDecision>, Error> {
     let (tenant, lane) = (tenant.cloned(), lane(tenant));
     db.read_for(&lane, move |connection| {
-        let sql = format!("{KEPT} WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)");
+        let sql = format!(
+            "{KEPT} WHERE records.position = ?1 AND records.decided_at IS NOT NULL
+             AND (?2 IS NULL OR records.tenant = ?2)"
+        );
         let tenant = tenant.as_ref().map(TenantId::as_str);
         let mut statement = connection.prepare_cached(&sql)?;
         Ok(statement.query_row(params![rows::position(id), tenant], kept).optional()?)
@@ -109,8 +122,14 @@ pub(super) async fn of_call(
 ) -> Result<Vec<KeptDecision>, Error> {
     let (tenant, lane) = (tenant.cloned(), lane(tenant));
     db.read_for(&lane, move |connection| {
-        let sql =
-            format!("{KEPT} WHERE call = ?1 AND (?2 IS NULL OR tenant = ?2) ORDER BY id LIMIT ?3");
+        let sql = format!(
+            "{KEPT} WHERE records.decided_at IS NOT NULL AND (?2 IS NULL OR records.tenant = ?2)
+             AND records.position IN (
+                 SELECT position FROM records INDEXED BY records_by_call
+                 WHERE call = (SELECT seq FROM calls WHERE id = ?1)
+                 UNION ALL SELECT position FROM actions WHERE id = ?1)
+             ORDER BY records.position LIMIT ?3"
+        );
         let tenant = tenant.as_ref().map(TenantId::as_str);
         let mut statement = connection.prepare_cached(&sql)?;
         bounded(statement.query(params![call.0.as_bytes(), tenant, rows::page(PAGE)])?)
@@ -119,9 +138,12 @@ pub(super) async fn of_call(
 }
 
 /// By time and then by name, which is the order of the index: the key, and whether it matches.
-const BY_TIME: &str = "SELECT at, (?4 IS NULL OR tenant = ?4) AND (?5 IS NULL OR tool = ?5), id
-    FROM decisions INDEXED BY decisions_by_time
-    WHERE (at, id) > (?1, ?2) AND at < ?3 ORDER BY at, id";
+const BY_TIME: &str = "SELECT decided_at, (?4 IS NULL OR tenant = ?4) AND (?5 IS NULL OR ?5 =
+    coalesce((SELECT tool FROM calls WHERE seq = records.call),
+             (SELECT tool FROM actions WHERE actions.position = records.position))), position
+    FROM records INDEXED BY records_by_decision
+    WHERE (decided_at, position) > (?1, ?2) AND decided_at < ?3 AND decided_at IS NOT NULL
+    ORDER BY decided_at, position";
 
 /// Slice by slice, each a read of its own, until something is found: only an empty answer says that
 /// there are no more.
@@ -155,7 +177,7 @@ fn page(
     let rows = statement.query(params![since, id, until, tenant, query.tool])?;
     let bounds = Bounds { found: query.limit.min(PAGE), visited };
     let slice = visit(rows, bounds, |row| Ok((row.get(0)?, row.get(2)?)))?;
-    let mut one = connection.prepare_cached(&format!("{KEPT} WHERE id = ?1"))?;
+    let mut one = connection.prepare_cached(&format!("{KEPT} WHERE records.position = ?1"))?;
     let (mut found, mut bytes) = (Vec::new(), 0);
     for (_, id) in slice.keys {
         let decision = one.query_row([id], kept)?;
@@ -207,7 +229,7 @@ mod tests {
         let mut statement = connection.prepare(&sql).unwrap();
         let steps = statement.query_map([rusqlite::types::Null; 5], |row| row.get::<_, String>(3));
         let plan = steps.unwrap().collect::<Result<Vec<_>, _>>().unwrap().join("; ");
-        assert!(plan.contains("INDEX decisions_by_time "), "{plan}");
+        assert!(plan.contains("INDEX records_by_decision "), "{plan}");
         assert!(!plan.contains("SCAN") && !plan.contains("B-TREE"), "{plan}");
     }
 }

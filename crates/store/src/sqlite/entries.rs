@@ -5,7 +5,7 @@ use ringfence_types::{EntryKind, PersonaId, SessionId, ToolName};
 use rusqlite::params;
 
 use super::{
-    ledger::{columns, placed},
+    ledger::{COLUMNS, placed},
     rows,
     slices::{Bounds, SLICE, Slice, visit},
 };
@@ -61,11 +61,7 @@ fn page(connection: &Connection, query: &EntryQuery, visited: usize) -> Result<E
 
 /// The entry at a position.
 fn one(connection: &Connection, position: i64) -> Result<Placed, Error> {
-    let columns = columns();
-    let sql = format!(
-        "SELECT {columns} FROM ledger LEFT JOIN calls ON calls.seq = ledger.call
-         WHERE ledger.position = ?1"
-    );
+    let sql = format!("{COLUMNS} WHERE ledger.position = ?1");
     // Of evidence nothing is left out: what cannot be read is an error that names it.
     connection
         .prepare_cached(&sql)?
@@ -197,7 +193,10 @@ fn selection(query: &EntryQuery, tenant: Option<&str>, path: Path) -> String {
 mod tests {
     use ringfence_types::{About, Digest, Sealed};
 
-    use super::{super::ledger::insert, *};
+    use super::{
+        super::ledger::{Kept, insert},
+        *,
+    };
 
     fn database() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
@@ -312,7 +311,7 @@ mod tests {
                 signer: Digest::of(b"signer"),
                 leaf: Digest::of(&number.to_be_bytes()),
             };
-            insert(connection, &sealed, None).unwrap();
+            insert(connection, &sealed, None, Kept::Here).unwrap();
         }
     }
 

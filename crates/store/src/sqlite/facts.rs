@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use ringfence_sqlite::{Connection, Db};
-use ringfence_types::{CallId, Fact, TenantId};
+use ringfence_types::{Asked, CallId, Fact, Produced, State, TenantId};
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::rows;
-use crate::{Commit, Error, FactQuery, Logged, PAGE};
+use crate::{Commit, Error, FactQuery, Logged, PAGE, packed::Unpacked};
 
 pub(super) async fn newest(db: &Db) -> Result<u64, Error> {
     let newest = db.read(|connection| {
-        let sql = "SELECT coalesce(max(position), 0) FROM facts";
+        let sql = "SELECT coalesce(max(position), 0) FROM records";
         Ok::<_, Error>(connection.query_row(sql, [], |row| row.get::<_, i64>(0))?)
     });
     newest.await.map(i64::cast_unsigned)
@@ -37,16 +37,19 @@ pub(super) async fn list(db: &Db, query: FactQuery) -> Result<Vec<Logged>, Error
 const fn selection(tenant: Option<&str>, call: Option<i64>) -> &'static str {
     match (tenant, call) {
         (None, None) => {
-            "SELECT position, tenant, facts FROM facts
-             WHERE position > ?1 AND ?2 IS NULL AND ?3 IS NULL ORDER BY position"
+            "SELECT position, tenant, body FROM records WHERE position > ?1 AND call IS NOT NULL
+             AND ?2 IS NULL AND ?3 IS NULL ORDER BY position"
         }
         (Some(_), None) => {
-            "SELECT position, tenant, facts FROM facts INDEXED BY facts_by_tenant
-             WHERE position > ?1 AND tenant = ?2 AND ?3 IS NULL ORDER BY position"
+            "SELECT position, tenant, body FROM records INDEXED BY records_by_tenant
+             WHERE position > ?1 AND tenant = ?2 AND call IS NOT NULL AND ?3 IS NULL
+             ORDER BY position"
         }
+        // Versions of a call grow with positions; version 0 has no facts.
         (_, Some(_)) => {
-            "SELECT position, tenant, facts FROM facts INDEXED BY facts_by_call
-             WHERE position > ?1 AND (?2 IS NULL OR tenant = ?2) AND call = ?3 ORDER BY position"
+            "SELECT position, tenant, body FROM records INDEXED BY records_by_call
+             WHERE position > ?1 AND (?2 IS NULL OR tenant = ?2) AND call = ?3 AND version > 0
+             ORDER BY version"
         }
     }
 }
@@ -60,12 +63,18 @@ fn seq(connection: &Connection, call: CallId) -> Result<Option<i64>, Error> {
 fn commit(row: &Row<'_>) -> Result<Vec<Logged>, rusqlite::Error> {
     let position = row.get::<_, i64>(0)?.cast_unsigned();
     let tenant: TenantId = rows::name(row, 1)?;
-    let facts: Vec<Fact> = rows::parsed(row, 2)?;
+    let body = rows::body(row, 2)?;
+    let facts: Vec<Fact> = facts_in(&body, 2)?;
     let logged = (0..).zip(facts).map(|(index, fact)| {
         let tenant = tenant.clone();
         Logged { position, index, tenant, fact }
     });
     Ok(logged.collect())
+}
+
+fn facts_in(body: &Unpacked, index: usize) -> rusqlite::Result<Vec<Fact>> {
+    let texts = body.texts().map_err(|error| rows::damaged(index, error))?;
+    rows::text(Some(texts.facts), index)
 }
 
 /// Takes commits until there are enough facts, without splitting one.
@@ -88,30 +97,50 @@ const MOST_BYTES: usize = 8 << 20;
 
 pub(super) async fn commits(db: &Db, after: u64, limit: usize) -> Result<Vec<Arc<Commit>>, Error> {
     db.read(move |connection| {
-        let mut statement = connection.prepare_cached(
-            "SELECT asked.asked, calls.now, calls.version, calls.id, facts.facts, facts.position FROM facts
-             JOIN calls ON calls.seq = facts.call JOIN asked ON asked.seq = facts.call
-             WHERE facts.position > ?1 ORDER BY facts.position LIMIT ?2",
-        )?;
+        let stored = rows::STORED.replacen(
+            " FROM calls",
+            ", records.body, records.position FROM records JOIN calls ON calls.seq = records.call",
+            1,
+        );
+        let sql = format!(
+            "{stored} WHERE records.position > ?1 AND records.version > 0
+             ORDER BY records.position LIMIT ?2"
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
         let mut rows = statement.query(params![rows::position(after), rows::page(limit)])?;
         let (mut found, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.next()?
             && bytes < MOST_BYTES
         {
-            for column in [0, 1, 4] {
-                bytes += row.get_ref(column)?.as_str().map_or(0, str::len);
-            }
-            found.push(Arc::new(rows::read(row, ("facts", 5), whole)?));
+            let commit = rows::read(row, ("records", rows::STORED_COLUMNS + 1), whole)?;
+            bytes += size(&commit);
+            found.push(Arc::new(commit));
         }
         Ok(found)
     })
     .await
 }
 
+/// Bytes of what is of any size in it, about.
+fn size(commit: &Commit) -> usize {
+    let Asked { args, metadata, .. } = &commit.call.asked;
+    let result = match &commit.call.state {
+        State::Finished(finished) => match &finished.produced {
+            Produced::Result(result) => result.as_str().len(),
+            Produced::Error(_) => 0,
+        },
+        _ => 0,
+    };
+    let facts = commit.facts.iter().map(|fact| fact.data.as_str().len());
+    args.as_str().len() + metadata.as_str().len() + result + facts.sum::<usize>()
+}
+
 fn whole(row: &Row<'_>) -> rusqlite::Result<Commit> {
     let call = Arc::new(rows::stored(row)?.call);
-    let facts = rows::parsed(row, 4)?;
-    Ok(Commit { position: row.get::<_, i64>(5)?.cast_unsigned(), call, facts })
+    let body = rows::body(row, rows::STORED_COLUMNS)?;
+    let facts = facts_in(&body, rows::STORED_COLUMNS)?;
+    let position = row.get::<_, i64>(rows::STORED_COLUMNS + 1)?.cast_unsigned();
+    Ok(Commit { position, call, facts })
 }
 
 pub(super) async fn cursor(db: &Db, name: &str) -> Result<u64, Error> {

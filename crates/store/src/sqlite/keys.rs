@@ -18,7 +18,11 @@ pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<
     let scopes = rows::json(&key.scopes)?;
     let add = move |connection: &ringfence_sqlite::Connection| {
         let added = insert(connection, &key, &scopes)?;
-        if added == 1 { ledger::insert(connection, &entry, None) } else { Err(Error::Stale) }
+        if added == 1 {
+            ledger::insert(connection, &entry, None, ledger::Kept::Here)
+        } else {
+            Err(Error::Stale)
+        }
     };
     let grown = Arc::clone(&store.grown);
     let added = store.db.write_then(add, move |size| ledger::announce(&grown, Some(*size)));
@@ -111,7 +115,7 @@ pub(super) async fn revoke(
         }
         let sql = "UPDATE keys SET revoked_at = ?1 WHERE id = ?2";
         connection.execute(sql, params![at.as_micros(), id.0.as_bytes()])?;
-        Ok((true, Some(ledger::insert(connection, &entry, None)?)))
+        Ok((true, Some(ledger::insert(connection, &entry, None, ledger::Kept::Here)?)))
     };
     let grown = Arc::clone(&store.grown);
     let then = move |(_, size): &(bool, Option<u64>)| ledger::announce(&grown, *size);

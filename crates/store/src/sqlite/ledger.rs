@@ -7,7 +7,7 @@ use ringfence_types::{About, CallId, Digest, PersonaId, Receipt, Sealed, TenantI
 use rusqlite::{OptionalExtension as _, Row, params};
 use tokio::sync::watch;
 
-use super::{SqliteStore, rows, signatures, witness};
+use super::{SqliteStore, rows, witness};
 use crate::{Error, Placed};
 
 /// How many entries there are.
@@ -45,7 +45,7 @@ pub(super) fn announce(grown: &watch::Sender<u64>, size: Option<u64>) {
 /// Appends within a transaction of the caller's, which does not know the row of the call.
 pub(super) fn put(connection: &Connection, entry: &Sealed) -> Result<u64, Error> {
     let call = entry.about.call.map(|call| seq(connection, call)).transpose()?;
-    insert(connection, entry, call)
+    insert(connection, entry, call, Kept::Here)
 }
 
 /// The row of a call; an entry about none that is kept would be found by nobody.
@@ -55,19 +55,33 @@ fn seq(connection: &Connection, call: CallId) -> Result<i64, Error> {
     seq.ok_or(Error::Stale)
 }
 
+/// Where the statement of an entry is kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kept {
+    /// Beside the entry.
+    Here,
+    /// In the record at a position, as the entry of this number there.
+    InRecord(i64, i64),
+}
+
 /// Appends within a transaction of the caller's, and says how many entries there are then. SQLite
 /// gives the position after the last one, and there is one writer: no gap, nothing twice.
 pub(super) fn insert(
     connection: &Connection,
     entry: &Sealed,
     call: Option<i64>,
+    kept: Kept,
 ) -> Result<u64, Error> {
     let Sealed { kind, about, payload, signature, signer, leaf } = entry;
+    let (payload, record, part) = match kept {
+        Kept::Here => (Some(payload), None, None),
+        Kept::InRecord(record, part) => (None, Some(record), Some(part)),
+    };
     let position = connection
         .prepare_cached(
             "INSERT INTO ledger (kind, tenant, call, persona, tool, at, leaf, signer, signature,
-                                 payload)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                                 payload, record, part)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .insert(params![
             kind.name(),
@@ -77,23 +91,47 @@ pub(super) fn insert(
             about.tool.as_ref().map(ToolName::as_str),
             about.at.as_micros(),
             leaf.as_bytes(),
-            signer.as_bytes(),
+            signer_row(connection, signer)?,
             signature,
             payload,
+            record,
+            part,
         ])?;
     Ok(position.cast_unsigned())
 }
 
-/// Columns of every query for entries, in the order that [`placed`] reads.
-pub(super) fn columns() -> String {
-    let signature = signatures::COLUMN;
-    format!(
-        "ledger.position, ledger.kind, ledger.tenant, calls.id, ledger.persona, ledger.tool, \
-         ledger.at, ledger.leaf, ledger.signer, {signature}, ledger.payload"
-    )
+/// The row of a key that signs.
+fn signer_row(connection: &Connection, key: &Digest) -> Result<i64, Error> {
+    let sql = "SELECT id FROM signers WHERE key = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let known = statement.query_row([key.as_bytes()], |row| row.get(0)).optional()?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    Ok(connection.prepare("INSERT INTO signers (key) VALUES (?1)")?.insert([key.as_bytes()])?)
 }
 
-/// An entry from [`columns`].
+/// Columns of every query for entries, in the order that [`placed`] reads.
+pub(super) const COLUMNS: &str = "SELECT ledger.position, ledger.kind, ledger.tenant, calls.id, \
+    ledger.persona, ledger.tool, ledger.at, ledger.leaf, signers.key, ledger.signature, \
+    ledger.payload, records.body, ledger.part FROM ledger \
+    LEFT JOIN signers ON signers.id = ledger.signer \
+    LEFT JOIN calls ON calls.seq = ledger.call \
+    LEFT JOIN records ON records.position = ledger.record";
+
+/// The statement of an entry, from its own column, or from the `body` of a record and its number there.
+pub(super) fn payload(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
+    if let Some(payload) = row.get_ref(index)?.as_str_or_null()? {
+        return Ok(payload.to_owned());
+    }
+    let (body, part) = (rows::body(row, index + 1)?, row.get::<_, i64>(index + 2)?);
+    let texts = body.texts().map_err(|error| rows::damaged(index + 1, error))?;
+    let text = usize::try_from(part).ok().and_then(|part| texts.entries.get(part));
+    let missing = || rusqlite::Error::IntegralValueOutOfRange(index + 2, part);
+    text.map(|text| (*text).to_owned()).ok_or_else(missing)
+}
+
+/// An entry from [`COLUMNS`].
 pub(super) fn placed(row: &Row<'_>) -> rusqlite::Result<Placed> {
     let has =
         |index: usize| row.get_ref(index).map(|value| value != rusqlite::types::ValueRef::Null);
@@ -111,7 +149,7 @@ pub(super) fn placed(row: &Row<'_>) -> rusqlite::Result<Placed> {
         leaf: rows::digest(row, 7)?,
         signer: rows::digest(row, 8)?,
         signature: row.get_ref(9)?.as_blob_or_null()?.and_then(|bytes| bytes.try_into().ok()),
-        payload: row.get(10)?,
+        payload: payload(row, 10)?,
     };
     Ok(Placed { index: row.get::<_, i64>(0)?.cast_unsigned() - 1, sealed })
 }
@@ -125,12 +163,14 @@ pub(super) async fn receipt(
     db.read_for(lane.as_str(), move |connection| {
         let receipt = connection
             .prepare_cached(
-                "SELECT ledger.payload FROM calls JOIN ledger ON ledger.call = calls.seq
+                "SELECT ledger.payload, records.body, ledger.part
+                 FROM calls JOIN ledger ON ledger.call = calls.seq
+                 LEFT JOIN records ON records.position = ledger.record
                  WHERE calls.id = ?1 AND calls.tenant = ?2 AND ledger.kind = 'call'",
             )?
             .query_row(params![id.0.as_bytes(), tenant.as_str()], |row| {
-                let text = row.get_ref(0)?.as_str()?;
-                ringfence_types::predicate(text).map_err(|error| rows::unreadable(0, error))
+                let text = payload(row, 0)?;
+                ringfence_types::predicate(&text).map_err(|error| rows::unreadable(0, error))
             });
         Ok(receipt.optional()?)
     })

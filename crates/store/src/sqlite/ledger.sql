@@ -1,5 +1,8 @@
--- The receipt of a call is the predicate of its entry.
-DROP TABLE receipts;
+-- The keys that sign the ledger, so that entries name theirs by a small number.
+CREATE TABLE signers (
+    id INTEGER PRIMARY KEY,
+    key BLOB NOT NULL UNIQUE
+) STRICT;
 
 -- Every entry, in the order in which the one writer took them: the index of an entry is its
 -- position less one. There is no way to take one out. What is searched for comes before the text,
@@ -15,17 +18,14 @@ CREATE TABLE ledger (
     tool TEXT,
     at INTEGER NOT NULL,
     leaf BLOB NOT NULL,
-    signer BLOB NOT NULL,
-    -- Of what was signed at once.
+    -- The key in force.
+    signer INTEGER NOT NULL,
+    -- None for the end of a call: it is signed when a proof is asked for.
     signature BLOB,
-    payload TEXT NOT NULL
-) STRICT;
-
--- Those that came later, in rows of many: 64 bytes for each entry from the index `first` on. They are
--- made in the order of the entries, so each row begins where the one before it ends.
-CREATE TABLE signatures (
-    first INTEGER PRIMARY KEY,
-    signatures BLOB NOT NULL
+    -- The statement, as text; or the record that has it, and which of its entries it is.
+    payload TEXT,
+    record INTEGER,
+    part INTEGER
 ) STRICT;
 
 CREATE INDEX ledger_by_call ON ledger (call) WHERE call IS NOT NULL;

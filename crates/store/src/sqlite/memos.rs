@@ -32,13 +32,17 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// Of the call and its own entry, in the order that [`remembered`] reads.
-const FIND: &str = "SELECT asked.asked, calls.now, calls.version, ledger.position, ledger.leaf
-     FROM memos
-     JOIN calls ON calls.seq = memos.call AND calls.tenant = memos.tenant
-     JOIN asked ON asked.seq = calls.seq
-     JOIN ledger ON ledger.call = calls.seq AND ledger.kind = 'call'
-     WHERE memos.tenant = ?1 AND memos.key = ?2 AND memos.at > ?3";
+/// The call and its own entry, in the order that [`remembered`] reads.
+fn selection() -> String {
+    let stored =
+        rows::STORED.replacen(" FROM calls", ", ledger.position, ledger.leaf FROM calls", 1);
+    format!(
+        "{stored}
+         JOIN memos ON memos.call = calls.seq AND memos.tenant = calls.tenant
+         JOIN ledger ON ledger.call = calls.seq AND ledger.kind = 'call'
+         WHERE memos.tenant = ?1 AND memos.key = ?2 AND memos.at > ?3"
+    )
+}
 
 pub(super) async fn find(
     db: &Db,
@@ -49,17 +53,17 @@ pub(super) async fn find(
     let (tenant, lane) = (tenant.clone(), tenant.clone());
     db.read_for(lane.as_str(), move |connection| {
         let wanted = params![tenant.as_str(), key.as_bytes(), since.as_micros()];
-        Ok(connection.prepare_cached(FIND)?.query_row(wanted, remembered).optional()?)
+        Ok(connection.prepare_cached(&selection())?.query_row(wanted, remembered).optional()?)
     })
     .await
 }
 
 fn remembered(row: &rusqlite::Row<'_>) -> rusqlite::Result<Remembered> {
-    let position: i64 = row.get(3)?;
+    let position: i64 = row.get(rows::STORED_COLUMNS)?;
     Ok(Remembered {
         call: rows::stored(row)?.call,
         entry: (position - 1).cast_unsigned(),
-        leaf: rows::digest(row, 4)?,
+        leaf: rows::digest(row, rows::STORED_COLUMNS + 1)?,
     })
 }
 
@@ -73,7 +77,8 @@ mod tests {
         for script in super::super::MIGRATIONS {
             connection.execute_batch(script).unwrap();
         }
-        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {FIND}")).unwrap();
+        let mut statement =
+            connection.prepare(&format!("EXPLAIN QUERY PLAN {}", selection())).unwrap();
         let steps = statement.query_map([rusqlite::types::Null; 3], |row| row.get::<_, String>(3));
         let plan = steps.unwrap().collect::<Result<Vec<_>, _>>().unwrap().join("; ");
         assert!(plan.contains("INDEX memos_by_key ") && plan.contains("ledger_by_call"), "{plan}");

@@ -21,7 +21,6 @@ mod repair;
 mod rows;
 mod scan;
 mod sessions;
-mod signatures;
 mod slices;
 mod witness;
 
@@ -37,23 +36,24 @@ use tokio::sync::watch;
 
 use self::{files::Files, recent::Recent};
 use crate::{
-    ApprovalPage, ApprovalQuery, Approvals, Blobs, CallPage, CallQuery, Calls, Canaries, Commit,
-    DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings,
-    KeptDecision, Key, Keys, Log, Logged, Memos, NewDecision, NewFindings, Notary, PAGE, Placed,
-    Record, Remembered, Repair, Room, SessionEvent, SessionQuery, Sessions, Standing, Store,
-    Stored, Version, Visitor,
+    ApprovalPage, ApprovalQuery, Approvals, Blobs, CallPage, CallQuery, Calls, Canaries,
+    CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery,
+    Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, NewDecision, NewFindings, PAGE,
+    Placed, Record, Remembered, Repair, Room, SessionEvent, SessionQuery, Sessions, Signed,
+    Standing, Store, Stored, Version, Visitor,
 };
 
 /// Its history; see [`Db::migrate`].
 const MIGRATIONS: &[&str] = &[
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
-    include_str!("decisions.sql"),
     include_str!("ledger.sql"),
     include_str!("memos.sql"),
     include_str!("canaries.sql"),
-    include_str!("listings.sql"),
 ];
+
+/// Of a store that is only read. No process has this number.
+const NO_PROCESS: i64 = 0;
 
 /// The store in one SQLite file.
 #[derive(Debug)]
@@ -65,8 +65,10 @@ pub struct SqliteStore {
     grown: Arc<watch::Sender<u64>>,
     recent: Arc<Recent>,
     room: Room,
-    /// Whether somebody signs a checkpoint with every commit.
-    is_witnessed: AtomicBool,
+    /// Whether a checkpoint is signed in every commit.
+    has_signer: AtomicBool,
+    /// The number of this process, which owns the calls that it records.
+    process: i64,
 }
 
 impl SqliteStore {
@@ -75,28 +77,23 @@ impl SqliteStore {
         db.migrate("store", MIGRATIONS).await?;
         let files = Arc::new(Files::open(blobs).map_err(Error::backend("open the blobs"))?);
         blobs::sweep(&db, &files).await?;
-        let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
-        let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
-        Ok(Self::new(db, files, newest, grown, Room::new(blobs)))
+        let process = db.write(|connection| -> Result<i64, Error> {
+            Ok(connection.prepare("INSERT INTO processes DEFAULT VALUES")?.insert([])?)
+        });
+        let process = process.await?;
+        Self::new(db, files, Room::new(blobs), process).await
     }
 
     /// Reads what a database holds that was opened to be read; nothing is brought up to date.
     pub async fn read(db: Db, blobs: &Path) -> Result<Self, Error> {
-        let files = Arc::new(Files::to_read(blobs));
-        let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
-        let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
-        Ok(Self::new(db, files, newest, grown, Room::new(blobs)))
+        Self::new(db, Arc::new(Files::to_read(blobs)), Room::new(blobs), NO_PROCESS).await
     }
 
-    fn new(
-        db: Db,
-        files: Arc<Files>,
-        newest: Arc<watch::Sender<u64>>,
-        grown: Arc<watch::Sender<u64>>,
-        room: Room,
-    ) -> Self {
-        let is_witnessed = AtomicBool::new(false);
-        Self { db, files, newest, grown, recent: Arc::default(), room, is_witnessed }
+    async fn new(db: Db, files: Arc<Files>, room: Room, process: i64) -> Result<Self, Error> {
+        let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
+        let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
+        let (recent, has_signer) = (Arc::default(), AtomicBool::new(false));
+        Ok(Self { db, files, newest, grown, recent, room, has_signer, process })
     }
 }
 
@@ -125,7 +122,7 @@ impl Calls for SqliteStore {
     }
 
     async fn unfinished(&self, after: Option<CallId>, limit: usize) -> Result<Vec<Stored>, Error> {
-        calls::unfinished(&self.db, after, limit).await
+        calls::unfinished(&self.db, self.process, after, limit).await
     }
 
     async fn idempotent(
@@ -193,23 +190,15 @@ impl Log for SqliteStore {
         ledger::leaves(&self.db, from, limit).await
     }
 
-    fn appoint(&self, notary: Arc<dyn Notary>) {
-        witness::appoint(self, notary);
+    fn set_checkpoint_signer(&self, signer: Arc<dyn CheckpointSigner>) {
+        witness::set(self, signer);
     }
 
-    async fn save_signatures(&self, first: u64, made: Vec<[u8; 64]>) -> Result<(), Error> {
-        signatures::save(&self.db, first, made).await
-    }
-
-    async fn signed(&self) -> Result<u64, Error> {
-        signatures::end(&self.db).await
-    }
-
-    async fn checkpoint(&self) -> Result<Option<(u64, String)>, Error> {
+    async fn checkpoint(&self) -> Result<Option<Signed>, Error> {
         checkpoints::newest(&self.db).await
     }
 
-    async fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<(u64, String)>, Error> {
+    async fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<Signed>, Error> {
         checkpoints::list(&self.db, after, limit).await
     }
 

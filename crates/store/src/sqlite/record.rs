@@ -8,9 +8,15 @@ use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
 use super::{
-    SqliteStore, approvals, blobs, decisions, files::Held, ledger, memos, rows, sessions, witness,
+    SqliteStore, approvals, blobs, decisions,
+    files::Held,
+    ledger::{self, Kept},
+    memos, rows, sessions, witness,
 };
-use crate::{Commit, Error, IDEMPOTENCY_SECS, NewMemo, Record, SessionEvent, Spend, Version};
+use crate::{
+    Commit, Error, IDEMPOTENCY_SECS, NewMemo, Record, SessionEvent, Spend, Version,
+    packed::{Packed, Rest, Texts},
+};
 
 /// Expired idempotency keys that a new one sweeps away. More than one, so that they run out.
 const FORGET: i64 = 2;
@@ -19,12 +25,18 @@ const FORGET: i64 = 2;
 struct Step {
     call: Arc<Call>,
     seen: Option<i64>,
-    /// Only for a new call, and where some of it is masked from now on.
-    asked: Option<String>,
-    now: String,
+    /// The process that makes the step.
+    process: i64,
+    /// Whether what was asked is part of it: of a new call, and where some is masked from now on.
+    has_asked: bool,
+    /// Its texts.
+    packed: Packed,
+    /// When the newest decision was made, whose text is among them.
+    decided_at: Option<i64>,
+    /// Earlier decisions of the same step.
+    earlier: Vec<decisions::Row>,
     idempotency: Option<Once>,
-    facts: String,
-    decisions: Vec<decisions::Row>,
+    /// Without their statements, which are among the texts.
     entries: Vec<Sealed>,
     blobs: Vec<Blob>,
     session_events: Vec<SessionEvent>,
@@ -61,14 +73,11 @@ pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Ve
     let (blobs, held) = place(store, std::mem::take(&mut record.blobs)).await?;
     let session_events = std::mem::take(&mut record.session_events);
     witness::check(store, &record.entries)?;
-    let entries = std::mem::take(&mut record.entries);
-    let step = Step { blobs, session_events, entries, ..step(&record)? };
+    let step = Step { blobs, session_events, ..step(&record, store.process)? };
     store.room.charge(&record.call.asked.tenant, blob_bytes + step.bytes());
     let Record { call, facts, .. } = record;
-    let bytes = step.now.len()
-        + step.facts.len()
-        + call.asked.args.as_str().len()
-        + call.asked.metadata.as_str().len();
+    let bytes = step.packed.body.len() + call.asked.args.as_str().len();
+    let bytes = bytes + call.asked.metadata.as_str().len();
     let (newest, recent) = (Arc::clone(&store.newest), Arc::clone(&store.recent));
     let grown = Arc::clone(&store.grown);
     let done = store.db.write_then(
@@ -111,28 +120,52 @@ async fn place(
     Ok((rows, Some(held)))
 }
 
-fn step(record: &Record) -> Result<Step, Error> {
+fn step(record: &Record, process: i64) -> Result<Step, Error> {
     let asked = &record.call.asked;
     let once = asked.idempotency.as_ref().map(|idempotency| Once {
         key: asked.key.0,
         idempotency_key: idempotency.key.clone(),
         at: asked.accepted_at.as_micros(),
     });
+    let has_asked = record.seen.is_none() || record.rewrite;
+    let mut decisions: Vec<_> =
+        record.decisions.iter().map(decisions::Row::of).collect::<Result<_, _>>()?;
+    let newest = decisions.pop();
+    let bare =
+        |entry: &Sealed| Sealed { payload: String::new(), about: entry.about.clone(), ..*entry };
     Ok(Step {
         call: Arc::clone(&record.call),
         seen: record.seen.map(|version| rows::position(version.0)),
-        asked: (record.seen.is_none() || record.rewrite).then(|| rows::json(asked)).transpose()?,
-        now: rows::now(&record.call)?,
+        process,
+        has_asked,
+        packed: packed(record, newest.as_ref(), has_asked)?,
+        decided_at: newest.as_ref().map(|decision| decision.at),
+        earlier: decisions,
         idempotency: once,
-        facts: rows::json(&record.facts)?,
-        decisions: record.decisions.iter().map(decisions::Row::of).collect::<Result<_, _>>()?,
-        entries: Vec::new(),
+        entries: record.entries.iter().map(bare).collect(),
         blobs: Vec::new(),
         session_events: Vec::new(),
         approval: record.approval.as_ref().map(given).transpose()?,
         spends: record.spends,
         memo: record.memo,
     })
+}
+
+/// All texts of a step.
+fn packed(
+    record: &Record,
+    decision: Option<&decisions::Row>,
+    has_asked: bool,
+) -> Result<Packed, Error> {
+    let asked = has_asked.then(|| rows::json(&record.call.asked)).transpose()?;
+    let (now, facts) = (rows::now(&record.call)?, rows::json(&record.facts)?);
+    let rest = Rest {
+        decision: decision.map(decisions::Row::texts),
+        now: Some(&now),
+        asked: asked.as_deref(),
+    };
+    let entries = record.entries.iter().map(|entry| entry.payload.as_str()).collect();
+    Ok(Texts { facts: &facts, entries, rest: Some(rest) }.pack()?)
 }
 
 fn given(approval: &Approval) -> Result<(Approval, String), Error> {
@@ -142,11 +175,9 @@ fn given(approval: &Approval) -> Result<(Approval, String), Error> {
 impl Step {
     /// Bytes of what is of any size, blobs apart.
     fn bytes(&self) -> usize {
-        let asked = self.asked.as_ref().map_or(0, String::len);
-        let decisions: usize = self.decisions.iter().map(decisions::Row::bytes).sum();
-        let entries: usize = self.entries.iter().map(|entry| entry.payload.len()).sum();
+        let earlier: usize = self.earlier.iter().map(decisions::Row::bytes).sum();
         let events = self.session_events.iter().map(|event| event.payload.as_str().len());
-        asked + self.now.len() + self.facts.len() + decisions + entries + events.sum::<usize>()
+        self.packed.bytes() + earlier + events.sum::<usize>()
     }
 
     /// Checks come first, so that a refusal has changed nothing and costs the batch nothing.
@@ -155,10 +186,9 @@ impl Step {
         if let Some(spend) = &self.spends {
             approvals::check(connection, tenant, *id, spend)?;
         }
-        let (seq, version) = match (self.seen, &self.asked) {
-            (Some(seen), asked) => self.update(connection, seen, asked.as_deref())?,
-            (None, Some(asked)) => self.insert(connection, asked)?,
-            (None, None) => return Err(Error::Stale),
+        let (seq, version) = match self.seen {
+            Some(seen) => self.update(connection, seen)?,
+            None => self.insert(connection)?,
         };
         if let Some(spend) = &self.spends {
             approvals::spend(connection, *id, spend)?;
@@ -166,64 +196,70 @@ impl Step {
         if let Some((approval, text)) = &self.approval {
             approvals::insert(connection, approval, text)?;
         }
-        let mut entries = None;
-        for entry in &self.entries {
-            entries = Some(ledger::insert(connection, entry, Some(seq))?);
+        for decision in &self.earlier {
+            decision.insert(connection, tenant, Some(seq))?;
         }
-        let asked = &self.call.asked;
-        for decision in &self.decisions {
-            decision.insert(connection, &asked.tenant, asked.tool.name.as_str(), asked.id)?;
+        let position = connection.prepare_cached(INSERT)?.insert(params![
+            seq,
+            version,
+            tenant.as_str(),
+            self.decided_at,
+            self.packed.body,
+            self.packed.large
+        ])?;
+        let mut entries = None;
+        for (part, entry) in (0..).zip(&self.entries) {
+            let kept = Kept::InRecord(position, part);
+            entries = Some(ledger::insert(connection, entry, Some(seq), kept)?);
         }
         if let Some(memo) = &self.memo {
-            memos::insert(connection, asked, memo, seq, self.call.changed_at)?;
+            memos::insert(connection, &self.call.asked, memo, seq, self.call.changed_at)?;
         }
         self.blobs.iter().try_for_each(|blob| blob.insert(connection))?;
         for event in &self.session_events {
             sessions::insert(connection, event)?;
         }
-        let position = connection
-            .prepare_cached("INSERT INTO facts (call, tenant, facts) VALUES (?1, ?2, ?3)")?
-            .insert(params![seq, self.call.asked.tenant.as_str(), self.facts])?;
         let (version, position) = (Version(version.cast_unsigned()), position.cast_unsigned());
         Ok(Done { version, position, entries })
     }
 
-    fn update(
-        &self,
-        connection: &Connection,
-        seen: i64,
-        rewritten: Option<&str>,
-    ) -> Result<(i64, i64), Error> {
+    /// The process that owns the call from now on: one that is held or at its end has no owner.
+    fn owner(&self) -> Option<i64> {
+        let is_under_way = !self.call.state.is_final() && self.call.hold().is_none();
+        is_under_way.then_some(self.process)
+    }
+
+    fn update(&self, connection: &Connection, seen: i64) -> Result<(i64, i64), Error> {
         let Call { asked, state, .. } = &*self.call;
         let (id, tenant, open) = (asked.id.0.as_bytes(), asked.tenant.as_str(), !state.is_final());
         let updated: (i64, i64) = connection
             .prepare_cached(
-                "UPDATE calls SET state = ?1, open = ?2, version = version + 1, now = ?3
-                 WHERE id = ?4 AND tenant = ?5 AND version = ?6 AND open = 1
+                "UPDATE calls SET state = ?1, open = ?2, version = version + 1, owner = ?3,
+                 asked_in = CASE WHEN ?4 THEN version + 1 ELSE asked_in END
+                 WHERE id = ?5 AND tenant = ?6 AND version = ?7 AND open = 1
                  RETURNING seq, version",
             )?
-            .query_row(params![state.name(), open, self.now, id, tenant, seen], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
+            .query_row(
+                params![state.name(), open, self.owner(), self.has_asked, id, tenant, seen],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
             .optional()?
             .ok_or(Error::Stale)?;
-        if let Some(asked) = rewritten {
-            connection
-                .prepare_cached("UPDATE asked SET asked = ?1 WHERE seq = ?2")?
-                .execute(params![asked, updated.0])?;
+        if self.has_asked {
+            forget_calls(connection, updated.0)?;
         }
         Ok(updated)
     }
 
-    fn insert(&self, connection: &Connection, asked: &str) -> Result<(i64, i64), Error> {
+    fn insert(&self, connection: &Connection) -> Result<(i64, i64), Error> {
         if let Some(once) = &self.idempotency {
             once.check(connection)?;
         }
         let Call { asked: of, state, .. } = &*self.call;
         let inserted = connection
             .prepare_cached(
-                "INSERT INTO calls (id, tenant, tool, session, state, open, version, now)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7) ON CONFLICT (id) DO NOTHING",
+                "INSERT INTO calls (id, tenant, tool, session, state, open, version, asked_in, owner)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, 1, ?7) ON CONFLICT (id) DO NOTHING",
             )?
             .execute(params![
                 of.id.0.as_bytes(),
@@ -232,20 +268,43 @@ impl Step {
                 of.session.as_ref().map(SessionId::as_str),
                 state.name(),
                 !state.is_final(),
-                self.now
+                self.owner()
             ])?;
         if inserted == 0 {
             return Err(Error::Stale);
         }
         let seq = connection.last_insert_rowid();
-        connection
-            .prepare_cached("INSERT INTO asked (seq, asked) VALUES (?1, ?2)")?
-            .execute(params![seq, asked])?;
         if let Some(once) = &self.idempotency {
             once.insert(connection, seq)?;
         }
         Ok((seq, 1))
     }
+}
+
+/// Adds a record.
+pub(super) const INSERT: &str =
+    "INSERT INTO records (call, version, tenant, decided_at, body, large)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+/// Takes the call out of its earlier records: policy has some of it masked from now on. Facts, entries
+/// and decisions stay.
+fn forget_calls(connection: &Connection, seq: i64) -> Result<(), Error> {
+    let sql = "SELECT body, large, position FROM records WHERE call = ?1 AND version > 0";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = statement.query([seq])?;
+    let mut changed = Vec::new();
+    while let Some(row) = found.next()? {
+        let (kept, body) = (rows::Texts::of(row, 0)?, rows::body(row, 0)?);
+        let rest = Rest { now: None, asked: None, ..kept.rest()? };
+        let packed = Texts { rest: Some(rest), ..body.texts()? }.pack()?;
+        changed.push((packed, row.get::<_, i64>(2)?));
+    }
+    for (packed, position) in changed {
+        connection
+            .prepare_cached("UPDATE records SET body = ?1, large = ?2 WHERE position = ?3")?
+            .execute(params![packed.body, packed.large, position])?;
+    }
+    Ok(())
 }
 
 impl Once {

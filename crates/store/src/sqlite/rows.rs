@@ -8,7 +8,10 @@ use rusqlite::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
-use crate::{Error, PAGE, Stored, Unreadable, Version};
+use crate::{
+    Error, PAGE, Stored, Unreadable, Version,
+    packed::{Damaged, Rest, Unpacked},
+};
 
 /// The part of a call that changes.
 #[derive(Serialize)]
@@ -44,19 +47,75 @@ pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Error> {
     String::from_utf8(text).map_err(Error::backend("write a value as JSON"))
 }
 
-/// Columns of every query for calls, in the order that [`stored`] reads.
-pub(super) const STORED: &str = "SELECT asked.asked, calls.now, calls.version, calls.id
-    FROM calls JOIN asked ON asked.seq = calls.seq";
+/// Columns of every query for calls, in the order that [`stored`] reads: the newest record, and the one
+/// that has what was asked, if that is another.
+pub(super) const STORED: &str = "SELECT newest.body, newest.large, asked.body, asked.large, \
+    calls.version, calls.id FROM calls \
+    JOIN records AS newest ON newest.call = calls.seq AND newest.version = calls.version \
+    LEFT JOIN records AS asked ON asked.call = calls.seq AND asked.version = calls.asked_in \
+    AND calls.asked_in <> calls.version";
 
 /// Where [`STORED`] has the table and the name of a row.
-pub(super) const CALL: (&str, usize) = ("calls", 3);
+pub(super) const CALL: (&str, usize) = ("calls", 5);
+
+/// How many columns [`STORED`] has.
+pub(super) const STORED_COLUMNS: usize = 6;
 
 /// A call from the columns of [`STORED`].
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    let asked: Asked = parsed(row, 0)?;
-    let OwnedNow { edited, decision, state, changed_at } = parsed(row, 1)?;
-    let version = Version(row.get::<_, i64>(2)?.cast_unsigned());
+    let newest = Texts::of(row, 0)?;
+    let OwnedNow { edited, decision, state, changed_at } = text(newest.rest()?.now, 0)?;
+    let asked: Asked = match row.get_ref(2)? {
+        ValueRef::Null => text(newest.rest()?.asked, 0)?,
+        _ => text(Texts::of(row, 2)?.rest()?.asked, 2)?,
+    };
+    let version = Version(row.get::<_, i64>(4)?.cast_unsigned());
     Ok(Stored { call: Call { asked, edited, decision, state, changed_at }, version })
+}
+
+/// A text that a record must have, as a value of ours.
+pub(super) fn text<T: DeserializeOwned>(text: Option<&str>, index: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(text.unwrap_or("")).map_err(|error| unreadable(index, error))
+}
+
+/// The texts of a record, from its columns `body` and `large`.
+pub(super) struct Texts {
+    /// Of the column of this index.
+    index: usize,
+    body: Unpacked,
+    large: Option<Unpacked>,
+}
+
+impl Texts {
+    /// From a column `body` and the column `large` after it.
+    pub(super) fn of(row: &Row<'_>, index: usize) -> rusqlite::Result<Self> {
+        let unpacked = |at: usize, bytes: &[u8]| Unpacked::of(bytes).map_err(|e| damaged(at, e));
+        let body = unpacked(index, row.get_ref(index)?.as_blob()?)?;
+        let large = row.get_ref(index + 1)?.as_blob_or_null()?;
+        let large = large.map(|bytes| unpacked(index + 1, bytes)).transpose()?;
+        Ok(Self { index, body, large })
+    }
+
+    /// Those of any size.
+    pub(super) fn rest(&self) -> rusqlite::Result<Rest<'_>> {
+        match &self.large {
+            Some(large) => large.rest().map_err(|error| damaged(self.index + 1, error)),
+            None => {
+                let texts = self.body.texts().map_err(|error| damaged(self.index, error))?;
+                Ok(texts.rest.unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// The column `body` of a record.
+pub(super) fn body(row: &Row<'_>, index: usize) -> rusqlite::Result<Unpacked> {
+    Unpacked::of(row.get_ref(index)?.as_blob()?).map_err(|error| damaged(index, error))
+}
+
+/// A column that does not hold what was packed into it.
+pub(super) fn damaged(index: usize, error: Damaged) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(index, Type::Blob, Box::new(error))
 }
 
 /// A row, or that it cannot be read, by its table and its name.
@@ -158,6 +217,12 @@ impl From<ringfence_sqlite::Error> for Error {
             gone @ ringfence_sqlite::Error::Gone { .. } => Error::Gone(Box::new(gone)),
             other => Error::Backend { doing: "use the database", source: Box::new(other) },
         }
+    }
+}
+
+impl From<Damaged> for Error {
+    fn from(error: Damaged) -> Self {
+        Error::Backend { doing: "pack or unpack a record", source: Box::new(error) }
     }
 }
 

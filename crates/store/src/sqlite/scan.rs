@@ -6,7 +6,7 @@ use ringfence_sqlite::{Connection, Db};
 use ringfence_types::{ApprovalId, Timestamp};
 use rusqlite::{Row, types::Null};
 
-use super::{approvals, keys, rows};
+use super::{approvals, keys, ledger, rows};
 use crate::{ApprovalRow, Error, Scanned, Visitor};
 
 pub(super) async fn scan(db: &Db, visitor: Arc<dyn Visitor>) -> Result<(), Error> {
@@ -20,22 +20,22 @@ pub(super) async fn scan(db: &Db, visitor: Arc<dyn Visitor>) -> Result<(), Error
 }
 
 fn entries(connection: &Connection, visitor: &dyn Visitor) -> Result<(), Error> {
-    let sql = "SELECT position, leaf, payload FROM ledger ORDER BY position";
+    let sql = "SELECT ledger.position, ledger.leaf, ledger.payload, records.body, ledger.part
+               FROM ledger LEFT JOIN records ON records.position = ledger.record
+               ORDER BY ledger.position";
     let mut statement = connection.prepare(sql)?;
     let mut found = statement.query([])?;
     while let Some(row) = found.next()? {
         let index = row.get::<_, i64>(0)?.cast_unsigned().wrapping_sub(1);
         let read = rows::read(row, ("ledger", 0), |row| {
-            let is_text = row.get_ref(2)?.as_str().map(drop);
-            is_text.map_err(|error| rows::unreadable(2, error))?;
-            rows::digest(row, 1)
+            Ok((rows::digest(row, 1)?, ledger::payload(row, 2)?))
         });
-        visitor.visit(match read {
-            Ok(leaf) => {
-                Scanned::Entry { index, leaf, payload: row.get_ref(2)?.as_str().unwrap_or("") }
+        match read {
+            Ok((leaf, payload)) => {
+                visitor.visit(Scanned::Entry { index, leaf, payload: &payload });
             }
-            Err(unreadable) => Scanned::Unreadable(unreadable),
-        });
+            Err(unreadable) => visitor.visit(Scanned::Unreadable(unreadable)),
+        }
     }
     Ok(())
 }

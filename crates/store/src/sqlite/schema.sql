@@ -1,10 +1,12 @@
--- What was asked never changes and may be large, so it is a row of its own: a step of a call
--- rewrites the small row only. Both have the same `seq`.
-CREATE TABLE asked (
-    seq INTEGER PRIMARY KEY,
-    asked TEXT NOT NULL
+-- One row for each start of a process that writes. A call under way is owned by one of them; there is no
+-- number that was given twice, so a process that is gone is never taken for one that lives.
+CREATE TABLE processes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    started_at INTEGER NOT NULL DEFAULT (unixepoch())
 ) STRICT;
 
+-- One row per call, small and changed with each step: what calls are found by. The texts are in the
+-- records.
 CREATE TABLE calls (
     seq INTEGER PRIMARY KEY,
     id BLOB NOT NULL,
@@ -14,9 +16,12 @@ CREATE TABLE calls (
     state TEXT NOT NULL,
     -- 1 until the state is final.
     open INTEGER NOT NULL,
+    -- Of the newest record.
     version INTEGER NOT NULL,
-    -- Decision, state and time of the last change.
-    now TEXT NOT NULL
+    -- The version of the record that has what was asked: the first, or a later one that masks it.
+    asked_in INTEGER NOT NULL,
+    -- The process that the call is under way in; none if it is held or at its end.
+    owner INTEGER
 ) STRICT;
 
 CREATE UNIQUE INDEX calls_by_id ON calls (id);
@@ -37,23 +42,36 @@ CREATE TABLE idempotency (
 
 CREATE UNIQUE INDEX idempotency_by_key ON idempotency (key, idempotency_key);
 
--- The text that was receipted, not a digest of what would be derived today: a later version of
--- this program may derive another receipt from the same call.
-CREATE TABLE receipts (
-    seq INTEGER PRIMARY KEY,
-    receipt TEXT NOT NULL
-) STRICT;
-
--- One row per commit. There is one writer, so positions become visible in their order.
-CREATE TABLE facts (
+-- One row per commit of a call: all that the step said, compressed together (see `packed.rs`). Written
+-- once; only what policy has masked is taken out later. There is one writer, so positions become
+-- visible in their order. Each row has one decision at most: of several in one step, all but the last
+-- have rows of their own, of version 0.
+CREATE TABLE records (
     position INTEGER PRIMARY KEY,
-    call INTEGER NOT NULL,
+    -- The `seq` of the call; none if the decision is about something else (see `actions`).
+    call INTEGER,
+    -- Of the call after this step.
+    version INTEGER NOT NULL,
     tenant TEXT NOT NULL,
-    facts TEXT NOT NULL
+    -- When the decision was made; none if there is none.
+    decided_at INTEGER,
+    body BLOB NOT NULL,
+    -- Large texts, which readers of facts and entries need not read.
+    large BLOB
 ) STRICT;
 
-CREATE INDEX facts_by_call ON facts (call);
-CREATE INDEX facts_by_tenant ON facts (tenant);
+CREATE INDEX records_by_call ON records (call, version) WHERE call IS NOT NULL;
+CREATE INDEX records_by_tenant ON records (tenant) WHERE call IS NOT NULL;
+CREATE INDEX records_by_decision ON records (decided_at) WHERE decided_at IS NOT NULL;
+
+-- What a decision is about that is not about a call.
+CREATE TABLE actions (
+    position INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    tool TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX actions_by_id ON actions (id);
 
 CREATE TABLE cursors (
     name TEXT PRIMARY KEY,
@@ -83,6 +101,8 @@ CREATE TABLE keys (
     revoked_at INTEGER,
     last_used_at INTEGER
 ) WITHOUT ROWID, STRICT;
+
+CREATE INDEX keys_by_tenant ON keys (tenant, created_at, id);
 
 CREATE TABLE session_events (
     position INTEGER PRIMARY KEY,

@@ -1,22 +1,28 @@
 //! A checkpoint in every commit in which the ledger grows.
 //!
 //! The writer holds the database for itself from the beginning of a transaction to its end. So if the
-//! ledger is as long at the beginning as whoever signs has seen it, then what is beyond it at the end
-//! was written by the transaction, and nothing that somebody else put there is ever signed for.
+//! newest checkpoint is over all entries at the beginning, then what is beyond it at the end was written
+//! by the transaction; and the signer accepts a newest checkpoint only if it is its own, or if it is
+//! signed with the same key and over the entries that are there. Nothing else is ever signed for.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
 
-use ringfence_sqlite::{Connection, Error as DbError, Witness};
+use ringfence_sqlite::{Connection, Error as DbError, TransactionHook};
 use ringfence_types::{Digest, Sealed};
 
 use super::{SqliteStore, checkpoints, rows};
-use crate::{Error, Notary};
+use crate::{CheckpointSigner, Error, Signed};
 
-/// The ledger has entries that nobody here has written, or has lost some.
+/// The ledger is not as its newest checkpoint says, or shorter than it was.
 #[derive(Debug, thiserror::Error)]
-#[error("the ledger has {found} entries and was left with another number: somebody changed it")]
+#[error(
+    "ledger modified outside this server: it has {found} entries, {signed} of them under its newest \
+     checkpoint, and this server has seen {seen}"
+)]
 struct Foreign {
     found: u64,
+    signed: u64,
+    seen: u64,
 }
 
 /// An entry without a signature that no checkpoint would cover.
@@ -25,49 +31,63 @@ struct Foreign {
 struct Uncovered;
 
 #[derive(Debug)]
-struct Ledger(Arc<dyn Notary>);
+struct Checkpoints {
+    signer: Arc<dyn CheckpointSigner>,
+    /// The newest, as the transaction found it.
+    newest: Mutex<Option<Signed>>,
+}
 
-pub(super) fn appoint(store: &SqliteStore, notary: Arc<dyn Notary>) {
-    store.db.watch(Arc::new(Ledger(notary)));
-    store.is_witnessed.store(true, Ordering::Release);
+pub(super) fn set(store: &SqliteStore, signer: Arc<dyn CheckpointSigner>) {
+    store.db.set_hook(Arc::new(Checkpoints { signer, newest: Mutex::default() }));
+    store.has_signer.store(true, Ordering::Release);
 }
 
 /// Refuses what could be changed later without notice.
 pub(super) fn check(store: &SqliteStore, entries: &[Sealed]) -> Result<(), Error> {
     let is_unsigned = |entry: &Sealed| entry.signature.is_none();
-    if store.is_witnessed.load(Ordering::Acquire) || !entries.iter().any(is_unsigned) {
+    if store.has_signer.load(Ordering::Acquire) || !entries.iter().any(is_unsigned) {
         return Ok(());
     }
     Err(Error::backend("write an entry of the ledger")(Uncovered))
 }
 
-impl Witness for Ledger {
+impl TransactionHook for Checkpoints {
     fn begun(&self, connection: &Connection) -> Result<(), DbError> {
+        let newest = checkpoints::newest_of(connection)?;
+        let signed = newest.as_ref().map_or(0, |signed| signed.size);
         let sql = "SELECT coalesce(max(position), 0) FROM ledger";
         let found: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-        let found = found.cast_unsigned();
-        match self.0.size() == found {
-            true => Ok(()),
-            false => Err(DbError::Refused(Arc::new(Foreign { found }))),
+        let (found, seen) = (found.cast_unsigned(), self.signer.seen(newest.as_ref()));
+        if found != signed || signed < seen {
+            return Err(DbError::Refused(Arc::new(Foreign { found, signed, seen })));
         }
-    }
-
-    fn closing(&self, connection: &Connection) -> Result<(), DbError> {
-        let leaves = added(connection, self.0.size())?;
-        if !leaves.is_empty() {
-            checkpoints::put(connection, &self.0.commit(&leaves))?;
-        }
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = newest;
         Ok(())
     }
 
-    fn ended(&self, is_kept: bool) {
-        self.0.ended(is_kept);
+    fn closing(&self, connection: &Connection) -> Result<(), DbError> {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let size = newest.as_ref().map_or(0, |signed| signed.size);
+        let leaves = leaves(connection, size, i64::MAX)?;
+        if leaves.is_empty() {
+            return Ok(());
+        }
+        let seen = self.signer.seen(newest.as_ref());
+        let missing = match seen < size {
+            true => self::leaves(connection, seen, rows::position(size))?,
+            false => Vec::new(),
+        };
+        let signed = self.signer.commit(newest.as_ref(), &missing, &leaves);
+        let signed = signed.map_err(|error| DbError::Refused(Arc::new(error)))?;
+        checkpoints::put(connection, &signed)?;
+        Ok(())
     }
 }
 
-fn added(connection: &Connection, size: u64) -> Result<Vec<Digest>, DbError> {
-    let sql = "SELECT leaf FROM ledger WHERE position > ?1 ORDER BY position";
+/// Of the entries after so many, up to a position.
+fn leaves(connection: &Connection, after: u64, last: i64) -> Result<Vec<Digest>, DbError> {
+    let sql = "SELECT leaf FROM ledger WHERE position > ?1 AND position <= ?2 ORDER BY position";
     let mut statement = connection.prepare_cached(sql)?;
-    let leaves = statement.query_map([rows::position(size)], |row| rows::digest(row, 0))?;
+    let leaves = statement.query_map([rows::position(after), last], |row| rows::digest(row, 0))?;
     Ok(leaves.collect::<Result<_, _>>()?)
 }

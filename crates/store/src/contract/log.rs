@@ -13,10 +13,10 @@ use super::{
     calls::put,
     samples::{AT, accepted, ending, finished, in_state, record, sealed, tenant},
 };
-use crate::{Commitment, EntryQuery, Error, Notary, Placed, Store, Version};
+use crate::{CheckpointSigner, Commitment, EntryQuery, Error, Placed, Signed, Store, Version};
 
 /// Something about the whole tenant.
-fn entry(tenant: &TenantId, kind: EntryKind, micros: i64) -> Sealed {
+pub(super) fn entry(tenant: &TenantId, kind: EntryKind, micros: i64) -> Sealed {
     let at = Timestamp::from_micros(AT + micros);
     sealed(kind, About::tenant(tenant.clone(), at), &json!({ "at": micros }))
 }
@@ -163,17 +163,21 @@ pub async fn entries_of_others_are_never_found(store: &Arc<dyn Store>) {
 
 /// Counts instead of signing, and replaces every checkpoint of its own but the first.
 #[derive(Debug)]
-struct Counting {
-    /// Entries, those of a commit that has not ended, and where the first tile goes.
-    state: Mutex<(u64, u64)>,
+pub(super) struct Counting {
+    /// Entries that it has seen, and its newest checkpoint.
+    state: Mutex<(u64, Option<Signed>)>,
+    /// The leaves of its newest commit: those that it had missed, and the new ones.
+    pub(super) given: Mutex<(Vec<Digest>, Vec<Digest>)>,
     first: u64,
     tile: u64,
+    refuses: bool,
 }
 
 impl Counting {
-    fn over(size: u64) -> Self {
+    pub(super) fn over(size: u64) -> Self {
         let tile = Uuid::now_v7().as_u128() as u64 >> 16;
-        Self { state: Mutex::new((size, 0)), first: size, tile }
+        let (state, given) = (Mutex::new((size, None)), Mutex::default());
+        Self { state, given, first: size, tile, refuses: false }
     }
 
     fn hashes(leaves: &[Digest]) -> Vec<u8> {
@@ -181,94 +185,99 @@ impl Counting {
     }
 }
 
-impl Notary for Counting {
-    fn size(&self) -> u64 {
-        self.state.lock().expect("no panic").0
+/// Has the next checkpoints of a store signed by one that has seen all entries.
+pub(super) async fn sign(store: &Arc<dyn Store>) -> Arc<Counting> {
+    let newest = store.checkpoint().await.expect("an answer");
+    let signer = Arc::new(Counting::over(newest.map_or(0, |newest| newest.size)));
+    store.set_checkpoint_signer(signer.clone());
+    signer
+}
+
+impl CheckpointSigner for Counting {
+    fn seen(&self, at: Option<&Signed>) -> u64 {
+        let mut state = self.state.lock().expect("no panic");
+        if let Some(at) = at.filter(|at| state.1.as_ref() == Some(at)) {
+            state.0 = at.size;
+        }
+        state.0
     }
 
-    fn commit(&self, leaves: &[Digest]) -> Commitment {
-        let mut state = self.state.lock().expect("no panic");
-        let (before, size) = (state.0, state.0 + leaves.len() as u64);
-        state.1 = size;
+    fn commit(
+        &self,
+        at: Option<&Signed>,
+        missing: &[Digest],
+        leaves: &[Digest],
+    ) -> Result<Commitment, Error> {
+        if self.refuses {
+            return Err(Error::Busy);
+        }
+        let (seen, before) = (self.seen(at), at.map_or(0, |at| at.size));
+        assert_eq!(seen + missing.len() as u64, before, "what it has not seen is handed over");
+        *self.given.lock().expect("no panic") = (missing.to_vec(), leaves.to_vec());
+        let size = before + leaves.len() as u64;
+        let note = format!("over {size} by {}", self.tile);
+        self.state.lock().expect("no panic").1 = Some(Signed { size, note: note.clone() });
         let tiles = vec![(2, self.tile + before - self.first, Self::hashes(leaves))];
         let replaces = (before > self.first + 1).then_some(before);
-        Commitment { size, note: format!("over {size}"), tiles, replaces }
-    }
-
-    fn ended(&self, is_kept: bool) {
-        let mut state = self.state.lock().expect("no panic");
-        if is_kept {
-            state.0 = state.0.max(state.1);
-        }
+        Ok(Commitment { size, note, tiles, replaces })
     }
 }
 
-/// What a notary signs for the entries of a commit is there when they are, with its tiles; and one
-/// that it replaces is gone. Nothing is signed for what was refused.
+/// What is signed for the entries of a commit is there when they are, with its tiles; and one that it
+/// replaces is gone. Nothing is signed for what was refused.
 pub async fn a_checkpoint_and_its_tiles_share_the_commit(store: &Arc<dyn Store>) {
     let tenant = tenant();
+    let signer = sign(store).await;
     let before = *store.grown().borrow();
-    let notary = Arc::new(Counting::over(before));
-    store.appoint(notary.clone());
     let listed = async || store.checkpoints(before, 9).await.expect("checkpoints");
-    let mut kept: Vec<(u64, String)> = Vec::new();
+    let mut kept: Vec<Signed> = Vec::new();
     for added in 1..=3 {
         let entry = entry(&tenant, EntryKind::Key, added);
         let leaf = entry.leaf;
         let index = store.append(vec![entry]).await.expect("an entry");
-        kept.retain(|(size, _)| *size != index || index == before + 1);
-        kept.push((index + 1, format!("over {}", index + 1)));
+        kept.retain(|signed| signed.size != index || index == before + 1);
+        let (size, note) = (index + 1, format!("over {} by {}", index + 1, signer.tile));
+        kept.push(Signed { size, note });
         assert_eq!(listed().await, kept);
         assert_eq!(store.checkpoint().await.expect("one"), kept.last().cloned());
-        let tile = store.tile(2, notary.tile + index - before).await.expect("a tile");
+        assert_eq!(*signer.given.lock().expect("no panic"), (Vec::new(), vec![leaf]));
+        let tile = store.tile(2, signer.tile + index - before).await.expect("a tile");
         assert_eq!(tile, Some(Counting::hashes(&[leaf])));
     }
     let stray = ending(&in_state(&accepted(&tenant), finished())).expect("it has ended");
     store.append(vec![stray]).await.expect_err("it is about no call of ours");
     assert_eq!(listed().await, kept);
-    assert_eq!(store.tile(1, notary.tile).await.expect("an answer"), None);
+    assert_eq!(store.tile(1, signer.tile).await.expect("an answer"), None);
 }
 
-/// A ledger that is not as the notary left it takes nothing more.
-pub async fn a_ledger_that_somebody_else_changed_takes_nothing(store: &Arc<dyn Store>) {
+/// A ledger that is shorter than it was seen takes nothing more, nor one whose checkpoint is not signed.
+pub async fn a_ledger_that_is_not_as_its_checkpoint_says_takes_nothing(store: &Arc<dyn Store>) {
     let tenant = tenant();
+    sign(store).await;
+    store.append(vec![entry(&tenant, EntryKind::Key, 1)]).await.expect("an entry");
     let size = *store.grown().borrow();
-    for other in [size + 1, size.saturating_sub(1)].into_iter().filter(|other| *other != size) {
-        store.appoint(Arc::new(Counting::over(other)));
+    let refusing = Counting { refuses: true, ..Counting::over(size) };
+    for other in [Counting::over(size + 1), refusing] {
+        store.set_checkpoint_signer(Arc::new(other));
         let refused = store.append(vec![entry(&tenant, EntryKind::Key, 1)]).await;
         assert!(matches!(refused, Err(Error::Backend { .. })), "{refused:?}");
+        let call = in_state(&accepted(&tenant), finished());
+        store.record(record(&call, None)).await.expect_err("nor is a call recorded");
         assert_eq!(*store.grown().borrow(), size);
     }
-    store.appoint(Arc::new(Counting::over(size)));
+    sign(store).await;
     store.append(vec![entry(&tenant, EntryKind::Key, 1)]).await.expect("the control");
 }
 
-/// An entry without a signature is taken only where every commit has a checkpoint, and gets one later,
-/// in order.
-pub async fn a_signature_may_come_later(store: &Arc<dyn Store>) {
+/// An entry without a signature is taken where every commit has a checkpoint, and reads back as it was.
+pub async fn an_entry_without_a_signature_reads_back_without_one(store: &Arc<dyn Store>) {
     let tenant = tenant();
+    sign(store).await;
     let bare = || Sealed { signature: None, ..entry(&tenant, EntryKind::Key, 1) };
     let first = *store.grown().borrow();
-    store.appoint(Arc::new(Counting::over(first)));
-    let signed = entry(&tenant, EntryKind::Key, 2);
-    store.append(vec![bare(), signed.clone(), bare(), bare()]).await.expect("entries");
-    let kept = async || {
-        let query = EntryQuery { from: first, limit: 4, ..EntryQuery::default() };
-        let found = found(store, query).await;
-        found.into_iter().map(|placed| placed.sealed.signature).collect::<Vec<_>>()
-    };
-    let of = |number: u8| Some([number; 64]);
-    let own = signed.signature;
-    assert_eq!(kept().await, [None, own, None, None]);
-    let done = store.signed().await.expect("a number");
-    assert!(done <= first, "{done}");
-    // Whatever came before this test.
-    store.save_signatures(done, vec![[9; 64]; (first - done) as usize]).await.expect("works");
-    store.save_signatures(first + 1, vec![[8; 64]]).await.expect("left alone: a gap");
-    store.save_signatures(first, vec![[1; 64], [2; 64]]).await.expect("works");
-    store.save_signatures(first, vec![[7; 64]; 4]).await.expect("left alone: they are there");
-    assert_eq!(kept().await, [of(1), own, None, None]);
-    store.save_signatures(first + 2, vec![[3; 64]]).await.expect("works");
-    assert_eq!(kept().await, [of(1), own, of(3), None]);
-    assert_eq!(store.signed().await.expect("a number"), first + 3);
+    let entries = vec![bare(), entry(&tenant, EntryKind::Key, 2), bare()];
+    store.append(entries.clone()).await.expect("entries");
+    let query = EntryQuery { from: first, limit: 3, ..EntryQuery::default() };
+    let found = found(store, query).await.into_iter().map(|placed| placed.sealed);
+    assert_eq!(found.collect::<Vec<_>>(), entries);
 }

@@ -1,11 +1,11 @@
-//! Whoever watches the transactions writes with them, or stops them.
+//! The transaction hook writes in every commit, or stops it.
 
 use std::sync::{
     Arc, Mutex,
     atomic::{AtomicBool, Ordering},
 };
 
-use ringfence_sqlite::{Connection, Db, Error, Options, Witness};
+use ringfence_sqlite::{Connection, Db, Error, Options, TransactionHook};
 
 use crate::support::{Failed, insert, numbers, open};
 
@@ -28,7 +28,7 @@ impl Summing {
     }
 }
 
-impl Witness for Summing {
+impl TransactionHook for Summing {
     fn begun(&self, connection: &Connection) -> Result<(), Error> {
         self.saw(format!("begun at {}", Self::sum(connection)?));
         Ok(())
@@ -43,20 +43,18 @@ impl Witness for Summing {
             return Ok(());
         }
         connection.execute("DELETE FROM numbers WHERE n < 0", [])?;
-        insert(connection, -sum)
-    }
-
-    fn ended(&self, is_kept: bool) {
-        self.saw(if is_kept { "kept" } else { "lost" });
+        insert(connection, -sum)?;
+        self.saw(format!("closing at {sum}"));
+        Ok(())
     }
 }
 
 async fn watched() -> (tempfile::TempDir, Db, Arc<Summing>) {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path(), &Options::default()).await;
-    let witness = Arc::new(Summing::default());
-    db.watch(witness.clone());
-    (folder, db, witness)
+    let hook = Arc::new(Summing::default());
+    db.set_hook(hook.clone());
+    (folder, db, hook)
 }
 
 async fn add(db: &Db, n: i64) -> Result<(), Failed> {
@@ -64,30 +62,33 @@ async fn add(db: &Db, n: i64) -> Result<(), Failed> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_witness_writes_is_in_the_same_commit() {
-    let (_folder, db, witness) = watched().await;
+async fn what_a_hook_writes_is_in_the_same_commit() {
+    let (_folder, db, hook) = watched().await;
     add(&db, 1).await.unwrap();
     add(&db, 2).await.unwrap();
     assert_eq!(numbers(&db).await, [-3, 1, 2]);
-    assert_eq!(*witness.seen.lock().unwrap(), ["begun at 0", "kept", "begun at 1", "kept"]);
+    assert_eq!(
+        *hook.seen.lock().unwrap(),
+        ["begun at 0", "closing at 1", "begun at 1", "closing at 3"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_that_the_witness_refuses_never_was() {
-    let (_folder, db, witness) = watched().await;
-    witness.refuses.store(true, Ordering::SeqCst);
+async fn a_transaction_that_the_hook_refuses_never_was() {
+    let (_folder, db, hook) = watched().await;
+    hook.refuses.store(true, Ordering::SeqCst);
     let refused = add(&db, 1).await;
     assert!(matches!(refused, Err(Failed::Db(Error::Refused(_)))), "{refused:?}");
     assert_eq!(numbers(&db).await, [0_i64; 0]);
-    witness.refuses.store(false, Ordering::SeqCst);
+    hook.refuses.store(false, Ordering::SeqCst);
     add(&db, 2).await.unwrap();
     assert_eq!(numbers(&db).await, [-2, 2], "the control");
-    assert_eq!(*witness.seen.lock().unwrap(), ["begun at 0", "lost", "begun at 0", "kept"]);
+    assert_eq!(*hook.seen.lock().unwrap(), ["begun at 0", "begun at 0", "closing at 2"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_witness_sees_nothing_of_work_that_undid_itself() {
-    let (_folder, db, witness) = watched().await;
+async fn a_hook_sees_nothing_of_work_that_undid_itself() {
+    let (_folder, db, hook) = watched().await;
     let spoiled = db.write(|connection| -> Result<(), Failed> {
         insert(connection, 5)?;
         Err(Failed::Unwanted)
@@ -95,6 +96,6 @@ async fn a_witness_sees_nothing_of_work_that_undid_itself() {
     assert!(matches!(spoiled.await, Err(Failed::Unwanted)));
     add(&db, 2).await.unwrap();
     assert_eq!(numbers(&db).await, [-2, 2]);
-    let seen = witness.seen.lock().unwrap();
-    assert!(seen.iter().all(|what| what != "lost" && !what.contains('5')), "{seen:?}");
+    let seen = hook.seen.lock().unwrap();
+    assert!(seen.iter().all(|what| !what.contains('5')), "{seen:?}");
 }

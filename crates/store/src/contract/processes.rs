@@ -1,0 +1,97 @@
+//! Two processes that use one database.
+//!
+//! The first is gone when the second, which was started later, is asked for what it left behind.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use ringfence_types::{CallId, EntryKind, TenantId};
+
+use super::{
+    calls::put,
+    lists::several,
+    log::{Counting, entry, sign},
+    samples::{accepted, finished, held, in_state, record, tenant},
+};
+use crate::{PAGE, Store};
+
+/// Calls of these tenants that a process may take, in the order in which it finds them.
+async fn unfinished(store: &Arc<dyn Store>, of: &[&TenantId]) -> Vec<CallId> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.unfinished(after, 2).await.expect("calls");
+        assert!(page.len() <= 2);
+        let Some(last) = page.last() else { return found };
+        after = Some(last.call.asked.id);
+        let ours = page.into_iter().filter(|stored| of.contains(&&stored.call.asked.tenant));
+        found.extend(ours.map(|stored| stored.call.asked.id));
+    }
+}
+
+/// Calls that are not final are found across tenants, oldest first, and no others; no answer is longer
+/// than a page.
+pub async fn unfinished_calls_are_oldest_first(store: &Arc<dyn Store>, later: &Arc<dyn Store>) {
+    let (one, other) = (tenant(), tenant());
+    let mut expected = several(store, &one, 3).await;
+    expected.extend(several(store, &other, 3).await);
+    expected.sort_unstable();
+    let done = accepted(&one);
+    put(store, &done, None).await;
+    put(store, &in_state(&done, finished()), Some(1)).await;
+    assert_eq!(unfinished(later, &[&one, &other]).await, expected);
+    let many: Vec<_> = (0..PAGE + 20).map(|_| accepted(&one)).collect();
+    for chunk in many.chunks(200) {
+        let steps = chunk.iter().map(|call| {
+            let (store, step) = (Arc::clone(store), record(call, None));
+            tokio::spawn(async move { store.record(step).await })
+        });
+        for step in steps.collect::<Vec<_>>() {
+            step.await.expect("no panic").expect("a step");
+        }
+    }
+    assert_eq!(later.unfinished(None, usize::MAX).await.expect("calls").len(), PAGE);
+}
+
+/// A process finds no call that is under way in itself; a held call is anybody's, and so is one of a
+/// process that is gone, until the next step makes it the call of the process that takes it.
+pub async fn a_call_belongs_to_the_process_that_it_is_under_way_in(
+    store: &Arc<dyn Store>,
+    later: &Arc<dyn Store>,
+) {
+    let tenant = tenant();
+    let (running, waiting) = (accepted(&tenant), accepted(&tenant));
+    for call in [&running, &waiting] {
+        put(store, call, None).await;
+    }
+    put(store, &in_state(&waiting, held()), Some(1)).await;
+    let both = BTreeSet::from([running.asked.id, waiting.asked.id]);
+    assert_eq!(unfinished(store, &[&tenant]).await, [waiting.asked.id]);
+    let left: BTreeSet<_> = unfinished(later, &[&tenant]).await.into_iter().collect();
+    assert_eq!(left, both);
+    let taken = in_state(&running, ringfence_types::State::Dispatched);
+    put(later, &taken, Some(1)).await;
+    assert_eq!(unfinished(later, &[&tenant]).await, [waiting.asked.id]);
+    put(later, &in_state(&running, finished()), Some(2)).await;
+    put(later, &in_state(&waiting, finished()), Some(2)).await;
+    assert_eq!(unfinished(store, &[&tenant]).await, []);
+    assert_eq!(unfinished(later, &[&tenant]).await, []);
+}
+
+/// What another process appended is handed to the signer, before it signs for anything after it.
+pub async fn entries_of_another_process_are_handed_to_the_signer(
+    store: &Arc<dyn Store>,
+    later: &Arc<dyn Store>,
+) {
+    let tenant = tenant();
+    sign(store).await;
+    store.append(vec![entry(&tenant, EntryKind::Key, 1)]).await.expect("an entry");
+    let size = *store.grown().borrow();
+    let two = [2, 3].map(|at| entry(&tenant, EntryKind::Key, at));
+    store.append(two.to_vec()).await.expect("entries");
+    let behind = Arc::new(Counting::over(size));
+    later.set_checkpoint_signer(behind.clone());
+    let own = entry(&tenant, EntryKind::Key, 4);
+    assert_eq!(later.append(vec![own.clone()]).await.expect("an entry"), size + 2);
+    let (missing, leaves) = behind.given.lock().expect("no panic").clone();
+    assert_eq!(missing, two.map(|entry| entry.leaf));
+    assert_eq!(leaves, [own.leaf]);
+}
