@@ -6,7 +6,7 @@ use ringfence_edge::Edge;
 use ringfence_engine::Engine;
 use tokio::sync::Semaphore;
 
-use crate::{ApiConfig, metrics::Metrics, routes::sandboxes::Tables};
+use crate::{ApiConfig, metrics::Metrics, routes::sandboxes::Once};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -14,16 +14,14 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) config: ApiConfig,
     pub(crate) metrics: Metrics,
-    /// Held while a session sandbox is made, so that their number is checked and kept.
-    pub(crate) making: tokio::sync::Mutex<()>,
     /// Room for whole workspaces in memory: snapshots on their way in or out.
     pub(crate) packing: Semaphore,
     /// Room for snapshots that are being sent, each whole in memory.
     pub(crate) sending: Arc<Semaphore>,
     /// Room for archives that are packed while they are sent, each on a thread of its own.
     pub(crate) packing_out: Arc<Semaphore>,
-    /// Programs and interpreters that clients know by number.
-    pub(crate) tables: Tables,
+    /// Session sandboxes by the idempotency keys they were asked for with.
+    pub(crate) once: Once,
 }
 
 impl Shared {
@@ -33,11 +31,10 @@ impl Shared {
             edge,
             config,
             metrics: Metrics::new(),
-            making: tokio::sync::Mutex::default(),
             packing: Semaphore::new(2),
             sending: Arc::new(Semaphore::new(8)),
             packing_out: Arc::new(Semaphore::new(8)),
-            tables: Tables::default(),
+            once: Once::default(),
         }
     }
 }

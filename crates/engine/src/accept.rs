@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use self::earlier::{Earlier, Reserved};
 use crate::{
     CallRequest, Engine, Refused, Ticket, active_call::ActiveCall, detach_on_drop::DetachOnDrop,
-    engine::Inner, pipeline, queue::Claim, runners, trace::new_trace,
+    engine::Inner, pipeline, queue::Claim, runners, sandboxes::TooMuch, trace::new_trace,
 };
 
 /// What a call is called and who it is for, known before its tool is looked at.
@@ -50,11 +50,11 @@ impl Engine {
         inner.parts.store.room().admit(&who.tenant).map_err(ringfence_store::Error::from)?;
         let entry = find(inner, &request)?;
         check_arguments(&entry, &request.args)?;
-        if runners::of(&entry).needs_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
+        if runners::of(&entry).makes_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
             return Err(Refused::NoSandbox);
         }
         let call = call(inner, who, known, &entry, &request);
-        set_out(inner, entry, call, reserved, request.detached).await
+        set_out(inner, entry, call, reserved, request).await
     }
 }
 
@@ -142,11 +142,16 @@ async fn set_out(
     entry: Arc<Entry>,
     call: Call,
     reserved: Option<Reserved>,
-    detached: bool,
+    request: CallRequest,
 ) -> Result<Ticket, Refused> {
-    let busy = Refused::Busy { retry_after: Duration::from_secs(1) };
-    let place = inner.place(&entry, &call.asked.tenant).map_err(|crate::queue::Full| busy)?;
+    let CallRequest { detached, attachment, .. } = request;
+    let busy = || Refused::Busy { retry_after: Duration::from_secs(1) };
+    let place = inner.place(&entry, &call.asked.tenant).map_err(|crate::queue::Full| busy())?;
     let id = call.asked.id;
+    if let Some(attachment) = attachment {
+        let attachments = &inner.sandboxes.attachments;
+        attachments.add(id, &call.asked.tenant, attachment).map_err(|TooMuch| busy())?;
+    }
     let active = ActiveCall::begin(inner.clone(), call);
     if let Some(reserved) = reserved {
         reserved.belongs_to_the_call();

@@ -182,6 +182,9 @@ impl ActiveCall {
             // Before anybody learns of the end: whoever then uses the key finds the record.
             self.inner.in_flight.remove(&self.call, &self.in_flight);
         }
+        if self.call.state.is_final() {
+            drop(self.inner.sandboxes.attachments.take(self.call.asked.id));
+        }
         self.tell_who_waits();
         self.in_flight.show(self.call.clone(), true, over);
         Ok(())

@@ -29,6 +29,7 @@ use crate::{
     publish,
     queue::{Bounds, Queue},
     recover,
+    sandboxes::{SandboxLimits, Sandboxes},
     use_cases::Probed,
 };
 
@@ -78,6 +79,8 @@ pub struct Settings {
     pub memo: Memo,
     /// How much may be stored.
     pub room: RoomLimits,
+    /// How many session sandboxes are kept.
+    pub sandboxes: SandboxLimits,
 }
 
 impl Settings {
@@ -94,6 +97,7 @@ impl Settings {
             work,
             memo: Memo::default(),
             room: RoomLimits::default(),
+            sandboxes: SandboxLimits::default(),
         }
     }
 }
@@ -112,6 +116,8 @@ pub(crate) struct Inner {
     pub(crate) ids: Ids,
     pub(crate) in_flight: InFlightCalls,
     pub(crate) queue: Queue,
+    /// Session sandboxes, and what runs in them.
+    pub(crate) sandboxes: Sandboxes,
     /// Held calls, and when each is looked at again.
     pub(crate) rechecks: RecheckQueue,
     /// Who decides about a hold.
@@ -149,6 +155,7 @@ impl Engine {
             ids: Ids::new(),
             in_flight: InFlightCalls::default(),
             queue: Queue::new(bounds),
+            sandboxes: Sandboxes::default(),
             rechecks: RecheckQueue::default(),
             locks: Locks::default(),
             marks: canary::Marks::default(),
@@ -187,11 +194,6 @@ impl Engine {
         &self.inner.access
     }
 
-    /// Where session sandboxes are made.
-    pub fn sandbox(&self) -> &Arc<dyn Backend> {
-        &self.inner.parts.sandbox
-    }
-
     /// Whether the last call that could not be recorded met a full disk.
     pub fn met_full_disk(&self) -> bool {
         self.inner.disk_full.load(Ordering::Relaxed)
@@ -220,6 +222,8 @@ impl Engine {
     /// Accepts nothing more, lets calls end for `grace`, cancels the rest, publishes what is left.
     pub async fn stop(&self, grace: Duration) {
         self.inner.stopping.cancel();
+        // Sandboxes end with the process, and a terminal would use up the time of all others.
+        self.inner.end_session_calls(None, Stopper::Shutdown);
         self.inner.tasks.close();
         if tokio::time::timeout(grace, self.inner.tasks.wait()).await.is_err() {
             for in_flight in self.inner.in_flight.all() {

@@ -6,11 +6,14 @@ use std::{
     time::Duration,
 };
 
-use ringfence_sandbox::Output;
-use ringfence_types::{Call, CallId, KeyId, Stopper};
+use ringfence_sandbox::{
+    Output,
+    session::interpreter::{Collected, Execution},
+};
+use ringfence_types::{Call, CallId, KeyId, State, Stopper};
 use tokio::sync::watch;
 
-use crate::detach_on_drop::DetachOnDrop;
+use crate::{detach_on_drop::DetachOnDrop, sandboxes::Program};
 
 /// One call under way.
 #[derive(Debug)]
@@ -18,6 +21,10 @@ pub(crate) struct InFlight {
     seen: watch::Sender<Snapshot>,
     cancel: watch::Sender<Option<Stopper>>,
     outputs: OnceLock<(Output, Output)>,
+    /// The program of a session sandbox that the call started.
+    program: OnceLock<Program>,
+    /// The one reader of the execution that the call began, until it is taken.
+    execution: Mutex<Option<Execution>>,
 }
 
 /// A call as it stands.
@@ -37,6 +44,8 @@ impl InFlight {
             seen: watch::Sender::new(seen),
             cancel: watch::Sender::new(None),
             outputs: OnceLock::new(),
+            program: OnceLock::new(),
+            execution: Mutex::default(),
         }
     }
 
@@ -77,6 +86,18 @@ impl InFlight {
 
     pub(crate) fn print_to(&self, stdout: Output, stderr: Output) {
         let _ = self.outputs.set((stdout, stderr));
+    }
+
+    pub(crate) fn set_program(&self, program: Program) {
+        let _ = self.program.set(program);
+    }
+
+    fn take_execution(&self) -> Option<Execution> {
+        self.execution.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn set_execution(&self, execution: Execution) {
+        *self.execution.lock().unwrap_or_else(PoisonError::into_inner) = Some(execution);
     }
 
     pub(crate) fn outputs(&self) -> Option<&(Output, Output)> {
@@ -152,6 +173,10 @@ impl InFlightCalls {
     }
 }
 
+fn is_running(call: &Call) -> bool {
+    matches!(call.state, State::Running | State::Cancelling { .. })
+}
+
 /// A call that was accepted: its name, and the way to its end. The call goes on while somebody
 /// waits, and by itself as soon as the wait is over or the ticket is dropped.
 #[derive(Debug)]
@@ -173,6 +198,39 @@ impl Ticket {
     /// Whether this is an earlier call with the same idempotency key.
     pub const fn is_replayed(&self) -> bool {
         self.replayed
+    }
+
+    /// The program of a session sandbox that the call started, if it did.
+    pub fn program(&self) -> Option<&Program> {
+        self.in_flight.program.get()
+    }
+
+    /// The reader of the execution that the call began. There is one, so it can be taken once.
+    pub fn take_execution(&self) -> Option<Execution> {
+        self.in_flight.take_execution()
+    }
+
+    /// The call once it runs or stands still; on record either way. `None` if it could not be recorded.
+    /// For one that goes on by itself ([`CallRequest::detached`](crate::CallRequest::detached)).
+    pub async fn started(&mut self) -> Option<Arc<Call>> {
+        let seen = self.in_flight.until(|seen| seen.over || is_running(&seen.call)).await;
+        seen.durable.then_some(seen.call)
+    }
+
+    /// Waits like [`Ticket::wait`], and reads the execution that the call begins meanwhile to its end.
+    pub async fn wait_and_collect(
+        &mut self,
+        patience: Duration,
+    ) -> (Option<Arc<Call>>, Option<Collected>) {
+        let in_flight = self.in_flight.clone();
+        let collecting = async move {
+            in_flight.until(|seen| seen.over || is_running(&seen.call)).await;
+            match in_flight.take_execution() {
+                Some(execution) => Some(execution.collect().await),
+                None => None,
+            }
+        };
+        tokio::join!(self.wait(patience), collecting)
     }
 
     /// The call at its end, or as it stands after `patience`; on record either way. `None` if it

@@ -36,6 +36,7 @@ mod recover;
 mod replay;
 mod request;
 mod runners;
+mod sandboxes;
 mod stage_spans;
 mod subject;
 mod syntax;
@@ -60,6 +61,7 @@ pub use self::{
     replay::{Counted, Flipped, Flips, Replay, ReplayError, ReplayRequest},
     request::{CallRequest, Refused},
     runners::builtin::{CANVAS_BYTES, tools as builtin_tools},
+    sandboxes::{Attachment, KEPT_OUTPUT, Program, Sandbox, SandboxLimits, types as sandbox},
     subject::Subject,
     telemetry::Telemetry,
     trace::{new_span, new_trace},

@@ -5,6 +5,8 @@ use std::time::Duration;
 use ringfence_registry::Violation;
 use ringfence_types::{CallId, Json, PersonaId, SessionId, ToolName, TraceContext};
 
+use crate::sandboxes::Attachment;
+
 /// A request to run one tool.
 #[derive(Debug, Clone)]
 pub struct CallRequest {
@@ -28,6 +30,8 @@ pub struct CallRequest {
     pub detached: bool,
     /// Whether it must run even if the result of an equal call is remembered.
     pub fresh: bool,
+    /// Bytes that come beside the arguments, which name their digest.
+    pub attachment: Option<Attachment>,
 }
 
 impl CallRequest {
@@ -44,6 +48,7 @@ impl CallRequest {
             trace: None,
             detached: false,
             fresh: false,
+            attachment: None,
         }
     }
 }

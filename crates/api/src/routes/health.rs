@@ -73,7 +73,7 @@ pub(crate) struct SandboxProbeView {
 }
 
 fn sandbox(shared: &Shared) -> Option<SandboxProbeView> {
-    let why = shared.engine.sandbox().readiness().err()?;
+    let why = shared.engine.sandbox_readiness().err()?;
     let (reason, hint) = (why.to_string(), why.hint());
     Some(SandboxProbeView { reason, hint, processes: why.processes })
 }
@@ -173,7 +173,7 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     };
     let is_ready = status == "ready";
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let missing_layers = shared.engine.sandbox().missing_layers().to_vec();
+    let missing_layers = shared.engine.missing_layers().to_vec();
     let policy = Some(policy(&shared));
     let mut response = reply::json(code, &ProbeView { status, sandbox, missing_layers, policy });
     if !is_ready {

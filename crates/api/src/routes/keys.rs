@@ -117,7 +117,8 @@ pub(crate) async fn list(
     Ok(reply::ok(&KeyListView { count: keys.len(), keys }))
 }
 
-/// Revokes a key, at once and for good. Event streams and terminals that it opened are closed.
+/// Revokes a key, at once and for good. Event streams and terminals that it opened are closed, and what
+/// it started in session sandboxes ends.
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "keys",
     params(("id" = String, Path, description = "The key")),

@@ -14,7 +14,7 @@ use ringfence_api::{Api, ApiConfig};
 use ringfence_bus::SqliteBus;
 use ringfence_edge::{Edge, EdgeConfig, Server as HttpServer};
 use ringfence_egress::Fetcher;
-use ringfence_engine::{Engine, Ledger, Parts, Settings, builtin_tools};
+use ringfence_engine::{Engine, Ledger, Parts, SandboxLimits, Settings, builtin_tools};
 use ringfence_ledger::SigningKey;
 use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::Registry;
@@ -50,6 +50,7 @@ pub(crate) struct Plan {
     pub(crate) config: EdgeConfig,
     pub(crate) api: ApiConfig,
     pub(crate) bundle: Bundle,
+    pub(crate) sandboxes: SandboxLimits,
     /// The binary for sandboxes. Without one no sandbox can be had, which inline tools never need.
     pub(crate) binary: Option<PathBuf>,
     /// How sandboxes are made, instead of the usual way with that binary.
@@ -64,6 +65,7 @@ impl Default for Plan {
             config: EdgeConfig::default(),
             api: ApiConfig::default(),
             bundle: Bundle::built_in(),
+            sandboxes: SandboxLimits::default(),
             binary: None,
             sandbox: None,
             skills: Vec::new(),
@@ -237,7 +239,7 @@ impl Server {
         let _ = self.stop.take().expect("stopped once").send(());
         within("the end of the server", self.serving).await.unwrap().unwrap();
         within("the end of the engine", self.engine.stop(Duration::from_secs(1))).await;
-        self.engine.sandbox().clone().close().await;
+        self.engine.close_sandboxes().await;
     }
 }
 
@@ -300,7 +302,10 @@ async fn parts(dir: &Path, plan: &Plan) -> (Parts, Db) {
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         telemetry: ringfence_engine::Telemetry::default(),
         clock,
-        settings: Settings::for_processors(2, dir.join("work")),
+        settings: Settings {
+            sandboxes: plan.sandboxes,
+            ..Settings::for_processors(2, dir.join("work"))
+        },
     };
     (parts, db)
 }

@@ -55,7 +55,7 @@ impl Banner<'_> {
             "pid": std::process::id(),
             "data": self.settings.data,
             "isolation": isolation(),
-            "missing_layers": self.opened.engine.sandbox().missing_layers(),
+            "missing_layers": self.opened.engine.missing_layers(),
             "policy": self.opened.policy,
             "tools": catalogue.entries().len(),
             "broken": broken,
@@ -70,7 +70,7 @@ impl Banner<'_> {
             Some(folder) => folder.display().to_string(),
             None => "built-in".to_owned(),
         };
-        let missing = self.opened.engine.sandbox().missing_layers();
+        let missing = self.opened.engine.missing_layers();
         let mut text = format!("ringfence {}\n\n", env!("CARGO_PKG_VERSION"));
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "  {name:<10} {value}");

@@ -137,6 +137,7 @@ impl Reader<'_> {
             work,
             memo: memo?,
             room: room?,
+            sandboxes: engine::SandboxLimits::default(),
         })
     }
 
@@ -190,7 +191,7 @@ impl Reader<'_> {
 
     fn api(&mut self) -> Option<ApiConfig> {
         let open_metrics = self.truth("api.open_metrics")?;
-        Some(ApiConfig { open_metrics, ..ApiConfig::default() })
+        Some(ApiConfig { open_metrics })
     }
 
     fn edge(&mut self) -> Option<EdgeConfig> {

@@ -20,6 +20,7 @@ mod past;
 mod policy;
 mod remains;
 mod rows;
+mod sandboxes;
 mod settings;
 mod skills;
 mod starts;

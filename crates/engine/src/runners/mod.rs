@@ -34,8 +34,13 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
         Action::ToolExecute
     }
 
-    /// Whether the tool runs a program in a sandbox.
+    /// Whether the tool runs something in a sandbox.
     fn needs_sandbox(&self, _entry: &Entry) -> bool {
+        true
+    }
+
+    /// Whether that sandbox is made for the call.
+    fn makes_sandbox(&self, _entry: &Entry) -> bool {
         true
     }
 

@@ -99,6 +99,8 @@ codes! {
     ResponseInvalid = "response_invalid",
     /// The sandbox failed.
     SandboxFailed = "sandbox_failed",
+    /// A kept sandbox could not do it; the details have the reason.
+    SandboxRefused = "sandbox_refused",
     /// The sandbox was not ready in time.
     SandboxTimeout = "sandbox_timeout",
     /// This host cannot make sandboxes.

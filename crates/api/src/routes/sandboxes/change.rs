@@ -6,6 +6,19 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_engine::sandbox::session::SessionId;
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::{
+    SandboxView,
+    calls::{Asked, HeldView},
+    create::{made_sandbox, span},
+    find,
+    sending::{self, Sending},
+    why,
+};
+use crate::shared::Shared;
 use ringfence_edge::{
     Problem, body,
     fields::Fields,
@@ -13,18 +26,6 @@ use ringfence_edge::{
     path::Named,
     reply,
 };
-use ringfence_sandbox::session::SessionId;
-use ringfence_types::Json;
-use utoipa::ToSchema;
-
-use super::{
-    SandboxView,
-    create::{answer, check_room, span},
-    find, permit,
-    sending::{self, Sending},
-    why,
-};
-use crate::shared::Shared;
 
 /// Stops every process in a sandbox, memory and all, until it is resumed.
 #[utoipa::path(
@@ -40,7 +41,7 @@ pub(crate) async fn pause(
     caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     session.pause().await.map_err(|error| why(&error))?;
     Ok(reply::ok(&SandboxView::of(session.info())))
 }
@@ -73,7 +74,7 @@ pub(crate) async fn times(
     Named(id): Named<SessionId>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     let body = body::json(&shared.edge, request).await?;
     let mut fields = Fields::of(&body)?;
     let (idle, lifetime) = (span(&mut fields, "idle_secs"), span(&mut fields, "lifetime_secs"));
@@ -101,7 +102,7 @@ pub(crate) async fn resume(
     caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     session.resume().await.map_err(|error| why(&error))?;
     Ok(reply::ok(&SandboxView::of(session.info())))
 }
@@ -120,7 +121,7 @@ pub(crate) async fn snapshot(
     caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     let room = Sending::take(&shared, caller.known())?;
     let _room = shared.packing.acquire().await;
     let snapshot = session.snapshot().await.map_err(|error| why(&error))?;
@@ -133,6 +134,7 @@ pub(crate) async fn snapshot(
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 201, description = "The new sandbox", body = SandboxView),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "It cannot be copied"),
     )
 )]
@@ -141,12 +143,9 @@ pub(crate) async fn fork(
     caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
-    // Its limits are those of the first, to which policy agreed.
-    let permit = permit::decide(&shared, &caller, Json::empty_object()).await?;
+    find(&shared, caller.principal(), &id)?;
     let _room = shared.packing.acquire().await;
-    let _turn = shared.making.lock().await;
-    check_room(&shared, caller.principal())?;
-    let fork = session.fork(permit).await.map_err(|error| why(&error))?;
-    Ok(answer(&fork))
+    let asked = Asked::new(&shared, "sandbox_fork", &json!({"sandbox": id.as_str()}));
+    let made = asked.call(&shared, &caller).await?;
+    made_sandbox(&shared, &caller, &made)
 }

@@ -7,24 +7,27 @@ use axum::{
     response::Response,
 };
 use http::{HeaderName, HeaderValue, StatusCode, Uri, header};
+use ringfence_engine::sandbox::session::{Session, SessionId};
+use ringfence_types::{Bytes, Digest, Json, MAX_TERMINALS, SandboxNetwork};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::{
+    SandboxView,
+    calls::{Asked, Came, HeldView, Made, with_call},
+    exec::without_nulls,
+    find,
+    once::Turn,
+};
+use crate::{routes::calls::create::idempotency_key, shared::Shared};
 use ringfence_edge::{
     Problem, body,
     fields::Fields,
     identity::{self, May},
     problem::parse,
-    problem_codes,
     query::Query,
     reply,
 };
-use ringfence_sandbox::session::{SESSION_TERMINALS, Session, SessionId, SessionRequest, Snapshot};
-use ringfence_types::{
-    Bytes, Cpus, Digest, Json, Limits, MAX_TERMINALS, Principal, SandboxNetwork,
-};
-use serde_json::Value;
-use utoipa::ToSchema;
-
-use super::{OF_CLIENT, SandboxView, TENANT, find, is_own, once::Turn, permit, why};
-use crate::{routes::calls::create::idempotency_key, shared::Shared};
 
 /// A sandbox to be made.
 #[derive(ToSchema)]
@@ -76,6 +79,7 @@ struct LimitsBody {
         description = "A quoted string of 1 to 255 printable ASCII characters; quotes may be left out.")),
     responses(
         (status = 201, description = "The sandbox", body = SandboxView),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "The sandbox of this idempotency key is being made"),
         (status = 422, description = "The body or the idempotency key does not fit"),
     )
@@ -88,7 +92,7 @@ pub(crate) async fn create(
     let key = idempotency_key(request.headers())?;
     body::check_type(request.headers(), "application/json")?;
     let taken = body::take(&shared.edge, request, shared.edge.config().max_body).await?;
-    let asked = of_body(&taken.bytes)?;
+    let asked = of_body(&shared, &taken.bytes)?;
     once(&shared, &caller, key, Digest::of(&taken.bytes), asked).await
 }
 
@@ -111,6 +115,7 @@ pub(crate) async fn create(
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 201, description = "The sandbox", body = SandboxView),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "The snapshot was refused, or the sandbox of this idempotency key is being made"),
         (status = 422, description = "A limit or the idempotency key does not fit"),
     )
@@ -126,7 +131,7 @@ pub(crate) async fn restore(
     let taken = body::take(&shared.edge, request, shared.edge.config().max_upload).await?;
     // Not before the body is here: whoever sends slowly would keep the room from everybody.
     let _room = shared.packing.acquire().await;
-    let asked = of_snapshot(&uri, &taken.bytes)?;
+    let asked = of_snapshot(&shared, &uri, &taken.bytes)?;
     let all = [uri.to_string().as_bytes(), b"\n", &taken.bytes].concat();
     once(&shared, &caller, key, Digest::of(&all), asked).await
 }
@@ -140,33 +145,30 @@ async fn once(
     asked: Asked,
 ) -> Result<Response, Problem> {
     let who = caller.principal();
-    let Some(key) = key else { return make(shared, caller, asked).await.map(|made| answer(&made)) };
-    let lives = |id: &SessionId| shared.engine.sandbox().session_by_id(id).is_some();
-    match shared.tables.once.turn((who.key, key), fingerprint, lives)? {
+    let Some(key) = key else {
+        return made_sandbox(shared, caller, &asked.call(shared, caller).await?);
+    };
+    let lives = |id: &SessionId| shared.engine.sandbox(who, id).is_some();
+    match shared.once.turn((who.key, key), fingerprint, lives)? {
         Turn::First(claim) => {
-            let made = make(shared, caller, asked).await?;
-            claim.fulfil(made.id());
-            Ok(answer(&made))
+            let made = asked.call(shared, caller).await?;
+            if let Some(id) = sandbox_of(&made)? {
+                claim.fulfil(&id);
+            }
+            made_sandbox(shared, caller, &made)
         }
-        Turn::Again(id) => find(shared, who, &id).map(|session| replayed(&session)),
+        Turn::Again(id) => find(shared, who, &id).map(|sandbox| replayed(&sandbox.session)),
     }
 }
 
-/// A sandbox that was asked for.
-struct Asked {
-    request: SessionRequest,
-    /// For policy.
-    args: Json,
-    snapshot: Option<Snapshot>,
-}
-
-fn of_body(bytes: &[u8]) -> Result<Asked, Problem> {
+fn of_body(shared: &Shared, bytes: &[u8]) -> Result<Asked, Problem> {
     let args = if bytes.is_empty() { Json::empty_object() } else { parse(bytes)? };
-    Ok(Asked { request: read(&args)?, args, snapshot: None })
+    check(&args)?;
+    Ok(Asked::new(shared, "sandbox_create", &without_nulls(args.to_value())))
 }
 
 /// Its parameters are read like the fields of a body: one set of rules, one set of names.
-fn of_snapshot(uri: &Uri, bytes: &[u8]) -> Result<Asked, Problem> {
+fn of_snapshot(shared: &Shared, uri: &Uri, bytes: &bytes::Bytes) -> Result<Asked, Problem> {
     let mut query = Query::of(uri);
     let mut number = |name: &str| query.optional::<u64>(name).map(|n| (name.to_owned(), n.into()));
     let mut limits: serde_json::Map<String, Value> =
@@ -183,15 +185,16 @@ fn of_snapshot(uri: &Uri, bytes: &[u8]) -> Result<Asked, Problem> {
     if !limits.is_empty() {
         args.insert("limits".to_owned(), limits.into());
     }
-    let args = Json::from_value(&args.into()).unwrap_or_else(Json::empty_object);
-    let request = read(&args)?;
-    let snapshot = Snapshot::parse(bytes).map_err(|problem| why(&problem.into()))?;
-    Ok(Asked { request, args, snapshot: Some(snapshot) })
+    let whole = Value::from(args.clone());
+    check(&Json::from_value(&whole).unwrap_or_else(Json::empty_object))?;
+    let snapshot = json!({"digest": Digest::of(bytes), "bytes": bytes.len()});
+    args.insert("snapshot".to_owned(), snapshot);
+    Ok(Asked::new(shared, "sandbox_create", &args.into()).attach(bytes.clone()))
 }
 
 /// The sandbox that an earlier request with the same idempotency key made.
 fn replayed(session: &Session) -> Response {
-    let mut response = answer(session);
+    let mut response = answer(&SandboxView::of(session.info()), session.id());
     response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     response
 }
@@ -199,63 +202,45 @@ fn replayed(session: &Session) -> Response {
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// A sandbox that was made.
-pub(super) fn answer(session: &Session) -> Response {
-    let mut response = reply::json(StatusCode::CREATED, &SandboxView::of(session.info()));
-    let place = format!("/v1/sandboxes/{}", session.id().as_str());
+fn answer(view: &SandboxView, id: &SessionId) -> Response {
+    let mut response = reply::json(StatusCode::CREATED, view);
+    let place = format!("/v1/sandboxes/{}", id.as_str());
     let place = HeaderValue::try_from(place).expect("an id is hexadecimal");
     response.headers_mut().insert(header::LOCATION, place);
     response
 }
 
-async fn make(
+/// The sandbox that a call made; none if the call is not over.
+fn sandbox_of(made: &Made) -> Result<Option<SessionId>, Problem> {
+    let Came::Result(result) = made.came()? else { return Ok(None) };
+    Ok(result["sandbox"].as_str().and_then(|id| id.parse().ok()))
+}
+
+/// The answer to a call that makes a sandbox.
+pub(super) fn made_sandbox(
     shared: &Shared,
     caller: &identity::Caller,
-    asked: Asked,
-) -> Result<Session, Problem> {
-    let who = caller.principal();
-    let Asked { mut request, args, snapshot } = asked;
-    let permit = permit::decide(shared, caller, args).await?;
-    if let Some(caps) = &permit.obligations().limits {
-        request.limits = caps.apply(request.limits);
+    made: &Made,
+) -> Result<Response, Problem> {
+    if let Err(waits) = made.result()? {
+        return Ok(waits);
     }
-    request.metadata.insert(TENANT.to_owned(), who.tenant.to_string());
-    // One at a time: the number that was checked is the number that holds.
-    let _turn = shared.making.lock().await;
-    check_room(shared, who)?;
-    let native = shared.engine.sandbox();
-    let made = native.session(permit, request, snapshot.as_ref()).await;
-    made.map_err(|error| why(&error))
+    let id = sandbox_of(made)?.ok_or_else(Problem::not_found)?;
+    let sandbox = find(shared, caller.principal(), &id)?;
+    let call_id = Some(made.id());
+    let view = SandboxView { call_id, ..SandboxView::of(sandbox.session.info()) };
+    Ok(with_call(answer(&view, &id), made.id()))
 }
 
-/// Refuses one more than there may be.
-pub(super) fn check_room(shared: &Shared, who: &Principal) -> Result<(), Problem> {
-    let all = shared.engine.sandbox().sessions();
-    let own = all.iter().filter(|info| is_own(info, who)).count();
-    let config = &shared.config;
-    if own >= config.max_sandboxes_per_tenant || all.len() >= config.max_sandboxes {
-        let detail = format!("there are {own} of yours; end one first");
-        let problem = Problem::new(&problem_codes::TOO_MANY_SANDBOXES, detail);
-        return Err(problem.retry_after(Duration::from_secs(30)));
-    }
-    Ok(())
-}
-
-fn read(asked: &Json) -> Result<SessionRequest, Problem> {
+/// Names everything that is wrong with a request, where it is.
+fn check(asked: &Json) -> Result<(), Problem> {
     let mut fields = Fields::of(asked)?;
-    let limits = fields.inner("limits", limits).unwrap_or(USUAL);
-    let env = environment(&mut fields);
-    let (idle, lifetime) = (span(&mut fields, "idle_secs"), span(&mut fields, "lifetime_secs"));
-    let metadata = metadata(&mut fields);
-    fields.finish(Some(()))?;
-    let usual = SessionRequest::default();
-    Ok(SessionRequest {
-        limits,
-        env,
-        idle: idle.unwrap_or(usual.idle),
-        lifetime: lifetime.unwrap_or(usual.lifetime),
-        metadata,
-        ..usual
-    })
+    fields.inner("limits", limits);
+    environment(&mut fields);
+    span(&mut fields, "idle_secs");
+    span(&mut fields, "lifetime_secs");
+    metadata(&mut fields);
+    fields.finish(Some(()))
 }
 
 /// No timer is set further ahead than a leap year.
@@ -285,7 +270,7 @@ const ENTRIES: usize = 16;
 const NAME: usize = 64;
 const VALUE: usize = 200;
 
-fn metadata(fields: &mut Fields<'_>) -> BTreeMap<String, String> {
+fn metadata(fields: &mut Fields<'_>) {
     let own: BTreeMap<String, String> = fields.optional("metadata").unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     let is_name = |name: &str| (1..=NAME).contains(&name.len()) && name.bytes().all(is_plain);
@@ -299,36 +284,15 @@ fn metadata(fields: &mut Fields<'_>) -> BTreeMap<String, String> {
     if own.values().any(|value| value.chars().count() > VALUE) {
         fields.fault("metadata", format!("values have at most {VALUE} characters"));
     }
-    own.into_iter().map(|(name, value)| (format!("{OF_CLIENT}{name}"), value)).collect()
 }
 
-/// Without limits of one's own. Policy may lower these.
-const USUAL: Limits = Limits {
-    wall: Duration::from_secs(60),
-    cpu_time: None,
-    cpus: Cpus(1_000),
-    memory: Bytes::mib(512),
-    processes: 128,
-    disk: Bytes::mib(128),
-    inodes: 16 * 1024,
-    open_files: 1_024,
-    output: Bytes::mib(1),
-    output_total: None,
-    network: SandboxNetwork::None,
-    terminals: SESSION_TERMINALS,
-};
+/// Memory and disk of a sandbox that asks for no other.
+const USUAL_MEMORY: Bytes = Bytes::mib(512);
+const USUAL_DISK: Bytes = Bytes::mib(128);
 
 /// Each within its bounds, and together as a sandbox can have them.
-fn limits(fields: &mut Fields<'_>) -> Limits {
-    let limits = single(fields);
-    if limits.disk >= limits.memory {
-        fields.fault("disk_bytes", "must be below memory: the workspace lives in memory");
-    }
-    limits
-}
-
-fn single(fields: &mut Fields<'_>) -> Limits {
-    let network = fields.optional("network").unwrap_or_default();
+fn limits(fields: &mut Fields<'_>) {
+    let _network: Option<SandboxNetwork> = fields.optional("network");
     let mut number = |name: &str, usual: u64, (least, most): (u64, u64)| {
         let number = fields.whole(name).unwrap_or(usual);
         if !(least..=most).contains(&number) {
@@ -337,13 +301,12 @@ fn single(fields: &mut Fields<'_>) -> Limits {
         number.clamp(least, most)
     };
     let bytes = |least: Bytes, most: Bytes| (least.0, most.0);
-    Limits {
-        memory: Bytes(number("memory_bytes", USUAL.memory.0, bytes(Bytes::mib(8), Bytes::gib(8)))),
-        cpus: Cpus(number("cpu_millis", USUAL.cpus.0.into(), (10, 8_000)) as u32),
-        processes: number("processes", USUAL.processes.into(), (4, 4_096)) as u32,
-        disk: Bytes(number("disk_bytes", USUAL.disk.0, bytes(Bytes::kib(64), Bytes::gib(4)))),
-        network,
-        terminals: number("terminals", USUAL.terminals.into(), (0, MAX_TERMINALS.into())) as u32,
-        ..USUAL
+    let memory = number("memory_bytes", USUAL_MEMORY.0, bytes(Bytes::mib(8), Bytes::gib(8)));
+    number("cpu_millis", 10, (10, 8_000));
+    number("processes", 4, (4, 4_096));
+    let disk = number("disk_bytes", USUAL_DISK.0, bytes(Bytes::kib(64), Bytes::gib(4)));
+    number("terminals", 0, (0, MAX_TERMINALS.into()));
+    if disk >= memory {
+        fields.fault("disk_bytes", "must be below memory: the workspace lives in memory");
     }
 }

@@ -1,32 +1,31 @@
 //! Session sandboxes: made, used, ended. Each belongs to the tenant whose key made it.
 //!
-//! Policy decides about making one: from then on whoever made it may run programs in it, within
-//! its walls and limits.
+//! Whatever runs or changes something in one is a call of a built-in tool (see [`calls`]); looking at
+//! one, pausing and ending it is not.
 
+pub(crate) mod calls;
 pub(crate) mod change;
 pub(crate) mod create;
 pub(crate) mod exec;
 pub(crate) mod files;
 pub(crate) mod interpreters;
 mod once;
-mod permit;
 pub(crate) mod read;
 mod sending;
-mod table;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
-use ringfence_edge::{Problem, fields, problem::Fault, problem_codes};
-use ringfence_sandbox::session::{Error, Session, SessionId, SessionInfo, State};
-use ringfence_types::{Layers, Principal, SandboxNetwork};
+use ringfence_engine::Sandbox;
+use ringfence_engine::sandbox::session::{Error, SessionId, SessionInfo, State};
+use ringfence_types::{CallId, Layers, Principal, SandboxNetwork};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-pub(crate) use self::table::Tables;
+pub(crate) use self::once::Once;
 use crate::shared::Shared;
+use ringfence_edge::{Problem, fields, problem::Fault, problem_codes};
 
-/// Whose a sandbox is, among its own metadata; clients' names have the other prefix.
-const TENANT: &str = "tenant";
+/// Begins the names of metadata that clients chose.
 const OF_CLIENT: &str = "client.";
 
 /// A sandbox.
@@ -60,6 +59,10 @@ pub(crate) struct SandboxView {
     /// The walls around it.
     #[schema(value_type = Object)]
     layers: Layers,
+    /// The call that made it, in the answer to that.
+    #[schema(value_type = Option<String>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<CallId>,
 }
 
 impl SandboxView {
@@ -87,6 +90,7 @@ impl SandboxView {
             network: info.limits.network,
             terminals: info.limits.terminals,
             layers: info.layers,
+            call_id: None,
         }
     }
 }
@@ -96,41 +100,77 @@ fn secs(duration: Duration) -> f64 {
 }
 
 /// The sandbox of this name, if it is the tenant's.
-fn find(shared: &Shared, who: &Principal, id: &SessionId) -> Result<Session, Problem> {
-    let session = shared.engine.sandbox().session_by_id(id);
-    let own = session.filter(|session| is_own(&session.info(), who));
-    own.ok_or_else(Problem::not_found)
-}
-
-fn is_own(info: &SessionInfo, who: &Principal) -> bool {
-    info.metadata.get(TENANT).is_some_and(|tenant| tenant == who.tenant.as_str())
+fn find(shared: &Shared, who: &Principal, id: &SessionId) -> Result<Sandbox, Problem> {
+    shared.engine.sandbox(who, id).ok_or_else(Problem::not_found)
 }
 
 /// Why it could not be done with a sandbox.
 fn why(error: &Error) -> Problem {
-    let detail = error.to_string();
-    let problem = match error {
-        Error::Invalid(_) => fields::invalid(vec![Fault { pointer: String::new(), detail }]),
-        Error::Ended(_) => Problem::not_found(),
-        Error::Paused => Problem::new(&problem_codes::SANDBOX_PAUSED, detail),
-        Error::File(refused) if refused.code() == "not_found" => {
-            Problem::new(&problem_codes::NOT_FOUND, detail)
-        }
-        Error::File(_) | Error::Archive(_) | Error::Snapshot(_) | Error::NotStarted { .. } => {
-            Problem::new(&problem_codes::SANDBOX_REFUSED, detail)
-        }
-        Error::Sandbox(cause) => {
-            tracing::error!(error = cause as &dyn std::error::Error, "a sandbox failed");
-            let detail = match cause {
-                ringfence_sandbox::Error::Unavailable(_) => {
-                    "this host cannot make sandboxes at the moment; `/readyz` says why"
-                }
-                _ => "no sandbox could be had",
-            };
+    if let Error::Sandbox(cause) = error {
+        tracing::error!(error = cause as &dyn std::error::Error, "a sandbox failed");
+    }
+    failed(error.code(), error.to_string())
+}
+
+/// The same by its code, as a call tells it.
+fn failed(code: &str, detail: String) -> Problem {
+    let problem = match code {
+        "invalid_request" => fields::invalid(vec![Fault { pointer: String::new(), detail }]),
+        "session_ended" | "sandbox_not_found" | "interpreter_not_found" => Problem::not_found(),
+        "session_paused" => Problem::new(&problem_codes::SANDBOX_PAUSED, detail),
+        "not_found" => Problem::new(&problem_codes::NOT_FOUND, detail),
+        "too_many_sandboxes" => Problem::new(&problem_codes::TOO_MANY_SANDBOXES, detail)
+            .retry_after(Duration::from_secs(30)),
+        "isolation_unavailable" => Problem::new(
+            &problem_codes::SANDBOX_UNAVAILABLE,
+            format!("policy demands more: {detail}"),
+        ),
+        "sandbox_unavailable" => {
+            let detail = "this host cannot make sandboxes at the moment; `/readyz` says why";
             Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, detail)
+                .retry_after(Duration::from_secs(5))
+        }
+        "sandbox_timeout" | "sandbox_failed" => {
+            Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, "no sandbox could be had")
                 .retry_after(Duration::from_secs(5))
         }
         _ => Problem::new(&problem_codes::SANDBOX_REFUSED, detail),
     };
-    problem.with("reason", error.code())
+    problem.with("reason", code)
+}
+
+/// A program's or an interpreter's number, in the one way it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Number(u32);
+
+/// Not the way a number is written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoNumber;
+
+impl FromStr for Number {
+    type Err = NoNumber;
+
+    fn from_str(text: &str) -> Result<Self, NoNumber> {
+        let number = text.parse().map_err(|_| NoNumber)?;
+        if Self(number).to_string() == text { Ok(Self(number)) } else { Err(NoNumber) }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_written_in_one_way_only() {
+        assert_eq!("17".parse(), Ok(Number(17)));
+        for text in ["", "+17", "017", "-1", "1 ", "4294967296", "0x1", "١"] {
+            assert_eq!(text.parse::<Number>(), Err(NoNumber), "{text}");
+        }
+    }
 }

@@ -5,14 +5,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use ringfence_edge::{Problem, problem_codes};
-use ringfence_sandbox::session::SessionId;
+use ringfence_engine::sandbox::session::SessionId;
 use ringfence_types::{Digest, KeyId};
-
-use super::table::lock;
 
 /// The keys in use.
 #[derive(Debug, Default)]
@@ -86,6 +84,10 @@ impl Drop for Claim {
             lock(&self.used).remove(&slot);
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn reused() -> Problem {

@@ -9,11 +9,11 @@ use ringfence_edge::{
     path::Named,
     reply,
 };
-use ringfence_sandbox::session::{Metrics, SessionId};
+use ringfence_engine::sandbox::session::{Metrics, SessionId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{SandboxView, find, is_own, secs, why};
+use super::{SandboxView, find, secs, why};
 use crate::{shared::Shared, views::call::millis};
 
 /// Sandboxes, oldest first.
@@ -33,9 +33,8 @@ pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
     caller: May<identity::Read>,
 ) -> Response {
-    let all = shared.engine.sandbox().sessions().into_iter();
-    let own = all.filter(|info| is_own(info, caller.principal()));
-    let sandboxes: Vec<_> = own.map(SandboxView::of).collect();
+    let own = shared.engine.sandboxes(caller.principal());
+    let sandboxes: Vec<_> = own.into_iter().map(SandboxView::of).collect();
     reply::ok(&SandboxListView { count: sandboxes.len(), sandboxes })
 }
 
@@ -50,7 +49,7 @@ pub(crate) async fn read(
     caller: May<identity::Read>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     Ok(reply::ok(&SandboxView::of(session.info())))
 }
 
@@ -108,7 +107,7 @@ pub(crate) async fn metrics(
     caller: May<identity::Read>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     let metrics = session.metrics().await.map_err(|error| why(&error))?;
     Ok(reply::ok(&MetricsView::from(metrics)))
 }
@@ -125,6 +124,6 @@ pub(crate) async fn stop(
     caller: May<identity::Call>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
-    find(&shared, caller.principal(), &id)?.stop().await;
+    find(&shared, caller.principal(), &id)?.session.stop().await;
     Ok(reply::nothing())
 }

@@ -1,12 +1,14 @@
 //! Session sandboxes over HTTP, in real sandboxes.
 
+mod calls;
 mod files;
 mod interpreters;
 mod making;
 mod programs;
 mod terminal;
 
-use ringfence_api::{Api, ApiConfig};
+use ringfence_api::Api;
+use ringfence_engine::SandboxLimits;
 use ringfence_policy::Bundle;
 use ringfence_types::Scope;
 use serde_json::{Value, json};
@@ -197,25 +199,37 @@ async fn a_sandbox_of_another_tenant_looks_like_none() {
 
 #[tokio::test]
 async fn policy_decides_about_sandboxes() {
-    for (decision, code) in [("deny", "policy_denied"), ("hold", "policy_held")] {
-        let rules = format!(
+    let rules = |decision: &str| {
+        format!(
             "package ringfence\n\ndecision := {{\"decision\": \"{decision}\", \"reasons\": \
              [{{\"rule\": \"no_boxes\", \"message\": \"not here\"}}]}} if \
              input.action == \"sandbox.create\"\n"
-        );
-        let bundle = Bundle::from_files([("rules.rego", rules)]).unwrap();
-        let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
-        let refused = server.post("/v1/sandboxes", &json!({})).await;
-        assert_eq!((refused.status, refused.problem().as_str()), (403, code));
-        assert_eq!(refused.json()["reasons"][0]["rule"], "no_boxes");
-        server.stop().await;
-    }
+        )
+    };
+    let bundle = Bundle::from_files([("rules.rego", rules("deny"))]).unwrap();
+    let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
+    let refused = server.post("/v1/sandboxes", &json!({})).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (403, "policy_denied"));
+    assert_eq!(refused.json()["reasons"][0]["rule"], "no_boxes");
+    server.stop().await;
+
+    // A sandbox that is held is a call like any other: nothing is made until a person says so.
+    let bundle = Bundle::from_files([("rules.rego", rules("hold"))]).unwrap();
+    let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
+    let held = server.post("/v1/sandboxes", &json!({})).await;
+    assert_eq!((held.status, &held.json()["state"]), (202, &json!("held")), "{held:?}");
+    assert_eq!(held.json()["reasons"][0]["rule"], "no_boxes");
+    let call = held.json()["call_id"].as_str().unwrap().to_owned();
+    assert_eq!(held.header("location"), Some(format!("/v1/calls/{call}").as_str()));
+    assert_eq!(server.get(&format!("/v1/calls/{call}")).await.json()["state"], "held");
+    assert_eq!(server.get("/v1/sandboxes").await.json()["count"], 0);
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn sandboxes_are_bounded_in_number_and_size() {
-    let api = ApiConfig { max_sandboxes_per_tenant: 1, ..Default::default() };
-    let server = Server::of(Plan { api, ..Plan::sandboxed() }).await;
+    let sandboxes = SandboxLimits { max_per_tenant: 1, ..SandboxLimits::default() };
+    let server = Server::of(Plan { sandboxes, ..Plan::sandboxed() }).await;
     create(&server, &json!({"limits": {"memory_bytes": 67_108_864, "disk_bytes": 1_048_576}}))
         .await;
     let refused = server.post("/v1/sandboxes", &json!({})).await;

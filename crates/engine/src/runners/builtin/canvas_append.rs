@@ -7,7 +7,7 @@ use ringfence_types::{CallError, ErrorCode, Json, PersonaId, SessionId, Timestam
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Builtin, Given, Job, Starting, error, object, produced};
+use super::{Builtin, Given, Job, Starting, UsedSandbox, error, object, produced};
 use crate::{
     record::Ended,
     runners::work::{Started, ended, without_program},
@@ -35,7 +35,7 @@ pub(super) const TOOL: Builtin = Builtin {
         object(&["status", "pane"], texts)
     },
     complaints: &[("session_id", "'session_id' is required"), ("content", "'content' is required")],
-    sandboxed: false,
+    sandbox: UsedSandbox::None,
     queued: true,
     repeatable: false,
     action: || Action::ToolExecute,

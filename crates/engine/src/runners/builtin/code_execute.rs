@@ -6,7 +6,7 @@ use ringfence_types::{ErrorCode, Json, Produced};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Builtin, Job, object, text};
+use super::{Builtin, Job, UsedSandbox, object, text};
 use crate::{
     runners::{
         program::{failed, sandboxed},
@@ -37,7 +37,7 @@ pub(super) const TOOL: Builtin = Builtin {
         ("language", "Only Python, JavaScript and Bash code execution is supported"),
         ("code", "Provide source via 'code'"),
     ],
-    sandboxed: true,
+    sandbox: UsedSandbox::New,
     queued: true,
     repeatable: true,
     action: || Action::ToolExecute,

@@ -3,7 +3,7 @@
 use ringfence_policy::{Action, Permit};
 use serde_json::json;
 
-use super::{Builtin, Job, Starting, message, object, text};
+use super::{Builtin, Job, Starting, UsedSandbox, message, object, text};
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "echo",
@@ -12,7 +12,7 @@ pub(super) const TOOL: Builtin = Builtin {
     input: || object(&["text"], json!({"text": {"type": "string"}})),
     output: message,
     complaints: &[("text", "echo requires a 'text' field")],
-    sandboxed: false,
+    sandbox: UsedSandbox::None,
     queued: true,
     repeatable: true,
     action: || Action::ToolExecute,

@@ -7,7 +7,7 @@ use ringfence_sandbox::files::{BoxPath, FileLimits, Owner, Reason, Refused, Work
 use ringfence_types::{CallError, ErrorCode};
 use serde_json::{Value, json};
 
-use super::{Builtin, Given, Job, Starting, error, object, text};
+use super::{Builtin, Given, Job, Starting, UsedSandbox, error, object, text};
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "file_read",
@@ -19,7 +19,7 @@ pub(super) const TOOL: Builtin = Builtin {
         object(&["path", "content"], texts)
     },
     complaints: &[("path", "'path' argument is required")],
-    sandboxed: false,
+    sandbox: UsedSandbox::None,
     queued: true,
     repeatable: false,
     action: || Action::ToolExecute,

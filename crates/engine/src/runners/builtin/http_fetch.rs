@@ -8,7 +8,7 @@ use ringfence_types::{CallError, ErrorCode, Flow, Obligations, Seen};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Builtin, Job, Starting, error, object, produced, text};
+use super::{Builtin, Job, Starting, UsedSandbox, error, object, produced, text};
 use crate::{
     engine::Inner,
     obligations,
@@ -39,7 +39,7 @@ pub(super) const TOOL: Builtin = Builtin {
         )
     },
     complaints: &[("url", "Valid 'url' argument required")],
-    sandboxed: false,
+    sandbox: UsedSandbox::None,
     queued: true,
     repeatable: false,
     action: || Action::ToolExecute,

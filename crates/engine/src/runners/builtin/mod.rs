@@ -8,6 +8,7 @@ mod code_execute;
 mod echo;
 mod file_read;
 mod http_fetch;
+mod sandbox;
 mod timestamp;
 
 use std::{pin::Pin, time::Duration};
@@ -38,8 +39,8 @@ struct Builtin {
     output: fn() -> Value,
     /// What the tool has always said about a missing or wrong argument, by argument.
     complaints: &'static [(&'static str, &'static str)],
-    /// Whether it runs something in a sandbox.
-    sandboxed: bool,
+    /// In which sandbox it runs something.
+    sandbox: UsedSandbox,
     /// Whether a call of it takes a place among those that run.
     queued: bool,
     /// Whether it looks at nothing but its arguments and changes nothing. Code is up to its author; the
@@ -48,6 +49,16 @@ struct Builtin {
     /// What policy is asked about a call of it.
     action: fn() -> Action,
     start: fn(Permit, Job<'_>) -> Starting<'_>,
+}
+
+/// The sandbox that a tool runs something in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UsedSandbox {
+    None,
+    /// One that is made for the call.
+    New,
+    /// One that was made before and is kept.
+    Kept,
 }
 
 /// A start under way.
@@ -61,6 +72,13 @@ const BUILTINS: &[Builtin] = &[
     file_read::TOOL,
     http_fetch::TOOL,
     canvas_append::TOOL,
+    sandbox::create::TOOL,
+    sandbox::fork::TOOL,
+    sandbox::exec::TOOL,
+    sandbox::interpreter::TOOL,
+    sandbox::execute::TOOL,
+    sandbox::restart::TOOL,
+    sandbox::files::TOOL,
 ];
 
 fn find(name: &ToolName) -> Option<&'static Builtin> {
@@ -70,6 +88,11 @@ fn find(name: &ToolName) -> Option<&'static Builtin> {
 /// Whether a built-in looks at nothing but its arguments and changes nothing.
 pub(crate) fn is_repeatable(name: &ToolName) -> bool {
     find(name).is_some_and(|builtin| builtin.repeatable)
+}
+
+/// Whether calls of a built-in run in a sandbox that is kept, beside the queue.
+pub(crate) fn is_of_session(name: &ToolName) -> bool {
+    find(name).is_some_and(|builtin| !builtin.queued)
 }
 
 /// Runs the tools of the binary.
@@ -93,7 +116,11 @@ impl Runner for Builtins {
     }
 
     fn needs_sandbox(&self, entry: &Entry) -> bool {
-        find(&entry.tool.name).is_some_and(|builtin| builtin.sandboxed)
+        find(&entry.tool.name).is_some_and(|builtin| builtin.sandbox != UsedSandbox::None)
+    }
+
+    fn makes_sandbox(&self, entry: &Entry) -> bool {
+        find(&entry.tool.name).is_some_and(|builtin| builtin.sandbox == UsedSandbox::New)
     }
 
     fn takes_place(&self, entry: &Entry) -> bool {

@@ -5,7 +5,7 @@ use ringfence_policy::{Action, Permit};
 use ringfence_types::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Builtin, Given, Job, Starting, message, object};
+use super::{Builtin, Given, Job, Starting, UsedSandbox, message, object};
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "timestamp",
@@ -17,7 +17,7 @@ pub(super) const TOOL: Builtin = Builtin {
     },
     output: message,
     complaints: &[],
-    sandboxed: false,
+    sandbox: UsedSandbox::None,
     queued: true,
     repeatable: false,
     action: || Action::ToolExecute,

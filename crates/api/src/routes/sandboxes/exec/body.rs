@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ringfence_edge::{Problem, fields::Fields};
-use ringfence_sandbox::session::{ExecRequest, Input, Size};
+use ringfence_engine::sandbox::session::{SessionId, Size};
 use ringfence_types::Json;
 use serde::Deserialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::KEPT;
 use crate::{base64, routes::sandboxes::create::environment, shared::Shared};
+use ringfence_edge::{Problem, fields::Fields};
 
 /// A program to be run.
 #[derive(ToSchema)]
@@ -49,18 +49,15 @@ pub(crate) struct SizeBody {
     columns: u16,
 }
 
-/// What was asked for.
-pub(super) struct Asked {
-    pub(super) argv: Vec<String>,
-    pub(super) exec: ExecRequest,
-    pub(super) is_open: bool,
-    pub(super) wait: Duration,
-}
-
 /// A day: longer ones are services, for which a sandbox's lifetime is the bound.
 const LONGEST: f64 = 86_400.0;
 
-pub(super) fn read(shared: &Shared, body: &Json) -> Result<Asked, Problem> {
+/// The arguments of the call, and how long to wait for it. Names everything that is wrong.
+pub(super) fn read(
+    shared: &Shared,
+    sandbox: &SessionId,
+    body: &Json,
+) -> Result<(Value, Duration), Problem> {
     let mut fields = Fields::of(body)?;
     let argv: Option<Vec<String>> = fields.required("argv");
     if argv.as_ref().is_some_and(|argv| argv.first().is_none_or(String::is_empty)) {
@@ -69,26 +66,41 @@ pub(super) fn read(shared: &Shared, body: &Json) -> Result<Asked, Problem> {
     if argv.iter().flatten().any(|arg| arg.contains('\0')) {
         fields.fault("argv", "arguments cannot hold NUL");
     }
-    let env = environment(&mut fields);
-    let cwd = directory(&mut fields);
-    let stdin = stdin(&mut fields);
-    let terminal = fields.inner("terminal", size).flatten();
+    environment(&mut fields);
+    directory(&mut fields);
+    stdin(&mut fields);
+    fields.inner("terminal", size);
     let usual = LONGEST.min(60.0);
-    let timeout = seconds(&mut fields, "timeout_secs", usual, (0.001, LONGEST));
+    seconds(&mut fields, "timeout_secs", usual, (0.001, LONGEST));
     let most = shared.edge.config().max_wait.as_secs_f64();
     let wait = seconds(&mut fields, "wait", most, (0.0, most));
-    fields.finish(argv).map(|argv| {
-        let usual = ExecRequest::new(argv.clone());
-        let exec = ExecRequest {
-            env,
-            cwd: cwd.unwrap_or_else(|| usual.cwd.clone()),
-            output: Some(KEPT),
-            timeout: Some(timeout),
-            ..usual
-        };
-        let is_open = stdin == Input::Open || terminal.is_some();
-        Asked { argv, exec: ExecRequest { stdin, terminal, ..exec }, is_open, wait }
-    })
+    fields.finish(argv)?;
+    Ok((args(sandbox, body, &["wait"]), wait))
+}
+
+/// A body as the arguments of a call in a sandbox, without what only the request is about.
+pub(in crate::routes::sandboxes) fn args(
+    sandbox: &SessionId,
+    body: &Json,
+    without: &[&str],
+) -> Value {
+    let mut args = without_nulls(body.to_value());
+    if let Value::Object(fields) = &mut args {
+        fields.retain(|name, _| !without.contains(&name.as_str()));
+        fields.insert("sandbox".to_owned(), sandbox.as_str().into());
+    }
+    args
+}
+
+/// Without fields that are null, which stand for what is left out.
+pub(in crate::routes::sandboxes) fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            fields.map(|(name, value)| (name, without_nulls(value))).collect()
+        }
+        other => other,
+    }
 }
 
 /// Where a program starts.
@@ -104,7 +116,7 @@ pub(in crate::routes::sandboxes) fn directory(fields: &mut Fields<'_>) -> Option
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Given {
-    Text(String),
+    Text(#[expect(dead_code, reason = "only that it is text matters")] String),
     Coded(Coded),
     Later(Later),
 }
@@ -121,17 +133,15 @@ struct Later {
     open: bool,
 }
 
-fn stdin(fields: &mut Fields<'_>) -> Input {
-    let input = match fields.optional::<Given>("stdin") {
-        None => Some(Input::Empty),
-        Some(Given::Text(text)) => Some(Input::Bytes(text.into_bytes())),
-        Some(Given::Coded(coded)) => base64::decode(&coded.base64).map(Input::Bytes),
-        Some(Given::Later(later)) => later.open.then_some(Input::Open),
+fn stdin(fields: &mut Fields<'_>) {
+    let is_understood = match fields.optional::<Given>("stdin") {
+        None | Some(Given::Text(_)) => true,
+        Some(Given::Coded(coded)) => base64::decode(&coded.base64).is_some(),
+        Some(Given::Later(later)) => later.open,
     };
-    input.unwrap_or_else(|| {
+    if !is_understood {
         fields.fault("stdin", "must be text, `{\"base64\": \"…\"}` or `{\"open\": true}`");
-        Input::Empty
-    })
+    }
 }
 
 /// The size of a terminal. `None` means that a fault was noted.

@@ -14,15 +14,12 @@ use ringfence_edge::{
     reply,
     sse::{self, Source, StreamSlot},
 };
-use ringfence_sandbox::{Chunk, Output, session::SessionId};
+use ringfence_engine::Program;
+use ringfence_engine::sandbox::{Chunk, Output, session::SessionId};
 use serde::Serialize;
 
 use super::{program, view::EndView};
-use crate::{
-    base64,
-    routes::sandboxes::table::{Number, Program},
-    shared::Shared,
-};
+use crate::{base64, routes::sandboxes::Number, shared::Shared};
 
 /// Streams what a program writes, from the beginning or from after `Last-Event-ID`, and its end.
 ///

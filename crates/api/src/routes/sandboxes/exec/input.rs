@@ -16,7 +16,7 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_sandbox::session::{Error, SessionId};
+use ringfence_engine::sandbox::session::{Error, SessionId};
 use serde::Deserialize;
 use utoipa::{
     ToSchema,
@@ -28,7 +28,7 @@ use super::{
     program,
 };
 use crate::{
-    routes::sandboxes::{table::Number, why},
+    routes::sandboxes::{Number, why},
     shared::Shared,
 };
 

@@ -17,6 +17,23 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, StatusCode, Uri, header};
+use ringfence_engine::Program;
+use ringfence_engine::sandbox::session::SessionId;
+use ringfence_types::{Principal, State as CallState};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+pub(super) use self::body::{args, directory, seconds, without_nulls};
+pub(crate) use self::{
+    body::ExecBody,
+    view::{ExecListView, ExecView},
+};
+use super::{
+    Number,
+    calls::{Asked, HeldView, with_call},
+    find, why,
+};
+use crate::shared::Shared;
 use ringfence_edge::{
     Problem, body as bodies,
     identity::{self, May},
@@ -24,34 +41,27 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_sandbox::session::{Session, SessionId};
-use ringfence_types::{Bytes, Principal};
 
-pub(super) use self::body::{directory, seconds};
-pub(crate) use self::{
-    body::ExecBody,
-    view::{ExecListView, ExecView},
-};
-use super::{
-    find, permit,
-    table::{Number, Program},
-    why,
-};
-use crate::shared::Shared;
-
-/// Bytes kept of each stream.
-pub(super) const KEPT: Bytes = Bytes::mib(1);
+/// A program that runs, or a call that policy holds.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it documents an answer that has two shapes")]
+pub(crate) enum ExecOrHeld {
+    Exec(Box<ExecView>),
+    Held(HeldView<'static>),
+}
 
 /// Starts a program and waits for its end.
 ///
 /// A program that has not ended when the wait is over is answered with 202 and its place, where it
-/// can be followed, fed and ended.
+/// can be followed, fed and ended. One that policy holds is answered with 202 and its call; once
+/// approved it runs, and is found in the list of programs by its `call_id`.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/exec", tag = "sandboxes", request_body = ExecBody,
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 200, description = "It ended", body = ExecView),
-        (status = 202, description = "It runs", body = ExecView),
+        (status = 202, description = "It runs, or policy holds it", body = ExecOrHeld),
         (status = 409, description = "It could not be started"),
         (status = 422, description = "The body does not fit"),
     )
@@ -62,17 +72,22 @@ pub(crate) async fn start(
     Named(id): Named<SessionId>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    find(&shared, caller.principal(), &id)?;
     let body = bodies::json(&shared.edge, request).await?;
-    let asked = body::read(&shared, &body)?;
-    let (argv, wait) = (asked.argv.into(), asked.wait);
-    let (has_terminal, is_open) = (asked.exec.terminal.is_some(), asked.is_open);
-    let started_at = shared.engine.clock().now();
-    let process = session.exec(permit::within(), asked.exec).await.map_err(|error| why(&error))?;
-    let program = Program { process, argv, started_at, has_terminal, is_open };
-    shared.table(&session).add(program.clone());
-    let view = after(wait, &program).await?;
-    Ok(answer(&session, &program, &view))
+    let (args, wait) = body::read(&shared, &id, &body)?;
+    let made = Asked::new(&shared, "sandbox_exec", &args).wait(wait).call(&shared, &caller).await?;
+    // A program that was cancelled or lost its sandbox is shown as it ended.
+    let program = match made.ticket.program() {
+        Some(program) => program,
+        None => match made.result()? {
+            Ok(_) => return Err(Problem::not_found()),
+            Err(waits) => return Ok(waits),
+        },
+    };
+    if let CallState::Finished(_) = &made.call.state {
+        made.came()?;
+    }
+    Ok(with_call(answer(&id, program, &ExecView::whole(program)), made.id()))
 }
 
 /// What is known of a program after waiting for its end for a while.
@@ -83,12 +98,12 @@ async fn after(wait: Duration, program: &Program) -> Result<ExecView, Problem> {
     }
 }
 
-fn answer(session: &Session, program: &Program, view: &ExecView) -> Response {
+fn answer(id: &SessionId, program: &Program, view: &ExecView) -> Response {
     if view.has_ended() {
         return reply::ok(view);
     }
     let mut response = reply::json(StatusCode::ACCEPTED, view);
-    let place = format!("/v1/sandboxes/{}/exec/{}", session.id(), program.process.id());
+    let place = format!("/v1/sandboxes/{id}/exec/{}", program.process.id());
     let place = HeaderValue::try_from(place).expect("an id is printable ASCII");
     response.headers_mut().insert(header::LOCATION, place);
     response
@@ -101,8 +116,7 @@ pub(super) fn program(
     id: &SessionId,
     exec: Number,
 ) -> Result<Program, Problem> {
-    let session = find(shared, who, id)?;
-    shared.table(&session).program(exec).ok_or_else(Problem::not_found)
+    find(shared, who, id)?.program(exec.0).ok_or_else(Problem::not_found)
 }
 
 /// Lists the programs of a sandbox that were started here, oldest first, without their output.
@@ -117,8 +131,7 @@ pub(crate) async fn list(
     caller: May<identity::Read>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
-    let all = shared.table(&session).programs();
+    let all = find(&shared, caller.principal(), &id)?.programs();
     let programs: Vec<_> = all.iter().map(ExecView::brief).collect();
     Ok(reply::ok(&ExecListView { count: programs.len(), programs }))
 }
@@ -166,15 +179,14 @@ pub(crate) async fn end(
     caller: May<identity::Call>,
     NamedWithin(id, exec): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
-    let table = shared.table(&session);
-    let program = table.program(exec).ok_or_else(Problem::not_found)?;
+    let sandbox = find(&shared, caller.principal(), &id)?;
+    let program = sandbox.program(exec.0).ok_or_else(Problem::not_found)?;
     match program.process.kill().await {
         Ok(()) => drop(program.process.wait().await),
         // It went by itself.
-        Err(ringfence_sandbox::session::Error::ProcessEnded) => {}
+        Err(ringfence_engine::sandbox::session::Error::ProcessEnded) => {}
         Err(error) => return Err(why(&error)),
     }
-    table.remove_program(exec);
+    sandbox.forget_program(exec.0);
     Ok(reply::nothing())
 }

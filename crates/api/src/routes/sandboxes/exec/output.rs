@@ -13,13 +13,11 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_sandbox::{Chunk, Output, session::SessionId};
+use ringfence_engine::Program;
+use ringfence_engine::sandbox::{Chunk, Output, session::SessionId};
 
 use super::program;
-use crate::{
-    routes::sandboxes::table::{Number, Program},
-    shared::Shared,
-};
+use crate::{routes::sandboxes::Number, shared::Shared};
 
 /// Most bytes of one answer.
 const MOST: usize = 1 << 20;

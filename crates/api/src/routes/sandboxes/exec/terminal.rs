@@ -30,15 +30,13 @@ use ringfence_edge::{
     query::Query,
     sse::StreamSlot,
 };
-use ringfence_sandbox::{Chunk, session::SessionId};
+use ringfence_engine::Program;
+use ringfence_engine::sandbox::{Chunk, session::SessionId};
 use ringfence_types::Json;
 use serde_json::json;
 
 use super::{body::size, program, view::EndView};
-use crate::{
-    routes::sandboxes::table::{Number, Program},
-    shared::Shared,
-};
+use crate::{routes::sandboxes::Number, shared::Shared};
 
 /// Most bytes of a message, either way.
 const MESSAGE: usize = 64 << 10;

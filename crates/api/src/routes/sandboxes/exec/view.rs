@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use ringfence_sandbox::{
+use ringfence_engine::Program;
+use ringfence_engine::sandbox::{
     Output,
     session::{ProcessEnd, ProcessUsage},
 };
-use ringfence_types::{Outcome, Timestamp, Truncated};
+use ringfence_types::{CallId, Outcome, Timestamp, Truncated};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{routes::sandboxes::table::Program, views::call::millis};
+use crate::views::call::millis;
 
 /// A program and what became of it. What does not exist in its state is null or left out.
 #[derive(Serialize, ToSchema)]
@@ -18,6 +19,9 @@ use crate::{routes::sandboxes::table::Program, views::call::millis};
 pub(crate) struct ExecView {
     /// Its number in the sandbox.
     id: u32,
+    /// The call that started it.
+    #[schema(value_type = String)]
+    call_id: CallId,
     /// `running` or `ended`.
     state: &'static str,
     /// Program and arguments.
@@ -90,6 +94,7 @@ impl ExecView {
         let (stdout, stderr) = (process.stdout(), process.stderr());
         Self {
             id: process.id(),
+            call_id: program.call,
             state: if end.is_some() { "ended" } else { "running" },
             argv: program.argv.clone(),
             pid: process.pid(),

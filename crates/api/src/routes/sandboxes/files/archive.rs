@@ -1,7 +1,7 @@
 //! Whole directories as archives, in and out.
 
 use std::{
-    io::{self, Cursor, Write},
+    io::{self, Write},
     sync::Arc,
 };
 
@@ -13,6 +13,25 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderValue, Uri, header};
+use ringfence_engine::sandbox::{
+    archive::{PackOptions, Packed},
+    files::BoxPath,
+    session::{Error, Session, SessionId},
+};
+use ringfence_types::{CallId, Digest};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use utoipa::ToSchema;
+
+use super::{change_files, only_path, path};
+use crate::{
+    routes::sandboxes::{
+        calls::{HeldView, with_call},
+        find, why,
+    },
+    shared::Shared,
+};
 use ringfence_edge::{
     Problem, body,
     identity::{self, May},
@@ -21,25 +40,10 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_sandbox::{
-    archive::{Note, PackOptions, Packed, Report},
-    files::BoxPath,
-    session::{Error, Session, SessionId},
-};
-use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use utoipa::ToSchema;
 
-use super::{only_path, path};
-use crate::{
-    routes::sandboxes::{find, permit, why},
-    shared::Shared,
-};
-
-/// What was unpacked.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Unpacked)]
-pub(crate) struct UnpackedView {
+/// What was unpacked, as the call tells it.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub(crate) struct Unpacked {
     files: u64,
     directories: u64,
     /// Bytes of all files together.
@@ -48,24 +52,23 @@ pub(crate) struct UnpackedView {
     notes: Vec<NoteView>,
 }
 
-/// Something about an entry that was not taken as it is.
+/// What was unpacked.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Unpacked)]
+pub(crate) struct UnpackedView {
+    #[serde(flatten)]
+    unpacked: Unpacked,
+    /// The call that unpacked it.
+    #[schema(value_type = String)]
+    call_id: CallId,
+}
+
+/// Something about an entry that was not taken as it is.
+#[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = ArchiveNote)]
 pub(crate) struct NoteView {
     entry: String,
-    what: &'static str,
-}
-
-impl From<Report> for UnpackedView {
-    fn from(report: Report) -> Self {
-        let note = |note: Note| NoteView { entry: note.entry, what: note.what };
-        Self {
-            files: report.files,
-            directories: report.directories,
-            bytes: report.bytes,
-            notes: report.notes.into_iter().map(note).collect(),
-        }
-    }
+    what: String,
 }
 
 /// Unpacks tar, tar.gz, tar.zst or zip into a directory, which is made if need be.
@@ -81,6 +84,7 @@ impl From<Report> for UnpackedView {
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 200, description = "What was unpacked", body = UnpackedView),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "The archive was refused"),
     )
 )]
@@ -91,16 +95,22 @@ pub(crate) async fn unpack(
     uri: Uri,
     request: Request,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    find(&shared, caller.principal(), &id)?;
     let path = only_path(&uri)?;
     let taken = body::take(&shared.edge, request, shared.edge.config().max_upload).await?;
-    let archive = Cursor::new(taken.bytes.clone());
-    let report = session
-        .change_files(permit::within())
-        .archive_in(&path, archive)
-        .await
-        .map_err(|error| why(&error))?;
-    Ok(reply::ok(&UnpackedView::from(report)))
+    let attached = json!({"digest": Digest::of(&taken.bytes), "bytes": taken.bytes.len()});
+    let at = if path.is_root() { String::new() } else { path.to_string() };
+    let change = json!({"unpack": at, "attached": attached});
+    let asked = change_files(&shared, &id, &change).attach(taken.bytes.clone());
+    let made = asked.call(&shared, &caller).await?;
+    let mut result = match made.result()? {
+        Ok(result) => result,
+        Err(waits) => return Ok(waits),
+    };
+    let unpacked: Unpacked = serde_json::from_value(result["changes"][0].take())
+        .map_err(|_| Problem::new(&problem_codes::INTERNAL, "the call has another result"))?;
+    let view = UnpackedView { unpacked, call_id: made.id() };
+    Ok(with_call(reply::ok(&view), made.id()))
 }
 
 /// Packs a directory or a file as tar.
@@ -126,7 +136,7 @@ pub(crate) async fn pack(
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     let mut query = Query::of(&uri);
     let path = path(&mut query);
     let gzip = query.optional::<bool>("gzip").unwrap_or(false);

@@ -13,7 +13,21 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::stream;
-use http::{HeaderValue, StatusCode, Uri, header};
+use http::{HeaderValue, Uri, header};
+use ringfence_engine::sandbox::{
+    files::{BoxPath, Entry, Kind, ListOptions},
+    session::{Session, SessionId},
+};
+use ringfence_types::{CallId, Digest, Timestamp};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::{
+    calls::{Asked, HeldView, Made, with_call},
+    find, why,
+};
+use crate::shared::Shared;
 use ringfence_edge::{
     Problem, body as bodies,
     identity::{self, May},
@@ -21,16 +35,6 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_sandbox::{
-    files::{BoxPath, Entry, Kind, ListOptions},
-    session::{Session, SessionId},
-};
-use ringfence_types::Timestamp;
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use super::{find, permit, why};
-use crate::shared::Shared;
 
 /// One name in a workspace.
 #[derive(Serialize, ToSchema)]
@@ -44,6 +48,10 @@ pub(crate) struct EntryView {
     mode: String,
     #[schema(value_type = String, format = DateTime)]
     modified_at: Timestamp,
+    /// The call that made it, in the answer to that.
+    #[schema(value_type = Option<String>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<CallId>,
 }
 
 /// What a directory holds.
@@ -62,6 +70,9 @@ pub(crate) struct ChangeView {
     path: String,
     /// Bytes written, or names removed.
     count: u64,
+    /// The call that made the change.
+    #[schema(value_type = String)]
+    call_id: CallId,
 }
 
 /// Most names of one listing, and most levels of directories.
@@ -113,7 +124,7 @@ pub(crate) async fn read(
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     let mut query = Query::of(&uri);
     let (path, options) = (path(&mut query), listed(&mut query));
     query.finish()?;
@@ -139,6 +150,7 @@ fn entry(entry: &Entry) -> EntryView {
         size: entry.size,
         mode: format!("{:03o}", entry.mode & 0o7777),
         modified_at: Timestamp::from_micros(entry.modified_secs.saturating_mul(1_000_000)),
+        call_id: None,
     }
 }
 
@@ -200,6 +212,7 @@ fn mode(query: &mut Query) -> u32 {
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 200, description = "It is written", body = ChangeView),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "It cannot be written"),
     )
 )]
@@ -210,18 +223,37 @@ pub(crate) async fn write(
     uri: Uri,
     request: Request,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    find(&shared, caller.principal(), &id)?;
     let mut query = Query::of(&uri);
     let (path, mode) = (path(&mut query), mode(&mut query));
     query.finish()?;
     let taken = bodies::take(&shared.edge, request, shared.edge.config().max_upload).await?;
-    let content = std::io::Cursor::new(taken.bytes.clone());
-    let count = session
-        .change_files(permit::within())
-        .put(&path, mode, content)
-        .await
-        .map_err(|error| why(&error))?;
-    Ok(reply::json(StatusCode::OK, &ChangeView { path: path.to_string(), count }))
+    let attached = json!({"digest": Digest::of(&taken.bytes), "bytes": taken.bytes.len()});
+    let mode = format!("{mode:03o}");
+    let change = json!({"write": path.to_string(), "mode": mode, "attached": attached});
+    let asked = change_files(&shared, &id, &change).attach(taken.bytes.clone());
+    changed(&asked.call(&shared, &caller).await?)
+}
+
+/// A call that makes one change.
+fn change_files(shared: &Shared, id: &SessionId, change: &Value) -> Asked {
+    let args = json!({"sandbox": id.as_str(), "changes": [change]});
+    Asked::new(shared, "sandbox_files", &args)
+}
+
+/// The answer to a change.
+fn changed(made: &Made) -> Result<Response, Problem> {
+    let result = match made.result()? {
+        Ok(result) => result,
+        Err(waits) => return Ok(waits),
+    };
+    let change = &result["changes"][0];
+    let view = ChangeView {
+        path: change["path"].as_str().unwrap_or_default().to_owned(),
+        count: change["count"].as_u64().unwrap_or_default(),
+        call_id: made.id(),
+    };
+    Ok(with_call(reply::ok(&view), made.id()))
 }
 
 /// Removes a file, or a directory with all it holds.
@@ -233,6 +265,7 @@ pub(crate) async fn write(
     ),
     responses(
         (status = 200, description = "It is gone", body = ChangeView),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "It cannot be removed"),
     )
 )]
@@ -242,9 +275,8 @@ pub(crate) async fn remove(
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    find(&shared, caller.principal(), &id)?;
     let path = only_path(&uri)?;
-    let removed =
-        session.change_files(permit::within()).remove(&path).await.map_err(|error| why(&error))?;
-    Ok(reply::ok(&ChangeView { path: path.to_string(), count: removed as u64 }))
+    let asked = change_files(&shared, &id, &json!({"remove": path.to_string()}));
+    changed(&asked.call(&shared, &caller).await?)
 }

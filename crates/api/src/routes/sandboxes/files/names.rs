@@ -7,20 +7,24 @@ use axum::{
     response::Response,
 };
 use http::Uri;
+use ringfence_engine::sandbox::{files::BoxPath, session::SessionId};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::{ChangeView, EntryView, change_files, changed, entry, only_path};
+use crate::{
+    routes::sandboxes::{
+        calls::{HeldView, with_call},
+        find, why,
+    },
+    shared::Shared,
+};
 use ringfence_edge::{
     Problem, body,
     fields::Fields,
     identity::{self, May},
     path::Named,
     reply,
-};
-use ringfence_sandbox::{files::BoxPath, session::SessionId};
-use utoipa::ToSchema;
-
-use super::{ChangeView, EntryView, entry, only_path};
-use crate::{
-    routes::sandboxes::{find, permit, why},
-    shared::Shared,
 };
 
 /// Looks at one name; a symbolic link is told as such and not followed.
@@ -41,7 +45,7 @@ pub(crate) async fn stat(
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     let path = only_path(&uri)?;
     let found = session.files().stat(&path).await.map_err(|error| why(&error))?;
     Ok(reply::ok(&entry(&found)))
@@ -56,6 +60,7 @@ pub(crate) async fn stat(
     ),
     responses(
         (status = 200, description = "It is there", body = EntryView),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "It cannot be made"),
     )
 )]
@@ -65,11 +70,16 @@ pub(crate) async fn directory(
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     let path = only_path(&uri)?;
-    session.change_files(permit::within()).make_dir(&path).await.map_err(|error| why(&error))?;
+    let asked = change_files(&shared, &id, &json!({"directory": path.to_string()}));
+    let made = asked.call(&shared, &caller).await?;
+    if let Err(waits) = made.result()? {
+        return Ok(waits);
+    }
     let found = session.files().stat(&path).await.map_err(|error| why(&error))?;
-    Ok(reply::ok(&entry(&found)))
+    let view = EntryView { call_id: Some(made.id()), ..entry(&found) };
+    Ok(with_call(reply::ok(&view), made.id()))
 }
 
 /// A name to be changed.
@@ -92,6 +102,7 @@ pub(crate) struct RenameBody {
     request_body = RenameBody,
     responses(
         (status = 200, description = "It has the name", body = ChangeView),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "It cannot have the name"),
         (status = 422, description = "The body does not fit"),
     )
@@ -102,13 +113,13 @@ pub(crate) async fn rename(
     Named(id): Named<SessionId>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    find(&shared, caller.principal(), &id)?;
     let body = body::json(&shared.edge, request).await?;
     let mut fields = Fields::of(&body)?;
     let (from, to) = (named(&mut fields, "from"), named(&mut fields, "to"));
     let (from, to) = fields.finish(from.zip(to))?;
-    session.change_files(permit::within()).rename(&from, &to).await.map_err(|error| why(&error))?;
-    Ok(reply::ok(&ChangeView { path: to.to_string(), count: 1 }))
+    let change = json!({"rename": from.to_string(), "to": to.to_string()});
+    changed(&change_files(&shared, &id, &change).call(&shared, &caller).await?)
 }
 
 fn named(fields: &mut Fields<'_>, name: &str) -> Option<BoxPath> {

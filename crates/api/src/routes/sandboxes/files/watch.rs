@@ -12,7 +12,7 @@ use ringfence_edge::{
     query::Query,
     sse::{self, Source, StreamSlot},
 };
-use ringfence_sandbox::{
+use ringfence_engine::sandbox::{
     files::{Event, EventKind},
     session::{Error, SessionId, Watcher},
 };
@@ -48,7 +48,7 @@ pub(crate) async fn events(
     Named(id): Named<SessionId>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    let session = find(&shared, caller.principal(), &id)?.session;
     let mut query = Query::of(&uri);
     let path = path(&mut query);
     let recursive = query.optional::<bool>("recursive").unwrap_or(false);

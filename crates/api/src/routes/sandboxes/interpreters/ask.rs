@@ -6,24 +6,29 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use ringfence_engine::sandbox::session::{
+    SessionId,
+    interpreter::{Completions, Variable},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::interpreter;
+use crate::{
+    routes::sandboxes::{
+        Number,
+        calls::{Asked, HeldView, with_call},
+        why,
+    },
+    shared::Shared,
+};
 use ringfence_edge::{
     Problem, body,
     fields::Fields,
     identity::{self, May},
     path::NamedWithin,
     reply,
-};
-use ringfence_sandbox::session::{
-    SessionId,
-    interpreter::{Completions, Variable},
-};
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use super::interpreter;
-use crate::{
-    routes::sandboxes::{permit, table::Number, why},
-    shared::Shared,
 };
 
 /// Variables of an interpreter, as it describes them: `name`, `type` and a short `repr`.
@@ -122,6 +127,7 @@ pub(crate) async fn complete(
         ("interpreter" = u32, Path, description = "The interpreter"),
     ),
     responses(
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 204, description = "It knows none any more"),
         (status = 409, description = "It cannot be reset now"),
     )
@@ -131,9 +137,9 @@ pub(crate) async fn reset(
     caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
-    let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
-    interpreter.reset(permit::within()).await.map_err(|error| why(&error))?;
-    Ok(reply::nothing())
+    interpreter(&shared, caller.principal(), &id, number)?;
+    let args = json!({"sandbox": id.as_str(), "interpreter": number, "reset": true});
+    restarted(&shared, &caller, &args).await
 }
 
 /// Ends the interpreter's process, whatever it is doing, and starts a new one.
@@ -144,6 +150,7 @@ pub(crate) async fn reset(
         ("interpreter" = u32, Path, description = "The interpreter"),
     ),
     responses(
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 204, description = "It is fresh"),
         (status = 409, description = "It cannot be restarted now"),
     )
@@ -153,7 +160,19 @@ pub(crate) async fn restart(
     caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
-    let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
-    interpreter.restart(permit::within()).await.map_err(|error| why(&error))?;
-    Ok(reply::nothing())
+    interpreter(&shared, caller.principal(), &id, number)?;
+    let args = json!({"sandbox": id.as_str(), "interpreter": number});
+    restarted(&shared, &caller, &args).await
+}
+
+async fn restarted(
+    shared: &Shared,
+    caller: &identity::Caller,
+    args: &Value,
+) -> Result<Response, Problem> {
+    let made = Asked::new(shared, "sandbox_restart", args).call(shared, caller).await?;
+    Ok(match made.result()? {
+        Ok(_) => with_call(reply::nothing(), made.id()),
+        Err(waits) => waits,
+    })
 }

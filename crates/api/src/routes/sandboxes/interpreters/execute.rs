@@ -1,6 +1,6 @@
 //! Executing code in an interpreter, and stopping it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
@@ -8,20 +8,13 @@ use axum::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, header};
-use ringfence_edge::{
-    Problem, body,
-    fields::Fields,
-    identity::{self, May},
-    path::NamedWithin,
-    reply,
-    sse::{self, Source, StreamSlot},
-};
-use ringfence_sandbox::session::{
+use ringfence_engine::sandbox::session::{
     SessionId,
-    interpreter::{ExecuteRequest, Execution},
+    interpreter::{Collected, Execution},
 };
 use ringfence_types::Json;
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{
@@ -30,12 +23,20 @@ use super::{
 };
 use crate::{
     routes::sandboxes::{
-        exec::{KEPT, seconds},
-        permit,
-        table::Number,
+        Number,
+        calls::{Asked, HeldView, Made, with_call},
+        exec::{args, seconds},
         why,
     },
     shared::Shared,
+};
+use ringfence_edge::{
+    Problem, body,
+    fields::Fields,
+    identity::{self, May},
+    path::NamedWithin,
+    reply,
+    sse::{self, Source, StreamSlot},
 };
 
 /// Code to be executed.
@@ -68,6 +69,7 @@ pub(crate) struct ExecuteBody {
     responses(
         (status = 200, description = "What came of it",
             content((ExecutionView = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "It cannot be executed now"),
         (status = 422, description = "The body does not fit"),
     )
@@ -78,15 +80,35 @@ pub(crate) async fn execute(
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
+    interpreter(&shared, caller.principal(), &id, number)?;
     let wants_events = wants_events(request.headers());
     let body = body::json(&shared.edge, request).await?;
-    let request = read(&shared, &body)?;
+    check(&shared, &body)?;
+    let mut args = args(&id, &body, &[]);
+    args["interpreter"] = json!(number);
     let place = wants_events.then(|| StreamSlot::take(&shared.edge, caller.known())).transpose()?;
-    let execution = interpreter.execute(permit::within(), request).map_err(|error| why(&error))?;
-    match place {
-        Some(place) => Ok(sse::respond(Live(execution), place)),
-        None => Ok(reply::ok(&ExecutionView::from(execution.collect().await))),
+    let asked = Asked::new(&shared, "sandbox_execute", &args);
+    let Some(place) = place else {
+        let (made, all) = asked.collect(&shared, &caller).await?;
+        return all.map_or_else(|| refusal(&made), |all| Ok(whole(&made, all)));
+    };
+    let made = asked.wait(Duration::ZERO).call(&shared, &caller).await?;
+    match made.ticket.take_execution() {
+        Some(execution) => Ok(with_call(sse::respond(Live(execution), place), made.id())),
+        None => refusal(&made),
+    }
+}
+
+/// An execution as a whole.
+fn whole(made: &Made, all: Collected) -> Response {
+    with_call(reply::ok(&ExecutionView::of(all, made.id())), made.id())
+}
+
+/// Why nothing was executed.
+fn refusal(made: &Made) -> Result<Response, Problem> {
+    match made.result()? {
+        Ok(_) => Err(Problem::not_found()),
+        Err(waits) => Ok(waits),
     }
 }
 
@@ -95,16 +117,12 @@ fn wants_events(headers: &HeaderMap) -> bool {
     accepted.iter().any(|value| value.as_bytes().starts_with(b"text/event-stream"))
 }
 
-fn read(shared: &Shared, body: &Json) -> Result<ExecuteRequest, Problem> {
+fn check(shared: &Shared, body: &Json) -> Result<(), Problem> {
     let mut fields = Fields::of(body)?;
     let code: Option<String> = fields.required("code");
     let most = shared.edge.config().max_wait.as_secs_f64();
-    let timeout = seconds(&mut fields, "timeout_secs", most.min(60.0), (0.001, most));
-    fields.finish(code).map(|code| ExecuteRequest {
-        timeout: Some(timeout),
-        output: Some(KEPT),
-        ..ExecuteRequest::new(code)
-    })
+    seconds(&mut fields, "timeout_secs", most.min(60.0), (0.001, most));
+    fields.finish(code).map(drop)
 }
 
 /// An execution as it happens.

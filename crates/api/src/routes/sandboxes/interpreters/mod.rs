@@ -11,6 +11,22 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, StatusCode, header};
+use ringfence_engine::sandbox::{
+    Language,
+    session::{Interpreter, SessionId},
+};
+use ringfence_types::{CallId, Json, Principal};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{
+    Number,
+    calls::{Asked, HeldView, with_call},
+    create::environment,
+    exec::{args, directory},
+    find,
+};
+use crate::shared::Shared;
 use ringfence_edge::{
     Problem, body,
     fields::Fields,
@@ -18,16 +34,6 @@ use ringfence_edge::{
     path::{Named, NamedWithin},
     reply,
 };
-use ringfence_sandbox::{
-    Language,
-    session::{Interpreter, SessionId, interpreter::Options},
-};
-use ringfence_types::{Json, Principal};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
-use super::{create::environment, exec::directory, find, permit, table::Number, why};
-use crate::shared::Shared;
 
 /// An interpreter to be started.
 #[derive(ToSchema)]
@@ -62,6 +68,10 @@ pub(crate) struct InterpreterView {
     id: Number,
     #[schema(inline)]
     language: Tongue,
+    /// The call that started it, in the answer to that.
+    #[schema(value_type = Option<String>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<CallId>,
 }
 
 /// Interpreters, oldest first.
@@ -78,7 +88,7 @@ impl InterpreterView {
             Language::Javascript => Tongue::Javascript,
             _ => Tongue::Python,
         };
-        Self { id, language }
+        Self { id, language, call_id: None }
     }
 }
 
@@ -89,6 +99,7 @@ impl InterpreterView {
     request_body = InterpreterBody,
     responses(
         (status = 201, description = "It waits for code", body = InterpreterView),
+        (status = 202, description = "Policy holds it", body = HeldView<'static>),
         (status = 409, description = "It could not be started"),
         (status = 422, description = "The body does not fit"),
     )
@@ -99,31 +110,33 @@ pub(crate) async fn start(
     Named(id): Named<SessionId>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
+    find(&shared, caller.principal(), &id)?;
     let body = body::json(&shared.edge, request).await?;
-    let (language, options) = read(&body)?;
-    let made = session
-        .interpreter(permit::within(), language, options)
-        .await
-        .map_err(|error| why(&error))?;
-    let number = shared.table(&session).add_interpreter(made.clone());
-    let mut response = reply::json(StatusCode::CREATED, &InterpreterView::of(number, &made));
+    check(&body)?;
+    let asked = Asked::new(&shared, "sandbox_interpreter", &args(&id, &body, &[]));
+    let made = asked.call(&shared, &caller).await?;
+    let result = match made.result()? {
+        Ok(result) => result,
+        Err(waits) => return Ok(waits),
+    };
+    let number = result["interpreter"].as_u64().and_then(|number| u32::try_from(number).ok());
+    let number = Number(number.ok_or_else(Problem::not_found)?);
+    let interpreter = interpreter(&shared, caller.principal(), &id, number)?;
+    let view =
+        InterpreterView { call_id: Some(made.id()), ..InterpreterView::of(number, &interpreter) };
+    let mut response = reply::json(StatusCode::CREATED, &view);
     let place = format!("/v1/sandboxes/{id}/interpreters/{number}");
     let place = HeaderValue::try_from(place).expect("an id is printable ASCII");
     response.headers_mut().insert(header::LOCATION, place);
-    Ok(response)
+    Ok(with_call(response, made.id()))
 }
 
-fn read(body: &Json) -> Result<(Language, Options), Problem> {
+fn check(body: &Json) -> Result<(), Problem> {
     let mut fields = Fields::of(body)?;
-    let language = fields.required::<Tongue>("language").map(|tongue| match tongue {
-        Tongue::Python => Language::Python,
-        Tongue::Javascript => Language::Javascript,
-    });
-    let (cwd, env) = (directory(&mut fields), environment(&mut fields));
-    let language = fields.finish(language)?;
-    let usual = Options::default();
-    Ok((language, Options { cwd: cwd.unwrap_or(usual.cwd), env }))
+    let language = fields.required::<Tongue>("language");
+    directory(&mut fields);
+    environment(&mut fields);
+    fields.finish(language).map(drop)
 }
 
 /// The interpreter of this number in the tenant's sandbox.
@@ -133,8 +146,7 @@ fn interpreter(
     id: &SessionId,
     number: Number,
 ) -> Result<Interpreter, Problem> {
-    let session = find(shared, who, id)?;
-    shared.table(&session).interpreter(number).ok_or_else(Problem::not_found)
+    find(shared, who, id)?.interpreter(number.0).ok_or_else(Problem::not_found)
 }
 
 /// Lists the interpreters of a sandbox.
@@ -148,9 +160,9 @@ pub(crate) async fn list(
     caller: May<identity::Read>,
     Named(id): Named<SessionId>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
-    let all = shared.table(&session).interpreters();
-    let interpreters: Vec<_> = all.iter().map(|(id, one)| InterpreterView::of(*id, one)).collect();
+    let all = find(&shared, caller.principal(), &id)?.interpreters();
+    let interpreters: Vec<_> =
+        all.iter().map(|(number, one)| InterpreterView::of(Number(*number), one)).collect();
     Ok(reply::ok(&InterpreterListView { count: interpreters.len(), interpreters }))
 }
 
@@ -168,8 +180,7 @@ pub(crate) async fn end(
     caller: May<identity::Call>,
     NamedWithin(id, number): NamedWithin<SessionId, Number>,
 ) -> Result<Response, Problem> {
-    let session = find(&shared, caller.principal(), &id)?;
-    let removed = shared.table(&session).remove_interpreter(number);
+    let removed = find(&shared, caller.principal(), &id)?.remove_interpreter(number.0);
     let interpreter = removed.ok_or_else(Problem::not_found)?;
     // Closing waits for what is queued; what runs is stopped first, as far as it can be.
     let _ = interpreter.interrupt();

@@ -1,6 +1,7 @@
 //! An execution as clients see it.
 
-use ringfence_sandbox::session::interpreter::{Collected, Event, Raised, Rich, Status};
+use ringfence_engine::sandbox::session::interpreter::{Collected, Event, Raised, Rich, Status};
+use ringfence_types::CallId;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -25,10 +26,13 @@ pub(crate) struct ExecutionView {
     stderr: String,
     /// How many executions there were since the interpreter started or was reset.
     count: u64,
+    /// The call that it was.
+    #[schema(value_type = String)]
+    call_id: CallId,
 }
 
-impl From<Collected> for ExecutionView {
-    fn from(all: Collected) -> Self {
+impl ExecutionView {
+    pub(super) fn of(all: Collected, call: CallId) -> Self {
         Self {
             status: all.status,
             results: all.results,
@@ -36,6 +40,7 @@ impl From<Collected> for ExecutionView {
             stdout: String::from_utf8_lossy(&all.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&all.stderr).into_owned(),
             count: all.count,
+            call_id: call,
         }
     }
 }

@@ -1,0 +1,182 @@
+//! From a request to a call of a sandbox tool, and from that call to the answer.
+//!
+//! What runs or changes something in a sandbox is a call: decided, recorded, receipted. Its answers
+//! have the shapes they had, with the call's id.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::response::Response;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use ringfence_engine::sandbox::session::interpreter::Collected;
+use ringfence_engine::{Attachment, CallRequest, Ticket};
+use ringfence_types::{Call, CallError, CallId, Json, Produced, Reason, State};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::failed;
+use crate::{routes::calls::create::unrecorded, shared::Shared};
+use ringfence_edge::{Problem, identity::Caller, problem_codes, reply};
+
+/// A call that policy holds. When it is approved it runs; what came of it is found through the call.
+#[derive(Serialize, ToSchema)]
+#[schema(as = HeldSandboxCall)]
+pub(crate) struct HeldView<'a> {
+    #[schema(value_type = String)]
+    call_id: CallId,
+    /// `held`.
+    #[schema(pattern = "^held$")]
+    state: &'static str,
+    /// Why.
+    #[schema(value_type = Vec<Object>)]
+    reasons: &'a [Reason],
+}
+
+/// A tool with its arguments.
+pub(super) struct Asked {
+    request: CallRequest,
+    /// How long to wait for its end.
+    wait: Duration,
+}
+
+impl Asked {
+    /// A call of this tool, waited for as long as a request may take.
+    pub(super) fn new(shared: &Shared, tool: &'static str, args: &Value) -> Self {
+        let tool = tool.parse().expect("our own names are valid");
+        let args = Json::from_value(args).unwrap_or_else(Json::empty_object);
+        Self { request: CallRequest::new(tool, args), wait: shared.edge.config().max_wait }
+    }
+
+    /// Waited for so long; not at all is told as soon as it runs.
+    pub(super) fn wait(mut self, wait: Duration) -> Self {
+        self.request.detached = wait.is_zero();
+        self.wait = wait;
+        self
+    }
+
+    /// With bytes beside the arguments.
+    pub(super) fn attach(mut self, bytes: bytes::Bytes) -> Self {
+        self.request.attachment = Some(Attachment::new(bytes));
+        self
+    }
+
+    /// Makes the call and waits.
+    pub(super) async fn call(self, shared: &Shared, caller: &Caller) -> Result<Made, Problem> {
+        let wait = self.wait;
+        let mut ticket = self.make(shared, caller).await?;
+        let call = match wait.is_zero() {
+            true => ticket.started().await,
+            false => ticket.wait(wait).await,
+        };
+        let call = call.ok_or_else(|| unrecorded(shared))?;
+        Ok(Made { call, ticket })
+    }
+
+    /// Makes the call and reads the execution that it begins, to its end.
+    pub(super) async fn collect(
+        self,
+        shared: &Shared,
+        caller: &Caller,
+    ) -> Result<(Made, Option<Collected>), Problem> {
+        let wait = self.wait;
+        let mut ticket = self.make(shared, caller).await?;
+        let (call, all) = ticket.wait_and_collect(wait).await;
+        let call = call.ok_or_else(|| unrecorded(shared))?;
+        Ok((Made { call, ticket }, all))
+    }
+
+    async fn make(self, shared: &Shared, caller: &Caller) -> Result<Ticket, Problem> {
+        let Self { mut request, .. } = self;
+        request.trace = Some(caller.trace().clone());
+        let tool = request.tool.clone();
+        let ticket = shared.engine.call(caller.principal(), request).await;
+        ticket.map_err(|error| {
+            let problem = Problem::from(&error);
+            shared.engine.metrics().refused(tool.as_str(), problem.code().code);
+            problem
+        })
+    }
+}
+
+/// A call that was made, at its end or as it stands.
+pub(super) struct Made {
+    pub(super) call: Arc<Call>,
+    pub(super) ticket: Ticket,
+}
+
+/// What became of a call.
+pub(super) enum Came {
+    /// It gave a result.
+    Result(Value),
+    /// It runs.
+    Runs,
+    /// It is held, or not over in time: this is the answer.
+    Waits(Response),
+}
+
+impl Made {
+    pub(super) fn id(&self) -> CallId {
+        self.call.asked.id
+    }
+
+    /// What came of it, or why nothing did.
+    pub(super) fn came(&self) -> Result<Came, Problem> {
+        let id = self.id();
+        match &self.call.state {
+            State::Finished(finished) => match &finished.produced {
+                Produced::Result(result) => Ok(Came::Result(result.to_value())),
+                Produced::Error(error) => Err(why_not(error).with("call_id", id)),
+            },
+            State::Held(hold) => Ok(Came::Waits(held(id, &hold.reasons))),
+            State::Denied { reasons } => {
+                let detail = format!("policy does not allow `{}`", self.call.asked.tool.name);
+                let problem = Problem::new(&problem_codes::POLICY_DENIED, detail);
+                Err(problem.with("reasons", reasons).with("call_id", id))
+            }
+            State::Accepted | State::Dispatched | State::Running | State::Cancelling { .. } => {
+                Ok(Came::Runs)
+            }
+            State::Cancelled { .. } | State::Expired { .. } | State::OutcomeUnknown => {
+                let detail = format!("the call is {}", self.call.state.name());
+                Err(Problem::new(&problem_codes::CONFLICT, detail).with("call_id", id))
+            }
+        }
+    }
+
+    /// The result of a call that is expected to be over soon; else the answer that it is under way.
+    pub(super) fn result(&self) -> Result<Result<Value, Response>, Problem> {
+        Ok(match self.came()? {
+            Came::Result(result) => Ok(result),
+            Came::Runs => Err(held_as(self.id(), "running", &[])),
+            Came::Waits(response) => Err(response),
+        })
+    }
+}
+
+fn held(id: CallId, reasons: &[Reason]) -> Response {
+    held_as(id, "held", reasons)
+}
+
+fn held_as(id: CallId, state: &'static str, reasons: &[Reason]) -> Response {
+    let view = HeldView { call_id: id, state, reasons };
+    let mut response = reply::json(StatusCode::ACCEPTED, &view);
+    let place = HeaderValue::try_from(format!("/v1/calls/{id}")).expect("an id is printable ASCII");
+    response.headers_mut().insert(header::LOCATION, place);
+    with_call(response, id)
+}
+
+const CALL_ID: HeaderName = HeaderName::from_static("call-id");
+
+/// Names the call in the answer's headers, for answers without a body that could.
+pub(super) fn with_call(mut response: Response, id: CallId) -> Response {
+    let id = HeaderValue::try_from(id.to_string()).expect("an id is printable ASCII");
+    response.headers_mut().insert(CALL_ID, id);
+    response
+}
+
+/// Why a call could not do it, in the terms of its request.
+fn why_not(error: &CallError) -> Problem {
+    let details = error.details.as_ref().map(Json::to_value).unwrap_or_default();
+    let reason = details["reason"].as_str().unwrap_or(error.code.as_str());
+    failed(reason, error.message.clone())
+}

@@ -1,0 +1,186 @@
+//! `sandbox_create`: a sandbox that is kept, empty or with the workspace of a snapshot.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ringfence_policy::{Action, Permit};
+use ringfence_sandbox::session::{SESSION_TERMINALS, Session, SessionRequest, Snapshot};
+use ringfence_types::{Bytes, CallError, Cpus, Digest, Limits, MAX_TERMINALS, SandboxNetwork};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Builtin, Given, Job, UsedSandbox, env_schema, object, refusal, refuse_masks, refused};
+use crate::sandboxes::{OF_CLIENT, owner};
+
+pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
+    name: "sandbox_create",
+    description: "Makes a sandbox that is kept, for programs, interpreters and files.",
+    flags: &["none"],
+    input: || {
+        let seconds = json!({"type": "integer", "minimum": 1, "maximum": MAX_SECONDS});
+        object(
+            &[],
+            json!({
+                "limits": limits_schema(),
+                "env": env_schema(),
+                "idle_secs": seconds,
+                "lifetime_secs": seconds,
+                "metadata": {
+                    "type": "object", "maxProperties": 16,
+                    "propertyNames": {"pattern": "^[A-Za-z0-9_.-]{1,64}$"},
+                    "additionalProperties": {"type": "string", "maxLength": 200},
+                },
+                "snapshot": attached_schema(),
+            }),
+        )
+    },
+    output: sandbox_output,
+    complaints: &[],
+    sandbox: UsedSandbox::New,
+    queued: false,
+    repeatable: false,
+    action: || Action::SandboxCreate,
+    start: |permit, job| Box::pin(async move { job.inline(create(permit, &job).await) }),
+};
+
+/// A leap year: no timer is set further ahead.
+const MAX_SECONDS: u64 = 366 * 86_400;
+
+fn limits_schema() -> Value {
+    let number =
+        |least: u64, most: u64| json!({"type": "integer", "minimum": least, "maximum": most});
+    object(
+        &[],
+        json!({
+            "memory_bytes": number(8 << 20, 8 << 30),
+            "cpu_millis": number(10, 8_000),
+            "processes": number(4, 4_096),
+            "disk_bytes": number(64 << 10, 4 << 30),
+            "network": {"enum": ["none", "loopback"]},
+            "terminals": number(0, MAX_TERMINALS.into()),
+        }),
+    )
+}
+
+/// Bytes that came beside the arguments.
+pub(super) fn attached_schema() -> Value {
+    object(
+        &["digest", "bytes"],
+        json!({"digest": {"type": "string"}, "bytes": {"type": "integer", "minimum": 0}}),
+    )
+}
+
+pub(super) fn sandbox_output() -> Value {
+    object(&["sandbox"], json!({"sandbox": super::sandbox_schema()}))
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    #[serde(default)]
+    limits: AskedLimits,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    idle_secs: Option<u64>,
+    lifetime_secs: Option<u64>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+    snapshot: Option<Attached>,
+}
+
+#[derive(Default, Deserialize)]
+struct AskedLimits {
+    memory_bytes: Option<u64>,
+    cpu_millis: Option<u32>,
+    processes: Option<u32>,
+    disk_bytes: Option<u64>,
+    network: Option<SandboxNetwork>,
+    terminals: Option<u32>,
+}
+
+/// What the arguments say of bytes that came beside them.
+#[derive(Deserialize)]
+pub(super) struct Attached {
+    pub(super) digest: Digest,
+}
+
+async fn create(permit: Permit, job: &Job<'_>) -> Given {
+    let asked: Asked = job.read()?;
+    refuse_masks(&permit)?;
+    let snapshot = match &asked.snapshot {
+        Some(attached) => {
+            let bytes = job.attachment(attached.digest)?;
+            Some(Snapshot::parse(bytes.as_ref()).map_err(|problem| refused(&problem.into()))?)
+        }
+        None => None,
+    };
+    let mut request = asked.request(job);
+    if let Some(caps) = &permit.obligations().limits {
+        request.limits = caps.apply(request.limits);
+    }
+    let inner = job.inner();
+    let _turn = inner.sandboxes.making.lock().await;
+    check_room(job)?;
+    let made = inner.parts.sandbox.session(permit, request, snapshot.as_ref()).await;
+    made.map(|session| given(&session)).map_err(|error| refused(&error))
+}
+
+pub(super) fn given(session: &Session) -> Value {
+    json!({"sandbox": session.id().as_str()})
+}
+
+/// Refuses one more than there may be.
+pub(super) fn check_room(job: &Job<'_>) -> Result<(), CallError> {
+    let limits = job.inner().parts.settings.sandboxes;
+    let (all, own) = job.inner().count_sandboxes(&job.asked().tenant);
+    if own >= limits.max_per_tenant || all >= limits.max {
+        let message = format!("there are {own} of yours; end one first");
+        return Err(refusal("too_many_sandboxes", &message));
+    }
+    Ok(())
+}
+
+impl Asked {
+    fn request(&self, job: &Job<'_>) -> SessionRequest {
+        let usual = SessionRequest::default();
+        let own = self.metadata.iter();
+        let own = own.map(|(name, value)| (format!("{OF_CLIENT}{name}"), value.clone()));
+        let seconds = |secs: Option<u64>, usual| secs.map_or(usual, Duration::from_secs);
+        SessionRequest {
+            limits: self.limits.limits(),
+            env: self.env.clone(),
+            idle: seconds(self.idle_secs, usual.idle),
+            lifetime: seconds(self.lifetime_secs, usual.lifetime),
+            metadata: own.chain([owner(&job.asked().tenant)]).collect(),
+            ..usual
+        }
+    }
+}
+
+impl AskedLimits {
+    fn limits(&self) -> Limits {
+        Limits {
+            memory: self.memory_bytes.map_or(USUAL.memory, Bytes),
+            cpus: self.cpu_millis.map_or(USUAL.cpus, Cpus),
+            processes: self.processes.unwrap_or(USUAL.processes),
+            disk: self.disk_bytes.map_or(USUAL.disk, Bytes),
+            network: self.network.unwrap_or(USUAL.network),
+            terminals: self.terminals.unwrap_or(USUAL.terminals),
+            ..USUAL
+        }
+    }
+}
+
+/// Without limits of one's own. Policy may lower these.
+const USUAL: Limits = Limits {
+    wall: Duration::from_secs(60),
+    cpu_time: None,
+    cpus: Cpus(1_000),
+    memory: Bytes::mib(512),
+    processes: 128,
+    disk: Bytes::mib(128),
+    inodes: 16 * 1024,
+    open_files: 1_024,
+    output: Bytes::mib(1),
+    output_total: None,
+    network: SandboxNetwork::None,
+    terminals: SESSION_TERMINALS,
+};

@@ -1,0 +1,203 @@
+//! `sandbox_exec`: a program in a sandbox, with a terminal if it asks for one.
+
+use std::sync::Arc;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ringfence_policy::{Action, Permit};
+use ringfence_sandbox::session::{ExecRequest, Input, Process, ProcessEnd, SessionId, Size};
+use ringfence_types::{CallError, Finished, Seen, Usage};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Builtin, Job, Start, UsedSandbox, cwd_schema, env_schema, head, object, refusal, refuse_masks,
+    refused, sandbox_schema, started, timeout, timeout_schema,
+};
+use crate::{
+    KEPT_OUTPUT,
+    record::Ended,
+    runners::{
+        builtin::produced,
+        program::kept,
+        work::{Started, Work, outputs_hash},
+    },
+    sandboxes::Program,
+};
+
+pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
+    name: "sandbox_exec",
+    description: "Runs a program in a sandbox that is kept, and waits for its end.",
+    flags: &["none"],
+    input: || {
+        let side = json!({"type": "integer", "minimum": 1, "maximum": 1000});
+        let stdin = json!({"oneOf": [
+            {"type": "string"},
+            object(&["base64"], json!({"base64": {"type": "string"}})),
+            object(&["open"], json!({"open": {"const": true}})),
+        ]});
+        object(
+            &["sandbox", "argv"],
+            json!({
+                "sandbox": sandbox_schema(),
+                "argv": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+                "env": env_schema(),
+                "cwd": cwd_schema(),
+                "stdin": stdin,
+                "terminal": object(&["rows", "columns"], json!({"rows": side, "columns": side})),
+                "timeout_secs": timeout_schema(),
+            }),
+        )
+    },
+    output: || {
+        let (text, whole) = (json!({"type": "string"}), json!({"type": "integer"}));
+        let maybe = json!({"type": ["integer", "null"]});
+        object(
+            &["exec", "exit_code", "signal", "timed_out", "stdout", "stderr"],
+            json!({
+                "exec": whole, "exit_code": maybe, "signal": maybe,
+                "timed_out": {"type": "boolean"}, "stdout": text, "stderr": text,
+                "stdout_bytes": whole, "stderr_bytes": whole,
+            }),
+        )
+    },
+    complaints: &[],
+    sandbox: UsedSandbox::Kept,
+    queued: false,
+    repeatable: false,
+    action: || Action::ToolExecute,
+    start: |permit, job| Box::pin(async move { started(&job, start(permit, &job).await) }),
+};
+
+#[derive(Deserialize)]
+struct Asked {
+    sandbox: SessionId,
+    argv: Vec<String>,
+    #[serde(flatten)]
+    start: Start,
+    stdin: Option<Given>,
+    terminal: Option<Rows>,
+    timeout_secs: Option<f64>,
+}
+
+/// What a program can read, in one of three ways.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Given {
+    Text(String),
+    Coded { base64: String },
+    Later { open: bool },
+}
+
+#[derive(Deserialize)]
+struct Rows {
+    rows: u16,
+    columns: u16,
+}
+
+async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
+    let asked: Asked = job.read()?;
+    refuse_masks(&permit)?;
+    let session = job.session(&asked.sandbox)?;
+    let stdin = match asked.stdin {
+        None => Input::Empty,
+        Some(Given::Text(text)) => Input::Bytes(text.into_bytes()),
+        Some(Given::Coded { base64 }) => Input::Bytes(
+            STANDARD
+                .decode(&base64)
+                .map_err(|_| refusal("invalid_request", &"`stdin` is not base64"))?,
+        ),
+        Some(Given::Later { open: true }) => Input::Open,
+        Some(Given::Later { open: false }) => Input::Empty,
+    };
+    let terminal = asked.terminal.map(|size| Size { rows: size.rows, columns: size.columns });
+    let (has_terminal, is_open) = (terminal.is_some(), stdin == Input::Open || terminal.is_some());
+    let request = ExecRequest {
+        cwd: asked.start.cwd(),
+        env: asked.start.env,
+        stdin,
+        terminal,
+        output: Some(KEPT_OUTPUT),
+        timeout: Some(timeout(permit.obligations(), asked.timeout_secs)),
+        ..ExecRequest::new(asked.argv.clone())
+    };
+    let process = session.exec(permit, request).await.map_err(|error| refused(&error))?;
+    job.in_flight().print_to(process.stdout().clone(), process.stderr().clone());
+    let (call, started_at) = (job.asked().id, job.started_at);
+    let argv: Arc<[String]> = asked.argv.into();
+    let program =
+        Program { process: process.clone(), call, argv, started_at, has_terminal, is_open };
+    job.in_flight().set_program(program.clone());
+    job.inner().sandbox_table(&session).add(program);
+    let (clock, entry, stop) =
+        (job.inner().parts.clock.clone(), job.entry.clone(), CancellationToken::new());
+    let asked_to_stop = stop.clone();
+    let work = async move {
+        let mut stopped = false;
+        let end = tokio::select! {
+            end = process.wait() => end,
+            () = asked_to_stop.cancelled() => {
+                stopped = true;
+                end_now(&process).await
+            }
+        };
+        if stopped {
+            return Ended::Stopped { seen: Seen::default() };
+        }
+        let given = end.as_ref().map(|end| result(&process, end)).map_err(refused);
+        let duration = clock.now().since(started_at);
+        let produced = produced(&entry, given);
+        let (stdout, out) = kept(process.stdout());
+        let (stderr, err) = kept(process.stderr());
+        let finished = Finished {
+            outputs_hash: outputs_hash(&produced),
+            true_result: None,
+            produced,
+            outcome: end.as_ref().ok().map(|end| end.outcome.clone()),
+            stdout,
+            stderr,
+            usage: end.as_ref().ok().map(usage),
+            isolation: None,
+            layers: Some(session.info().layers),
+            started_at,
+            duration,
+            memoised: None,
+        };
+        let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
+        let (finished, seen) = (Box::new(finished), Seen::default());
+        Ended::Finished { finished, blobs, session_events: Vec::new(), seen }
+    };
+    Ok(Started::Running(Work::ours(work, stop)))
+}
+
+/// Kills a program and waits for its end; while its sandbox is paused nothing dies, so it waits for that.
+async fn end_now(process: &Process) -> Result<ProcessEnd, ringfence_sandbox::session::Error> {
+    let _ = process.kill().await;
+    process.wait().await
+}
+
+fn result(process: &Process, end: &ProcessEnd) -> Value {
+    json!({
+        "exec": process.id(),
+        "exit_code": end.code,
+        "signal": end.signal,
+        "timed_out": end.timed_out,
+        "stdout": head(process.stdout()),
+        "stderr": head(process.stderr()),
+        "stdout_bytes": process.stdout().total(),
+        "stderr_bytes": process.stderr().total(),
+    })
+}
+
+/// What a program used, in the terms of a call. Peaks of the whole sandbox are not its own.
+fn usage(end: &ProcessEnd) -> Usage {
+    Usage {
+        wall: end.usage.wall,
+        cpu_user: end.usage.cpu_user,
+        cpu_system: end.usage.cpu_system,
+        memory_peak: Some(end.usage.memory_peak),
+        io_read: end.usage.io_read,
+        io_written: end.usage.io_written,
+        processes: 1,
+    }
+}

@@ -1,0 +1,113 @@
+//! The programs and interpreters of one sandbox, by number.
+//!
+//! A sandbox keeps its programs only while they run. A client that asks a minute later how one ended
+//! finds it here, within bounds, until the sandbox ends.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use ringfence_sandbox::session::{Interpreter, Process};
+use ringfence_types::{CallId, Timestamp};
+
+use super::{KEPT_OUTPUT, lock};
+
+/// Programs that have ended and are kept, and bytes of their output.
+const MAX_ENDED: usize = 64;
+const MAX_ENDED_BYTES: u64 = 16 << 20;
+
+/// The table of one sandbox.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    programs: Mutex<BTreeMap<u32, Program>>,
+    interpreters: Mutex<Interpreters>,
+}
+
+#[derive(Debug, Default)]
+struct Interpreters {
+    last: u32,
+    all: BTreeMap<u32, Interpreter>,
+}
+
+/// A program of a sandbox and how it was asked for.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The program itself.
+    pub process: Process,
+    /// The call that started it.
+    pub call: CallId,
+    /// Program and arguments.
+    pub argv: Arc<[String]>,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// Whether it has a terminal.
+    pub has_terminal: bool,
+    /// Whether it reads what clients send later.
+    pub is_open: bool,
+}
+
+impl Table {
+    /// Keeps a program, and forgets the oldest of those that ended.
+    pub(crate) fn add(&self, program: Program) {
+        let mut programs = lock(&self.programs);
+        programs.insert(program.process.id(), program);
+        let ended: Vec<(u32, u64)> = programs
+            .iter()
+            .filter(|(_, program)| program.process.try_wait().is_some())
+            .map(|(id, program)| (*id, program.bytes()))
+            .collect();
+        let mut bytes: u64 = ended.iter().map(|(_, bytes)| bytes).sum();
+        let mut left = ended.len();
+        for (id, of_it) in ended {
+            if left <= MAX_ENDED && bytes <= MAX_ENDED_BYTES {
+                break;
+            }
+            programs.remove(&id);
+            (left, bytes) = (left - 1, bytes - of_it);
+        }
+    }
+
+    pub(super) fn program(&self, number: u32) -> Option<Program> {
+        lock(&self.programs).get(&number).cloned()
+    }
+
+    /// All of them, oldest first.
+    pub(super) fn programs(&self) -> Vec<Program> {
+        lock(&self.programs).values().cloned().collect()
+    }
+
+    pub(super) fn remove_program(&self, number: u32) {
+        lock(&self.programs).remove(&number);
+    }
+
+    /// Keeps an interpreter under a new number.
+    pub(crate) fn add_interpreter(&self, interpreter: Interpreter) -> u32 {
+        let mut interpreters = lock(&self.interpreters);
+        interpreters.last += 1;
+        let number = interpreters.last;
+        interpreters.all.insert(number, interpreter);
+        number
+    }
+
+    pub(crate) fn interpreter(&self, number: u32) -> Option<Interpreter> {
+        lock(&self.interpreters).all.get(&number).cloned()
+    }
+
+    pub(super) fn interpreters(&self) -> Vec<(u32, Interpreter)> {
+        let interpreters = lock(&self.interpreters);
+        interpreters.all.iter().map(|(number, one)| (*number, one.clone())).collect()
+    }
+
+    pub(super) fn remove_interpreter(&self, number: u32) -> Option<Interpreter> {
+        lock(&self.interpreters).all.remove(&number)
+    }
+}
+
+impl Program {
+    /// Bytes of output that are held for it.
+    fn bytes(&self) -> u64 {
+        let held = |total: u64| total.min(KEPT_OUTPUT.0);
+        held(self.process.stdout().total()) + held(self.process.stderr().total())
+    }
+}
