@@ -1,6 +1,6 @@
 //! Reading: calls, outputs, receipts and facts of one tenant. Foreign ids look like missing ones.
 
-use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
+use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc, time::Duration};
 
 use ringfence_sandbox::Chunk;
 use ringfence_store::{CallQuery, Error, FactQuery, Logged, Store};
@@ -64,6 +64,21 @@ impl Engine {
             (_, Some(in_flight)) => Some(in_flight.call),
             (stored, None) => stored.map(|stored| Arc::new(stored.call)),
         })
+    }
+
+    /// One call once it has ended or is held, or as it stands after `timeout`.
+    pub async fn wait_for(
+        &self,
+        who: &Principal,
+        id: CallId,
+        timeout: Duration,
+    ) -> Result<Option<Arc<Call>>, Error> {
+        if let Some(in_flight) = self.inner.in_flight.get(id)
+            && in_flight.now().call.asked.tenant == who.tenant
+        {
+            let _ = tokio::time::timeout(timeout, in_flight.until(|seen| seen.over)).await;
+        }
+        self.get(who, id).await
     }
 
     /// Calls, newest first, and where the next page begins. A page may be short, or empty, and not

@@ -6,7 +6,7 @@ use axum::{extract::State, response::Response};
 use http::Uri;
 use ringfence_edge::{
     Problem,
-    identity::{self, May},
+    identity::{self, Caller, May},
     path::Named,
     problem_codes,
     query::Query,
@@ -16,7 +16,7 @@ use ringfence_engine::{
     Refused,
     data::{Catalogue, ToolEntry},
 };
-use ringfence_types::ToolName;
+use ringfence_types::{Scope, ToolName, nearest};
 
 use crate::{
     shared::Shared,
@@ -51,7 +51,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
-    _: May<identity::SeeHolds>,
+    caller: May<identity::SeeHolds>,
     Named(name): Named<ToolName>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -61,12 +61,12 @@ pub(crate) async fn read(
     let catalogue = shared.engine.tools();
     match catalogue.get(name.as_str(), version.as_deref()) {
         Some(entry) => Ok(reply::ok(&view(&shared, &catalogue, entry))),
-        None => Err(unknown(&catalogue, name.as_str(), version)),
+        None => Err(unknown(&catalogue, &caller, name.as_str(), version)),
     }
 }
 
 /// No such tool, or none of this version.
-fn unknown(catalogue: &Catalogue, name: &str, version: Option<String>) -> Problem {
+fn unknown(catalogue: &Catalogue, caller: &Caller, name: &str, version: Option<String>) -> Problem {
     let versions = catalogue.versions(name).iter().map(|entry| entry.tool.version.as_str());
     let versions = versions.collect::<Vec<_>>().join(", ");
     match version {
@@ -75,9 +75,21 @@ fn unknown(catalogue: &Catalogue, name: &str, version: Option<String>) -> Proble
             let detail = format!("{refused}; there is {versions}");
             Problem::new(&problem_codes::TOOL_VERSION_NOT_FOUND, detail)
         }
-        _ => {
-            Problem::new(&problem_codes::TOOL_NOT_FOUND, format!("there is no tool `{name}` here"))
+        _ => not_found(catalogue, caller, name),
+    }
+}
+
+/// There is no tool of this name. Keys that may list the tools are told the nearest name.
+pub(crate) fn not_found(catalogue: &Catalogue, caller: &Caller, name: &str) -> Problem {
+    let detail = format!("there is no tool `{name}`");
+    let may_list = caller.principal().scopes.allow(Scope::Read);
+    let names = newest(catalogue).map(|entry| entry.tool.name.as_str());
+    match nearest(name, names).filter(|_| may_list) {
+        Some(meant) => {
+            let detail = format!("{detail}; did you mean `{meant}`?");
+            Problem::new(&problem_codes::TOOL_NOT_FOUND, detail).with("did_you_mean", meant)
         }
+        None => Problem::new(&problem_codes::TOOL_NOT_FOUND, detail),
     }
 }
 

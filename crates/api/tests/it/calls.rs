@@ -137,6 +137,46 @@ async fn a_tool_that_does_not_exist_is_not_found() {
 }
 
 #[tokio::test]
+async fn an_unknown_tool_is_answered_with_the_nearest_name_if_the_key_may_list_tools() {
+    let server = Server::start().await;
+    let body = json!({"tool": "ecko", "args": {}});
+    let problem = server.post("/v1/calls", &body).await.json();
+    assert_eq!(problem["detail"], "there is no tool `ecko`; did you mean `echo`?");
+    assert_eq!(problem["did_you_mean"], "echo");
+    let shown = server.get("/v1/tools/ecko").await.json();
+    assert_eq!(shown["detail"], problem["detail"]);
+    let far = server.post("/v1/calls", &json!({"tool": "quarterly_report", "args": {}})).await;
+    assert_eq!(far.json()["did_you_mean"], Value::Null);
+    let caller = server.key("default", &[Scope::Call]).await;
+    let request = server.bare("POST", "/v1/calls").bearer_auth(caller);
+    let problem = send(with_json(request, &body)).await.json();
+    assert_eq!(problem["detail"], "there is no tool `ecko`");
+    assert_eq!(problem["did_you_mean"], Value::Null);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn looking_at_a_call_can_wait_for_its_end() {
+    let server = Server::start().await;
+    let code = json!({"code": "import time; time.sleep(0.5); print(42)"});
+    let body = json!({"tool": "code_execute", "args": code, "wait": 0});
+    let made = server.post("/v1/calls", &body).await.json();
+    assert_ne!(made["state"], "finished");
+    let place = made["links"]["self"].as_str().unwrap().to_owned();
+    let ended = server.get(&format!("{place}?wait=60")).await.json();
+    assert_eq!((&ended["state"], &ended["result"]["stdout"]), (&json!("finished"), &json!("42\n")));
+    let too_long = server.get(&format!("{place}?wait=301")).await;
+    assert_eq!((too_long.status, too_long.problem().as_str()), (400, "query_invalid"));
+    assert_eq!(too_long.pointers(), ["?wait"]);
+    // Nothing happens to a held call by itself, so it is not waited for.
+    let body = json!({"tool": "http_fetch", "args": {"url": "http://a.example"}});
+    let held = server.post("/v1/calls", &body).await.json();
+    let place = format!("{}?wait=300", held["links"]["self"].as_str().unwrap());
+    assert_eq!(within("an answer", server.get(&place)).await.json()["state"], "held");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn calls_are_listed_newest_first_page_by_page() {
     let server = Server::start().await;
     let mut made = Vec::new();

@@ -10,14 +10,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use ringfence_edge::{
     Problem, body,
     fields::Fields,
-    identity::{self, May},
+    identity::{self, Caller, May},
     problem_codes, reply, setup_failure,
 };
-use ringfence_engine::CallRequest;
+use ringfence_engine::{CallRequest, Refused};
 use ringfence_types::{Call, Json, PersonaId, SessionId, ToolName};
 use utoipa::ToSchema;
 
-use crate::{shared::Shared, views::call::CallView};
+use crate::{routes::tools, shared::Shared, views::call::CallView};
 
 /// A call to be made.
 #[derive(ToSchema)]
@@ -74,7 +74,7 @@ pub(crate) async fn create(
     call.trace = Some(caller.trace().clone());
     let tool = call.tool.clone();
     let mut ticket = shared.engine.call(caller.principal(), call).await.map_err(|error| {
-        let problem = Problem::from(&error).with("tool", &tool);
+        let problem = refusal(&shared, &caller, &error).with("tool", &tool);
         shared.engine.count_refusal(tool.as_str(), problem.code().code);
         problem
     })?;
@@ -82,6 +82,14 @@ pub(crate) async fn create(
     match setup_failure(&call) {
         Some(problem) => Err(problem),
         None => Ok(answer(&call, ticket.is_replayed())),
+    }
+}
+
+/// Why a call was not accepted; of an unknown tool with the nearest name.
+fn refusal(shared: &Shared, caller: &Caller, error: &Refused) -> Problem {
+    match error {
+        Refused::UnknownTool { name } => tools::not_found(&shared.engine.tools(), caller, name),
+        other => Problem::from(other),
     }
 }
 

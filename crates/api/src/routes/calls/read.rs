@@ -1,6 +1,6 @@
 //! Looking at one call, and ending it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{extract::State, response::Response};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -20,17 +20,29 @@ use crate::{
 };
 
 /// Shows a call.
+///
+/// With `wait` the answer comes when the call has ended or is held, and after so many seconds at the
+/// latest; `state` says which.
 #[utoipa::path(
     get, path = "/v1/calls/{id}", tag = "calls",
-    params(("id" = String, Path, description = "The call")),
+    params(
+        ("id" = String, Path, description = "The call"),
+        ("wait" = Option<u64>, Query, description = "Seconds to wait for the end of the call; 0 without", maximum = 300),
+    ),
     responses((status = 200, description = "The call", body = CallView<'static>))
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
     caller: May<identity::Read>,
     Named(id): Named<CallId>,
+    uri: Uri,
 ) -> Result<Response, Problem> {
-    let call = shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
+    let mut query = Query::of(&uri);
+    let wait = query.number("wait", 0, shared.edge.config().max_wait.as_secs()).unwrap_or(0);
+    query.finish()?;
+    let wait = Duration::from_secs(wait);
+    let call = shared.engine.wait_for(caller.principal(), id, wait).await?;
+    let call = call.ok_or_else(Problem::not_found)?;
     Ok(reply::ok(&CallView::of(&call)))
 }
 
@@ -102,8 +114,7 @@ pub(crate) async fn receipt(
     }
     let call = shared.engine.get(who, id).await?.ok_or_else(Problem::not_found)?;
     let detail = format!("the call is {}; there is a receipt when it has ended", call.state.name());
-    Err(Problem::new(&problem_codes::NOT_FINISHED, detail)
-        .retry_after(std::time::Duration::from_secs(1)))
+    Err(Problem::new(&problem_codes::NOT_FINISHED, detail).retry_after(Duration::from_secs(1)))
 }
 
 /// The media type of a DSSE envelope. in-toto's `application/vnd.in-toto+json` is that of the payload
