@@ -20,7 +20,7 @@ use std::sync::Arc;
 use axum::Router;
 use ringfence_edge::{Door, Edge};
 
-pub use self::config::ApiConfig;
+pub use self::config::{ApiConfig, Setting};
 use self::shared::Shared;
 
 /// The REST door. Cheap to clone.

@@ -14,8 +14,8 @@ use utoipa::OpenApi;
 use crate::{
     OPEN_PATHS, docs,
     routes::{
-        approvals, calls, canvas, engines, events, health, holds, keys, ledger, policy, sandboxes,
-        skills, tools,
+        approvals, calls, canvas, config, engines, events, health, holds, keys, ledger, policy,
+        sandboxes, skills, tools,
     },
 };
 
@@ -74,7 +74,7 @@ use crate::{
         skills::read::list, skills::read::read, skills::read::schema, skills::execute::execute,
         skills::register::register, skills::remove::remove,
         health::root, health::health, health::live, health::healthz, health::ready, health::metrics,
-        docs::document, docs::page,
+        config::read, docs::document, docs::page,
     ),
     components(schemas(ProblemView<'static>, Fault)),
 )]

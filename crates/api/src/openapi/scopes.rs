@@ -9,6 +9,7 @@ const SPECIAL: &[(&str, &str, &[Scope])] = &[
     ("post", "/v1/keys", &[Admin]),
     ("get", "/v1/keys", &[Admin]),
     ("delete", "/v1/keys/{id}", &[Admin]),
+    ("get", "/v1/config", &[Admin]),
     ("post", "/v1/ledger/rotate", &[Admin]),
     ("get", "/v1/policy/status", &[Admin]),
     ("get", "/v1/policy/canary", &[Admin]),

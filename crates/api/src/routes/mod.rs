@@ -3,6 +3,7 @@
 pub(crate) mod approvals;
 pub(crate) mod calls;
 pub(crate) mod canvas;
+pub(crate) mod config;
 pub(crate) mod engines;
 pub(crate) mod events;
 pub(crate) mod health;
@@ -44,6 +45,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/keys", post(keys::create).get(keys::list))
         .route("/v1/keys/{id}", delete(keys::revoke))
         .route("/v1/events", get(events::events))
+        .route("/v1/config", get(config::read))
         .route("/v1/policy/status", get(engines::status))
         .route("/v1/policy/canary", get(engines::canary))
         .route("/v1/canvas/event", post(canvas::append))
