@@ -63,6 +63,7 @@ pub use self::{
     runners::builtin::{CANVAS_BYTES, tools as builtin_tools},
     sandboxes::{Attachment, KEPT_OUTPUT, Program, Sandbox, SandboxLimits, types as sandbox},
     subject::Subject,
+    syntax::syntax_problem,
     telemetry::Telemetry,
     trace::{new_span, new_trace},
     use_cases::{

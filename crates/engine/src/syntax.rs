@@ -7,7 +7,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use ringfence_policy::local_permit;
 use ringfence_registry::{Entry, Runs};
-use ringfence_sandbox::{Language, Program, Request};
+use ringfence_sandbox::{Backend, Language, Program, Request};
 use ringfence_types::{Digest, Json, Limits, Origin};
 use serde_json::{Value, json};
 
@@ -50,15 +50,15 @@ pub(crate) async fn run(inner: Arc<Inner>) {
 }
 
 async fn check(inner: &Inner, entry: &Entry) {
-    let Some(problem) = problem(inner, entry).await else { return };
+    let Some(problem) = syntax_problem(inner.parts.sandbox.as_ref(), entry).await else { return };
     let (registry, digest) = (inner.parts.registry.clone(), entry.tool.digest);
     // It reads files.
     let rejected = tokio::task::spawn_blocking(move || registry.reject(digest, problem));
     let _ = rejected.await;
 }
 
-/// What Python says against a handler, if anything.
-async fn problem(inner: &Inner, entry: &Entry) -> Option<String> {
+/// Why Python cannot compile a handler. None if it can, or if there is no sandbox to try it in.
+pub async fn syntax_problem(sandbox: &dyn Backend, entry: &Entry) -> Option<String> {
     let Runs::Python { code, module, .. } = &entry.runs else { return None };
     let args = json!({"source": &**code, "file": format!("{module}.py")});
     let program = Program::Call {
@@ -72,7 +72,7 @@ async fn problem(inner: &Inner, entry: &Entry) -> Option<String> {
     let limits = Limits { wall: CHECK_TIMEOUT, ..Limits::default() };
     let request = Request { limits, ..Request::new(program) };
     // Our own program, about which policy has no say: it compiles the handler and executes none of it.
-    let running = inner.parts.sandbox.run(local_permit(), request).await.ok()?;
+    let running = sandbox.run(local_permit(), request).await.ok()?;
     let report = running.wait().await.ok()?;
     let found = serde_json::from_slice::<Value>(&report.result).ok()?;
     found.as_str().filter(|_| report.exit_code == Some(0)).map(str::to_owned)

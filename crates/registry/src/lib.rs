@@ -10,6 +10,7 @@
 //! - whatever a skill contains, reading it ends soon and within fixed memory.
 
 mod archive;
+mod author;
 mod catalogue;
 mod config;
 mod entry;
@@ -26,11 +27,13 @@ mod watch;
 
 pub use self::{
     archive::Refused,
+    author::SkillFolder,
     catalogue::{Broken, Catalogue},
     config::{Config, EmbeddedSkill, Error},
     entry::{Entry, Kind, Runs},
     files::Problem,
     registry::Registry,
     schema::Violation,
+    skill::Example,
     upload::{RegisterError, RemoveError, Upload},
 };

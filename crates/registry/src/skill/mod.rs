@@ -2,6 +2,7 @@
 //!
 //! Loading reads and checks; it never evaluates the handler's code.
 
+pub(crate) mod examples;
 mod limits;
 mod manifest;
 mod yaml;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use ringfence_types::{Digest, Json};
 
+pub use self::examples::Example;
 use self::manifest::Manifest;
 use crate::{files::Files, schema::Schema, text::message};
 
