@@ -4,27 +4,30 @@ use ringfence_types::{Clock as _, Timestamp};
 
 use crate::serve::SystemClock;
 
-/// How long ago an instant was: `12s`, `3m`, `5h`, `9d`.
-pub(crate) fn since(instant: &str) -> String {
-    instant
-        .parse()
-        .map_or_else(|_| "-".to_owned(), |then: Timestamp| short(SystemClock.now(), then))
+/// How long ago an instant was: `12 s ago`, `3 min ago`, `5 h ago`, `9 days ago`.
+pub(crate) fn ago(instant: &str) -> String {
+    let since = |then: Timestamp| format!("{} ago", short(SystemClock.now(), then));
+    instant.parse().map_or_else(|_| "-".to_owned(), since)
 }
 
-/// How long until an instant.
+/// How long until an instant: `12 s`, `3 min`, `5 h`, `9 days`.
 pub(crate) fn until(instant: &str) -> String {
-    instant
-        .parse()
-        .map_or_else(|_| "-".to_owned(), |then: Timestamp| short(then, SystemClock.now()))
+    let until = |then: Timestamp| short(then, SystemClock.now());
+    instant.parse().map_or_else(|_| "-".to_owned(), until)
 }
 
-/// Nothing if the first is before the second.
+/// The time between two instants; zero if the first is before the second.
 fn short(later: Timestamp, earlier: Timestamp) -> String {
-    match later.since(earlier).as_secs() {
-        secs @ ..120 => format!("{secs}s"),
-        secs @ 120..7_200 => format!("{}m", secs / 60),
-        secs @ 7_200..172_800 => format!("{}h", secs / 3_600),
-        secs => format!("{}d", secs / 86_400),
+    seconds(later.since(earlier).as_secs())
+}
+
+/// So many seconds, in the unit in which they are a small number.
+pub(crate) fn seconds(secs: u64) -> String {
+    match secs {
+        secs @ ..120 => format!("{secs} s"),
+        secs @ 120..7_200 => format!("{} min", secs / 60),
+        secs @ 7_200..172_800 => format!("{} h", secs / 3_600),
+        secs => format!("{} days", secs / 86_400),
     }
 }
 
@@ -35,11 +38,16 @@ mod tests {
     #[test]
     fn times_have_one_unit() {
         let at = |secs: i64| Timestamp::from_micros(secs * 1_000_000);
-        for (secs, text) in
-            [(-5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (7_200, "2h"), (172_800, "2d")]
-        {
+        for (secs, text) in [
+            (-5, "0 s"),
+            (0, "0 s"),
+            (119, "119 s"),
+            (120, "2 min"),
+            (7_200, "2 h"),
+            (172_800, "2 days"),
+        ] {
             assert_eq!(short(at(1_000_000 + secs), at(1_000_000)), text, "{secs}");
         }
-        assert_eq!(since("yesterday"), "-");
+        assert_eq!((ago("yesterday"), until("")), ("-".to_owned(), "-".to_owned()));
     }
 }

@@ -13,6 +13,7 @@ use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub(crate) use self::ending::is_still;
 use self::{arguments::Arguments, ending::Ended};
 use crate::{
     cancel,
@@ -72,7 +73,7 @@ async fn carry_out(args: &CallArgs) -> Result<u8, Failure> {
         true => text,
         false => follow(&client, args, &accepted.id).await?,
     };
-    tell(&text, args)
+    tell(&text, args.client.json, args.quiet)
 }
 
 async fn make(client: &Client, args: &CallArgs, arguments: Arguments) -> Result<String, Failure> {
@@ -124,9 +125,11 @@ async fn follow(client: &Client, args: &CallArgs, id: &str) -> Result<String, Fa
     client.text(response).await
 }
 
-fn tell(text: &str, args: &CallArgs) -> Result<u8, Failure> {
+/// Prints a call that has ended or is held, and gives the exit code. The traceback is left out if
+/// standard error has it already.
+pub(crate) fn tell(text: &str, is_json: bool, with_traceback: bool) -> Result<u8, Failure> {
     let ended = Ended::read(text)?;
-    if args.client.json {
+    if is_json {
         print::line(&pretty::compact(text));
     } else if let Some(result) = ended.result() {
         match stdout().is_terminal() {
@@ -134,6 +137,6 @@ fn tell(text: &str, args: &CallArgs) -> Result<u8, Failure> {
             false => print::line(&pretty::compact(result)),
         }
     }
-    print::note(&ended.words(args.quiet));
+    print::note(&ended.words(with_traceback));
     Ok(ended.code())
 }

@@ -8,11 +8,12 @@ use serde_json::value::RawValue;
 use crate::{
     age,
     cli::CallsArgs,
-    client::{Client, escaped, pretty},
+    client::{Client, escaped, pretty, short_id::ShortIds},
     exit,
     failure::Failure,
     print,
     run::runtime,
+    style::Tone,
     table::{Table, cut},
 };
 
@@ -70,6 +71,7 @@ async fn list(args: &CallsArgs) -> Result<Vec<Box<RawValue>>, Failure> {
         let parameters = [
             ("state", args.state.clone()),
             ("tool", args.tool.clone()),
+            ("session_id", args.session.clone()),
             ("cursor", cursor.take()),
             ("limit", Some(left.min(PAGE).to_string())),
         ];
@@ -89,17 +91,24 @@ fn query(parameters: &[(&str, Option<String>)]) -> String {
 }
 
 fn table(calls: &[Box<RawValue>]) -> Result<String, Failure> {
-    let mut table = Table::new(["CALL", "STATE", "TOOL", "AGE", "TOOK"]);
+    let read = |call: &Box<RawValue>| serde_json::from_str(call.get());
+    let calls: Vec<Call> = calls
+        .iter()
+        .map(read)
+        .collect::<Result<_, _>>()
+        .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
+    let ids = ShortIds::of(&calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>());
+    let mut table = Table::new(["CALL", "STATE", "TOOL", "WHEN", "TOOK"]);
     for call in calls {
-        let call: Call = serde_json::from_str(call.get())
-            .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
         let note = match &call.error {
-            Some(error) if error.code != call.state => Some(error.code.as_str()),
-            _ => call.memoised.map(|_| "memoised"),
+            Some(error) if error.code != call.state => Some(error.code.clone()),
+            _ => call.memoised.map(|_| "memoised".to_owned()),
         };
         let took = call.timings.map_or("-".to_owned(), |t| format!("{:.1} ms", t.duration_ms));
-        table.row([call.id, call.state, cut(&call.tool, 16), age::since(&call.accepted_at), took]);
-        note.into_iter().for_each(|note| table.note(note));
+        let tone = Tone::of_state(&call.state, call.error.is_some());
+        let (id, tool) = (ids.show(&call.id), cut(&call.tool, 24));
+        table.toned_row([id, call.state, tool, age::ago(&call.accepted_at), took], 1, tone);
+        note.into_iter().for_each(|note| table.note(&note));
     }
     Ok(table.fitted())
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     cli::CancelArgs,
-    client::{Client, escaped, pretty},
+    client::{Client, escaped, pretty, short_id::Kind},
     exit,
     failure::Failure,
     print,
@@ -18,7 +18,8 @@ use crate::{
 pub(crate) fn cancel(args: &CancelArgs) -> Result<ExitCode, Failure> {
     let answer = runtime()?.block_on(async {
         let client = Client::find(&args.client)?;
-        end(&client, &args.id).await
+        let id = client.whole_id(Kind::Call, &args.id).await?;
+        end(&client, &id).await
     });
     let answer = answer.map_err(|failure| failure.in_json(args.client.json))?;
     if args.client.json {

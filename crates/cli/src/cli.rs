@@ -2,7 +2,9 @@
 
 mod ledger;
 mod rules;
+mod sandboxes;
 mod service;
+mod skills;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
@@ -15,13 +17,17 @@ pub(crate) use self::ledger::{
     AuditArgs, ExportArgs, LedgerCommand, MaintenanceArgs, ReplayArgs, VerifyArgs,
 };
 pub(crate) use self::rules::PolicyCommand;
+pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitArgs};
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
-    DenyArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs, SettingsArgs, ToolsArgs,
+    DenyArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs, SettingsArgs, ShowArgs,
+    ToolsArgs, WaitArgs,
 };
+pub(crate) use self::skills::SkillCommand;
 use crate::{
     call, calls, cancel, completions, doctor, events, failure::Failure, holds, image, key,
-    ledger as book, logs, policy, run, selftest, serve, settings, shell, tools,
+    ledger as book, logs, policy, run, sandbox, selftest, serve, settings, shell, show, skill,
+    tools, wait,
 };
 
 /// Runs code you do not trust in a fresh, locked Linux sandbox, and tells exactly what happened.
@@ -56,6 +62,10 @@ pub(crate) enum Command {
     Tools(ToolsArgs),
     /// List calls, newest first
     Calls(CallsArgs),
+    /// Show everything about a call: decision, timeline, result, usage, receipt
+    Show(ShowArgs),
+    /// Wait for the end of a call and print its result
+    Wait(WaitArgs),
     /// Print what a call's program wrote
     Logs(LogsArgs),
     /// End a call
@@ -70,6 +80,12 @@ pub(crate) enum Command {
     Approvals(ApprovalsArgs),
     /// Follow what happens to all calls
     Events(EventsArgs),
+    /// Make, use and remove sandboxes of a server that are kept between programs
+    #[command(subcommand)]
+    Sandbox(SandboxCommand),
+    /// Write, check, test and register skills
+    #[command(subcommand)]
+    Skill(SkillCommand),
     /// Make, list and revoke keys of a server
     #[command(subcommand)]
     Key(KeyCommand),
@@ -113,6 +129,8 @@ impl Command {
             Self::Call(args) => call::call(*args),
             Self::Tools(args) => tools::tools(&args),
             Self::Calls(args) => calls::calls(&args),
+            Self::Show(args) => show::show(&args),
+            Self::Wait(args) => wait::wait(&args),
             Self::Logs(args) => logs::logs(&args),
             Self::Cancel(args) => cancel::cancel(&args),
             Self::Holds(args) => holds::holds(&args),
@@ -120,6 +138,8 @@ impl Command {
             Self::Deny(args) => holds::deny(&args),
             Self::Approvals(args) => holds::approvals(&args),
             Self::Events(args) => events::events(&args),
+            Self::Sandbox(command) => sandbox::sandbox(&command),
+            Self::Skill(command) => skill::skill(&command),
             Self::Key(command) => key::key(&command),
             Self::Policy(command) => policy::policy(&command),
             Self::Audit(args) => book::audit(&args),

@@ -43,6 +43,11 @@ pub(crate) fn notify_socket() -> Option<OsString> {
     variable("NOTIFY_SOCKET")
 }
 
+/// Whether the user wants colours on a terminal: see <https://no-color.org>.
+pub(crate) fn wants_colour() -> bool {
+    variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|name| name != "dumb")
+}
+
 /// Every variable that is set to something and may be a setting of the server.
 pub(crate) fn variables() -> Vec<(OsString, OsString)> {
     const PREFIXES: [&str; 4] = ["RINGFENCE_", "CODE_EXEC_", "TOOL_EXECUTOR_", "OTEL_"];

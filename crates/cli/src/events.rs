@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     cli::EventsArgs,
-    client::{Client, escaped, pretty, sse::Events},
+    client::{Client, escaped, pretty, short_id::ShortIds, sse::Events},
     exit,
     failure::Failure,
     print,
@@ -42,5 +42,8 @@ async fn follow(args: &EventsArgs) -> Result<(), Failure> {
 fn line(id: &str, kind: &str, data: &str) -> String {
     let fact: Value = serde_json::from_str(data).unwrap_or_default();
     let text = |name: &str| fact[name].as_str().unwrap_or_default().to_owned();
-    plain(&format!("{}  {id:<10}  {kind:<20}  {}", text("at"), text("call")))
+    let at = text("at");
+    let second = at.split('.').next().unwrap_or_default();
+    let call = ShortIds::of(&[]).show(&text("call"));
+    plain(&format!("{second}Z  {id:<10}  {kind:<20}  {call}"))
 }

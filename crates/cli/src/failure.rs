@@ -5,7 +5,7 @@ use std::{error::Error, fmt::Write, process::ExitCode};
 
 use serde_json::{Value, json};
 
-use crate::{exit, print};
+use crate::{exit, print, style::Tone};
 
 /// Something of ours went wrong, or was asked for wrongly.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,12 +85,20 @@ impl Failure {
         if self.is_json {
             print::line(&self.json().to_string());
         }
-        print::note(&self.text());
+        print::note(&self.painted());
         ExitCode::from(self.code)
     }
 
     pub(crate) fn text(&self) -> String {
-        let mut text = format!("error: {}\n", self.message);
+        self.text_after("error:")
+    }
+
+    fn painted(&self) -> String {
+        self.text_after(&Tone::Bad.on_stderr("error:"))
+    }
+
+    fn text_after(&self, error: &str) -> String {
+        let mut text = format!("{error} {}\n", self.message);
         for cause in &self.causes {
             let _ = writeln!(text, "  {cause}");
         }

@@ -9,12 +9,16 @@ use serde_json::{Value, json};
 use crate::{
     age,
     cli::{ClientArgs, KeyCommand},
-    client::{Client, escaped},
+    client::{
+        Client, escaped,
+        short_id::{Kind, ShortIds},
+    },
     exit,
     failure::Failure,
     print,
     run::runtime,
     serve::SystemClock,
+    style::Tone,
     table::{Table, cut},
 };
 
@@ -40,7 +44,8 @@ async fn carry_out(command: &KeyCommand, args: &ClientArgs) -> Result<(), Failur
         KeyCommand::List { .. } => list(&Client::find(args)?, args.json).await,
         KeyCommand::Revoke { id, .. } => {
             let client = Client::find(args)?;
-            let request = client.request(Method::DELETE, &format!("/v1/keys/{}", escaped(id)));
+            let id = client.whole_id(Kind::Key, id).await?;
+            let request = client.request(Method::DELETE, &format!("/v1/keys/{}", escaped(&id)));
             client.send(request).await?;
             Ok(())
         }
@@ -78,13 +83,16 @@ async fn list(client: &Client, is_json: bool) -> Result<(), Failure> {
         keys.iter().for_each(|key| print::line(&key.to_string()));
         return Ok(());
     }
+    let ids: Vec<_> = keys.iter().filter_map(|key| key["key_id"].as_str()).collect();
+    let ids = ShortIds::of(&ids);
     let mut table = Table::new(["KEY", "LABEL", "STATE", "USED", "SCOPES"]);
     for key in &keys {
         let text = |name: &str| key[name].as_str().unwrap_or("-").to_owned();
         let scopes = key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let scopes = scopes.collect::<Vec<_>>().join(" ");
-        let used = age::since(&text("last_used_at"));
-        table.row([text("key_id"), cut(&text("label"), 16), state(key), used, scopes]);
+        let used = age::ago(&text("last_used_at"));
+        let (id, label) = (ids.show(&text("key_id")), cut(&text("label"), 24));
+        table.toned_row([id, label, state(key), used, scopes], 2, tone(key));
         let mut note = format!("{}…, tenant {}", text("prefix"), text("tenant"));
         for (name, what) in
             [("person", "person"), ("persona_id", "persona"), ("expires_at", "until")]
@@ -97,6 +105,10 @@ async fn list(client: &Client, is_json: bool) -> Result<(), Failure> {
     }
     print::data(table.fitted().as_bytes());
     Ok(())
+}
+
+fn tone(key: &Value) -> Tone {
+    if state(key) == "valid" { Tone::Good } else { Tone::Bad }
 }
 
 fn state(key: &Value) -> String {

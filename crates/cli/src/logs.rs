@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     cli::LogsArgs,
-    client::{Client, escaped},
+    client::{Client, escaped, short_id::Kind},
     exit,
     failure::Failure,
     print,
@@ -38,13 +38,14 @@ pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
 
 async fn follow(args: &LogsArgs) -> Result<(), Failure> {
     let client = Client::find(&args.client)?;
+    let id = client.whole_id(Kind::Call, &args.id).await?;
     let stream = if args.stderr { "stderr" } else { "stdout" };
     let mut offset = 0;
     loop {
         // Before the piece: what is read of a call that has ended is all there is.
-        let is_over = is_over(&client, &args.id).await?;
+        let is_over = is_over(&client, &id).await?;
         let wait = if is_over || args.follow { PATIENCE } else { 1 };
-        let piece = piece(&client, &args.id, stream, offset, wait).await?;
+        let piece = piece(&client, &id, stream, offset, wait).await?;
         show(&piece, args.client.json);
         offset = piece.next;
         match (is_over, args.follow) {

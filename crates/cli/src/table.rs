@@ -1,55 +1,109 @@
-//! Aligned tables without borders. What came from elsewhere cannot move the cursor.
+//! Aligned tables without borders. Text from elsewhere cannot move the cursor.
 
-/// Columns of a terminal that nobody made wider.
-const WIDTH: usize = 80;
+use crate::style::{self, Tone};
+
+/// Lines of a folded note.
+const MAX_FOLDED_LINES: usize = 4;
 
 /// Rows under their titles.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
-    rows: Vec<[String; N]>,
-    /// Lines beneath rows: how many rows there were, and the line.
-    notes: Vec<(usize, String)>,
+    rows: Vec<Row<N>>,
+    /// Lines beneath rows: how many rows there were, the line, and on how many lines it may be.
+    notes: Vec<(usize, String, usize)>,
+}
+
+#[derive(Debug)]
+struct Row<const N: usize> {
+    cells: [String; N],
+    /// The column that has a tone.
+    tone: Option<(usize, Tone)>,
 }
 
 impl<const N: usize> Table<N> {
     pub(crate) fn new(titles: [&str; N]) -> Self {
-        Self { rows: vec![titles.map(str::to_owned)], notes: Vec::new() }
+        let row = Row { cells: titles.map(str::to_owned), tone: None };
+        Self { rows: vec![row], notes: Vec::new() }
     }
 
     pub(crate) fn row(&mut self, cells: [String; N]) {
-        self.rows.push(cells.map(|cell| plain(&cell)));
+        self.rows.push(Row { cells: cells.map(|cell| plain(&cell)), tone: None });
     }
 
-    /// A line of its own beneath the last row, indented.
+    /// A row of which one column has a tone.
+    pub(crate) fn toned_row(&mut self, cells: [String; N], column: usize, tone: Tone) {
+        let cells = cells.map(|cell| plain(&cell));
+        self.rows.push(Row { cells, tone: Some((column, tone)) });
+    }
+
+    /// A line of its own beneath the last row, indented, cut to the width.
     pub(crate) fn note(&mut self, text: &str) {
-        self.notes.push((self.rows.len(), format!("  {}", plain(text))));
+        self.notes.push((self.rows.len(), plain(text), 1));
     }
 
-    /// The table, each line cut to the width of a terminal. Only the last column and notes may be cut:
-    /// other columns must be short by themselves.
+    /// A text beneath the last row, indented, folded to the width and cut after a few lines.
+    pub(crate) fn folded(&mut self, text: &str) {
+        self.notes.push((self.rows.len(), plain(text), MAX_FOLDED_LINES));
+    }
+
+    /// The table for standard output, each line cut to its width. Only the last column and notes may be
+    /// cut: other columns must be short by themselves.
     pub(crate) fn fitted(&self) -> String {
-        self.text().lines().map(|line| cut(line, WIDTH) + "\n").collect()
+        self.render(style::width(), style::has_colour())
     }
 
-    /// The last column is as long as it is; the others are as wide as their longest cell.
+    /// The table with lines of any length.
     pub(crate) fn text(&self) -> String {
-        let width = |column: usize| {
-            let cells = self.rows.iter().map(|row| row[column].chars().count());
+        self.render(usize::MAX, false)
+    }
+
+    fn render(&self, width: usize, has_colour: bool) -> String {
+        let column_width = |column: usize| {
+            let cells = self.rows.iter().map(|row| row.cells[column].chars().count());
             cells.max().unwrap_or(0)
         };
-        let widths: [usize; N] = std::array::from_fn(width);
-        let line = |row: &[String; N]| {
-            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-            format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-        };
+        let widths: [usize; N] = std::array::from_fn(column_width);
         let mut text = String::new();
         for (index, row) in self.rows.iter().enumerate() {
-            text += &line(row);
-            let beneath = self.notes.iter().filter(|(rows, _)| *rows == index + 1);
-            beneath.for_each(|(_, note)| text.extend([note.as_str(), "\n"]));
+            let cells = row.cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+            let line = cut(cells.collect::<Vec<_>>().join("  ").trim_end(), width);
+            match row.tone.filter(|_| has_colour) {
+                Some((column, tone)) => {
+                    let before: usize = widths[..column].iter().map(|width| width + 2).sum();
+                    text += &painted(&line, before, row.cells[column].chars().count(), tone);
+                }
+                None => text += &line,
+            }
+            text.push('\n');
+            for (_, note, lines) in self.notes.iter().filter(|(rows, ..)| *rows == index + 1) {
+                for line in fold(note, width.saturating_sub(2), *lines) {
+                    text += &format!("  {line}\n");
+                }
+            }
         }
         text
     }
+}
+
+/// The line with `length` characters from `start` on in a tone.
+fn painted(line: &str, start: usize, length: usize, tone: Tone) -> String {
+    let at = |chars: usize| line.char_indices().nth(chars).map_or(line.len(), |(byte, _)| byte);
+    let (start, end) = (at(start), at(start + length));
+    format!("{}{}{}", &line[..start], tone.paint(&line[start..end]), &line[end..])
+}
+
+/// The text on lines of at most `width` characters; the last of `max_lines` is cut.
+pub(crate) fn fold(text: &str, width: usize, max_lines: usize) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut lines: Vec<String> =
+        chars.chunks(width.max(1)).map(|chunk| chunk.iter().collect()).collect();
+    if lines.len() > max_lines {
+        lines.truncate(max_lines);
+        if let Some(last) = lines.last_mut() {
+            *last = cut(&format!("{last}…"), width);
+        }
+    }
+    lines
 }
 
 /// The text, or its beginning with `…` in place of the rest.
@@ -63,8 +117,8 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Without control characters, on one line, and with nothing that cannot be seen: whoever decides by
-/// what is shown must see what there is, in its order.
+/// Text on one line, without control characters and invisible ones: a person who decides by what is
+/// shown must see all of it, in its order.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -77,7 +131,7 @@ pub(crate) fn plain(text: &str) -> String {
     out
 }
 
-/// Marks of direction, which let text be read in another order than it has; what has no width; and
+/// Marks of direction, which change the order in which text is read; characters without width; and
 /// the invisible letters of tags.
 fn is_unseen(c: char) -> bool {
     matches!(
@@ -100,15 +154,30 @@ mod tests {
     }
 
     #[test]
-    fn lines_fit_a_terminal_and_say_where_they_were_cut() {
+    fn lines_fit_the_width_and_say_where_they_were_cut() {
         let mut table = Table::new(["NAME", "DESCRIPTION"]);
         table.row(["a".to_owned(), "word ".repeat(30)]);
         table.note(&"é".repeat(100));
-        let text = table.fitted();
+        table.folded(&"x".repeat(100));
+        table.folded(&"y".repeat(1000));
+        let text = table.render(80, false);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let ends: Vec<_> = text.lines().map(|line| line.ends_with('…')).collect();
-        assert_eq!(ends, [false, true, true]);
+        let folded = [false, false];
+        let long = [false, false, false, true];
+        assert_eq!(ends, [&[false, true, true][..], &folded, &long].concat(), "{text}");
         assert_eq!((cut("abc", 3), cut("abcd", 3)), ("abc".to_owned(), "ab…".to_owned()));
+    }
+
+    #[test]
+    fn a_tone_takes_no_room() {
+        let mut table = Table::new(["CALL", "STATE", "TOOL"]);
+        table.toned_row(["é1".to_owned(), "held".to_owned(), "echo".to_owned()], 1, Tone::Waiting);
+        let line = table.render(80, true).lines().nth(1).unwrap().to_owned();
+        assert_eq!(line, "é1    \u{1b}[33mheld\u{1b}[0m   echo");
+        assert_eq!(table.render(80, false).lines().nth(1), Some("é1    held   echo"));
+        let cut = table.render(9, true);
+        assert_eq!(cut.lines().nth(1), Some("é1    \u{1b}[33mhe…\u{1b}[0m"));
     }
 
     #[test]

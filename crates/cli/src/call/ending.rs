@@ -49,8 +49,8 @@ struct Reason {
     message: String,
 }
 
-/// Whether nothing more happens to it without a person.
-pub(super) fn is_still(state: &str) -> bool {
+/// Whether a call in this state has ended or waits for a person.
+pub(crate) fn is_still(state: &str) -> bool {
     state == "held" || State::is_final_name(state)
 }
 
@@ -125,7 +125,7 @@ impl Ended {
         if self.state == "held" {
             let look = match self.is_undecided() {
                 true => "how policy is: ringfence policy status".to_owned(),
-                false => format!("whoever may approve sees it with: ringfence holds {id}"),
+                false => format!("to see and approve it: ringfence holds {id}"),
             };
             let _ = writeln!(text, "hint: {look}");
             let _ = writeln!(text, "hint: withdraw it with: ringfence cancel {id}");

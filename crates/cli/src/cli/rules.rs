@@ -6,6 +6,12 @@ use clap::Subcommand;
 
 use super::ClientArgs;
 
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  mkdir rules && ringfence policy show > rules/own.rego
+  ringfence serve --policy rules
+  ringfence policy show --server";
+
 const TEST_EXAMPLES: &str = "\
 Examples:
   ringfence policy test
@@ -25,6 +31,18 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
+    /// Print the built-in rules, to start from, or which rules a server has in force
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show {
+        /// Show what a running server has in force: engine, digest and files
+        #[arg(long)]
+        server: bool,
+        /// With --server: what is in force for this tenant
+        #[arg(long, value_name = "NAME", default_value = "default", requires = "server")]
+        tenant: String,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
     /// Show each engine, how it is, which rules it has and what is wrong with them
     Status {
         #[command(flatten)]

@@ -64,6 +64,12 @@ pub(crate) enum ConfigCommand {
         /// Print one object per line
         #[arg(long)]
         json: bool,
+        /// Show what a running server uses; needs an admin key of the operator
+        #[arg(long)]
+        server: bool,
+        /// Address of that server [default: $RINGFENCE_URL, or the one that runs on the data directory]
+        #[arg(long, value_name = "URL", requires = "server")]
+        url: Option<String>,
         #[command(flatten)]
         settings: Box<SettingsArgs>,
     },
@@ -142,6 +148,33 @@ pub(crate) struct ToolsArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Id of the call, or its last characters
+    #[arg(value_name = "CALL")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+const WAIT_HELP: &str = "\
+The result is printed as `call` prints it. A held call is not waited for: a person must decide first.
+
+Exit codes: as those of `call`; 124 also if --timeout is over. The call goes on in that case.";
+
+#[derive(Debug, Args)]
+#[command(after_help = WAIT_HELP)]
+pub(crate) struct WaitArgs {
+    /// Id of the call, or its last characters
+    #[arg(value_name = "CALL")]
+    pub(crate) id: String,
+    /// How long to wait, such as 30s or 5m [default: until it ends]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CallsArgs {
     /// Only in this state, such as `held` or `running`
     #[arg(long, value_name = "STATE")]
@@ -149,6 +182,9 @@ pub(crate) struct CallsArgs {
     /// Only of this tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
+    /// Only of this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
     /// At most so many, the newest
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,

@@ -86,7 +86,7 @@ impl Client {
                 "use an admin key of the operator, whose tenant is `default`".to_owned()
             }
             "tool_not_found" | "tool_version_not_found" | "tool_broken" => {
-                "list what there is: ringfence tools".to_owned()
+                "list the tools: ringfence tools".to_owned()
             }
             "args_invalid" if !problem.tool.is_empty() => {
                 format!("see what it takes: ringfence tools {}", plain(&problem.tool))

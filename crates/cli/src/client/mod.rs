@@ -3,16 +3,17 @@
 mod failed;
 mod find;
 pub(crate) mod pretty;
+pub(crate) mod short_id;
 pub(crate) mod sse;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) use self::find::address_file;
-use crate::{cli::ClientArgs, failure::Failure};
+use crate::{cli::ClientArgs, exit, failure::Failure, run::runtime};
 
 /// A server to speak to.
 #[derive(Debug)]
@@ -93,6 +94,15 @@ impl Client {
         serde_json::from_str(&text)
             .map_err(|error| Failure::because("the server's answer is not understood", &error))
     }
+}
+
+/// Does one thing at the server that the arguments name.
+pub(crate) fn on_server(
+    args: &ClientArgs,
+    work: impl AsyncFnOnce(&Client) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let done = runtime()?.block_on(async { work(&Client::find(args)?).await });
+    done.map(|()| ExitCode::from(exit::DONE)).map_err(|failure| failure.in_json(args.json))
 }
 
 /// A part of a path or query, with everything but the plainest characters escaped.

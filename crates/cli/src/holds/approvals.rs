@@ -8,11 +8,15 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     cli::ApprovalsArgs,
-    client::{Client, escaped, pretty},
+    client::{
+        Client, escaped, pretty,
+        short_id::{Kind, ShortIds},
+    },
     exit,
     failure::Failure,
     print,
     run::runtime,
+    style::Tone,
     table::Table,
 };
 
@@ -36,7 +40,8 @@ struct Listed {
 }
 
 async fn revoke(client: &Client, id: &str) -> Result<(), Failure> {
-    let request = client.request(Method::DELETE, &format!("/v1/approvals/{}", escaped(id)));
+    let id = client.whole_id(Kind::Approval, id).await?;
+    let request = client.request(Method::DELETE, &format!("/v1/approvals/{}", escaped(&id)));
     client.send(request).await?;
     Ok(())
 }
@@ -64,13 +69,18 @@ async fn list(client: &Client, args: &ApprovalsArgs) -> Result<(), Failure> {
 }
 
 fn table(approvals: &[Box<RawValue>]) -> String {
+    let read = |approval: &Box<RawValue>| serde_json::from_str(approval.get()).unwrap_or_default();
+    let approvals: Vec<Value> = approvals.iter().map(read).collect();
+    let ids: Vec<_> = approvals.iter().filter_map(|approval| approval["id"].as_str()).collect();
+    let ids = ShortIds::of(&ids);
     let mut table = Table::new(["APPROVAL", "TOOL", "USED", "STATE"]);
-    for approval in approvals {
-        let approval: Value = serde_json::from_str(approval.get()).unwrap_or_default();
+    for approval in &approvals {
         let text = |name: &str| approval[name].as_str().unwrap_or("-").to_owned();
         let used = format!("{} of {}", approval["used"], approval["terms"]["uses"]);
         let bounds = approval["terms"]["summary"].as_str().unwrap_or("-").to_owned();
-        table.row([text("id"), text("tool"), used, text("state")]);
+        let is_standing = text("state") == "standing";
+        let tone = if is_standing { Tone::Good } else { Tone::Plain };
+        table.toned_row([ids.show(&text("id")), text("tool"), used, text("state")], 3, tone);
         table.note(&bounds);
         table.note(&format!("key {}", text("key")));
     }

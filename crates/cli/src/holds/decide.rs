@@ -15,7 +15,7 @@ use super::{Hold, conditions, read, show};
 use crate::{
     call::arguments::{self, Word},
     cli::{ApproveArgs, DenyArgs},
-    client::{Client, escaped, pretty},
+    client::{Client, escaped, pretty, short_id::Kind},
     exit,
     failure::Failure,
     print,
@@ -28,11 +28,12 @@ pub(crate) fn approve(args: &ApproveArgs) -> Result<ExitCode, Failure> {
     let told = runtime()?.block_on(async {
         let client = Client::find(&args.client)?;
         let mut answer = Answer { fields: body(args)?, edited_args: None };
-        let (_, hold) = read(&client, &args.id).await?;
+        let id = client.whole_id(Kind::HeldCall, &args.id).await?;
+        let (_, hold) = read(&client, &id).await?;
         answer.fields["shown"] = json!(hold.shown);
         answer.edited_args = edits(&client, &hold, args).await?;
         agree(&hold, &answer, args)?;
-        resolve(&client, &args.id, &answer, args.client.json).await
+        resolve(&client, &id, &answer, args.client.json).await
     });
     told.map_err(|failure| failure.in_json(args.client.json))?;
     Ok(ExitCode::from(exit::DONE))
@@ -41,9 +42,10 @@ pub(crate) fn approve(args: &ApproveArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn deny(args: &DenyArgs) -> Result<ExitCode, Failure> {
     let told = runtime()?.block_on(async {
         let client = Client::find(&args.client)?;
+        let id = client.whole_id(Kind::HeldCall, &args.id).await?;
         let action = if args.discard { "discard" } else { "deny" };
         let answer = Answer::plain(json!({"action": action, "reason": args.reason}));
-        resolve(&client, &args.id, &answer, args.client.json).await
+        resolve(&client, &id, &answer, args.client.json).await
     });
     told.map_err(|failure| failure.in_json(args.client.json))?;
     Ok(ExitCode::from(exit::DONE))

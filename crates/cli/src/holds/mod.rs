@@ -17,7 +17,10 @@ pub(crate) use self::{
 use crate::{
     age,
     cli::HoldsArgs,
-    client::{Client, escaped, pretty},
+    client::{
+        Client, escaped, pretty,
+        short_id::{Kind, ShortIds},
+    },
     exit,
     failure::Failure,
     print,
@@ -75,7 +78,11 @@ struct Listed {
 pub(crate) fn holds(args: &HoldsArgs) -> Result<ExitCode, Failure> {
     let told = runtime()?.block_on(async {
         let client = Client::find(&args.client)?;
-        match &args.id {
+        let id = match &args.id {
+            Some(id) => Some(client.whole_id(Kind::HeldCall, id).await?),
+            None => None,
+        };
+        match &id {
             Some(id) if args.reevaluate => decide::reevaluate(&client, id, args.client.json).await,
             Some(id) => one(&client, id, args.client.json).await,
             None => list(&client, args).await,
@@ -107,15 +114,13 @@ async fn one(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
 }
 
 async fn list(client: &Client, args: &HoldsArgs) -> Result<(), Failure> {
-    let mut table = Table::new(["CALL", "TOOL", "BY", "LEFT", "APPROVED"]);
-    let (mut cursor, mut found) = (String::new(), 0_u32);
+    let (mut cursor, mut found) = (String::new(), Vec::new());
     loop {
         let listed: Listed = client.get(&format!("/v1/holds?limit=200{cursor}")).await?;
         for text in &listed.holds {
-            found += 1;
             match args.client.json {
                 true => print::line(&pretty::compact(text.get())),
-                false => add(&mut table, &understood(text)?),
+                false => found.push(understood(text)?),
             }
         }
         match listed.next_cursor {
@@ -123,19 +128,25 @@ async fn list(client: &Client, args: &HoldsArgs) -> Result<(), Failure> {
             None => break,
         }
     }
-    match (args.client.json, found) {
+    match (args.client.json, found.is_empty()) {
         (true, _) => {}
-        (false, 0) => print::note("nothing waits for a decision\n"),
-        (false, _) => print::data(table.fitted().as_bytes()),
+        (false, true) => print::note("nothing waits for a decision\n"),
+        (false, false) => print::data(table(&found).fitted().as_bytes()),
     }
     Ok(())
 }
 
-/// A row, with the arguments and the reason beneath it.
-fn add(table: &mut Table<5>, hold: &Hold) {
-    let approved = format!("{} of {}", hold.votes.len(), hold.approvals_needed);
-    let (tool, by) = (cut(&hold.tool, 16), cut(&hold.key_label, 10));
-    table.row([hold.id.clone(), tool, by, age::until(&hold.expires_at), approved]);
-    table.note(&pretty::compact(hold.args.get()));
-    hold.reasons.first().into_iter().for_each(|reason| table.note(&reason.message));
+/// A row for each, with its arguments and the reason beneath it.
+fn table(holds: &[Hold]) -> Table<6> {
+    let ids = ShortIds::of(&holds.iter().map(|hold| hold.id.as_str()).collect::<Vec<_>>());
+    let mut table = Table::new(["CALL", "TOOL", "BY", "WHEN", "LEFT", "APPROVED"]);
+    for hold in holds {
+        let approved = format!("{} of {}", hold.votes.len(), hold.approvals_needed);
+        let (tool, by) = (cut(&hold.tool, 20), cut(&hold.key_label, 16));
+        let (when, left) = (age::ago(&hold.since), age::until(&hold.expires_at));
+        table.row([ids.show(&hold.id), tool, by, when, left, approved]);
+        table.folded(&pretty::compact(hold.args.get()));
+        hold.reasons.first().into_iter().for_each(|reason| table.note(&reason.message));
+    }
+    table
 }

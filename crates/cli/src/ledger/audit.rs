@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::what::what;
 use crate::{
     cli::AuditArgs,
-    client::{Client, escaped, pretty},
+    client::{Client, escaped, pretty, short_id::Kind},
     exit,
     failure::Failure,
     print,
@@ -33,10 +33,14 @@ pub(crate) fn audit(args: &AuditArgs) -> Result<ExitCode, Failure> {
 
 async fn fetch(args: &AuditArgs) -> Result<String, Failure> {
     let client = Client::find(&args.client)?;
+    let call = match &args.call {
+        Some(id) => Some(client.whole_id(Kind::Call, id).await?),
+        None => None,
+    };
     let filters = [
         ("kind", args.kind.clone()),
         ("tool", args.tool.clone()),
-        ("call_id", args.call.clone()),
+        ("call_id", call),
         ("session_id", args.session.clone()),
         ("persona_id", args.persona.clone()),
         ("since", args.since.as_deref().map(|text| instant("--since", text)).transpose()?),

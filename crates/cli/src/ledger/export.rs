@@ -7,7 +7,10 @@ use ringfence_types::CallId;
 
 use crate::{
     cli::ExportArgs,
-    client::{Client, escaped},
+    client::{
+        Client, escaped,
+        short_id::{Kind, is_short},
+    },
     exit,
     failure::Failure,
     print,
@@ -29,11 +32,25 @@ pub(crate) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::DONE))
 }
 
+/// The call that is meant, by its id or the end of it; none if it must be a session.
+async fn call(client: &Client, id: &str) -> Result<Option<String>, Failure> {
+    if id.parse::<CallId>().is_ok() {
+        return Ok(Some(id.to_owned()));
+    }
+    if !is_short(id) || client.ending_with(Kind::Call, id).await?.is_empty() {
+        return Ok(None);
+    }
+    client.whole_id(Kind::Call, id).await.map(Some)
+}
+
 async fn fetch(args: &ExportArgs) -> Result<String, Failure> {
     let client = Client::find(&args.client)?;
-    let is_call = !args.session && args.id.parse::<CallId>().is_ok();
-    let place = if is_call { "calls" } else { "sessions" };
-    let path = format!("/v1/{place}/{}/proof?artifacts={}", escaped(&args.id), args.artifacts);
+    let call = if args.session { None } else { call(&client, &args.id).await? };
+    let (place, id) = match &call {
+        Some(call) => ("calls", call),
+        None => ("sessions", &args.id),
+    };
+    let path = format!("/v1/{place}/{}/proof?artifacts={}", escaped(id), args.artifacts);
     let response = client.send(client.request(Method::GET, &path)).await?;
     client.text(response).await
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     cli::ReplayArgs,
-    client::{Client, escaped},
+    client::{Client, escaped, short_id::Kind},
     exit,
     failure::Failure,
     print,
@@ -52,7 +52,8 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
 
 async fn carry_out(args: &ReplayArgs) -> Result<u8, Failure> {
     let client = Client::find(&args.client)?;
-    let first: Call = client.get(&format!("/v1/calls/{}", escaped(&args.id))).await?;
+    let id = client.whole_id(Kind::Call, &args.id).await?;
+    let first: Call = client.get(&format!("/v1/calls/{}", escaped(&id))).await?;
     let receipt = receipt(&client, &first).await?;
     let before = result(&receipt);
     let before = before

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     cli::ClientArgs,
-    client::{Client, escaped},
+    client::{Client, escaped, short_id::Kind},
     exit,
     failure::Failure,
     print,
@@ -54,7 +54,8 @@ async fn find(client: &Client, id: &str) -> Result<Kept, Failure> {
     if id.parse::<u64>().is_ok() {
         return client.get(&format!("/v1/decisions/{id}")).await;
     }
-    let path = format!("/v1/calls/{}/decisions", escaped(id));
+    let id = client.whole_id(Kind::Call, id).await?;
+    let path = format!("/v1/calls/{}/decisions", escaped(&id));
     let mut listed: Listed = client.get(&path).await?;
     listed.decisions.pop().ok_or_else(|| Failure::new("there is no decision about this call"))
 }

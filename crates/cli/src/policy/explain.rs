@@ -6,7 +6,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     cli::ClientArgs,
-    client::{Client, escaped, pretty},
+    client::{Client, escaped, pretty, short_id::Kind},
     exit,
     failure::Failure,
     print,
@@ -15,8 +15,9 @@ use crate::{
 
 pub(super) async fn explain(id: &str, args: &ClientArgs) -> Result<ExitCode, Failure> {
     let client = Client::find(args)?;
+    let id = client.whole_id(Kind::Call, id).await?;
     let answer: Box<RawValue> =
-        client.get(&format!("/v1/calls/{}/explanation", escaped(id))).await?;
+        client.get(&format!("/v1/calls/{}/explanation", escaped(&id))).await?;
     match args.json {
         true => print::line(&pretty::compact(answer.get())),
         false => {

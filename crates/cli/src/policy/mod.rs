@@ -3,6 +3,7 @@
 mod case;
 mod explain;
 mod replay;
+mod show;
 mod state;
 mod test;
 
@@ -10,10 +11,14 @@ use std::{path::Path, process::ExitCode};
 
 use ringfence_policy::Bundle;
 
-use crate::{cli::PolicyCommand, exit, failure::Failure, run::runtime};
+use crate::{cli::PolicyCommand, client::on_server, exit, failure::Failure, run::runtime};
 
 pub(crate) fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
     match command {
+        PolicyCommand::Show { server: true, tenant, client } => {
+            on_server(client, async |server| show::in_force(server, tenant, client.json).await)
+        }
+        PolicyCommand::Show { server: false, client, .. } => Ok(show::built_in(client.json)),
         PolicyCommand::Status { client } => {
             let told = runtime()?.block_on(state::status(client));
             told.map(|()| ExitCode::from(exit::DONE))

@@ -98,13 +98,14 @@ impl Banner<'_> {
         text
     }
 
-    /// To be pasted into a shell.
+    /// Lines to paste into a shell.
     fn example(&self) -> String {
+        let (url, data) = (self.url, self.settings.data.display());
         format!(
-            "  curl {}/v1/calls -H \"Authorization: Bearer $(cat {}/admin.key)\" \\\n    \
-             -H 'Content-Type: application/json' -d '{{\"tool\":\"echo\",\"args\":{{\"text\":\"hello\"}}}}'\n",
-            self.url,
-            self.settings.data.display()
+            "  export RINGFENCE_URL={url} RINGFENCE_KEY=$(cat '{data}/admin.key')\n  \
+             ringfence call echo text=hello\n\n  \
+             curl $RINGFENCE_URL/v1/calls -H \"Authorization: Bearer $RINGFENCE_KEY\" \\\n    \
+             -H 'Content-Type: application/json' -d '{{\"tool\":\"echo\",\"args\":{{\"text\":\"hello\"}}}}'\n"
         )
     }
 }

@@ -29,11 +29,11 @@ use ringfence_edge::{Edge, EdgeConfig, Server};
 use ringfence_engine::Engine;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use self::{address::Address, banner::Banner, parts::Opened, stop::Stop};
+use self::{address::Address, banner::Banner, stop::Stop};
 pub(crate) use self::{
     clock::SystemClock,
     data::write as write_file,
-    parts::{database, open_database},
+    parts::{Opened, database, open, open_database},
 };
 use crate::{
     cli::ServeArgs, exit, failure::Failure, run::prepare_process, settings::Settings,
@@ -75,7 +75,7 @@ fn check_reach(settings: &Settings) -> Result<(), Failure> {
 }
 
 /// As few threads as serve well: each costs memory, and what runs long runs in a sandbox.
-fn runtime(threads: usize) -> Result<Runtime, Failure> {
+pub(crate) fn runtime(threads: usize) -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .max_blocking_threads(16)

@@ -24,8 +24,8 @@ use crate::{
 
 /// Everything that is open.
 #[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) engine: Engine,
+pub(crate) struct Opened {
+    pub(crate) engine: Engine,
     /// Of the rules in force.
     pub(super) policy: Digest,
     db: Db,
@@ -43,7 +43,7 @@ pub(super) struct Opened {
 }
 
 /// Opens everything. What is slow and needed by nobody yet goes on in the background.
-pub(super) async fn open(settings: &Settings) -> Result<Opened, Failure> {
+pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let sandbox = sandbox(settings);
     let trial = trial(&sandbox);
     let watching = Stop::default();
@@ -189,7 +189,7 @@ const WATCHER_GRACE: Duration = Duration::from_secs(1);
 
 impl Opened {
     /// Closes everything that is under the engine, which has stopped.
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         self.watching.ask();
         // What it looked for is nobody's concern any more, so neither is how it ended.
         for watcher in self.watchers {

@@ -95,11 +95,29 @@ impl Settings {
     pub(crate) fn load(args: &SettingsArgs) -> Result<Self, Failure> {
         let mut problems = Problems::default();
         let layers = layers(args, &mut problems);
-        let settings = read::settings(&layers, &mut problems);
+        let settings = read::settings(&layers, &mut problems).map(|mut settings| {
+            settings.api.settings = show::settings_of(&layers);
+            settings
+        });
         problems.hint("all settings and where each value comes from: ringfence config show");
         problems.none()?;
         settings.ok_or_else(|| Failure::new("settings could not be read"))
     }
+
+    /// The flags over the defaults, for a command that must not depend on how servers are set up here.
+    pub(crate) fn of_flags(args: &SettingsArgs) -> Result<Self, Failure> {
+        let mut problems = Problems::default();
+        let settings = read::settings(&layers_of_flags(args), &mut problems);
+        problems.none()?;
+        settings.ok_or_else(|| Failure::new("settings could not be read"))
+    }
+}
+
+/// The flags over the defaults; neither file nor environment.
+fn layers_of_flags(args: &SettingsArgs) -> Layers {
+    let mut layers = Layers::of_defaults(&Host::this());
+    layers.flags(args);
+    layers
 }
 
 /// All layers, merged.

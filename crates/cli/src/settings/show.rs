@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use ringfence_api::Setting;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -10,27 +12,66 @@ use super::{
     layers::{Given, Layers},
     policy, read,
 };
-use crate::{cli::ConfigCommand, exit, failure::Failure, print, problems::Problems, table::Table};
+use crate::{
+    cli::{ClientArgs, ConfigCommand, DataArgs},
+    client::{Client, on_server},
+    exit,
+    failure::Failure,
+    print,
+    problems::Problems,
+    table::Table,
+};
 
 pub(crate) fn config(command: &ConfigCommand) -> Result<ExitCode, Failure> {
-    let ConfigCommand::Show { json, settings } = command;
+    let ConfigCommand::Show { json, server, url, settings } = command;
+    if *server {
+        let data = DataArgs { data: settings.data.data.clone() };
+        let args = ClientArgs { url: url.clone(), data, json: *json };
+        return on_server(&args, async |server| running(server, *json).await);
+    }
     let mut problems = Problems::default();
     let layers = read_layers(settings, &mut problems);
     read::settings(&layers, &mut problems);
-    match json {
-        true => objects(&layers).for_each(|object| print::line(&object.to_string())),
-        false => print::data(table(&layers).as_bytes()),
-    }
+    show(&settings_of(&layers), *json)?;
     // What is wrong is told after what is there: the table is how one finds it.
     problems.none().map_err(|failure| failure.in_json(*json))?;
     Ok(ExitCode::from(exit::DONE))
 }
 
-fn objects(layers: &Layers) -> impl Iterator<Item = Value> {
-    let plain = layers.rows().map(|(key, given)| object(key, given));
-    plain.chain(tables(layers).into_iter().map(|[name, value, source]| {
-        json!({"name": name, "value": value, "source": source, "variable": null, "about": null})
-    }))
+/// Prints the settings of a running server.
+async fn running(server: &Client, is_json: bool) -> Result<(), Failure> {
+    let listed: Listed = server.get("/v1/config").await?;
+    show(&listed.settings, is_json)
+}
+
+#[derive(Debug, Deserialize)]
+struct Listed {
+    settings: Vec<Setting>,
+}
+
+fn show(settings: &[Setting], is_json: bool) -> Result<(), Failure> {
+    if !is_json {
+        print::data(table(settings).as_bytes());
+        return Ok(());
+    }
+    for setting in settings {
+        let text = serde_json::to_string(setting)
+            .map_err(|error| Failure::because("cannot write the setting", &error))?;
+        print::line(&text);
+    }
+    Ok(())
+}
+
+/// Every setting as it can be shown.
+pub(super) fn settings_of(layers: &Layers) -> Vec<Setting> {
+    let tables = tables(layers).into_iter().map(|[name, value, source]| Setting {
+        name,
+        value: json!(value),
+        source,
+        variable: None,
+        about: None,
+    });
+    layers.rows().map(|(key, given)| setting(key, given)).chain(tables).collect()
 }
 
 /// Name, value and file of all that is in tables with names that we do not choose.
@@ -40,19 +81,19 @@ fn tables(layers: &Layers) -> Vec<[String; 3]> {
     rows.map(|(name, value)| [name, value, path.display().to_string()]).collect()
 }
 
-fn object(key: &Key, given: &Given) -> Value {
+fn setting(key: &Key, given: &Given) -> Setting {
     let values = shown(key, given);
     let value = match (key.is_list, values.first()) {
         (true, _) => json!(values),
         (false, value) => json!(value),
     };
-    json!({
-        "name": key.name,
-        "value": value,
-        "source": given.source.words(),
-        "variable": key.variable(),
-        "about": key.about,
-    })
+    Setting {
+        name: key.name.to_owned(),
+        value,
+        source: given.source.words(),
+        variable: Some(key.variable()),
+        about: Some(key.about.to_owned()),
+    }
 }
 
 /// A secret keeps its name, if it has one, and nothing else.
@@ -67,15 +108,17 @@ fn shown(key: &Key, given: &Given) -> Vec<String> {
     }
 }
 
-fn table(layers: &Layers) -> String {
+fn table(settings: &[Setting]) -> String {
     let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
-    for (key, given) in layers.rows() {
-        let value = match given.values.is_empty() {
-            true => "-".to_owned(),
-            false => shown(key, given).join(", "),
+    for Setting { name, value, source, .. } in settings {
+        let value = match value {
+            Value::Array(values) => {
+                values.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+            }
+            value => value.as_str().unwrap_or_default().to_owned(),
         };
-        table.row([key.name.to_owned(), value, given.source.words()]);
+        let value = if value.is_empty() { "-".to_owned() } else { value };
+        table.row([name.clone(), value, source.clone()]);
     }
-    tables(layers).into_iter().for_each(|row| table.row(row));
     table.text()
 }

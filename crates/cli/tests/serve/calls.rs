@@ -43,7 +43,9 @@ fn the_command_line_types_arguments_and_prints_the_result() {
     let wrong = server.client(&["call", "text_summarize", "text=x", "max_sentences=many"]);
     wrong.failed(2, &["max_sentences: `many` is not a whole number"]);
     server.client(&["call", "echo"]).failed(2, &["error: ", "hint: see what it takes"]);
-    server.client(&["call", "ecko", "a=b"]).failed(2, &["hint: list what there is"]);
+    server
+        .client(&["call", "ecko", "a=b"])
+        .failed(2, &["did you mean `echo`?", "hint: list the tools"]);
     let listed = server.client(&["calls", "--tool", "echo"]).worked();
     assert_eq!(listed.stdout.lines().count(), 2, "{listed:?}");
 }

@@ -1,5 +1,6 @@
 //! A real server on a free port, used as people and programs use it, stopped and killed.
 
+mod authors;
 mod calls;
 mod cancels;
 mod evidence;
@@ -18,9 +19,11 @@ mod memos;
 mod observed;
 mod past;
 mod policy;
+mod reading;
 mod remains;
 mod rows;
 mod sandboxes;
+mod session_calls;
 mod settings;
 mod skills;
 mod starts;

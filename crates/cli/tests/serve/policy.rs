@@ -257,3 +257,23 @@ fn tables_of_policy_are_shown_and_everything_wrong_in_them_is_told() {
         ],
     );
 }
+
+#[test]
+fn the_built_in_rules_can_be_printed_and_put_in_force() {
+    let place = Place::new();
+    let rules = place.path("rules");
+    std::fs::create_dir(&rules).expect("a folder");
+    let printed = ran(&mut command(&["policy", "show"])).worked().stdout;
+    std::fs::write(rules.join("ringfence.rego"), &printed).expect("a file");
+    let server = place.serve_with(&[("RINGFENCE_POLICY", &shown(&rules))]);
+    let told = server.client(&["policy", "show", "--server"]).worked().stdout;
+    let digest = server.banner["policy"].as_str().expect("a digest");
+    for part in ["tenant  default\n", "engine  ", digest, "\nringfence.rego  "] {
+        assert!(told.contains(part), "no {part} in {told}");
+    }
+    let told = server.client(&["policy", "show", "--server", "--json"]).worked().json();
+    assert_eq!(told["rules"][0]["bytes"], printed.len());
+    drop(server);
+    let built_in = Place::new().serve().banner["policy"].clone();
+    assert_eq!(told["policy"], built_in, "the same rules have the same digest");
+}

@@ -1,60 +1,103 @@
-//! Session sandboxes through the binary: what runs in one is on record like everything else.
+//! `ringfence sandbox`: a sandbox that is kept, used from the command line.
 
-use serde_json::{Value, json};
+use std::{fs, io::Write as _, process::Stdio};
 
-use crate::support::{Place, command, ran, shown, until};
+use crate::support::{Place, Ran, Server, command, shown};
+
+fn create(server: &Server, flags: &[&str]) -> String {
+    let made = server.client(&[&["sandbox", "create"], flags].concat()).worked();
+    made.stdout.trim().to_owned()
+}
+
+/// A program in a sandbox. What comes after `--` must stay last.
+fn exec(server: &Server, id: &str, flags: &[&str], argv: &[&str]) -> Ran {
+    let all = [&["sandbox", "exec", id, "--data", &server.data], flags, &["--"], argv].concat();
+    crate::support::ran(&mut command(&all))
+}
 
 #[test]
-fn a_session_program_an_execution_and_a_terminal_are_calls_that_verify() {
+fn programs_share_the_workspace_and_end_with_their_own_codes() {
     let place = Place::new();
     let server = place.serve();
-    let post = |path: &str, body: &Value| {
-        let answer = server.ask("POST", path, Some(body));
-        assert!(matches!(answer.status, 200..=202), "{path}: {answer:?}");
-        answer.json()
-    };
-    let sandbox = post("/v1/sandboxes", &json!({}));
-    let path = format!("/v1/sandboxes/{}", sandbox["id"].as_str().expect("an id"));
-    let program = post(&format!("{path}/exec"), &json!({"argv": ["echo", "hi"]}));
-    assert_eq!(program["stdout"], "hi\n");
-    let interpreter = post(&format!("{path}/interpreters"), &json!({"language": "python"}));
-    let execute = format!("{path}/interpreters/{}/execute", interpreter["id"]);
-    let execution = post(&execute, &json!({"code": "6 * 7"}));
-    assert_eq!(execution["status"], "ok");
-    let size = json!({"rows": 24, "columns": 80});
-    let terminal =
-        post(&format!("{path}/exec"), &json!({"argv": ["cat"], "terminal": size, "wait": 0}));
-    assert_eq!(terminal["state"], "running");
-    let ended = server.ask("DELETE", &format!("{path}/exec/{}", terminal["id"]), None);
-    assert_eq!(ended.status, 204, "{ended:?}");
+    server.client(&["sandbox", "ls"]).failed(0, &["no sandboxes"]);
+    let id = create(&server, &["--memory", "256M", "--env", "WHO=me", "--idle", "5m"]);
+    assert_eq!(id.len(), 32, "{id}");
+    let short = &id[24..];
+    let listed = server.client(&["sandbox", "ls"]).worked().stdout;
+    assert!(
+        listed.contains(&format!("\n{short}  running ")) && listed.contains(" 256 MiB "),
+        "{listed}"
+    );
+    let script = "echo out; echo err >&2; echo $WHO $MORE > kept; pwd; exit 7";
+    let ran =
+        exec(&server, short, &["--env", "MORE=x", "--cwd", "/workspace"], &["sh", "-c", script]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+        (Some(7), "out\n/workspace\n", "err\n")
+    );
+    assert_eq!(exec(&server, &id, &[], &["cat", "kept"]).worked().stdout, "me x\n");
+    let bytes = exec(&server, &id, &[], &["printf", "a\\377b"]);
+    assert_eq!(bytes.stdout, "a\u{fffd}b", "as bytes that are no text: {bytes:?}");
+    exec(&server, &id, &["--timeout", "300ms"], &["sleep", "50"]).failed(124, &["time limit"]);
+    assert_eq!(exec(&server, &id, &[], &["sh", "-c", "kill -TERM $$"]).code, Some(143));
+    exec(&server, &id, &[], &["/gone"]).failed(2, &["error: "]);
+    let whole = exec(&server, &id, &["--json"], &["echo", "x"]).worked().json();
+    assert_eq!((&whole["stdout"], &whole["exit_code"]), (&"x\n".into(), &0.into()));
+    server.client(&["sandbox", "rm", short]).worked();
+    server.client(&["sandbox", "ls"]).failed(0, &["no sandboxes"]);
+    server
+        .client(&["sandbox", "create", "--memory", "much", "--cpu", "x", "--env", "y"])
+        .failed(2, &["--memory", "--cpu", "--env"]);
+}
 
-    let calls = [
-        ("sandbox_create", &sandbox),
-        ("sandbox_exec", &program),
-        ("sandbox_interpreter", &interpreter),
-        ("sandbox_execute", &execution),
-        ("sandbox_exec", &terminal),
-    ];
-    let ids: Vec<&str> =
-        calls.iter().map(|(_, answer)| answer["call_id"].as_str().expect("a call")).collect();
-    let is_over = |id: &str| {
-        server.ask("GET", &format!("/v1/calls/{id}"), None).json()["state"] == "finished"
-    };
-    until("the end of every call", || ids.iter().all(|id| is_over(id)));
-    let listed = server.client(&["calls", "--json"]).worked().stdout;
-    let audited = server.client(&["audit", "--json"]).worked().stdout;
-    for ((tool, _), id) in calls.iter().zip(&ids) {
-        let line = |text: &str| {
-            let found = text.lines().find(|line| line.contains(id));
-            found.unwrap_or_else(|| panic!("no line about {tool} {id} in {text}")).to_owned()
-        };
-        assert!(line(&listed).contains(tool), "{listed}");
-        line(&audited);
-        let file = shown(&place.path(&format!("{id}.json")));
-        server.client(&["export", id, "-o", &file]).worked();
-        let object = ran(&mut command(&["verify", &file, "--json"])).worked().json();
-        assert_eq!(object["outcome"], "verified");
-        assert_eq!(object["entries"][0]["predicate"]["tool"]["name"], *tool);
-    }
-    server.stop();
+#[test]
+fn standard_input_reaches_the_program() {
+    let place = Place::new();
+    let server = place.serve();
+    let id = create(&server, &[]);
+    let args = ["sandbox", "exec", &id, "-i", "--data", &server.data, "--", "tr", "a-z", "A-Z"];
+    let mut child = command(&args);
+    let child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("the binary starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all("word\n".repeat(50_000).as_bytes()).expect("it reads");
+    drop(input);
+    let ran: Ran = child.wait_with_output().expect("it ends").into();
+    assert_eq!(ran.worked().stdout, "WORD\n".repeat(50_000));
+}
+
+#[test]
+fn files_and_directories_are_copied_both_ways() {
+    let place = Place::new();
+    let server = place.serve();
+    let id = create(&server, &[]);
+    let folder = place.path("project");
+    fs::create_dir_all(folder.join("deep/empty")).expect("folders");
+    fs::write(folder.join("deep/data.bin"), b"\x00\xff\n").expect("a file");
+    fs::write(folder.join("run.sh"), "echo ran\n").expect("a file");
+    std::os::unix::fs::symlink("/etc/passwd", folder.join("link")).expect("a link");
+    let project = shown(&folder);
+    let cp = |from: &str, to: &str| server.client(&["sandbox", "cp", from, to]);
+    cp(&project, &format!("{id}:")).failed(0, &["link` was not copied"]);
+    let ran = exec(&server, &id, &[], &["sh", "-c", "sh project/run.sh; ls project project/deep"]);
+    assert_eq!(
+        ran.worked().stdout,
+        "ran\nproject:\ndeep\nrun.sh\n\nproject/deep:\ndata.bin\nempty\n"
+    );
+    exec(&server, &id, &[], &["ln", "-s", "/etc/passwd", "project/away"]).worked();
+    let back = place.path("back");
+    cp(&format!("{id}:/workspace/project"), &shown(&back)).failed(0, &["away` was not copied"]);
+    assert_eq!(fs::read(back.join("deep/data.bin")).expect("a file"), b"\x00\xff\n");
+    assert!(back.join("deep/empty").is_dir() && !back.join("away").exists());
+    let one = place.path("one.bin");
+    cp(&format!("{}:project/deep/data.bin", &id[24..]), &shown(&one)).worked();
+    assert_eq!(fs::read(&one).expect("a file"), b"\x00\xff\n");
+    cp(&shown(&one), &format!("{id}:project/deep/new.bin")).worked();
+    assert_eq!(
+        exec(&server, &id, &[], &["wc", "-c", "project/deep/new.bin"]).worked().stdout,
+        "3 project/deep/new.bin\n"
+    );
+    cp(&project, &shown(&back)).failed(2, &["one end of the copy", "hint: "]);
+    cp(&format!("{id}:gone"), "/tmp/nowhere").failed(2, &["error: "]);
+    cp("/gone", &format!("{id}:x")).failed(2, &["cannot read `/gone`"]);
 }

@@ -98,3 +98,31 @@ fn a_word_that_is_no_level_is_refused() {
         show(good).worked();
     }
 }
+
+#[test]
+fn the_operator_sees_what_the_running_server_uses_without_its_secrets() {
+    let place = Place::new();
+    let server = place.serve_with(&[
+        ("RINGFENCE_CALLS_RUNNING", "7"),
+        ("RINGFENCE_WEBHOOK_URLS", "http://127.0.0.1:9/hook"),
+        ("RINGFENCE_WEBHOOK_SECRET", "a secret between two services"),
+    ]);
+    // The client's own environment and file say something else.
+    let mut show = command(&["config", "show", "--server", "--json", "--data", &server.data]);
+    let told = ran(show.env("RINGFENCE_CALLS_RUNNING", "9")).worked().stdout;
+    let rows: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str| rows.iter().find(|row| row["name"] == name).expect("it is listed");
+    assert_eq!(of("calls.running")["value"], "7");
+    assert_eq!(of("calls.running")["source"], "RINGFENCE_CALLS_RUNNING");
+    assert_eq!(of("webhook.secret")["value"], "***");
+    assert_eq!(of("data")["value"], server.data.as_str());
+    let local = ran(&mut command(&["config", "show", "--json"])).worked().stdout;
+    assert_eq!(local.lines().count(), rows.len(), "the same settings");
+    let table = server.client(&["config", "show", "--server"]).worked().stdout;
+    assert!(table.contains("calls.running") && !table.contains("a secret between"), "{table}");
+    // Admins of other tenants have no business with it.
+    let args = ["key", "create", "boss", "--scope", "admin", "--tenant", "other"];
+    let other = server.client(&args).worked().stdout;
+    let mut show = command(&["config", "show", "--server", "--data", &server.data]);
+    ran(show.env("RINGFENCE_KEY", other.trim())).failed(2, &["error: ", "operator"]);
+}
