@@ -1,4 +1,4 @@
-//! The words we understand. Values are taken as they are and parsed later, all problems at once.
+//! Commands and flags. Values are taken as text and parsed later, so that all problems are told at once.
 
 mod ledger;
 mod rules;
@@ -30,7 +30,7 @@ use crate::{
     tools, wait,
 };
 
-/// Runs code you do not trust in a fresh, locked Linux sandbox, and tells exactly what happened.
+/// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
 #[derive(Debug, Parser)]
 #[command(name = "ringfence", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -52,13 +52,13 @@ Examples:
 pub(crate) enum Command {
     /// Run a program in a fresh sandbox and exit with its code
     Run(Box<RunArgs>),
-    /// Open an interactive sandbox with a terminal
+    /// Open a shell in a fresh sandbox
     Shell(Box<ShellArgs>),
-    /// Serve tools to agents over HTTP, behind policy, each call in a sandbox
+    /// Run the server: tools over HTTP, behind policy, each call in a sandbox
     Serve(Box<ServeArgs>),
-    /// Call a tool of a server and print its result
+    /// Call a tool and print its result
     Call(Box<CallArgs>),
-    /// List the tools of a server, or show one
+    /// List tools, or show one
     Tools(ToolsArgs),
     /// List calls, newest first
     Calls(CallsArgs),
@@ -66,56 +66,56 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Wait for the end of a call and print its result
     Wait(WaitArgs),
-    /// Print what a call's program wrote
+    /// Print the output of a call
     Logs(LogsArgs),
-    /// End a call
+    /// Cancel a call
     Cancel(CancelArgs),
-    /// List calls that wait for a decision, or show one
+    /// List calls that wait for approval, or show one
     Holds(HoldsArgs),
-    /// Let a held call run, after seeing exactly what would happen
+    /// Approve a held call
     Approve(Box<ApproveArgs>),
-    /// Refuse a held call
+    /// Deny a held call
     Deny(DenyArgs),
-    /// List what was approved, or take it back
+    /// List approvals, or revoke one
     Approvals(ApprovalsArgs),
-    /// Follow what happens to all calls
+    /// Follow the events of all calls
     Events(EventsArgs),
-    /// Make, use and remove sandboxes of a server that are kept between programs
+    /// Create, use and remove sandboxes that stay between programs
     #[command(subcommand)]
     Sandbox(SandboxCommand),
     /// Write, check, test and register skills
     #[command(subcommand)]
     Skill(SkillCommand),
-    /// Make, list and revoke keys of a server
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Test rules, try them on the past and beside others, and tell how and why they decide
+    /// Test, replay, shadow and explain policy rules
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// List what happened, from the ledger
+    /// List entries of the ledger
     Audit(AuditArgs),
-    /// Write one file that proves a call or a session
+    /// Export the proof of a call or session to a file
     Export(ExportArgs),
-    /// Check that nothing on record was changed, without a server
+    /// Verify an exported proof or the whole ledger, without a server
     Verify(VerifyArgs),
-    /// Make a call of a pure tool again and compare what it gives
+    /// Repeat a call of a pure tool and compare the results
     Replay(ReplayArgs),
-    /// Show what commits to the ledger and who signs it; change the key
+    /// Show checkpoints and signing keys of the ledger; rotate the key; repair
     #[command(subcommand)]
     Ledger(LedgerCommand),
-    /// Show the settings of `serve`
+    /// Show the settings of the server
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Tell what this host offers, what is missing, and how to mend it
+    /// Check sandbox support on this host and suggest fixes
     Doctor(JsonArgs),
-    /// Attack this host's sandboxes and tell whether they held
+    /// Run the attack suite against sandboxes on this host
     Selftest(SelftestArgs),
-    /// Import, list and remove root file systems for `--root`
+    /// Import, list and remove root file systems (images)
     #[command(subcommand)]
     Image(ImageCommand),
-    /// Print a script that completes our words in a shell
+    /// Print a shell completion script
     Completions {
-        /// The shell
+        /// Name of the shell
         shell: Shell,
     },
 }
@@ -165,13 +165,13 @@ Examples:
   ringfence run --file ./project/: --out build/:./build -- make
   ringfence run --timeout 2s --memory 64M --pids 32 -- sh -c 'echo hello | tr a-z A-Z'
 
-Exit codes: the program's own; 128+n if signal n ended it; 124 if its time was over;
-1 if it met another limit; 2 if we failed or were misused; 130 after Ctrl-C.";
+Exit codes: that of the program; 128+n if signal n ended it; 124 if it timed out;
+1 if it met another limit; 2 for an error of ringfence or a bad flag; 130 after Ctrl-C.";
 
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// Language of the code; else told by FILE's extension or `#!` line, and python for -c and -
+    /// Language of the code [default: by extension or `#!` line of FILE; python for -c and -]
     #[arg(long, value_enum)]
     pub(crate) lang: Option<Lang>,
     /// Code to run
@@ -180,72 +180,72 @@ pub(crate) struct RunArgs {
     /// File with the code to run; `-` reads it from standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// A program of the sandbox's root with its arguments; after code, the code's arguments
+    /// Program in the sandbox and its arguments; after code, arguments of the code
     #[arg(last = true, value_name = "CMD ARGS")]
     pub(crate) command: Vec<OsString>,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
-    /// Copy a file of the workspace out after the end; `DIR/:local` copies a directory
+    /// Copy a file out of the workspace at the end; `DIR/:local` copies a directory; repeatable
     #[arg(long, value_name = "inside:local")]
     pub(crate) out: Vec<OsString>,
-    /// Wall-clock time, such as 500ms or 5s [default: 60s]
+    /// Wall-clock limit, such as 500ms or 5s [default: 60s]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) timeout: Option<String>,
-    /// Bytes by which the program may be ahead of our reader on each output stream; with --json,
-    /// bytes kept of each, its head and its tail [default: 8M]
+    /// Output buffered for a slow reader, per stream; with --json, bytes kept of each stream, head and
+    /// tail [default: 8M]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) output: Option<String>,
-    /// Bytes of output after which the program is stopped [default: none]
+    /// Stop the program after this much output [default: no limit]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) output_total: Option<String>,
-    /// How the sandbox comes about
+    /// How the sandbox is started
     #[arg(long, value_enum, default_value = "cold")]
     pub(crate) isolation: Tier,
-    /// Print one object instead of the program's output
+    /// Print one JSON object instead of the output of the program
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What a sandbox is given, whatever runs in it.
+/// Root, files, limits and environment of a sandbox.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PlaceArgs {
     /// Imported image, or a directory if it contains a slash [default: the host's programs]
     #[arg(long, value_name = "IMAGE|DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Put a file or directory into the workspace
+    /// Copy a file or directory into the workspace; repeatable
     #[arg(long = "file", value_name = "local:inside")]
     pub(crate) file_in: Vec<OsString>,
-    /// CPU time of all processes together [default: none]
+    /// CPU time of all processes together [default: no limit]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) cpu_time: Option<String>,
-    /// Memory, swap and workspace included [default: 512M]
+    /// Memory, including swap and workspace [default: 512M]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) memory: Option<String>,
     /// Share of processors, such as 0.5 or 2 [default: 1]
     #[arg(long, value_name = "CPUS", allow_negative_numbers = true)]
     pub(crate) cpu: Option<String>,
-    /// Processes and threads together [default: 128]
+    /// Number of processes and threads [default: 128]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) pids: Option<String>,
-    /// Bytes in the workspace, /tmp and /dev/shm together [default: 128M, at most half the memory]
+    /// Size of workspace, /tmp and /dev/shm together [default: 128M, at most half the memory]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) disk: Option<String>,
-    /// Files and directories in the same places [default: 16384]
+    /// Number of files and directories there [default: 16384]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) inodes: Option<String>,
-    /// Open descriptors of one process [default: 512]
+    /// Open files per process [default: 512]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) open_files: Option<String>,
-    /// Network inside: `none`, or `loopback` for TCP and UDP among its own programs [default: none]
+    /// Network: `none`, or `loopback` for TCP and UDP within the sandbox [default: none]
     #[arg(long, value_name = "NETWORK")]
     pub(crate) network: Option<String>,
-    /// Terminals at one time, for programs such as script and expect [default: 0; shell: 4]
+    /// Number of pseudo-terminals, for programs such as script and expect [default: 0; shell: 4]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(crate) terminals: Option<String>,
-    /// Set a variable of the program's environment
+    /// Set an environment variable; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<OsString>,
-    /// Run without this wall if the host lacks it; the result names it
+    /// Run without this layer if the host lacks it; the result names it; repeatable
     #[arg(long, value_enum, value_name = "WALL")]
     pub(crate) allow_missing: Vec<Wall>,
     #[command(flatten)]
@@ -254,7 +254,7 @@ pub(crate) struct PlaceArgs {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DataArgs {
-    /// Where images and a server's state live [default: $RINGFENCE_DATA, or
+    /// Data directory, with images and the state of the server [default: $RINGFENCE_DATA, or
     /// ~/.local/share/ringfence; as root /var/lib/ringfence]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -269,7 +269,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = SHELL_EXAMPLES)]
 pub(crate) struct ShellArgs {
-    /// The program to run instead of a shell
+    /// Program to run instead of a shell
     #[arg(last = true, value_name = "CMD ARGS")]
     pub(crate) command: Vec<OsString>,
     #[command(flatten)]
@@ -281,15 +281,15 @@ pub(crate) struct ShellArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct JsonArgs {
-    /// Print one object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 const SELFTEST_EXAMPLES: &str = "\
-Each attack runs twice: in a sandbox, where it must be held, and on the host, where a bounded
-variant must work, because a wall that stops what nothing could do proves nothing. It is safe to
-run and ends by itself. The exit code is 0 only if every case held.
+Each attack runs twice: in a sandbox, where it must fail, and on the host as a control, where a
+bounded variant must succeed. It is safe to run and ends by itself. The exit code is 0 only if the
+sandbox held in every case.
 
 Examples:
   ringfence selftest --hostile
@@ -301,10 +301,10 @@ pub(crate) struct SelftestArgs {
     /// Run the attack suite
     #[arg(long, required = true)]
     pub(crate) hostile: bool,
-    /// Only cases whose id begins with this, or whose group it is
+    /// Only cases of this group, or whose id begins with this; repeatable
     #[arg(long, value_name = "ID|GROUP")]
     pub(crate) only: Vec<String>,
-    /// Print one object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -318,36 +318,36 @@ Examples:
 #[derive(Debug, Subcommand)]
 #[command(after_help = IMAGE_EXAMPLES)]
 pub(crate) enum ImageCommand {
-    /// Import a directory, a tarball of one, or an OCI or Docker image archive
+    /// Import a directory, a tarball, or an OCI or Docker image archive
     #[command(after_help = IMAGE_EXAMPLES)]
     Import {
-        /// Its name from now on: a-z, 0-9, `.`, `_` and `-`
+        /// Name of the image: a-z, 0-9, `.`, `_` and `-`
         name: String,
-        /// The directory or archive
+        /// Directory or archive
         source: PathBuf,
-        /// Copy a directory instead of using it where it is
+        /// Copy the directory instead of using it in place
         #[arg(long)]
         copy: bool,
-        /// Replace an image of the same name
+        /// Replace an existing image of that name
         #[arg(long)]
         replace: bool,
-        /// Print what was imported as one object, what was left out included
+        /// Print one JSON object with what was imported and what was left out
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         data: DataArgs,
     },
-    /// List the images
+    /// List images
     List {
-        /// Print one object per line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Remove an image; a directory that is used where it is stays
+    /// Remove an image; a directory that is used in place is kept
     Rm {
-        /// Its name
+        /// Name of the image
         name: String,
         #[command(flatten)]
         data: DataArgs,
@@ -376,11 +376,11 @@ impl From<Lang> for Language {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tier {
-    /// Built when asked for
+    /// A new sandbox and a new interpreter
     Cold,
-    /// Forked from an interpreter with its libraries loaded (python)
+    /// Forked from a prepared interpreter with its libraries loaded (python)
     Zygote,
-    /// An interpreter that waits for its one program (javascript)
+    /// An interpreter that was started ahead and serves one program (javascript)
     Warm,
 }
 
@@ -396,11 +396,11 @@ impl From<Tier> for Isolation {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wall {
-    /// Limits on memory, processors and processes of the whole sandbox
+    /// Limits on memory, CPU and processes of the whole sandbox
     Cgroup,
-    /// File access rules beside the mounts
+    /// File access rules in addition to the mounts
     Landlock,
-    /// The sandbox's own user namespace
+    /// A user namespace of its own
     Userns,
 }
 

@@ -1,4 +1,4 @@
-//! Words of the ledger.
+//! Arguments of the ledger commands.
 
 use std::path::PathBuf;
 
@@ -14,59 +14,59 @@ Examples:
   ringfence verify --log --artifacts
   ringfence verify --call 019a8b7c-1234-7abc-8def-0123456789ab
 
-Needs no server, no network and no key of the API. Without --key it shows that everything was signed
-by one chain of keys; with it, that it was yours.
+Needs no server, no network and no API key. Without --key it verifies that one chain of keys signed
+everything; with it, that the chain is yours.
 
-Exit codes: 0 everything holds; 1 something does not, and is named; 2 we failed or were misused.";
+Exit codes: 0 verified; 1 not, with the reason; 2 error of ringfence or a bad flag.";
 
 #[derive(Debug, Args)]
 #[command(after_help = VERIFY_EXAMPLES)]
 #[group(id = "what", required = true, multiple = false, args = ["file", "log", "call"])]
 pub(crate) struct VerifyArgs {
-    /// A file that `export` wrote; `-` reads it from standard input
+    /// File written by `export`; `-` reads standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// The whole log of the data directory
+    /// Verify the whole ledger of the data directory
     #[arg(long)]
     pub(crate) log: bool,
-    /// One call in the data directory
+    /// Verify one call in the data directory, by its whole id
     #[arg(long, value_name = "ID")]
     pub(crate) call: Option<String>,
-    /// A checkpoint from earlier, as a file: the log must begin with what it commits to
+    /// File with an earlier checkpoint: the ledger must be a continuation of it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "call"])]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Also what is kept beside the log: arguments, results and output, by their digests
+    /// Verify stored arguments, results and output too, by their digests
     #[arg(long, conflicts_with_all = ["file", "call"])]
     pub(crate) artifacts: bool,
-    /// The key that must have signed: its id, or a file with it in PEM
+    /// Key that must have signed: its id, or a PEM file
     #[arg(long, value_name = "ID|FILE")]
     pub(crate) key: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataArgs,
-    /// Print one object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
-  ringfence export 019a8b7c-1234-7abc-8def-0123456789ab -o proof.json
+  ringfence export 45678cde -o proof.json
   ringfence export support-thread-17 --artifacts -o thread.json
   ringfence verify proof.json";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub(crate) struct ExportArgs {
-    /// A call's id, or the name of a session
+    /// Id of a call, or its last characters, or the name of a session
     #[arg(value_name = "CALL|SESSION")]
     pub(crate) id: String,
-    /// The name is a session's, even if it looks like a call's id
+    /// Take the name as a session, even if it looks like the id of a call
     #[arg(long)]
     pub(crate) session: bool,
-    /// With the arguments, results and output that the entries refer to
+    /// Include the arguments, results and output that the entries refer to
     #[arg(long)]
     pub(crate) artifacts: bool,
-    /// Where to write it [default: standard output]
+    /// File to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -75,14 +75,14 @@ pub(crate) struct ExportArgs {
 
 const REPLAY_HELP: &str = "\
 The call is made again, through policy and on record like any other, with the recorded arguments and
-exactly the recorded tool; what is compared is the digest of the result on both receipts.
+exactly the recorded tool; the digests of the results on both receipts are compared.
 
-Exit codes: 0 equal; 1 different; 2 it cannot be made again, or we failed.";
+Exit codes: 0 equal; 1 different; 2 the call cannot be repeated, or an error of ringfence.";
 
 #[derive(Debug, Args)]
 #[command(after_help = REPLAY_HELP)]
 pub(crate) struct ReplayArgs {
-    /// The call
+    /// Id of the call, or its last characters
     #[arg(value_name = "CALL")]
     pub(crate) id: String,
     #[command(flatten)]
@@ -91,25 +91,25 @@ pub(crate) struct ReplayArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// call, decision, approval, resolution, tool, key, checkpoint-key or maintenance
+    /// Only this kind: call, decision, approval, resolution, tool, key, checkpoint-key or maintenance
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
-    /// Only about this tool
+    /// Only entries about this tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// Only about this call
+    /// Only entries about this call, by its id or the last characters of it
     #[arg(long, value_name = "ID")]
     pub(crate) call: Option<String>,
-    /// Only about calls of this session
+    /// Only entries about calls of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Only on behalf of this persona
+    /// Only entries on behalf of this persona
     #[arg(long, value_name = "ID")]
     pub(crate) persona: Option<String>,
-    /// Only from then on: an instant, or how long ago, such as 7d
+    /// Only entries since then: an instant, or how long ago, such as 7d
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
-    /// Only before then
+    /// Only entries before then
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
     #[command(flatten)]
@@ -118,14 +118,14 @@ pub(crate) struct AuditArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
-    /// Print the newest checkpoint, which commits to everything so far; keep it elsewhere
+    /// Print the newest checkpoint, which commits to all entries; keep it elsewhere
     Checkpoint {
         #[command(flatten)]
         client: ClientArgs,
     },
-    /// Check that a server's log has only grown since a checkpoint that you kept
+    /// Verify that the ledger of a server continues a checkpoint that you kept
     Consistency {
-        /// The checkpoint, as a file
+        /// File with the checkpoint
         #[arg(value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]
@@ -136,22 +136,22 @@ pub(crate) enum LedgerCommand {
         #[command(flatten)]
         client: ClientArgs,
     },
-    /// Let a new key sign from now on, while a server runs or none does
+    /// Rotate the signing key, with or without a running server
     Rotate {
         #[command(flatten)]
         client: ClientArgs,
     },
-    /// Begin a new log under a new key in the place of one that was lost or erased
+    /// Start a new ledger under a new key after the old one was lost or erased
     ///
     /// Only while no server runs, and only if the ledger has no entries. The database, the key and
     /// everything else of the old log are moved to a folder `before-…` in the data directory.
     BeginAnew(MaintenanceArgs),
-    /// Go on with a database that is older than the newest checkpoint, or of another history
+    /// Accept a database that is older than the newest checkpoint, or of another history
     ///
     /// Only while no server runs. It is put on the ledger. What was revoked or used since the older
     /// database was made counts again: revoke it again first thing.
     AcceptRollback(MaintenanceArgs),
-    /// Set rows of keys and approvals to what the ledger says
+    /// Restore rows of keys and approvals from the ledger
     ///
     /// Only while no server runs. It is put on the ledger. A key whose secret was changed or lost stays
     /// as a revoked one.
@@ -163,10 +163,10 @@ pub(crate) enum LedgerCommand {
 pub(crate) struct MaintenanceArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
-    /// File with settings [default: $RINGFENCE_CONFIG, or ringfence.toml in the data directory]
+    /// Settings file [default: $RINGFENCE_CONFIG, or ringfence.toml in the data directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Print one object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -15,8 +15,8 @@ Examples:
 const EXEC_HELP: &str = "\
 Output is printed as it comes. Ctrl-C ends the program.
 
-Exit codes: the program's own; 128+n if signal n ended it; 124 if its time was over; 2 if we failed or were
-misused; 130 after Ctrl-C.";
+Exit codes: that of the program; 128+n if signal n ended it; 124 if it timed out; 2 for an error of
+ringfence or a bad flag; 130 after Ctrl-C.";
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
@@ -26,7 +26,7 @@ pub(crate) enum SandboxCommand {
         #[command(flatten)]
         client: ClientArgs,
     },
-    /// Make a sandbox and print its id
+    /// Create a sandbox and print its id
     #[command(after_help = EXAMPLES)]
     Create {
         #[command(flatten)]
@@ -58,19 +58,19 @@ pub(crate) enum SandboxCommand {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct SandboxLimitArgs {
-    /// Memory, workspace included [default: 512M]
+    /// Memory, including the workspace [default: 512M]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
     /// Share of processors, such as 0.5 or 2 [default: 1]
     #[arg(long, value_name = "CPUS")]
     pub(crate) cpu: Option<String>,
-    /// Processes and threads together [default: 128]
+    /// Number of processes and threads [default: 128]
     #[arg(long, value_name = "COUNT")]
     pub(crate) pids: Option<String>,
-    /// Bytes in the workspace, /tmp and /dev/shm together [default: 128M]
+    /// Size of workspace, /tmp and /dev/shm together [default: 128M]
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk: Option<String>,
-    /// Network inside: `none`, or `loopback` for TCP and UDP among its own programs [default: none]
+    /// Network: `none`, or `loopback` for TCP and UDP within the sandbox [default: none]
     #[arg(long, value_name = "NETWORK")]
     pub(crate) network: Option<String>,
     /// End it after this time without use [default: 10m]
@@ -79,7 +79,7 @@ pub(crate) struct SandboxLimitArgs {
     /// End it after this time in any case [default: 24h]
     #[arg(long, value_name = "TIME")]
     pub(crate) lifetime: Option<String>,
-    /// Set a variable of its programs' environment; repeatable
+    /// Set an environment variable for all its programs; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
 }
@@ -89,19 +89,19 @@ pub(crate) struct SandboxLimitArgs {
 pub(crate) struct SandboxExecArgs {
     /// Id of the sandbox, or its last characters
     pub(crate) id: String,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true, value_name = "CMD ARGS")]
     pub(crate) command: Vec<String>,
     /// Send standard input to the program
     #[arg(long, short = 'i')]
     pub(crate) stdin: bool,
-    /// Directory in which it starts [default: /workspace]
+    /// Working directory [default: /workspace]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<String>,
-    /// Set a variable of the program's environment; repeatable
+    /// Set an environment variable; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
-    /// Wall-clock time, at most 24h [default: 60s]
+    /// Wall-clock limit, at most 24h [default: 60s]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
     #[command(flatten)]

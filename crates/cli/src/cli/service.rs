@@ -1,4 +1,4 @@
-//! Words of the server and of the commands that speak to one.
+//! Arguments of `serve` and of the commands that talk to a server.
 
 use std::path::PathBuf;
 
@@ -12,44 +12,44 @@ Examples:
   ringfence serve --data ./state --listen 127.0.0.1:0 --skills ./skills
   ringfence config show
 
-There is no TLS in it: put a proxy that has it in front, or give --insecure-allow-remote to listen
-beyond loopback in the clear. SIGTERM and Ctrl-C end it in good order, a second one (more than a
-second later) at once.";
+The server has no TLS: put a proxy with TLS in front, or listen beyond loopback without encryption
+with --insecure-allow-remote. SIGTERM or Ctrl-C stops it after running calls; a second one, more
+than a second later, stops it at once.";
 
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) settings: SettingsArgs,
-    /// Print one object with the address when it listens, instead of words
+    /// Print one JSON object when it listens
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// The settings that have a flag; all others are in the environment or the file.
+/// Settings that have a flag. All settings can be set in the environment or the file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SettingsArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
-    /// Address and port; port 0 takes a free one [default: 127.0.0.1:7420]
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
-    /// Folder of skill folders, beside the skills that are part of the binary
+    /// Directory of skill folders; repeatable
     #[arg(long, value_name = "DIR")]
     pub(crate) skills: Vec<PathBuf>,
-    /// Folder of Rego rules instead of the built-in ones
+    /// Directory of Rego rules [default: built-in rules]
     #[arg(long, value_name = "DIR")]
     pub(crate) policy: Option<PathBuf>,
-    /// A level, or directives such as info,ringfence_engine=debug [default: info]
+    /// Log level, or directives such as info,ringfence_engine=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<String>,
-    /// text or json [default: text]
+    /// Log format: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<String>,
-    /// File with settings [default: $RINGFENCE_CONFIG, or ringfence.toml in the data directory]
+    /// Settings file [default: $RINGFENCE_CONFIG, or ringfence.toml in the data directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Listen beyond loopback although nothing is encrypted
+    /// Listen beyond loopback without encryption
     #[arg(long)]
     pub(crate) insecure_allow_remote: bool,
     /// Run sandboxes without this wall if the host lacks it; /readyz and receipts name it
@@ -59,15 +59,15 @@ pub(crate) struct SettingsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print every setting, its value and where that came from
+    /// Print every setting, its value and its source
     Show {
-        /// Print one object per line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
         /// Show what a running server uses; needs an admin key of the operator
         #[arg(long)]
         server: bool,
-        /// Address of that server [default: $RINGFENCE_URL, or the one that runs on the data directory]
+        /// URL of that server [default: $RINGFENCE_URL, or the server that runs on the data directory]
         #[arg(long, value_name = "URL", requires = "server")]
         url: Option<String>,
         #[command(flatten)]
@@ -78,12 +78,12 @@ pub(crate) enum ConfigCommand {
 /// Which server, and how to print.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ClientArgs {
-    /// The server [default: $RINGFENCE_URL, or the one that runs on the data directory]
+    /// URL of the server [default: $RINGFENCE_URL, or the server that runs on the data directory]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataArgs,
-    /// Print one object per line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -96,43 +96,42 @@ Examples:
   ringfence call extract_entities text='Ask Ada Lovelace' entity_types:='[\"PERSON\"]'
   ringfence call echo - < arguments.json
 
-The result goes to standard output; what the program prints while it runs goes to standard error.
-Ctrl-C cancels the call.
+The result goes to standard output, output of the program to standard error. Ctrl-C cancels the call.
 
-Exit codes: 0 it gave a result; 1 the tool failed; 2 we failed or were misused; 3 policy denied it;
-4 it is held for approval; 124 its time was over; 130 after Ctrl-C.";
+Exit codes: 0 result; 1 the tool failed; 2 error of ringfence or bad arguments; 3 denied by policy;
+4 held for approval; 124 timed out; 130 after Ctrl-C.";
 
 #[derive(Debug, Args)]
 #[command(after_help = CALL_EXAMPLES)]
 pub(crate) struct CallArgs {
-    /// The tool
+    /// Name of the tool
     pub(crate) tool: String,
-    /// Arguments: `name=value` typed by the tool's schema, `name:=JSON` as it is; `-` reads all of
-    /// them as one JSON object from standard input
+    /// Arguments: `name=value`, typed by the schema of the tool, or `name:=JSON`; `-` reads one JSON
+    /// object from standard input
     #[arg(value_name = "NAME=VALUE")]
     pub(crate) values: Vec<String>,
     /// All arguments as one JSON object
     #[arg(long, value_name = "JSON", conflicts_with = "values")]
     pub(crate) args: Option<String>,
-    /// Which version of the tool [default: the newest]
+    /// Version of the tool [default: newest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) tool_version: Option<String>,
-    /// Print the call's name and do not wait for its end
+    /// Print the id of the call and do not wait
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// What the call belongs to
+    /// Session of the call
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// On whose behalf it is made
+    /// Persona on whose behalf the call is made
     #[arg(long, value_name = "ID")]
     pub(crate) persona: Option<String>,
-    /// Equal keys mean the same request, done once
+    /// Idempotency key: requests with the same key make one call
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
-    /// Run it even if the result of an equal call is remembered
+    /// Run the tool even if the result of an equal call is remembered
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Do not show what the program prints while it runs
+    /// Do not show output of the program
     #[arg(long, short)]
     pub(crate) quiet: bool,
     #[command(flatten)]
@@ -141,7 +140,7 @@ pub(crate) struct CallArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
-    /// Only this tool, with its schemas and limits
+    /// Show this tool, with its schemas and limits
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
@@ -176,16 +175,16 @@ pub(crate) struct WaitArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CallsArgs {
-    /// Only in this state, such as `held` or `running`
+    /// Only calls in this state, such as `held` or `running`
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<String>,
-    /// Only of this tool
+    /// Only calls of this tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// Only of this session
+    /// Only calls of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// At most so many, the newest
+    /// Number of calls to list, newest first
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -194,13 +193,13 @@ pub(crate) struct CallsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// The call
+    /// Id of the call, or its last characters
     #[arg(value_name = "CALL")]
     pub(crate) id: String,
-    /// Go on until the call ends
+    /// Follow the output until the call ends
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// Its standard error instead of its standard output
+    /// Print standard error instead of standard output
     #[arg(long)]
     pub(crate) stderr: bool,
     #[command(flatten)]
@@ -209,7 +208,7 @@ pub(crate) struct LogsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
-    /// The call
+    /// Id of the call, or its last characters
     #[arg(value_name = "CALL")]
     pub(crate) id: String,
     #[command(flatten)]
@@ -218,10 +217,10 @@ pub(crate) struct CancelArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct HoldsArgs {
-    /// Only this call, with exactly what would happen
+    /// Show this call, with exactly what would run
     #[arg(value_name = "CALL")]
     pub(crate) id: Option<String>,
-    /// Have policy asked again about it
+    /// Evaluate policy again for this call
     #[arg(long, requires = "id")]
     pub(crate) reevaluate: bool,
     #[command(flatten)]
@@ -230,44 +229,44 @@ pub(crate) struct HoldsArgs {
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  ringfence approve 019a8b7c-1234-7abc-8def-0123456789ab --reason 'asked Ann'
-  ringfence approve 019a8b7c-1234-7abc-8def-0123456789ab --edit to=ann@example.com
-  ringfence approve 019a8b7c-1234-7abc-8def-0123456789ab --scope session --for 2h --uses 20
-  ringfence approve 019a8b7c-1234-7abc-8def-0123456789ab --scope rule --for 8h --uses 50 \\
+  ringfence approve 456789ab --reason 'asked Ann'
+  ringfence approve 456789ab --edit to=ann@example.com
+  ringfence approve 456789ab --scope session --for 2h --uses 20
+  ringfence approve 456789ab --scope rule --for 8h --uses 50 \\
       --where '/to suffix @example.com'
 
-What would happen is shown first. An approval is for this tool as it is, for calls by the key that
-made this one, and while the policy is what it is: when any of it changes, it does not apply.
+The call is shown first, with exactly what would run. An approval holds for this version of the tool,
+for calls by the same key, and under the present policy; if any of these changes, it no longer applies.
 A condition is PATH TEST VALUE: a JSON Pointer into the arguments; =, in, <=, >=, prefix or suffix.";
 
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_EXAMPLES)]
 pub(crate) struct ApproveArgs {
-    /// The held call
+    /// Id of the held call, or its last characters
     #[arg(value_name = "CALL")]
     pub(crate) id: String,
-    /// Why, for the record
+    /// Reason, for the record
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// Run it with another argument: `name=value`, typed as in `call`, or `name:=JSON`; repeatable
+    /// Change an argument: `name=value`, typed as in `call`, or `name:=JSON`; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) edit: Vec<String>,
-    /// How far it reaches: once, session or rule [default: once]
+    /// Scope: once, session (calls of this session) or rule (calls of this tool) [default: once]
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Option<String>,
-    /// Instead of exactly the arguments shown, all that fulfil this; repeatable
+    /// Approve all arguments that meet this condition, not only those shown; repeatable
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) conditions: Vec<String>,
-    /// Instead of exactly the arguments shown, any at all
+    /// Approve any arguments
     #[arg(long, conflicts_with = "conditions")]
     pub(crate) any_arguments: bool,
-    /// How long it lasts, such as 2h [default: 1h, or 8h for a session]
+    /// Lifetime of the approval, such as 2h [default: 1h, or 8h for a session]
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) lasts: Option<String>,
-    /// For so many calls [default: 1, or 100 for a session]
+    /// Number of calls it is good for [default: 1, or 100 for a session]
     #[arg(long, value_name = "COUNT")]
     pub(crate) uses: Option<u32>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -276,13 +275,13 @@ pub(crate) struct ApproveArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DenyArgs {
-    /// The held call
+    /// Id of the held call, or its last characters
     #[arg(value_name = "CALL")]
     pub(crate) id: String,
-    /// Why; whoever made the call sees it
+    /// Reason; recorded, and shown to the caller
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// Nobody needs it any more: no judgement, it counts as cancelled
+    /// Discard the call: it counts as cancelled, not as denied
     #[arg(long)]
     pub(crate) discard: bool,
     #[command(flatten)]
@@ -291,10 +290,10 @@ pub(crate) struct DenyArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalsArgs {
-    /// Also those that are over or revoked
+    /// Include approvals that are used up, expired or revoked
     #[arg(long)]
     pub(crate) all: bool,
-    /// Take this one back instead of listing
+    /// Revoke this approval, by its id or the last characters of it
     #[arg(long, value_name = "APPROVAL")]
     pub(crate) revoke: Option<String>,
     #[command(flatten)]
@@ -303,10 +302,10 @@ pub(crate) struct ApprovalsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
-    /// Begin after this event; `0-0` is the beginning [default: what happens from now on]
+    /// Start after this event; `0-0` is the beginning [default: only new events]
     #[arg(long, value_name = "EVENT")]
     pub(crate) after: Option<String>,
-    /// End after so many
+    /// Stop after this number of events
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
@@ -315,36 +314,36 @@ pub(crate) struct EventsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Make a key and print its secret, which is shown this once
+    /// Create a key and print its secret; it is not shown again
     Create {
-        /// What people call it
+        /// Label of the key
         label: String,
-        /// What it may do: call, read, approve or admin
+        /// Scopes of the key: call, read, approve or admin; repeatable or separated by commas
         #[arg(long, value_name = "SCOPE", value_delimiter = ',', default_values_t = ["call".to_owned(), "read".to_owned()])]
         scope: Vec<String>,
-        /// Whose it is [default: your own tenant]
+        /// Tenant of the key [default: your own]
         #[arg(long, value_name = "NAME")]
         tenant: Option<String>,
-        /// The only persona it may act for
+        /// The only persona that the key may act for
         #[arg(long, value_name = "ID")]
         persona: Option<String>,
-        /// Whose hands it will be in, such as ann@ours.example; keys of one person count as one
+        /// Person who will use it, such as ann@ours.example; keys of one person count as one approver
         #[arg(long, value_name = "NAME")]
         person: Option<String>,
-        /// When it ends by itself, such as 90d or 2027-01-01T00:00:00Z
+        /// Expiry, such as 90d or 2027-01-01T00:00:00Z [default: never]
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
         #[command(flatten)]
         client: ClientArgs,
     },
-    /// List keys, never their secrets
+    /// List keys, without their secrets
     List {
         #[command(flatten)]
         client: ClientArgs,
     },
-    /// Revoke a key, at once and for good
+    /// Revoke a key at once
     Revoke {
-        /// The key's id, as `list` shows it
+        /// Id of the key, or its last characters
         id: String,
         #[command(flatten)]
         client: ClientArgs,

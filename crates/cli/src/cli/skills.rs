@@ -15,21 +15,21 @@ Examples:
   ringfence call word_count text='a b c'";
 
 const CHECK_HELP: &str = "\
-Needs no server. Exit codes: 0 no problems; 1 problems, all of which are named; 2 we failed or were misused.";
+Needs no server. Exit codes: 0 no problems; 1 problems, all of which are named; 2 error of ringfence or a bad flag.";
 
 const TEST_HELP: &str = "\
 Each example of skill.yaml runs in a sandbox as a call would, with the skill's own schemas and limits, and
 its result is compared with the expected one. Needs no server.
 
-Exit codes: 0 all passed; 1 an example failed; 2 the skill cannot be used, or we failed or were misused.";
+Exit codes: 0 all passed; 1 an example failed; 2 the skill cannot be used, or an error of ringfence.";
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = NEW_EXAMPLES)]
 pub(crate) enum SkillCommand {
-    /// Make a folder with a new skill that works
+    /// Create a folder with a new skill that works
     #[command(after_help = NEW_EXAMPLES)]
     New {
-        /// Name of the skill and of its folder, made in the current directory
+        /// Name of the skill, and of the folder that is created in the current directory
         name: String,
         /// Language of the handler
         #[arg(long, value_enum, default_value = "python")]
@@ -38,26 +38,26 @@ pub(crate) enum SkillCommand {
     /// Check a skill folder and name all its problems, without a server
     #[command(after_help = CHECK_HELP)]
     Check {
-        /// The skill folder
+        /// Skill folder
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// Print one object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
     /// Run the examples of a skill in a sandbox and compare the results, without a server
     #[command(after_help = TEST_HELP)]
     Test {
-        /// The skill folder
+        /// Skill folder
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// Print one object per line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
     /// Register a skill folder at a server; needs an admin key of the operator
     Push {
-        /// The skill folder
+        /// Skill folder
         #[arg(value_name = "DIR")]
         folder: PathBuf,
         #[command(flatten)]
