@@ -79,7 +79,7 @@ fn serve(client: &TcpStream, handler: &Handler) -> io::Result<()> {
         let mut client = client;
         write!(
             client,
-            "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\n\
+            "HTTP/1.1 {status} Answer\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n{answer}",
             answer.len()
         )?;

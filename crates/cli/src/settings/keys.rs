@@ -1,33 +1,33 @@
-//! Every setting there is: name, meaning, default, and older names of its variable.
+//! All settings: name, description, default, and variables of other services.
 
-/// One setting.
+/// Setting of the server.
 #[derive(Debug, Clone)]
 pub(super) struct Key {
-    /// In the file; a dot is a table.
+    /// Name in the file; a dot is a table.
     pub(super) name: &'static str,
-    /// For people.
+    /// Description.
     pub(super) about: &'static str,
-    /// When nobody says otherwise.
+    /// Default values.
     pub(super) default: Vec<String>,
-    /// Takes several values.
+    /// Whether it takes several values.
     pub(super) is_list: bool,
-    /// Never shown.
+    /// Whether its value is hidden.
     pub(super) is_secret: bool,
 }
 
 impl Key {
-    /// Its variable.
+    /// Environment variable of the setting.
     pub(super) fn variable(&self) -> String {
         variable(self.name)
     }
 }
 
-/// The variable of a setting.
+/// Environment variable of a setting.
 pub(super) fn variable(name: &str) -> String {
     format!("RINGFENCE_{}", name.replace('.', "_").to_ascii_uppercase())
 }
 
-/// What defaults depend on.
+/// Facts about the host that defaults depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Host {
     pub(super) processors: usize,
@@ -40,16 +40,15 @@ impl Host {
     }
 }
 
-/// Variables of the services that Ringfence replaces, as far as they mean something here, and of
-/// OpenTelemetry. The
-/// host and port of [`HOST`] and [`PORT`] are one setting and handled apart.
+/// Variables of SomaAgent 01, the Code Executor Service and OpenTelemetry, with their settings.
+/// [`HOST`] and [`PORT`] are one setting and handled separately.
 pub(super) const OLDER: &[(&str, &str)] = &[
     ("CODE_EXEC_SKILLS_DIRECTORY", "skills"),
     ("CODE_EXEC_LOG_LEVEL", "log.level"),
     ("CODE_EXEC_MAX_EXECUTION_TIME", "calls.longest"),
     ("TOOL_EXECUTOR_TIMEOUT", "calls.longest"),
     ("TOOL_EXECUTOR_MAX_CONCURRENT", "calls.running"),
-    // Those of OpenTelemetry; the ones for traces alone cover the ones for everything.
+    // OpenTelemetry; variables for traces override the general ones.
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp.endpoint"),
     ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "otlp.traces_endpoint"),
     ("OTEL_EXPORTER_OTLP_PROTOCOL", "otlp.protocol"),
@@ -62,15 +61,15 @@ pub(super) const OLDER: &[(&str, &str)] = &[
     ("OTEL_RESOURCE_ATTRIBUTES", "otlp.resource"),
 ];
 
-/// Half of `listen`.
+/// Address part of `listen`.
 pub(super) const HOST: &str = "CODE_EXEC_HOST";
-/// The other half.
+/// Port part of `listen`.
 pub(super) const PORT: &str = "CODE_EXEC_PORT";
 
-/// Variables of ours that are not settings of the server.
+/// Variables of Ringfence that are not settings of the server.
 pub(super) const OTHERS: &[&str] = &["RINGFENCE_CONFIG", "RINGFENCE_KEY", "RINGFENCE_URL"];
 
-/// All settings, in the order in which people read them.
+/// All settings in the order of the reference.
 pub(super) fn all(host: Host) -> Vec<Key> {
     let calls = ringfence_engine::Settings::for_processors(host.processors, "work".into());
     let one = |name, about, default: String| {
