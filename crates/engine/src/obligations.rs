@@ -25,11 +25,10 @@ pub(crate) fn check(
         );
         return Err(refusal(message));
     }
-    inner
-        .parts
-        .sandbox
-        .check(&least.layers)
-        .map_err(|error| refusal(format!("policy demands a wall that is missing here: {error}")))
+    inner.parts.sandbox.check(&least.layers).map_err(|error| {
+        let missing = error.public_message();
+        refusal(format!("policy demands a wall that is missing here: {missing}"))
+    })
 }
 
 fn refusal(message: String) -> CallError {
