@@ -91,10 +91,9 @@ fn query(parameters: &[(&str, Option<String>)]) -> String {
 }
 
 fn table(calls: &[Box<RawValue>]) -> Result<String, Failure> {
-    let read = |call: &Box<RawValue>| serde_json::from_str(call.get());
     let calls: Vec<Call> = calls
         .iter()
-        .map(read)
+        .map(|call| serde_json::from_str(call.get()))
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
     let ids = ShortIds::of(&calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>());

@@ -172,7 +172,7 @@ async fn however_often_somebody_asks_whether_we_are_ready_little_is_written() {
 
 #[tokio::test]
 async fn metrics_can_be_opened() {
-    let api = ringfence_api::ApiConfig { open_metrics: true };
+    let api = ringfence_api::ApiConfig { open_metrics: true, ..Default::default() };
     let server = Server::of(Plan { api, ..Plan::default() }).await;
     server.echo("x").await;
     let answer = send(server.bare("GET", "/metrics")).await;

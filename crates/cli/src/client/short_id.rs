@@ -168,7 +168,10 @@ mod tests {
     fn an_end_that_several_ids_have_is_refused_with_the_candidates() {
         let call = |id: &str, state: &str| json!({"id": id, "state": state, "tool": "echo"});
         let one = call("01a1-790e", "held");
-        assert_eq!(chosen(Kind::Call, "790e", &[one.clone()]), Ok("01a1-790e".to_owned()));
+        assert_eq!(
+            chosen(Kind::Call, "790e", std::slice::from_ref(&one)),
+            Ok("01a1-790e".to_owned())
+        );
         let none = chosen(Kind::HeldCall, "790e", &[]).unwrap_err().text();
         assert!(none.starts_with("error: no held call ends with `790e`\nhint: "), "{none}");
         let two = chosen(Kind::Call, "790e", &[one, call("01a2-790e", "denied")]).unwrap_err();

@@ -69,8 +69,10 @@ async fn list(client: &Client, args: &ApprovalsArgs) -> Result<(), Failure> {
 }
 
 fn table(approvals: &[Box<RawValue>]) -> String {
-    let read = |approval: &Box<RawValue>| serde_json::from_str(approval.get()).unwrap_or_default();
-    let approvals: Vec<Value> = approvals.iter().map(read).collect();
+    let approvals = approvals.iter();
+    let approvals: Vec<Value> = approvals
+        .map(|approval| serde_json::from_str(approval.get()).unwrap_or_default())
+        .collect();
     let ids: Vec<_> = approvals.iter().filter_map(|approval| approval["id"].as_str()).collect();
     let ids = ShortIds::of(&ids);
     let mut table = Table::new(["APPROVAL", "TOOL", "USED", "STATE"]);

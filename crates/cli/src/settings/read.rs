@@ -191,7 +191,7 @@ impl Reader<'_> {
 
     fn api(&mut self) -> Option<ApiConfig> {
         let open_metrics = self.truth("api.open_metrics")?;
-        Some(ApiConfig { open_metrics })
+        Some(ApiConfig { open_metrics, ..ApiConfig::default() })
     }
 
     fn edge(&mut self) -> Option<EdgeConfig> {

@@ -5,7 +5,7 @@
 
 use std::{fs, path::Path, process::ExitCode, time::Duration};
 
-use ringfence_engine::{CallRequest, Engine};
+use ringfence_engine::{CallRequest, Engine, new_trace};
 use ringfence_jail::subordinate;
 use ringfence_registry::{Example, SkillFolder, Upload};
 use ringfence_types::{Call, Principal, Produced, Scope, State};
@@ -86,7 +86,8 @@ async fn run(settings: &Settings, skill: &SkillFolder) -> Result<Vec<Tested>, Fa
 
 async fn run_all(engine: &Engine, skill: &SkillFolder) -> Result<Vec<Tested>, Failure> {
     let upload = Upload::Files(skill.files.clone());
-    let entry = engine.registry().register(upload).await.map_err(|error| Failure::of(&error))?;
+    let installed = engine.install_tool(&author(), &new_trace(None).into(), upload).await;
+    let entry = installed.map_err(|error| Failure::of(&error))?;
     let mut tested = Vec::with_capacity(skill.examples.len());
     for (index, example) in skill.examples.iter().enumerate() {
         let request = CallRequest::new(entry.tool.name.clone(), example.input.clone());
