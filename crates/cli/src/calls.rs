@@ -72,6 +72,7 @@ async fn list(args: &CallsArgs) -> Result<Vec<Box<RawValue>>, Failure> {
             ("state", args.state.clone()),
             ("tool", args.tool.clone()),
             ("session_id", args.session.clone()),
+            ("parent", args.parent.clone()),
             ("cursor", cursor.take()),
             ("limit", Some(left.min(PAGE).to_string())),
         ];

@@ -148,6 +148,9 @@ fn call(refused: &Refused) -> Problem {
         Refused::StillRunning(id) => Problem::new(&problem_codes::IDEMPOTENCY_KEY_IN_USE, detail)
             .with("call_id", id)
             .retry_after(Duration::from_secs(1)),
+        Refused::ParentNotRunning(_) | Refused::TooDeep => {
+            Problem::new(&problem_codes::CONFLICT, detail)
+        }
         Refused::Busy { retry_after } => {
             Problem::new(&problem_codes::TOO_MANY_CALLS, detail).retry_after(*retry_after)
         }

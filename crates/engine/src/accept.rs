@@ -17,8 +17,16 @@ use tokio::sync::oneshot;
 
 use self::earlier::{Earlier, Reserved};
 use crate::{
-    CallRequest, Engine, Refused, Ticket, active_call::ActiveCall, detach_on_drop::DetachOnDrop,
-    engine::Inner, pipeline, queue::Claim, runners, sandboxes::TooMuch, trace::new_trace,
+    By, CallRequest, Engine, Refused, Ticket,
+    active_call::ActiveCall,
+    cause::{self, Loan, Origin},
+    detach_on_drop::DetachOnDrop,
+    engine::Inner,
+    pipeline,
+    queue::Claim,
+    runners,
+    sandboxes::TooMuch,
+    trace::new_trace,
 };
 
 /// What a call is called and who it is for, known before its tool is looked at.
@@ -34,13 +42,26 @@ impl Engine {
     /// Accepts a call, or an earlier one with the same idempotency key. It goes on with its ticket,
     /// whether somebody waits or the ticket is dropped.
     pub async fn call(&self, who: &Principal, request: CallRequest) -> Result<Ticket, Refused> {
+        self.call_by(who, request, By::Client).await
+    }
+
+    /// The same for a call that the server makes by itself. A child runs in the place of its parent and
+    /// with its rights; the idempotency key is derived, so the same thing is asked for once.
+    pub async fn call_by(
+        &self,
+        who: &Principal,
+        request: CallRequest,
+        by: By,
+    ) -> Result<Ticket, Refused> {
         let inner = &self.inner;
         if inner.stopping.is_cancelled() {
             return Err(Refused::Stopping);
         }
         // Before it runs: a pure call is recorded when it ends.
         inner.parts.store.check_files()?;
-        let known = known(inner, who, &request)?;
+        let origin = cause::origin(inner, who, &by)?;
+        let who = &origin.principal;
+        let known = known(inner, &origin, &request)?;
         // Before anything that may have changed since: a call that was made is not refused when it
         // is asked for again, though its tool is another one by now, or gone.
         let reserved = match earlier::look(inner, who.key, &known).await? {
@@ -53,16 +74,17 @@ impl Engine {
         if runners::of(&entry).makes_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
             return Err(Refused::NoSandbox);
         }
-        let call = call(inner, who, known, &entry, &request);
-        set_out(inner, entry, call, reserved, request).await
+        let call = call(inner, &origin, known, &entry, &request);
+        set_out(inner, entry, call, origin.loan, reserved, request).await
     }
 }
 
-fn known(inner: &Inner, who: &Principal, request: &CallRequest) -> Result<Known, Refused> {
+fn known(inner: &Inner, origin: &Origin, request: &CallRequest) -> Result<Known, Refused> {
     let at = inner.parts.clock.now();
-    let persona = persona(who, request.persona.clone())?;
+    let persona = persona(&origin.principal, request.persona.clone())?;
     let args_digest = Digest::of_json(&request.args);
-    let idempotency = earlier::idempotency(request, args_digest, persona.as_ref())?;
+    let idempotency =
+        earlier::idempotency(request, origin.key.clone(), args_digest, persona.as_ref())?;
     Ok(Known { id: inner.ids.call(at), at, persona, args_digest, idempotency })
 }
 
@@ -105,13 +127,14 @@ fn persona(who: &Principal, asked: Option<PersonaId>) -> Result<Option<PersonaId
 
 fn call(
     inner: &Inner,
-    who: &Principal,
+    origin: &Origin,
     known: Known,
     entry: &Entry,
     request: &CallRequest,
 ) -> Call {
     let fresh = || new_trace(inner.parts.telemetry.spans.as_deref()).into();
     let trace = request.trace.clone().unwrap_or_else(fresh);
+    let who = &origin.principal;
     let asked = Asked {
         id: known.id,
         tenant: who.tenant.clone(),
@@ -130,6 +153,7 @@ fn call(
         trace_id: trace.parent.trace.to_string(),
         trace_parent: Some(trace.parent),
         trace_state: trace.state,
+        cause: origin.cause.clone(),
         accepted_at: known.at,
     };
     let changed_at = known.at;
@@ -141,23 +165,30 @@ async fn set_out(
     inner: &Arc<Inner>,
     entry: Arc<Entry>,
     call: Call,
+    loan: Option<Loan>,
     reserved: Option<Reserved>,
     request: CallRequest,
 ) -> Result<Ticket, Refused> {
     let CallRequest { detached, attachment, .. } = request;
     let busy = || Refused::Busy { retry_after: Duration::from_secs(1) };
-    let place = inner.place(&entry, &call.asked.tenant).map_err(|crate::queue::Full| busy())?;
+    let parent = loan.as_ref().map(|loan| loan.parent.clone());
+    let claim = match loan.filter(|loan| loan.place.is_in_line()) {
+        Some(loan) => Claim::Lent(loan),
+        None => {
+            let place = inner.place(&entry, &call.asked.tenant);
+            Claim::Made(place.map_err(|crate::queue::Full| busy())?)
+        }
+    };
     let id = call.asked.id;
     if let Some(attachment) = attachment {
         let attachments = &inner.sandboxes.attachments;
         attachments.add(id, &call.asked.tenant, attachment).map_err(|TooMuch| busy())?;
     }
-    let active = ActiveCall::begin(inner.clone(), call);
+    let active = ActiveCall::begin(inner.clone(), call, parent);
     if let Some(reserved) = reserved {
         reserved.belongs_to_the_call();
     }
     let in_flight = active.in_flight();
-    let claim = Claim::Made(place);
     if !detached {
         let driver = DetachOnDrop::new(&inner.tasks, pipeline::run(active, entry, claim));
         return Ok(Ticket { id, replayed: false, in_flight, driver: Some(driver) });

@@ -69,8 +69,8 @@ pub(crate) struct Pending {
 
 impl ActiveCall {
     /// A call that was just accepted.
-    pub(crate) fn begin(inner: Arc<Inner>, call: Call) -> Self {
-        let mut active = Self::new(inner, call, None);
+    pub(crate) fn begin(inner: Arc<Inner>, call: Call, parent: Option<Arc<InFlight>>) -> Self {
+        let mut active = Self::new(inner, call, None, parent);
         active.inner.in_flight.add(active.call.asked.id, active.in_flight());
         let ToolRef { name, version, digest } = &active.call.asked.tool;
         let data = Json::plain(&Tool { digest: *digest, tool: name, version });
@@ -80,14 +80,17 @@ impl ActiveCall {
 
     /// A call that stood still and goes on.
     pub(crate) fn from_record(inner: Arc<Inner>, stored: Stored) -> Self {
-        let active = Self::new(inner, stored.call, Some(stored.version));
+        let parent = stored.call.asked.cause.as_ref().and_then(|cause| cause.parent);
+        // If the call that made it still runs, it ends with that call.
+        let parent = parent.and_then(|id| inner.in_flight.get(id));
+        let active = Self::new(inner, stored.call, Some(stored.version), parent);
         active.inner.in_flight.add(active.call.asked.id, active.in_flight());
         active
     }
 
     /// A held call that takes one step and stands still again; nobody sees it as under way.
     pub(crate) fn for_one_step(inner: Arc<Inner>, stored: Stored) -> Self {
-        Self::new(inner, stored.call, Some(stored.version))
+        Self::new(inner, stored.call, Some(stored.version), None)
     }
 
     /// The same call, to go on from its newest record; none if it is under way already.
@@ -101,9 +104,14 @@ impl ActiveCall {
             .then(|| Self::from_record(inner, Stored { call, version }))
     }
 
-    fn new(inner: Arc<Inner>, call: Call, version: Option<Version>) -> Self {
+    fn new(
+        inner: Arc<Inner>,
+        call: Call,
+        version: Option<Version>,
+        parent: Option<Arc<InFlight>>,
+    ) -> Self {
         let call = Arc::new(call);
-        let in_flight = Arc::new(InFlight::new(call.clone()));
+        let in_flight = Arc::new(InFlight::new(call.clone(), parent));
         if version.is_some() {
             in_flight.show(call.clone(), true, false);
         }

@@ -223,7 +223,7 @@ impl Engine {
     pub async fn stop(&self, grace: Duration) {
         self.inner.stopping.cancel();
         // Sandboxes end with the process, and a terminal would use up the time of all others.
-        self.inner.end_session_calls(None, Stopper::Shutdown);
+        self.inner.end_session_calls(Stopper::Shutdown);
         self.inner.tasks.close();
         if tokio::time::timeout(grace, self.inner.tasks.wait()).await.is_err() {
             for in_flight in self.inner.in_flight.all() {

@@ -13,7 +13,7 @@ use ringfence_sandbox::{
 use ringfence_types::{Call, CallId, KeyId, State, Stopper};
 use tokio::sync::watch;
 
-use crate::{detach_on_drop::DetachOnDrop, sandboxes::Program};
+use crate::{cause::LoansOnce, detach_on_drop::DetachOnDrop, queue::Turn, sandboxes::Program};
 
 /// One call under way.
 #[derive(Debug)]
@@ -25,6 +25,11 @@ pub(crate) struct InFlight {
     program: OnceLock<Program>,
     /// The one reader of the execution that the call began, until it is taken.
     execution: Mutex<Option<Execution>>,
+    /// The call that made this one; it ends when that one does.
+    pub(crate) parent: Option<Arc<InFlight>>,
+    /// The place that the call runs in, while it runs.
+    place: Mutex<Option<Arc<Turn>>>,
+    pub(crate) loans: LoansOnce,
 }
 
 /// A call as it stands.
@@ -38,7 +43,7 @@ pub(crate) struct Snapshot {
 }
 
 impl InFlight {
-    pub(crate) fn new(call: Arc<Call>) -> Self {
+    pub(crate) fn new(call: Arc<Call>, parent: Option<Arc<InFlight>>) -> Self {
         let seen = Snapshot { call, durable: false, over: false };
         Self {
             seen: watch::Sender::new(seen),
@@ -46,6 +51,9 @@ impl InFlight {
             outputs: OnceLock::new(),
             program: OnceLock::new(),
             execution: Mutex::default(),
+            parent,
+            place: Mutex::default(),
+            loans: LoansOnce::new(),
         }
     }
 
@@ -71,8 +79,33 @@ impl InFlight {
         });
     }
 
-    /// Waits until somebody asks for the end.
+    /// Whether somebody asked for the end.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.borrow().is_some()
+    }
+
+    /// The place that the call runs in, to be lent to calls that it makes.
+    pub(crate) fn place(&self) -> Option<Arc<Turn>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says which place the call runs in; none when it does not run any more.
+    pub(crate) fn set_place(&self, place: Option<Arc<Turn>>) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+
+    /// Waits until somebody asks for the end of the call, or of the call that made it, or until that
+    /// one is over.
     pub(crate) async fn cancelled(&self) -> Stopper {
+        let Some(parent) = &self.parent else { return self.asked_to_end().await };
+        tokio::select! {
+            by = self.asked_to_end() => by,
+            by = Box::pin(parent.cancelled()) => by,
+            seen = parent.until(|seen| seen.over) => Stopper::Parent(seen.call.asked.id),
+        }
+    }
+
+    async fn asked_to_end(&self) -> Stopper {
         let mut asked = self.cancel.subscribe();
         loop {
             if let Some(by) = *asked.borrow_and_update() {

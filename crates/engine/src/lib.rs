@@ -14,6 +14,7 @@
 mod accept;
 mod active_call;
 mod canary;
+mod cause;
 pub mod data;
 mod decide;
 mod detach_on_drop;
@@ -47,6 +48,7 @@ mod validate;
 
 pub use self::{
     canary::Tried,
+    cause::By,
     engine::{Engine, Parts, Settings},
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
     in_flight::Ticket,

@@ -16,11 +16,12 @@ use ringfence_types::{Call, Event, Produced, State, Stopper};
 use crate::{
     Subject,
     active_call::ActiveCall,
+    cause,
     decide::{Authorised, UsedApproval, decide},
     dispatch::{self, Started, Work},
     engine::Inner,
     memo,
-    queue::{Claim, Place, Turn},
+    queue::{Claim, Place, Seat},
     record::Ended,
     stage_spans::Stage,
 };
@@ -46,6 +47,7 @@ async fn run_unscoped(mut active: ActiveCall, entry: Arc<Entry>, claim: Claim) {
     active.end_stage(Stage::Record);
     active.emit_spans();
     note(&active.call);
+    cause::end_held_children(&active).await;
     if matches!(driven, Err(Error::Stale)) && active.is_durable() {
         tracing::debug!("somebody else took the call's next step");
         active.abandon();
@@ -119,7 +121,7 @@ async fn run_stages(
     let Some(allowed) = decide(active, entry).await? else {
         return active.commit().await;
     };
-    let Some(turn) = wait_for_turn(active, entry, claim).await? else {
+    let Some(seat) = wait_for_place(active, entry, claim).await? else {
         return active.commit().await;
     };
     active.end_stage(Stage::Queue);
@@ -128,9 +130,9 @@ async fn run_stages(
     };
     let ended = match memo::recall(active, &entry.tool, &permit).await {
         Some(ended) => ended,
-        None => run_tool(active, entry, permit).await?,
+        None => run_tool(active, entry, permit, &seat).await?,
     };
-    drop(turn);
+    drop(seat);
     memo::settle(active).await;
     active.end_stage(Stage::Run);
     active.end(ended);
@@ -187,33 +189,42 @@ async fn spend(
 }
 
 /// Waits for a place; `None` if somebody cancelled meanwhile.
-async fn wait_for_turn(
+async fn wait_for_place(
     active: &mut ActiveCall,
     entry: &Entry,
     claim: Claim,
-) -> Result<Option<Turn>, Error> {
+) -> Result<Option<Seat>, Error> {
     let place = match claim {
         Claim::Made(place) => place,
         Claim::WhenAllowed(look) => {
             drop(look);
             active.inner.place_again(entry, &active.asked().tenant)
         }
+        Claim::Lent(loan) => return wait_for(active, Seat::lent(loan)).await,
     };
-    let mut turn = match place {
-        Place::Now(turn) => return Ok(Some(turn)),
-        Place::Later(turn) => turn,
-    };
+    match place {
+        Place::Now(turn) => Ok(Some(Seat::own(turn))),
+        Place::Later(turn) => wait_for(active, async { turn.await.ok().map(Seat::own) }).await,
+    }
+}
+
+/// Waits for a place, keeping the record true meanwhile.
+async fn wait_for(
+    active: &mut ActiveCall,
+    seat: impl Future<Output = Option<Seat>>,
+) -> Result<Option<Seat>, Error> {
     let in_flight = active.in_flight();
     let recorded = tokio::time::sleep(UNRECORDED);
-    tokio::pin!(recorded);
+    tokio::pin!(recorded, seat);
     let mut waiting_on_record = active.is_durable();
     loop {
         tokio::select! {
-            turn = &mut turn => return Ok(turn.ok()),
+            biased;
             by = in_flight.cancelled() => {
                 active.step(Event::Cancel(by));
                 return Ok(None);
             }
+            seat = &mut seat => return Ok(seat),
             () = &mut recorded, if !waiting_on_record => {
                 waiting_on_record = true;
                 active.commit().await?;
@@ -227,14 +238,19 @@ async fn run_tool(
     active: &mut ActiveCall,
     entry: &Arc<Entry>,
     permit: Permit,
+    seat: &Seat,
 ) -> Result<Ended, Error> {
-    let _in_flight = active.inner.metrics.tool(active.asked().tool.name.as_str()).runs();
+    let _running = active.inner.metrics.tool(active.asked().tool.name.as_str()).runs();
     match dispatch::start(active, entry, permit).await {
         Started::Ended(ended) => Ok(*ended),
         Started::Running(work) => {
             active.step(Event::Start);
             active.show();
-            supervise(active, work).await
+            let in_flight = active.in_flight();
+            in_flight.set_place(Some(seat.place.clone()));
+            let ended = supervise(active, work).await;
+            in_flight.set_place(None);
+            ended
         }
     }
 }

@@ -11,6 +11,8 @@ use std::{
 use ringfence_types::TenantId;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use crate::cause::Loan;
+
 /// How many may run and wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
@@ -41,6 +43,11 @@ impl Turn {
     fn of(shared: &Arc<Shared>, tenant: TenantId) -> Self {
         Self { place: Some((shared.clone(), tenant)) }
     }
+
+    /// Whether it takes a place from others.
+    pub(crate) const fn is_in_line(&self) -> bool {
+        self.place.is_some()
+    }
 }
 
 /// A place in the line.
@@ -65,6 +72,29 @@ pub(crate) enum Claim {
     /// It was held, and joins the line once policy allows it: what is held still takes no place from
     /// anybody. Until then it may have one among those that are judged again.
     WhenAllowed(Option<OwnedSemaphorePermit>),
+    /// It runs in the place of the call that made it.
+    Lent(Loan),
+}
+
+/// The place that a call runs in, for as long as it runs.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// Its own, or that of the topmost call above it.
+    pub(crate) place: Arc<Turn>,
+    /// Its share of what its parent and the topmost call may lend.
+    _lent: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+}
+
+impl Seat {
+    pub(crate) fn own(turn: Turn) -> Self {
+        Self { place: Arc::new(turn), _lent: None }
+    }
+
+    /// Waits while as many children of the same parent run as may; `None` if none may any more.
+    pub(crate) async fn lent(loan: Loan) -> Option<Self> {
+        let child = loan.children.acquire_owned().await.ok()?;
+        Some(Self { place: loan.place, _lent: Some((child, loan.descendant)) })
+    }
 }
 
 #[derive(Debug)]

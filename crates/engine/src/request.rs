@@ -98,6 +98,12 @@ pub enum Refused {
     /// The request with this idempotency key has not ended yet.
     #[error("call {0} with this idempotency key has not ended yet")]
     StillRunning(CallId),
+    /// The call that asks for it does not run, or was asked to stop.
+    #[error("call {0} is not running, so it cannot make calls")]
+    ParentNotRunning(CallId),
+    /// Too many calls are above it.
+    #[error("a call has at most {} calls above it", ringfence_types::MAX_DEPTH)]
+    TooDeep,
     /// Too much is waiting.
     #[error("too many calls are waiting")]
     Busy {

@@ -4,7 +4,7 @@
 //! form, and the digest in a decision is the digest of exactly what the rules saw.
 
 use ringfence_types::{
-    ApprovalId, Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, Principal, Scopes,
+    ApprovalId, Asked, CallId, Digest, Json, KeyId, Origin, PersonaId, PlanStep, Principal, Scopes,
     SessionId, TenantId, Timestamp, Tool, ToolName, TraceParent, json::canonical,
 };
 use serde::{Deserialize, Serialize, Serializer, ser};
@@ -57,16 +57,6 @@ pub struct Input {
     /// Trace context for the decision log. It is not part of the document, so rules do not see it.
     #[serde(skip)]
     pub trace: Option<TraceParent>,
-}
-
-/// Step of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlanStep {
-    /// Id of the plan.
-    pub plan: String,
-    /// Name of the step within the plan.
-    pub step: String,
 }
 
 /// Approval by the required number of people of exactly what they were shown. It is present only if
@@ -142,9 +132,9 @@ impl Input {
             call_id: asked.id,
             grants: Vec::new(),
             metadata: asked.metadata.clone(),
-            parent_call_id: None,
+            parent_call_id: asked.cause.as_ref().and_then(|cause| cause.parent),
             persona_id: asked.persona.clone(),
-            plan_step: None,
+            plan_step: asked.cause.as_ref().and_then(|cause| cause.step.clone()),
             principal: Subject { key: asked.key, scopes: scopes.clone() },
             session_id: asked.session.clone(),
             taint: Vec::new(),

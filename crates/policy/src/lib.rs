@@ -32,7 +32,7 @@ pub use case::{NoCase, test_case};
 pub use combine::{Combined, How, Route};
 pub use decide::{Decided, FAIL_OPEN, POLICY_UNAVAILABLE, Permit, decide, decide_documented};
 pub use engine::{Answer, Engine, Part, Trouble, Unavailable};
-pub use input::{Approval, Input, PlanStep, Subject, ToolFacts};
+pub use input::{Approval, Input, Subject, ToolFacts};
 pub use local::{AllowAll, local_permit};
 pub use log::{LogConfig, LogError, Logged, Target};
 pub use metrics::Metrics;

@@ -213,6 +213,8 @@ pub struct CallQuery {
     pub tool: Option<String>,
     /// Only of this session.
     pub session: Option<SessionId>,
+    /// Only those that this call made.
+    pub parent: Option<CallId>,
     /// Only older ones than this (ids sort by time).
     pub before: Option<CallId>,
     /// Most calls in the answer.

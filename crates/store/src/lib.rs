@@ -64,5 +64,11 @@ pub const PAGE: usize = 1_000;
 /// Bytes of documents after which an answer of decisions ends.
 pub const DECISION_BYTES: usize = 8 << 20;
 
-/// How long an idempotency key is remembered: one day.
+/// How long an idempotency key of a client is remembered: one day.
 pub const IDEMPOTENCY_SECS: u64 = 86_400;
+
+/// Whether an idempotency key was derived by the server. Such a key is remembered as long as the call
+/// it made. Clients cannot send the character that it begins with.
+pub fn is_derived(idempotency_key: &str) -> bool {
+    idempotency_key.starts_with('\u{1}')
+}

@@ -28,8 +28,8 @@ pub use approval::{
     Reach, Terms, Test, Vote, shown,
 };
 pub use call::{
-    Asked, Call, CallError, Effect, ErrorCode, Event, Finished, Idempotency, Illegal, Memoised,
-    Produced, State, Stopper, Stream,
+    Asked, Call, CallError, Cause, Effect, ErrorCode, Event, Finished, Idempotency, Illegal,
+    MAX_DEPTH, Memoised, PlanStep, Produced, State, Stopper, Stream, TurnRef,
 };
 pub use decision::{Decision, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};

@@ -9,8 +9,9 @@ use std::{borrow::Cow, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Call, CallId, Decision, Digest, ErrorCode, Isolation, Json, KeyId, Layers, Limits, Memoised,
-    Outcome, PersonaId, Produced, SessionId, State, Stream, TenantId, Timestamp, ToolRef, Usage,
+    Call, CallId, Cause, Decision, Digest, ErrorCode, Isolation, Json, KeyId, Layers, Limits,
+    Memoised, Outcome, PersonaId, Produced, SessionId, State, Stream, TenantId, Timestamp, ToolRef,
+    Usage,
 };
 
 /// What only whoever ran the call could see, and no row of the call says.
@@ -51,6 +52,9 @@ pub struct Receipt {
     pub persona: Option<PersonaId>,
     /// What it belongs to.
     pub session: Option<SessionId>,
+    /// What led to it, if no client asked for it directly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Box<Cause>>,
     /// The exact tool.
     pub tool: ToolRef,
     /// Of the arguments that it ran with.
@@ -128,6 +132,7 @@ impl Receipt {
             key: asked.key,
             persona: asked.persona.clone(),
             session: asked.session.clone(),
+            cause: asked.cause.clone(),
             tool: asked.tool.clone(),
             args: call.args_digest(),
             asked_args: call.edited.as_ref().map(|_| asked.args_digest),

@@ -1,9 +1,9 @@
 //! A call as clients see it.
 
 use ringfence_types::{
-    ApprovalId, Call, CallError, CallId, Decision, Digest, Finished, Isolation, Json, Layers,
-    Memoised, Obligations, Outcome, PersonaId, Produced, Reason, Scope, Scopes, SessionId, State,
-    Stream, Timestamp, Truncated, Usage,
+    ApprovalId, Call, CallError, CallId, Cause, Decision, Digest, Finished, Isolation, Json,
+    Layers, Memoised, Obligations, Outcome, PersonaId, Produced, Reason, Scope, Scopes, SessionId,
+    State, Stream, Timestamp, Truncated, Usage,
 };
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -42,6 +42,11 @@ pub(crate) struct CallView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     persona_id: Option<&'a PersonaId>,
+    /// What led to it, if no client asked for it directly: `parent`, the call that made it; `step` of a
+    /// plan; `turn` of a conversation; `depth`, the number of calls above it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    cause: Option<&'a Cause>,
     /// The client's own data.
     #[schema(value_type = Object)]
     metadata: &'a Json,
@@ -294,6 +299,7 @@ impl<'a> CallView<'a> {
             args: call.args(),
             asked_args: call.edited.as_ref().map(|_| &asked.args),
             session_id: asked.session.as_ref(),
+            cause: asked.cause.as_deref(),
             persona_id: asked.persona.as_ref(),
             metadata: &asked.metadata,
             accepted_at: asked.accepted_at,

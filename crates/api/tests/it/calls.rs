@@ -1,9 +1,10 @@
 //! Making calls and looking at them.
 
-use ringfence_types::Scope;
+use ringfence_engine::{By, CallRequest};
+use ringfence_types::{Json, KeyId, PlanStep, Principal, Scope};
 use serde_json::{Value, json};
 
-use crate::support::{Plan, Server, send, with_json, within};
+use crate::support::{PATIENCE, Plan, Server, send, with_json, within};
 
 #[tokio::test]
 async fn a_call_is_made_and_found_again() {
@@ -28,6 +29,34 @@ async fn a_call_is_made_and_found_again() {
     let receipt = server.get(call["links"]["receipt"].as_str().unwrap()).await.json();
     assert_eq!(receipt["call"], call["id"]);
     assert_eq!(receipt["inputs_hash"], call["inputs_hash"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_says_what_led_to_it_and_calls_are_found_by_their_parent() {
+    let server = Server::start().await;
+    let asked = server.echo("asked for").await;
+    assert!(asked.get("cause").is_none(), "{asked}");
+    let who = Principal {
+        key: KeyId(uuid::Uuid::from_u128(7)),
+        tenant: ringfence_access::OPERATOR_TENANT.parse().unwrap(),
+        persona: None,
+        scopes: vec![Scope::Call].into(),
+        label: "plan".to_owned(),
+        person: None,
+    };
+    let step = PlanStep { plan: "p-1".to_owned(), step: "pay".to_owned() };
+    let request =
+        CallRequest::new("echo".parse().unwrap(), Json::of(&json!({"text": "step"})).unwrap());
+    let by = By::Step { parent: None, step, attempt: 1 };
+    let made = server.engine.call_by(&who, request, by).await.unwrap().wait(PATIENCE).await;
+    let place = format!("/v1/calls/{}", made.unwrap().asked.id);
+    let cause = json!({"step": {"plan": "p-1", "step": "pay"}, "depth": 0});
+    assert_eq!(server.get(&place).await.json()["cause"], cause);
+    assert_eq!(server.get(&format!("{place}/receipt")).await.json()["cause"], cause);
+    let none = server.get(&format!("/v1/calls?parent={}", asked["id"].as_str().unwrap())).await;
+    assert_eq!((none.status, &none.json()["calls"]), (200, &json!([])));
+    assert_eq!(server.get("/v1/calls?parent=x").await.problem(), "query_invalid");
     server.stop().await;
 }
 

@@ -184,6 +184,9 @@ pub(crate) struct CallsArgs {
     /// Only calls of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
+    /// Only calls that this call made
+    #[arg(long, value_name = "CALL")]
+    pub(crate) parent: Option<String>,
     /// Number of calls to list, newest first
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,

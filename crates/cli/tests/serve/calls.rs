@@ -48,6 +48,9 @@ fn the_command_line_types_arguments_and_prints_the_result() {
         .failed(2, &["did you mean `echo`?", "hint: list the tools"]);
     let listed = server.client(&["calls", "--tool", "echo"]).worked();
     assert_eq!(listed.stdout.lines().count(), 2, "{listed:?}");
+    let id = listed.stdout.lines().nth(1).and_then(|line| line.split_whitespace().next());
+    let made = server.client(&["calls", "--parent", id.unwrap()]).worked();
+    assert_eq!((made.stdout.as_str(), made.stderr.as_str()), ("", "no calls\n"));
 }
 
 #[test]

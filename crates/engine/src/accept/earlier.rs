@@ -44,14 +44,16 @@ impl Drop for Reserved {
 /// same key is told, and not given what came of the first.
 pub(super) fn idempotency(
     request: &CallRequest,
+    derived: Option<String>,
     args: Digest,
     persona: Option<&PersonaId>,
 ) -> Result<Option<Idempotency>, Refused> {
-    let Some(key) = request.idempotency_key.clone() else { return Ok(None) };
-    let fits = (1..=KEY).contains(&key.len()) && key.bytes().all(|b| (b' '..=b'~').contains(&b));
-    if !fits {
-        return Err(Refused::InvalidIdempotencyKey);
-    }
+    let key = match (derived, request.idempotency_key.clone()) {
+        (Some(derived), None) => derived,
+        (None, Some(key)) if is_valid(&key) => key,
+        (None, None) => return Ok(None),
+        _ => return Err(Refused::InvalidIdempotencyKey),
+    };
     let whole = [
         request.tool.as_str(),
         request.version.as_deref().unwrap_or(""),
@@ -62,6 +64,11 @@ pub(super) fn idempotency(
         if request.fresh { "fresh" } else { "" },
     ];
     Ok(Some(Idempotency { key, fingerprint: Digest::of(whole.join("\n").as_bytes()) }))
+}
+
+/// Whether a client may send this key. Keys that the server derives are none of these.
+fn is_valid(key: &str) -> bool {
+    (1..=KEY).contains(&key.len()) && key.bytes().all(|b| (b' '..=b'~').contains(&b))
 }
 
 /// The call that used this idempotency key before, if the key was used.
@@ -109,7 +116,7 @@ fn replay(earlier: Call, idempotency: &Idempotency) -> Result<Earlier, Refused> 
         return Err(Refused::StillRunning(id));
     }
     let call = Arc::new(earlier);
-    let in_flight = InFlight::new(call.clone());
+    let in_flight = InFlight::new(call.clone(), None);
     in_flight.show(call, true, true);
     let in_flight = Arc::new(in_flight);
     Ok(Earlier::Call(Box::new(Ticket { id, replayed: true, in_flight, driver: None })))

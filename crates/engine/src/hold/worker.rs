@@ -10,7 +10,7 @@ use ringfence_types::{Event, SessionId, TenantId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Recheck;
-use crate::{Engine, active_call::ActiveCall, engine::Inner, pipeline, queue::Claim};
+use crate::{active_call::ActiveCall, engine::Inner, pipeline, queue::Claim};
 
 /// Holds that policy is asked about at one time: there may be very many, and calls that come in
 /// want to be judged too.
@@ -33,14 +33,6 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             () = inner.rechecks.sooner.notified() => inner.rechecks.take(inner.parts.clock.now()),
             () = next(&inner) => inner.rechecks.take(inner.parts.clock.now()),
         };
-    }
-}
-
-impl Engine {
-    /// Every hold is judged again soon, because something changed that neither rules nor tools tell
-    /// of: a key was revoked.
-    pub fn judge_holds_again(&self) {
-        self.inner.rechecks.changed.notify_one();
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use ringfence_sandbox::session::{Interpreter, Session, SessionId, SessionInfo};
-use ringfence_types::{KeyId, Layer, Principal, Stopper, TenantId};
+use ringfence_types::{Layer, Principal, Stopper, TenantId};
 
 pub use self::{attachments::Attachment, table::Program};
 pub(crate) use self::{
@@ -68,12 +68,11 @@ impl Inner {
         (all.len(), all.iter().filter(|info| is_of(info, tenant)).count())
     }
 
-    /// Asks for the end of everything that runs in session sandboxes, of one key or of all.
-    pub(crate) fn end_session_calls(&self, key: Option<KeyId>, by: Stopper) {
+    /// Asks for the end of everything that runs in session sandboxes.
+    pub(crate) fn end_session_calls(&self, by: Stopper) {
         for in_flight in self.in_flight.all() {
             let call = in_flight.now().call;
-            let is_of_key = key.is_none_or(|key| call.asked.key == key);
-            if is_of_key && builtin::is_of_session(&call.asked.tool.name) {
+            if builtin::is_of_session(&call.asked.tool.name) {
                 in_flight.cancel(by);
             }
         }
@@ -129,12 +128,6 @@ impl Engine {
         let session = self.inner.sandbox_of(&who.tenant, id)?;
         let table = self.inner.sandbox_table(&session);
         Some(Sandbox { session, table })
-    }
-
-    /// Ends the programs, terminals and executions in session sandboxes that a key started, because it
-    /// was revoked.
-    pub fn end_programs_of(&self, key: KeyId, by: &Principal) {
-        self.inner.end_session_calls(Some(key), Stopper::Key(by.key));
     }
 
     /// Layers that this host lacks and the operator allows its sandboxes to miss.

@@ -97,6 +97,7 @@ async fn a_foreign_call_looks_like_a_missing_one() {
         state: None,
         tool: None,
         session: None,
+        parent: None,
         before: None,
         limit: 10,
     };

@@ -3,6 +3,7 @@
 //! Tools that need a sandbox are tried end to end, through the binary, in the tests of `cli`.
 
 mod calls;
+mod causes;
 mod holds;
 mod idempotency;
 #[cfg(test)]

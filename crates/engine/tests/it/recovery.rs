@@ -30,6 +30,7 @@ fn left(who: &Principal, tool: &Tool, args: &serde_json::Value, state: State) ->
         trace_id: "0".repeat(32),
         trace_parent: None,
         trace_state: None,
+        cause: None,
         accepted_at: now,
     };
     Call { asked, edited: None, decision: None, state, changed_at: now }

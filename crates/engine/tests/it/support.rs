@@ -86,6 +86,29 @@ pub(crate) async fn engine_of(
     policy: Arc<dyn ringfence_policy::Engine>,
     settings: Settings,
 ) -> (TestEngine, Db) {
+    assemble(dir, policy, settings, ringfence_egress::Options::default()).await
+}
+
+/// An engine whose tools may fetch from one address of this machine.
+pub(crate) async fn engine_fetching(
+    dir: &Path,
+    policy: Arc<dyn ringfence_policy::Engine>,
+    settings: Settings,
+    address: std::net::SocketAddr,
+) -> TestEngine {
+    let options = ringfence_egress::Options {
+        allow_private: vec![address.into()],
+        ..ringfence_egress::Options::default()
+    };
+    assemble(dir, policy, settings, options).await.0
+}
+
+async fn assemble(
+    dir: &Path,
+    policy: Arc<dyn ringfence_policy::Engine>,
+    settings: Settings,
+    fetching: ringfence_egress::Options,
+) -> (TestEngine, Db) {
     let clock: Arc<dyn Clock> = Arc::new(Wall);
     let db =
         Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).expect("works here");
@@ -108,7 +131,7 @@ pub(crate) async fn engine_of(
         policy,
         registry: Registry::open(registry).expect("works here"),
         sandbox: Arc::new(Native::open(without_spawner())),
-        fetcher: Fetcher::system(ringfence_egress::Options::default()),
+        fetcher: Fetcher::system(fetching),
         telemetry: ringfence_engine::Telemetry::default(),
         clock,
         settings,

@@ -75,6 +75,7 @@ pub(crate) fn asked(number: u128) -> Asked {
         trace_id: "0".repeat(32),
         trace_parent: None,
         trace_state: None,
+        cause: None,
         accepted_at: at(10),
     }
 }

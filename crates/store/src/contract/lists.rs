@@ -12,7 +12,15 @@ use crate::{CallQuery, FactQuery, PAGE, Store};
 
 fn all_of(tenant: &TenantId) -> CallQuery {
     let tenant = tenant.clone();
-    CallQuery { tenant, state: None, tool: None, session: None, before: None, limit: 99 }
+    CallQuery {
+        tenant,
+        state: None,
+        tool: None,
+        session: None,
+        parent: None,
+        before: None,
+        limit: 99,
+    }
 }
 
 async fn ids(store: &Arc<dyn Store>, query: CallQuery) -> Vec<CallId> {
@@ -100,6 +108,34 @@ pub async fn filters_find_what_they_say(store: &Arc<dyn Store>) {
             }
         }
     }
+}
+
+/// Calls are found by the call that made them, within the tenant, with the other filters.
+pub async fn children_are_found_by_their_parent(store: &Arc<dyn Store>) {
+    let (one, other) = (tenant(), tenant());
+    let parent = accepted(&one);
+    put(store, &parent, None).await;
+    let child = |tenant: &TenantId| {
+        let mut call = accepted(tenant);
+        let cause = Cause { parent: Some(parent.asked.id), depth: 1, ..Cause::default() };
+        call.asked.cause = Some(Box::new(cause));
+        call
+    };
+    let (first, second) = (child(&one), child(&one));
+    for call in [&first, &second, &child(&other), &accepted(&one)] {
+        put(store, call, None).await;
+    }
+    put(store, &in_state(&first, finished()), Some(1)).await;
+    let of = |state: Option<&str>| CallQuery {
+        parent: Some(parent.asked.id),
+        state: state.map(str::to_owned),
+        ..all_of(&one)
+    };
+    assert_eq!(ids(store, of(None)).await, [second.asked.id, first.asked.id]);
+    assert_eq!(ids(store, of(Some("finished"))).await, [first.asked.id]);
+    assert_eq!(ids(store, of(Some("accepted"))).await, [second.asked.id]);
+    let found = store.call(&one, first.asked.id).await.expect("an answer").expect("it is there");
+    assert_eq!(found.call.asked.cause, first.asked.cause);
 }
 
 /// What belongs to one tenant looks to another as if it did not exist.

@@ -49,6 +49,28 @@ pub async fn a_day_later_the_key_is_free(store: &Arc<dyn Store>) {
     assert_eq!(owner(store, key, "daily", later).await, Some(second.asked.id));
 }
 
+/// A key that the server derived names its call for as long as there is that call.
+pub async fn a_derived_key_does_not_expire(store: &Arc<dyn Store>) {
+    let (tenant, key) = (tenant(), KeyId(Uuid::now_v7()));
+    let name = "\u{1}[\"step\",\"plan\",\"pay\",1]";
+    let first = once(accepted(&tenant), key, name);
+    put(store, &first, None).await;
+    let year = Duration::from_secs(365 * IDEMPOTENCY_SECS);
+    let later = first.asked.accepted_at.after(year);
+    // Keys of clients that are forgotten meanwhile take none of these with them.
+    for number in 0..8 {
+        let mut other = once(accepted(&tenant), key, &format!("of a client {number}"));
+        other.asked.accepted_at = later;
+        put(store, &other, None).await;
+    }
+    assert_eq!(owner(store, key, name, later.as_micros()).await, Some(first.asked.id));
+    let mut second = once(accepted(&tenant), key, name);
+    second.asked.accepted_at = later;
+    let answer = store.record(record(&second, None)).await;
+    let id = first.asked.id;
+    assert!(matches!(answer, Err(Error::Repeated(of)) if of == id), "got {answer:?}");
+}
+
 /// Of many equal requests at once, one becomes a call and all others learn which.
 pub async fn of_equal_requests_one_wins(store: &Arc<dyn Store>) {
     let (tenant, key) = (tenant(), KeyId(Uuid::now_v7()));
@@ -68,7 +90,14 @@ pub async fn of_equal_requests_one_wins(store: &Arc<dyn Store>) {
     }
     assert_eq!((made.len(), named.len()), (1, 31));
     assert!(named.iter().all(|id| *id == made[0]), "all name the one that was made");
-    let query =
-        CallQuery { tenant, state: None, tool: None, session: None, before: None, limit: 99 };
+    let query = CallQuery {
+        tenant,
+        state: None,
+        tool: None,
+        session: None,
+        parent: None,
+        before: None,
+        limit: 99,
+    };
     assert_eq!(store.calls(query).await.expect("calls").calls.len(), 1);
 }

@@ -44,6 +44,7 @@ pub fn accepted(tenant: &TenantId) -> Call {
             trace_id: "0123456789abcdef0123456789abcdef".to_owned(),
             trace_parent: None,
             trace_state: None,
+            cause: None,
             accepted_at: Timestamp::from_micros(AT),
         },
         edited: None,

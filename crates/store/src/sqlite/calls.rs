@@ -6,7 +6,7 @@ use rusqlite::{ToSql, params};
 use uuid::Uuid;
 
 use super::{
-    record::horizon,
+    record::{horizon, used_by},
     rows::{self, STORED},
     slices::{Bounds, SLICE, Slice, visit},
 };
@@ -29,10 +29,7 @@ pub(super) async fn idempotent(
 ) -> Result<Option<Stored>, Error> {
     let idempotency_key = idempotency_key.to_owned();
     db.read(move |connection| {
-        let sql = format!(
-            "{STORED} JOIN idempotency ON idempotency.seq = calls.seq
-             WHERE key = ?1 AND idempotency_key = ?2 AND at > ?3"
-        );
+        let sql = used_by(STORED, &idempotency_key);
         let at = horizon(now.as_micros());
         first(connection, &sql, params![key.0.as_bytes(), idempotency_key, at])
     })
@@ -89,7 +86,8 @@ fn find(connection: &Connection, query: &CallQuery, visited: usize) -> Result<Sl
         before,
         query.state,
         query.tool,
-        session
+        session,
+        query.parent.map(|id| id.0.into_bytes())
     ])?;
     let bounds = Bounds { found: query.limit.min(PAGE), visited };
     visit(rows, bounds, |row| Ok((row.get(0)?, row.get(2)?)))
@@ -113,6 +111,13 @@ fn selection(query: &CallQuery) -> String {
         }
         None => {}
     }
+    if query.parent.is_some() {
+        // Few calls make more than a few: all of them are looked at.
+        if query.state.is_some() && filters.is_empty() {
+            filters.push("calls.state = ?3");
+        }
+        (index, condition) = ("calls_by_parent", " AND calls.parent = ?6");
+    }
     if query.session.is_some() {
         match index {
             "calls_by_tenant" => {
@@ -131,7 +136,7 @@ fn selection(query: &CallQuery) -> String {
     // Every parameter is bound whatever the text, so every text names the last one.
     format!(
         "SELECT calls.id, {matches}, calls.seq FROM calls INDEXED BY {index}
-         WHERE calls.tenant = ?1 AND calls.id < ?2{condition} AND ?5 IS ?5
+         WHERE calls.tenant = ?1 AND calls.id < ?2{condition} AND ?6 IS ?6
          ORDER BY calls.id DESC"
     )
 }
@@ -173,7 +178,7 @@ mod tests {
     fn plan(connection: &Connection, sql: &str) -> String {
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let steps =
-            statement.query_map([rusqlite::types::Null; 5], |row| row.get::<_, String>(3)).unwrap();
+            statement.query_map([rusqlite::types::Null; 6], |row| row.get::<_, String>(3)).unwrap();
         steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ")
     }
 
@@ -183,9 +188,15 @@ mod tests {
             state: state.map(str::to_owned),
             tool: tool.map(str::to_owned),
             session: session.map(|session| session.parse().unwrap()),
+            parent: None,
             before: None,
             limit: 9,
         }
+    }
+
+    /// The same of the calls that one call made.
+    fn made(query: CallQuery) -> CallQuery {
+        CallQuery { parent: Some(CallId(Uuid::from_u128(7))), ..query }
     }
 
     #[test]
@@ -202,6 +213,9 @@ mod tests {
             (query(Some("finished"), Some("x"), None), "calls_by_tool"),
             (query(None, None, Some("x")), "calls_by_session"),
             (query(None, Some("x"), Some("x")), "calls_by_session"),
+            (made(query(None, None, None)), "calls_by_parent"),
+            (made(query(Some("held"), Some("x"), Some("x"))), "calls_by_parent"),
+            (made(query(Some("denied"), None, None)), "calls_by_parent"),
         ];
         for (query, index) in cases {
             let plan = plan(&connection, &selection(&query));
@@ -212,15 +226,16 @@ mod tests {
 
     /// Calls without their documents: enough to be found.
     fn fill(connection: &Connection, count: u128) {
-        let sql = "INSERT INTO calls (id, tenant, tool, session, state, open, version, asked_in)
-                   VALUES (?1, 't', ?2, ?3, ?4, ?5, 1, 1)";
+        let sql = "INSERT INTO calls (id, tenant, tool, session, parent, state, open, version, asked_in)
+                   VALUES (?1, 't', ?2, ?3, ?6, ?4, ?5, 1, 1)";
         let mut statement = connection.prepare(sql).unwrap();
         for number in 0..count {
             let tool = ["x", "y"][usize::from(number % 3 == 0)];
             let session = (number % 2 == 0).then_some("s");
             let state = ["finished", "denied", "held"][(number % 7 % 3) as usize];
             let id = Uuid::from_u128(number);
-            let row = params![id.as_bytes(), tool, session, state, state == "held"];
+            let parent = (number % 5 == 0).then(|| Uuid::from_u128(7).into_bytes());
+            let row = params![id.as_bytes(), tool, session, state, state == "held", parent];
             statement.execute(row).unwrap();
         }
     }
@@ -232,19 +247,22 @@ mod tests {
         for state in [None, Some("finished"), Some("denied"), Some("held"), Some("no such")] {
             for tool in [None, Some("x"), Some("none")] {
                 for session in [None, Some("s"), Some("none")] {
-                    let query = query(state, tool, session);
-                    let whole = CallQuery { limit: PAGE, ..query.clone() };
-                    let expected = find(&connection, &whole, usize::MAX).unwrap().keys;
-                    for visited in [1, 3, 8, 1_000] {
-                        let (mut found, mut query) = (Vec::new(), query.clone());
-                        loop {
-                            let slice = find(&connection, &query, visited).unwrap();
-                            assert!(slice.visited <= visited && slice.keys.len() <= query.limit);
-                            found.extend(slice.keys);
-                            let Some((id, _)) = slice.next else { break };
-                            query.before = Some(CallId(Uuid::from_bytes(id)));
+                    for query in [query(state, tool, session), made(query(state, tool, session))] {
+                        let whole = CallQuery { limit: PAGE, ..query.clone() };
+                        let expected = find(&connection, &whole, usize::MAX).unwrap().keys;
+                        for visited in [1, 3, 8, 1_000] {
+                            let (mut found, mut query) = (Vec::new(), query.clone());
+                            loop {
+                                let slice = find(&connection, &query, visited).unwrap();
+                                assert!(
+                                    slice.visited <= visited && slice.keys.len() <= query.limit
+                                );
+                                found.extend(slice.keys);
+                                let Some((id, _)) = slice.next else { break };
+                                query.before = Some(CallId(Uuid::from_bytes(id)));
+                            }
+                            assert_eq!(found, expected, "{visited} rows at a time: {query:?}");
                         }
-                        assert_eq!(found, expected, "{visited} rows at a time: {query:?}");
                     }
                 }
             }

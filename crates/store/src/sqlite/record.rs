@@ -14,7 +14,7 @@ use super::{
     memos, rows, sessions, witness,
 };
 use crate::{
-    Commit, Error, IDEMPOTENCY_SECS, NewMemo, Record, SessionEvent, Spend, Version,
+    Commit, Error, IDEMPOTENCY_SECS, NewMemo, Record, SessionEvent, Spend, Version, is_derived,
     packed::{Packed, Rest, Texts},
 };
 
@@ -256,16 +256,19 @@ impl Step {
             once.check(connection)?;
         }
         let Call { asked: of, state, .. } = &*self.call;
+        let parent = of.cause.as_ref().and_then(|cause| cause.parent);
         let inserted = connection
             .prepare_cached(
-                "INSERT INTO calls (id, tenant, tool, session, state, open, version, asked_in, owner)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, 1, ?7) ON CONFLICT (id) DO NOTHING",
+                "INSERT INTO calls
+                 (id, tenant, tool, session, parent, state, open, version, asked_in, owner)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 1, ?8) ON CONFLICT (id) DO NOTHING",
             )?
             .execute(params![
                 of.id.0.as_bytes(),
                 of.tenant.as_str(),
                 of.tool.name.as_str(),
                 of.session.as_ref().map(SessionId::as_str),
+                parent.map(|id| id.0.into_bytes()),
                 state.name(),
                 !state.is_final(),
                 self.owner()
@@ -314,11 +317,9 @@ impl Once {
     }
 
     fn check(&self, connection: &Connection) -> Result<(), Error> {
+        let find = used_by("SELECT calls.id FROM calls", &self.idempotency_key);
         let used = connection
-            .prepare_cached(
-                "SELECT calls.id FROM idempotency JOIN calls ON calls.seq = idempotency.seq
-                 WHERE key = ?1 AND idempotency_key = ?2 AND at > ?3",
-            )?
+            .prepare_cached(&find)?
             .query_row(params![self.key.as_bytes(), self.idempotency_key, self.horizon()], |row| {
                 rows::uuid(row, 0)
             })
@@ -327,6 +328,14 @@ impl Once {
     }
 
     fn insert(&self, connection: &Connection, seq: i64) -> Result<(), Error> {
+        if is_derived(&self.idempotency_key) {
+            connection
+                .prepare_cached(
+                    "INSERT INTO derived_keys (seq, key, idempotency_key) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(params![seq, self.key.as_bytes(), self.idempotency_key])?;
+            return Ok(());
+        }
         connection
             .prepare_cached(
                 "DELETE FROM idempotency WHERE seq IN
@@ -342,6 +351,20 @@ impl Once {
             .execute(params![seq, self.key.as_bytes(), self.idempotency_key, self.at])?;
         Ok(())
     }
+}
+
+/// Finds the call that used an idempotency key: `?1` is the key that made it, `?2` the idempotency key,
+/// `?3` the latest moment that is too long ago to count.
+pub(super) fn used_by(select: &str, idempotency_key: &str) -> String {
+    let (table, is_new) = match is_derived(idempotency_key) {
+        // Every parameter is bound whatever the text, so every text names all of them.
+        true => ("derived_keys", "?3 IS ?3"),
+        false => ("idempotency", "at > ?3"),
+    };
+    format!(
+        "{select} JOIN {table} ON {table}.seq = calls.seq
+         WHERE key = ?1 AND idempotency_key = ?2 AND {is_new}"
+    )
 }
 
 /// Of an idempotency key that is used at `now`.

@@ -13,6 +13,8 @@ CREATE TABLE calls (
     tenant TEXT NOT NULL,
     tool TEXT NOT NULL,
     session TEXT,
+    -- The call that made it.
+    parent BLOB,
     state TEXT NOT NULL,
     -- 1 until the state is final.
     open INTEGER NOT NULL,
@@ -28,6 +30,7 @@ CREATE UNIQUE INDEX calls_by_id ON calls (id);
 CREATE INDEX calls_by_tenant ON calls (tenant, id);
 CREATE INDEX calls_by_tool ON calls (tenant, tool, id);
 CREATE INDEX calls_by_session ON calls (tenant, session, id) WHERE session IS NOT NULL;
+CREATE INDEX calls_by_parent ON calls (tenant, parent, id) WHERE parent IS NOT NULL;
 -- Both are small whatever the history: few calls are under way, few end otherwise than finished.
 CREATE INDEX calls_open ON calls (tenant, id) WHERE open = 1;
 CREATE INDEX calls_ended ON calls (tenant, state, id) WHERE open = 0 AND state <> 'finished';
@@ -41,6 +44,15 @@ CREATE TABLE idempotency (
 ) STRICT;
 
 CREATE UNIQUE INDEX idempotency_by_key ON idempotency (key, idempotency_key);
+
+-- Idempotency keys that the server derives: they last as long as the call they name.
+CREATE TABLE derived_keys (
+    seq INTEGER PRIMARY KEY,
+    key BLOB NOT NULL,
+    idempotency_key TEXT NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX derived_keys_by_key ON derived_keys (key, idempotency_key);
 
 -- One row per commit of a call: all that the step said, compressed together (see `packed.rs`). Written
 -- once; only what policy has masked is taken out later. There is one writer, so positions become

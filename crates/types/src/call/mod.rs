@@ -1,5 +1,6 @@
 //! One request to run one tool, from acceptance to recorded result.
 
+mod cause;
 mod code;
 mod finished;
 mod state;
@@ -7,6 +8,7 @@ mod state;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    cause::{Cause, MAX_DEPTH, PlanStep, TurnRef},
     code::ErrorCode,
     finished::{CallError, Finished, Memoised, Produced, Stream},
     state::{Effect, Event, Illegal, State, Stopper},
@@ -57,6 +59,9 @@ pub struct Asked {
     /// What other tracing systems passed on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_state: Option<TraceState>,
+    /// What led to it, if no client asked for it directly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Box<Cause>>,
     /// When it was accepted.
     pub accepted_at: Timestamp,
 }

@@ -51,6 +51,8 @@ pub enum Stopper {
     Key(KeyId),
     /// The server, because it was told to stop.
     Shutdown,
+    /// The call that made it, because that ended first.
+    Parent(CallId),
 }
 
 /// What can happen to a call.

@@ -28,6 +28,7 @@ use crate::{
         ("state" = Option<String>, Query, description = "Only in this state"),
         ("tool" = Option<String>, Query, description = "Only of this tool"),
         ("session_id" = Option<String>, Query, description = "Only of this session"),
+        ("parent" = Option<String>, Query, description = "Only calls that this call made"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of an earlier answer"),
         ("limit" = Option<u64>, Query, description = "At most so many, from 1 to 200; 50 without"),
     ),
@@ -100,9 +101,11 @@ fn wanted(
 ) -> Result<CallQuery, Problem> {
     let tool = query.optional::<ToolName>("tool");
     let session = query.optional::<SessionId>("session_id");
+    let parent = query.optional::<CallId>("parent");
     let before = query.optional::<CallId>("cursor");
     let limit = query.number("limit", 1, 200).unwrap_or(50) as usize;
     query.finish()?;
     let tenant = caller.principal().tenant.clone();
-    Ok(CallQuery { tenant, state, tool: tool.map(|tool| tool.to_string()), session, before, limit })
+    let tool = tool.map(|tool| tool.to_string());
+    Ok(CallQuery { tenant, state, tool, session, parent, before, limit })
 }

@@ -96,6 +96,7 @@ async fn newest(shared: &Shared, caller: &Caller) -> Result<Vec<Call>, Problem> 
         state: Some("held".to_owned()),
         tool: None,
         session: None,
+        parent: None,
         before: None,
         limit: ringfence_engine::data::PAGE,
     };

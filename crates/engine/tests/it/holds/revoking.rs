@@ -71,7 +71,7 @@ async fn what_a_revoked_key_left_waiting_ends_without_anybody() {
     let id = stand(&engine, &who, echo("hi")).await.asked.id;
     let control = stand(&engine, &other, echo("hi")).await.asked.id;
     revoke(&engine, &key).await;
-    engine.judge_holds_again();
+    engine.key_revoked(who.key, other.key);
     after(&engine, &who, id, &[FactKind::Denied]).await;
     let waits = engine.get(&other, control).await.expect("works here").expect("it is there");
     assert_eq!(waits.state.name(), "held", "of another key");
