@@ -15,6 +15,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Fields<'a> {
     left: BTreeMap<String, &'a RawValue>,
+    /// The value that the object is, or is a part of.
+    whole: &'a Json,
     /// Where the object is within the body.
     base: String,
     faults: Vec<Fault>,
@@ -26,18 +28,18 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 impl<'a> Fields<'a> {
     /// The fields of a body, which must be an object.
     pub fn of(body: &'a Json) -> Result<Self, Problem> {
-        Self::within("", body.as_str()).map_err(|fault| invalid(vec![fault]))
+        Self::within("", body, body.as_str()).map_err(|fault| invalid(vec![fault]))
     }
 
     /// The same of a part of a body, by the pointer to it.
     pub fn at(base: &str, part: &'a Json) -> Result<Self, Problem> {
-        Self::within(base, part.as_str()).map_err(|fault| invalid(vec![fault]))
+        Self::within(base, part, part.as_str()).map_err(|fault| invalid(vec![fault]))
     }
 
-    fn within(base: &str, text: &'a str) -> Result<Self, Fault> {
+    fn within(base: &str, whole: &'a Json, text: &'a str) -> Result<Self, Fault> {
         let object = || Fault { pointer: base.to_owned(), detail: "must be an object".to_owned() };
         let left = serde_json::from_str(text).map_err(|_| object())?;
-        Ok(Self { left, base: base.to_owned(), faults: Vec::new() })
+        Ok(Self { left, whole, base: base.to_owned(), faults: Vec::new() })
     }
 
     /// A field that must be there. `None` means that a fault was noted.
@@ -73,28 +75,29 @@ impl<'a> Fields<'a> {
 
     /// A field that must be there and be an object, kept exactly.
     pub fn required_object(&mut self, name: &str) -> Option<Json> {
-        let json = self.required(name)?;
-        self.object(name, json)
+        let raw = self.required(name)?;
+        self.object(name, raw)
     }
 
     /// A field that must be an object if it is there.
     pub fn optional_object(&mut self, name: &str) -> Option<Json> {
-        let json = self.optional(name)?;
-        self.object(name, json)
+        let raw = self.optional(name)?;
+        self.object(name, raw)
     }
 
-    fn object(&mut self, name: &str, json: Json) -> Option<Json> {
-        if !json.is_object() {
+    /// The body was checked, so a part of it is not checked again.
+    fn object(&mut self, name: &str, raw: &RawValue) -> Option<Json> {
+        let object = self.whole.part(raw).filter(Json::is_object);
+        if object.is_none() {
             self.fault(name, "must be an object");
-            return None;
         }
-        Some(json)
+        object
     }
 
     /// An object within, read by `read`.
     pub fn inner<T>(&mut self, name: &str, read: impl FnOnce(&mut Fields<'a>) -> T) -> Option<T> {
         let raw = self.left.remove(name).filter(|raw| raw.get() != "null")?;
-        match Fields::within(&pointer(&self.base, name), raw.get()) {
+        match Fields::within(&pointer(&self.base, name), self.whole, raw.get()) {
             Ok(mut inner) => {
                 let value = read(&mut inner);
                 inner.refuse_the_rest();

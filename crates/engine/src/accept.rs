@@ -11,7 +11,6 @@ use std::{sync::Arc, time::Duration};
 use ringfence_registry::Entry;
 use ringfence_types::{
     Asked, Call, CallId, Digest, Idempotency, Json, PersonaId, Principal, State, Timestamp,
-    json::canonical,
 };
 use tokio::sync::oneshot;
 
@@ -35,6 +34,7 @@ struct Known {
     at: Timestamp,
     persona: Option<PersonaId>,
     args_digest: Digest,
+    inputs_hash: String,
     idempotency: Option<Idempotency>,
 }
 
@@ -82,10 +82,10 @@ impl Engine {
 fn known(inner: &Inner, origin: &Origin, request: &CallRequest) -> Result<Known, Refused> {
     let at = inner.parts.clock.now();
     let persona = persona(&origin.principal, request.persona.clone())?;
-    let args_digest = Digest::of_json(&request.args);
+    let (args_digest, inputs_hash) = request.args.hashes();
     let idempotency =
         earlier::idempotency(request, origin.key.clone(), args_digest, persona.as_ref())?;
-    Ok(Known { id: inner.ids.call(at), at, persona, args_digest, idempotency })
+    Ok(Known { id: inner.ids.call(at), at, persona, args_digest, inputs_hash, idempotency })
 }
 
 fn find(inner: &Inner, request: &CallRequest) -> Result<Arc<Entry>, Refused> {
@@ -146,7 +146,7 @@ fn call(
         pure: entry.tool.is_pure(),
         args: request.args.clone(),
         args_digest: known.args_digest,
-        inputs_hash: canonical::python_hash(&request.args),
+        inputs_hash: known.inputs_hash,
         metadata: request.metadata.clone(),
         idempotency: known.idempotency,
         fresh: request.fresh,

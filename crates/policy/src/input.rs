@@ -220,6 +220,6 @@ impl From<&Tool> for ToolFacts {
 }
 
 fn canonically<S: Serializer>(json: &Json, serializer: S) -> Result<S::Ok, S::Error> {
-    let raw = RawValue::from_string(canonical::jcs(json)).map_err(ser::Error::custom)?;
+    let raw = RawValue::from_string(canonical::jcs(json).to_owned()).map_err(ser::Error::custom)?;
     raw.serialize(serializer)
 }

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::{Json, json::canonical};
+use crate::Json;
 
 /// SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
@@ -25,7 +25,7 @@ impl Digest {
 
     /// Digest of a JSON value: equal values have equal digests, however they were spaced or ordered.
     pub fn of_json(json: &Json) -> Self {
-        Self::of(canonical::jcs(json).as_bytes())
+        json.digest()
     }
 
     /// Digest from its 32 bytes.

@@ -6,7 +6,7 @@ use ringfence_registry::{Entry, Violation};
 use ringfence_store::{Error, Stored};
 use ringfence_types::{
     Approval, Call, CallId, Digest, Edited, Event, Hold, Json, Principal, Proposal, Reason, Scope,
-    State, Stopper, Terms, Vote, json::canonical, shown,
+    State, Stopper, Terms, Vote, shown,
 };
 
 use super::terms::{InvalidTerms, TermsRequest, agree};
@@ -253,9 +253,10 @@ impl Resolver<'_> {
     }
 
     fn edited(&self, args: Json) -> Edited {
+        let (args_digest, inputs_hash) = args.hashes();
         Edited {
-            args_digest: Digest::of_json(&args),
-            inputs_hash: canonical::python_hash(&args),
+            args_digest,
+            inputs_hash,
             args,
             by: self.who.key,
             at: self.inner.parts.clock.now(),

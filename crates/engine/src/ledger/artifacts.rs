@@ -34,8 +34,8 @@ pub enum Kept {
 pub async fn artifacts(store: &dyn Store, receipt: &Receipt) -> Result<Vec<Artifact>, Error> {
     let stored = store.call(&receipt.tenant, receipt.call).await?;
     let call = stored.as_ref().map(|stored| &stored.call);
-    let args = call.map(|call| canonical::jcs(call.args()).into_bytes());
-    let asked = call.map(|call| canonical::jcs(&call.asked.args).into_bytes());
+    let args = call.map(|call| canonical::jcs(call.args()).as_bytes().to_vec());
+    let asked = call.map(|call| canonical::jcs(&call.asked.args).as_bytes().to_vec());
     let masks = |root| is_masked(receipt, root);
     let rows = [
         ("args", Some(receipt.args), args, RedactRoot::Args),
@@ -87,7 +87,7 @@ fn is_masked(receipt: &Receipt, root: RedactRoot) -> bool {
 fn result(call: &Call) -> Option<Vec<u8>> {
     let State::Finished(finished) = &call.state else { return None };
     match &finished.produced {
-        Produced::Result(result) => Some(canonical::jcs(result).into_bytes()),
+        Produced::Result(result) => Some(canonical::jcs(result).as_bytes().to_vec()),
         Produced::Error(_) => None,
     }
 }

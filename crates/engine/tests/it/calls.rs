@@ -291,3 +291,20 @@ async fn published(db: ringfence_sqlite::Db, count: usize) -> Vec<ringfence_bus:
 fn told_in(message: &ringfence_bus::Message) -> Value {
     serde_json::from_slice(&message.payload).expect("works here")
 }
+
+/// Everything of such a call happens on one thread.
+#[tokio::test]
+async fn the_arguments_of_a_call_are_read_three_times() {
+    let dir = tempfile::tempdir().expect("works here");
+    let (engine, _db) = engine(dir.path()).await;
+    let who = principal("acme");
+    stand(&engine, &who, echo("warm")).await;
+    let request = echo("hi");
+    let before = ringfence_types::json::parses();
+    stand(&engine, &who, request).await;
+    let arguments = ringfence_types::json::parses() - before;
+    // Digest, canonical form and hash; the tree for the schema; the tree for the tool. And of the result:
+    // the tree for the schema, its digest and hash.
+    assert_eq!(arguments, 3 + 2);
+    engine.stop(Duration::from_secs(5)).await;
+}

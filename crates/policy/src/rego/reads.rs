@@ -144,7 +144,7 @@ impl Seen<'_> {
 }
 
 fn canonical_value(json: &Json) -> Option<Value> {
-    Value::from_json_str(&canonical::jcs(json)).ok()
+    Value::from_json_str(canonical::jcs(json)).ok()
 }
 
 /// Whether compact JSON has numbers other than plain integers; those are canonical already.

@@ -96,7 +96,7 @@ fn question(input: &Input) -> serde_json::Result<String> {
         "action": input.action,
         "resource": input.tool.name,
     });
-    let metadata = RawValue::from_string(canonical::jcs(&input.metadata))?;
+    let metadata = RawValue::from_string(canonical::jcs(&input.metadata).to_owned())?;
     let document = input.text();
     let head = head.to_string();
     let open = head.strip_suffix('}').unwrap_or(&head);

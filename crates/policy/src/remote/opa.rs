@@ -199,7 +199,7 @@ struct Context {
 /// Input document with the fields that SomaAgent 01 sends.
 fn original(input: &Input) -> Result<String, Unavailable> {
     let unwritable = |error| Unavailable::because(Trouble::Failed, error);
-    let raw = |json| RawValue::from_string(ringfence_types::json::canonical::jcs(json));
+    let raw = |json| RawValue::from_string(ringfence_types::json::canonical::jcs(json).to_owned());
     let original = Original {
         tenant: input.tenant.as_str(),
         persona_id: input.persona_id.as_ref().map(ToString::to_string),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ringfence_types::{Call, CallId, State, TenantId};
+use ringfence_types::{Call, CallId, Cause, State, TenantId};
 
 use super::{
     calls::put,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Finished;
-use crate::{Hold, KeyId, Reason};
+use crate::{CallId, Hold, KeyId, Reason};
 
 /// Where a call stands. Each state carries exactly the data that exists in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

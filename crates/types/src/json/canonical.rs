@@ -6,22 +6,26 @@
 use super::{
     Json,
     node::{Node, separated, write_string},
-    number, parse,
+    number,
 };
 use crate::Digest;
 
-/// Text by RFC 8785, with one addition: integers beyond 2^53, which that form would round, keep all
-/// of their digits; two calls that differ in such an id must not share a digest.
-pub fn jcs(json: &Json) -> String {
-    let mut out = String::with_capacity(json.as_str().len());
-    write_jcs(parsed(json), &mut out);
+/// RFC 8785. One addition: integers beyond 2^53, which that form would round, keep all of their
+/// digits; two calls that differ in such an id must not share a digest.
+pub fn jcs(json: &Json) -> &str {
+    json.canonical()
+}
+
+pub(super) fn written(node: &mut Node<'_>) -> String {
+    let mut out = String::new();
+    write_jcs(node, &mut out);
     out
 }
 
 /// Text as of Python's `json.dumps(value, sort_keys=True)`.
 pub fn python(json: &Json) -> String {
     let mut out = String::with_capacity(json.as_str().len() * 2);
-    write_python(&mut parsed(json), &mut out);
+    write_python(&mut json.parsed(), &mut out);
     out
 }
 
@@ -30,20 +34,23 @@ pub fn python_hash(json: &Json) -> String {
     Digest::of(python(json).as_bytes()).hex()
 }
 
-fn parsed(json: &Json) -> Node<'_> {
-    parse::parse(json.as_str().as_bytes()).expect("checked when it was made")
+/// The same of a value that was read.
+pub(super) fn python_hash_of(node: &mut Node<'_>) -> String {
+    let mut out = String::new();
+    write_python(node, &mut out);
+    Digest::of(out.as_bytes()).hex()
 }
 
-fn write_jcs(node: Node<'_>, out: &mut String) {
+fn write_jcs(node: &mut Node<'_>, out: &mut String) {
     match node {
         Node::Number(literal) => out.push_str(&number::ecmascript(literal)),
         Node::Array(items) => {
             separated(out, ('[', ']'), items, |item, out| write_jcs(item, out));
         }
-        Node::Object(mut fields) => {
+        Node::Object(fields) => {
             fields.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
             separated(out, ('{', '}'), fields, |(key, value), out| {
-                write_string(&key, out);
+                write_string(key, out);
                 out.push(':');
                 write_jcs(value, out);
             });

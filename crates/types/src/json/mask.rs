@@ -1,6 +1,6 @@
 //! Masking of parts of a value; all other digits stay as written.
 
-use super::{Json, node::Node, parse};
+use super::{Json, node::Node};
 
 impl Json {
     /// Value with `word` in the place of everything that `paths` lead to. A path is a list of names,
@@ -8,7 +8,7 @@ impl Json {
     #[must_use]
     pub fn masked(&self, paths: &[&[String]], word: &str) -> Self {
         let text = self.as_str();
-        let mut node = parse::parse(text.as_bytes()).expect("checked when it was made");
+        let mut node = self.parsed();
         for path in paths {
             mask(&mut node, path, word);
         }

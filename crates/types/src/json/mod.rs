@@ -16,20 +16,33 @@ mod parse;
 use std::{
     fmt,
     hash::{Hash, Hasher},
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, OnceLock},
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
 
-pub use self::parse::{Malformed, Problem};
+pub use self::parse::{Malformed, Problem, parses};
+use crate::Digest;
 
 /// Nesting limit.
 pub const DEPTH: usize = 64;
 
 /// JSON value as compact text, in a type that serializes without being parsed again.
 #[derive(Clone)]
-pub struct Json(Arc<RawValue>);
+pub struct Json {
+    text: Arc<RawValue>,
+    /// Made when it is first asked for, and shared by clones that are made after that.
+    canonical: OnceLock<Arc<Canonical>>,
+}
+
+/// The canonical form of a value and its digest.
+#[derive(Debug)]
+struct Canonical {
+    /// None if it is the text of the value itself.
+    text: Option<String>,
+    digest: Digest,
+}
 
 impl Json {
     /// Checks and compacts untrusted text.
@@ -41,7 +54,18 @@ impl Json {
     }
 
     fn checked(text: String) -> Self {
-        Self(RawValue::from_string(text).expect("the text of a checked value").into())
+        Self::kept(RawValue::from_string(text).expect("the text of a checked value"))
+    }
+
+    fn kept(text: Box<RawValue>) -> Self {
+        Self { text: text.into(), canonical: OnceLock::new() }
+    }
+
+    /// A part of this value, as a value of its own: what was checked is not checked again. `None` if
+    /// `raw` is not within the text of this value.
+    pub fn part(&self, raw: &RawValue) -> Option<Self> {
+        let whole = self.as_str().as_bytes().as_ptr_range();
+        whole.contains(&raw.get().as_ptr()).then(|| Self::kept(raw.to_owned()))
     }
 
     /// Serializes a trusted value and checks the result.
@@ -54,7 +78,7 @@ impl Json {
     /// without untrusted values inside. Needs no check.
     pub fn plain<T: Serialize>(value: &T) -> Self {
         let text = serde_json::value::to_raw_value(value);
-        Self(text.expect("plain data with text keys can be written").into())
+        Self::kept(text.expect("plain data with text keys can be written"))
     }
 
     /// Text of a tree; `None` if it is too deep. A tree has no repeated keys.
@@ -64,7 +88,12 @@ impl Json {
 
     /// `{}`.
     pub fn empty_object() -> Self {
-        static EMPTY: LazyLock<Json> = LazyLock::new(|| Json::checked("{}".to_owned()));
+        static EMPTY: LazyLock<Json> = LazyLock::new(|| {
+            let empty = Json::checked("{}".to_owned());
+            // Clones share what is made before.
+            empty.canonical_form();
+            empty
+        });
         EMPTY.clone()
     }
 
@@ -75,7 +104,7 @@ impl Json {
 
     /// Text without insignificant whitespace.
     pub fn as_str(&self) -> &str {
-        self.0.get()
+        self.text.get()
     }
 
     /// Whether it is an object.
@@ -83,8 +112,42 @@ impl Json {
         self.as_str().starts_with('{')
     }
 
-    /// Tree of the value. Integers beyond 64 bits become floating point there.
+    /// The canonical form: see [`canonical::jcs`].
+    pub fn canonical(&self) -> &str {
+        self.canonical_form().text.as_deref().unwrap_or(self.as_str())
+    }
+
+    /// Of the canonical form.
+    pub fn digest(&self) -> Digest {
+        self.canonical_form().digest
+    }
+
+    fn canonical_form(&self) -> &Canonical {
+        self.canonical.get_or_init(|| self.make_canonical(&mut self.parsed()))
+    }
+
+    fn make_canonical(&self, node: &mut node::Node<'_>) -> Arc<Canonical> {
+        let text = canonical::written(node);
+        let digest = Digest::of(text.as_bytes());
+        let text = (text != self.as_str()).then_some(text);
+        Arc::new(Canonical { text, digest })
+    }
+
+    /// The digest, and the hash of the skills API (see [`canonical::python_hash`]), by reading once.
+    pub fn hashes(&self) -> (Digest, String) {
+        let mut node = self.parsed();
+        let hash = canonical::python_hash_of(&mut node);
+        let canonical = self.canonical.get_or_init(|| self.make_canonical(&mut node));
+        (canonical.digest, hash)
+    }
+
+    fn parsed(&self) -> node::Node<'_> {
+        parse::parse(self.as_str().as_bytes()).expect("checked when it was made")
+    }
+
+    /// As a tree. Integers beyond 64 bits become floating point there.
     pub fn to_value(&self) -> serde_json::Value {
+        parse::count();
         serde_json::from_str(self.as_str()).expect("checked when it was made")
     }
 
@@ -131,7 +194,7 @@ impl fmt::Debug for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        self.text.serialize(serializer)
     }
 }
 
@@ -163,6 +226,18 @@ mod tests {
         let deepest = Json::from_value(&nested(DEPTH)).unwrap();
         assert_eq!(Json::parse(deepest.as_str().as_bytes()), Ok(deepest));
         assert_eq!(Json::from_value(&nested(DEPTH + 1)), None);
+    }
+
+    #[test]
+    fn the_canonical_form_is_made_once_and_shared_by_clones() {
+        let json = Json::parse(br#"{"b": 1.0, "a": 2}"#).unwrap();
+        let before = parses();
+        let (digest, hash) = json.hashes();
+        let clone = json.clone();
+        assert_eq!(clone.canonical(), r#"{"a":2,"b":1}"#);
+        assert_eq!((clone.digest(), Digest::of_json(&clone)), (digest, digest));
+        assert_eq!(parses() - before, 1, "read once for all of these");
+        assert_eq!(hash, canonical::python_hash(&json));
     }
 
     #[test]
