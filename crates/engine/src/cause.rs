@@ -26,7 +26,7 @@ const MAX_CHILDREN_AT_ONCE: usize = 8;
 /// Calls below one call that a client asked for, running or waiting; further ones are refused.
 const MAX_DESCENDANTS_AT_ONCE: usize = 64;
 
-/// What asks for a call. All but the first are the server's own, and derive the idempotency key.
+/// Asker of a call. All but the first are the server itself, with a derived idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
     /// A client; the idempotency key is that of the request, if it has one.
@@ -35,7 +35,7 @@ pub enum By {
     Child {
         /// The running call.
         parent: CallId,
-        /// Which of its calls.
+        /// Number of the call among those that the parent makes.
         seq: u64,
     },
     /// A plan that begins a step.
@@ -44,7 +44,7 @@ pub enum By {
         parent: Option<CallId>,
         /// The step.
         step: PlanStep,
-        /// How often the step was begun before.
+        /// Number of the attempt.
         attempt: u32,
     },
     /// A turn of a conversation.
@@ -58,10 +58,10 @@ pub enum By {
     },
 }
 
-/// What is known of a request from what asked for it.
+/// Properties of a request that follow from its asker.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    /// Who the call is made for.
+    /// Identity that the call is made with.
     pub(crate) principal: Principal,
     pub(crate) cause: Option<Box<Cause>>,
     /// The derived idempotency key.
@@ -73,13 +73,13 @@ pub(crate) struct Origin {
 #[derive(Debug)]
 pub(crate) struct Loan {
     pub(crate) parent: Arc<InFlight>,
-    /// Of the topmost call; free again when the last call that runs in it is over.
+    /// Place of the topmost call; free again when the last call that runs in it is over.
     pub(crate) place: Arc<Turn>,
     pub(crate) children: Arc<Semaphore>,
     pub(crate) descendant: OwnedSemaphorePermit,
 }
 
-/// What a call counts of the calls it lends its place to.
+/// Counters of the calls that run in the place of a call.
 #[derive(Debug)]
 pub(crate) struct Loans {
     children: Arc<Semaphore>,
@@ -234,7 +234,7 @@ impl Engine {
     }
 
     /// Ends what a revoked key has in flight, with the calls those made, and has holds decided anew.
-    pub(crate) fn key_revoked(&self, key: KeyId, by: KeyId) {
+    pub fn key_revoked(&self, key: KeyId, by: KeyId) {
         for in_flight in self.inner.in_flight.all() {
             if in_flight.now().call.asked.key == key {
                 in_flight.cancel(Stopper::Key(by));

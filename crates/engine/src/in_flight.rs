@@ -79,7 +79,7 @@ impl InFlight {
         });
     }
 
-    /// Whether somebody asked for the end.
+    /// Whether the call was asked to end.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.borrow().is_some()
     }
@@ -94,8 +94,7 @@ impl InFlight {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
-    /// Waits until somebody asks for the end of the call, or of the call that made it, or until that
-    /// one is over.
+    /// Waits until the call, or the call that made it, is asked to end, or until the latter is over.
     pub(crate) async fn cancelled(&self) -> Stopper {
         let Some(parent) = &self.parent else { return self.asked_to_end().await };
         tokio::select! {

@@ -64,7 +64,7 @@ pub const PAGE: usize = 1_000;
 /// Bytes of documents after which an answer of decisions ends.
 pub const DECISION_BYTES: usize = 8 << 20;
 
-/// How long an idempotency key of a client is remembered: one day.
+/// Lifetime of an idempotency key of a client: one day.
 pub const IDEMPOTENCY_SECS: u64 = 86_400;
 
 /// Whether an idempotency key was derived by the server. Such a key is remembered as long as the call

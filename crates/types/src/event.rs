@@ -16,11 +16,11 @@ pub struct Fact {
     pub call: CallId,
     /// When.
     pub at: Timestamp,
-    /// What else there is to know.
+    /// Details by kind.
     pub data: Json,
 }
 
-/// What became true of a call. The text of each is part of the API.
+/// Kind of a fact: a thing that became true of a call. The text of each is part of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FactKind {
     /// The call was accepted.

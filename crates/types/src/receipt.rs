@@ -52,7 +52,7 @@ pub struct Receipt {
     pub persona: Option<PersonaId>,
     /// What it belongs to.
     pub session: Option<SessionId>,
-    /// What led to it, if no client asked for it directly.
+    /// Cause of the call, if no client asked for it directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Box<Cause>>,
     /// The exact tool.

@@ -42,7 +42,7 @@ pub(crate) struct CallView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     persona_id: Option<&'a PersonaId>,
-    /// What led to it, if no client asked for it directly: `parent`, the call that made it; `step` of a
+    /// Cause of the call, if no client asked for it directly: `parent`, the call that made it; `step` of a
     /// plan; `turn` of a conversation; `depth`, the number of calls above it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

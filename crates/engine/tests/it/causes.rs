@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     holds::after,
-    support::{Replaced, approver, echo, engine_fetching, principal, request},
+    support::{Replaced, TestEngine, approver, echo, engine_fetching, principal, request},
 };
 
 /// Longer than anything takes, even while the machine is busy.
@@ -71,7 +71,7 @@ impl Silent {
 }
 
 /// An engine with one place.
-async fn engine(silent: &Silent) -> (TempDir, Engine) {
+async fn engine(silent: &Silent) -> (TempDir, TestEngine) {
     let dir = tempfile::tempdir().expect("works here");
     let settings = Settings {
         running: 1,
@@ -82,7 +82,7 @@ async fn engine(silent: &Silent) -> (TempDir, Engine) {
     (dir, engine)
 }
 
-/// Begins a call that nobody waits for.
+/// Begins a call without waiting for it.
 async fn begin(engine: &Engine, who: &Principal, request: CallRequest, by: By) -> CallId {
     engine.call_by(who, request, by).await.expect("it is accepted").id()
 }
@@ -241,7 +241,7 @@ async fn a_revoked_key_ends_its_calls_and_theirs() {
     let _runs = silent.next().await;
     engine.key_revoked(admin.key, admin.key);
     let seen = engine.get(&who, parent).await.expect("works here").expect("it is there");
-    assert!(!seen.state.is_final(), "another key's end concerns nobody else");
+    assert!(!seen.state.is_final(), "the end of another key does not concern it");
     engine.key_revoked(who.key, admin.key);
     for id in [parent, runs] {
         let ended = after(&engine, &who, id, &[FactKind::Cancelled]).await;

@@ -226,7 +226,8 @@ mod tests {
 
     /// Calls without their documents: enough to be found.
     fn fill(connection: &Connection, count: u128) {
-        let sql = "INSERT INTO calls (id, tenant, tool, session, parent, state, open, version, asked_in)
+        let sql =
+            "INSERT INTO calls (id, tenant, tool, session, parent, state, open, version, asked_in)
                    VALUES (?1, 't', ?2, ?3, ?6, ?4, ?5, 1, 1)";
         let mut statement = connection.prepare(sql).unwrap();
         for number in 0..count {

@@ -7,7 +7,7 @@ use crate::CallId;
 /// Calls above a call, at most. A call at this depth cannot make calls.
 pub const MAX_DEPTH: u8 = 8;
 
-/// What led to a call. A call that a client asked for has none.
+/// Cause of a call. A call that a client asked for has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {

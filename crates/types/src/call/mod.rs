@@ -59,7 +59,7 @@ pub struct Asked {
     /// What other tracing systems passed on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_state: Option<TraceState>,
-    /// What led to it, if no client asked for it directly.
+    /// Cause of the call, if no client asked for it directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Box<Cause>>,
     /// When it was accepted.

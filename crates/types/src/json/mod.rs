@@ -117,7 +117,7 @@ impl Json {
         self.canonical_form().text.as_deref().unwrap_or(self.as_str())
     }
 
-    /// Of the canonical form.
+    /// Digest of the canonical form.
     pub fn digest(&self) -> Digest {
         self.canonical_form().digest
     }
