@@ -301,7 +301,7 @@ decision := {"decision": "deny", "reasons": [{"rule": "frozen", "message": input
     assert_eq!(refused.json()["reasons"][0]["message"], "shout");
     let refused = server.post("/v1/sandboxes", &json!({})).await;
     assert_eq!((refused.status, refused.problem().as_str()), (403, "policy_denied"));
-    assert_eq!(refused.json()["reasons"][0]["message"], "sandbox");
+    assert_eq!(refused.json()["reasons"][0]["message"], "sandbox_create");
     let refused = server.delete("/skills/echo").await;
     assert_eq!((refused.status, refused.problem().as_str()), (403, "policy_denied"));
     server.stop().await;

@@ -21,8 +21,22 @@ async fn tools_are_listed_as_agents_need_them_and_broken_ones_with_their_reasons
         .iter()
         .map(|tool| tool["name"].as_str().unwrap())
         .collect();
-    let expected =
-        ["canvas_append", "code_execute", "echo", "file_read", "greet", "http_fetch", "timestamp"];
+    let expected = [
+        "canvas_append",
+        "code_execute",
+        "echo",
+        "file_read",
+        "greet",
+        "http_fetch",
+        "sandbox_create",
+        "sandbox_exec",
+        "sandbox_execute",
+        "sandbox_files",
+        "sandbox_fork",
+        "sandbox_interpreter",
+        "sandbox_restart",
+        "timestamp",
+    ];
     assert_eq!(names, expected);
     assert_eq!(list["count"], expected.len());
     let echo = &list["tools"][2];

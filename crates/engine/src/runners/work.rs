@@ -1,4 +1,4 @@
-//! What a runner hands back: the end of a call, or the work that leads to it.
+//! The value that a runner hands back: the end of a call, or the work that leads to it.
 
 use std::{pin::Pin, time::Duration};
 

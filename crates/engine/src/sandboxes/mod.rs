@@ -1,4 +1,4 @@
-//! Session sandboxes: whose they are, and what runs in them, by number.
+//! Session sandboxes: their tenants, and the programs and interpreters in them, by number.
 //!
 //! What runs or changes something in one is a call of a built-in tool (`runners::builtin::sandbox`)
 //! and so decided, recorded and receipted like any other. Here is what needs no call: finding,
@@ -45,7 +45,7 @@ impl Default for SandboxLimits {
     }
 }
 
-/// What the engine knows of all session sandboxes.
+/// State of all session sandboxes beside the sandboxes themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Sandboxes {
     tables: Mutex<HashMap<SessionId, Arc<Table>>>,
@@ -98,7 +98,7 @@ impl Inner {
     }
 }
 
-/// What its metadata says of whom a sandbox belongs to.
+/// Metadata that names the tenant of a sandbox.
 pub(crate) fn owner(tenant: &TenantId) -> (String, String) {
     (TENANT.to_owned(), tenant.to_string())
 }
@@ -107,8 +107,7 @@ fn is_of(info: &SessionInfo, tenant: &TenantId) -> bool {
     info.metadata.get(TENANT).is_some_and(|owner| owner == tenant.as_str())
 }
 
-/// A tenant's sandbox, as doors use it. What runs something in it asks for a permit, which only a call
-/// has.
+/// A tenant's sandbox, as doors use it. Running something in it takes a permit, which only a call has.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     /// The sandbox itself: looked at, paused, resumed, ended.
@@ -140,7 +139,7 @@ impl Engine {
         self.inner.parts.sandbox.close().await;
     }
 
-    /// Why sandboxes cannot be made, or could not be lately, if so.
+    /// Refuses with the reason while sandboxes cannot be made, or could not be lately.
     pub fn sandbox_readiness(&self) -> Result<(), ringfence_sandbox::Unavailable> {
         self.inner.parts.sandbox.readiness()
     }

@@ -1,4 +1,4 @@
-//! What doors see of sandboxes: plain data and handles that run nothing without a permit.
+//! Sandbox types for doors: plain data, and handles that run nothing without a permit.
 
 pub use ringfence_sandbox::{Chunk, Language, Output};
 

@@ -18,14 +18,15 @@ use super::failed;
 use crate::{routes::calls::create::unrecorded, shared::Shared};
 use ringfence_edge::{Problem, identity::Caller, problem_codes, reply};
 
-/// A call that policy holds. When it is approved it runs; what came of it is found through the call.
+/// A call that policy holds, or that is not over in time. A held call runs when it is approved; its
+/// result is found through the call.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HeldSandboxCall)]
 pub(crate) struct HeldView<'a> {
     #[schema(value_type = String)]
     call_id: CallId,
-    /// `held`.
-    #[schema(pattern = "^held$")]
+    /// `held` or `running`.
+    #[schema(pattern = "^(held|running)$")]
     state: &'static str,
     /// Why.
     #[schema(value_type = Vec<Object>)]
@@ -104,7 +105,7 @@ pub(super) struct Made {
     pub(super) ticket: Ticket,
 }
 
-/// What became of a call.
+/// The outcome of a call, for the answer.
 pub(super) enum Came {
     /// It gave a result.
     Result(Value),
@@ -119,7 +120,7 @@ impl Made {
         self.call.asked.id
     }
 
-    /// What came of it, or why nothing did.
+    /// The result, or the reason why there is none.
     pub(super) fn came(&self) -> Result<Came, Problem> {
         let id = self.id();
         match &self.call.state {
@@ -127,7 +128,7 @@ impl Made {
                 Produced::Result(result) => Ok(Came::Result(result.to_value())),
                 Produced::Error(error) => Err(why_not(error).with("call_id", id)),
             },
-            State::Held(hold) => Ok(Came::Waits(held(id, &hold.reasons))),
+            State::Held(hold) => Ok(Came::Waits(waiting(id, "held", &hold.reasons))),
             State::Denied { reasons } => {
                 let detail = format!("policy does not allow `{}`", self.call.asked.tool.name);
                 let problem = Problem::new(&problem_codes::POLICY_DENIED, detail);
@@ -147,17 +148,14 @@ impl Made {
     pub(super) fn result(&self) -> Result<Result<Value, Response>, Problem> {
         Ok(match self.came()? {
             Came::Result(result) => Ok(result),
-            Came::Runs => Err(held_as(self.id(), "running", &[])),
+            Came::Runs => Err(waiting(self.id(), "running", &[])),
             Came::Waits(response) => Err(response),
         })
     }
 }
 
-fn held(id: CallId, reasons: &[Reason]) -> Response {
-    held_as(id, "held", reasons)
-}
-
-fn held_as(id: CallId, state: &'static str, reasons: &[Reason]) -> Response {
+/// The answer to a call that is not over.
+fn waiting(id: CallId, state: &'static str, reasons: &[Reason]) -> Response {
     let view = HeldView { call_id: id, state, reasons };
     let mut response = reply::json(StatusCode::ACCEPTED, &view);
     let place = HeaderValue::try_from(format!("/v1/calls/{id}")).expect("an id is printable ASCII");
@@ -174,7 +172,7 @@ pub(super) fn with_call(mut response: Response, id: CallId) -> Response {
     response
 }
 
-/// Why a call could not do it, in the terms of its request.
+/// The problem of a call that failed, in the terms of its request.
 fn why_not(error: &CallError) -> Problem {
     let details = error.details.as_ref().map(Json::to_value).unwrap_or_default();
     let reason = details["reason"].as_str().unwrap_or(error.code.as_str());

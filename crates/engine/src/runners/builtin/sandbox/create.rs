@@ -96,7 +96,7 @@ struct AskedLimits {
     terminals: Option<u32>,
 }
 
-/// What the arguments say of bytes that came beside them.
+/// Bytes that came beside the arguments, as these name them.
 #[derive(Deserialize)]
 pub(super) struct Attached {
     pub(super) digest: Digest,
@@ -169,7 +169,7 @@ impl AskedLimits {
     }
 }
 
-/// Without limits of one's own. Policy may lower these.
+/// Limits of a sandbox that asks for no others. Policy may lower these.
 const USUAL: Limits = Limits {
     wall: Duration::from_secs(60),
     cpu_time: None,

@@ -80,7 +80,7 @@ struct Asked {
     timeout_secs: Option<f64>,
 }
 
-/// What a program can read, in one of three ways.
+/// Standard input, in one of three ways.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Given {
@@ -189,7 +189,7 @@ fn result(process: &Process, end: &ProcessEnd) -> Value {
     })
 }
 
-/// What a program used, in the terms of a call. Peaks of the whole sandbox are not its own.
+/// Usage of a program, in the terms of a call. Peaks of the whole sandbox are not its own.
 fn usage(end: &ProcessEnd) -> Usage {
     Usage {
         wall: end.usage.wall,

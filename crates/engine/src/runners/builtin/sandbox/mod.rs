@@ -113,7 +113,7 @@ fn started(job: &Job<'_>, started: Result<Started, CallError>) -> Started {
     started.unwrap_or_else(|error| job.inline(Err(error)))
 }
 
-/// What policy wants masked cannot be: clients read it from the sandbox itself.
+/// Refuses obligations to mask output: clients read it from the sandbox itself.
 fn refuse_masks(permit: &Permit) -> Result<(), CallError> {
     let masked = [RedactRoot::Result, RedactRoot::Stdout, RedactRoot::Stderr];
     if masked.into_iter().any(|root| permit.obligations().redact.has(root)) {
@@ -132,7 +132,7 @@ fn timeout(obligations: &Obligations, secs: Option<f64>) -> Duration {
     }
 }
 
-/// Why something could not be done in a sandbox.
+/// The error of a call whose sandbox could not do it.
 fn refused(refused: &Error) -> CallError {
     match refused {
         Error::Sandbox(cause) => {
