@@ -95,7 +95,7 @@ fn boot(words: &[&str]) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// What `vm` is to do.
+/// Arguments of `vm`.
 #[derive(Debug, Default)]
 struct VmArguments {
     systemd: bool,

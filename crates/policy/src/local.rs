@@ -1,4 +1,4 @@
-//! The policy of one person's own machine: whoever types `ringfence run` has decided already.
+//! Local policy of `ringfence run`: the user of the command line has decided already.
 //!
 //! Permits for programs that no server runs come from here, so that a sandbox asks for one in every
 //! case and there is still no way to make one but [`decide`](crate::decide).
