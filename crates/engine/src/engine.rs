@@ -127,6 +127,10 @@ pub(crate) struct Inner {
     /// Owns every task of the engine: stopping waits for all of them.
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+    /// Owns the publisher, which ends after all other tasks: calls end while the engine stops.
+    pub(crate) publisher: TaskTracker,
+    /// Every other task has ended.
+    pub(crate) drained: CancellationToken,
     /// Whether the last call that could not be recorded met a full disk.
     pub(crate) disk_full: AtomicBool,
     /// The last probe of the store.
@@ -161,6 +165,8 @@ impl Engine {
             marks: canary::Marks::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            publisher: TaskTracker::new(),
+            drained: CancellationToken::new(),
             disk_full: AtomicBool::new(false),
             probed: Probed::default(),
             replay_turn: Semaphore::new(1),
@@ -171,7 +177,7 @@ impl Engine {
         let mut tools = Tools::recorded(ledger).await?;
         tools.record(ledger, &registry.catalogue(), clock.now()).await?;
         recover::run(&inner).await?;
-        inner.tasks.spawn(publish::run(inner.clone()));
+        inner.publisher.spawn(publish::run(inner.clone()));
         inner.tasks.spawn(hold::run(inner.clone()));
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
         inner.tasks.spawn(canary::run(inner.clone()));
@@ -231,5 +237,8 @@ impl Engine {
             }
             self.inner.tasks.wait().await;
         }
+        self.inner.drained.cancel();
+        self.inner.publisher.close();
+        self.inner.publisher.wait().await;
     }
 }

@@ -23,29 +23,29 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Publishes until the engine stops and nothing is left.
+/// Publishes until every call has ended and nothing is left.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut newest = inner.parts.store.newest();
     let mut place = Place::default();
     loop {
         match place.advance(&inner).await {
-            Ok(0) if inner.stopping.is_cancelled() => return,
+            Ok(0) if inner.drained.is_cancelled() => return,
             Ok(0) => {
                 tokio::select! {
                     _ = newest.changed() => {}
-                    () = inner.stopping.cancelled() => {}
+                    () = inner.drained.cancelled() => {}
                 }
             }
             Ok(ROUND..) => {}
             Ok(_) => {
                 tokio::select! {
                     () = tokio::time::sleep(GATHER) => {}
-                    () = inner.stopping.cancelled() => {}
+                    () = inner.drained.cancelled() => {}
                 }
             }
             Err(error) => {
                 tracing::warn!(error, "results are not published yet");
-                if inner.stopping.is_cancelled() {
+                if inner.drained.is_cancelled() {
                     return;
                 }
                 tokio::time::sleep(PAUSE).await;

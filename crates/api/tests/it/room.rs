@@ -4,7 +4,7 @@ use std::sync::{Mutex, mpsc};
 
 use ringfence_sqlite::{Db, Error};
 use ringfence_store::RoomLimits;
-use ringfence_types::Scope;
+use ringfence_types::{Digest, Scope};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Plan, Server, send, with_json, within};
@@ -92,7 +92,9 @@ async fn a_tenant_stores_so_much_in_an_hour_and_others_are_not_hindered() {
     let (one, two) = (server.key("one", &Scope::ALL).await, server.key("two", &Scope::ALL).await);
     let room = server.store.room();
     room.set_limits(RoomLimits { tenant_bytes_per_hour: 10_000, disk_reserve: Some(0) });
-    let large = echo(&"x".repeat(20_000));
+    // Counted are bytes as they are stored, so the text must not shrink when it is compressed.
+    let digits: String = (0..400u32).map(|n| Digest::of(&n.to_le_bytes()).to_string()).collect();
+    let large = echo(&digits);
     let first = post(&server, &one, "/v1/calls", &large).await;
     assert_eq!(first.status, 200, "a budget may be overdrawn once: {first:?}");
     let canvas = json!({"session_id": "s", "content": {"a": 1}});

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use super::{create, put, refused, sh};
-use crate::support::{Answer, Plan, Server, send, with_json, within};
+use crate::support::{Answer, PATIENCE, Plan, Server, send, with_json, within};
 
 async fn keyed(server: &Server, key: &str, body: &Value) -> Answer {
     let request = server.request("POST", "/v1/sandboxes").header("idempotency-key", key);
@@ -162,7 +162,9 @@ async fn metadata_is_bounded_and_plain() {
 
 #[tokio::test]
 async fn snapshots_that_nobody_takes_use_bounded_room() {
-    let server = Server::of(Plan::sandboxed()).await;
+    // Answers stay unread while others are packed, which takes long on a busy machine.
+    let config = EdgeConfig { write_timeout: PATIENCE * 2, ..Default::default() };
+    let server = Server::of(Plan { config, ..Plan::sandboxed() }).await;
     let place = create(&server, &json!({})).await;
     // More than the buffers of a connection hold, and not to be packed smaller.
     let filled = sh(&server, &place, "head -c 20000000 /dev/urandom > data").await;
