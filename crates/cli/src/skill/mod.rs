@@ -8,15 +8,20 @@ mod test;
 use std::{path::Path, process::ExitCode};
 
 use ringfence_engine::syntax_problem;
-use ringfence_jail::subordinate;
 use ringfence_registry::SkillFolder;
 use ringfence_sandbox::{Config, Native};
 use ringfence_types::Clock as _;
 use serde_json::json;
 
 use crate::{
-    cli::SkillCommand, client::on_server, exit, failure::Failure, print, run::runtime,
-    serve::SystemClock, table::plain,
+    cli::SkillCommand,
+    client::on_server,
+    exit,
+    failure::Failure,
+    print,
+    run::{prepare_process, runtime},
+    serve::SystemClock,
+    table::plain,
 };
 
 pub(crate) fn skill(command: &SkillCommand) -> Result<ExitCode, Failure> {
@@ -72,7 +77,7 @@ fn check(folder: &Path, is_json: bool) -> Result<ExitCode, Failure> {
 
 /// Why Python cannot compile the handler, if it cannot.
 fn syntax(skill: &SkillFolder) -> Result<Option<String>, Failure> {
-    subordinate::enter();
+    prepare_process();
     let runtime = runtime()?;
     let problem = runtime.block_on(async {
         let sandbox = Native::open(Config::one_shot());

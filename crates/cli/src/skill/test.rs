@@ -6,7 +6,6 @@
 use std::{fs, path::Path, process::ExitCode, time::Duration};
 
 use ringfence_engine::{CallRequest, Engine, new_trace};
-use ringfence_jail::subordinate;
 use ringfence_registry::{Example, SkillFolder, Upload};
 use ringfence_types::{Call, Principal, Produced, Scope, State};
 use serde_json::{Value, json};
@@ -17,6 +16,7 @@ use crate::{
     exit,
     failure::Failure,
     print,
+    run::prepare_process,
     serve::{self, Opened},
     settings::Settings,
     style::Tone,
@@ -51,7 +51,7 @@ pub(super) fn test(folder: &Path, is_json: bool) -> Result<ExitCode, Failure> {
     let place = tempfile::tempdir().map_err(failed)?;
     let settings = settings(place.path())?;
     // While there is one thread.
-    subordinate::enter();
+    prepare_process();
     let runtime = serve::runtime(settings.threads)?;
     let tested = runtime.block_on(run(&settings, &skill));
     runtime.shutdown_background();
