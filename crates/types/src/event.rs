@@ -9,12 +9,12 @@ use crate::{CallId, Json, State, Timestamp};
 /// One fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
-    /// The kind of the fact.
+    /// Kind of the fact.
     #[serde(rename = "type")]
     pub kind: FactKind,
-    /// The call it is about.
+    /// Call of the fact.
     pub call: CallId,
-    /// When.
+    /// Time of the fact.
     pub at: Timestamp,
     /// Details by kind.
     pub data: Json,

@@ -1,6 +1,6 @@
-//! The record of a call: what was asked, decided, run, produced, and what nobody could see.
+//! Receipt of a call: request, decision, run, result, and what was not observed.
 //!
-//! It is the predicate of the call's entry in the ledger, and kept nowhere else.
+//! It is the predicate of the call's entry in the ledger, and stored nowhere else.
 
 mod unseen;
 
@@ -14,108 +14,108 @@ use crate::{
     Usage,
 };
 
-/// What only whoever ran the call could see, and no row of the call says.
+/// Facts known only to the runner; on the receipt, not in the call row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// What its sandbox was allowed to use.
+    /// Limits of the sandbox.
     pub limits: Option<Limits>,
-    /// Where it went on the network through us, in order.
+    /// Network exchanges through the server, in order.
     pub egress: Vec<Flow>,
 }
 
-/// One exchange with a server outside, or one that was begun.
+/// Exchange with an external server, perhaps without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
-    /// The host that was asked for.
+    /// Requested host.
     pub host: String,
-    /// The address that answered, with its port; none if nobody did.
+    /// Address and port that answered; `None` without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// The status of the answer; none if there was none.
+    /// Status of the answer; `None` without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Bytes of body taken from it; none where nobody read the body.
+    /// Bytes of body received; `None` if the body was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
-/// Everything about a call that somebody may ask for proof of, as digests where it is data.
+/// Everything about a call that may need proof, as digests where it is data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The call.
     pub call: CallId,
-    /// Whose.
+    /// Tenant of the call.
     pub tenant: TenantId,
-    /// The key that made it.
+    /// Key that made the call.
     pub key: KeyId,
-    /// On whose behalf.
+    /// Persona on whose behalf it was made.
     pub persona: Option<PersonaId>,
-    /// What it belongs to.
+    /// Session of the call.
     pub session: Option<SessionId>,
     /// Cause of the call, if no client asked for it directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Box<Cause>>,
-    /// The exact tool.
+    /// Exact version of the tool.
     pub tool: ToolRef,
-    /// Of the arguments that it ran with.
+    /// Digest of the arguments with which it ran.
     pub args: Digest,
-    /// Of those that were asked for, if a person changed them.
+    /// Digest of the requested arguments, if a person changed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_args: Option<Digest>,
-    /// What policy said.
+    /// Policy decision.
     pub decision: Option<Decision>,
-    /// How it ended: the name of a final state.
+    /// Name of the final state.
     pub state: String,
-    /// Of the result, if there is one. Like that of the arguments it is of the true value, whatever
-    /// `decision.obligations.redact` says is masked.
+    /// Digest of the result, if there is one. Like that of the arguments it is of the true value,
+    /// whatever `decision.obligations.redact` masks.
     pub result: Option<Digest>,
-    /// The stable code of the error, if there is one.
+    /// Stable code of the error, if there is one.
     pub error: Option<ErrorCode>,
-    /// How its program ended.
+    /// Outcome of the program.
     pub outcome: Option<Outcome>,
-    /// What it printed.
+    /// Standard output.
     pub stdout: Stream,
-    /// What it complained.
+    /// Standard error.
     pub stderr: Stream,
-    /// What it used.
+    /// Resources used.
     pub usage: Option<Usage>,
-    /// How its sandbox came about.
+    /// Way in which the sandbox was started.
     pub isolation: Option<Isolation>,
-    /// The walls that stood and those that were absent.
+    /// Isolation layers, active and absent.
     pub layers: Option<Layers>,
-    /// What its sandbox was allowed to use.
+    /// Limits of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// Where it went on the network through us, in order.
+    /// Network exchanges through the server, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<Flow>,
-    /// In the form of the skills API.
+    /// Digest of the arguments in the form of the skills API.
     pub inputs_hash: String,
-    /// In the form of the skills API; empty without a result.
+    /// Digest of the result in the form of the skills API; empty without a result.
     pub outputs_hash: String,
-    /// When it was accepted.
+    /// Time of acceptance.
     pub accepted_at: Timestamp,
-    /// When it began to run.
+    /// Time at which it began to run.
     pub started_at: Option<Timestamp>,
-    /// When it came to its final state.
+    /// Time of the final state.
     pub ended_at: Timestamp,
-    /// How long it ran.
+    /// Duration of the run.
     pub duration: Option<Duration>,
-    /// Where the result comes from, if nothing ran for it.
+    /// Source of the result, if nothing ran for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memoised: Option<Memoised>,
-    /// For finding it in traces.
+    /// Trace id, for finding the call in traces.
     pub trace_id: String,
-    /// What nobody could see, or what there was no room for, in plain words.
+    /// Facts that were not observed, or left out for size, in plain words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_observed: Vec<Cow<'static, str>>,
 }
 
-/// Reasons that a shortened receipt keeps, and characters of each of their messages.
+/// Reasons kept by a shortened receipt, and characters of each of their messages.
 const REASONS: (usize, usize) = (16, 256);
 
 impl Receipt {
-    /// The receipt of a call that has come to its end; none before.
+    /// Receipt of a call in a final state; `None` before.
     pub fn of(call: &Call, seen: Seen) -> Option<Self> {
         if !call.state.is_final() {
             return None;
@@ -169,8 +169,7 @@ impl Receipt {
         })
     }
 
-    /// Leaves out most of what policy said, for a receipt that would be too long. The call has all
-    /// of it.
+    /// Shortens the decision, for a receipt that would be too long. The call row has all of it.
     #[must_use]
     pub fn shortened(mut self) -> Self {
         if let Some(decision) = &mut self.decision {
@@ -186,7 +185,7 @@ impl Receipt {
         self
     }
 
-    /// Of its canonical form.
+    /// Digest of the canonical form.
     pub fn digest(&self) -> Digest {
         let json = Json::of(self).expect("a receipt is plain data of bounded depth");
         Digest::of_json(&json)
