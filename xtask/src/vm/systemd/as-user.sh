@@ -5,6 +5,8 @@ for _ in $(seq 600); do
     [ -S /run/user/1000/bus ] && break
     sleep 0.1
 done
-cd /home/ada
+# tidy-ok: the user of the emulated machine
+home=/home/ada
+cd "$home"
 exec setpriv --reuid=ada --regid=ada --init-groups \
-    env -i HOME=/home/ada USER=ada LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin "$@"
+    env -i HOME="$home" USER=ada LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin "$@"

@@ -11,6 +11,7 @@ check() { # name, command…
 cat > /tmp/first-page.sh << 'FIRST_PAGE'
 @FIRST_PAGE@
 FIRST_PAGE
+# tidy-ok: root of the emulated machine
 root_page() { mkdir -p /root/page && cd /root/page && bash /tmp/first-page.sh; }
 user_page() { as-user bash -c 'mkdir -p page && cd page && bash /tmp/first-page.sh'; }
 user_page_is_complete() { user_page > /tmp/user-page; local code=$?; cat /tmp/user-page; return $code; }
@@ -33,6 +34,7 @@ service_delivers() {
 }
 # A server of an ordinary user, started outside every delegated group, is in a scope of its own.
 user_has_scope() {
+    # tidy-ok: the user of the emulated machine
     cd /home/ada && rm -rf scope && mkdir scope && chown ada scope && cd scope || return 1
     as-user bash -c 'cd scope && exec ringfence serve --data data --listen 127.0.0.1:0 --json' > banner &
     local server=$!

@@ -115,6 +115,7 @@ fn add_ours(archive: &mut Archive, tree: &Path, script: &str) -> Result<()> {
     archive.file("var/lib/systemd/linger/ada", 0o644, b"");
     archive.directory("home/ada");
     for (name, mode, line) in [
+        // tidy-ok: the user of the emulated machine
         ("etc/passwd", 0o644, "ada:x:1000:1000:Ada:/home/ada:/bin/bash\n"),
         ("etc/group", 0o644, "ada:x:1000:\n"),
         ("etc/shadow", 0o640, "ada:*:19000:0:99999:7:::\n"),
