@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::{
     age,
     cli::CallsArgs,
-    client::{Client, escaped, pretty, short_id::ShortIds},
+    client::{Client, escaped, pretty, short_id::{Kind, ShortIds}},
     exit,
     failure::Failure,
     print,
@@ -64,6 +64,10 @@ pub(crate) fn calls(args: &CallsArgs) -> Result<ExitCode, Failure> {
 /// Page by page, as many as asked for.
 async fn list(args: &CallsArgs) -> Result<Vec<Box<RawValue>>, Failure> {
     let client = Client::find(&args.client)?;
+    let parent = match &args.parent {
+        Some(parent) => Some(client.whole_id(Kind::Call, parent).await?),
+        None => None,
+    };
     let mut calls = Vec::new();
     let mut cursor: Option<String> = None;
     loop {
@@ -72,7 +76,7 @@ async fn list(args: &CallsArgs) -> Result<Vec<Box<RawValue>>, Failure> {
             ("state", args.state.clone()),
             ("tool", args.tool.clone()),
             ("session_id", args.session.clone()),
-            ("parent", args.parent.clone()),
+            ("parent", parent.clone()),
             ("cursor", cursor.take()),
             ("limit", Some(left.min(PAGE).to_string())),
         ];

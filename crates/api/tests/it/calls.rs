@@ -186,7 +186,7 @@ async fn an_unknown_tool_is_answered_with_the_nearest_name_if_the_key_may_list_t
 
 #[tokio::test]
 async fn looking_at_a_call_can_wait_for_its_end() {
-    let server = Server::start().await;
+    let server = Server::of(Plan::sandboxed()).await;
     let code = json!({"code": "import time; time.sleep(0.5); print(42)"});
     let body = json!({"tool": "code_execute", "args": code, "wait": 0});
     let made = server.post("/v1/calls", &body).await.json();

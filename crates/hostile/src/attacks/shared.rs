@@ -59,7 +59,7 @@ pub(super) fn cases() -> Vec<Case> {
         case(
             Group::Resources,
             "R07.unaccepted",
-            "at most 17 connections wait on a listening socket: they are charged to no sandbox",
+            "at most 17 connections wait, uncharged, on a listening socket",
             unaccepted,
         )
         .limited(|limits| limits.network = SandboxNetwork::Loopback),
