@@ -190,7 +190,7 @@ mod tests {
         let first = kept(&one.commit(None, &[], &leaves[..1]).unwrap());
         assert_eq!(other.seen(Some(&first)), 0);
         let second = kept(&other.commit(Some(&first), &leaves[..1], &leaves[1..2]).unwrap());
-        // Its own commit is not the newest any more, so it is read again with the other's.
+        // Its own commit is not the newest any more, so it is handed over like those of others.
         assert_eq!(one.seen(Some(&second)), 0);
         let third = one.commit(Some(&second), &leaves[..2], &leaves[2..]).unwrap();
         let alone = tree(3).commit(None, &[], &leaves).unwrap();

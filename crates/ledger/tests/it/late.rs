@@ -1,13 +1,10 @@
 //! A signature that comes later is the one that would have been made at once, and is made only for what
 //! stands under a checkpoint of the same key.
 
-use ringfence_ledger::{Entry, Flaw, Place, Row, merkle};
+use ringfence_ledger::{Bundle, Entry, Flaw, Place, Row, Verified, merkle};
 use ringfence_types::EntryKind;
 
-use crate::{
-    logs::check,
-    samples::{Log, log, receipt, signer},
-};
+use crate::samples::{Log, call_id, log, receipt, signer};
 
 /// The last call of the log, which the second key signs, and its proof.
 fn last(log: &Log) -> (Row, Vec<ringfence_types::Digest>) {
@@ -65,30 +62,37 @@ fn only_the_end_of_a_call_is_kept_without_a_signature() {
     }
 }
 
-/// The log with one entry signed by another key.
-fn signed_by(log: &Log, index: usize, key: u8) -> Result<ringfence_ledger::Audited, Flaw> {
+/// A file with one entry about a call, signed by this key.
+fn signed_by(log: &Log, index: u64, key: u8) -> Result<Verified, Flaw> {
     let mut rows = log.rows.clone();
-    let Row { sealed, .. } = &mut rows[index];
+    let Row { sealed, .. } = rows.iter_mut().find(|row| row.index == index).unwrap();
     let about = sealed.about.clone();
+    let number = (1..9).find(|number| about.call == Some(call_id(*number))).unwrap();
     let entry = Entry { kind: sealed.kind, about, payload: sealed.payload.clone() };
     *sealed = signer(key).seal(entry).unwrap();
-    check(&rows, &log.checkpoints)
+    let log = Log { rows, checkpoints: log.checkpoints.clone(), signer: signer(2) };
+    let bundle = log.bundle_of(number, |row| row.index == index, None);
+    Bundle::verify(bundle.render().as_bytes(), None)
 }
 
-/// Ends of calls are kept without a signature, so a log has none by a later key: that key makes one
-/// when a proof is asked for, and a bundle names all keys before it.
 #[test]
-fn an_entry_that_is_kept_with_a_signature_has_that_of_the_key_of_its_time() {
+fn the_end_of_a_call_may_be_signed_by_a_later_key_of_the_log_and_by_no_other() {
     let log = log();
     let is_key = |row: &&Row| row.sealed.kind == EntryKind::CheckpointKey;
     let change = log.rows.iter().filter(is_key).nth(1).expect("the log has two keys").index;
-    for row in &log.rows {
-        let (index, is_before) = (row.index as usize, row.index <= change);
+    let mut seen = Vec::new();
+    for row in log.rows.iter().filter(|row| row.sealed.about.call.is_some()) {
+        let (index, is_call) = (row.index, row.sealed.kind == EntryKind::Call);
+        let is_before = index <= change;
         let by_second = signed_by(&log, index, 2);
-        assert_eq!(by_second.is_ok(), !is_before, "entry {index} by the second key");
+        assert_eq!(by_second.is_ok(), is_call || !is_before, "entry {index} by the second key");
         let by_first = signed_by(&log, index, 1);
         assert_eq!(by_first.is_ok(), is_before, "entry {index} by the first key");
         let flaw = signed_by(&log, index, 9).expect_err("by a key of another log");
-        assert_eq!(flaw.place, Place::Entry(row.index));
+        assert_eq!(flaw.place, Place::Entry(index));
+        seen.push((is_call, is_before));
+    }
+    for case in [(true, true), (true, false), (false, true)] {
+        assert!(seen.contains(&case), "{case:?}: {seen:?}");
     }
 }

@@ -5,7 +5,7 @@ use ringfence_types::{Digest, EntryKind};
 
 use crate::samples::{Log, at, call_id, log};
 
-pub(crate) fn check(rows: &[Row], checkpoints: &[String]) -> Result<Audited, Flaw> {
+fn check(rows: &[Row], checkpoints: &[String]) -> Result<Audited, Flaw> {
     let mut check = LogCheck::default();
     let mut checkpoints = checkpoints.iter();
     // As a reader would who has them all at hand.
