@@ -6,6 +6,7 @@
 use std::io;
 
 use ringfence_ledger::{Entry, KeyChange};
+use ringfence_store::{Revocation, Revoked};
 use ringfence_types::{KeyId, PersonId, PersonaId, Principal, Scope, Scopes, TenantId, Timestamp};
 use uuid::Uuid;
 
@@ -161,35 +162,35 @@ impl Access {
     /// engine, which also decides held calls again.
     pub async fn revoke_by(&self, who: &Principal, id: KeyId) -> Result<(), RevokeError> {
         let tenant = (!is_operator(who)).then_some(&who.tenant);
-        let _turn = self.0.revoking.lock().await;
-        // Only the operator could revoke it, so only the operator learns which one it is.
-        if tenant.is_none() && self.admin_keys().await? == [id] {
-            return Err(RevokeError::LastAdminKey);
-        }
-        let is_revoked = self.commit_revocation(who, tenant, id).await?;
+        let revoked = self.commit_revocation(who, tenant, id).await?;
         // After the commit and before the answer: the client that gets the answer cannot use the
         // key any more.
         self.0.cache.forget(id);
-        if !is_revoked {
-            return Err(RevokeError::NotFound);
+        match revoked {
+            Revoked::NotFound => return Err(RevokeError::NotFound),
+            Revoked::LastAdmin => return Err(RevokeError::LastAdminKey),
+            Revoked::Done => {}
         }
         self.0.cache.revoke(id);
         Ok(())
     }
 
-    /// Revokes a key and puts it on the ledger, in one commit; `false` if there is no such key.
+    /// Revokes a key and puts it on the ledger, in one commit, unless it is the last that can make keys.
     async fn commit_revocation(
         &self,
         who: &Principal,
         tenant: Option<&TenantId>,
         id: KeyId,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Revoked, StoreError> {
         let keys = self.0.store.keys(tenant).await?;
-        let Some(key) = keys.iter().find(|key| key.id == id) else { return Ok(false) };
+        let Some(key) = keys.iter().find(|key| key.id == id) else { return Ok(Revoked::NotFound) };
         let at = self.now();
         let entry = entry(key, "revoked", Some(who.key), at);
         let (entry, _guard) = self.0.signer.sign(entry).await?;
-        self.0.store.revoke_key(tenant, id, at, entry).await
+        // Only the operator could revoke it, so only the operator learns which one it is.
+        let keeps_admin_of = tenant.is_none().then(operator_tenant);
+        let revocation = Revocation { key: id, tenant: tenant.cloned(), at, keeps_admin_of };
+        self.0.store.revoke_key(revocation, entry).await
     }
 
     /// Keys that can make keys.

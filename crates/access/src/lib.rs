@@ -97,8 +97,6 @@ struct Inner {
     signer: Arc<dyn EntrySigner>,
     clock: Arc<dyn Clock>,
     cache: cache::Cache,
-    /// Held while a key is revoked: of two that revoke each other one must stay.
-    revoking: tokio::sync::Mutex<()>,
     /// Zero of the clock of rates, which grows whatever the wall clock does.
     started: Instant,
 }
@@ -106,8 +104,8 @@ struct Inner {
 impl Access {
     /// Access to the keys of a store, whose changes are signed by `signer`.
     pub fn new(store: Arc<dyn Store>, signer: Arc<dyn EntrySigner>, clock: Arc<dyn Clock>) -> Self {
-        let (cache, revoking) = (cache::Cache::default(), tokio::sync::Mutex::default());
-        Self(Arc::new(Inner { store, signer, clock, cache, revoking, started: Instant::now() }))
+        let cache = cache::Cache::default();
+        Self(Arc::new(Inner { store, signer, clock, cache, started: Instant::now() }))
     }
 
     /// The key of this secret, if it may be used now. Marks the key as used.

@@ -372,6 +372,30 @@ pub struct Key {
     pub last_used_at: Option<Timestamp>,
 }
 
+/// The revocation of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revocation {
+    /// Which key.
+    pub key: KeyId,
+    /// Only if it is this tenant's.
+    pub tenant: Option<TenantId>,
+    /// When.
+    pub at: Timestamp,
+    /// The tenant whose last valid key with scope `admin` stays.
+    pub keeps_admin_of: Option<TenantId>,
+}
+
+/// What became of the revocation of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revoked {
+    /// The key is revoked, now or since earlier.
+    Done,
+    /// The tenant has no such key.
+    NotFound,
+    /// It is the last admin key and stays.
+    LastAdmin,
+}
+
 /// Something that happened in a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionEvent {

@@ -19,8 +19,9 @@ pub use self::{
     data::{
         ApprovalPage, ApprovalQuery, ApprovalRow, CallPage, CallQuery, Commit, Commitment,
         DecisionQuery, EntryPage, EntryQuery, FactQuery, Findings, KeptDecision, Key, Logged,
-        NewDecision, NewFindings, NewMemo, Placed, Record, Remembered, Repair, Scanned,
-        SessionEvent, SessionQuery, Signed, Spend, Standing, Stored, Unreadable, Usable, Version,
+        NewDecision, NewFindings, NewMemo, Placed, Record, Remembered, Repair, Revocation, Revoked,
+        Scanned, SessionEvent, SessionQuery, Signed, Spend, Standing, Stored, Unreadable, Usable,
+        Version,
     },
     error::Error,
     ports::{

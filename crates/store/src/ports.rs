@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use crate::{
     ApprovalPage, ApprovalQuery, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery,
     EntryPage, EntryQuery, Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision,
-    NewFindings, Placed, Record, Remembered, Repair, Room, SessionEvent, SessionQuery, Signed,
-    Standing, Stored, Version, Visitor,
+    NewFindings, Placed, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent,
+    SessionQuery, Signed, Standing, Stored, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -174,14 +174,9 @@ pub trait Keys: Debug + Send + Sync + 'static {
     async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error>;
 
     /// Revokes a key. The first revocation stays on record, and only it takes its entry to the ledger.
-    /// With `admins_of`, the last key of that tenant that can still administer at that moment stays.
-    async fn revoke_key(
-        &self,
-        tenant: Option<&TenantId>,
-        id: KeyId,
-        at: Timestamp,
-        entry: Sealed,
-    ) -> Result<bool, Error>;
+    /// Whether it is the last admin key is decided in the same commit: of two that revoke each other
+    /// one stays.
+    async fn revoke_key(&self, revocation: Revocation, entry: Sealed) -> Result<Revoked, Error>;
 
     /// Remembers when keys were last used; never moves back, unknown keys are ignored.
     async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error>;

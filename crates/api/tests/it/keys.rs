@@ -142,7 +142,9 @@ async fn the_first_admin_key_is_made_once() {
         &"revoked behind the door",
     );
     let entry = server.ledger.pen().await.seal(entry).unwrap();
-    store.revoke_key(None, keys[0].id, clock.now(), entry).await.unwrap();
+    let (key, at) = (keys[0].id, clock.now());
+    let revocation = ringfence_store::Revocation { key, tenant: None, at, keeps_admin_of: None };
+    store.revoke_key(revocation, entry).await.unwrap();
     // A key whose secret nobody could keep is not made: nobody could ever use it.
     let count = store.keys(None).await.unwrap().len();
     let full = |_: &Secret| Err(std::io::Error::other("the disk is full"));

@@ -9,9 +9,12 @@ use uuid::Uuid;
 
 use super::{
     calls::put,
+    keys::revocation_of,
     samples::{AT, about_key, accepted, approval, held, in_state, key, record, sealed, tenant},
 };
-use crate::{ApprovalQuery, EntryQuery, Error, Record, Spend, Standing, Store, Usable, Version};
+use crate::{
+    ApprovalQuery, EntryQuery, Error, Record, Revoked, Spend, Standing, Store, Usable, Version,
+};
 
 fn query(tenant: &TenantId) -> ApprovalQuery {
     ApprovalQuery {
@@ -203,8 +206,8 @@ pub async fn an_approval_ends_with_the_key_that_gave_it(store: &Arc<dyn Store>) 
     store.record(step).await.expect("a step");
     let live = ApprovalQuery { live_at: Some(at(1)), ..query(&tenant) };
     assert_eq!(store.approvals(live.clone()).await.expect("one").approvals.len(), 1, "the control");
-    let revoked = store.revoke_key(None, goes.id, at(2), about_key(&goes)).await;
-    assert!(revoked.expect("an answer"));
+    let revoked = store.revoke_key(revocation_of(goes.id, at(2)), about_key(&goes)).await;
+    assert_eq!(revoked.expect("an answer"), Revoked::Done);
     assert_eq!(store.approvals(live).await.expect("none").approvals, []);
     let found = store.approval(&tenant, approval.id).await.expect("one").expect("one");
     assert!(found.is_withdrawn && found.revoked_at.is_none(), "{found:?}");

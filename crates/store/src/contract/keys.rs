@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use ringfence_types::{Digest, KeyId, Timestamp};
+use ringfence_types::{Digest, KeyId, Scope, Scopes, TenantId, Timestamp};
 use uuid::Uuid;
 
 use super::samples::{AT, about_key, key, tenant};
-use crate::{EntryQuery, Error, Key, Repair, Scanned, Store, Visitor};
+use crate::{EntryQuery, Error, Key, Repair, Revocation, Revoked, Scanned, Store, Visitor};
 
 /// A key reads back as it was added, by its tenant and by its secret; never twice.
 pub async fn a_key_reads_back_whole(store: &Arc<dyn Store>) {
@@ -40,19 +40,56 @@ pub async fn the_first_revocation_stays(store: &Arc<dyn Store>) {
     let key = key(&mine, "revoked");
     store.add_key(key.clone(), about_key(&key)).await.expect("a key");
     let at = |seconds| Timestamp::from_micros(AT + seconds);
-    let revoke = async |tenant, seconds| {
-        let entry = about_key(&key);
-        store.revoke_key(tenant, key.id, at(seconds), entry).await.expect("an answer")
+    let revoke = async |tenant: Option<&TenantId>, seconds| {
+        let revocation =
+            Revocation { tenant: tenant.cloned(), ..revocation_of(key.id, at(seconds)) };
+        store.revoke_key(revocation, about_key(&key)).await.expect("an answer")
     };
-    assert!(!revoke(Some(&theirs), 1).await);
+    assert_eq!(revoke(Some(&theirs), 1).await, Revoked::NotFound);
     assert_eq!(store.keys(Some(&mine)).await.expect("keys")[0].revoked_at, None);
-    assert!(revoke(Some(&mine), 2).await);
-    assert!(revoke(None, 3).await);
+    assert_eq!(revoke(Some(&mine), 2).await, Revoked::Done);
+    assert_eq!(revoke(None, 3).await, Revoked::Done);
     let found = store.key_by_secret(key.secret).await.expect("an answer").expect("the key");
     assert_eq!(found.revoked_at, Some(at(2)));
     let unknown = KeyId(Uuid::now_v7());
-    let entry = about_key(&key);
-    assert!(!store.revoke_key(None, unknown, at(1), entry).await.expect("an answer"));
+    let revoked = store.revoke_key(revocation_of(unknown, at(1)), about_key(&key)).await;
+    assert_eq!(revoked.expect("an answer"), Revoked::NotFound);
+}
+
+/// A revocation by anybody.
+pub(super) fn revocation_of(key: KeyId, at: Timestamp) -> Revocation {
+    Revocation { key, tenant: None, at, keeps_admin_of: None }
+}
+
+/// The last admin key stays, also if two are revoked at once; one that is over does not count, and
+/// other tenants do not matter.
+pub async fn the_last_admin_key_stays(store: &Arc<dyn Store>) {
+    let (mine, theirs) = (tenant(), tenant());
+    let at = Timestamp::from_micros(AT + 5);
+    let admin = |tenant: &TenantId, secret: &str, ends: Option<i64>| Key {
+        scopes: Scopes::from(vec![Scope::Admin]),
+        expires_at: ends.map(|micros| Timestamp::from_micros(AT + micros)),
+        ..key(tenant, secret)
+    };
+    let (one, other) = (admin(&mine, "one", None), admin(&mine, "other", None));
+    let others = [admin(&mine, "over", Some(5)), admin(&theirs, "theirs", None), key(&mine, "no")];
+    for key in [&one, &other].into_iter().chain(&others) {
+        store.add_key(key.clone(), about_key(key)).await.expect("a key");
+    }
+    let revoke = async |id| {
+        let revocation = Revocation { keeps_admin_of: Some(mine.clone()), ..revocation_of(id, at) };
+        store.revoke_key(revocation, about_key(&one)).await.expect("an answer")
+    };
+    let (first, second) = tokio::join!(revoke(one.id), revoke(other.id));
+    let stays = match (first, second) {
+        (Revoked::Done, Revoked::LastAdmin) => &other,
+        (Revoked::LastAdmin, Revoked::Done) => &one,
+        both => panic!("one of them stays: {both:?}"),
+    };
+    assert_eq!(revoke(stays.id).await, Revoked::LastAdmin);
+    let kept = store.key(stays.id).await.expect("an answer").expect("the key");
+    assert_eq!(kept.revoked_at, None);
+    assert_eq!(revoke(others[2].id).await, Revoked::Done, "the control: not an admin key");
 }
 
 /// A key and its first revocation are on the ledger, each once; what was refused is not.
@@ -64,8 +101,9 @@ pub async fn a_key_and_its_end_are_on_the_ledger(store: &Arc<dyn Store>) {
     let again = store.add_key(key.clone(), about_key(&key)).await;
     assert!(matches!(again, Err(Error::Stale)), "expected stale, got {again:?}");
     for (seconds, entry) in [(1, ended.clone()), (2, about_key(&key))] {
-        let at = Timestamp::from_micros(AT + seconds);
-        assert!(store.revoke_key(None, key.id, at, entry).await.expect("an answer"));
+        let revocation = revocation_of(key.id, Timestamp::from_micros(AT + seconds));
+        let revoked = store.revoke_key(revocation, entry).await.expect("an answer");
+        assert_eq!(revoked, Revoked::Done);
     }
     let kind = Some(ringfence_types::EntryKind::Key);
     let query = EntryQuery { tenant: Some(tenant), kind, limit: 99, ..EntryQuery::default() };

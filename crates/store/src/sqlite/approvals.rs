@@ -8,9 +8,8 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
 use super::{
-    SqliteStore, ledger, rows,
+    SqliteStore, hook, ledger, rows,
     slices::{Bounds, SLICE, Slice, visit},
-    witness,
 };
 use crate::{ApprovalPage, ApprovalQuery, Error, PAGE, Spend, Standing};
 
@@ -129,7 +128,7 @@ pub(super) async fn revoke(
     (by, at): (KeyId, Timestamp),
     entry: Sealed,
 ) -> Result<bool, Error> {
-    witness::check(store, std::slice::from_ref(&entry))?;
+    hook::check(store, std::slice::from_ref(&entry))?;
     let tenant = tenant.clone();
     let revoke = move |connection: &Connection| -> Result<(bool, Option<u64>), Error> {
         let sql = "SELECT revoked_at IS NULL FROM approvals WHERE id = ?1 AND tenant = ?2";

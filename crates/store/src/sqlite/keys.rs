@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use ringfence_sqlite::Db;
-use ringfence_types::{Digest, KeyId, Sealed, TenantId, Timestamp};
+use ringfence_sqlite::{Connection, Db};
+use ringfence_types::{Digest, KeyId, Scope, Scopes, Sealed, TenantId, Timestamp};
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::{SqliteStore, ledger, rows, witness};
-use crate::{Error, Key};
+use super::{SqliteStore, hook, ledger, rows};
+use crate::{Error, Key, Revocation, Revoked};
 
 pub(super) const COLUMNS: &str = "SELECT id, tenant, persona, label, prefix, secret, scopes, created_at, \
                        created_by, expires_at, revoked_at, last_used_at, person FROM keys";
 
 /// A second key with the same id or the same secret is [`Error::Stale`].
 pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<(), Error> {
-    witness::check(store, std::slice::from_ref(&entry))?;
+    hook::check(store, std::slice::from_ref(&entry))?;
     let scopes = rows::json(&key.scopes)?;
-    let add = move |connection: &ringfence_sqlite::Connection| {
+    let add = move |connection: &Connection| {
         let added = insert(connection, &key, &scopes)?;
         if added == 1 {
             ledger::insert(connection, &entry, None, ledger::Kept::Here)
@@ -30,11 +30,7 @@ pub(super) async fn add(store: &SqliteStore, key: Key, entry: Sealed) -> Result<
 }
 
 /// Adds the row, unless there is one with its id or its secret; says how many were added.
-pub(super) fn insert(
-    connection: &ringfence_sqlite::Connection,
-    key: &Key,
-    scopes: &str,
-) -> Result<usize, Error> {
+pub(super) fn insert(connection: &Connection, key: &Key, scopes: &str) -> Result<usize, Error> {
     let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
     let added = connection.execute(
         "INSERT INTO keys (id, tenant, persona, label, prefix, secret, scopes, created_at,
@@ -93,33 +89,50 @@ pub(super) async fn by_secret(db: &Db, secret: Digest) -> Result<Option<Key>, Er
     .await
 }
 
-/// Whether there is such a key, and how many entries there are if this was its first revocation.
 pub(super) async fn revoke(
     store: &SqliteStore,
-    tenant: Option<&TenantId>,
-    (id, at): (KeyId, Timestamp),
+    revocation: Revocation,
     entry: Sealed,
-) -> Result<bool, Error> {
-    witness::check(store, std::slice::from_ref(&entry))?;
-    let tenant = tenant.cloned();
-    let revoke = move |connection: &ringfence_sqlite::Connection| -> Result<_, Error> {
+) -> Result<Revoked, Error> {
+    hook::check(store, std::slice::from_ref(&entry))?;
+    let revoke = move |connection: &Connection| -> Result<(Revoked, Option<u64>), Error> {
+        let Revocation { key, tenant, at, keeps_admin_of } = &revocation;
         let tenant = tenant.as_ref().map(TenantId::as_str);
         let sql = "SELECT revoked_at IS NULL FROM keys
                    WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)";
         let mut statement = connection.prepare_cached(sql)?;
         let found =
-            statement.query_row(params![id.0.as_bytes(), tenant], |row| row.get::<_, bool>(0));
-        let Some(is_first) = found.optional()? else { return Ok((false, None)) };
+            statement.query_row(params![key.0.as_bytes(), tenant], |row| row.get::<_, bool>(0));
+        let Some(is_first) = found.optional()? else { return Ok((Revoked::NotFound, None)) };
         if !is_first {
-            return Ok((true, None));
+            return Ok((Revoked::Done, None));
+        }
+        if let Some(tenant) = keeps_admin_of
+            && admins(connection, tenant, *at)? == [*key]
+        {
+            return Ok((Revoked::LastAdmin, None));
         }
         let sql = "UPDATE keys SET revoked_at = ?1 WHERE id = ?2";
-        connection.execute(sql, params![at.as_micros(), id.0.as_bytes()])?;
-        Ok((true, Some(ledger::insert(connection, &entry, None, ledger::Kept::Here)?)))
+        connection.execute(sql, params![at.as_micros(), key.0.as_bytes()])?;
+        let size = ledger::insert(connection, &entry, None, ledger::Kept::Here)?;
+        Ok((Revoked::Done, Some(size)))
     };
     let grown = Arc::clone(&store.grown);
-    let then = move |(_, size): &(bool, Option<u64>)| ledger::announce(&grown, *size);
-    store.db.write_then(revoke, then).await.map(|(is_there, _): (bool, _)| is_there)
+    let then = move |(_, size): &(Revoked, Option<u64>)| ledger::announce(&grown, *size);
+    store.db.write_then(revoke, then).await.map(|(revoked, _)| revoked)
+}
+
+/// Keys of a tenant with scope `admin` that are valid at a moment.
+fn admins(connection: &Connection, tenant: &TenantId, at: Timestamp) -> Result<Vec<KeyId>, Error> {
+    let sql = "SELECT id, scopes FROM keys WHERE tenant = ?1 AND revoked_at IS NULL
+               AND (expires_at IS NULL OR expires_at > ?2)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_map(params![tenant.as_str(), at.as_micros()], |row| {
+        Ok((KeyId(rows::uuid(row, 0)?), rows::parsed::<Scopes>(row, 1)?))
+    })?;
+    let found: Vec<_> = found.collect::<Result<_, _>>()?;
+    let is_admin = |(_, scopes): &(KeyId, Scopes)| scopes.allow(Scope::Admin);
+    Ok(found.into_iter().filter(is_admin).map(|(id, _)| id).collect())
 }
 
 pub(super) async fn touch(db: &Db, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
@@ -163,7 +176,7 @@ mod tests {
 
     #[test]
     fn keys_of_a_tenant_are_found_and_ordered_by_an_index() {
-        let connection = ringfence_sqlite::Connection::open_in_memory().unwrap();
+        let connection = Connection::open_in_memory().unwrap();
         super::super::MIGRATIONS.iter().for_each(|sql| connection.execute_batch(sql).unwrap());
         let sql = format!("EXPLAIN QUERY PLAN {}", selection(Some("t")));
         let mut statement = connection.prepare(&sql).unwrap();

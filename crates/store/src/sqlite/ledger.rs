@@ -7,7 +7,7 @@ use ringfence_types::{About, CallId, Digest, PersonaId, Receipt, Sealed, TenantI
 use rusqlite::{OptionalExtension as _, Row, params};
 use tokio::sync::watch;
 
-use super::{SqliteStore, rows, witness};
+use super::{SqliteStore, hook, rows};
 use crate::{Error, Placed};
 
 /// How many entries there are.
@@ -20,7 +20,7 @@ pub(super) async fn size(db: &Db) -> Result<u64, Error> {
 }
 
 pub(super) async fn append(store: &SqliteStore, entries: Vec<Sealed>) -> Result<u64, Error> {
-    witness::check(store, &entries)?;
+    hook::check(store, &entries)?;
     let grown = Arc::clone(&store.grown);
     let count = entries.len() as u64;
     let write = move |connection: &Connection| -> Result<_, Error> {

@@ -12,6 +12,7 @@ mod decisions;
 mod entries;
 mod facts;
 mod files;
+mod hook;
 mod keys;
 mod ledger;
 mod memos;
@@ -22,7 +23,6 @@ mod rows;
 mod scan;
 mod sessions;
 mod slices;
-mod witness;
 
 use std::{
     path::Path,
@@ -39,8 +39,8 @@ use crate::{
     ApprovalPage, ApprovalQuery, Approvals, Blobs, CallPage, CallQuery, Calls, Canaries,
     CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery,
     Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, NewDecision, NewFindings, PAGE,
-    Placed, Record, Remembered, Repair, Room, SessionEvent, SessionQuery, Sessions, Signed,
-    Standing, Store, Stored, Version, Visitor,
+    Placed, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery,
+    Sessions, Signed, Standing, Store, Stored, Version, Visitor,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -191,7 +191,7 @@ impl Log for SqliteStore {
     }
 
     fn set_checkpoint_signer(&self, signer: Arc<dyn CheckpointSigner>) {
-        witness::set(self, signer);
+        hook::set(self, signer);
     }
 
     async fn checkpoint(&self) -> Result<Option<Signed>, Error> {
@@ -233,14 +233,8 @@ impl Keys for SqliteStore {
         keys::by_secret(&self.db, secret).await
     }
 
-    async fn revoke_key(
-        &self,
-        tenant: Option<&TenantId>,
-        id: KeyId,
-        at: Timestamp,
-        entry: Sealed,
-    ) -> Result<bool, Error> {
-        keys::revoke(self, tenant, (id, at), entry).await
+    async fn revoke_key(&self, revocation: Revocation, entry: Sealed) -> Result<Revoked, Error> {
+        keys::revoke(self, revocation, entry).await
     }
 
     async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {

@@ -10,8 +10,9 @@ use uuid::Uuid;
 use super::{
     SqliteStore, approvals, blobs, decisions,
     files::Held,
+    hook,
     ledger::{self, Kept},
-    memos, rows, sessions, witness,
+    memos, rows, sessions,
 };
 use crate::{
     Commit, Error, IDEMPOTENCY_SECS, NewMemo, Record, SessionEvent, Spend, Version, is_derived,
@@ -72,7 +73,7 @@ pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Ve
     let blob_bytes: usize = record.blobs.iter().map(Vec::len).sum();
     let (blobs, held) = place(store, std::mem::take(&mut record.blobs)).await?;
     let session_events = std::mem::take(&mut record.session_events);
-    witness::check(store, &record.entries)?;
+    hook::check(store, &record.entries)?;
     let step = Step { blobs, session_events, ..step(&record, store.process)? };
     store.room.charge(&record.call.asked.tenant, blob_bytes + step.bytes());
     let Record { call, facts, .. } = record;

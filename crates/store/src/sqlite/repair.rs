@@ -6,7 +6,7 @@ use ringfence_sqlite::Connection;
 use ringfence_types::{KeyId, Sealed};
 use rusqlite::params;
 
-use super::{SqliteStore, approvals, keys, ledger, rows, witness};
+use super::{SqliteStore, approvals, hook, keys, ledger, rows};
 use crate::{Error, Repair};
 
 pub(super) async fn repair(
@@ -14,7 +14,7 @@ pub(super) async fn repair(
     repairs: Vec<Repair>,
     entries: Vec<Sealed>,
 ) -> Result<(), Error> {
-    witness::check(store, &entries)?;
+    hook::check(store, &entries)?;
     let write = move |connection: &Connection| -> Result<Option<u64>, Error> {
         repairs.iter().try_for_each(|repair| change(connection, repair))?;
         let mut size = None;

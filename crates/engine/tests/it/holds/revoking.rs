@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfence_engine::{CallRequest, Resolved, Wide};
 use ringfence_ledger::{Entry, KeyChange};
-use ringfence_store::{Key, contract::samples};
+use ringfence_store::{Key, Revocation, Revoked, contract::samples};
 use ringfence_types::{FactKind, Principal, State};
 use serde_json::json;
 
@@ -22,8 +22,10 @@ pub(super) async fn kept(engine: &TestEngine, who: &Principal) -> Key {
 
 async fn revoke(engine: &TestEngine, key: &Key) {
     let entry = told(engine, key, "revoked").await;
-    let revoked = engine.store().revoke_key(None, key.id, engine.clock().now(), entry).await;
-    assert!(revoked.expect("works here"));
+    let at = engine.clock().now();
+    let revocation = Revocation { key: key.id, tenant: None, at, keeps_admin_of: None };
+    let revoked = engine.store().revoke_key(revocation, entry).await;
+    assert_eq!(revoked.expect("works here"), Revoked::Done);
 }
 
 async fn told(engine: &TestEngine, key: &Key, event: &str) -> ringfence_types::Sealed {
