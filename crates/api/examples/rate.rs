@@ -1,13 +1,15 @@
-//! How many calls of `echo` per second the door takes, with everything real behind it.
+//! Calls of `echo` and programs in a session sandbox per second, with everything real behind the door.
 //!
 //! Server and clients share this process and its cores: `cargo run --release -p ringfence-api
-//! --example rate -- <connections> <seconds>`.
+//! --example rate -- <connections> <seconds> [<path of ringfence>]`. Programs need the path of the
+//! binary, which makes the sandbox; with one connection their p50 is that of `session exec true`
+//! with its record.
 #![expect(clippy::print_stdout, reason = "it prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on says so by panicking")]
 
 use std::{
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -17,7 +19,7 @@ use std::{
 
 use ringfence_api::{Api, ApiConfig};
 use ringfence_edge::{Edge, EdgeConfig, Server};
-use ringfence_engine::{Engine, Ledger, Parts, Settings, builtin_tools};
+use ringfence_engine::{CallRequest, Engine, Ledger, Parts, Settings, builtin_tools};
 use ringfence_types::{Clock, Timestamp};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -37,11 +39,12 @@ impl Clock for Wall {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().unwrap());
-    let connections = arguments.next().unwrap_or(64);
-    let seconds = arguments.next().unwrap_or(5);
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |usual| arguments.next().map_or(usual, |text| text.parse::<u64>().unwrap());
+    let (connections, seconds) = (number(64), number(5));
+    let binary = arguments.next().map(PathBuf::from);
     let dir = tempfile::tempdir().unwrap();
-    let engine = engine(dir.path()).await;
+    let engine = engine(dir.path(), binary.as_deref()).await;
     let made = engine.access().ensure_admin_key(|_| Ok(())).await;
     let secret = made.unwrap().unwrap().secret;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -49,22 +52,42 @@ async fn main() {
     let edge = Edge::new(engine.clone(), EdgeConfig { rate: None, ..EdgeConfig::default() });
     let api = Api::new(edge.clone(), ApiConfig::default());
     tokio::task::spawn(Server::new(edge, &[&api]).serve(listener, std::future::pending()));
-    let body = r#"{"tool":"echo","args":{"text":"hello"}}"#;
-    let request = format!(
-        "POST /v1/calls HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        secret.reveal(),
-        body.len()
-    );
-    let request: Arc<[u8]> = request.into_bytes().into();
-    for (name, request) in [
-        ("POST /v1/calls echo", request.clone()),
+    let echo = r#"{"tool":"echo","args":{"text":"hello"}}"#;
+    let mut requests: Vec<(&str, Arc<[u8]>)> = vec![
+        ("POST /v1/calls echo", post("/v1/calls", secret.reveal(), echo)),
         ("GET /livez", b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"[..].into()),
-    ] {
+    ];
+    if binary.is_some() {
+        let path = format!("/v1/sandboxes/{}/exec", sandbox(&engine, secret.reveal()).await);
+        let exec = post(&path, secret.reveal(), r#"{"argv":["/bin/true"]}"#);
+        requests.push(("POST exec /bin/true", exec));
+    }
+    for (name, request) in requests {
         let (done, p50, p99) = measure(address, request, connections, seconds).await;
         println!(
             "{name:<22} {done:>8.0} per second, p50 {p50:?}, p99 {p99:?}, {connections} connections"
         );
     }
+}
+
+fn post(path: &str, key: &str, body: &str) -> Arc<[u8]> {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+    .into()
+}
+
+/// A session sandbox of the operator's tenant.
+async fn sandbox(engine: &Engine, secret: &str) -> String {
+    let known = engine.access().authenticate(secret.as_bytes()).await.unwrap();
+    let who = known.principal.clone();
+    let tool = "sandbox_create".parse().unwrap();
+    let request = CallRequest::new(tool, ringfence_types::Json::empty_object());
+    let mut ticket = engine.call(&who, request).await.unwrap();
+    let _made = ticket.wait(Duration::from_secs(60)).await.unwrap();
+    engine.sandboxes(&who)[0].id.to_string()
 }
 
 async fn measure(
@@ -129,7 +152,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     body.len() >= length.parse::<usize>().unwrap()
 }
 
-async fn engine(dir: &Path) -> Engine {
+async fn engine(dir: &Path, binary: Option<&Path>) -> Engine {
     let clock: Arc<dyn Clock> = Arc::new(Wall);
     let options = ringfence_sqlite::Options::default();
     let db = ringfence_sqlite::Db::open(&dir.join("state.db"), &options).unwrap();
@@ -148,7 +171,7 @@ async fn engine(dir: &Path) -> Engine {
     };
     let bundle = ringfence_policy::Bundle::built_in();
     let sandbox = ringfence_sandbox::Config {
-        exe: dir.join("no-binary"),
+        exe: binary.map_or_else(|| dir.join("no-binary"), Path::to_owned),
         ..ringfence_sandbox::Config::one_shot()
     };
     let parts = Parts {

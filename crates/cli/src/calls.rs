@@ -8,7 +8,10 @@ use serde_json::value::RawValue;
 use crate::{
     age,
     cli::CallsArgs,
-    client::{Client, escaped, pretty, short_id::{Kind, ShortIds}},
+    client::{
+        Client, escaped, pretty,
+        short_id::{Kind, ShortIds},
+    },
     exit,
     failure::Failure,
     print,

@@ -110,8 +110,10 @@ mod tests {
         let page = include_str!("../../../docs/errors.md");
         let of_problems = ALL.iter().map(|kind| kind.code);
         let of_calls = ringfence_types::ErrorCode::ALL.iter().map(|code| code.as_str());
-        let missing: Vec<_> =
-            of_problems.chain(of_calls).filter(|code| !page.contains(&format!("`{code}`"))).collect();
+        let missing: Vec<_> = of_problems
+            .chain(of_calls)
+            .filter(|code| !page.contains(&format!("`{code}`")))
+            .collect();
         assert_eq!(missing, [""; 0]);
     }
 }
