@@ -34,6 +34,7 @@ pub(super) fn write(document: &mut Value) {
         ("CanvasEvent", "content"),
         ("Kept", "content"),
         ("ReadPart", "value"),
+        ("Setting", "value"),
         ("DocumentChange", "from"),
         ("DocumentChange", "to"),
     ] {
@@ -166,7 +167,10 @@ fn parameters(path: &str, operation: &mut Value) {
             ("tenant", "query" | "path") => TENANT,
             ("cursor", "query") if path == "/v1/audit" => r#"{"pattern": "^[0-9]{1,18}$"}"#,
             ("cursor", "query") if path == "/v1/policy/canary" => "{}",
-            ("cursor", "query") => UUID,
+            ("cursor" | "parent", "query") => UUID,
+            ("format", "query") if path == "/v1/calls/{id}/receipt" => {
+                r#"{"enum": ["dsse", "json"]}"#
+            }
             ("call_id", "query") => UUID,
             ("persona_id", "query") => ID,
             ("kind", "query") if path == "/v1/audit" => ENTRIES,
