@@ -43,7 +43,10 @@ FAMILIES = {
 class Metrics(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
+        # Messages are published to topics that some group reads; webhooks are one.
+        cls.server = Server(
+            RINGFENCE_WEBHOOK_URLS="http://127.0.0.1:9/", RINGFENCE_WEBHOOK_SECRET="0123456789abcdef"
+        )
         cls.addClassCleanup(cls.server.close)
         cls.server.call("echo", {"text": "a secret argument"})
         cls.server.call("code_execute", {"code": "print(1)"})
