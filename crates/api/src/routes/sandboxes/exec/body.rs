@@ -30,7 +30,7 @@ pub(crate) struct ExecBody {
     stdin: Option<Given>,
     /// Gives it a terminal of this size.
     terminal: Option<SizeBody>,
-    /// After how many seconds it is killed; 60 without.
+    /// Seconds until it is killed: 60 by default, with a terminal the lifetime of the sandbox.
     #[schema(minimum = 0.001, maximum = 86400.0)]
     timeout_secs: Option<f64>,
     /// How many seconds to wait for its end; 300 without, 0 answers at once.

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Builtin, Job, Start, UsedSandbox, cwd_schema, env_schema, head, object, refusal, refuse_masks,
-    refused, sandbox_schema, started, timeout, timeout_schema,
+    Builtin, Job, MAX_TIMEOUT_SECS, Start, UsedSandbox, cwd_schema, env_schema, head, object,
+    refusal, refuse_masks, refused, sandbox_schema, started, timeout, timeout_schema,
 };
 use crate::{
     KEPT_OUTPUT,
@@ -112,13 +112,15 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
     };
     let terminal = asked.terminal.map(|size| Size { rows: size.rows, columns: size.columns });
     let (has_terminal, is_open) = (terminal.is_some(), stdin == Input::Open || terminal.is_some());
+    // A person at a terminal is not timed: it lasts as long as its sandbox, unless a time is asked for.
+    let timeout_secs = asked.timeout_secs.or(has_terminal.then_some(MAX_TIMEOUT_SECS));
     let request = ExecRequest {
         cwd: asked.start.cwd(),
         env: asked.start.env,
         stdin,
         terminal,
         output: Some(KEPT_OUTPUT),
-        timeout: Some(timeout(permit.obligations(), asked.timeout_secs)),
+        timeout: Some(timeout(permit.obligations(), timeout_secs)),
         ..ExecRequest::new(asked.argv.clone())
     };
     let process = session.exec(permit, request).await.map_err(|error| refused(&error))?;
