@@ -15,7 +15,8 @@ FIRST_PAGE
 root_page() { mkdir -p /root/page && cd /root/page && bash /tmp/first-page.sh; }
 user_page() { as-user bash -c 'mkdir -p page && cd page && bash /tmp/first-page.sh'; }
 user_page_is_complete() { user_page > /tmp/user-page; local code=$?; cat /tmp/user-page; return $code; }
-without_refusals() { ! grep -q 'serve refuses\|exit code 2' /tmp/user-page; }
+# There is no compiler and no Node in the machine; nothing else may be refused.
+without_refusals() { ! grep -v '/usr/bin/gcc\|--lang javascript' /tmp/user-page | grep 'serve refuses\|exit code 2'; }
 
 # Rules are compiled by the first question, which the emulated machine may not manage in time.
 warm_up() { for _ in 1 2 3 4 5 6 7 8 9; do "$@" ringfence call echo text=x > /dev/null 2>&1 && return; done; }
