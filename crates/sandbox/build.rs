@@ -1,6 +1,6 @@
-//! Builds `ringfence-preload`, the library a zygote loads, so that it can be embedded: users get
-//! one file. Cargo cannot depend on another package's shared library yet, hence the inner build;
-//! it has its own target directory, shared by all profiles.
+//! Builds `ringfence-preload`, the library that a zygote loads, so that it can be embedded and
+//! users get one file. Cargo cannot depend on another package's shared library yet, hence the inner
+//! build; it has its own target directory, shared by all profiles.
 
 use std::{
     env,
@@ -22,7 +22,7 @@ fn main() {
     list_drivers(&manifest.join("drivers"), &out.join("drivers.rs"));
 }
 
-/// Writes the table of driver files, so that a new one needs no second mention.
+/// Writes the table of driver files from the directory listing.
 fn list_drivers(drivers: &Path, table: &Path) {
     println!("cargo::rerun-if-changed={}", drivers.display());
     let mut paths: Vec<_> = std::fs::read_dir(drivers)
@@ -50,9 +50,9 @@ fn build(manifest: &Path, target: &Path) {
         .arg(manifest.join("../../Cargo.toml"))
         .arg("--target-dir")
         .arg(target);
-    // Every template holds a copy of it in memory, so nothing is in it that nobody reads.
+    // Every template holds a copy of it in memory, so symbols are stripped.
     cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
-    // Settings of the outer build (clippy's wrapper, coverage flags) are not for this one.
+    // Settings of the outer build (clippy's wrapper, coverage flags) do not apply here.
     for name in ["RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"]
     {
         cargo.env_remove(name);
@@ -61,7 +61,7 @@ fn build(manifest: &Path, target: &Path) {
     assert!(status.success(), "building ringfence-preload failed: {status}");
 }
 
-/// The workspace's target directory: the ancestor of `OUT_DIR` that cargo made its own.
+/// The workspace's target directory: the ancestor of `OUT_DIR` that cargo made.
 fn target_dir(out: &Path) -> PathBuf {
     let marked = out.ancestors().find(|dir| dir.join("CACHEDIR.TAG").exists());
     marked.unwrap_or(out).to_path_buf()

@@ -176,7 +176,7 @@ impl Runner for Walls {
         Observed { outcome: Ok(outcome), stdout, dropped: 0, stderr, wall }
     }
 
-    fn missing_walls(&self) -> Vec<Layer> {
+    fn missing_layers(&self) -> Vec<Layer> {
         self.may_miss.clone()
     }
 

@@ -5,9 +5,9 @@ use std::fmt;
 use ringfence_types::{Bytes, Layer, Limit, Limits};
 use serde::Serialize;
 
-use crate::{Finding, Ground};
+use crate::{AttackContext, Finding};
 
-/// What a case is about.
+/// Subject of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
@@ -15,11 +15,11 @@ pub enum Group {
     Filesystem,
     /// The kernel and other processes.
     Kernel,
-    /// What may be known of the host.
+    /// Facts about the host.
     Information,
-    /// What may be used up.
+    /// Limited resources.
     Resources,
-    /// What may be reached.
+    /// Connections to the host.
     Network,
 }
 
@@ -35,9 +35,9 @@ impl fmt::Display for Group {
     }
 }
 
-/// Who decides over the half inside.
+/// Criterion for the half inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judge {
+pub enum Criterion {
     /// The attack's own report; an attack that the filter killed was held.
     Report,
     /// The run must have met this limit; a report that says otherwise is an escape.
@@ -45,30 +45,30 @@ pub enum Judge {
     /// Either the attack reports a refusal or the run met this limit.
     ReportOrLimit(Limit),
     /// No process of the run may be left on the host.
-    NobodyLeft,
+    NoSurvivors,
     /// The decoy on the host must be alive, and the report must not say otherwise.
     DecoyAlive,
     /// Output beyond the cap was dropped and counted exactly; the number is what was written.
     Flood(u64),
 }
 
-type Attack = Box<dyn Fn(&Ground) -> Finding + Send + Sync>;
+type Attack = Box<dyn Fn(&AttackContext) -> Finding + Send + Sync>;
 
-/// One attack: what it tries to break, and how it is judged.
+/// One attack, with the promise it tests and the criterion.
 pub struct Case {
     /// Stable name, such as `F24` or `K05.bpf`.
     pub id: String,
-    /// What it is about.
+    /// Subject.
     pub group: Group,
-    /// What the sandbox promises, in a sentence.
+    /// Promise of the sandbox, in a sentence.
     pub promise: String,
-    /// What the sandbox is given.
+    /// Limits of the sandbox.
     pub limits: Limits,
     /// Bytes fed to the program's input.
     pub stdin: Bytes,
-    /// Who decides over the half inside.
-    pub judge: Judge,
-    /// The wall that keeps the promise; nobody makes it where the host lacks that.
+    /// Criterion for the half inside.
+    pub criterion: Criterion,
+    /// Layer that keeps the promise; without it nothing is promised.
     pub needs: Option<Layer>,
     attack: Attack,
 }
@@ -80,16 +80,16 @@ impl fmt::Debug for Case {
 }
 
 impl Case {
-    /// Carries the attack out in this process.
-    pub(crate) fn attack(&self, ground: &Ground) -> Finding {
-        (self.attack)(ground)
+    /// Runs the attack in this process.
+    pub(crate) fn attack(&self, context: &AttackContext) -> Finding {
+        (self.attack)(context)
     }
 
     pub(crate) fn new(
         group: Group,
         id: impl Into<String>,
         promise: impl Into<String>,
-        attack: impl Fn(&Ground) -> Finding + Send + Sync + 'static,
+        attack: impl Fn(&AttackContext) -> Finding + Send + Sync + 'static,
     ) -> Self {
         Self {
             id: id.into(),
@@ -97,18 +97,18 @@ impl Case {
             promise: promise.into(),
             limits: default_limits(),
             stdin: Bytes(0),
-            judge: Judge::Report,
+            criterion: Criterion::Report,
             needs: None,
             attack: Box::new(attack),
         }
     }
 
-    pub(crate) fn judged(self, judge: Judge) -> Self {
-        Self { judge, ..self }
+    pub(crate) fn judged(self, criterion: Criterion) -> Self {
+        Self { criterion, ..self }
     }
 
-    pub(crate) fn needing(self, wall: Layer) -> Self {
-        Self { needs: Some(wall), ..self }
+    pub(crate) fn needing(self, layer: Layer) -> Self {
+        Self { needs: Some(layer), ..self }
     }
 
     pub(crate) fn limited(mut self, change: impl FnOnce(&mut Limits)) -> Self {
@@ -121,7 +121,8 @@ impl Case {
     }
 }
 
-/// Small, so that attacks on limits end soon; every attack ends by itself well within the wall.
+/// Small limits, so that attacks on them end soon; every attack ends by itself well within the wall
+/// limit.
 fn default_limits() -> Limits {
     Limits {
         wall: std::time::Duration::from_secs(60),

@@ -1,18 +1,19 @@
-//! Attacks that change or end their process run in a child, which hands its finding back.
+//! Attacks in a child process, for those that change or end their process; the child returns the
+//! finding.
 
 use std::io::{Read, Write};
 
-use ringfence_jail::attack::{self, Ended, Namespace, Pid};
+use ringfence_jail::attack::{self, ChildEnd, Namespace, Pid};
 
 use crate::{
-    Finding, Ground, Verdict,
+    AttackContext, Finding, Verdict,
     finding::{broken, held},
 };
 
-/// SIGSYS: the filter's way to kill.
+/// SIGSYS, with which the filter kills.
 const BAD_CALL: i32 = 31;
 
-/// Runs an attack in a child and gives back what it found.
+/// Runs an attack in a child and returns its finding.
 pub(crate) fn in_child(attack: impl FnOnce() -> Finding) -> Finding {
     in_child_or(attack, |signal| match signal {
         BAD_CALL => held("the filter killed the process"),
@@ -20,7 +21,7 @@ pub(crate) fn in_child(attack: impl FnOnce() -> Finding) -> Finding {
     })
 }
 
-/// The same, where dying of a signal means something.
+/// Like [`in_child`], with a finding for a child that dies of a signal.
 pub(crate) fn in_child_or(
     attack: impl FnOnce() -> Finding,
     on_signal: impl FnOnce(i32) -> Finding,
@@ -41,8 +42,8 @@ pub(crate) fn in_child_or(
             let mut line = Vec::new();
             let read = reader.read_to_end(&mut line).map(|_| ());
             match (read, attack::wait(child)) {
-                (Ok(()), Ok(Ended::Signal(signal))) => on_signal(signal),
-                (Ok(()), Ok(Ended::Code(_))) => serde_json::from_slice(&line)
+                (Ok(()), Ok(ChildEnd::Signal(signal))) => on_signal(signal),
+                (Ok(()), Ok(ChildEnd::Code(_))) => serde_json::from_slice(&line)
                     .unwrap_or_else(|error| broken(format!("the child reported nothing: {error}"))),
                 (Err(error), _) | (_, Err(error)) => broken(format!("child: {error}")),
             }
@@ -50,12 +51,15 @@ pub(crate) fn in_child_or(
     }
 }
 
-/// A control that is refused to an ordinary user tries again as root of namespaces of its own, where
-/// the call is allowed and the host is not touched.
-pub(crate) fn or_with_own_namespaces(ground: &Ground, attack: impl Fn() -> Finding) -> Finding {
+/// Runs a control; if it is refused to an ordinary user, it is tried again as root of namespaces of
+/// its own, where the call is allowed and the host is not touched.
+pub(crate) fn or_with_own_namespaces(
+    context: &AttackContext,
+    attack: impl Fn() -> Finding,
+) -> Finding {
     let finding = in_child(&attack);
     let is_root = ringfence_jail::ids::is_host_root();
-    if !ground.is_outside() || is_root || finding.verdict != Verdict::NotApplicable {
+    if !context.is_outside() || is_root || finding.verdict != Verdict::NotApplicable {
         return finding;
     }
     let flags = ["mnt", "net", "uts", "ipc"];
@@ -63,23 +67,23 @@ pub(crate) fn or_with_own_namespaces(ground: &Ground, attack: impl Fn() -> Findi
     let flags = kinds.fold(0, |flags, kind| flags | kind.flag);
     let again = in_child(|| match attack::enter_own(flags) {
         Ok(()) => attack(),
-        Err(error) => ground.refused("own namespaces", &error),
+        Err(error) => context.refused("own namespaces", &error),
     });
     if again.verdict == Verdict::Escaped { again } else { finding }
 }
 
-/// Ends this forked process without running anything of its parent's.
+/// Ends this forked process without running its parent's code.
 #[expect(clippy::exit, reason = "a forked child must not return into its parent's code")]
 pub(crate) fn leave(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// A child that only waits to be attacked, and dies with this guard.
+/// A child that waits to be attacked, and is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Victim(pub(crate) Pid);
 
 impl Victim {
-    /// Starts one; it is bounded in time even if this process is killed.
+    /// Starts one; it ends by an alarm even if this process is killed.
     pub(crate) fn start() -> std::io::Result<Self> {
         match attack::fork()? {
             Some(pid) => Ok(Self(pid)),

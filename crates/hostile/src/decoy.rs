@@ -1,7 +1,7 @@
-//! A process of ours on the host that holds what no sandbox may find: a secret in its command line,
-//! its environment, a file, an abstract socket, and listeners on the loopback.
+//! Process of the suite on the host that holds what no sandbox may find: a secret in its command
+//! line, its environment, a file, an abstract socket, and listeners on the loopback.
 //!
-//! Invariant: it dies with the suite, because it ends when its input closes.
+//! Invariant: it ends with the suite, because it ends when its input closes.
 
 use std::{
     fs,
@@ -21,13 +21,13 @@ use std::{
 
 use crate::ROLE;
 
-/// The first argument of the role that makes it a decoy.
+/// First argument that makes the role a decoy.
 pub(crate) const NAME: &str = "decoy";
 
 /// Prefix of the decoy's abstract socket.
 pub(crate) const ABSTRACT_PREFIX: &str = "ringfence-decoy-";
 
-/// The decoy as the suite holds it.
+/// Handle of the decoy.
 #[derive(Debug)]
 pub struct Decoy {
     child: Child,
@@ -55,12 +55,12 @@ impl Decoy {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The directory in which controls work.
+    /// Directory in which controls work.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.directory.join("scratch")
     }
 
-    /// What attacks are told of it; secrets backwards (see [`crate::Ground`]).
+    /// Facts about it for attacks; secrets reversed (see [`crate::AttackContext`]).
     pub(crate) fn facts(&self) -> Vec<String> {
         let backwards = |text: &str| text.chars().rev().collect::<String>();
         let mut facts = vec![
@@ -107,7 +107,7 @@ fn random_token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The decoy's own process.
+/// Main function of the decoy's process.
 pub(crate) fn main(arguments: &[String]) -> i32 {
     let [token, directory] = arguments else { return 2 };
     let served = listen(token, Path::new(directory)).and_then(|ports| {
@@ -124,7 +124,7 @@ pub(crate) fn main(arguments: &[String]) -> i32 {
 
 fn listen(token: &str, directory: &Path) -> io::Result<Vec<(&'static str, u16)>> {
     let mut ports = vec![("tcp4", serve_tcp("127.0.0.1:0", token)?), ("udp4", serve_udp(token)?)];
-    // A host without IPv6 has no such listener, and the control says so.
+    // On a host without IPv6 this listener is missing, and the control says so.
     ports.extend(serve_tcp("[::1]:0", token).ok().map(|port| ("tcp6", port)));
     serve_unix(UnixListener::bind(directory.join("decoy.sock"))?, token);
     let name = format!("{ABSTRACT_PREFIX}{token}");

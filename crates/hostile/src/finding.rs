@@ -1,33 +1,33 @@
-//! What one attack found out, as it travels from the attack's process to the judge.
+//! Finding of one attack, as it travels from the attack's process to the evaluation.
 
 use std::io;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// How an attack ended.
+/// Result of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The walls held.
+    /// The isolation held.
     Held,
     /// The attack reached what it wanted.
     Escaped,
     /// The attack could not be carried out, so it shows nothing.
     Error,
-    /// This user or kernel cannot do it even without walls; said by controls only.
+    /// This user or kernel cannot do it even without isolation; from controls only.
     NotApplicable,
-    /// The attack was not held, but nobody promised that without a wall which this host lacks;
-    /// said by the suite only.
+    /// The attack was not held, but that is not promised without a layer which this host lacks;
+    /// from the suite only.
     NotPromised,
 }
 
-/// A verdict and what was seen.
+/// A verdict with the observation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The verdict.
     pub verdict: Verdict,
-    /// What was seen, in a few words.
+    /// Observation in a few words.
     pub observed: String,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
     refusals.iter().any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
 }
 
-/// The one line an attack prints.
+/// The line that an attack prints.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) id: String,
@@ -63,7 +63,7 @@ pub(crate) struct Report {
     pub(crate) finding: Finding,
 }
 
-/// Finds the report of a case in a stream; floods may precede it, so the last one counts.
+/// Report of a case in a stream; floods may precede it, so the last one counts.
 pub(crate) fn find_report(id: &str, stream: &[u8]) -> Option<Finding> {
     stream
         .rsplit(|byte| *byte == b'\n')

@@ -1,10 +1,10 @@
-//! The suite's result for people: one aligned line for each case, and one verdict.
+//! Result of the suite as text: one aligned line for each case, and one verdict.
 
 use std::fmt::Write;
 
 use crate::{CaseResult, Control, Summary, Verdict};
 
-/// Lines for all cases, then details of those that failed, then the verdict.
+/// Lines for all cases, then details of failed ones, then the verdict.
 pub fn render_table(summary: &Summary) -> String {
     let widest = |of: fn(&CaseResult) -> usize| summary.results.iter().map(of).max().unwrap_or(0);
     let (id, promise) = (widest(|r| r.id.len()), widest(|r| r.promise.len()));
@@ -58,7 +58,7 @@ fn last_line(summary: &Summary) -> String {
     let Summary { proven, unproven, not_promised, failed, results } = summary;
     let excused = match not_promised {
         0 => String::new(),
-        count => format!("{count} not promised without the walls this host lacks, "),
+        count => format!("{count} not promised without the layers this host lacks, "),
     };
     let total = results.len();
     let verdict = if summary.passed() { "all promises kept" } else { "PROMISES BROKEN" };

@@ -1,23 +1,23 @@
-//! The hidden role of the binary that carries out one attack and prints one line.
+//! Hidden role of the binary that runs one attack and prints one line.
 
 use std::io::{self, Write};
 
 use ringfence_jail::attack;
 
 use crate::{
-    Finding, Ground, attacks, decoy,
+    AttackContext, Finding, attacks, decoy,
     finding::{Report, broken},
 };
 
-/// The first argument with which the binary takes this role.
+/// First argument with which the binary takes this role.
 pub const ROLE: &str = "__attack";
 
-/// No attack needs longer, not even on an emulated machine; the few that sleep or spin are bounded
-/// to five seconds.
+/// Time limit of an attack, enough even on an emulated machine; the few that sleep or spin are
+/// bounded to five seconds.
 const DEADLINE_SECS: u32 = 45;
 
-/// Runs the attack named by the first argument (those after [`ROLE`]) and returns the exit code:
-/// 0 if a report was printed, whatever it says, and 2 if the arguments make no sense.
+/// Runs the attack named by the first argument (after [`ROLE`]) and returns the exit code: 0 if a
+/// report was printed, with any verdict, and 2 if the arguments are invalid.
 pub fn attack_main(arguments: &[String]) -> i32 {
     match arguments.split_first() {
         Some((first, rest)) if first == decoy::NAME => decoy::main(rest),
@@ -30,22 +30,22 @@ fn carry_out(id: &str, arguments: &[String]) -> i32 {
     let Some(case) = attacks::cases().iter().find(|case| case.id == id) else {
         return misused(&format!("no case is named `{id}`"));
     };
-    match Ground::parse(arguments) {
-        Ok(ground) => {
+    match AttackContext::parse(arguments) {
+        Ok(context) => {
             attack::die_after(DEADLINE_SECS);
-            let finding = prepare(&ground).map_or_else(broken, |()| case.attack(&ground));
+            let finding = prepare(&context).map_or_else(broken, |()| case.attack(&context));
             report(id, finding)
         }
         Err(problem) => misused(&problem),
     }
 }
 
-/// Controls work in the suite's scratch directory.
-fn prepare(ground: &Ground) -> Result<(), String> {
-    if !ground.is_outside() {
+/// Changes to the suite's scratch directory for controls.
+fn prepare(context: &AttackContext) -> Result<(), String> {
+    if !context.is_outside() {
         return Ok(());
     }
-    let scratch = ground.fact("scratch").ok_or("outside an attack needs scratch=<directory>")?;
+    let scratch = context.fact("scratch").ok_or("outside an attack needs scratch=<directory>")?;
     std::env::set_current_dir(scratch).map_err(|error| format!("enter `{scratch}`: {error}"))
 }
 

@@ -1,48 +1,48 @@
-//! Runs cases, both halves of each, and adds up.
+//! Runs cases, both halves of each, and counts the results.
 
 use std::{io, time::Duration};
 
 use ringfence_types::Layer;
 use serde::Serialize;
 
-use crate::{Case, Decoy, Finding, Group, Runner, Setup, Verdict, attacks, judge};
+use crate::{Case, Decoy, Finding, Group, Runner, Setup, Verdict, attacks, evaluation};
 
-/// What the half outside showed.
+/// Result of the half outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Control {
-    /// The attack works where nothing stops it.
+    /// The attack works without isolation.
     Works {
-        /// What was seen.
+        /// Observation.
         observed: String,
     },
     /// It cannot work for this user or on this kernel, so a held verdict is not proven here.
     NotApplicable {
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// It should have worked and did not: the case proves nothing.
     Failed {
-        /// What was seen.
+        /// Observation.
         observed: String,
     },
 }
 
-/// One case, both halves.
+/// Result of one case, both halves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CaseResult {
     /// The case's stable name.
     pub id: String,
-    /// What it is about.
+    /// Subject.
     pub group: Group,
-    /// What the sandbox promises.
+    /// Promise of the sandbox.
     pub promise: String,
-    /// What the half outside showed.
+    /// Result of the half outside.
     pub control: Control,
-    /// What the half inside showed.
+    /// Result of the half inside.
     #[serde(flatten)]
     pub finding: Finding,
-    /// How long the half inside took.
+    /// Duration of the half inside.
     pub wall: Duration,
 }
 
@@ -53,7 +53,7 @@ impl CaseResult {
     }
 }
 
-/// The whole run.
+/// Result of the whole run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Every case that ran, in order.
@@ -62,14 +62,14 @@ pub struct Summary {
     pub proven: usize,
     /// Attacks that were held and whose control does not apply here.
     pub unproven: usize,
-    /// Attacks that were not held, but need a wall which this host lacks.
+    /// Attacks that were not held, but need a layer which this host lacks.
     pub not_promised: usize,
-    /// Everything else.
+    /// All other cases.
     pub failed: usize,
 }
 
 impl Summary {
-    /// Whether every promise was kept; a run of no case keeps none.
+    /// Whether every promise was kept; a run without cases has none.
     pub fn passed(&self) -> bool {
         self.failed == 0 && self.proven > 0
     }
@@ -85,14 +85,14 @@ impl Summary {
     }
 }
 
-/// Runs the cases whose id or group begins with one of the words (all, if there are none), tells
-/// each result as it comes, and adds up. Fails only if the decoy cannot be started.
+/// Runs the cases whose id or group begins with one of the words (all, if there are none), reports
+/// each result as it comes, and counts them. Fails only if the decoy cannot be started.
 pub fn run_suite(
     runner: &mut dyn Runner,
     filter: &[String],
     on_result: &mut dyn FnMut(&CaseResult),
 ) -> io::Result<Summary> {
-    let mut stage = Stage::start()?;
+    let mut stage = SuiteHost::start()?;
     let mut summary = Summary::default();
     for case in attacks::cases().iter().filter(|case| is_chosen(case, filter)) {
         let result = stage.run(runner, case)?;
@@ -102,12 +102,12 @@ pub fn run_suite(
     Ok(summary)
 }
 
-/// Runs the halves outside alone: whether the suite could prove anything on this host.
+/// Runs the halves outside alone, to see what the suite can prove on this host.
 pub fn run_controls(
     runner: &mut dyn Runner,
     filter: &[String],
 ) -> io::Result<Vec<(&'static Case, Control)>> {
-    let mut stage = Stage::start()?;
+    let mut stage = SuiteHost::start()?;
     let chosen = attacks::cases().iter().filter(|case| is_chosen(case, filter));
     Ok(chosen.map(|case| (case, stage.control(runner, case))).collect())
 }
@@ -118,12 +118,12 @@ fn is_chosen(case: &Case, filter: &[String]) -> bool {
 }
 
 /// The host's side of the suite: the decoy, and a marker for each run.
-struct Stage {
+struct SuiteHost {
     decoy: Decoy,
     runs: usize,
 }
 
-impl Stage {
+impl SuiteHost {
     fn start() -> io::Result<Self> {
         Ok(Self { decoy: Decoy::start()?, runs: 0 })
     }
@@ -148,7 +148,7 @@ impl Stage {
         let marker = self.marker();
         let arguments = self.arguments(case, "outside", &marker, runner);
         let seen = runner.run_outside(&borrowed(&arguments));
-        judge::outside(case, &seen, &marker)
+        evaluation::outside(case, &seen, &marker)
     }
 
     fn attack(&mut self, runner: &mut dyn Runner, case: &Case) -> (Finding, Duration) {
@@ -156,27 +156,21 @@ impl Stage {
         let arguments = self.arguments(case, "inside", &marker, runner);
         let setup = Setup { limits: case.limits.clone(), stdin: case.stdin };
         let seen = runner.run_inside(&borrowed(&arguments), &setup);
-        let finding = judge::inside(case, &seen, &marker, &mut self.decoy);
-        (excuse(case, finding, &runner.missing_walls()), seen.wall)
+        let finding = evaluation::inside(case, &seen, &marker, &mut self.decoy);
+        (excuse(case, finding, &runner.missing_layers()), seen.wall)
     }
 
-    /// Unique among all processes of the host, and short.
+    /// Marker that is unique among all processes of the host, and short.
     fn marker(&mut self) -> String {
         self.runs += 1;
         format!("rf-{:x}-{:x}-end", std::process::id(), self.runs)
     }
 
-    fn arguments(
-        &self,
-        case: &Case,
-        place: &str,
-        marker: &str,
-        runner: &dyn Runner,
-    ) -> Vec<String> {
+    fn arguments(&self, case: &Case, side: &str, marker: &str, runner: &dyn Runner) -> Vec<String> {
         let declared: Vec<_> =
             runner.declared_descriptors().iter().map(ToString::to_string).collect();
         let limits = &case.limits;
-        let mut arguments = vec![case.id.clone(), place.into()];
+        let mut arguments = vec![case.id.clone(), side.into()];
         arguments.extend(self.decoy.facts());
         arguments.extend(attacks::host_facts());
         arguments.extend([
@@ -193,7 +187,8 @@ impl Stage {
     }
 }
 
-/// Only controls may plead that something does not apply, and only a missing wall excuses.
+/// Adjusts a finding: only controls may say that a case does not apply, and only a missing layer
+/// excuses an escape.
 fn excuse(case: &Case, finding: Finding, missing: &[Layer]) -> Finding {
     match (finding.verdict, case.needs) {
         (Verdict::Held, _) => finding,

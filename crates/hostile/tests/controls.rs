@@ -1,7 +1,7 @@
-//! Every control works on this host, as root and as an ordinary user, and the suite can fail.
+//! Controls work on this host, as root and as an ordinary user, and the suite can fail.
 //!
-//! The binary is its own runner: called with the role it carries out one attack, called with
-//! `--controls` it runs the halves outside as whoever it is, and otherwise it runs the tests.
+//! The binary is its own runner: called with the role it runs one attack, called with `--controls`
+//! it runs the halves outside as its current user, and otherwise it runs the tests.
 
 #![expect(clippy::print_stdout, reason = "a test binary of its own prints its own results")]
 
@@ -19,8 +19,8 @@ use ringfence_hostile::{
 };
 use ringfence_types::Outcome;
 
-/// A user without any privilege on every Linux.
-const NOBODY: u32 = 65534;
+/// Uid without any privilege on every Linux.
+const UNPRIVILEGED_ID: u32 = 65534;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,8 +38,8 @@ const TESTS: &[Test] = &[
     ("every_promise_is_a_short_sentence", every_promise_is_a_short_sentence),
     ("unknown_cases_and_arguments_are_refused", unknown_cases_and_arguments_are_refused),
     ("every_control_works_as_this_user", every_control_works_as_this_user),
-    ("every_control_works_or_says_why_not_as_nobody", controls_as_nobody),
-    ("a_sandbox_without_walls_fails_the_suite", a_sandbox_without_walls_fails_the_suite),
+    ("every_control_works_or_says_why_not_as_an_ordinary_user", controls_as_an_ordinary_user),
+    ("a_sandbox_without_isolation_fails_the_suite", a_sandbox_without_isolation_fails_the_suite),
     ("nothing_is_left_on_the_host", nothing_is_left_on_the_host),
 ];
 
@@ -62,10 +62,10 @@ fn passes((name, test): &Test) -> bool {
     passed
 }
 
-/// Runs everything on the bare host, the half inside as well.
-struct NoWalls;
+/// Runner without isolation, the half inside as well.
+struct NoIsolation;
 
-impl Runner for NoWalls {
+impl Runner for NoIsolation {
     fn run_inside(&mut self, arguments: &[&str], _: &Setup) -> Observed {
         // Bounded like a control, since nothing here would stop the real attack.
         let bounded: Vec<&str> =
@@ -121,7 +121,7 @@ fn unknown_cases_and_arguments_are_refused() {
 }
 
 fn every_control_works_as_this_user() {
-    let controls = run_controls(&mut NoWalls, &[]).expect("the decoy starts");
+    let controls = run_controls(&mut NoIsolation, &[]).expect("the decoy starts");
     let failed: Vec<_> =
         controls.iter().filter(|(_, control)| matches!(control, Control::Failed { .. })).collect();
     assert!(failed.is_empty(), "{failed:#?}");
@@ -131,26 +131,26 @@ fn every_control_works_as_this_user() {
     assert!(works * 10 > controls.len() * 6, "only {works} of {} work", controls.len());
 }
 
-/// The same as an ordinary user, which needs root to become one; an ordinary user was that already.
-fn controls_as_nobody() {
+/// Runs the controls as an ordinary user, which only root can become.
+fn controls_as_an_ordinary_user() {
     if !rustix::process::geteuid().is_root() {
         return every_control_works_as_this_user();
     }
     let output = own_binary()
         .arg("--controls")
-        .uid(NOBODY)
-        .gid(NOBODY)
+        .uid(UNPRIVILEGED_ID)
+        .gid(UNPRIVILEGED_ID)
         .current_dir("/")
         .stderr(Stdio::inherit())
         .output()
         .expect("the test binary starts itself");
     let report = String::from_utf8_lossy(&output.stdout);
-    println!("  as nobody: {}", report.lines().last().unwrap_or("nothing"));
+    println!("  as uid 65534: {}", report.lines().last().unwrap_or("nothing"));
     assert!(output.status.success(), "{report}");
 }
 
 fn print_controls(filter: &[String]) -> ExitCode {
-    let controls = run_controls(&mut NoWalls, filter).expect("the decoy starts");
+    let controls = run_controls(&mut NoIsolation, filter).expect("the decoy starts");
     let mut out = std::io::stdout();
     let count = |wanted: fn(&Control) -> bool| controls.iter().filter(|(_, c)| wanted(c)).count();
     for (case, control) in &controls {
@@ -163,12 +163,12 @@ fn print_controls(filter: &[String]) -> ExitCode {
     if failed == 0 && works * 2 > total { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn a_sandbox_without_walls_fails_the_suite() {
+fn a_sandbox_without_isolation_fails_the_suite() {
     let started = Instant::now();
-    let summary = run_suite(&mut NoWalls, &[], &mut |_| ()).expect("the decoy starts");
+    let summary = run_suite(&mut NoIsolation, &[], &mut |_| ()).expect("the decoy starts");
     assert!(started.elapsed() < Duration::from_secs(300), "took {:?}", started.elapsed());
     let held: Vec<_> = summary.results.iter().filter(|result| result.passed()).collect();
-    assert!(held.is_empty(), "held without any wall: {held:#?}");
+    assert!(held.is_empty(), "held without isolation: {held:#?}");
     assert!(!summary.passed());
     assert!(render_table(&summary).contains("PROMISES BROKEN"));
 }

@@ -1,9 +1,9 @@
-//! Locking a fresh process in: from new namespaces to the system call filter, in one order.
+//! Lock-down of a new process: from new namespaces to the system call filter, in a fixed order.
 //!
 //! The order matters. Mounts come first, while the builder's rights reach them; the inner user
 //! namespace comes late, so those mounts belong to the outer one and no capability gained inside
-//! touches them; capabilities go before Landlock and seccomp, which close the door. Nothing sent by
-//! a user is read before [`lock_in`] returned `Ok`, and on any error the process ends.
+//! affects them; capabilities are dropped before Landlock and seccomp are enforced. No input of a
+//! user is read before [`lock_down`] has returned `Ok`, and on any error the process ends.
 
 use std::{
     ffi::{CStr, CString},
@@ -20,27 +20,27 @@ use crate::{
     seccomp::Filter,
     stage::At,
     sys::{self, Caps, attr},
-    wire::{Confine, Standing},
+    wire::{ActiveLayers, Confine},
 };
 
-/// The only uid and gid there are inside.
+/// The only uid and gid inside.
 pub const INSIDE_ID: u32 = 1000;
 
-/// What a finished sandbox hands to the service.
+/// Results of the lock-down for the service.
 #[derive(Debug)]
 pub(crate) struct Locked {
-    pub(crate) standing: Standing,
+    pub(crate) layers: ActiveLayers,
     /// The workspace as a mount of its own that follows no symlink and runs nothing.
     pub(crate) workspace: OwnedFd,
-    /// Where the calls wait that the service answers.
+    /// Descriptor of the calls that the service answers.
     pub(crate) questions: OwnedFd,
 }
 
-/// Locks this process in. It is in fresh mount, pid, network, ipc and uts namespaces and, if it
+/// Locks this process down. It is in fresh mount, pid, network, ipc and uts namespaces and, if it
 /// has one, in its cgroup.
-pub(crate) fn lock_in(confine: &Confine, filter: &Filter) -> Result<Locked, SetupError> {
+pub(crate) fn lock_down(confine: &Confine, filter: &Filter) -> Result<Locked, SetupError> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at(Stage::Clone)?;
-    // While `/proc` is still the builder's.
+    // `/proc` is still the builder's here.
     set_oom_score(OOM_SCORE_SANDBOX).at(Stage::OomScore)?;
     sys::unshare(libc::CLONE_NEWCGROUP).at(Stage::CgroupNamespace)?;
     if confine.loopback {
@@ -65,27 +65,27 @@ pub(crate) fn lock_in(confine: &Confine, filter: &Filter) -> Result<Locked, Setu
     sys::prctl(libc::PR_SET_DUMPABLE, 0, 0).at(Stage::Verify)?;
     verify_powerless().at(Stage::Verify)?;
     let questions = filter.install_listening().at(Stage::Seccomp)?;
-    let standing = Standing {
+    let layers = ActiveLayers {
         landlock_abi: rules.as_ref().map_or(0, |rules| rules.abi),
         user_namespace,
         proc_subset,
     };
-    Ok(Locked { standing, workspace, questions })
+    Ok(Locked { layers, workspace, questions })
 }
 
 const SHORT_QUEUES: &CStr = c"/proc/sys/net/core/somaxconn";
 
 /// Settings of the sandbox's own network. Data of a TCP connection that no program has accepted is
-/// memory that the kernel charges to no cgroup: few may wait on a listening socket, each with little
-/// data.
+/// kernel memory charged to no cgroup: few connections may wait on a listening socket, each with
+/// little data.
 const NETWORK_SETTINGS: [(&CStr, &[u8]); 3] = [
     (SHORT_QUEUES, b"16"),
     (c"/proc/sys/net/ipv4/tcp_rmem", b"4096 65536 131072"),
     (c"/proc/sys/net/ipv4/tcp_max_tw_buckets", b"1024"),
 ];
 
-/// Brings up the loopback interface of the sandbox's own network namespace. The `/proc` in sight is
-/// still the complete one of whoever made us.
+/// Brings up the loopback interface of the sandbox's own network namespace. `/proc` is still the
+/// complete one of the template or zygote.
 fn raise_loopback() -> sys::Result<()> {
     for (path, value) in NETWORK_SETTINGS {
         match write_file(path, value) {
@@ -97,14 +97,14 @@ fn raise_loopback() -> sys::Result<()> {
     sys::loopback_up()
 }
 
-/// One tmpfs under four names, so that one quota holds for all that can be written.
+/// Mounts one tmpfs under four names, so that one quota covers all writable files.
 fn mount_workspace(confine: &Confine) -> sys::Result<OwnedFd> {
     let owner = confine.uid;
     let fs = sys::fsopen(c"tmpfs")?;
     let text = |value: String| CString::new(value).map_err(|_| Errno::INVAL);
     sys::fsconfig(&fs, c"source", Some(c"workspace"))?;
     sys::fsconfig(&fs, c"size", Some(&text(confine.disk.to_string())?))?;
-    // Five directories of ours live there as well.
+    // The root, the three directories below and a program's file in `/box` need five more.
     sys::fsconfig(&fs, c"nr_inodes", Some(&text((confine.inodes + 5).to_string())?))?;
     sys::fsconfig(&fs, c"mode", Some(c"755"))?;
     sys::fsconfig(&fs, c"uid", Some(&text(owner.to_string())?))?;
@@ -132,8 +132,8 @@ fn make_owned_dir(path: &CStr, owner: u32, mode: u32) -> sys::Result<()> {
     rustix::fs::chmodat(CWD, path, FileMode::from_raw_mode(mode), rustix::fs::AtFlags::empty())
 }
 
-/// A `/proc` of our own pid namespace in place of the template's. The kernel lets a user namespace
-/// mount a new one only while a complete one is still in sight, hence make, unmount, move.
+/// Replaces the template's `/proc` by one of our own pid namespace. The kernel lets a user
+/// namespace mount a new one only while a complete one is visible, hence make, unmount, move.
 /// Returns whether it shows processes only; kernels before 5.8 cannot.
 fn mount_proc() -> sys::Result<bool> {
     let fs = sys::fsopen(c"proc")?;
@@ -145,8 +145,8 @@ fn mount_proc() -> sys::Result<bool> {
     if subset { Ok(true) } else { Err(Errno::NOSYS) }
 }
 
-/// Terminals that no other sandbox can name. Their number is bounded: each holds kernel memory, and
-/// a kernel thread outside the sandbox's cgroup carries what is written to it.
+/// Mounts terminals that no other sandbox can name. Their number is bounded: each takes kernel
+/// memory, and a kernel thread outside the sandbox's cgroup carries its data.
 fn mount_terminals(most: u32) -> sys::Result<()> {
     let most = CString::new(most.to_string()).map_err(|_| Errno::INVAL)?;
     let fs = sys::fsopen(c"devpts")?;
@@ -179,8 +179,8 @@ fn set_rlimits(confine: &Confine) -> sys::Result<()> {
     Ok(())
 }
 
-/// With a limit of 0 a crash would still be handed to a piped `core_pattern` of the host; with 1
-/// the kernel never does that. A host that gives us 0 to start with may not let us raise it.
+/// Sets the core limit to 1, with which the kernel never starts a piped `core_pattern` handler of
+/// the host; with 0 it would. A host that gives us 0 may not let us raise it.
 pub(crate) fn no_core_dumps() -> sys::Result<()> {
     sys::setrlimit(libc::RLIMIT_CORE, 1).or_else(|_| sys::setrlimit(libc::RLIMIT_CORE, 0))
 }
@@ -208,7 +208,7 @@ fn enter_user(confine: &Confine) -> Result<bool, SetupError> {
         let absent = has_own_uid && confine.may_miss.user_namespace;
         return if absent { Ok(false) } else { Err(errno).at(Stage::UserNamespace) };
     }
-    // The kernel made us undumpable, and with that our own id maps unwritable to us.
+    // The change of ids made us undumpable, and with that our own id maps unwritable to us.
     sys::prctl(libc::PR_SET_DUMPABLE, 1, 0).at(Stage::IdMaps)?;
     write_id_maps(INSIDE_ID, confine.uid).at(Stage::IdMaps)?;
     Ok(true)
@@ -222,13 +222,13 @@ pub(crate) fn write_id_maps(inside: u32, outside: u32) -> sys::Result<()> {
     write_file(c"/proc/self/gid_map", map.as_bytes())
 }
 
-/// `oom_score_adj` of everything inside a sandbox: the kernel ends it before anything of the host.
+/// `oom_score_adj` of everything inside a sandbox: the kernel kills it before anything of the host.
 const OOM_SCORE_SANDBOX: u32 = 1000;
 /// `oom_score_adj` of templates and zygotes, whose end would end all of their sandboxes.
 pub(crate) const OOM_SCORE_HELPER: u32 = 500;
 
-/// Makes this process and all it starts likelier to be ended when memory is short. Whatever the
-/// service inherited, such as -1000, would keep a sandbox from ever being ended at its limit.
+/// Makes this process and all it starts likelier to be killed when memory runs out. An inherited
+/// value such as -1000 would keep the kernel from killing a sandbox at its limit.
 pub(crate) fn set_oom_score(score: u32) -> sys::Result<()> {
     write_file(c"/proc/self/oom_score_adj", score.to_string().as_bytes())
 }
@@ -243,7 +243,7 @@ pub(crate) fn write_file(path: &CStr, bytes: &[u8]) -> sys::Result<()> {
 /// NOROOT, NO_SETUID_FIXUP, KEEP_CAPS off and NO_CAP_AMBIENT_RAISE, each locked.
 const SECUREBITS: u64 = 0b1110_1111;
 
-/// Empties the bounding and ambient sets, locks securebits, then lets go of everything held.
+/// Empties the bounding and ambient sets, locks securebits, then drops all capabilities.
 fn drop_capabilities() -> sys::Result<()> {
     sys::prctl(libc::PR_SET_SECUREBITS, SECUREBITS, 0)?;
     for capability in 0..64 {
@@ -257,7 +257,7 @@ fn drop_capabilities() -> sys::Result<()> {
     sys::capset(Caps::default())
 }
 
-/// Trusts none of the above: reads every set back and refuses to go on with anything left.
+/// Verifies the steps above: reads every set back and fails if a capability is left.
 fn verify_powerless() -> sys::Result<()> {
     let bounding_empty = (0..64)
         .map(|capability| sys::prctl(libc::PR_CAPBSET_READ, capability, 0))

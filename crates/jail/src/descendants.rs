@@ -1,38 +1,38 @@
-//! Signals to a program and to what it started.
+//! Signals to a program and its processes.
 //!
-//! A program that is to end takes with it all that is still in its session, whichever process
-//! group its shell put it into. Who left the session with `setsid` is beyond reach here and lives
-//! until the sandbox ends.
+//! A program that is ended takes along all processes that are still in its session, in any process
+//! group. Processes that left the session with `setsid` are not found here and live until the
+//! sandbox ends.
 
 use std::{collections::HashSet, fs};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::wire::Whom;
+use crate::wire::SignalScope;
 
-/// A program that forks faster than we look is given up on after this many looks.
-const MOST_LOOKS: usize = 64;
+/// Scans after which a program that forks faster than we look is given up on.
+const MAX_SCANS: usize = 64;
 
 /// Signals the program `leader`, which leads a session of its own. `signal` is 1 to 64.
-pub(crate) fn signal(leader: i32, signal: i32, whom: Whom) {
+pub(crate) fn signal(leader: i32, signal: i32, scope: SignalScope) {
     let Some(pid) = Pid::from_raw(leader) else { return };
     // SAFETY: callers pass a number in the range of signals; sending one touches no memory of ours.
     let signal = unsafe { Signal::from_raw_unchecked(signal) };
-    // Whoever is gone already needs no signal.
-    let _ = match whom {
-        Whom::Process => kill_process(pid, signal),
-        Whom::Group => kill_process_group(pid, signal),
-        Whom::Session => {
+    // A process that is gone already is not an error.
+    let _ = match scope {
+        SignalScope::Process => kill_process(pid, signal),
+        SignalScope::Group => kill_process_group(pid, signal),
+        SignalScope::Session => {
             signal_session(leader, signal);
             Ok(())
         }
     };
 }
 
-/// Looks again until nobody new is found: a member may have forked while we looked.
+/// Scans again until no new process is found: a member may have forked during the scan.
 fn signal_session(session: i32, signal: Signal) {
     let mut done = HashSet::new();
-    for _ in 0..MOST_LOOKS {
+    for _ in 0..MAX_SCANS {
         let fresh: Vec<i32> =
             members(session).into_iter().filter(|pid| done.insert(*pid)).collect();
         if fresh.is_empty() {
@@ -44,9 +44,9 @@ fn signal_session(session: i32, signal: Signal) {
     }
 }
 
-/// Our `/proc` shows this sandbox alone. A process that hid itself there (`PR_SET_DUMPABLE`) is
-/// not found; it is then like one that left the session. The leader is hidden too, for a moment
-/// while it becomes its program, and needs no looking for.
+/// Processes of a session. Our `/proc` shows this sandbox alone. A process that hid itself there
+/// (`PR_SET_DUMPABLE`) is not found, like one that left the session. The leader is hidden too, for
+/// a moment while it becomes its program, and is known anyway.
 fn members(session: i32) -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
@@ -58,8 +58,8 @@ fn session_of(pid: i32) -> Option<i32> {
     parse_session(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The program chooses its own name, parentheses and spaces included; what follows the last
-/// parenthesis is the kernel's: state, parent, group, session.
+/// Session id in a `stat` line. The program chooses its own name, parentheses and spaces included;
+/// the fields after the last parenthesis are the kernel's: state, parent, group, session.
 fn parse_session(stat: &[u8]) -> Option<i32> {
     let after = stat.iter().rposition(|byte| *byte == b')')? + 1;
     let text = std::str::from_utf8(&stat[after..]).ok()?;

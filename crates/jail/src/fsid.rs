@@ -1,4 +1,4 @@
-//! Touches files as somebody else, for the length of one closure and on one thread.
+//! File access under other ids, for the length of one closure and on one thread.
 //!
 //! A sandbox's tmpfs belongs to the sandbox's user namespace: the kernel refuses to create an inode
 //! there for a uid which that namespace does not map, root included. So the host creates a box's
@@ -8,13 +8,14 @@
 
 use std::io;
 
-/// The ids could not be taken on: this process may not, or its user namespace does not map them.
+/// Error for ids that cannot be used: this process may not, or its user namespace does not map
+/// them.
 #[derive(Debug, thiserror::Error)]
 #[error("act on files as uid {uid} gid {gid}")]
 pub struct Error {
-    /// The uid asked for.
+    /// Requested uid.
     pub uid: u32,
-    /// The gid asked for.
+    /// Requested gid.
     pub gid: u32,
     #[source]
     cause: io::Error,
@@ -26,7 +27,7 @@ pub fn with<R>(uid: u32, gid: u32, work: impl FnOnce() -> R) -> Result<R, Error>
     Ok(work())
 }
 
-/// The ids the thread had before, given back on drop.
+/// Previous ids of the thread, restored on drop.
 struct Switched {
     uid: u32,
     gid: u32,
@@ -62,7 +63,7 @@ impl Drop for Switched {
     }
 }
 
-/// No id at all: the call then changes nothing and only tells the present one.
+/// Invalid id: the call then changes nothing and returns the current one.
 const UNCHANGED: u32 = u32::MAX;
 
 /// Sets the thread's fsuid and returns the previous one. The call reports no errors.

@@ -1,33 +1,34 @@
-//! The ids that sandboxes can have outside.
+//! Ids that sandboxes can have outside.
 //!
-//! The kernel counts much by user: watches, timers, pending signals, pipe pages, descriptors on
-//! their way. So every sandbox has a uid of its own, taken from what our own user namespace maps:
-//! on a host that is everything, in a container or in a user's own namespace a small range.
+//! The kernel counts many resources by user: watches, timers, pending signals, pipe pages,
+//! descriptors in flight. So every sandbox has a uid of its own, taken from what our own user
+//! namespace maps: on a host that is everything, in a container or in a user's own namespace a
+//! small range.
 
 use std::ops::Range;
 
-/// First of the ids on a host that maps them all: above everything that accounts and container
-/// managers are given, and below the ids that some programs take for negative.
+/// First id on a host that maps all: above the ids of accounts and container managers, and below
+/// those that some programs treat as negative.
 const FIRST: u32 = 0x7000_0000;
 const END: u32 = 0x7fff_0000;
 
-/// A namespace with many ids has accounts of its own below this one.
+/// First id above the accounts of a namespace with many ids.
 const ABOVE_ACCOUNTS: u32 = 0x4000;
 
-/// The id that the kernel shows for everybody it does not map.
-const NOBODY: u32 = 65534;
+/// Id that the kernel shows for all users that it does not map.
+const OVERFLOW_ID: u32 = 65534;
 
-/// With fewer ids there are not enough for a few zygotes and their children.
-const FEWEST: u32 = 2048;
+/// Smallest useful number of ids, for a few zygotes and their children.
+const MIN_IDS: u32 = 2048;
 
-/// Ids for sandboxes in the numbers of this process's user namespace, the same for users and
-/// groups; `None` where it maps too few.
+/// Ids for sandboxes in the numbering of this process's user namespace, the same for users and
+/// groups; `None` if it maps too few.
 pub fn for_sandboxes() -> Option<Range<u32>> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     choose(&read("/proc/self/uid_map"), &read("/proc/self/gid_map"))
 }
 
-/// Whether this process is root of the host, not of a user namespace alone.
+/// Whether this process is root of the host, not only of a user namespace.
 pub fn is_host_root() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     rustix::process::geteuid().is_root() && is_whole(&map)
@@ -40,11 +41,11 @@ fn is_whole(map: &str) -> bool {
 fn choose(uids: &str, gids: &str) -> Option<Range<u32>> {
     let (uids, gids) = (extents(uids), extents(gids));
     let shared = uids.iter().flat_map(|uids| gids.iter().map(|gids| both(uids, gids)));
-    let usable = shared.map(unused).filter(|ids| ids.end.saturating_sub(ids.start) >= FEWEST);
+    let usable = shared.map(unused).filter(|ids| ids.end.saturating_sub(ids.start) >= MIN_IDS);
     usable.max_by_key(|ids| ids.end - ids.start)
 }
 
-/// The first column and the length of each line of an id map; a line that is neither is left out.
+/// First column and length of each line of an id map; malformed lines are skipped.
 fn extents(map: &str) -> Vec<Range<u32>> {
     let parse = |line: &str| -> Option<Range<u32>> {
         let mut words = line.split_ascii_whitespace().map(str::parse::<u32>);
@@ -68,7 +69,7 @@ fn unused(ids: Range<u32>) -> Range<u32> {
     if reserved.start < reserved.end {
         return reserved;
     }
-    let end = if ids.contains(&NOBODY) { NOBODY } else { ids.end };
+    let end = if ids.contains(&OVERFLOW_ID) { OVERFLOW_ID } else { ids.end };
     let above = ids.start.max(ABOVE_ACCOUNTS)..end;
     if above.end.saturating_sub(above.start) >= ABOVE_ACCOUNTS {
         return above;

@@ -1,7 +1,7 @@
-//! PID 1 of a sandbox: starts programs, reaps what they leave, reports how they end.
+//! PID 1 of a sandbox: starts programs, reaps processes, reports how programs end.
 //!
-//! It runs behind the same walls as the programs and holds one descriptor, its control socket.
-//! Without a reader on the other side it ends, and with it everything in its pid namespace.
+//! It runs behind the same layers as the programs and holds one descriptor, its control socket.
+//! When the other side closes it, init ends, and with it everything in its pid namespace.
 
 use std::{
     ffi::CString,
@@ -18,57 +18,57 @@ use crate::{
     SetupError, Stage,
     confine::Locked,
     descendants, processors,
-    socket::{self, MOST_FDS, Received},
+    socket::{self, MAX_FDS, Received},
     stage::At,
     sys::{self, Image, Reaped},
-    wire::{Ended, Exec, FromInit, Spent, ToInit, Whom},
+    wire::{Ended, Exec, FromInit, SignalScope, Spent, ToInit},
 };
 
-/// What an init was before it became one.
-pub(crate) enum Born {
-    /// A template, in whose children every signal has its default meaning.
-    OfTemplate,
-    /// An interpreter, with a worker already forked.
-    OfZygote { worker: i32 },
+/// Process that an init was before.
+pub(crate) enum Origin {
+    /// Child of a template, in which every signal has its default action.
+    Template,
+    /// Child of a zygote, with a worker already forked.
+    Zygote { worker: i32 },
 }
 
 /// Serves the control socket until its other end closes. Programs see `cpus` processors.
-pub(crate) fn serve(control: &OwnedFd, born: &Born, cpus: u32) -> ! {
-    let (running, reset): (_, fn()) = match born {
-        Born::OfTemplate => (Vec::new(), sys::unblock_signals),
-        Born::OfZygote { worker } => (vec![(0, *worker)], sys::reset_signals),
+pub(crate) fn serve(control: &OwnedFd, origin: &Origin, cpus: u32) -> ! {
+    let (running, reset): (_, fn()) = match origin {
+        Origin::Template => (Vec::new(), sys::unblock_signals),
+        Origin::Zygote { worker } => (vec![(0, *worker)], sys::reset_signals),
     };
-    let mut init = Init { control, running, reaped: 0, setting: Setting { reset, cpus } };
+    let mut init = Init { control, running, reaped: 0, setting: StartContext { reset, cpus } };
     let _ = init.run();
     sys::exit_now(0)
 }
 
-/// Tells the service that all walls stand, handing over the workspace and the questions.
+/// Reports a complete lock-down, handing over the workspace and the descriptor of held calls.
 pub(crate) fn announce(control: &OwnedFd, locked: &Locked) -> Result<(), SetupError> {
-    let message = FromInit::Ready(locked.standing);
+    let message = FromInit::Ready(locked.layers);
     let fds = [locked.workspace.as_fd(), locked.questions.as_fd()];
     let sent = socket::send_with_retries(control.as_fd(), &message, &fds);
     let errno = |error| if let socket::Error::Io(errno) = error { errno } else { Errno::PIPE };
     sent.map_err(errno).at(Stage::HandOver)
 }
 
-/// Tells the service why there is no sandbox, and ends.
-pub(crate) fn give_up(control: &OwnedFd, error: SetupError) -> ! {
+/// Reports why there is no sandbox, and ends.
+pub(crate) fn fail(control: &OwnedFd, error: SetupError) -> ! {
     let _ = socket::send(control.as_fd(), &FromInit::Failed(error), &[]);
     sys::exit_now(1)
 }
 
 struct Init<'a> {
     control: &'a OwnedFd,
-    /// Number and pid of each program that has not ended.
+    /// Number and pid of each running program.
     running: Vec<(u32, i32)>,
     reaped: u32,
-    setting: Setting,
+    setting: StartContext,
 }
 
-/// What is the same for every program of a sandbox.
-struct Setting {
-    /// Gives the signals their default meaning.
+/// Settings that are the same for every program of a sandbox.
+struct StartContext {
+    /// Restores the default action of the signals.
     reset: fn(),
     cpus: u32,
 }
@@ -76,7 +76,7 @@ struct Setting {
 impl Init<'_> {
     fn run(&mut self) -> Result<(), socket::Error> {
         let children = sys::child_signals()?;
-        // A program started before we blocked the signal may be gone already.
+        // A program that was started before the signal was blocked may have ended already.
         self.reap_all()?;
         loop {
             let mut watched =
@@ -93,17 +93,17 @@ impl Init<'_> {
             }
             if control {
                 let Received { message, fds, .. } = socket::receive(self.control.as_fd())?;
-                self.obey(message, fds)?;
+                self.handle_message(message, fds)?;
             }
         }
     }
 
-    fn obey(&mut self, message: ToInit, fds: Vec<OwnedFd>) -> Result<(), socket::Error> {
+    fn handle_message(&mut self, message: ToInit, fds: Vec<OwnedFd>) -> Result<(), socket::Error> {
         match message {
             ToInit::Go => Ok(()),
             ToInit::Exec(exec) => self.exec(&exec, fds),
-            ToInit::Signal { id, signal, whom } => {
-                self.signal(id, signal, whom);
+            ToInit::Signal { id, signal, scope } => {
+                self.signal(id, signal, scope);
                 socket::send_with_retries(self.control.as_fd(), &FromInit::Signalled { id }, &[])
             }
         }
@@ -116,10 +116,10 @@ impl Init<'_> {
                 let fds: Vec<BorrowedFd<'_>> = terminal.iter().map(AsFd::as_fd).collect();
                 let started = FromInit::Started { id, pid };
                 match socket::send_with_retries(self.control.as_fd(), &started, &fds) {
-                    // The service cannot be given the program's terminal: the program ends, and
-                    // the sandbox does not.
+                    // The service cannot receive the program's terminal: the program ends, and the
+                    // sandbox does not.
                     Err(socket::Error::Io(errno)) => {
-                        descendants::signal(pid, libc::SIGKILL, Whom::Session);
+                        descendants::signal(pid, libc::SIGKILL, SignalScope::Session);
                         SetupError { stage: Stage::HandOver, errno: errno.raw_os_error() }
                     }
                     sent => {
@@ -134,12 +134,12 @@ impl Init<'_> {
         socket::send_with_retries(self.control.as_fd(), &not_started, &[])
     }
 
-    fn signal(&self, id: u32, signal: i32, whom: Whom) {
+    fn signal(&self, id: u32, signal: i32, scope: SignalScope) {
         let pid = self.running.iter().find(|(known, _)| *known == id).map(|(_, pid)| *pid);
         if let Some(pid) = pid
             && (1..=64).contains(&signal)
         {
-            descendants::signal(pid, signal, whom);
+            descendants::signal(pid, signal, scope);
         }
     }
 
@@ -193,7 +193,7 @@ fn start(
     control: &OwnedFd,
     exec: &Exec,
     mut fds: Vec<OwnedFd>,
-    setting: &Setting,
+    setting: &StartContext,
 ) -> Result<Started, SetupError> {
     let part = if exec.joins { Some(fds.pop().ok_or(Errno::INVAL)) } else { None };
     let part = part.transpose().at(Stage::Request)?;
@@ -205,10 +205,10 @@ fn start(
     let (master, slave) = terminal.unzip();
     let standard = slave.iter().flat_map(|slave| [slave.as_fd(); 3]);
     let all: Vec<BorrowedFd<'_>> = standard.chain(fds.iter().map(AsFd::as_fd)).collect();
-    // Above every number that the program's descriptors will take: a failed start is told on it.
+    // Above every descriptor number of the program: a failed start is reported on it.
     let answer = rustix::io::fcntl_dupfd_cloexec(control, all.len() as i32);
     let answer = answer.at(Stage::Descriptors)?;
-    // The service thus hears of a failed start before it hears that there is a process.
+    // The child reports a failed start itself, before the service is told of a process.
     let pid = sys::run_until_exec(&mut || {
         let error = become_program(&program, &all, slave.is_some(), setting);
         let message = FromInit::NotStarted { id: exec.id, error };
@@ -218,11 +218,11 @@ fn start(
     Ok(Started { pid: pid.at(Stage::Fork)?, terminal: master })
 }
 
-/// A program with its strings as the kernel wants them.
+/// A program with its strings in the kernel's format.
 struct Program {
     image: Image,
     cwd: CString,
-    /// The part of the cgroup it joins.
+    /// Part of the cgroup that it joins.
     part: Option<OwnedFd>,
 }
 
@@ -273,17 +273,17 @@ fn open_terminal((rows, columns): (u16, u16)) -> sys::Result<(OwnedFd, OwnedFd)>
     Ok((master, slave))
 }
 
-/// Turns the child into the program; returns only if that failed. The child has borrowed its
-/// parent's memory, so nothing here allocates or frees.
+/// Replaces the child by the program; returns only on failure. The child has borrowed its parent's
+/// memory, so nothing here allocates or frees.
 fn become_program(
     program: &Program,
     fds: &[BorrowedFd<'_>],
     has_terminal: bool,
-    setting: &Setting,
+    setting: &StartContext,
 ) -> SetupError {
     let attempt = || -> Result<(), SetupError> {
         (setting.reset)();
-        // First of all: whatever it becomes or starts is then within reach of whoever ends it.
+        // First, so that everything it starts is in the part and can be killed with it.
         program.join().at(Stage::Cgroup)?;
         rustix::process::setsid().at(Stage::Fork)?;
         Moved::above(fds).and_then(Moved::settle).at(Stage::Descriptors)?;
@@ -307,16 +307,16 @@ pub(crate) fn arrange(fds: Vec<OwnedFd>) -> sys::Result<()> {
     moved.settle()
 }
 
-/// Descriptors on their way to 0, 1, 2, …: copied out of the way first, so that none is overwritten
-/// before its turn.
+/// Descriptors to be placed at 0, 1, 2, …: copied to higher numbers first, so that none is
+/// overwritten before it is placed.
 struct Moved {
-    fds: [Option<OwnedFd>; MOST_FDS + 3],
+    fds: [Option<OwnedFd>; MAX_FDS + 3],
     count: usize,
 }
 
 impl Moved {
     fn above(fds: &[BorrowedFd<'_>]) -> sys::Result<Self> {
-        let mut moved = Self { fds: [const { None }; MOST_FDS + 3], count: fds.len() };
+        let mut moved = Self { fds: [const { None }; MAX_FDS + 3], count: fds.len() };
         if fds.len() > moved.fds.len() {
             return Err(Errno::MFILE);
         }
@@ -328,8 +328,8 @@ impl Moved {
 
     fn settle(self) -> sys::Result<()> {
         for (target, fd) in self.fds.iter().flatten().enumerate() {
-            // SAFETY: dup2 onto a small number; whatever was there belonged to a process image that
-            // is about to be replaced, and no owner of it is used again.
+            // SAFETY: dup2 onto a small number; the descriptor there belonged to a process image
+            // that is about to be replaced, and no owner of it is used again.
             if unsafe { libc::dup2(fd.as_raw_fd(), target as i32) } < 0 {
                 return Err(Errno::MFILE);
             }
@@ -341,8 +341,8 @@ impl Moved {
 /// First descriptor after standard input, output and error.
 const FIRST_KEPT: i32 = 3;
 
-/// Keeps standard input, output and error and, moved to 3, 4, …, the given descriptors; everything
-/// else that came over from the process we were forked from is closed. Fetch them with [`kept`].
+/// Keeps standard input, output and error and, moved to 3, 4, …, the given descriptors; all other
+/// inherited ones are closed. [`kept`] returns them.
 pub(crate) fn keep_only(fds: Vec<BorrowedFd<'_>>) -> sys::Result<()> {
     let mut moved = Vec::new();
     for fd in &fds {
@@ -350,7 +350,7 @@ pub(crate) fn keep_only(fds: Vec<BorrowedFd<'_>>) -> sys::Result<()> {
     }
     for (index, fd) in moved.iter().enumerate() {
         let target = FIRST_KEPT + index as i32;
-        // SAFETY: whatever was at `target` is a leftover of the process we were forked from; its
+        // SAFETY: the descriptor at `target` is inherited from the process we were forked from; its
         // owner lives in memory that this process never returns to.
         if unsafe { libc::dup3(fd.as_raw_fd(), target, libc::O_CLOEXEC) } < 0 {
             return Err(Errno::MFILE);
@@ -366,9 +366,9 @@ pub(crate) fn kept(index: i32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(FIRST_KEPT + index) }
 }
 
-/// Points standard input, output and error at `/dev/null`, so that nothing of the service's is
-/// inherited by what is forked from here.
-pub(crate) fn silence() -> sys::Result<()> {
+/// Points standard input, output and error at `/dev/null`, so that forked processes inherit nothing
+/// of the service's.
+pub(crate) fn redirect_to_null() -> sys::Result<()> {
     let null =
         rustix::fs::openat(CWD, c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     for target in 0..3 {

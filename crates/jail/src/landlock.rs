@@ -1,8 +1,8 @@
-//! Landlock: file rules beside the mounts, so that a mistake in one wall is caught by the other.
+//! Landlock: file rules in addition to the mounts, so that each layer covers mistakes of the other.
 //!
 //! The rules are prepared while paths can be opened and enforced later, just before seccomp. The
-//! newest ABI the kernel has is used, and its number is reported; rights a kernel does not know are
-//! left out, never guessed.
+//! newest ABI of the kernel is used, and its number is reported; rights that a kernel does not know
+//! are left out.
 
 use std::{
     ffi::CStr,
@@ -35,13 +35,13 @@ const fn rights(abi: u32) -> u64 {
     }
 }
 
-/// What the sandbox may do where. Everything not named is refused.
+/// Allowed rights by path. Everything else is refused.
 const RULES: [(&CStr, u64); 6] = [
     // The whole root is mounted read-only; programs and libraries are read and run from it.
     (c"/", EXECUTE | READ_FILE | READ_DIR),
     // Only null, zero, full, random, urandom, tty and private terminals exist here.
     (c"/dev", READ_FILE | READ_DIR | WRITE_FILE | IOCTL_DEV),
-    // The four names of the one writable place. Devices cannot be made even here.
+    // The four names of the one writable file system. Devices cannot be made even here.
     (c"/box", !(MAKE_CHAR | MAKE_BLOCK)),
     (c"/workspace", !(MAKE_CHAR | MAKE_BLOCK)),
     (c"/tmp", !(MAKE_CHAR | MAKE_BLOCK)),
@@ -52,7 +52,7 @@ const RULES: [(&CStr, u64); 6] = [
 #[derive(Debug)]
 pub(crate) struct Ruleset {
     fd: OwnedFd,
-    /// The ABI the rules were made for.
+    /// ABI that the rules were made for.
     pub(crate) abi: u32,
 }
 
@@ -96,9 +96,9 @@ pub(crate) fn prepare(abi: u32, loopback: bool) -> Result<Ruleset, Errno> {
     Ok(Ruleset { fd: ruleset, abi })
 }
 
-/// Signals and abstract sockets are scoped too where the kernel can (ABI 6). Without a loopback of
-/// its own a program can neither bind nor connect a TCP socket (ABI 4), though the filter gives it
-/// none; with one it may talk to itself on any port.
+/// Makes the ruleset. Signals and abstract sockets are scoped too where the kernel can (ABI 6).
+/// Without a loopback of its own a program can neither bind nor connect a TCP socket (ABI 4),
+/// although the filter gives it none; with one it may use any port.
 fn create(abi: u32, loopback: bool) -> Result<OwnedFd, Errno> {
     let scoped = if abi >= 6 { 0b11 } else { 0 };
     let net = if abi >= 4 && !loopback { 0b11 } else { 0 };

@@ -5,12 +5,12 @@
 
 pub mod attack;
 pub mod cgroup;
-pub mod clerk;
 pub mod fsid;
 pub mod heap;
 pub mod host;
 pub mod ids;
 pub mod seccomp;
+pub mod syscall_responder;
 
 mod confine;
 mod descendants;

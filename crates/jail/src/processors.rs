@@ -1,15 +1,15 @@
-//! How many processors a program sees.
+//! Number of processors that a program sees.
 //!
-//! Programs size their pools of threads by the processors they may run on, so one with a share of
-//! one processor is to see one. Which one is chosen when it starts, not before: it stays where the
-//! scheduler has just put it, which is where there is room. This is a courtesy and no wall: the
-//! cgroup bounds the time, and a program may widen what it was given.
+//! Programs size their thread pools by the processors they may run on, so one with a share of one
+//! processor should see one. It is chosen when the program starts: it stays where the scheduler has
+//! just put it, which is where there is room. This is no isolation: the cgroup bounds the time, and
+//! a program may widen the set.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use crate::sys;
 
-/// Narrows the calling thread to `count` processors, the present one first; 0 leaves them all.
+/// Restricts the calling thread to `count` processors, the current one first; 0 leaves all.
 pub(crate) fn narrow(count: u32) -> sys::Result<()> {
     let allowed = sched_getaffinity(None)?;
     match choose(&allowed, count, sched_getcpu()) {
@@ -18,7 +18,7 @@ pub(crate) fn narrow(count: u32) -> sys::Result<()> {
     }
 }
 
-/// `count` of the allowed ones, from `here` on; nothing if that is all of them.
+/// `count` of the allowed ones, from `here` on; `None` if that is all of them.
 fn choose(allowed: &CpuSet, count: u32, here: usize) -> Option<CpuSet> {
     if count == 0 || count >= allowed.count() {
         return None;
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_narrowed_who_may_see_them_all() {
+    fn a_program_that_may_see_all_processors_is_not_narrowed() {
         check(&[0, 1], 2, 0, None);
         check(&[0, 1], 8, 0, None);
         check(&[0, 1], 0, 0, None);

@@ -1,8 +1,8 @@
-//! The mount tree all sandboxes of one root start from.
+//! Mount tree that all sandboxes of one root start from.
 //!
-//! A small tmpfs holds the root directory itself; what the sandbox may read is mounted into it,
-//! read-only. When [`build`] returns, the process has pivoted into that tree and the host's is
-//! unreachable: a sandbox is cloned from here, so there is nothing to hide from it any more.
+//! A small tmpfs holds the root directory itself; readable trees are mounted into it, read-only.
+//! When [`build`] returns, the process has pivoted into that tree and the host's is unreachable: a
+//! sandbox is cloned from here, so there is nothing left to hide from it.
 
 use std::{
     ffi::{CStr, CString},
@@ -28,28 +28,29 @@ use crate::{
     wire::{RootSource, RootSpec},
 };
 
-/// A file of ours that every sandbox finds in `/.ringfence`.
+/// An embedded file that every sandbox has in `/.ringfence`.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnFile {
-    /// Its name; one in `bin/` is in the `PATH` of programs.
+    /// Name; files in `bin/` are in the `PATH` of programs.
     pub name: &'static str,
     /// Its content.
     pub content: &'static [u8],
 }
 
 impl OwnFile {
-    /// The name of the library that a zygote loads. It is large, and nobody else needs it.
+    /// Name of the library that a zygote loads. It is large, and only zygotes need it.
     pub const FOR_ZYGOTES: &'static str = "preload.so";
 }
 
-/// Where the new root is put together: a directory every host has. Only this process sees it.
+/// Directory in which the new root is assembled; every host has it. Only this process sees the
+/// mount.
 const STAGING: &CStr = c"/tmp";
 
-/// Directories of a root that are ours to provide, whatever the source has there.
+/// Directories of a root that we provide, even if the source has them.
 const OURS: [&str; 9] =
     ["proc", "sys", "dev", "tmp", "box", "workspace", "run", "root", ".ringfence"];
 
-/// What the host view shows. Nothing below these is secret on a sane host; `/etc` is not here.
+/// Trees of the host view. They hold no secrets on a well-kept host; `/etc` is not among them.
 const HOST_TREES: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Parts of the host's `/etc` that programs need and that hold no secrets.
@@ -77,12 +78,12 @@ const HOST_ETC: [&str; 21] = [
     "ssl/openssl.cnf",
 ];
 
-/// Files of `/etc` that we write ourselves, so that they say nothing of the host.
+/// Files of `/etc` that we write ourselves, so that they reveal nothing of the host.
 const WRITTEN_ETC: [(&str, &str); 5] = [
     (
         "passwd",
         "root:x:0:0:root:/root:/bin/sh\nsandbox:x:1000:1000:sandbox:/workspace:/bin/bash\n\
-         nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+         nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n", // tidy-ok: an account name
     ),
     ("group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"),
     ("hosts", "127.0.0.1 localhost\n::1 localhost\n"),
@@ -108,17 +109,17 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Builds the tree and moves this process into it. The process must be in a mount namespace of
-/// its own, and be the first of a pid namespace of its own.
+/// Builds the tree and moves this process into it. The process must be in a mount namespace of its
+/// own, and be the first of a pid namespace of its own.
 pub(crate) fn build(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
-    // Files get the modes they are made with, without a second call for each.
+    // Without a umask, files get their modes without a second call for each.
     let before = rustix::process::umask(Mode::empty());
-    let built = put_together(spec, own);
+    let built = assemble(spec, own);
     rustix::process::umask(before);
     built
 }
 
-fn put_together(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
+fn assemble(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
     sys::mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE).at(Stage::TemplateMounts)?;
     let source = open_source(&spec.source).at(Stage::OpenRoot)?;
     let parts = take_parts(&spec.source, source.as_fd()).at(Stage::OpenRoot)?;
@@ -139,14 +140,14 @@ fn put_together(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
 
 fn pivot() -> sys::Result<()> {
     rustix::process::chdir(STAGING)?;
-    // Stacks the new root on the old one; the second step takes the old one away underneath.
+    // Stacks the new root on the old one; the next step unmounts the old one.
     sys::pivot_root(c".", c".")?;
     sys::umount_detach(c".")?;
     rustix::process::chdir(c"/")
 }
 
-/// Opened once, following no symlink, and used by descriptor from here on: what was checked is
-/// what gets mounted.
+/// Opens the source once, following no symlink; it is used by descriptor from here on, so what was
+/// checked is what gets mounted.
 fn open_source(source: &RootSource) -> sys::Result<OwnedFd> {
     let path = match source {
         RootSource::HostView => Path::new("/"),
@@ -156,14 +157,14 @@ fn open_source(source: &RootSource) -> sys::Result<OwnedFd> {
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-/// One entry of the root to be.
-enum Part {
+/// One entry of the new root.
+enum RootEntry {
     Tree { name: String, mount: OwnedFd, is_dir: bool },
     Copy { name: String, content: Vec<u8> },
     Link { name: String, target: CString },
 }
 
-fn take_parts(source: &RootSource, root: BorrowedFd<'_>) -> sys::Result<Vec<Part>> {
+fn take_parts(source: &RootSource, root: BorrowedFd<'_>) -> sys::Result<Vec<RootEntry>> {
     let names = match source {
         RootSource::HostView => HOST_TREES.map(str::to_owned).to_vec(),
         RootSource::Directory(_) => top_level(root)?,
@@ -198,11 +199,11 @@ fn top_level(root: BorrowedFd<'_>) -> sys::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Files up to this size are copied: every mount of a root is copied for every sandbox.
-const MOST_COPIED: u64 = 128 << 10;
+/// Size up to which files are copied: every mount of a root is copied for every sandbox.
+const MAX_COPIED_BYTES: u64 = 128 << 10;
 
-/// The content of a small file that everybody may read; nothing if it is anything else.
-fn copy(root: BorrowedFd<'_>, name: &str) -> sys::Result<Option<Part>> {
+/// Content of a small world-readable file; `None` otherwise.
+fn copy(root: BorrowedFd<'_>, name: &str) -> sys::Result<Option<RootEntry>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(root, name, flags, Mode::empty()) {
         Err(Errno::NOENT | Errno::LOOP | Errno::ACCESS) => return Ok(None),
@@ -210,19 +211,19 @@ fn copy(root: BorrowedFd<'_>, name: &str) -> sys::Result<Option<Part>> {
     };
     let stat = rustix::fs::fstat(&file)?;
     let is_public = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o004 != 0;
-    if !is_public || stat.st_size as u64 > MOST_COPIED {
+    if !is_public || stat.st_size as u64 > MAX_COPIED_BYTES {
         return Ok(None);
     }
     let mut content = Vec::with_capacity(stat.st_size as usize);
     File::from(file)
-        .take(MOST_COPIED)
+        .take(MAX_COPIED_BYTES)
         .read_to_end(&mut content)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    Ok(Some(Part::Copy { name: name.to_owned(), content }))
+    Ok(Some(RootEntry::Copy { name: name.to_owned(), content }))
 }
 
-/// A detached read-only copy of one entry; nothing if the source does not have it.
-fn take(root: BorrowedFd<'_>, name: &str) -> sys::Result<Option<Part>> {
+/// A detached read-only copy of one entry; `None` if the source does not have it.
+fn take(root: BorrowedFd<'_>, name: &str) -> sys::Result<Option<RootEntry>> {
     let path = CString::new(name).map_err(|_| Errno::INVAL)?;
     let stat = match rustix::fs::statat(root, &path, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(None),
@@ -232,19 +233,19 @@ fn take(root: BorrowedFd<'_>, name: &str) -> sys::Result<Option<Part>> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => {
             let target = rustix::fs::readlinkat(root, &path, Vec::new())?;
-            Ok(Some(Part::Link { name, target }))
+            Ok(Some(RootEntry::Link { name, target }))
         }
         kind @ (FileType::Directory | FileType::RegularFile) => {
             let mount = sys::open_tree(root, &path, true)?;
             let is_dir = kind == FileType::Directory;
             sys::mount_setattr(&mount, attr::RDONLY | attr::NOSUID | attr::NODEV, true)?;
-            Ok(Some(Part::Tree { name, mount, is_dir }))
+            Ok(Some(RootEntry::Tree { name, mount, is_dir }))
         }
         _ => Ok(None),
     }
 }
 
-/// Where the nodes of `/dev` come from.
+/// Source of the nodes of `/dev`.
 enum Devices {
     /// A file system of our own with nodes that we made.
     Made(OwnedFd),
@@ -254,7 +255,7 @@ enum Devices {
 
 impl Devices {
     /// Makes nodes where we may; a user namespace can only bind those of the host, for which
-    /// `statvfs(2)` answers with the size of the host's `/dev`, which tells its memory.
+    /// `statvfs(2)` returns the size of the host's `/dev`, which reveals its memory.
     fn take() -> sys::Result<Self> {
         let made = new_tmpfs(c"64k", attr::NOSUID | attr::NOEXEC)?;
         let mode = Mode::from_raw_mode(0o666);
@@ -286,7 +287,7 @@ fn take_self() -> sys::Result<OwnedFd> {
     Ok(mount)
 }
 
-/// A file system in memory. Its numbers are ours: by default they would tell the host's memory.
+/// A tmpfs with explicit limits: the defaults would reveal the host's memory.
 fn new_tmpfs(size: &CStr, attributes: u64) -> sys::Result<OwnedFd> {
     let fs = sys::fsopen(c"tmpfs")?;
     sys::fsconfig(&fs, c"source", Some(c"root"))?;
@@ -297,7 +298,7 @@ fn new_tmpfs(size: &CStr, attributes: u64) -> sys::Result<OwnedFd> {
 }
 
 /// A complete `/proc` of the template's own pid namespace. Every sandbox replaces it by its own;
-/// the kernel asks for one in sight before it lets a user namespace make another.
+/// the kernel requires a visible one before it lets a user namespace make another.
 fn new_proc() -> sys::Result<OwnedFd> {
     let fs = sys::fsopen(c"proc")?;
     sys::fsmount(&fs, attr::NOSUID | attr::NODEV | attr::NOEXEC)
@@ -307,7 +308,7 @@ fn new_proc() -> sys::Result<OwnedFd> {
 struct Tree<'a>(BorrowedFd<'a>);
 
 impl Tree<'_> {
-    fn fill(&self, parts: Vec<Part>, spec: &RootSpec) -> sys::Result<()> {
+    fn fill(&self, parts: Vec<RootEntry>, spec: &RootSpec) -> sys::Result<()> {
         for dir in OURS.into_iter().filter(|dir| *dir != "sys") {
             self.dir(dir)?;
         }
@@ -320,13 +321,13 @@ impl Tree<'_> {
         }
         for part in parts {
             match part {
-                Part::Link { name, target } => rustix::fs::symlinkat(&target, self.0, &name)?,
-                Part::Copy { name, content } => self.file(&name, &content, 0o644)?,
-                Part::Tree { name, mount, is_dir: true } => {
+                RootEntry::Link { name, target } => rustix::fs::symlinkat(&target, self.0, &name)?,
+                RootEntry::Copy { name, content } => self.file(&name, &content, 0o644)?,
+                RootEntry::Tree { name, mount, is_dir: true } => {
                     self.dir(&name)?;
                     self.attach(&mount, &name)?;
                 }
-                Part::Tree { name, mount, .. } => {
+                RootEntry::Tree { name, mount, .. } => {
                     self.file(&name, b"", 0o644)?;
                     self.attach(&mount, &name)?;
                 }
@@ -395,7 +396,7 @@ impl Tree<'_> {
     }
 }
 
-/// The environment every program starts from. Nothing of ours is in it.
+/// Environment that every program starts from. Nothing of the service's is in it.
 pub fn base_environment() -> Vec<(&'static str, &'static str)> {
     debug_assert_eq!(INSIDE_ID, 1000, "passwd above names the same id");
     vec![
@@ -406,7 +407,7 @@ pub fn base_environment() -> Vec<(&'static str, &'static str)> {
         ("LANG", "C.UTF-8"),
         ("TMPDIR", "/tmp"),
         ("SHELL", "/bin/bash"),
-        // What a Python program prints is seen at once, and kept if the program is killed.
+        // Output of a Python program is visible at once, and kept if the program is killed.
         ("PYTHONUNBUFFERED", "1"),
     ]
 }

@@ -1,10 +1,10 @@
-//! A systemd scope of our own, for an ordinary user without a delegated control group.
+//! A systemd scope for this process, for an ordinary user without a delegated control group.
 //!
-//! The manager of a user gives each process of the user a scope on request: a control group in which the
-//! process is alone and which it may divide (`Delegate=yes`). podman asks in the same way. The one
-//! method call is made by `busctl`, which is part of systemd; a D-Bus library would be some forty crates
-//! for it, and `systemd-run --scope` replaces the process, so that after a refusal nothing were left to
-//! say what to do. A refusal here leaves this process where it was.
+//! The manager of a user gives each process of the user a scope on request: a control group in
+//! which the process is alone and which it may divide (`Delegate=yes`). podman does the same. The
+//! one method call is made by `busctl`, which is part of systemd; a D-Bus library would be some
+//! forty crates for it, and `systemd-run --scope` replaces the process, so that after a refusal no
+//! process would be left to report it. A refusal here leaves this process where it was.
 
 use std::{
     ffi::CString,
@@ -23,23 +23,24 @@ use crate::{
 /// The manager of this user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Manager {
-    /// It can be asked.
+    /// It can be called.
     Reachable {
-        /// Its runtime directory.
+        /// Runtime directory of the user.
         runtime: PathBuf,
     },
-    /// It runs, without a bus to ask it over.
+    /// It runs, but without a bus to call it over.
     NoBus,
     /// It does not run.
     NotRunning {
-        /// The name of the user, or the uid.
+        /// Name of the user, or the uid.
         user: String,
     },
 }
 
 impl Manager {
     pub(crate) fn find() -> Self {
-        // Not $XDG_RUNTIME_DIR: `sudo -u` and service managers leave it out, or leave another user's.
+        // Not $XDG_RUNTIME_DIR: `sudo -u` and service managers leave it out, or leave another
+        // user's.
         let uid = rustix::process::geteuid().as_raw();
         let runtime = PathBuf::from(format!("/run/user/{uid}"));
         match (runtime.join("bus").exists(), runtime.join("systemd").exists()) {
@@ -50,10 +51,10 @@ impl Manager {
     }
 }
 
-/// How long the manager may take to move this process.
+/// Time limit for the manager to move this process.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Moves this process into a scope of its own if it needs one and the user's manager gives it. Does
+/// Moves this process into a scope of its own if it needs one and the user's manager agrees. Does
 /// nothing as root. Must be called before the process has a second thread.
 pub fn enter() {
     if rustix::process::geteuid().is_root() || !cgroup::Host::detect().needs_delegation() {
@@ -67,7 +68,7 @@ pub fn enter() {
     }
 }
 
-/// Asks for the scope; `None` if that was refused.
+/// Requests the scope; `None` if that was refused.
 fn ask(runtime: &Path, name: &str) -> Option<()> {
     let pid = std::process::id().to_string();
     let words = [
@@ -105,7 +106,7 @@ fn ask(runtime: &Path, name: &str) -> Option<()> {
     let child = match sys::fork().ok()? {
         Some(pid) => pid,
         None => {
-            if init::silence().is_ok() {
+            if init::redirect_to_null().is_ok() {
                 image.exec();
             }
             sys::exit_now(127)
@@ -115,7 +116,7 @@ fn ask(runtime: &Path, name: &str) -> Option<()> {
     (status.exit_status() == Some(0)).then_some(())
 }
 
-/// The answer says that the manager has begun to move us.
+/// Waits for the move: the answer only says that it has begun.
 fn wait_until_in(name: &str) {
     let deadline = Instant::now() + MOVE_TIMEOUT;
     let is_in = || fs::read_to_string("/proc/self/cgroup").is_ok_and(|text| text.contains(name));

@@ -1,7 +1,7 @@
 //! Framed messages with descriptors over SEQPACKET sockets.
 //!
-//! One message is one packet: never half of one, never two. A body too large for a packet travels
-//! in a sealed memfd instead, so that a long argument list needs no second protocol.
+//! One message is one packet, so it arrives whole. A body too large for a packet travels in a
+//! sealed memfd instead, so that a long argument list needs no second protocol.
 
 use std::{
     io::{IoSlice, IoSliceMut, Read},
@@ -20,42 +20,42 @@ use rustix::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Largest body that goes into the packet itself. Every receiver has a buffer of this size, and a
-/// process that was just forked pays for each page of it.
+/// Largest body inside the packet itself. Every receiver has a buffer of this size, and a process
+/// that was just forked pays for each page of it.
 const INLINE: usize = 8 * 1024;
-/// Largest body at all; argument lists of the kernel end far below.
-const LARGEST: u64 = 16 * 1024 * 1024;
-/// Most descriptors in one message.
-pub(crate) const MOST_FDS: usize = 16;
+/// Largest body at all; argument lists of the kernel are far smaller.
+const MAX_BODY: u64 = 16 * 1024 * 1024;
+/// Largest number of descriptors in one message.
+pub(crate) const MAX_FDS: usize = 16;
 
 const INLINE_TAG: u8 = 0;
 const LARGE_TAG: u8 = 1;
 
-/// Why a message could not be sent or understood.
+/// Failure to send or receive a message.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The other side is gone.
-    #[error("the other side is gone")]
+    /// The other side has closed the socket.
+    #[error("the other side closed the socket")]
     Closed,
-    /// The kernel refused.
+    /// Error of the kernel.
     #[error("socket")]
     Io(#[from] Errno),
-    /// Bytes that are no message of ours, too many of them, or too many descriptors.
-    #[error("not a message of ours: {0}")]
+    /// Invalid bytes, too many of them, or too many descriptors.
+    #[error("invalid message: {0}")]
     Malformed(&'static str),
 }
 
 impl Error {
-    /// Whether the kernel may take the same message a moment later: it is short of memory, or the
-    /// sender's user has too many descriptors in flight, which may all be another process's.
+    /// Whether the kernel may accept the same message a moment later: it is short of memory, or the
+    /// sender's user has too many descriptors in flight, possibly those of another process.
     pub fn is_transient(&self) -> bool {
         let short = [Errno::TOOMANYREFS, Errno::NOBUFS, Errno::NOMEM];
         matches!(self, Self::Io(errno) if short.contains(errno))
     }
 }
 
-/// Pauses between attempts to send what the kernel refuses for want of memory or of descriptors in
-/// flight: about a second altogether.
+/// Pauses between attempts to send a message that the kernel refuses for lack of memory or because
+/// of descriptors in flight: about a second altogether.
 pub const RETRY_PAUSES: [Duration; 6] = [
     Duration::from_millis(1),
     Duration::from_millis(10),
@@ -68,11 +68,11 @@ pub const RETRY_PAUSES: [Duration; 6] = [
 /// A received message.
 #[derive(Debug)]
 pub struct Received<T> {
-    /// What was said.
+    /// Content of the message.
     pub message: T,
-    /// Descriptors that came along, in order.
+    /// Descriptors of the message, in order.
     pub fds: Vec<OwnedFd>,
-    /// The sender's pid in our namespace as the kernel vouches for it, if we asked for it.
+    /// Pid of the sender in our namespace, guaranteed by the kernel, if requested.
     pub pid: Option<i32>,
 }
 
@@ -81,7 +81,7 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
-/// Sends one message. `fds` stay the caller's.
+/// Sends one message. The caller keeps `fds`.
 pub fn send<T: Serialize>(
     socket: BorrowedFd<'_>,
     message: &T,
@@ -92,7 +92,7 @@ pub fn send<T: Serialize>(
     if body.len() <= INLINE {
         return send_packet(socket, &body, fds);
     }
-    if body.len() as u64 > LARGEST {
+    if body.len() as u64 > MAX_BODY {
         return Err(Error::Malformed("too large"));
     }
     let memory = memfd_create("message", MemfdFlags::CLOEXEC)?;
@@ -102,7 +102,7 @@ pub fn send<T: Serialize>(
     send_packet(socket, &[LARGE_TAG], &all)
 }
 
-/// Like [`send`], and tries again for a second while the failure is transient. For processes of one
+/// Like [`send`], and retries for a second while the failure is transient. For processes of one
 /// thread, which may sleep.
 pub fn send_with_retries<T: Serialize>(
     socket: BorrowedFd<'_>,
@@ -119,10 +119,10 @@ pub fn send_with_retries<T: Serialize>(
 }
 
 fn send_packet(socket: BorrowedFd<'_>, body: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
-    if fds.len() > MOST_FDS {
+    if fds.len() > MAX_FDS {
         return Err(Error::Malformed("too many descriptors"));
     }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
@@ -163,13 +163,13 @@ fn receive_packet(
     body: &mut [u8],
 ) -> Result<(usize, Vec<OwnedFd>, Option<i32>), Error> {
     let mut space =
-        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS + 1), ScmCredentials(1))];
+        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS + 1), ScmCredentials(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let mut parts = [IoSliceMut::new(body)];
         match recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            // A peer that ended without reading all of ours resets the connection; what it said
-            // before its end, and then the end, come after that.
+            // A peer that ended without reading all of ours resets the connection; its earlier
+            // messages, and then the end, come after that.
             Err(Errno::INTR | Errno::CONNRESET) => {}
             other => break other?,
         }
@@ -194,17 +194,18 @@ fn receive_packet(
     Ok((received.bytes, fds, pid))
 }
 
-/// The sender may be hostile: the size is bounded and a file that blocks is not read.
+/// Reads a large body. The sender may be hostile: the size is bounded and a file that blocks is not
+/// read.
 fn read_large(memory: OwnedFd) -> Result<Vec<u8>, Error> {
     let stat = rustix::fs::fstat(&memory)?;
     let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
-    if !regular || stat.st_size as u64 > LARGEST {
+    if !regular || stat.st_size as u64 > MAX_BODY {
         return Err(Error::Malformed("large body"));
     }
     rustix::fs::seek(&memory, rustix::fs::SeekFrom::Start(0))?;
     let mut bytes = Vec::with_capacity(stat.st_size as usize);
     std::fs::File::from(memory)
-        .take(LARGEST)
+        .take(MAX_BODY)
         .read_to_end(&mut bytes)
         .map_err(|_| Error::Malformed("unreadable large body"))?;
     Ok(bytes)

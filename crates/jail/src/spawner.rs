@@ -1,10 +1,10 @@
-//! The helper that makes templates: small, one thread, no runtime.
+//! Helper process that makes templates: small, one thread, no runtime.
 //!
 //! It is a role of the same binary, started once by the service with a socket as standard input.
-//! When the service is gone, that socket says so, and the spawner ends everything it made: no
+//! When the service is gone, the socket closes, and the spawner ends everything it made: no
 //! process, mount or cgroup outlives its service.
 //!
-//! Invariant: the cgroups of a living service are never removed here. A service that lives on
+//! Invariant: the cgroups of a running service are never removed here. A service that goes on
 //! releases them before it closes the socket, or kills this process.
 
 use std::{
@@ -36,16 +36,17 @@ pub fn serve(own: &[OwnFile]) -> ! {
     sys::ignore_end_requests();
     let mode = find_mode();
     let mut spawner = Spawner { mode, templates: Vec::new(), cgroups: Vec::new() };
-    // A terminal's interrupt is for the service to handle; we end when it ends. Templates, zygotes and
-    // inits need no more: the first process of a pid namespace gets no signal that it has no handler for.
+    // A terminal's interrupt is for the service to handle; we end when it ends. Templates, zygotes
+    // and inits need no more: the first process of a pid namespace gets no signal that it has no
+    // handler for.
     let _ = rustix::process::setsid();
     let _ = spawner.run(own);
     spawner.clean_up();
     sys::exit_now(0)
 }
 
-/// Whether this process, or a spawner it starts, builds sandboxes with root's rights: it must really
-/// have them, on a host or in a user namespace, and ids to give.
+/// Whether this process, or a spawner it starts, builds sandboxes with root's rights: it must
+/// really have them, on a host or in a user namespace, and enough ids.
 pub fn builds_as_root() -> bool {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
     rustix::process::geteuid().is_root()
@@ -53,7 +54,7 @@ pub fn builds_as_root() -> bool {
         && ids::for_sandboxes().is_some()
 }
 
-/// With whose rights this process builds sandboxes: root's, or those of a user namespace, which it
+/// Rights with which this process builds sandboxes: root's, or those of a user namespace, which it
 /// enters here.
 fn find_mode() -> Result<Mode, SetupError> {
     if builds_as_root() {
@@ -95,12 +96,12 @@ impl Spawner {
             }
             if request {
                 let Received { message, fds, .. } = socket::receive(stdin)?;
-                self.obey(message, fds, own);
+                self.handle_message(message, fds, own);
             }
         }
     }
 
-    fn obey(&mut self, message: ToSpawner, fds: Vec<OwnedFd>, own: &[OwnFile]) {
+    fn handle_message(&mut self, message: ToSpawner, fds: Vec<OwnedFd>, own: &[OwnFile]) {
         match (message, fds.into_iter().next()) {
             (ToSpawner::Own(cgroups), _) => self.cgroups.extend(cgroups),
             (ToSpawner::Release, _) => self.cgroups.clear(),
@@ -136,8 +137,8 @@ impl Spawner {
         }
     }
 
-    /// Killing a template, the first of its pid namespace, kills all its sandboxes with it, but a
-    /// frozen one would not die; so the cgroups are thawed and killed as well.
+    /// Kills all templates and their cgroups. Killing a template, the first of its pid namespace,
+    /// kills its sandboxes, except frozen ones; so the cgroups are thawed and killed as well.
     fn clean_up(&mut self) {
         for template in &self.templates {
             let _ = pidfd_send_signal(template, Signal::KILL);
@@ -147,7 +148,8 @@ impl Spawner {
         let _ = cgroup::remove_trees(&self.cgroups, END_TIMEOUT);
     }
 
-    /// One whose sandbox hangs in the kernel does not end; it is left to the host's first process.
+    /// Waits for the templates. One whose sandbox hangs in the kernel does not end; it is left to
+    /// the host's first process.
     fn wait_for_templates(&self) {
         let deadline = Instant::now() + END_TIMEOUT;
         for template in &self.templates {
@@ -166,5 +168,5 @@ fn has_ended(process: &OwnedFd) -> bool {
     poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-/// Nothing that was killed takes longer than this to be gone, unless it hangs in the kernel.
+/// Time limit for killed processes to end, unless they hang in the kernel.
 const END_TIMEOUT: Duration = Duration::from_secs(5);

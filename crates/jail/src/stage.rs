@@ -1,21 +1,21 @@
-//! Where building a sandbox failed: one stage and one errno, small enough for any pipe.
+//! Failed stage of building a sandbox: one stage and one errno, small enough for any pipe.
 
 use std::fmt;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// The steps between a request and running code, in the order they are taken.
+/// Steps between a request and running code, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// The request could not be understood.
     Request,
-    /// Opening the root directory the sandbox should see.
+    /// Opening the root directory of the sandbox.
     OpenRoot,
-    /// The mount namespace of a root, before the host's tree is let go.
+    /// Mounts of a root, before the host's tree is unmounted.
     TemplateMounts,
-    /// Letting go of the host's tree.
+    /// Unmounting the host's tree.
     PivotRoot,
     /// The first user namespace when we are not root.
     OuterUserNamespace,
@@ -23,11 +23,11 @@ pub enum Stage {
     Clone,
     /// Joining the cgroup.
     Cgroup,
-    /// Being ended first when memory is short.
+    /// Setting `oom_score_adj`, so that it is killed first when memory runs out.
     OomScore,
-    /// Own cgroup namespace.
+    /// Cgroup namespace of its own.
     CgroupNamespace,
-    /// A private network.
+    /// Private network namespace.
     NetworkNamespace,
     /// Loopback interface.
     Loopback,
@@ -43,11 +43,11 @@ pub enum Stage {
     Rlimits,
     /// File rules, prepared while paths can still be opened.
     LandlockRules,
-    /// Giving up the host's user and group.
+    /// Changing to the sandbox's user and group.
     Ids,
     /// The inner user namespace.
     UserNamespace,
-    /// Its id maps.
+    /// Id maps of the inner user namespace.
     IdMaps,
     /// Dropping every capability.
     Capabilities,
@@ -57,21 +57,21 @@ pub enum Stage {
     Landlock,
     /// Enforcing the system call filter.
     Seccomp,
-    /// Looking once more whether all of the above holds.
+    /// Verification of all of the above.
     Verify,
-    /// Handing the finished sandbox over.
+    /// Sending the finished sandbox to the service.
     HandOver,
     /// Starting the program's process.
     Fork,
-    /// Its descriptors.
+    /// Descriptors of the program.
     Descriptors,
-    /// The processors it sees.
+    /// Restricting the processors of the program.
     Affinity,
-    /// Its working directory.
+    /// Working directory of the program.
     WorkingDirectory,
-    /// Replacing our code with the program's.
+    /// Executing the program.
     Exec,
-    /// The interpreter that others are forked from.
+    /// Starting the interpreter that others are forked from.
     Zygote,
 }
 
@@ -114,24 +114,24 @@ impl fmt::Display for Stage {
     }
 }
 
-/// We failed to build the sandbox. A program that ran and failed is not here.
+/// Failure to build the sandbox. A program that ran and failed is not here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("sandbox setup failed at {stage}: {}", Errno::from_raw_os_error(*errno))]
 pub struct SetupError {
-    /// The step that failed.
+    /// Failed step.
     pub stage: Stage,
-    /// What the kernel said.
+    /// Errno of the kernel.
     pub errno: i32,
 }
 
 impl SetupError {
-    /// The kernel's answer as a type.
+    /// Errno as a type.
     pub fn errno(&self) -> Errno {
         Errno::from_raw_os_error(self.errno)
     }
 }
 
-/// Names the stage of a system call's failure.
+/// Adds the stage to the error of a system call.
 pub(crate) trait At<T> {
     fn at(self, stage: Stage) -> Result<T, SetupError>;
 }

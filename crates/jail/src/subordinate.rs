@@ -1,10 +1,10 @@
-//! Subordinate ids: uids of their own for the sandboxes of a user without rights.
+//! Subordinate ids: uids for the sandboxes of an ordinary user.
 //!
-//! `/etc/subuid` and `/etc/subgid` give a user a range of ids, and two set-uid programs, `newuidmap`
-//! and `newgidmap`, map them into a user namespace of that user. [`enter`] moves this process into
-//! such a namespace, in which it is root over those ids and nothing else: from there on sandboxes are
-//! built as root builds them, and none has the uid of the service. Where the host gives no such ids,
-//! nothing changes and [`missing`] says why.
+//! `/etc/subuid` and `/etc/subgid` give a user a range of ids, and two set-uid programs,
+//! `newuidmap` and `newgidmap`, map them into a user namespace of that user. [`enter`] moves this
+//! process into such a namespace, in which it is root over those ids only: from there on sandboxes
+//! are built as root builds them, and none has the uid of the service. Without such ids nothing
+//! changes and [`missing`] says why.
 
 use std::{
     ffi::CString,
@@ -24,12 +24,12 @@ use crate::{
     sys::{self, Image},
 };
 
-/// Why this user's sandboxes have no uids of their own, and what to do about it.
+/// Reason why this user's sandboxes have no uids of their own, with a fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What was found.
+    /// Observation.
     pub reason: String,
-    /// The command or setting that would change it.
+    /// Command or setting that would change it.
     pub fix: Option<String>,
 }
 
@@ -46,7 +46,7 @@ fn missing_because(reason: impl Into<String>, fix: Option<String>) -> Missing {
     Missing { reason: reason.into(), fix }
 }
 
-/// What came of [`enter`].
+/// Result of [`enter`].
 static ENTERED: OnceLock<Result<(), Missing>> = OnceLock::new();
 
 /// Moves this process into a user namespace with the user's subordinate ids, if there are any. Does
@@ -58,7 +58,8 @@ pub fn enter() {
     });
 }
 
-/// Why sandboxes of this process have no uids of their own, for a process where they have none.
+/// Reason why sandboxes of this process have no uids of their own; only for a process where they
+/// have none.
 pub fn missing() -> Missing {
     let found = ENTERED.get().cloned().unwrap_or_else(|| find().map(drop));
     let here = || {
@@ -67,18 +68,18 @@ pub fn missing() -> Missing {
     found.err().unwrap_or_else(here)
 }
 
-/// The ranges and programs to be used. Numbers are those of the host.
+/// Ranges and programs to use. Numbers are those of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// First uid and how many.
+    /// First uid and their number.
     pub uids: (u32, u32),
-    /// First gid and how many.
+    /// First gid and their number.
     pub gids: (u32, u32),
     newuidmap: PathBuf,
     newgidmap: PathBuf,
 }
 
-/// Looks for what [`enter`] needs.
+/// Finds what [`enter`] needs.
 pub fn find() -> Result<Plan, Missing> {
     let newuidmap = program("newuidmap")?;
     let newgidmap = program("newgidmap")?;
@@ -89,13 +90,13 @@ pub fn find() -> Result<Plan, Missing> {
     Ok(Plan { uids, gids, newuidmap, newgidmap })
 }
 
-/// The name of this user, or the uid if it has none.
+/// Name of this user, or the uid if it has none.
 pub(crate) fn user_name() -> String {
     let user = User::current();
     user.name.unwrap_or_else(|| user.uid.to_string())
 }
 
-/// Where a program of the host is.
+/// Path of a program of the host.
 pub(crate) fn program_path(name: &str) -> Option<PathBuf> {
     const PLACES: [&str; 5] =
         ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin", "/run/wrappers/bin"];
@@ -115,7 +116,8 @@ fn no_flags() -> rustix::fs::AtFlags {
     rustix::fs::AtFlags::empty()
 }
 
-/// The two programs work by being set-uid; and rights that we hold already would be lost on the way.
+/// Checks that the two set-uid programs can work, and that this process holds no rights that it
+/// would lose.
 fn can_gain_rights() -> Result<(), Missing> {
     const CAP_SETGID: u64 = 6;
     const CAP_SETUID: u64 = 7;
@@ -137,15 +139,16 @@ fn can_gain_rights() -> Result<(), Missing> {
     }
 }
 
-/// Whose ranges are looked for.
+/// Owner of the ranges.
 struct User {
     uid: u32,
-    /// Unknown if `/etc/passwd` does not have the uid: then ranges are found by number alone.
+    /// User name; unknown if `/etc/passwd` does not have the uid: then ranges are found by number
+    /// alone.
     name: Option<String>,
 }
 
-/// No such file is longer on a sane host.
-const LONGEST_FILE: u64 = 1 << 20;
+/// Largest file that is read; real ones are much shorter.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 impl User {
     fn current() -> Self {
@@ -157,7 +160,7 @@ impl User {
     fn range(&self, path: &str) -> Result<(u32, u32), Missing> {
         let length = std::fs::metadata(path).map(|file| file.len());
         let text = match length {
-            Ok(length) if length > LONGEST_FILE => {
+            Ok(length) if length > MAX_FILE_BYTES => {
                 return Err(missing_because(format!("{path} is longer than 1 MiB"), None));
             }
             Ok(_) => std::fs::read_to_string(path).unwrap_or_default(),
@@ -178,8 +181,8 @@ impl User {
         missing_because(format!("{path} has no range of ids for `{name}`"), Some(fix))
     }
 
-    /// The longest range of this user in a file of `user:first:count` lines; a line of this user that
-    /// is anything else is an error.
+    /// Longest range of this user in a file of `user:first:count` lines; a malformed line of this
+    /// user is an error.
     fn parse<'a>(&self, text: &'a str) -> Result<Option<(u32, u32)>, &'a str> {
         let mut longest = None;
         for line in text.lines().map(str::trim_end) {
@@ -221,7 +224,8 @@ fn name_of(passwd: &str, uid: u32) -> Option<String> {
 }
 
 impl Plan {
-    /// A child stays outside and maps the ids from there: inside nobody may.
+    /// Enters the namespace. A child stays outside and maps the ids from there, which no process
+    /// inside may do.
     fn enter(&self) -> Result<(), Missing> {
         let failed = |errno: Errno| missing_because(format!("cannot map ids: {errno}"), None);
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -249,13 +253,14 @@ impl Plan {
             rustix::process::WaitOptions::empty(),
         );
         entered.map_err(|errno| {
-            let fix = Some("`ringfence doctor` shows why".to_owned());
+            let fix = Some("run `ringfence doctor` to find out why".to_owned());
             missing_because(format!("the kernel refused a user namespace: {errno}"), fix)
         })?;
         if ids::for_sandboxes().is_some() {
             return Ok(());
         }
-        // We cannot leave any more; with our own id mapped, all is as without this namespace.
+        // We cannot leave any more; with our own id mapped, everything works as without this
+        // namespace.
         let own = |inside: &str, id: u32| format!("{inside} {id} 1");
         let _ = confine::write_file(c"/proc/self/uid_map", own("0", uid).as_bytes());
         let _ = confine::write_file(c"/proc/self/setgroups", b"deny");
@@ -265,22 +270,24 @@ impl Plan {
     }
 }
 
-/// Most ids that are mapped: more are of no use.
-const MOST_IDS: u32 = 1 << 24;
+/// Largest number of ids that are mapped.
+const MAX_IDS: u32 = 1 << 24;
 
-/// `newuidmap PID 0 UID 1 1 FIRST COUNT`: root inside is the user, then come the subordinate ids.
+/// Command `newuidmap PID 0 UID 1 1 FIRST COUNT`: root inside is the user, then come the
+/// subordinate ids.
 fn image(program: &Path, target: u32, own: u32, (first, count): (u32, u32)) -> sys::Result<Image> {
     let numbers =
-        [target, 0, own, 1, 1, first, count.min(MOST_IDS)].map(|number| number.to_string());
+        [target, 0, own, 1, 1, first, count.min(MAX_IDS)].map(|number| number.to_string());
     let words = std::iter::once(program.display().to_string()).chain(numbers);
     let argv: Result<Vec<CString>, _> = words.map(CString::new).collect();
     Image::new(argv.map_err(|_| Errno::INVAL)?, Vec::new())
 }
 
-/// In the child, which has one thread: waits until there is a namespace, then runs both programs.
+/// Runs in the child, which has one thread: waits until there is a namespace, then runs both
+/// programs.
 fn map_from_outside(wait: &OwnedFd, images: &[Image; 2]) -> ! {
     let mut byte = [0];
-    if rustix::io::read(wait, &mut byte) != Ok(1) || init::silence().is_err() {
+    if rustix::io::read(wait, &mut byte) != Ok(1) || init::redirect_to_null().is_err() {
         sys::exit_now(1);
     }
     let [uids, gids] = images;

@@ -1,4 +1,4 @@
-//! System calls that no library wraps in the shape we need. One function, one call.
+//! System calls that no library wraps in the needed form. One function, one call.
 
 use std::{
     ffi::{CStr, CString},
@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 pub(crate) type Result<T> = core::result::Result<T, Errno>;
 
-/// Namespaces every sandbox gets at birth. The network comes from the parent, which made a fresh
-/// one ahead of time; the cgroup namespace follows once the cgroup is joined.
+/// Namespaces that every sandbox is cloned into. The network comes from the parent, which made a
+/// fresh one ahead of time; the cgroup namespace follows once the cgroup is joined.
 pub(crate) const BIRTH_NAMESPACES: c_int =
     libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
@@ -24,11 +24,11 @@ fn last() -> Errno {
 }
 
 fn fd(ret: c_long) -> Result<OwnedFd> {
-    // SAFETY: the kernel just returned this descriptor to us, so nobody else owns it.
+    // SAFETY: the kernel just returned this descriptor, so it has no other owner.
     check(ret).map(|raw| unsafe { OwnedFd::from_raw_fd(raw as c_int) })
 }
 
-/// Which side of a fork this is.
+/// Side of a fork.
 #[derive(Debug)]
 pub(crate) enum Forked {
     Child,
@@ -53,8 +53,8 @@ struct CloneArgs {
 
 /// Forks into new namespaces, straight into a v2 cgroup if one is given.
 ///
-/// The child continues on a copy of the stack, as after `fork`. The caller must have one thread:
-/// a lock held by another would stay locked in the child for ever.
+/// The child continues on a copy of the stack, as after `fork`. The caller must have one thread: a
+/// lock held by another would stay locked in the child for ever.
 pub(crate) fn clone3(flags: c_int, into_cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
     let mut pidfd: c_int = -1;
     let mut args = CloneArgs {
@@ -78,24 +78,24 @@ pub(crate) fn clone3(flags: c_int, into_cgroup: Option<BorrowedFd<'_>>) -> Resul
     Ok(Forked::Parent { pid: pid as i32, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
 }
 
-/// The C library's fork: keeps its own bookkeeping right, which an interpreter relies on.
+/// Fork of the C library, which keeps its internal state consistent for an interpreter.
 pub(crate) fn fork() -> Result<Option<i32>> {
     // SAFETY: the process has one thread, so the child's copy of every lock is free.
     let pid = check(unsafe { libc::fork() } as c_long)?;
     Ok((pid != 0).then_some(pid as i32))
 }
 
-/// The stack of a child that lives until it becomes another program.
+/// Stack size of a child that lives until it executes another program.
 const LENT_STACK: usize = 256 << 10;
 
-/// Runs `work` in a child that borrows our memory, and sleeps until it has become another program
-/// or ended; what `work` returns is then its exit code. Nothing is copied for a child that is about
-/// to be replaced anyway. What it said over a socket before its end is in front of whatever the
-/// parent says next.
+/// Runs `work` in a child that shares our memory, and sleeps until it has executed another program
+/// or ended; the return value of `work` is then its exit code. Nothing is copied for a child that
+/// is about to be replaced anyway. Messages that it sent over a socket come before those that the
+/// parent sends next.
 ///
 /// Descriptors, signals and the working directory are the child's own; memory is not. So `work`
-/// must leave nothing behind in it: what it allocates it frees, and what is ours it only borrows.
-/// The caller must have one thread.
+/// must leave it unchanged: it frees what it allocates, and only borrows from us. The caller must
+/// have one thread.
 pub(crate) fn run_until_exec(work: &mut dyn FnMut() -> i32) -> Result<i32> {
     extern "C" fn enter(work: *mut libc::c_void) -> c_int {
         // SAFETY: the pointer below is to `work`, whose owner sleeps while we run.
@@ -103,7 +103,7 @@ pub(crate) fn run_until_exec(work: &mut dyn FnMut() -> i32) -> Result<i32> {
         work()
     }
     let mut work = work;
-    // Pages that the child does not touch are never made.
+    // Pages that the child does not touch are never allocated.
     let mut stack = Vec::<u128>::with_capacity(LENT_STACK / size_of::<u128>());
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the stack is this frame's, is aligned, grows down from its end, and outlives the
@@ -155,7 +155,7 @@ pub(crate) fn fsconfig(fs: &OwnedFd, key: &CStr, value: Option<&CStr>) -> Result
     .map(drop)
 }
 
-/// Makes the filesystem and a mount of it that hangs nowhere yet.
+/// Makes the filesystem and a mount of it that is not attached yet.
 pub(crate) fn fsmount(fs: &OwnedFd, attributes: u64) -> Result<OwnedFd> {
     let null = std::ptr::null::<u8>();
     // SAFETY: FSCONFIG_CMD_CREATE takes no key and no value.
@@ -225,7 +225,7 @@ pub(crate) fn mount_setattr(mount: &OwnedFd, set: u64, recursive: bool) -> Resul
     .map(drop)
 }
 
-/// A mount with no data: a bind, a change of propagation.
+/// Mount without data: a bind, a change of propagation.
 pub(crate) fn mount(source: &CStr, target: &CStr, flags: u64) -> Result<()> {
     let null = std::ptr::null();
     // SAFETY: the paths are valid C strings; type and data may be null for these flags.
@@ -245,7 +245,7 @@ pub(crate) fn drop_groups() -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) }).map(drop)
 }
 
-/// Takes `gid` and `uid` for real, effective and saved ids.
+/// Sets real, effective and saved ids to `gid` and `uid`.
 pub(crate) fn become_user(uid: u32, gid: u32) -> Result<()> {
     // SAFETY: both take no pointers. The raw calls act on this thread, which is the only one.
     unsafe {
@@ -296,7 +296,7 @@ pub(crate) fn setrlimit(resource: u32, value: u64) -> Result<()> {
     check(unsafe { libc::setrlimit(resource, &raw const limit) } as c_long).map(drop)
 }
 
-/// The hard limit in force: nobody without a capability goes above it.
+/// Hard limit: raising it needs a capability.
 pub(crate) fn hard_limit(resource: u32) -> Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` outlives the call.
@@ -316,7 +316,7 @@ pub(crate) fn cloexec_from(first: u32) -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 4) }).map(drop)
 }
 
-/// A descriptor that becomes readable when a child changes state; blocks normal delivery.
+/// Descriptor that becomes readable when a child changes state; blocks normal delivery.
 pub(crate) fn child_signals() -> Result<OwnedFd> {
     // SAFETY: the sets are local and initialised by sigemptyset before use.
     unsafe {
@@ -328,7 +328,7 @@ pub(crate) fn child_signals() -> Result<OwnedFd> {
     }
 }
 
-/// Unblocks all signals and puts every one back to its default, as a new program expects.
+/// Unblocks all signals and restores every default action, as a new program expects.
 pub(crate) fn reset_signals() {
     // SAFETY: sets dispositions of this process only; unknown numbers fail harmlessly.
     unsafe {
@@ -339,7 +339,8 @@ pub(crate) fn reset_signals() {
     clear_signal_mask();
 }
 
-/// The same for a process whose parent has done that, and has ignored broken pipes since.
+/// Unblocks all signals in a process whose parent has reset them, and restores that of broken
+/// pipes.
 pub(crate) fn unblock_signals() {
     // SAFETY: sets a disposition of this process only.
     unsafe {
@@ -348,7 +349,7 @@ pub(crate) fn unblock_signals() {
     clear_signal_mask();
 }
 
-/// A write to somebody who is gone is an error to be handled, not our end.
+/// Ignores SIGPIPE: a write to a closed socket is an error and not our end.
 pub(crate) fn ignore_broken_pipes() {
     // SAFETY: sets a disposition of this process only.
     unsafe {
@@ -356,10 +357,11 @@ pub(crate) fn ignore_broken_pipes() {
     }
 }
 
-/// Requests to end, which a service manager or a terminal may send to every process of a service.
+/// Termination signals, which a service manager or a terminal may send to every process of a
+/// service.
 const END_REQUESTS: [c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 
-/// Ignores requests to end: a helper ends when its socket closes, and running programs with it.
+/// Ignores termination signals: a helper ends when its socket closes, and running programs with it.
 pub(crate) fn ignore_end_requests() {
     // SAFETY: sets dispositions of this process only.
     unsafe {
@@ -369,8 +371,8 @@ pub(crate) fn ignore_end_requests() {
     }
 }
 
-/// Blocks requests to end without changing what they mean, for an interpreter that sets handlers of its
-/// own. Children inherit the mask; see [`clear_signal_mask`].
+/// Blocks termination signals without changing their actions, for an interpreter with handlers of
+/// its own. Children inherit the mask; see [`clear_signal_mask`].
 pub(crate) fn block_end_requests() {
     // SAFETY: the set is local and initialised by sigemptyset before use.
     unsafe {
@@ -383,7 +385,7 @@ pub(crate) fn block_end_requests() {
     }
 }
 
-/// Blocks no signal.
+/// Unblocks all signals.
 pub(crate) fn clear_signal_mask() {
     // SAFETY: the set is local and initialised by sigemptyset before use.
     unsafe {
@@ -393,7 +395,7 @@ pub(crate) fn clear_signal_mask() {
     }
 }
 
-/// Ignores children's deaths, so that the kernel reaps them.
+/// Ignores the end of children, so that the kernel reaps them.
 pub(crate) fn ignore_children() {
     // SAFETY: sets a disposition of this process only.
     unsafe {
@@ -401,7 +403,7 @@ pub(crate) fn ignore_children() {
     }
 }
 
-/// Back to the default, for a process that waits for its children itself.
+/// Restores the default for a process that waits for its children itself.
 pub(crate) fn reset_child_signal() {
     // SAFETY: sets a disposition of this process only.
     unsafe {
@@ -409,14 +411,14 @@ pub(crate) fn reset_child_signal() {
     }
 }
 
-/// A child that ended, with its raw wait status and what it and its own children used.
+/// A child that ended, with its raw wait status and the usage of it and its children.
 pub(crate) struct Reaped {
     pub(crate) pid: i32,
     pub(crate) status: i32,
     pub(crate) usage: libc::rusage,
 }
 
-/// Takes one ended child, if there is one.
+/// Reaps one ended child, if there is one.
 pub(crate) fn reap() -> Option<Reaped> {
     let mut status = 0;
     // SAFETY: rusage is plain data, for which zero is a value.
@@ -426,7 +428,7 @@ pub(crate) fn reap() -> Option<Reaped> {
     (pid > 0).then_some(Reaped { pid, status, usage })
 }
 
-/// What this process and its ended children used so far.
+/// Usage of this process and its ended children.
 pub(crate) fn children_usage() -> libc::rusage {
     // SAFETY: rusage is plain data; the pointer is to a local.
     unsafe {
@@ -436,17 +438,17 @@ pub(crate) fn children_usage() -> libc::rusage {
     }
 }
 
-/// Leaves at once: no destructors, no buffers, no handlers of the process we were forked from.
+/// Ends the process at once: no destructors, no buffers, no handlers of the process we were forked
+/// from.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: never returns and touches nothing.
     unsafe { libc::_exit(code) }
 }
 
-/// A program with everything the kernel wants to know, gathered ahead: replacing a process by it
-/// allocates nothing.
+/// A program with all arguments of `execve`, prepared ahead: executing it allocates nothing.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// Where it may be, in the order in which it is looked for.
+    /// Candidate paths, in order.
     paths: Vec<CString>,
     argv: Pointers,
     env: Pointers,
@@ -469,13 +471,13 @@ impl Pointers {
 }
 
 impl Image {
-    /// A name without a slash is looked up in `PATH` of `env`.
+    /// Prepares the program. A name without a slash is looked up in `PATH` of `env`.
     pub(crate) fn new(argv: Vec<CString>, env: Vec<CString>) -> Result<Self> {
         let paths = candidates(argv.first().ok_or(Errno::INVAL)?, &env);
         Ok(Self { paths, argv: Pointers::new(argv), env: Pointers::new(env) })
     }
 
-    /// Replaces this process by the program; returns only on failure.
+    /// Executes the program; returns only on failure.
     pub(crate) fn exec(&self) -> Errno {
         let mut answer = Errno::NOENT;
         for path in &self.paths {
@@ -511,7 +513,7 @@ pub(crate) fn take_terminal() -> Result<()> {
     check(unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } as c_long).map(drop)
 }
 
-/// Brings the loopback interface of the current network namespace up.
+/// Brings up the loopback interface of the current network namespace.
 pub(crate) fn loopback_up() -> Result<()> {
     // SAFETY: plain creation of a socket.
     let socket =

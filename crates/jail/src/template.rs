@@ -1,10 +1,10 @@
-//! The process that makes sandboxes of one root.
+//! Process that makes the sandboxes of one root.
 //!
-//! It is the first process of a pid namespace, in a mount namespace without the host's tree. Its
-//! death is the death of all it made. It has one thread, keeps no state of sandboxes, and prepares
-//! the next network namespace while nobody waits.
+//! It is the first process of a pid namespace, in a mount namespace without the host's tree. When
+//! it dies, all its sandboxes die. It has one thread, keeps no state of sandboxes, and prepares the
+//! next network namespace in idle time.
 //!
-//! Invariant: no sandbox is cloned into a network namespace that another was cloned into before.
+//! Invariant: no two sandboxes are cloned into the same network namespace.
 
 use std::{
     cell::OnceCell,
@@ -52,20 +52,20 @@ fn prepare(spec: &RootSpec, own: &[OwnFile], mode: Mode) -> Result<(), SetupErro
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at(Stage::Clone)?;
     confine::set_oom_score(confine::OOM_SCORE_HELPER).at(Stage::OomScore)?;
     if mode == Mode::Root {
-        // Here, where it is allowed: nothing made from here has a group of the service's.
+        // Here it is still allowed: no sandbox gets a group of the service's.
         sys::drop_groups().at(Stage::Ids)?;
     }
     root::build(spec, own)?;
-    init::silence().at(Stage::Descriptors)?;
-    // Here, where we may still raise it; everything made from here inherits it.
+    init::redirect_to_null().at(Stage::Descriptors)?;
+    // Here it may still be raised; all sandboxes inherit it.
     confine::no_core_dumps().at(Stage::Rlimits)?;
-    // Once, here: programs then have two signals to look after instead of all.
+    // Done once here: programs then have to reset two signals instead of all.
     sys::reset_signals();
     sys::ignore_broken_pipes();
     Ok(())
 }
 
-/// An empty network namespace for the next sandbox to be born into.
+/// Makes an empty network namespace for the next sandbox.
 pub(crate) fn fresh_network() -> Result<(), SetupError> {
     sys::unshare(libc::CLONE_NEWNET).at(Stage::NetworkNamespace)
 }
@@ -73,39 +73,41 @@ pub(crate) fn fresh_network() -> Result<(), SetupError> {
 struct Template {
     socket: OwnedFd,
     program: Filter,
-    /// Compiled when the first sandbox with a loopback is wanted.
+    /// Filter compiled for the first sandbox with a loopback.
     loopback: OnceCell<Filter>,
-    /// Compiled when the first zygote is wanted: most templates never make one.
+    /// Filter compiled for the first zygote: most templates never make one.
     zygote: OnceCell<Filter>,
     network: Network,
     sandboxes: u64,
 }
 
-/// The network namespace this process is in.
+/// State of the network namespace of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
-    /// Nobody else was ever in it: for the next sandbox.
+    /// No sandbox was ever in it: for the next one.
     Fresh,
-    /// It is another's. One for the next sandbox is to be made as soon as there is time.
+    /// Used by a sandbox. The next one is made in idle time.
     Wanted,
-    /// It is another's, and making one ahead failed: whoever needs it tries again and is told why.
+    /// Used by a sandbox, and making the next one ahead failed: the next request tries again and
+    /// reports the error.
     Used,
 }
 
-/// A template whose first sandbox is its only one need not make a network for the next.
-const SECOND_THOUGHTS: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// A sandbox that was just cloned, and whoever waits for it, need the processors more than the next
-/// one does. Whoever comes sooner has its network made on the call.
-const FIRST_STEPS: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// Idle time after the first sandbox: a template with only one sandbox need not make a second
+/// network.
+const NETNS_IDLE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Idle time after further sandboxes: the new sandbox and its caller need the processors first. A
+/// request that comes sooner has its network made on the call.
+const SPARE_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 impl Template {
     fn run(&mut self) -> Result<(), socket::Error> {
         let children = sys::child_signals()?;
         loop {
-            let patience = (self.network == Network::Wanted).then(|| self.patience());
+            let network_delay = (self.network == Network::Wanted).then(|| self.network_delay());
             let mut watched =
                 [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
-            match poll(&mut watched, patience.as_ref()) {
+            match poll(&mut watched, network_delay.as_ref()) {
                 Err(Errno::INTR) => continue,
                 Ok(0) => {
                     self.prepare_network();
@@ -116,7 +118,7 @@ impl Template {
             let [request, child] = watched.map(|fd| !fd.revents().is_empty());
             if request {
                 let Received { message, fds, .. } = socket::receive(self.socket.as_fd())?;
-                self.obey(message, fds)?;
+                self.handle_message(message, fds)?;
             }
             if child {
                 let mut drained = [0; 256];
@@ -126,7 +128,11 @@ impl Template {
         }
     }
 
-    fn obey(&mut self, message: ToTemplate, fds: Vec<OwnedFd>) -> Result<(), socket::Error> {
+    fn handle_message(
+        &mut self,
+        message: ToTemplate,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(), socket::Error> {
         let (id, made) = match message {
             ToTemplate::Spawn { id, confine, join } => (id, self.spawn(&confine, join, fds)),
             ToTemplate::Zygote { id, uid, ids, argv, env, join } => {
@@ -145,23 +151,23 @@ impl Template {
         }
     }
 
-    /// Sends the pidfd of a new process. A kernel that does not take it for long costs this one
-    /// request: without a holder the new process sees its control socket close, and ends.
+    /// Sends the pidfd of a new process. If the kernel refuses it for long, only this request
+    /// fails: the new process sees its control socket close, and ends.
     fn hand_over(&self, id: u64, pidfd: &OwnedFd) -> Result<(), SetupError> {
         let answer = FromTemplate::Spawned { id };
         match socket::send_with_retries(self.socket.as_fd(), &answer, &[pidfd.as_fd()]) {
             Err(socket::Error::Io(errno)) => Err(errno).at(Stage::HandOver),
-            // Nobody is left to answer; the next look at the socket says so.
+            // The service is gone; the next read of the socket shows it.
             _ => Ok(()),
         }
     }
 
-    /// How long nobody must have asked for anything before the next network is made.
-    fn patience(&self) -> Timespec {
+    /// Idle time before the next network is made.
+    fn network_delay(&self) -> Timespec {
         match self.sandboxes {
             0 => Timespec::default(),
-            1 => SECOND_THOUGHTS,
-            _ => FIRST_STEPS,
+            1 => NETNS_IDLE,
+            _ => SPARE_DELAY,
         }
     }
 
@@ -188,7 +194,7 @@ impl Template {
             true => self.loopback.get_or_init(|| Filter::compile(Profile::Loopback)),
             false => &self.program,
         };
-        // The one we are in belongs to the new sandbox from here on.
+        // The current namespace belongs to the new sandbox from here on.
         self.network = Network::Wanted;
         self.sandboxes += 1;
         match sys::clone3(sys::BIRTH_NAMESPACES, cgroup).at(Stage::Clone)? {
@@ -197,7 +203,7 @@ impl Template {
         }
     }
 
-    /// In the child: joins the cgroup, locks itself in, then serves as PID 1.
+    /// Runs in the child: joins the cgroup, locks itself down, then serves as PID 1.
     fn become_init(
         &self,
         confine: &Confine,
@@ -209,25 +215,26 @@ impl Template {
             .at(Stage::Cgroup)
             .and_then(|()| init::keep_only(vec![control.as_fd()]).at(Stage::Descriptors));
         if let Err(error) = moved {
-            init::give_up(&control, error);
+            init::fail(&control, error);
         }
-        // Its number means something else by now; it is never dropped, for we never return.
+        // The number of the old descriptor has another meaning by now; it is never dropped, because
+        // we never return.
         let control = init::kept(0);
-        match confine::lock_in(confine, filter) {
+        match confine::lock_down(confine, filter) {
             Ok(locked) => {
                 if let Err(error) = init::announce(&control, &locked) {
-                    init::give_up(&control, error);
+                    init::fail(&control, error);
                 }
                 drop(locked);
-                init::serve(&control, &init::Born::OfTemplate, confine.cpus)
+                init::serve(&control, &init::Origin::Template, confine.cpus)
             }
-            Err(error) => init::give_up(&control, error),
+            Err(error) => init::fail(&control, error),
         }
     }
 }
 
-/// The cgroup to be born into, or the files to join by. There must be just the right descriptors:
-/// a sandbox that nobody limits must have been asked for.
+/// Cgroup to be cloned into, or files to join by. The number of descriptors must be right: a
+/// sandbox without limits must have been requested.
 pub(crate) fn joining(
     join: Join,
     mut fds: Vec<OwnedFd>,
@@ -240,7 +247,7 @@ pub(crate) fn joining(
     }
 }
 
-/// Writes our own pid, which is `0` in the language of these files.
+/// Writes our own pid, which these files take as `0`.
 pub(crate) fn join_all(procs: &[OwnedFd]) -> sys::Result<()> {
     procs.iter().try_for_each(|file| rustix::io::write(file, b"0").map(drop))
 }

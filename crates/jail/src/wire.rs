@@ -1,7 +1,7 @@
-//! What the processes of the sandbox say to each other.
+//! Messages between the service and the processes of sandboxes.
 //!
 //! Service → spawner: make a template. Service → template: make a sandbox or a zygote. Service ⇄
-//! init: what happens inside. Each pair has its own socket, so a sandbox can only speak as itself.
+//! init: run programs inside. Each pair has its own socket, so a sandbox can only speak for itself.
 
 use std::path::PathBuf;
 
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::SetupError;
 
-/// To the spawner.
+/// Messages to the spawner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToSpawner {
     /// Directories to sweep when the service dies: the cgroups of this instance.
     Own(Vec<PathBuf>),
-    /// Sweep nothing: the service lives on, or removes its cgroups itself. The socket closes next.
+    /// Sweep nothing: the service goes on, or removes its cgroups itself. The socket closes next.
     Release,
-    /// Make a template; its socket comes along and answers [`FromTemplate::Ready`].
+    /// Make a template; its socket is attached and answers [`FromTemplate::Ready`].
     Template(RootSpec),
 }
 
-/// What the inside of a sandbox sees as its root.
+/// Root file system of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RootSpec {
-    /// Where it comes from.
+    /// Source of the files.
     pub source: RootSource,
     /// Bind our own executable at `/.ringfence/attack`, for the attack suite.
     pub with_attack: bool,
@@ -31,7 +31,7 @@ pub struct RootSpec {
     pub with_zygote: bool,
 }
 
-/// Where a root comes from.
+/// Source of a root file system.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RootSource {
     /// `/usr`, `/bin`, `/lib*` of the host and a curated `/etc`.
@@ -40,74 +40,74 @@ pub enum RootSource {
     Directory(PathBuf),
 }
 
-/// To a template.
+/// Messages to a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToTemplate {
-    /// Make a sandbox. Descriptors: the init's control socket, then what [`Join`] asks for.
+    /// Make a sandbox. Descriptors: the init's control socket, then those of [`Join`].
     Spawn {
-        /// The number to answer with.
+        /// Number of the request.
         id: u64,
-        /// How it is confined.
+        /// Confinement of the sandbox.
         confine: Confine,
-        /// How it gets into its cgroup.
+        /// Way into its cgroup.
         join: Join,
     },
     /// Start an interpreter to fork from. Descriptors: its control socket, its standard input and
-    /// error, then what [`Join`] asks for.
+    /// error, then those of [`Join`].
     Zygote {
-        /// The number to answer with.
+        /// Number of the request.
         id: u64,
-        /// The uid and gid that its root is for the template.
+        /// Uid and gid of its root, in the template's numbering.
         uid: u32,
-        /// How many ids from that one on are its own: each child takes one of them.
+        /// Number of its ids, from that one on: each child takes one of them.
         ids: u32,
         /// The program and its arguments.
         argv: Vec<Vec<u8>>,
         /// Its environment.
         env: Vec<Vec<u8>>,
-        /// How it gets into its cgroup.
+        /// Way into its cgroup.
         join: Join,
     },
 }
 
-/// How a sandbox gets into its cgroup before it does anything else.
+/// Way of a sandbox into its cgroup, before it does anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Join {
-    /// No cgroup at all: policy allowed that.
+    /// No cgroup, which policy allowed.
     None,
     /// Version 1: that many files follow, to be written by the child while it has one thread.
     Files(u32),
-    /// Version 2: the cgroup's directory follows, to be born into.
+    /// Version 2: the cgroup's directory follows, to be cloned into.
     Born,
-    /// The init says hello and waits until the service has put it into its cgroup.
+    /// The init sends [`FromInit::Hello`] and waits until the service has put it into its cgroup.
     Service,
 }
 
-/// From a template.
+/// Messages from a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromTemplate {
-    /// It stands, and the host's tree is out of reach.
+    /// It is ready, and the host's tree is unreachable.
     Ready {
-        /// Whether we build with the host's root rights or those of a user namespace.
+        /// Rights with which it builds.
         mode: Mode,
     },
-    /// It does not stand.
+    /// It could not be made.
     Failed(SetupError),
-    /// A process was made; its pidfd comes along.
+    /// A process was made; its pidfd is attached.
     Spawned {
-        /// The number of the request.
+        /// Number of the request.
         id: u64,
     },
     /// No process was made.
     Refused {
-        /// The number of the request.
+        /// Number of the request.
         id: u64,
-        /// Why.
+        /// Cause.
         error: SetupError,
     },
 }
 
-/// With whose rights sandboxes are built.
+/// Rights with which sandboxes are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -117,11 +117,11 @@ pub enum Mode {
     Rootless,
 }
 
-/// How one sandbox is confined, apart from its cgroup.
+/// Confinement of one sandbox, apart from its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confine {
-    /// Uid and gid as the sandbox's maker numbers them, the template or the zygote; 0 is the
-    /// maker's own, for where there are no others.
+    /// Uid and gid in the numbering of the sandbox's parent, the template or the zygote; 0 is the
+    /// parent's own, where there are no others.
     pub uid: u32,
     /// Host name inside.
     pub hostname: String,
@@ -131,23 +131,23 @@ pub struct Confine {
     pub inodes: u64,
     /// Open files per process.
     pub open_files: u64,
-    /// Memory per process where no cgroup bounds it.
+    /// Memory per process if no cgroup limits it.
     pub data: Option<u64>,
-    /// Processes per user where no cgroup bounds it.
+    /// Processes per user if no cgroup limits them.
     pub processes: Option<u64>,
     /// CPU seconds per process.
     pub cpu_secs: Option<u64>,
-    /// How many processors its programs see; 0 leaves them all.
+    /// Number of processors that its programs see; 0 for all.
     pub cpus: u32,
     /// Raise a loopback interface and allow IPv4 and IPv6 sockets.
     pub loopback: bool,
-    /// Terminals at one time; without any there is no `/dev/pts`.
+    /// Number of terminals; with zero there is no `/dev/pts`.
     pub terminals: u32,
-    /// Walls that may be missing.
+    /// Layers that may be missing.
     pub may_miss: MayMiss,
 }
 
-/// Walls that policy lets a sandbox do without when the kernel lacks them.
+/// Layers that policy lets a sandbox run without if the kernel lacks them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MayMiss {
     /// Landlock.
@@ -156,10 +156,10 @@ pub struct MayMiss {
     pub user_namespace: bool,
 }
 
-/// Which walls stand, as observed by the child after locking itself in.
+/// Active layers, as observed by the child after its lock-down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
-    /// Landlock ABI in force; 0 for none.
+pub struct ActiveLayers {
+    /// Landlock ABI in use; 0 for none.
     pub landlock_abi: u32,
     /// Inner user namespace.
     pub user_namespace: bool,
@@ -167,40 +167,40 @@ pub struct Standing {
     pub proc_subset: bool,
 }
 
-/// To an init.
+/// Messages to an init.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToInit {
-    /// It is in its cgroup now.
+    /// The init is in its cgroup and may go on.
     Go,
-    /// Run a program. Descriptors: standard input, output, error and further ones from 3 on;
-    /// with a terminal none of the first three.
+    /// Run a program. Descriptors: standard input, output, error and further ones from 3 on; with a
+    /// terminal the first three are left out.
     Exec(Exec),
     /// Send a signal to a running program.
     Signal {
-        /// The program.
+        /// Number of the program.
         id: u32,
         /// The signal.
         signal: i32,
-        /// How much of it.
-        whom: Whom,
+        /// Processes that get the signal.
+        scope: SignalScope,
     },
 }
 
-/// How much of a program a signal is for. Every program leads a session and a process group.
+/// Target of a signal. Every program leads a session and a process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Whom {
+pub enum SignalScope {
     /// The process that was started, alone.
     Process,
-    /// Its process group: what a terminal would signal.
+    /// Its process group, as a terminal would signal.
     Group,
-    /// Its session: every process it started, in whichever group, that did not leave with `setsid`.
+    /// Its session: every process it started, in any group, that did not leave with `setsid`.
     Session,
 }
 
 /// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exec {
-    /// The number to answer with.
+    /// Number of the program.
     pub id: u32,
     /// Program and arguments.
     pub argv: Vec<Vec<u8>>,
@@ -208,58 +208,58 @@ pub struct Exec {
     pub env: Vec<Vec<u8>>,
     /// Working directory.
     pub cwd: Vec<u8>,
-    /// Content of `/box/<name>` to be written before the program starts.
+    /// Names and contents of files in `/box`, written before the program starts.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Give it a terminal of this many rows and columns.
+    /// Rows and columns of its terminal, if it gets one.
     pub terminal: Option<(u16, u16)>,
-    /// One more descriptor comes along, the last: of the part of the cgroup that the program is to
-    /// join before it starts.
+    /// Whether one more descriptor is attached, the last: that of the part of the cgroup that the
+    /// program joins before it starts.
     pub joins: bool,
 }
 
-/// From an init.
+/// Messages from an init.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromInit {
-    /// Alive, not yet confined: please put me into my cgroup.
+    /// Started, not yet confined: waits to be put into its cgroup.
     Hello,
-    /// Confined. The workspace's directory comes along, and the descriptor on which calls wait
-    /// that the service answers.
-    Ready(Standing),
-    /// Not confined, and nothing was run.
+    /// Confined. The workspace's directory is attached, and the descriptor of the calls that the
+    /// service answers.
+    Ready(ActiveLayers),
+    /// Not confined; nothing was run.
     Failed(SetupError),
-    /// The program runs; with a terminal, its other end comes along.
+    /// The program runs; with a terminal, its other end is attached.
     Started {
-        /// The program.
+        /// Number of the program.
         id: u32,
         /// Its pid inside.
         pid: i32,
     },
     /// The program could not be started.
     NotStarted {
-        /// The program.
+        /// Number of the program.
         id: u32,
-        /// Why.
+        /// Cause.
         error: SetupError,
     },
     /// The program ended.
     Ended(Ended),
-    /// The signal was sent, if the program was still there.
+    /// The signal was sent, if the program was still running.
     Signalled {
-        /// The program.
+        /// Number of the program.
         id: u32,
     },
 }
 
-/// How a program ended.
+/// End of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// The program.
+    /// Number of the program.
     pub id: u32,
     /// Exit code, unless a signal ended it.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// User CPU time in microseconds, of it and all ended children of the sandbox.
+    /// User cpu time in microseconds, of it and all ended children of the sandbox.
     pub user_us: u64,
     /// System CPU time in microseconds.
     pub system_us: u64,
@@ -269,13 +269,13 @@ pub struct Ended {
     pub io_read: u64,
     /// Bytes written to storage.
     pub io_written: u64,
-    /// Processes that ended so far.
+    /// Number of processes that ended so far.
     pub processes: u32,
-    /// The part of this program and the children it waited for.
+    /// Share of this program and the children it waited for.
     pub own: Spent,
 }
 
-/// What one program used, as told by `wait4`.
+/// Usage of one program, from `wait4`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// User CPU time in microseconds.
@@ -290,15 +290,15 @@ pub struct Spent {
     pub io_written: u64,
 }
 
-/// To a zygote: make a child. Descriptors: the init's control socket, standard input, output,
+/// Request to a zygote for a child. Descriptors: the init's control socket, standard input, output,
 /// error, result channel, job channel, then those by which the child joins its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkRequest {
-    /// How the child is confined.
+    /// Confinement of the child.
     pub confine: Confine,
-    /// How many descriptors it joins by. Whether it did is the service's to see: a child that did
-    /// not is moved.
+    /// Number of descriptors it joins by. The service checks the result: a child that did not join
+    /// is moved.
     pub join: u32,
-    /// Its job waits already, so there is no time for it to prepare itself.
+    /// Whether its job waits already, so that it does not warm up.
     pub at_once: bool,
 }

@@ -1,9 +1,9 @@
-//! Interpreters that were started ahead, and the sandboxes forked from them.
+//! Interpreters that are started ahead, and the sandboxes forked from them.
 //!
 //! A zygote loads libraries, and perhaps a skill's own code, so it is not trusted: it lives in its
 //! own user, pid, mount, network, ipc and uts namespaces under a filter, with capabilities only
 //! over those namespaces. That is just enough to give each child fresh ones. The child locks itself
-//! in by the same code as every other sandbox before it reads its first job.
+//! down by the same code as every other sandbox before it reads its first job.
 
 use std::{
     ffi::CString,
@@ -31,7 +31,7 @@ use crate::{
     wire::{ForkRequest, FromInit, Join, ToInit},
 };
 
-/// What to start as a zygote.
+/// Start parameters of a zygote.
 pub(crate) struct Start {
     pub(crate) uid: u32,
     pub(crate) ids: u32,
@@ -71,7 +71,8 @@ pub(crate) fn spawn(
     }
 }
 
-/// Makes the zygote's uid 0 an unprivileged id outside, and the ids after it those of its children.
+/// Maps the zygote's uid 0 to an unprivileged id outside, and the next ids to those of its
+/// children.
 fn map_child(pid: i32, outside: u32, ids: u32) -> sys::Result<()> {
     let map = format!("0 {outside} {ids}");
     for (file, content) in [("setgroups", "deny"), ("uid_map", &map), ("gid_map", &map)] {
@@ -81,7 +82,8 @@ fn map_child(pid: i32, outside: u32, ids: u32) -> sys::Result<()> {
     Ok(())
 }
 
-/// In the child: becomes root of its own small world and runs the interpreter. Returns on failure.
+/// Runs in the child: becomes root of its own namespaces and runs the interpreter. Returns on
+/// failure.
 fn become_zygote(start: &Start, fds: &[OwnedFd], wait: &OwnedFd, filter: &Filter) -> SetupError {
     let attempt = || -> Result<Image, SetupError> {
         let mut byte = [0];
@@ -114,7 +116,7 @@ fn become_zygote(start: &Start, fds: &[OwnedFd], wait: &OwnedFd, filter: &Filter
     SetupError { stage: Stage::Exec, errno: errno.raw_os_error() }
 }
 
-/// Until this, our ids outside are still those of the template.
+/// Takes the mapped ids: until here our ids outside are still those of the template.
 fn own_ids() -> sys::Result<()> {
     // SAFETY: takes no pointers; acts on the only thread.
     let failed = unsafe {
@@ -124,7 +126,7 @@ fn own_ids() -> sys::Result<()> {
     if failed { Err(Errno::PERM) } else { Ok(()) }
 }
 
-/// The template's `/proc` cannot be taken away in here, so ours covers it.
+/// Mounts our own `/proc` over the template's, which cannot be unmounted in here.
 fn own_proc() -> sys::Result<()> {
     let fs = sys::fsopen(c"proc")?;
     let mount = sys::fsmount(&fs, attr::NOSUID | attr::NODEV | attr::NOEXEC)?;
@@ -145,23 +147,23 @@ fn settle(fds: &[OwnedFd]) -> sys::Result<()> {
     ])
 }
 
-/// How [`next`] came back.
+/// Result of [`next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// This is the zygote, and a child was made.
     Made,
-    /// This is the child's worker: locked in, with standard input, output and error at 0 to 2, the
-    /// result channel at 3 and the job channel at 4.
+    /// This is the child's worker: locked down, with standard input, output and error at 0 to 2,
+    /// the result channel at 3 and the job channel at 4.
     Worker {
-        /// Its job waits already.
+        /// Whether its job waits already.
         at_once: bool,
     },
-    /// The service is gone or spoke nonsense: time to end.
+    /// The service is gone or sent an invalid message: end.
     Stop,
 }
 
-/// Waits for the service to ask for a child, and makes it. Called by the interpreter, which must
-/// have one thread.
+/// Waits for a request for a child, and makes it. Called by the interpreter, which must have one
+/// thread.
 pub fn next(control: BorrowedFd<'_>) -> Next {
     static PROGRAM: OnceLock<Filter> = OnceLock::new();
     static LOOPBACK: OnceLock<Filter> = OnceLock::new();
@@ -201,28 +203,28 @@ pub fn next(control: BorrowedFd<'_>) -> Next {
 /// Descriptors of a request that the child keeps: control socket, streams and channels.
 const KEPT: usize = 6;
 
-/// In the child: returns in the worker only.
+/// Runs in the child: returns in the worker only.
 fn become_child(request: &ForkRequest, mut fds: Vec<OwnedFd>, filter: &Filter) -> Next {
     sys::reset_child_signal();
-    // The service looks before it lets us go on; where this failed it moves us itself.
+    // The service checks this before it lets us go on; if it failed, the service moves us itself.
     let _ = template::join_all(&fds.split_off(KEPT));
     if init::keep_only(fds.iter().map(AsFd::as_fd).collect()).is_err() {
         sys::exit_now(1);
     }
-    // From here on these numbers mean other descriptors, which dropping the owners would close.
+    // From here on these numbers refer to other descriptors, which dropping the owners would close.
     std::mem::forget(fds);
     let control = ManuallyDrop::new(init::kept(0));
     let forked = join(&control)
-        .and_then(|()| confine::lock_in(&request.confine, filter))
+        .and_then(|()| confine::lock_down(&request.confine, filter))
         .and_then(|locked| init::announce(&control, &locked))
         .and_then(|()| sys::fork().at(Stage::Fork));
     match forked {
-        Err(error) => init::give_up(&control, error),
+        Err(error) => init::fail(&control, error),
         Ok(Some(pid)) => {
             for index in 1..6 {
                 drop(init::kept(index));
             }
-            init::serve(&control, &init::Born::OfZygote { worker: pid }, request.confine.cpus)
+            init::serve(&control, &init::Origin::Zygote { worker: pid }, request.confine.cpus)
         }
         Ok(None) => {
             CPUS.store(request.confine.cpus, Ordering::Relaxed);
@@ -231,10 +233,10 @@ fn become_child(request: &ForkRequest, mut fds: Vec<OwnedFd>, filter: &Filter) -
     }
 }
 
-/// How many processors the worker's program is to see; set in the worker.
+/// Number of processors of the worker's program; set in the worker.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
-/// Says hello and waits until the service has seen us in our cgroup.
+/// Sends a hello and waits until the service has seen us in our cgroup.
 fn join(control: &OwnedFd) -> Result<(), SetupError> {
     let said = socket::send(control.as_fd(), &FromInit::Hello, &[]);
     let heard = said.and_then(|()| socket::receive::<ToInit>(control.as_fd()));
@@ -244,8 +246,9 @@ fn join(control: &OwnedFd) -> Result<(), SetupError> {
     }
 }
 
-/// Descriptors 4 to 8 become 0 to 4; the control socket and all others go. Unlike its init the
-/// worker is dumpable, as every program is after `exec`: else `/proc/self` were its zygote's.
+/// Descriptors 4 to 8 become 0 to 4; the control socket and all others are closed. Unlike its init
+/// the worker is dumpable, as every program is after `exec`: otherwise `/proc/self` would belong to
+/// the zygote's user.
 fn become_worker(at_once: bool) -> Next {
     let settled = rustix::process::setsid()
         .and_then(|_| sys::prctl(libc::PR_SET_DUMPABLE, 1, 0))
@@ -255,12 +258,13 @@ fn become_worker(at_once: bool) -> Next {
     if settled.is_err() {
         sys::exit_now(127);
     }
-    // What the zygote blocked means to a program what it always does.
+    // Signals that the zygote blocked are unblocked for the program.
     sys::clear_signal_mask();
     Next::Worker { at_once }
 }
 
-/// [`next`] for an interpreter: 1 for a child made, -1 to stop; in the worker 0, or 2 if its job waits.
+/// [`next`] for an interpreter: 1 for a child made, -1 to stop; in the worker 0, or 2 if its job
+/// waits.
 #[unsafe(no_mangle)]
 pub extern "C" fn rf_zygote_next(control: i32) -> i32 {
     // SAFETY: the caller owns this descriptor and keeps it open while it calls us.
@@ -273,8 +277,8 @@ pub extern "C" fn rf_zygote_next(control: i32) -> i32 {
     }
 }
 
-/// For a worker's interpreter once its job has come: from here on it sees as many processors as its
-/// program may. 0 if that was done, else an errno.
+/// Restricts a worker's interpreter to its program's processors once its job has come. Returns 0 on
+/// success, else an errno.
 #[unsafe(no_mangle)]
 pub extern "C" fn rf_zygote_narrow() -> i32 {
     processors::narrow(CPUS.load(Ordering::Relaxed)).map_or_else(Errno::raw_os_error, |()| 0)

@@ -47,8 +47,8 @@ function tell(error) {
   return state.told ? state.told(error) : report.describe(error);
 }
 
-// The final frame, and the end of the process once nobody listens any more: its teardown
-// takes a processor that whoever reads the frame has work for.
+// Sends the final frame, and ends the process when the channel is closed: its teardown would
+// take a processor from the reader of the frame.
 function leave(status, error) {
   wire.send({ ev: 'done', exit: status, error, rusage: rusage() });
   wire.linger();

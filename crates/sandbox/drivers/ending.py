@@ -1,9 +1,9 @@
 """The end of a job: what the interpreter does at exit, without its teardown.
 
 Order, as in the interpreter: non-daemon threads, exit handlers, flush, globals (so
-that `__del__` runs and forgotten files are written), flush. Then the final frame. Whoever
-reads it has work to do: only when the channel closes does the process end, by `os._exit`,
-because freeing its memory is the kernel's work and takes a processor for a millisecond.
+that `__del__` runs and forgotten files are written), flush. Then the final frame. The process
+ends only when the channel is closed, by `os._exit`: freeing its memory takes a processor for a
+millisecond, which the reader of the frame needs.
 """
 
 import _thread
@@ -49,7 +49,7 @@ def wind_down(module, status):
 
 
 def leave(channel, status, error):
-    """The final frame, and the end of the process once nobody listens any more."""
+    """Sends the final frame, and ends the process when the channel is closed."""
     status &= 255
     try:
         if channel.is_ours():

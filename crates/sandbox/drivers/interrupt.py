@@ -3,7 +3,7 @@
 The handler asks which driver frame is nearest: if it is one that runs user code, the
 interrupt is raised; in any other (sending a frame, between two cells' steps) it is only
 noted, so that a frame is never half written and the loop never ends by an interrupt.
-Whoever runs user code next looks at the note first, hence no interrupt is lost.
+The note is checked before user code runs next, hence no interrupt is lost.
 """
 
 import _signal  # The C half: `signal` itself leans on builtins that a cell may replace.
@@ -18,7 +18,7 @@ _LEAVABLE = tuple(report.HERE + name for name in ("cell.py", "display.py", "figu
 
 
 class Interrupts:
-    """Whether a cell runs, and whether someone asked it to stop."""
+    """Whether a cell runs, and whether it was asked to stop."""
 
     def __init__(self):
         self._armed = False
@@ -35,7 +35,7 @@ class Interrupts:
         self._armed = True
 
     def disarm(self):
-        """The cell is over; a late signal is for nobody."""
+        """The cell is over; a late signal is ignored."""
         self._armed = False
 
     def deliver(self):

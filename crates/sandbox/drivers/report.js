@@ -85,7 +85,7 @@ function readSource(file) {
   return readFileSync(file, 'utf8');
 }
 
-// To descriptor 2 as a whole; nobody listening is no error.
+// Writes the whole text to descriptor 2; a closed one is no error.
 function print(text) {
   try {
     require('./wire.js').writeAll(2, Buffer.from(text));

@@ -111,7 +111,7 @@ def _to_descriptor(text):
         while view:
             view = view[_write(2, view):]
     except (OSError, MemoryError):
-        pass  # Nobody listens on descriptor 2 any more.
+        pass  # Descriptor 2 has no reader any more.
 
 
 def _without_ours(told, seen):

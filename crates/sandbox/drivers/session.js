@@ -117,7 +117,7 @@ function close(cell, outcome) {
   setImmediate(next);
 }
 
-// One event of the current cell; between cells there is nobody to tell.
+// One event of the current cell; between cells it is dropped.
 function tell(frame) {
   if (state.current !== null) wire.send({ ...frame, id: state.current.id });
 }

@@ -112,7 +112,7 @@ class Session:
         self.channel.send({"ev": "reset", "id": job.get("id")})
 
     def interrupt(self, _job):
-        """Comes too late: while a cell runs nobody reads here, SIGINT is the way."""
+        """Does nothing: frames are not read while a cell runs, so SIGINT is used instead."""
 
     OPERATIONS = {
         "execute": execute, "variables": variables, "complete": complete, "reset": reset, "interrupt": interrupt,

@@ -60,7 +60,7 @@ class Streams:
             try:
                 stream.flush()
             except Exception:
-                pass  # Closed, replaced by something odd, or nobody reads any more.
+                pass  # Closed, replaced by another object, or without a reader.
 
     def repair(self):
         """Undoes what would silence the session."""

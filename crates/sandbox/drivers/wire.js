@@ -8,7 +8,7 @@
 const fs = require('fs');
 
 const MAX_FRAME = 64 * 1024 * 1024;
-const LOST = 70; // EX_SOFTWARE: the channel is gone, so nobody can be told anything.
+const LOST = 70; // EX_SOFTWARE: the channel is gone, so nothing can be reported.
 
 // Bound once: user code may replace functions of these modules.
 const { readSync, writeSync, fstatSync } = fs;

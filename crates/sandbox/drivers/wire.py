@@ -22,7 +22,7 @@ _chunks = json.encoder.c_make_encoder(
 _scan = json.JSONDecoder().scan_once
 _read, _write, _fstat, _getpid, _exit = os.read, os.write, os.fstat, os.getpid, os._exit
 
-LOST = 70  # EX_SOFTWARE: the channel is gone, so nobody can be told anything.
+LOST = 70  # EX_SOFTWARE: the channel is gone, so nothing can be reported.
 
 
 class FrameTooLarge(ValueError):

@@ -1,4 +1,4 @@
-//! The port: what a backend that runs programs in sandboxes offers.
+//! The port `Backend`: the interface of everything that runs programs in sandboxes.
 
 use std::fmt;
 
@@ -11,48 +11,50 @@ use crate::{
     session::{self, Session, SessionId, SessionInfo, SessionRequest, Snapshot},
 };
 
-/// A way to run programs in sandboxes.
+/// Implementation that runs programs in sandboxes.
 ///
 /// Contract:
-/// - whatever runs user code, or changes what user code will find, takes a [`Permit`] by value and
-///   uses it up: here, and in [`Session`], its interpreters and its files. Looking, pausing and
-///   ending take none;
-/// - a sandbox that ran one program never sees another, except in a session, which is its one program;
-/// - a wall that is demanded and missing refuses the run ([`Error::Missing`]); one that may be missing
-///   and is, is named in the report;
+/// - methods that run user code, or change what user code will find, take a [`Permit`] by value,
+///   here and in [`Session`], its interpreters and its files. Reading, pausing and ending need
+///   none;
+/// - a sandbox that ran one program never runs another, except in a session, whose programs share
+///   it;
+/// - a required layer that is missing refuses the run ([`Error::Missing`]); an optional layer that
+///   is missing is named in the report;
 /// - a program that failed is a report, never an [`Error`].
 ///
-/// The program of any backend is a [`Running`], made by [`Running::new`].
+/// Programs of all backends are a [`Running`], made by [`Running::new`].
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// What it is called in settings and records.
+    /// Name in settings and records.
     fn name(&self) -> &'static str;
 
     /// Starts a program in a fresh sandbox.
     async fn run(&self, permit: Permit, request: Request) -> Result<Running, Error>;
 
-    /// Refuses if a sandbox of this host would stand without one of these walls.
-    fn check(&self, walls: &[Layer]) -> Result<(), Error>;
+    /// Refuses if sandboxes of this host lack one of these layers.
+    fn check(&self, layers: &[Layer]) -> Result<(), Error>;
 
-    /// Why no sandboxes are made at the moment, if so.
+    /// Reason why no sandboxes are made at the moment, if so.
     fn available(&self) -> Result<(), Unavailable>;
 
-    /// Like [`Backend::available`], and tells as well if the last set-ups all failed.
+    /// Like [`Backend::available`], and also an error if the last set-ups all failed.
     fn readiness(&self) -> Result<(), Unavailable>;
 
-    /// Layers that its sandboxes lack because the operator allowed that; none before the first trial.
+    /// Layers that its sandboxes lack with the operator's consent; empty before the first trial.
     fn missing_layers(&self) -> &[Layer];
 
-    /// Of what programs find installed; none if that changed since the start. May read files.
+    /// Digest of the installed interpreters and libraries; `None` if they changed since the start.
+    /// May read files.
     fn runtime(&self) -> Option<Digest>;
 
-    /// What every pool of prepared interpreters holds and has done.
+    /// Status of every pool of prepared interpreters.
     fn pools(&self) -> Vec<(PoolKey, PoolStatus)>;
 
-    /// Programs that were ended for using up the host.
+    /// Number of programs that were ended for exhausting the host.
     fn watchdog_kills(&self) -> u64;
 
-    /// Makes a sandbox that is kept; its workspace is empty, or that of the snapshot.
+    /// Makes a session sandbox; its workspace is empty, or that of the snapshot.
     async fn session(
         &self,
         permit: Permit,
@@ -66,7 +68,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The session with this id, unless it has ended.
     fn session_by_id(&self, id: &SessionId) -> Option<Session>;
 
-    /// Ends every sandbox and helper, and waits until nothing of them is left.
+    /// Ends all sandboxes and helper processes, and waits until they are gone.
     async fn close(&self);
 }
 
@@ -80,8 +82,8 @@ impl Backend for Native {
         Native::run(self, permit, request).await
     }
 
-    fn check(&self, walls: &[Layer]) -> Result<(), Error> {
-        Native::check(self, walls)
+    fn check(&self, layers: &[Layer]) -> Result<(), Error> {
+        Native::check(self, layers)
     }
 
     fn available(&self) -> Result<(), Unavailable> {

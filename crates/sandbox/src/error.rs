@@ -1,26 +1,27 @@
-//! Why a sandbox could not be had. A program that ran and failed is never here.
+//! Errors of making and running sandboxes. A program that ran and failed is never here.
 
 use ringfence_jail::{SetupError, Stage, cgroup, socket};
 use ringfence_types::ErrorCode;
 use rustix::io::Errno;
 
-/// We failed. The caller's program did not run, or was ended because we could not watch over it.
+/// Failure of the service. The program did not run, or was ended because it could not be
+/// supervised.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The request cannot be honoured as it stands.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
     /// A step of building the sandbox failed.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// A wall that the request demands is missing on this host.
-    #[error("this host cannot give the sandbox {layer}: {reason}")]
+    /// A layer that the request requires is missing on this host.
+    #[error("this host lacks {layer} for sandboxes: {reason}")]
     Missing {
-        /// The wall, in words.
+        /// Description of the layer.
         layer: &'static str,
-        /// Why it is missing.
+        /// Reason why it is missing.
         reason: String,
-        /// What the user can do about it.
+        /// Suggestion for the user.
         hint: String,
     },
     /// The cgroup could not be made.
@@ -30,42 +31,42 @@ pub enum Error {
     #[error("this root's python cannot be forked from: {0}")]
     Unforkable(String),
     /// A helper process is gone; the next attempt starts a new one.
-    #[error("the {0} is gone")]
+    #[error("ended unexpectedly: {0}")]
     Gone(&'static str),
     /// A helper process did not answer in time; it is killed, and the next attempt starts a new one.
     #[error("the {0} does not answer")]
     Unresponsive(&'static str),
-    /// The sandbox was not locked in within the time that setting up may take; it was killed.
+    /// The lock-down of the sandbox exceeded its time limit; the sandbox was killed.
     #[error("the sandbox was not ready after {0:?}")]
     SetupTimeout(std::time::Duration),
     /// No sandboxes are made at the moment, because the host cannot make any.
     #[error(transparent)]
     Unavailable(#[from] crate::Unavailable),
-    /// A helper process or the kernel answered with something else than expected.
+    /// A helper process or the kernel gave an unexpected answer.
     #[error("{doing}")]
     Io {
-        /// What we were about to do.
+        /// Attempted action.
         doing: &'static str,
-        /// What happened.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
-    /// The program could not be started at all.
+    /// The program could not be started.
     #[error("cannot start `{program}`: {reason}")]
     NotStarted {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// What the kernel said.
+        /// Error text of the kernel.
         reason: String,
-        /// The same as a number.
+        /// Errno of the kernel.
         errno: i32,
     },
     /// A file could not be put into or taken out of the sandbox.
     #[error("file `{path}`")]
     File {
-        /// The path inside.
+        /// Path inside the sandbox.
         path: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: crate::files::Refused,
     },
@@ -85,17 +86,17 @@ impl Error {
         }
     }
 
-    /// What clients of a service are told: nothing of the host's paths. The whole is for the log.
+    /// Text for clients of a service, without paths of the host. The full error goes to the log.
     pub fn public_message(&self) -> String {
         match self {
-            Self::Missing { layer, .. } => format!("the host cannot give the sandbox {layer}"),
+            Self::Missing { layer, .. } => format!("the host lacks {layer} for sandboxes"),
             Self::Cgroup(_) => "the control group of the sandbox could not be made".to_owned(),
             Self::Io { doing, .. } => format!("cannot {doing}"),
             other => other.to_string(),
         }
     }
 
-    /// The step at which building the sandbox failed, if one did.
+    /// Step at which building the sandbox failed, if it was such a step.
     pub fn stage(&self) -> Option<Stage> {
         match self {
             Self::Setup(error) => Some(error.stage),
@@ -103,39 +104,39 @@ impl Error {
         }
     }
 
-    /// Whether it says something of the service or its host, and nothing of what was asked for.
-    pub(crate) fn is_of_the_service(&self) -> bool {
+    /// Whether the service or its host is the cause, not the request.
+    pub(crate) fn is_service_failure(&self) -> bool {
         self.is_lost_helper() || matches!(self, Self::Cgroup(_) | Self::Io { .. })
     }
 
-    /// Logs a failure of the service or its host; one of the request is the caller's to read.
+    /// Logs a failure of the service or its host; errors of the request are only returned.
     pub(crate) fn log(&self) {
         let is_of_the_host = matches!(
             self,
             Self::SetupTimeout(_) | Self::Setup(_) | Self::Unavailable(_) | Self::Missing { .. }
         );
-        if is_of_the_host || self.is_of_the_service() {
+        if is_of_the_host || self.is_service_failure() {
             let cause = std::error::Error::source(self).map(ToString::to_string);
             let stage = self.stage().map(tracing::field::display);
             tracing::error!(code = %self.code(), stage, error = %self, cause, "no sandbox was made");
         }
     }
 
-    /// Whether a helper process has to be replaced; nothing of a user's has run.
+    /// Whether a helper process has to be replaced; no user code has run.
     pub(crate) fn is_lost_helper(&self) -> bool {
         matches!(self, Self::Gone(_) | Self::Unresponsive(_))
     }
 
-    /// The exact next thing a user can try, if we know one.
+    /// Next step for the user, if one is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unavailable(why) => Some(why.hint()),
-            Self::SetupTimeout(_) | Self::Unresponsive(_) => {
-                Some("`ringfence doctor` tells whether this host still makes sandboxes".to_owned())
-            }
+            Self::SetupTimeout(_) | Self::Unresponsive(_) => Some(
+                "run `ringfence doctor` to check whether this host can make sandboxes".to_owned(),
+            ),
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::Setup(error) => Some(format!(
-                "`ringfence doctor` shows what this host offers and how to mend `{}`",
+                "run `ringfence doctor` to check this host; it suggests fixes for `{}`",
                 error.stage
             )),
             Self::NotStarted { errno, .. } => start_hint(*errno).map(str::to_owned),
@@ -144,14 +145,14 @@ impl Error {
     }
 }
 
-/// What keeps a file from being a program, by what the kernel said.
+/// Hint for a program that could not be started, by its errno.
 fn start_hint(errno: i32) -> Option<&'static str> {
     match Errno::from_raw_os_error(errno) {
         Errno::NOENT => Some(
             "the program, or the interpreter in its first line, must exist inside the sandbox's \
              root; see `--root`",
         ),
-        Errno::ACCESS => Some("it must be a file that everybody may execute: `chmod a+rx`"),
+        Errno::ACCESS => Some("make the file executable for all users: `chmod a+rx`"),
         Errno::NOEXEC => {
             Some("it is neither a program for this machine nor a script whose first line is `#!…`")
         }
@@ -160,7 +161,7 @@ fn start_hint(errno: i32) -> Option<&'static str> {
     }
 }
 
-/// Why a program could not be started, in words.
+/// Text why a program could not be started.
 pub(crate) fn not_started(error: SetupError, cwd: &[u8]) -> String {
     let errno = error.errno();
     match error.stage {

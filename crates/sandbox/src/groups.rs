@@ -1,9 +1,9 @@
-//! Cgroups for sandboxes, and the thread that buries the dead.
+//! Cgroups of sandboxes, and the reaper thread that tears sandboxes down.
 //!
-//! Teardown is off every caller's path: a sandbox that is done is killed, at once or when its caller
-//! has had a moment (see `live`), and handed to the reaper, which waits for its end and removes its
-//! cgroup. How many may live or die at one time is bounded by permits, so a flood waits at the door
-//! instead of piling up corpses.
+//! Teardown is off every caller's path: a finished sandbox is killed, at once or a moment later
+//! (see `supervisor`), and handed to the reaper, which waits for its end and removes its cgroup. The
+//! number of sandboxes, those being torn down included, is bounded by slots, so under a flood calls
+//! wait for a slot and teardowns do not pile up.
 
 use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -27,140 +27,140 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     Error, SetupRules,
-    clerk::Clerk,
     health::{SetupHealth, SetupTimer},
     ids::Ids,
     prepared::group_limits,
-    spare::Maker,
+    spare_group::GroupMaker,
+    syscall_responder::SyscallResponder,
     watchdog::Watchlist,
 };
 
 /// The cgroups of this service.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    maker: Option<Arc<Maker>>,
-    /// Why there is no base, or which controllers it lacks.
+    maker: Option<Arc<GroupMaker>>,
+    /// Reasons why there is no base cgroup, or why controllers are missing.
     pub(crate) absent: Vec<(&'static str, Reason)>,
     pub(crate) version: &'static str,
     permits: Arc<Semaphore>,
-    /// How many wait for a permit.
+    /// Number of callers that wait for a slot.
     waiting: AtomicUsize,
-    idle: OnceLock<Weak<dyn Idle>>,
+    idle: OnceLock<Weak<dyn IdleSandboxes>>,
     sweeper: Mutex<Option<JoinHandle<()>>>,
-    /// Nobody waits for the sweeper any more.
+    /// Set when close no longer waits for the sweeper.
     closing: Arc<AtomicBool>,
     orders: Mutex<Option<mpsc::Sender<Order>>>,
     reaper: Mutex<Option<JoinHandle<()>>>,
-    pub(crate) clerk: Clerk,
-    /// Whether sandboxes are made.
+    pub(crate) responder: SyscallResponder,
+    /// Whether sandboxes can be made.
     pub(crate) health: Arc<SetupHealth>,
     /// Programs that the watchdog may end.
     pub(crate) watchlist: Arc<Watchlist>,
 }
 
-/// What the reaper is told.
+/// Orders to the reaper.
 #[derive(Debug)]
 enum Order {
-    Bury(Burial),
-    /// A group was taken: make the next one once its sandbox stands.
-    LookAhead,
+    TearDown(Teardown),
+    /// A group was taken: make the next one once its sandbox is set up.
+    MakeSpare,
 }
 
-/// A sandbox that is being made needs the processors more than the next one does. A program that
-/// takes longer than this does not notice, and after a shorter one the reaper comes by anyway.
-const FIRST_STEPS: Duration = Duration::from_millis(5);
+/// Delay before the next group is made: the sandbox that is being set up needs the processors more.
+/// A longer program does not notice, and after a shorter one the reaper is called anyway.
+const SPARE_DELAY: Duration = Duration::from_millis(5);
 
-/// How long the reaper waits for one that was killed before it looks after the others. It looks
-/// again each time this has passed.
-const QUICK_END: Duration = Duration::from_millis(200);
+/// Time that the reaper waits for one killed sandbox before it attends to others, and the interval
+/// at which it checks again.
+const REAP_WAIT: Duration = Duration::from_millis(200);
 
-/// How long closing waits for the reaper, and for the sweeper of what earlier services left.
+/// Time that closing waits for the reaper and for the sweeper of what earlier services left.
 const REAPER_TIMEOUT: Duration = Duration::from_secs(5);
 const SWEEPER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What is left of one sandbox, or of a helper.
+/// Leftovers of one sandbox or helper, to be torn down.
 #[derive(Debug, Default)]
-pub(crate) struct Remains {
+pub(crate) struct Leftovers {
     pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) group: Option<Arc<Group>>,
-    /// All its walls stood. If it does not die, that says nothing of making others.
+    /// The lock-down was complete. If it does not end, that says nothing about making others.
     pub(crate) is_set_up: bool,
-    /// Closing the last descriptor of a workspace unmounts it, for which the kernel waits; so the
-    /// reaper has the last one unless somebody still wants the files.
+    /// Last descriptor of the workspace. Closing it unmounts the workspace, for which the kernel
+    /// waits, so the reaper does that unless the files are still in use.
     pub(crate) workspace: Option<OwnedFd>,
-    /// Given to another sandbox only once no process has them any more.
+    /// Ids, given to another sandbox only once no process has them any more.
     pub(crate) ids: Option<Ids>,
 }
 
 #[derive(Debug)]
-struct Burial {
-    remains: Remains,
-    _place: Place,
+struct Teardown {
+    leftovers: Leftovers,
+    _slot: SandboxSlot,
 }
 
-/// A place among the living and the dying, to be had before a sandbox is made. What helps to make
-/// sandboxes is not counted among them: a call must never wait for its own helper's place.
+/// Slot for one sandbox, from before it is made until it is torn down. Helper processes need none:
+/// a call must never wait for a slot of its own helper.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct SandboxSlot {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Whoever holds sandboxes that nobody uses yet.
-pub(crate) trait Idle: std::fmt::Debug + Send + Sync {
-    /// Gives one of them up, if there is one.
-    fn give_way(&self) -> bool;
+/// Owner of idle sandboxes.
+pub(crate) trait IdleSandboxes: std::fmt::Debug + Send + Sync {
+    /// Ends one of them, if there is one.
+    fn end_one_idle(&self) -> bool;
 }
 
-/// A place, a cgroup and ids for a sandbox that is being made. They go back unless it comes to be, even
-/// when whoever waits for it gives up halfway.
+/// Slot, cgroup and ids of a sandbox that is being made. They are given back on drop unless it was
+/// handed over, even if the caller gives up halfway.
 #[derive(Debug)]
-pub(crate) struct Plot {
+pub(crate) struct Reservation {
     groups: Arc<Groups>,
-    place: Option<Place>,
+    slot: Option<SandboxSlot>,
     pub(crate) group: Option<Group>,
-    /// Ids of its own, once they are taken.
+    /// Ids of the sandbox, once they are taken.
     pub(crate) ids: Option<Ids>,
 }
 
-impl Plot {
-    /// Waits for room, then makes the cgroup.
+impl Reservation {
+    /// Waits for a slot, then makes the cgroup.
     pub(crate) async fn open(
         groups: &Arc<Groups>,
         limits: &Limits,
         freezer: bool,
     ) -> Result<Self, Error> {
-        let timer = SetupTimer::begin("place");
-        let place = Some(groups.place().await?);
+        let timer = SetupTimer::begin("wait for a slot");
+        let slot = Some(groups.slot().await?);
         drop(timer);
         let _timer = SetupTimer::begin("cgroup");
         let group = groups.make(limits, freezer)?;
-        Ok(Self { groups: groups.clone(), place, group, ids: None })
+        Ok(Self { groups: groups.clone(), slot, group, ids: None })
     }
 
-    /// For a helper, which has no limit in number but its own limits.
+    /// Reservation for a helper, which has limits but needs no slot.
     pub(crate) fn for_helper(groups: &Arc<Groups>, limits: &Limits) -> Result<Self, Error> {
-        let place = Some(Place::default());
+        let slot = Some(SandboxSlot::default());
         let group = groups.make(limits, false)?;
-        Ok(Self { groups: groups.clone(), place, group, ids: None })
+        Ok(Self { groups: groups.clone(), slot, group, ids: None })
     }
 
-    /// The sandbox is there and takes them over.
-    pub(crate) fn hand_over(mut self) -> (Option<Place>, Option<Group>, Option<Ids>) {
-        (self.place.take(), self.group.take(), self.ids.take())
+    /// Passes everything on to the finished sandbox.
+    pub(crate) fn hand_over(mut self) -> (Option<SandboxSlot>, Option<Group>, Option<Ids>) {
+        (self.slot.take(), self.group.take(), self.ids.take())
     }
 }
 
-impl Drop for Plot {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
+        if let Some(slot) = self.slot.take() {
             let (group, ids) = (self.group.take().map(Arc::new), self.ids.take());
-            self.groups.bury(place, Remains { group, ids, ..Remains::default() });
+            self.groups.tear_down(slot, Leftovers { group, ids, ..Leftovers::default() });
         }
     }
 }
 
 impl Groups {
-    /// Makes our own base; what dead instances left is swept meanwhile.
+    /// Makes the base cgroup of this service; leftovers of dead instances are swept meanwhile.
     pub(crate) fn open(most: usize, setup: SetupRules) -> Self {
         let host = Host::detect();
         let (base, absent) = match Base::create(&host) {
@@ -177,7 +177,7 @@ impl Groups {
         };
         let (sender, orders) = mpsc::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let maker = base.map(|base| Arc::new(Maker::new(base)));
+        let maker = base.map(|base| Arc::new(GroupMaker::new(base)));
         let ahead = maker.clone();
         let health = Arc::new(SetupHealth::new(setup));
         let seen = health.clone();
@@ -197,66 +197,66 @@ impl Groups {
             closing,
             orders: Mutex::new(Some(sender)),
             reaper: Mutex::new(reaper.ok()),
-            clerk: Clerk::start(),
+            responder: SyscallResponder::start(),
             health,
             watchlist: Arc::default(),
         }
     }
 
-    /// Directories to be removed by somebody else should we die.
+    /// Directories that the spawner removes if this process dies.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.maker.as_ref().map(|maker| maker.paths()).unwrap_or_default()
     }
 
-    /// Why the controller is missing, if it is.
+    /// Reason why the controller is missing, if it is.
     pub(crate) fn missing(&self, controller: &str) -> Option<&Reason> {
         self.absent.iter().find(|(name, _)| *name == controller).map(|(_, why)| why)
     }
 
-    /// From now on `idle` is asked to give way when there is no room.
-    pub(crate) fn ask_when_full(&self, idle: Weak<dyn Idle>) {
+    /// Registers an owner of idle sandboxes, which ends one when there is no free slot.
+    pub(crate) fn register_idle(&self, idle: Weak<dyn IdleSandboxes>) {
         let _ = self.idle.set(idle);
     }
 
-    /// Whether a sandbox could be made that nobody has asked for.
+    /// Whether a sandbox can be made ahead without taking the last slots.
     pub(crate) fn has_room(&self) -> bool {
         self.permits.available_permits() > 0
     }
 
-    /// Whether somebody waits for a place.
-    pub(crate) fn is_awaited(&self) -> bool {
+    /// Whether a caller waits for a slot.
+    pub(crate) fn has_waiting_callers(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Waits until there is room for one more sandbox. Whoever has to wait takes the place of one
-    /// that is idle; whatever becomes idle from then on looks whether it is awaited.
-    async fn place(&self) -> Result<Place, Error> {
+    /// Waits for a slot. A caller that has to wait first gets an idle sandbox ended; sandboxes that
+    /// become idle later check whether a caller waits.
+    async fn slot(&self) -> Result<SandboxSlot, Error> {
         if let Ok(permit) = self.permits.clone().try_acquire_owned() {
-            return Ok(Place { _permit: Some(permit) });
+            return Ok(SandboxSlot { _permit: Some(permit) });
         }
         let _waiting = Waiting::new(&self.waiting);
         if let Some(idle) = self.idle.get().and_then(Weak::upgrade) {
-            idle.give_way();
+            idle.end_one_idle();
         }
         let permit = self.permits.clone().acquire_owned().await;
         let permit = permit.map_err(|_| Error::Gone("service"))?;
-        Ok(Place { _permit: Some(permit) })
+        Ok(SandboxSlot { _permit: Some(permit) })
     }
 
-    /// A cgroup with these limits; `None` where the host has none to give.
+    /// Cgroup with these limits; `None` if the host has no cgroups.
     fn make(&self, limits: &Limits, freezer: bool) -> Result<Option<Group>, Error> {
         let Some(maker) = &self.maker else { return Ok(None) };
         let group = maker.make(&group_limits(limits), freezer)?;
-        // A service that runs one program and ends has no use for another group.
+        // A service that runs one program and ends needs no second group.
         if maker.was_asked_before() {
-            self.order(Order::LookAhead);
+            self.order(Order::MakeSpare);
         }
         Ok(Some(group))
     }
 
-    /// Takes over a sandbox that was killed, or one that never came to be.
-    pub(crate) fn bury(&self, place: Place, remains: Remains) {
-        self.order(Order::Bury(Burial { remains, _place: place }));
+    /// Takes over a sandbox that was killed, or a reservation that was not used.
+    pub(crate) fn tear_down(&self, slot: SandboxSlot, leftovers: Leftovers) {
+        self.order(Order::TearDown(Teardown { leftovers, _slot: slot }));
     }
 
     fn order(&self, order: Order) {
@@ -266,13 +266,13 @@ impl Groups {
         }
     }
 
-    /// Kernel memory that sandboxes are charged with, if the host counts it.
+    /// Kernel memory charged to sandboxes, if the host counts it.
     pub(crate) fn kernel_memory(&self) -> Option<u64> {
         self.maker.as_ref()?.kernel_memory()
     }
 
-    /// Waits for the last burial, then removes the base. A process that hangs in the kernel, or
-    /// much that others left, keeps nobody from stopping.
+    /// Waits for the last teardown, then removes the base. The wait is bounded, so a process that
+    /// hangs in the kernel, or many leftovers of others, cannot keep the service from stopping.
     pub(crate) fn close(&self) {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
         join(&self.reaper, REAPER_TIMEOUT);
@@ -282,7 +282,7 @@ impl Groups {
     }
 }
 
-/// One who waits for a place, for as long as it does.
+/// Counts a waiting caller for as long as it waits.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -304,7 +304,7 @@ impl Drop for Groups {
     }
 }
 
-/// Each controller with its own reason, else the one why there is no base.
+/// Reason of each controller, or the one why there is no base.
 fn all_absent(host: &Host, error: &cgroup::Error) -> Vec<(&'static str, Reason)> {
     let no_base = Reason {
         what: format!("cannot {} a control group: {}", error.action, error.source),
@@ -315,7 +315,7 @@ fn all_absent(host: &Host, error: &cgroup::Error) -> Vec<(&'static str, Reason)>
     host.controllers().into_iter().map(|(name, available)| (name, reason(available))).collect()
 }
 
-/// Waits for the end of a thread, but not longer.
+/// Waits for the end of a thread, at most `limit`.
 fn join(thread: &Mutex<Option<JoinHandle<()>>>, limit: Duration) {
     let Some(thread) = thread.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     let deadline = Instant::now() + limit;
@@ -327,19 +327,19 @@ fn join(thread: &Mutex<Option<JoinHandle<()>>>, limit: Duration) {
     }
 }
 
-/// Buries, and makes groups ahead when there is nothing to bury.
-fn reap(orders: &mpsc::Receiver<Order>, maker: Option<&Maker>, health: &SetupHealth) {
+/// Reaper loop: tears sandboxes down, and makes groups ahead when there is nothing to tear down.
+fn reap(orders: &mpsc::Receiver<Order>, maker: Option<&GroupMaker>, health: &SetupHealth) {
     let mut due = None;
-    let mut slow: Vec<Slow> = Vec::new();
+    let mut slow: Vec<SlowTeardown> = Vec::new();
     let mut look_again: Option<Instant> = None;
     while let Ok(order) = next(orders, [due, look_again].into_iter().flatten().min()) {
         let is_past = |at: &Instant| *at <= Instant::now();
         match order {
-            Some(Order::Bury(burial)) => {
-                slow.extend(bury(burial));
+            Some(Order::TearDown(teardown)) => {
+                slow.extend(tear_down(teardown));
                 due = Some(Instant::now());
             }
-            Some(Order::LookAhead) => due = due.or(Some(Instant::now() + FIRST_STEPS)),
+            Some(Order::MakeSpare) => due = due.or(Some(Instant::now() + SPARE_DELAY)),
             None if due.as_ref().is_some_and(is_past) => {
                 due = None;
                 maker.inspect(|maker| maker.make_spare());
@@ -350,23 +350,23 @@ fn reap(orders: &mpsc::Receiver<Order>, maker: Option<&Maker>, health: &SetupHea
             look_again = None;
             slow.retain_mut(|dying| !dying.has_ended(health));
         }
-        look_again = look_again.or(slow.first().map(|_| Instant::now() + QUICK_END));
+        look_again = look_again.or(slow.first().map(|_| Instant::now() + REAP_WAIT));
     }
 }
 
-/// One that was killed and takes its time to die.
+/// A killed sandbox whose end takes long.
 #[derive(Debug)]
-struct Slow {
-    burial: Burial,
+struct SlowTeardown {
+    teardown: Teardown,
     since: Instant,
-    /// Its number, once it is plain that it hangs.
+    /// Pid, once it is known to hang.
     hangs: Option<i32>,
 }
 
-impl Slow {
-    /// Removes what is left if it has died; tells of it if it hangs.
+impl SlowTeardown {
+    /// Removes the leftovers if it has ended; reports it if it hangs.
     fn has_ended(&mut self, health: &SetupHealth) -> bool {
-        let Remains { pidfd, group, is_set_up, .. } = &self.burial.remains;
+        let Leftovers { pidfd, group, is_set_up, .. } = &self.teardown.leftovers;
         if pidfd.as_ref().is_none_or(|pidfd| wait_for_end(pidfd, Duration::ZERO)) {
             group.as_ref().inspect(|group| remove(group, Duration::from_secs(10)));
             self.hangs.inspect(|process| health.died(*process));
@@ -381,7 +381,7 @@ impl Slow {
     }
 }
 
-/// The next order; `None` if there is none until `due`. An error when nobody can order any more.
+/// Next order; `None` if none comes until `due`. An error once all senders are gone.
 fn next(
     orders: &mpsc::Receiver<Order>,
     due: Option<Instant>,
@@ -394,25 +394,25 @@ fn next(
     }
 }
 
-/// Gives it back if it has not died soon.
-fn bury(burial: Burial) -> Option<Slow> {
-    let Remains { pidfd, group, .. } = &burial.remains;
-    if pidfd.as_ref().is_some_and(|pidfd| !wait_for_end(pidfd, QUICK_END)) {
-        // The frozen cannot die.
+/// Tears a sandbox down; returns it if it does not end soon.
+fn tear_down(teardown: Teardown) -> Option<SlowTeardown> {
+    let Leftovers { pidfd, group, .. } = &teardown.leftovers;
+    if pidfd.as_ref().is_some_and(|pidfd| !wait_for_end(pidfd, REAP_WAIT)) {
+        // Frozen processes cannot die, so this thaws them.
         group.as_ref().inspect(|group| drop(group.kill(Duration::ZERO)));
-        return Some(Slow { burial, since: Instant::now(), hangs: None });
+        return Some(SlowTeardown { teardown, since: Instant::now(), hangs: None });
     }
     group.as_ref().inspect(|group| remove(group, Duration::from_secs(10)));
-    drop((burial.remains.workspace, burial.remains.ids));
+    drop((teardown.leftovers.workspace, teardown.leftovers.ids));
     None
 }
 
-/// Ends a process.
+/// Kills a process.
 pub(crate) fn kill(pidfd: &OwnedFd) {
     let _ = pidfd_send_signal(pidfd, Signal::KILL);
 }
 
-/// The number of a process that has not been waited for.
+/// Pid of a process that has not been waited for.
 fn pid_of(pidfd: &OwnedFd) -> Option<i32> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
     let text = std::fs::read_to_string(path).ok()?;
@@ -420,7 +420,7 @@ fn pid_of(pidfd: &OwnedFd) -> Option<i32> {
     (pid > 0).then_some(pid)
 }
 
-/// Waits for the end of a process; whether it has come.
+/// Waits for the end of a process, at most `limit`; `true` if it has ended.
 pub(crate) fn wait_for_end(pidfd: &OwnedFd, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     loop {
@@ -435,10 +435,10 @@ pub(crate) fn wait_for_end(pidfd: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
-/// A cgroup is busy until its last process is reaped, which is somebody else's task; so we ask
-/// again, ever less often, and in the end kill whatever is still in there.
-fn remove(group: &Group, patience: Duration) {
-    let deadline = Instant::now() + patience;
+/// Removes a cgroup. It is busy until its last process is reaped, which other processes do; so
+/// removal is retried at growing intervals, and in the end what is still in there is killed.
+fn remove(group: &Group, timeout: Duration) {
+    let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_micros(200);
     while !matches!(group.remove(), Ok(Removal::Gone)) {
         if Instant::now() > deadline {

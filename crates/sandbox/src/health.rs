@@ -1,11 +1,11 @@
-//! Whether this host still makes sandboxes.
+//! Health of sandbox set-up on this host.
 //!
-//! A kernel can come into a state in which every process that sets a sandbox up hangs in a system
+//! A kernel can get into a state in which every process that sets a sandbox up hangs in a system
 //! call and cannot be killed; each attempt leaves one more behind, until the host is restarted. So
 //! after a few in a row no more are made, except one from time to time to see whether the kernel
 //! has recovered.
 //!
-//! Pure but for the lock: time and process ids are arguments.
+//! Pure except for the lock: time and process ids are arguments.
 
 use std::{
     collections::BTreeSet,
@@ -13,19 +13,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long setting up may take, and what follows if it does not end.
+/// Time limits of setting up, and what follows if it does not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetupRules {
-    /// How long a helper may take to answer, and a sandbox to be locked in.
+    /// Time limit for an answer of a helper, and for the lock-down of a sandbox.
     pub timeout: Duration,
-    /// How long all stages of one set-up may take together, the wait for a place included. None of
-    /// it counts against a program's own time limit.
+    /// Time limit for all stages of one set-up together, the wait for a slot included. Set-up does
+    /// not count against a program's own time limit.
     pub total_timeout: Duration,
-    /// How long one that was killed may take to die.
+    /// Time limit for the end of a killed process.
     pub kill_timeout: Duration,
-    /// Set-ups in a row that neither finish nor die, after which no more are made.
+    /// Number of set-ups in a row that neither finish nor die, after which no more are made.
     pub max_hanging: u32,
-    /// Pause between the attempts to find out whether the host has recovered.
+    /// Interval of the attempts to find out whether the host has recovered.
     pub probe_interval: Duration,
 }
 
@@ -41,11 +41,11 @@ impl Default for SetupRules {
     }
 }
 
-/// A stage of a set-up that takes longer than this is logged.
+/// Duration from which a stage of a set-up is logged.
 const SLOW_STAGE: Duration = Duration::from_secs(1);
 
-/// Times one stage of a set-up. When it is dropped, at the end of the stage or because the caller
-/// stopped waiting, a slow stage is logged.
+/// Timer of one stage of a set-up. On drop, at the end of the stage or because the caller stopped
+/// waiting, a slow stage is logged.
 #[derive(Debug)]
 pub(crate) struct SetupTimer {
     stage: &'static str,
@@ -67,15 +67,15 @@ impl Drop for SetupTimer {
     }
 }
 
-/// Why no sandbox is made at the moment.
+/// Reason why no sandbox is made at the moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("this host cannot make sandboxes: {}", self.reason())]
 pub struct Unavailable {
-    /// Set-ups in a row that hang, or failed.
+    /// Number of set-ups in a row that hang or failed.
     pub in_a_row: u32,
     /// Processes that do not die.
     pub processes: Vec<i32>,
-    /// How the last one failed, if they do not hang. Calls are still tried.
+    /// Last failure, if set-ups fail instead of hanging. Calls are still tried.
     pub failure: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl Unavailable {
         }
     }
 
-    /// What an operator can do.
+    /// Next step for an operator.
     pub fn hint(&self) -> String {
         match &self.failure {
             Some(_) => "run `ringfence doctor` on the host; it tries a sandbox".to_owned(),
@@ -109,23 +109,23 @@ fn list(processes: &[i32], between: &str) -> String {
     processes.iter().map(i32::to_string).collect::<Vec<_>>().join(between)
 }
 
-/// The set-ups of this service, as far as they tell something of the host.
+/// Record of the set-ups of this service.
 #[derive(Debug)]
 pub(crate) struct SetupHealth {
     pub(crate) rules: SetupRules,
-    state: Mutex<State>,
+    state: Mutex<HealthState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     in_a_row: u32,
     hanging: BTreeSet<i32>,
-    /// Too many hang: no more are made.
+    /// Set when too many hang: no more sandboxes are made.
     is_closed: bool,
-    /// Set-ups in a row that failed for a reason of ours, and how the last one did.
+    /// Number of set-ups in a row that failed because of the service, with the last failure.
     failures: u32,
     failure: String,
-    /// When to look next whether the host has recovered; none while all is well.
+    /// Time of the next probe; `None` while no probe is needed.
     next_probe: Option<Instant>,
 }
 
@@ -144,7 +144,7 @@ impl SetupHealth {
         Err(Unavailable { in_a_row: state.in_a_row, processes, failure: None })
     }
 
-    /// Like [`SetupHealth::check`], and tells as well if the last set-ups all failed.
+    /// Like [`SetupHealth::check`], and also an error if the last set-ups all failed.
     pub(crate) fn report(&self) -> Result<(), Unavailable> {
         self.check()?;
         let state = self.lock();
@@ -155,7 +155,7 @@ impl SetupHealth {
         Err(Unavailable { in_a_row: state.failures, processes: Vec::new(), failure })
     }
 
-    /// A set-up failed, and not by what was asked for.
+    /// Records a set-up that failed for a reason other than the request.
     pub(crate) fn failed(&self, failure: String, now: Instant) {
         let mut state = self.lock();
         state.failures += 1;
@@ -165,7 +165,7 @@ impl SetupHealth {
         }
     }
 
-    /// Whether somebody should try now; the next time is an interval later.
+    /// Whether to probe now; the next probe is an interval later.
     pub(crate) fn take_probe(&self, now: Instant) -> bool {
         let mut state = self.lock();
         let is_due = state.next_probe.is_some_and(|at| now >= at);
@@ -175,7 +175,7 @@ impl SetupHealth {
         is_due
     }
 
-    /// A sandbox was locked in.
+    /// Records a finished lock-down.
     pub(crate) fn finished(&self) {
         let mut state = self.lock();
         if state.in_a_row > 0 || state.failures > 0 {
@@ -185,7 +185,7 @@ impl SetupHealth {
         }
     }
 
-    /// A process that was to set a sandbox up neither finished nor died.
+    /// Records a process that was to set up a sandbox and neither finished nor died.
     pub(crate) fn hangs(&self, process: i32, now: Instant) {
         let mut state = self.lock();
         state.in_a_row += 1;
@@ -201,7 +201,7 @@ impl SetupHealth {
         }
     }
 
-    /// One that hung has died after all.
+    /// Records the end of a process that hung.
     pub(crate) fn died(&self, process: i32) {
         let mut state = self.lock();
         state.hanging.remove(&process);
@@ -211,12 +211,12 @@ impl SetupHealth {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn reopen(state: &mut State, why: &str) {
+fn reopen(state: &mut HealthState, why: &str) {
     state.next_probe = None;
     if std::mem::take(&mut state.is_closed) {
         tracing::warn!("sandboxes are made again: {why}");

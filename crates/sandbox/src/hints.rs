@@ -1,33 +1,34 @@
-//! Guesses from what a failing program said about itself.
+//! Guesses from the error text of a failing program.
 //!
-//! A limit that the kernel enforces by an errno alone leaves no trace outside the program: nobody
-//! counts refused descriptors. Its own words are then all there is. They are never evidence, for a
-//! program can say anything, so they change no outcome and are told apart from it.
+//! A limit that the kernel enforces by an errno alone leaves no trace outside the program: refused
+//! descriptors are not counted. The program's own text is then the only source. It is never
+//! evidence, because a program can print anything, so it changes no outcome and is reported apart
+//! from it.
 
 use ringfence_types::{Limits, Outcome};
 use serde::Serialize;
 
 use crate::output::Output;
 
-/// What a failing program's own words suggest, and what to try if they are true.
+/// Likely cause of a failure, guessed from the program's own text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hint {
-    /// The field of [`Limits`] it seems to have met.
+    /// Field of [`Limits`] that was probably met.
     pub limit: &'static str,
-    /// The words, found near the end of its standard error.
+    /// Words found near the end of its standard error.
     pub words: &'static str,
-    /// What to try if they are true.
+    /// Next step if the guess is right.
     pub hint: String,
 }
 
-/// How much of the end is searched: a few screens, so that a stack trace may follow the words.
+/// Bytes searched at the end: a few screens, so that a stack trace may follow the words.
 const TAIL: usize = 16 << 10;
 
-/// One guess: the field of the limits, words that suggest it, and the hint if these limits allow the
-/// guess.
+/// One guess: the field of the limits, words that suggest it, and the hint if these limits allow
+/// the guess.
 type Guess = (&'static str, &'static [&'static str], fn(&Limits) -> Option<String>);
 
-/// Words are those of the C library, Python, node and the usual tools, whatever their case.
+/// Guesses with the words of the C library, Python, node and common tools, in lower case.
 const GUESSES: [Guess; 3] = [
     ("open_files", &["too many open files"], |limits| {
         let now = limits.open_files;
@@ -49,7 +50,7 @@ const GUESSES: [Guess; 3] = [
     }),
 ];
 
-/// What the end of `stderr` suggests, for a program that failed without meeting a known limit.
+/// Hints from the end of `stderr`, for a program that failed without meeting a known limit.
 pub(crate) fn hints(outcome: &Outcome, limits: &Limits, stderr: &Output) -> Vec<Hint> {
     let failed = match outcome {
         Outcome::Exited { code } => *code != 0,

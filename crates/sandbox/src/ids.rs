@@ -1,10 +1,10 @@
-//! Which uid each sandbox has outside.
+//! Allocation of the uids that sandboxes have outside.
 //!
-//! The kernel counts much by user, so no two sandboxes of this service that live at one time share
-//! a uid, whoever made them: a cold one has an id of its own, a zygote a block of them, one for
-//! itself and one for each child. Ids come back when the last process that had them is gone.
+//! The kernel counts many resources by user, so no two live sandboxes of this service share a uid:
+//! a cold one has an id of its own, a zygote a block of them, one for itself and one for each
+//! child. Ids are freed when the last process that had them is gone.
 //!
-//! Several services on one host know nothing of each other, so each begins at a random place.
+//! Several services on one host are independent, so each begins at a random id.
 
 use std::{
     collections::BTreeMap,
@@ -16,11 +16,11 @@ use ringfence_jail::ids::for_sandboxes;
 
 use crate::Error;
 
-/// So many zygotes have room beside each other, however few ids there are: one per pool, and those
-/// that were replaced but still have children.
+/// Number of zygotes whose ids fit beside each other, even if there are few ids: one per pool, and
+/// replaced ones that still have children.
 const ZYGOTES: u32 = 32;
 
-/// A block of ids that nothing else of this service has.
+/// Block of ids that is used once in this service.
 #[derive(Debug)]
 pub(crate) struct Ids {
     first: u32,
@@ -33,7 +33,7 @@ impl Ids {
         Self::take(|_| 1)
     }
 
-    /// Ids for a zygote that is to be forked so often, or fewer where there are few.
+    /// Ids for a zygote that is forked up to `forks` times, or fewer if there are few ids.
     pub(crate) fn for_zygote(forks: u64) -> Result<Self, Error> {
         Self::take(|space| block(forks, space))
     }
@@ -45,17 +45,17 @@ impl Ids {
         Ok(Self { first, count })
     }
 
-    /// The first: that of the sandbox, or of the zygote itself.
+    /// First id: that of the sandbox, or of the zygote itself.
     pub(crate) fn first(&self) -> u32 {
         self.first
     }
 
-    /// How many.
+    /// Number of ids.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
-    /// After how many forks a zygote with these ids is to be replaced: a quarter is left for calls
+    /// Number of forks after which a zygote with these ids is replaced: a quarter is left for calls
     /// that chose it before.
     pub(crate) fn forks(&self) -> u64 {
         u64::from(self.count - self.count / 4)
@@ -86,13 +86,13 @@ fn none() -> Error {
     }
 }
 
-/// All ids and which of them are taken.
+/// All ids, and the blocks that are taken.
 #[derive(Debug)]
 struct Space {
     all: Range<u32>,
-    /// Where to look first, so that an id is not used again soon.
+    /// Next id to try, so that an id is not used again soon.
     next: u32,
-    /// First id and length of each block.
+    /// First id and length of each taken block.
     taken: BTreeMap<u32, u32>,
 }
 
@@ -132,7 +132,7 @@ fn lock(space: &Mutex<Space>) -> MutexGuard<'_, Space> {
     space.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the kernel has no randomness yet, the process id is different at least.
+/// Random number; the process id where the kernel has no randomness yet.
 fn random() -> u32 {
     let mut bytes = [0; 4];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK) {

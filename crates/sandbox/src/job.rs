@@ -1,7 +1,7 @@
-//! The channel to a driver: frames of JSON, both ways.
+//! Channel to a driver: frames of JSON in both directions.
 //!
-//! The driver shares its process with the user's code, so everything it says is only what that
-//! code could have said about itself.
+//! The driver shares its process with the user's code, so its messages are only trusted as far as
+//! that code's own output.
 
 use serde::Deserialize;
 use tokio::{
@@ -9,44 +9,43 @@ use tokio::{
     net::UnixStream,
 };
 
-/// Longest frame a driver of one program has to say; a longer one is not from our driver, and
-/// would only fill our memory.
-const MOST_SAID: usize = 1 << 20;
+/// Longest frame of a driver that runs one program; longer ones are not from our driver.
+const MAX_EVENT_BYTES: usize = 1 << 20;
 
-/// A connected driver.
+/// Channel to a connected driver.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct JobChannel {
     stream: UnixStream,
     buffer: Vec<u8>,
 }
 
-/// What a driver that runs one program says.
+/// Messages of a driver that runs one program.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
-pub(crate) enum Said {
-    /// Warm, waiting for its job.
+pub(crate) enum DriverEvent {
+    /// The driver waits for its job.
     Ready,
     /// The program ended and its output is flushed.
     Done {
         exit: i32,
         #[serde(default)]
-        error: Option<Raised>,
+        error: Option<DriverError>,
     },
-    /// Something a newer driver says.
+    /// A message of a newer driver, ignored.
     #[serde(other)]
     Other,
 }
 
 /// The error that ended an interpreted program.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct Raised {
+pub(crate) struct DriverError {
     #[serde(rename = "type", default)]
     pub(crate) kind: Option<String>,
     #[serde(default)]
     pub(crate) errno: Option<i32>,
 }
 
-impl Job {
+impl JobChannel {
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self { stream, buffer: Vec::new() }
     }
@@ -56,10 +55,10 @@ impl Job {
         self.stream.write_all(frame).await
     }
 
-    /// The next frame's body; `None` at the end or on nonsense. Cancel safe.
+    /// Body of the next frame; `None` at the end or on an invalid length. Cancel safe.
     pub(crate) async fn frame(&mut self) -> Option<Vec<u8>> {
         loop {
-            if let Some(frame) = take_frame(&mut self.buffer, MOST_SAID)? {
+            if let Some(frame) = take_frame(&mut self.buffer, MAX_EVENT_BYTES)? {
                 return Some(frame);
             }
             if self.stream.read_buf(&mut self.buffer).await.ok()? == 0 {
@@ -68,18 +67,19 @@ impl Job {
         }
     }
 
-    /// The next thing said.
-    pub(crate) async fn said(&mut self) -> Option<Said> {
+    /// Next message; `None` if it is not understood or the channel has ended.
+    pub(crate) async fn event(&mut self) -> Option<DriverEvent> {
         serde_json::from_slice(&self.frame().await?).ok()
     }
 }
 
-/// `None` for a length no frame may have; `Some(None)` while the frame is incomplete.
-#[expect(clippy::option_option, reason = "the two layers mean hopeless and not yet")]
-fn take_frame(buffer: &mut Vec<u8>, most: usize) -> Option<Option<Vec<u8>>> {
+/// Takes a frame from the buffer: `None` for an invalid length, `Some(None)` while it is
+/// incomplete.
+#[expect(clippy::option_option, reason = "the two layers mean invalid and incomplete")]
+fn take_frame(buffer: &mut Vec<u8>, max: usize) -> Option<Option<Vec<u8>>> {
     let Some(head) = buffer.first_chunk::<4>() else { return Some(None) };
     let length = u32::from_le_bytes(*head) as usize;
-    if length > most {
+    if length > max {
         return None;
     }
     if buffer.len() < 4 + length {
@@ -99,7 +99,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic_the_frame_reader(mut bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            while let Some(Some(_)) = take_frame(&mut bytes, MOST_SAID) {}
+            while let Some(Some(_)) = take_frame(&mut bytes, MAX_EVENT_BYTES) {}
         }
 
         #[test]
@@ -114,7 +114,7 @@ mod tests {
             let (mut buffer, mut seen) = (Vec::new(), Vec::new());
             for part in wire.chunks(step) {
                 buffer.extend_from_slice(part);
-                while let Some(Some(frame)) = take_frame(&mut buffer, MOST_SAID) {
+                while let Some(Some(frame)) = take_frame(&mut buffer, MAX_EVENT_BYTES) {
                     seen.push(frame);
                 }
             }

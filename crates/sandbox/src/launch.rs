@@ -1,4 +1,4 @@
-//! From a request to what the init is told: program, environment, files of ours.
+//! Translation of a request into the init's message: program, environment, files of ours.
 
 use ringfence_jail::{base_environment, wire::Exec};
 use ringfence_types::Json;
@@ -6,21 +6,21 @@ use serde::Serialize;
 
 use crate::{Error, Language, Program, Request};
 
-/// How a program is started.
+/// Start parameters of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Launch {
     pub(crate) argv: Vec<Vec<u8>>,
-    /// Name and content of a file in `/box`.
+    /// Names and contents of files in `/box`.
     pub(crate) files: Vec<(String, Vec<u8>)>,
-    /// The job for a driver, if one runs the program.
+    /// JobFrame for a driver, if one runs the program.
     pub(crate) job: Option<Vec<u8>>,
 }
 
-/// The result channel's and the job channel's numbers inside.
+/// Descriptor numbers of the result channel and the job channel inside.
 pub(crate) const RESULT_FD: u32 = 3;
 pub(crate) const JOB_FD: u32 = 4;
 
-/// Starts the program without anything prepared ahead.
+/// Start parameters without a prepared interpreter.
 pub(crate) fn cold(request: &Request) -> Result<Launch, Error> {
     match &request.program {
         Program::Command(argv) => command(argv),
@@ -52,7 +52,7 @@ fn script(interpreter: &[&str], name: &str, code: &str, args: &[String]) -> Laun
     Launch { argv, files: vec![(name.to_owned(), code.as_bytes().to_vec())], job: None }
 }
 
-/// The driver that runs one job of the request's language.
+/// Driver that runs one job of the request's language.
 fn driver(request: &Request) -> Result<Vec<Vec<u8>>, Error> {
     let language = language(&request.program);
     let argv = match language {
@@ -72,8 +72,8 @@ pub(crate) fn python_driver(kind: &str, imports: &[String]) -> Vec<Vec<u8>> {
     argv
 }
 
-/// Node sizes its heap by the machine's memory, which it cannot see here: three quarters of the
-/// sandbox's is for the heap, the rest for buffers and the program itself.
+/// Node's driver. Node sizes its heap by the machine's memory, which it cannot see here: three
+/// quarters of the sandbox's memory are for the heap, the rest for buffers and the program itself.
 pub(crate) fn node_driver(kind: &str, memory: u64) -> Vec<Vec<u8>> {
     let heap = format!("--max-old-space-size={}", ((memory >> 20) * 3 / 4).max(16));
     strings(&["node", &heap, "/.ringfence/driver.js", kind])
@@ -83,7 +83,7 @@ fn strings(list: &[&str]) -> Vec<Vec<u8>> {
     list.iter().map(|s| s.as_bytes().to_vec()).collect()
 }
 
-/// The language of a program, if it has one.
+/// Language of a program, if it has one.
 pub(crate) fn language(program: &Program) -> Option<Language> {
     match program {
         Program::Code { language, .. } | Program::Call { language, .. } => Some(*language),
@@ -91,18 +91,18 @@ pub(crate) fn language(program: &Program) -> Option<Language> {
     }
 }
 
-/// The driver's job: one frame, its length in front. `loaded`: it has the code already.
+/// JobFrame frame for the driver, with its length in front. `loaded`: the driver has the code already.
 pub(crate) fn job(request: &Request, loaded: bool) -> Result<Vec<u8>, Error> {
     let (what, filename, code) = match &request.program {
         Program::Code { language, code, args } => {
-            (What::Run { argv: args }, file_name(*language).to_owned(), code.as_str())
+            (JobBody::Run { argv: args }, file_name(*language).to_owned(), code.as_str())
         }
         Program::Call { code, file, function, args, .. } => {
-            (What::Call { function: function.as_deref(), args }, workspace_file(file), &**code)
+            (JobBody::Call { function: function.as_deref(), args }, workspace_file(file), &**code)
         }
         Program::Command(_) => return Err(Error::Invalid("a command has no driver".to_owned())),
     };
-    frame(&Job {
+    frame(&JobFrame {
         what,
         code: (!loaded).then_some(code),
         filename,
@@ -111,12 +111,12 @@ pub(crate) fn job(request: &Request, loaded: bool) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// What a driver is told. It is written straight to text: a tree of values on the way would turn
-/// long integers into floating point.
+/// JobFrame for a driver. It is serialised straight to text: a tree of values would turn long integers
+/// into floating point.
 #[derive(Serialize)]
-struct Job<'a> {
+struct JobFrame<'a> {
     #[serde(flatten)]
-    what: What<'a>,
+    what: JobBody<'a>,
     code: Option<&'a str>,
     filename: String,
     env: std::collections::BTreeMap<String, String>,
@@ -125,12 +125,12 @@ struct Job<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
-enum What<'a> {
+enum JobBody<'a> {
     Run { argv: &'a [String] },
     Call { function: Option<&'a str>, args: &'a Json },
 }
 
-/// Where the code of a call is said to be: beside its files, unless it says otherwise.
+/// Path under which a call's code appears: in the workspace unless it is absolute.
 pub(crate) fn workspace_file(name: &str) -> String {
     if name.starts_with('/') { name.to_owned() } else { format!("/workspace/{name}") }
 }
@@ -146,8 +146,8 @@ fn file_name(language: Language) -> &'static str {
 /// One frame of a job channel.
 pub(crate) fn frame(body: &impl Serialize) -> Result<Vec<u8>, Error> {
     let body = serde_json::to_vec(body).map_err(|error| Error::Invalid(error.to_string()))?;
-    if body.len() > MOST_FRAME {
-        return Err(Error::Invalid(format!("code and arguments are over {MOST_FRAME} bytes")));
+    if body.len() > MAX_FRAME {
+        return Err(Error::Invalid(format!("code and arguments are over {MAX_FRAME} bytes")));
     }
     let mut frame = (body.len() as u32).to_le_bytes().to_vec();
     frame.extend(body);
@@ -155,16 +155,16 @@ pub(crate) fn frame(body: &impl Serialize) -> Result<Vec<u8>, Error> {
 }
 
 /// Largest frame in either direction.
-pub(crate) const MOST_FRAME: usize = 64 << 20;
+pub(crate) const MAX_FRAME: usize = 64 << 20;
 
-/// The program's whole environment.
+/// Complete environment of the program.
 pub(crate) fn environment(request: &Request) -> std::collections::BTreeMap<String, String> {
     let mut env: std::collections::BTreeMap<_, _> = base_environment()
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     env.insert("RINGFENCE_RESULT_FD".to_owned(), RESULT_FD.to_string());
-    // Programs cannot see their cgroup; whoever sizes caches or pools by memory can look here.
+    // Programs cannot see their cgroup; code that sizes caches or pools by memory can read this.
     env.insert("RINGFENCE_MEMORY_BYTES".to_owned(), request.limits.memory.0.to_string());
     env.insert("RINGFENCE_CPUS".to_owned(), request.limits.cpus.to_string());
     env.insert("NODE_OPTIONS".to_owned(), "--require=/.ringfence/limits.js".to_owned());
@@ -183,7 +183,7 @@ pub(crate) fn environment(request: &Request) -> std::collections::BTreeMap<Strin
     env
 }
 
-/// What the init is told.
+/// Message to the init that starts the program.
 pub(crate) fn exec(request: &Request, launch: Launch, id: u32) -> Exec {
     let mut env: Vec<Vec<u8>> = environment(request)
         .into_iter()

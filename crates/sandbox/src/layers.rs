@@ -1,13 +1,13 @@
-//! The walls that stood around one sandbox, as data for its report.
+//! Layers that isolated one sandbox, as data for its report.
 
-use ringfence_jail::wire::{Mode, Standing};
+use ringfence_jail::wire::{ActiveLayers, Mode};
 use ringfence_types::{Layer, LayerState, Layers};
 
-use crate::{cell::Cell, groups::Groups};
+use crate::{groups::Groups, jailed::Jailed};
 
-/// What the init observed after locking itself in, plus what was done for it from outside.
-pub(crate) fn layers(cell: &Cell) -> Layers {
-    let Some(standing) = cell.standing else { return Layers::default() };
+/// Layers that the init found active after its lock-down, plus those added from outside.
+pub(crate) fn layers(jailed: &Jailed) -> Layers {
+    let Some(active_layers) = jailed.active_layers else { return Layers::default() };
     let mut layers = Layers::default();
     let mut put = |layer, state| {
         layers.0.insert(layer, state);
@@ -26,19 +26,19 @@ pub(crate) fn layers(cell: &Cell) -> Layers {
     }
     put(Layer::Seccomp, LayerState::Active("default deny".to_owned()));
     put(Layer::PrivateProc, LayerState::Active("subset=pid, hidepid=2".to_owned()));
-    put(Layer::UserNamespace, user_namespace(cell.mode, standing));
-    put(Layer::OwnUid, own_uid(cell.mode));
-    put(Layer::Landlock, landlock(standing));
+    put(Layer::UserNamespace, user_namespace(jailed.mode, active_layers));
+    put(Layer::OwnUid, own_uid(jailed.mode));
+    put(Layer::Landlock, landlock(active_layers));
     for (layer, controller) in
         [(Layer::CgroupMemory, "memory"), (Layer::CgroupCpu, "cpu"), (Layer::CgroupPids, "pids")]
     {
-        put(layer, controller_state(cell.groups(), controller));
+        put(layer, controller_state(jailed.groups(), controller));
     }
     layers
 }
 
-fn user_namespace(mode: Mode, standing: Standing) -> LayerState {
-    match (standing.user_namespace, mode) {
+fn user_namespace(mode: Mode, active_layers: ActiveLayers) -> LayerState {
+    match (active_layers.user_namespace, mode) {
         (true, Mode::Root) => LayerState::Active("late, below root's mounts".to_owned()),
         (true, Mode::Rootless) => LayerState::Active("nested, rootless".to_owned()),
         (false, _) => LayerState::Absent("the kernel refused one".to_owned()),
@@ -52,8 +52,8 @@ fn own_uid(mode: Mode) -> LayerState {
     }
 }
 
-fn landlock(standing: Standing) -> LayerState {
-    match standing.landlock_abi {
+fn landlock(active_layers: ActiveLayers) -> LayerState {
+    match active_layers.landlock_abi {
         0 => LayerState::Absent("the kernel has none".to_owned()),
         abi => LayerState::Active(format!("abi {abi}")),
     }

@@ -1,36 +1,34 @@
-//! Runs programs in sandboxes: one fresh, locked place per call, or one that is kept as a session.
+//! Runs programs in sandboxes: a fresh one per call, or one that is kept as a session.
 //!
-//! This crate is the host's side. It speaks to the spawner and to the init of each sandbox, keeps
-//! pools of prepared interpreters, streams output, moves files, and judges how a program ended.
-//! What happens inside, and every raw system call, is in `jail`.
+//! This crate is the host's side. It talks to the spawner and to the init of each sandbox, keeps
+//! pools of prepared interpreters, streams output, moves files, and determines how a program ended.
+//! The inside of a sandbox, and every raw system call, is in `jail`.
 //!
-//! [`Backend`] is the port and [`Native`] its first implementation. What makes something run takes a
-//! `Permit` by value: one permit, one run.
+//! [`Backend`] is the port and [`Native`] its first implementation. Functions that run something
+//! take a `Permit` by value: one permit, one run.
 //!
-//! Invariant: a sandbox that ran one program never sees another, except in a session, which is
-//! its one program.
+//! Invariant: a sandbox that ran one program never runs another, except in a session, whose
+//! programs share it.
 
 pub mod archive;
 mod backend;
-mod cell;
-mod clerk;
 mod error;
 pub mod files;
-mod follow;
+mod follower;
 mod groups;
 mod health;
 mod hints;
 mod ids;
 pub mod image;
+mod jailed;
 mod job;
 mod launch;
 mod layers;
 mod link;
-mod live;
 mod module;
 mod native;
 mod output;
-mod own;
+mod own_files;
 mod pool;
 mod pools;
 mod prepared;
@@ -38,9 +36,11 @@ mod request;
 mod running;
 mod runtime;
 pub mod session;
-mod spare;
+mod spare_group;
 mod spawner;
 mod streams;
+mod supervisor;
+mod syscall_responder;
 mod template;
 mod upkeep;
 mod verdict;
@@ -49,12 +49,12 @@ mod zygote;
 
 pub use backend::Backend;
 pub use error::Error;
-pub use follow::Follower;
+pub use follower::Follower;
 pub use health::{SetupRules, Unavailable};
 pub use hints::Hint;
 pub use native::{Config, Native};
 pub use output::{Chunk, Output};
-pub use own::own_files;
+pub use own_files::own_files;
 pub use pool::{PoolConfig, PoolKey, PoolStatus};
 pub use request::{InputFile, Language, Program, Report, Request, Root, Stdin, Timings};
 pub use running::{Canceller, Running};

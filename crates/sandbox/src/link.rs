@@ -1,4 +1,4 @@
-//! One end of a SEQPACKET socket, in async clothes.
+//! Asynchronous end of a SEQPACKET socket.
 
 use std::{
     io,
@@ -14,9 +14,9 @@ use rustix::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{io::Interest, net::UnixDatagram};
 
-/// Sends `Out`, receives `In`.
+/// Socket that sends `Out` and receives `In`.
 pub(crate) struct Link<Out, In> {
-    // A SEQPACKET socket in the runtime's nearest type: only readiness is asked of it.
+    // A SEQPACKET socket in the runtime's nearest type; only its readiness is used.
     socket: UnixDatagram,
     kinds: PhantomData<fn(Out) -> In>,
 }
@@ -36,7 +36,7 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         Ok((Self { socket, kinds: PhantomData }, theirs))
     }
 
-    /// From now on every message tells its sender's pid.
+    /// Adds the sender's pid to every message from now on.
     pub(crate) fn ask_for_pid(&self) -> io::Result<()> {
         Ok(rustix::net::sockopt::set_socket_passcred(&self.socket, true)?)
     }
@@ -56,12 +56,12 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         self.when(Interest::WRITABLE, attempt).await
     }
 
-    /// Cancel safe: a message is either returned or still there.
+    /// Receives one message. Cancel safe: a message is either returned or still queued.
     pub(crate) async fn receive(&self) -> Result<Received<In>, socket::Error> {
         self.when(Interest::READABLE, || socket::receive(self.socket.as_fd())).await
     }
 
-    /// Whether the other end is closed, by word of the kernel and at this moment.
+    /// Whether the other end is closed at this moment.
     pub(crate) fn is_closed(&self) -> bool {
         let mut watched = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         let now = Timespec::default();
@@ -69,7 +69,7 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
             && watched[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR)
     }
 
-    /// One packet that is no message of ours.
+    /// Receives one packet that is not a [`wire`](ringfence_jail::wire) message.
     pub(crate) async fn receive_bytes(&self) -> Result<Vec<u8>, socket::Error> {
         let mut packet = vec![0; 64 << 10];
         match self.socket.recv(&mut packet).await {
@@ -81,7 +81,7 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         }
     }
 
-    /// Tries at once, and again whenever the socket becomes ready, until it does not say "later".
+    /// Tries at once, and again whenever the socket becomes ready, until it does not block.
     async fn when<T>(
         &self,
         interest: Interest,

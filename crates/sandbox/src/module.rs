@@ -1,4 +1,4 @@
-//! A skill's code on its way into an interpreter that executes it once, for all its calls.
+//! Code of a skill for an interpreter that executes it once, for all its calls.
 
 use std::{collections::BTreeMap, io::Write, os::fd::OwnedFd};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{Program, Request, launch};
 
-/// What the interpreter is told.
+/// Message with the module's code.
 #[derive(Debug, Serialize)]
 pub(crate) struct Module {
     code: String,
@@ -17,12 +17,12 @@ pub(crate) struct Module {
 }
 
 impl Module {
-    /// The module of a call's code and files.
+    /// Module of a call's code and files.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         let Program::Call { code, file, .. } = &request.program else { return None };
         let beside = request.files.iter().filter_map(|file| {
             let path = file.path.to_string();
-            // One in another encoding is not found, and each call then loads the code itself.
+            // A file in another encoding is left out, and each call then loads the code itself.
             let text = path.ends_with(".py").then(|| std::str::from_utf8(&file.content).ok())??;
             Some((path, text.to_owned()))
         });
@@ -30,7 +30,7 @@ impl Module {
         Some(Self { code: code.to_string(), filename, files: beside.collect() })
     }
 
-    /// A file with the module in it, or with nothing.
+    /// File that contains the module, or is empty.
     pub(crate) fn file(module: Option<&Self>) -> std::io::Result<OwnedFd> {
         let mut file = std::fs::File::from(memfd_create("module", MemfdFlags::CLOEXEC)?);
         if let Some(module) = module {

@@ -1,4 +1,5 @@
-//! The kernel's own isolation as a backend: templates, tiers and the way from request to report.
+//! The backend that uses the kernel's own isolation: templates, tiers, and the way from request to
+//! report.
 
 use std::{
     collections::HashMap,
@@ -21,40 +22,40 @@ use tokio::{io::AsyncWriteExt, sync::Mutex, task::AbortHandle, time::timeout};
 use crate::{
     Error, FailedImport, InputFile, Language, PoolConfig, PoolKey, PoolStatus, Program, Request,
     Root, Running, SetupRules, Stdin, Unavailable, WatchdogRules,
-    cell::{self, Cell, Shape},
     files::{FileLimits, Workspace},
-    groups::{Groups, Idle},
+    groups::{Groups, IdleSandboxes},
     health::SetupTimer,
-    job::Job,
+    jailed::{self, Jailed, Shape},
+    job::JobChannel,
     launch::{self, Launch},
-    live::{Live, owner},
     pool::Pool,
     runtime::Runtime,
     spawner::Spawner,
     streams::{Streams, job_channel},
+    supervisor::{Supervisor, owner},
     template::Template,
     upkeep,
 };
 
-/// How the backend is set up.
+/// Settings of the backend.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Our own binary, to be started as the spawner.
     pub exe: PathBuf,
-    /// Most sandboxes at one time, those being torn down included.
+    /// Largest number of sandboxes, those being torn down included.
     pub most_sandboxes: usize,
     /// Interpreters prepared ahead; `None` prepares nothing.
     pub pools: Option<PoolConfig>,
-    /// How long setting up may take, and when to stop trying.
+    /// Time limits of set-up, and when to stop trying.
     pub setup: SetupRules,
-    /// When a program is ended that uses up the host; `None` does not look.
+    /// Rules for ending programs that exhaust the host; `None` turns the watchdog off.
     pub watchdog: Option<WatchdogRules>,
     /// Layers that every sandbox may lack, beside those that its request names.
     pub may_miss: Vec<Layer>,
 }
 
 impl Config {
-    /// For one program: this process's own binary, nothing prepared ahead.
+    /// Settings for one program: this process's own binary, nothing prepared ahead.
     pub fn one_shot() -> Self {
         Self {
             exe: PathBuf::from("/proc/self/exe"),
@@ -66,7 +67,7 @@ impl Config {
         }
     }
 
-    /// For a service: this process's own binary, pools of the usual size.
+    /// Settings for a service: this process's own binary, pools of the default size.
     pub fn service() -> Self {
         Self {
             pools: Some(PoolConfig::default()),
@@ -76,7 +77,7 @@ impl Config {
     }
 }
 
-/// The native backend. Cheap to clone; the last clone's end is the end of every sandbox.
+/// The native backend. Cheap to clone; when the last clone is dropped, all sandboxes end.
 #[derive(Debug, Clone)]
 pub struct Native {
     pub(crate) inner: Arc<Inner>,
@@ -91,20 +92,21 @@ pub(crate) struct Inner {
     pub(crate) pools: std::sync::Mutex<HashMap<PoolKey, Arc<Pool>>>,
     pub(crate) sessions: crate::session::Registry,
     runtime: Runtime,
-    /// What the trial lacked of the layers that may be missing.
+    /// Optional layers that the trial lacked.
     missing: OnceLock<Vec<Layer>>,
 }
 
 impl Native {
     /// Opens the cgroups and starts the first helper process; others start with the first request.
     pub fn open(config: Config) -> Self {
-        // First the groups: with cgroup v2 we move out of our own group, which must hold nobody else.
+        // Groups first: with cgroup v2 we move out of our own group, which must be empty of other
+        // processes.
         let groups = Arc::new(Groups::open(config.most_sandboxes, config.setup));
-        // It starts while nobody waits for it. If it cannot, the first request says why.
+        // The spawner starts before it is needed. If it cannot, the first request reports why.
         let spawner = Spawner::start(&config.exe, &groups).ok();
         let runtime = Runtime::new(&config.exe);
         if config.pools.is_some() {
-            // Before an interpreter is started ahead.
+            // Taken before an interpreter is started ahead.
             let _ = runtime.unchanged();
         }
         let inner = Inner {
@@ -119,14 +121,14 @@ impl Native {
         };
         let inner = Arc::new(inner);
         let idle: Weak<Inner> = Arc::downgrade(&inner);
-        inner.groups.ask_when_full(idle);
+        inner.groups.register_idle(idle);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(upkeep::run(Arc::downgrade(&inner)));
         }
         Self { inner }
     }
 
-    /// Runs `true` in a fresh sandbox, to prove that this host makes them.
+    /// Runs `true` in a fresh sandbox, to prove that this host can make one.
     pub async fn trial(&self) -> Result<Layers, Error> {
         let program = Program::Command(vec![b"true".to_vec()]);
         let layers = self.run(local_permit(), Request::new(program)).await?.wait().await?.layers;
@@ -136,18 +138,18 @@ impl Native {
         Ok(layers)
     }
 
-    /// Layers that sandboxes of this service lack because [`Config::may_miss`] allows it; none before
-    /// the first [`Native::trial`].
+    /// Layers that sandboxes of this service lack because [`Config::may_miss`] allows it; empty
+    /// before the first [`Native::trial`].
     pub fn missing_layers(&self) -> &[Layer] {
         self.inner.missing.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Why no sandboxes are made at the moment, if so.
+    /// Reason why no sandboxes are made at the moment, if so.
     pub fn available(&self) -> Result<(), Unavailable> {
         self.inner.groups.health.check()
     }
 
-    /// Like [`Native::available`], and tells as well if the last set-ups all failed, though more
+    /// Like [`Native::available`], and also an error if the last set-ups all failed, though more
     /// are tried.
     pub fn readiness(&self) -> Result<(), Unavailable> {
         self.inner.groups.health.report()
@@ -158,7 +160,7 @@ impl Native {
         self.inner.groups.watchlist.kills()
     }
 
-    /// Starts a program in a fresh sandbox, and uses up the permit for it.
+    /// Starts a program in a fresh sandbox; the permit is used up.
     pub async fn run(&self, _permit: Permit, request: Request) -> Result<Running, Error> {
         let accepted = Instant::now();
         check(&request)?;
@@ -172,18 +174,19 @@ impl Native {
             }
         };
         let limit = self.inner.config.setup.total_timeout;
-        let live = timeout(limit, setting_up).await.unwrap_or(Err(Error::SetupTimeout(limit)));
-        Ok(Running::watch(live.inspect_err(Error::log)?))
+        let supervisor =
+            timeout(limit, setting_up).await.unwrap_or(Err(Error::SetupTimeout(limit)));
+        Ok(Running::watch(supervisor.inspect_err(Error::log)?))
     }
 
-    /// Refuses if a sandbox of this host would stand without one of these walls. Those that every
-    /// sandbox has, or that a request demands by not naming them in [`Request::may_miss`], are
-    /// demanded again when it is made.
-    pub fn check(&self, walls: &[Layer]) -> Result<(), Error> {
+    /// Refuses if sandboxes of this host lack one of these layers. Layers that every sandbox has,
+    /// or that a request requires by not naming them in [`Request::may_miss`], are checked again
+    /// when it is made.
+    pub fn check(&self, layers: &[Layer]) -> Result<(), Error> {
         let cgroup = [Layer::CgroupMemory, Layer::CgroupCpu, Layer::CgroupPids];
-        let may_miss: Vec<_> = cgroup.into_iter().filter(|wall| !walls.contains(wall)).collect();
-        cell::demand_cgroup(&self.inner.groups, &may_miss)?;
-        if walls.contains(&Layer::OwnUid) && !builds_as_root() {
+        let may_miss: Vec<_> = cgroup.into_iter().filter(|layer| !layers.contains(layer)).collect();
+        jailed::demand_cgroup(&self.inner.groups, &may_miss)?;
+        if layers.contains(&Layer::OwnUid) && !builds_as_root() {
             return Err(Error::Missing {
                 layer: "a uid of its own",
                 reason: subordinate::missing().to_string(),
@@ -195,7 +198,7 @@ impl Native {
         Ok(())
     }
 
-    /// Prepares interpreters before anybody asks.
+    /// Prepares interpreters ahead of the first request.
     pub fn prepare(&self, root: &Root, language: Language) {
         let isolation = match language {
             Language::Python => Isolation::Zygote,
@@ -204,20 +207,19 @@ impl Native {
         self.inner.pool(root, language, isolation);
     }
 
-    /// Of what the host has for its programs: interpreters, libraries, this binary. None once that
-    /// is not what it was at first, because interpreters that were started before have what was there
-    /// then. Looks at files.
+    /// Digest of the host's interpreters, libraries and this binary. `None` once they changed,
+    /// because interpreters that were started before still have the old ones. Reads files.
     pub fn runtime(&self) -> Option<Digest> {
         self.inner.runtime.unchanged()
     }
 
-    /// What every pool holds and has done.
+    /// Status of every pool.
     pub fn pools(&self) -> Vec<(PoolKey, PoolStatus)> {
         let pools = self.inner.all_pools();
         pools.into_iter().map(|(key, pool)| (key, pool.status())).collect()
     }
 
-    /// Modules that a pool was to load ahead but could not.
+    /// Modules that a pool could not load ahead.
     pub async fn failed_imports(&self) -> Vec<FailedImport> {
         let mut failed = Vec::new();
         for (_, pool) in self.inner.all_pools() {
@@ -226,7 +228,7 @@ impl Native {
         failed
     }
 
-    /// Ends every sandbox and helper, and waits until nothing of them is left.
+    /// Ends all sandboxes and helper processes, and waits until they are gone.
     pub async fn close(self) {
         self.inner.sessions.close().await;
         for (_, pool) in self.inner.all_pools() {
@@ -272,7 +274,7 @@ fn check(request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// The host's own root would show every file that its users can read.
+/// Refuses the host's own root, which would show every file that all users can read.
 pub(crate) fn check_root(root: &Root) -> Result<(), Error> {
     let Root::Directory(path) = root else { return Ok(()) };
     if !path.is_absolute() || path.parent().is_none() {
@@ -283,13 +285,13 @@ pub(crate) fn check_root(root: &Root) -> Result<(), Error> {
 }
 
 impl Inner {
-    /// The template of a root, made if need be.
+    /// Template of a root, made if it is missing.
     async fn template(&self, root: &Root) -> Result<Arc<Template>, Error> {
-        // One that serves zygotes serves all, but costs more to make than one program is worth.
+        // A template for zygotes serves all, but costs too much to make for one program.
         self.template_of(root_spec(root, self.config.pools.is_some())).await
     }
 
-    /// The template of a root, with what a zygote needs.
+    /// Template of a root with what a zygote needs.
     pub(crate) async fn zygote_template(&self, root: &Root) -> Result<Arc<Template>, Error> {
         self.template_of(root_spec(root, true)).await
     }
@@ -305,7 +307,8 @@ impl Inner {
         Ok(template)
     }
 
-    /// A spawner that died or does not answer is replaced once; nothing of a user's has run yet.
+    /// Makes a template. A spawner that died or does not answer is replaced once; no user code has
+    /// run yet.
     async fn make_template(&self, spec: &RootSpec) -> Result<Template, Error> {
         let mut slot = self.spawner.lock().await;
         for last_try in [false, true] {
@@ -327,7 +330,7 @@ impl Inner {
         Err(Error::Gone("spawner"))
     }
 
-    /// Layers that a sandbox may lack whose request names these.
+    /// Layers that a sandbox may lack: those of its request and of the settings.
     pub(crate) fn may_miss(&self, asked: &[Layer]) -> Vec<Layer> {
         let mut all = self.config.may_miss.clone();
         all.extend(asked.iter().filter(|layer| !self.config.may_miss.contains(layer)));
@@ -335,39 +338,39 @@ impl Inner {
     }
 
     /// Builds a sandbox for this one request.
-    async fn cold(&self, request: Request, accepted: Instant) -> Result<Live, Error> {
+    async fn cold(&self, request: Request, accepted: Instant) -> Result<Supervisor, Error> {
         let shape = Shape {
             limits: request.limits.clone(),
             may_miss: self.may_miss(&request.may_miss),
             freezer: false,
         };
-        let cell = self.cold_cell(&request.root, &shape).await?;
-        start(cell, request, accepted).await
+        let jailed = self.cold_sandbox(&request.root, &shape).await?;
+        start(jailed, request, accepted).await
     }
 
     /// An empty cold sandbox; refused while the host cannot make any.
-    pub(crate) async fn cold_cell(&self, root: &Root, shape: &Shape) -> Result<Cell, Error> {
+    pub(crate) async fn cold_sandbox(&self, root: &Root, shape: &Shape) -> Result<Jailed, Error> {
         self.groups.health.check()?;
-        self.build_cell(root, shape).await
+        self.build_sandbox(root, shape).await
     }
 
-    /// An empty cold sandbox; one that fell to a dying template is asked for again.
-    async fn build_cell(&self, root: &Root, shape: &Shape) -> Result<Cell, Error> {
-        let built = self.try_build_cell(root, shape).await;
+    /// An empty cold sandbox; asked for again if its template died meanwhile.
+    async fn build_sandbox(&self, root: &Root, shape: &Shape) -> Result<Jailed, Error> {
+        let built = self.try_build_sandbox(root, shape).await;
         if let Err(error) = &built
-            && error.is_of_the_service()
+            && error.is_service_failure()
         {
             self.groups.health.failed(error.public_message(), Instant::now());
         }
         built
     }
 
-    async fn try_build_cell(&self, root: &Root, shape: &Shape) -> Result<Cell, Error> {
+    async fn try_build_sandbox(&self, root: &Root, shape: &Shape) -> Result<Jailed, Error> {
         let template = self.template(root).await?;
-        match Cell::spawn(&template, &self.groups, shape).await {
+        match Jailed::spawn(&template, &self.groups, shape).await {
             Err(error) if error.is_lost_helper() => {
                 let template = self.template(root).await?;
-                Cell::spawn(&template, &self.groups, shape).await
+                Jailed::spawn(&template, &self.groups, shape).await
             }
             other => other,
         }
@@ -375,20 +378,20 @@ impl Inner {
 }
 
 impl Inner {
-    /// Makes a sandbox and throws it away, to see whether the host can.
+    /// Makes and drops a sandbox, to see whether the host can.
     pub(crate) async fn probe(&self) -> Result<(), Error> {
         let may_miss = self.config.may_miss.clone();
         let shape = Shape { limits: Limits::default(), may_miss, freezer: false };
-        self.build_cell(&Root::Host, &shape).await?.ready().await
+        self.build_sandbox(&Root::Host, &shape).await?.ready().await
     }
 }
 
-impl Idle for Inner {
-    /// The pool with most idle members gives one up.
-    fn give_way(&self) -> bool {
+impl IdleSandboxes for Inner {
+    /// Takes the idle sandbox from the pool with the most.
+    fn end_one_idle(&self) -> bool {
         let pools = self.all_pools();
         let largest = pools.iter().max_by_key(|(_, pool)| pool.idle());
-        largest.is_some_and(|(_, pool)| pool.give_way())
+        largest.is_some_and(|(_, pool)| pool.end_one_idle())
     }
 }
 
@@ -401,7 +404,7 @@ fn root_spec(root: &Root, with_zygote: bool) -> RootSpec {
     RootSpec { source, with_attack, with_zygote }
 }
 
-/// How the request's sandbox comes about: as asked, else the fastest there is for it.
+/// Tier of the request's sandbox: as requested, or the fastest one available.
 fn tier(request: &Request, pools: bool) -> Result<Isolation, Error> {
     let language = launch::language(&request.program);
     let fastest = match language {
@@ -427,34 +430,38 @@ pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, 
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Puts files into a cold sandbox, then hands the program over.
-async fn start(mut cell: Cell, request: Request, accepted: Instant) -> Result<Live, Error> {
+/// Writes the files into a cold sandbox, then hands the program over.
+async fn start(
+    mut jailed: Jailed,
+    request: Request,
+    accepted: Instant,
+) -> Result<Supervisor, Error> {
     let launch = launch::cold(&request)?;
     let program = String::from_utf8_lossy(&launch.argv[0]).into_owned();
     if !request.files.is_empty() {
-        cell.ready().await?;
-        put_files(&cell, &request).await?;
+        jailed.ready().await?;
+        put_files(&jailed, &request).await?;
     }
     let frame = launch.job.clone();
-    let Started { mut streams, mut job } = hand_over(&mut cell, &request, launch).await?;
+    let Started { mut streams, mut job } = hand_over(&mut jailed, &request, launch).await?;
     if let (Some(job), Some(frame)) = (&mut job, frame) {
         job.send(&frame).await.map_err(Error::io("hand over the job"))?;
     }
     let feeder = feed(&mut streams, request.stdin);
     let limits = request.limits;
     let spent = Stats::default();
-    Ok(Live { cell, streams, job, limits, program, feeder, spent, accepted, started: None })
+    Ok(Supervisor { jailed, streams, job, limits, program, feeder, spent, accepted, started: None })
 }
 
 /// Our ends of a program that the init was told to start.
 pub(crate) struct Started {
     pub(crate) streams: Streams,
-    pub(crate) job: Option<Job>,
+    pub(crate) job: Option<JobChannel>,
 }
 
-/// Tells the init what to run. It reads that once it is locked in, so nobody need wait for it.
+/// Sends the program to the init, which reads it after the lock-down, so the caller does not wait.
 pub(crate) async fn hand_over(
-    cell: &mut Cell,
+    jailed: &mut Jailed,
     request: &Request,
     launch: Launch,
 ) -> Result<Started, Error> {
@@ -468,25 +475,26 @@ pub(crate) async fn hand_over(
     let mut fds: Vec<BorrowedFd<'_>> = inside.iter().map(AsFd::as_fd).collect();
     fds.extend(job_inside.iter().map(AsFd::as_fd));
     let exec = launch::exec(request, launch, 1);
-    if let Err(error) = cell.control.send(&ToInit::Exec(exec), &fds).await {
-        // It may have said why before it ended.
-        cell.ready().await?;
+    if let Err(error) = jailed.control.send(&ToInit::Exec(exec), &fds).await {
+        // The init may have sent the reason before it ended.
+        jailed.ready().await?;
         return Err(error.into());
     }
-    Ok(Started { streams, job: job.map(Job::new) })
+    Ok(Started { streams, job: job.map(JobChannel::new) })
 }
 
-/// So many bytes are in a workspace, which is memory, before another thread would have woken.
-const AT_ONCE: usize = 64 << 10;
+/// Size up to which files are written directly: a workspace is memory, and another thread would
+/// take longer to wake.
+const MAX_INLINE_PUT: usize = 64 << 10;
 
-/// Puts the request's files into the workspace, before the program can see it.
-pub(crate) async fn put_files(cell: &Cell, request: &Request) -> Result<(), Error> {
+/// Writes the request's files into the workspace, before the program can see it.
+pub(crate) async fn put_files(jailed: &Jailed, request: &Request) -> Result<(), Error> {
     let _timer = SetupTimer::begin("files");
-    let dir = cell.workspace.as_ref().ok_or(Error::Gone("workspace"))?;
+    let dir = jailed.workspace.as_ref().ok_or(Error::Gone("workspace"))?;
     let dir = rustix::io::fcntl_dupfd_cloexec(dir, 3).map_err(std::io::Error::from);
     let dir = dir.map_err(Error::io("hold the workspace"))?;
-    let workspace = Workspace::new(dir, owner(cell), FileLimits::default());
-    if request.files.iter().map(|file| file.content.len()).sum::<usize>() <= AT_ONCE {
+    let workspace = Workspace::new(dir, owner(jailed), FileLimits::default());
+    if request.files.iter().map(|file| file.content.len()).sum::<usize>() <= MAX_INLINE_PUT {
         return put_all(&workspace, &request.files);
     }
     let files = request.files.clone();
@@ -504,7 +512,7 @@ fn put_all(workspace: &Workspace, files: &[InputFile]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Feeds standard input in the background: a program that never reads it holds nobody up.
+/// Writes standard input in the background, so that a program that never reads it blocks no task.
 pub(crate) fn feed(streams: &mut Streams, stdin: Stdin) -> Option<AbortHandle> {
     let mut pipe = streams.stdin.take()?;
     match stdin {

@@ -1,8 +1,8 @@
-//! What a program wrote: kept byte-exact up to a cap, addressed by offset, read by many.
+//! Output of a program: kept byte-exact up to a cap, addressed by offset, read by many.
 //!
-//! Beyond the cap the head and the tail are kept and the number of bytes dropped between them is
-//! exact. The writer never waits for a reader: one that falls behind the kept part is told the gap.
-//! The one exception is a [`Follower`], which somebody has to ask for.
+//! Beyond the cap the head and the tail are kept, and the number of bytes dropped between them is
+//! exact. The writer never waits for a reader: one that falls behind the kept part finds a gap. The
+//! one exception is a [`Follower`], which is created on request.
 
 use std::{
     collections::VecDeque,
@@ -12,19 +12,19 @@ use std::{
 use ringfence_types::Truncated;
 use tokio::sync::Notify;
 
-use crate::follow::{Backlog, Follower};
+use crate::follower::{Backlog, Follower};
 
-/// One stream's bytes, shared between the pump and any number of readers.
+/// Bytes of one stream, shared between the writer and any number of readers.
 #[derive(Debug, Clone)]
 pub struct Output {
-    shared: Arc<Shared>,
+    shared: Arc<OutputShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct OutputShared {
     log: Mutex<Log>,
     changed: Notify,
-    /// The follower took something, or is gone.
+    /// Notified when the follower took bytes or is gone.
     room: Notify,
 }
 
@@ -39,16 +39,16 @@ struct Log {
     /// All bytes ever written.
     total: u64,
     closed: bool,
-    /// What the follower has yet to take, if there is one.
+    /// Bytes that the follower has yet to take, if there is one.
     backlog: Option<Backlog>,
 }
 
-/// What a reader finds at its offset.
+/// Result of a read at an offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chunk {
-    /// Bytes from the asked offset on.
+    /// Bytes from the requested offset on.
     Data(Vec<u8>),
-    /// Those bytes are gone; reading goes on at this offset.
+    /// These bytes were dropped; reading continues at this offset.
     Gap {
         /// First offset that can be read again.
         resume: u64,
@@ -61,12 +61,12 @@ impl Output {
     /// Keeps at most `cap` bytes: three quarters of it from the start, the rest from the end.
     pub fn new(cap: u64) -> Self {
         let (log, changed, room) = (Mutex::new(Log::default()), Notify::new(), Notify::new());
-        let output = Self { shared: Arc::new(Shared { log, changed, room }) };
+        let output = Self { shared: Arc::new(OutputShared { log, changed, room }) };
         output.set_cap(cap);
         output
     }
 
-    /// Changes how much is kept. Does nothing once bytes were written.
+    /// Changes the cap. Does nothing once bytes were written.
     pub(crate) fn set_cap(&self, cap: u64) {
         let mut log = self.lock();
         if log.total == 0 {
@@ -81,7 +81,7 @@ impl Output {
         self.shared.changed.notify_waiters();
     }
 
-    /// No more bytes will come.
+    /// Marks the end of the stream.
     pub fn close(&self) {
         self.lock().closed = true;
         self.shared.changed.notify_waiters();
@@ -97,7 +97,7 @@ impl Output {
         self.lock().truncated()
     }
 
-    /// Everything kept: head and tail, the gap between them left out.
+    /// All kept bytes: head and tail, without the gap between them.
     pub fn kept(&self) -> Vec<u8> {
         let log = self.lock();
         let mut bytes = log.head.clone();
@@ -107,7 +107,7 @@ impl Output {
         bytes
     }
 
-    /// At most the last `most` bytes, as far as they are kept in one piece.
+    /// At most the last `most` bytes, as far as they are contiguous.
     pub(crate) fn last(&self, most: usize) -> Vec<u8> {
         let log = self.lock();
         // Without a gap the tail goes on where the head ends.
@@ -118,12 +118,12 @@ impl Output {
         bytes
     }
 
-    /// Waits until there is something at `offset`, at most `most` bytes of it.
+    /// Waits until there is something at `offset`, and returns at most `most` bytes of it.
     pub async fn read(&self, offset: u64, most: usize) -> Chunk {
         loop {
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
-            // Registers before looking, so that a write in between is not missed.
+            // Registered before checking, so that a write in between is not missed.
             changed.as_mut().enable();
             if let Some(chunk) = self.lock().at(offset, most) {
                 return chunk;
@@ -132,8 +132,9 @@ impl Output {
         }
     }
 
-    /// Every byte for one reader: the program may run `ahead` bytes ahead of it and is then held at
-    /// its pipe. `None` if somebody follows already. A late one begins with what is kept.
+    /// Follower that gets every byte: the program may run `ahead` bytes ahead of it and is then
+    /// blocked at its pipe. `None` if there is a follower already. A late follower begins with the
+    /// kept bytes.
     pub fn follow(&self, ahead: u64) -> Option<Follower> {
         let mut log = self.lock();
         if log.backlog.is_some() {
@@ -162,7 +163,7 @@ impl Output {
         }
     }
 
-    /// Whether the writer may append; it may always unless a follower is behind.
+    /// Whether the writer may append: always, unless a follower is behind.
     pub(crate) fn has_room(&self) -> bool {
         self.lock().backlog.as_ref().is_none_or(Backlog::has_room)
     }

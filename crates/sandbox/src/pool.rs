@@ -1,9 +1,9 @@
-//! Interpreters prepared ahead, as many as demand has shown to be worth their memory.
+//! Pools of interpreters prepared ahead, sized by demand.
 //!
-//! A pool buys latency, never throughput: each member costs what a fork on call would cost, only
-//! earlier. So it grows when it was full and a call finds it empty, shrinks when members lie idle, and
-//! is never larger than its share of the memory budget. One that cannot be filled is not made larger:
-//! that would take processors from the calls that empty it.
+//! A pool reduces latency and does not raise throughput: each member costs what a fork on call
+//! would cost, only earlier. So it grows when it was full and a call finds it empty, shrinks when
+//! members are idle, and stays within its share of the memory budget. A pool that cannot be filled
+//! is not made larger: that would take processors from the calls that empty it.
 
 use std::{
     collections::VecDeque,
@@ -23,52 +23,52 @@ use tokio::{
 
 use crate::{
     Error, Language, Root,
-    cell::Shape,
+    jailed::Shape,
     module::Module,
     native::Inner,
     prepared::Prepared,
     zygote::{EARLY_END, FailedImport, Zygote},
 };
 
-/// How often a pool looks whether it is too large.
-const REVIEW: Duration = Duration::from_secs(5);
-/// So many zygotes in a row that end before they are ready end by what they load.
-pub(crate) const EARLY_ENDS: u32 = 4;
-/// How long a pool waits after a member could not be made.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// How long a refill waits while there are members enough: making one takes a processor and the
-/// kernel's cgroup lock away from the call that caused it, and a short call is over by then.
-const MAKE_WAY: Duration = Duration::from_millis(10);
+/// Interval at which a pool checks whether it is too large.
+const REVIEW_INTERVAL: Duration = Duration::from_secs(5);
+/// Zygotes in a row that end before they are ready, after which the code they load is blamed.
+pub(crate) const MAX_EARLY_ENDS: u32 = 4;
+/// Delay after a member could not be made.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Delay of a refill while members are left: making one takes a processor and the kernel's cgroup
+/// lock from the call that caused it, and a short call is over by then.
+const REFILL_DELAY: Duration = Duration::from_millis(10);
 
-/// What a pool's members are.
+/// Properties that the members of a pool share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PoolKey {
-    /// What they see as their root.
+    /// Root file system.
     pub root: Root,
-    /// Their interpreter.
+    /// Interpreter.
     pub language: Language,
     /// Whether they are forked from a zygote or each started on its own.
     pub isolation: Isolation,
     /// Python modules loaded ahead.
     pub imports: Vec<String>,
-    /// The code of their calls, if they are forked with it loaded: see [`crate::Program::Call`].
+    /// Code of their calls, if they are forked with it loaded: see [`crate::Program::Call`].
     pub code: Option<Digest>,
 }
 
-/// How large pools may become.
+/// Size limits of pools.
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
     /// Memory that all idle members of one pool may take together.
     pub memory: Bytes,
-    /// Members kept even when nobody asks.
-    pub least: usize,
+    /// Members that are kept without demand.
+    pub min_ready: usize,
     /// Python modules loaded ahead for every program.
     pub imports: Vec<String>,
-    /// Programs forked from one interpreter before a fresh one takes its place: they all share its
-    /// memory layout and hash seed.
+    /// Programs forked from one interpreter before it is replaced: they all share its memory layout
+    /// and hash seed.
     pub forks: u64,
-    /// Pools whose members have the code of their calls loaded, at one time; each has an interpreter
-    /// of its own. The one that was idle longest makes room.
+    /// Largest number of pools whose members have the code of their calls loaded; each has an
+    /// interpreter of its own. The one that was idle longest is replaced.
     pub codes: usize,
 }
 
@@ -76,50 +76,50 @@ impl Default for PoolConfig {
     fn default() -> Self {
         let imports = ["json", "re", "math", "datetime", "collections", "itertools", "functools"];
         let imports = imports.map(str::to_owned).to_vec();
-        Self { memory: Bytes::mib(256), least: 2, imports, forks: 5000, codes: 16 }
+        Self { memory: Bytes::mib(256), min_ready: 2, imports, forks: 5000, codes: 16 }
     }
 }
 
-/// What a pool has done and holds, for people and metrics.
+/// Content and counters of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PoolStatus {
-    /// Members ready now.
+    /// Members that are ready.
     pub ready: usize,
-    /// Members it tries to hold.
+    /// Number of members that it tries to hold.
     pub target: usize,
     /// Members that are being made ahead of calls.
     pub building: usize,
     /// Calls that were served at once.
     pub hits: usize,
-    /// Calls that found it empty.
+    /// Calls that found the pool empty.
     pub misses: usize,
-    /// Why its members cannot be forked, if they cannot.
+    /// Reason why its members cannot be forked, if so.
     pub unforkable: Option<String>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Pool {
     key: PoolKey,
-    /// What `key.code` names.
+    /// Module that `key.code` is the digest of.
     module: Option<Module>,
     shape: Shape,
-    least: usize,
+    min_ready: usize,
     most: usize,
-    /// Forks of one zygote.
+    /// Number of forks of one zygote.
     forks: u64,
     ready: Mutex<VecDeque<Prepared>>,
     target: AtomicUsize,
     building: AtomicUsize,
     hits: AtomicUsize,
     misses: AtomicUsize,
-    /// It held as many as it tries to since it grew last.
+    /// Whether it has been full since it last grew.
     was_full: AtomicBool,
     used: Mutex<Instant>,
-    /// Fewest members seen ready since the last review.
+    /// Smallest number of ready members since the last review.
     low: AtomicUsize,
     wanted: Notify,
     zygote: AsyncMutex<Option<Arc<Zygote>>>,
-    /// Why this root's interpreter cannot be forked from, once that is known.
+    /// Reason why this root's interpreter cannot be forked, once known.
     unforkable: Mutex<Option<String>>,
     /// Zygotes in a row that ended before they were ready.
     early_ends: AtomicU32,
@@ -141,16 +141,16 @@ impl Pool {
             _ => Bytes::mib(16),
         };
         let most = ((config.memory.0 / each.0) as usize).max(1);
-        let least = config.least.min(most);
+        let min_ready = config.min_ready.min(most);
         let pool = Arc::new(Self {
             key,
             module,
             shape,
-            least,
+            min_ready,
             most,
             forks: config.forks,
             ready: Mutex::new(VecDeque::new()),
-            target: AtomicUsize::new(least),
+            target: AtomicUsize::new(min_ready),
             building: AtomicUsize::new(0),
             hits: AtomicUsize::new(0),
             misses: AtomicUsize::new(0),
@@ -163,7 +163,7 @@ impl Pool {
             early_ends: AtomicU32::new(0),
             filler: Mutex::new(None),
         });
-        if least > 0 {
+        if min_ready > 0 {
             let filler = tokio::spawn(fill(Arc::downgrade(&pool), Arc::downgrade(inner)));
             *lock(&pool.filler) = Some(filler.abort_handle());
         }
@@ -190,8 +190,8 @@ impl Pool {
             ready.remove(at)
         };
         let mut member = next();
-        // Members die with the zygote they were forked from, whoever killed it.
-        while member.as_ref().is_some_and(|member| member.cell.has_ended()) {
+        // Members die with the zygote they were forked from.
+        while member.as_ref().is_some_and(|member| member.jailed.has_ended()) {
             member = next();
         }
         self.low.fetch_min(ready.len(), Ordering::Relaxed);
@@ -201,7 +201,7 @@ impl Pool {
             None => {
                 if self.was_full.swap(false, Ordering::Relaxed) {
                     let grown = self.target.load(Ordering::Relaxed) * 2;
-                    self.target.store(grown.clamp(self.least, self.most), Ordering::Relaxed);
+                    self.target.store(grown.clamp(self.min_ready, self.most), Ordering::Relaxed);
                 }
                 self.misses.fetch_add(1, Ordering::Relaxed)
             }
@@ -210,7 +210,7 @@ impl Pool {
         member
     }
 
-    /// Makes a member of exactly this shape for a call that waits.
+    /// Makes a member of exactly this shape for a waiting call.
     pub(crate) async fn make_now(&self, inner: &Inner, shape: &Shape) -> Result<Prepared, Error> {
         self.make(inner, shape, true).await
     }
@@ -223,23 +223,24 @@ impl Pool {
         }
     }
 
-    /// The zygote to fork from; a fresh one when the last is old or gone.
+    /// Zygote to fork from; a fresh one if the last is old or gone.
     pub(crate) async fn zygote(&self, inner: &Inner) -> Result<Arc<Zygote>, Error> {
         let mut slot = self.zygote.lock().await;
         if let Some(zygote) = slot.as_ref().filter(|zygote| !zygote.is_old()) {
             return Ok(zygote.clone());
         }
-        let started = self.start_zygote(inner).await.map_err(|error| self.judged(error));
+        let started = self.start_zygote(inner).await.map_err(|error| self.classify(error));
         let zygote = started.inspect_err(|error| self.note_unforkable(error))?;
         self.early_ends.store(0, Ordering::Relaxed);
         Ok(slot.insert(Arc::new(zygote)).clone())
     }
 
-    /// What ends a helper ends the zygotes beneath it, and the next one may do better. What an
-    /// import does ends every one.
-    fn judged(&self, error: Error) -> Error {
+    /// Classifies the error of a zygote that ended early. The cause may be a helper that ended, and
+    /// the next zygote may succeed; after several in a row an import is blamed, which would end all
+    /// of them.
+    fn classify(&self, error: Error) -> Error {
         let is_early = matches!(error, Error::Gone(EARLY_END));
-        if is_early && self.early_ends.fetch_add(1, Ordering::Relaxed) + 1 >= EARLY_ENDS {
+        if is_early && self.early_ends.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_EARLY_ENDS {
             return Error::Unforkable("it ends before it is ready".into());
         }
         error
@@ -251,18 +252,18 @@ impl Pool {
         Zygote::start(&template, &inner.groups, imports, module, self.forks).await
     }
 
-    /// Whether a fork would be had at once.
+    /// Whether a fork is possible at once.
     pub(crate) fn can_fork(&self) -> bool {
         let Ok(slot) = self.zygote.try_lock() else { return false };
         slot.as_ref().is_some_and(|zygote| !zygote.is_old())
     }
 
-    /// When somebody last wanted a member.
+    /// Time of the last call that wanted a member.
     pub(crate) fn used(&self) -> Instant {
         *lock(&self.used)
     }
 
-    /// In words, why members cannot be forked; a warm pool serves in this one's place then.
+    /// Reason why members cannot be forked; then a warm pool is used instead.
     pub(crate) fn unforkable(&self) -> Option<String> {
         lock(&self.unforkable).clone()
     }
@@ -273,18 +274,18 @@ impl Pool {
         }
     }
 
-    /// Modules the zygote could not load.
+    /// Modules that the zygote could not load.
     pub(crate) async fn failed_imports(&self) -> Vec<FailedImport> {
         let slot = self.zygote.lock().await;
         slot.as_ref().map(|zygote| zygote.failed_imports.clone()).unwrap_or_default()
     }
 
-    /// Forgets a zygote that did not fork; the next call starts another.
+    /// Drops a zygote that did not fork; the next call starts another.
     pub(crate) async fn forget_zygote(&self) {
         self.zygote.lock().await.take();
     }
 
-    /// Ends the filler and every idle member.
+    /// Ends the task that fills the pool, and every idle member.
     pub(crate) async fn close(&self) {
         if let Some(filler) = lock(&self.filler).take() {
             filler.abort();
@@ -293,23 +294,23 @@ impl Pool {
         self.zygote.lock().await.take();
     }
 
-    /// How many members lie idle.
+    /// Number of idle members.
     pub(crate) fn idle(&self) -> usize {
         lock(&self.ready).len()
     }
 
-    /// Gives one idle member up; its place is free as soon as it is torn down.
-    pub(crate) fn give_way(&self) -> bool {
+    /// Ends one idle member; its slot is free once it is torn down.
+    pub(crate) fn end_one_idle(&self) -> bool {
         let member = lock(&self.ready).pop_back();
         member.is_some()
     }
 
-    /// Lets go of half of what lay idle since the last look.
+    /// Ends half of the members that were idle since the last review.
     fn review(&self) {
         let mut ready = lock(&self.ready);
         let idle = self.low.swap(ready.len(), Ordering::Relaxed);
         let target = self.target.load(Ordering::Relaxed);
-        let shrunk = target.saturating_sub(idle / 2).max(self.least);
+        let shrunk = target.saturating_sub(idle / 2).max(self.min_ready);
         self.target.store(shrunk, Ordering::Relaxed);
         ready.truncate(shrunk);
     }
@@ -324,11 +325,11 @@ impl Drop for Pool {
 }
 
 async fn fill(pool: std::sync::Weak<Pool>, inner: std::sync::Weak<Inner>) {
-    let mut review = Instant::now() + REVIEW;
+    let mut review = Instant::now() + REVIEW_INTERVAL;
     while let (Some(pool), Some(inner)) = (pool.upgrade(), inner.upgrade()) {
         if Instant::now() >= review {
             pool.review();
-            review = Instant::now() + REVIEW;
+            review = Instant::now() + REVIEW_INTERVAL;
         }
         if pool.unforkable().is_some() || inner.forget_if_idle(&pool.key, &pool) {
             return;
@@ -344,15 +345,15 @@ async fn fill(pool: std::sync::Weak<Pool>, inner: std::sync::Weak<Inner>) {
             match made {
                 Ok(member) => {
                     lock(&pool.ready).push_back(member);
-                    // A call that came meanwhile found nobody to give way.
-                    if inner.groups.is_awaited() {
-                        pool.give_way();
+                    // A call that came meanwhile found no idle member to take the slot of.
+                    if inner.groups.has_waiting_callers() {
+                        pool.end_one_idle();
                     }
                 }
                 Err(_) => {
-                    // The call that needs a member makes its own, and reports why it cannot.
+                    // A call that needs a member makes its own, and reports why it cannot.
                     pool.forget_zygote().await;
-                    let later = Instant::now() + AFTER_FAILURE;
+                    let later = Instant::now() + RETRY_DELAY;
                     drop((pool, inner));
                     sleep_until(later).await;
                 }
@@ -361,14 +362,14 @@ async fn fill(pool: std::sync::Weak<Pool>, inner: std::sync::Weak<Inner>) {
         }
         drop(inner);
         tokio::select! {
-            () = pool.wanted.notified() => make_way(&pool).await,
+            () = pool.wanted.notified() => delay_refill(&pool).await,
             () = sleep_until(review) => {}
         }
     }
 }
 
-async fn make_way(pool: &Pool) {
-    let until = Instant::now() + MAKE_WAY;
+async fn delay_refill(pool: &Pool) {
+    let until = Instant::now() + REFILL_DELAY;
     let has_enough = || pool.idle() * 2 >= pool.target.load(Ordering::Relaxed).max(1);
     while has_enough() {
         tokio::select! {

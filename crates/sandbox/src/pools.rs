@@ -1,4 +1,4 @@
-//! Which prepared interpreter a call gets, and which pools there are.
+//! Choice of the prepared interpreter for a call, and the set of pools.
 
 use std::{
     sync::Arc,
@@ -9,23 +9,23 @@ use ringfence_types::{Digest, Isolation, Limits};
 
 use crate::{
     Error, Language, PoolConfig, PoolKey, Program, Request, Root,
-    cell::Shape,
     health::SetupTimer,
+    jailed::Shape,
     launch::{self, Launch},
-    live::Live,
     module::Module,
     native::{Inner, hand_over, lock},
-    pool::{EARLY_ENDS, Pool},
+    pool::{MAX_EARLY_ENDS, Pool},
     prepared::Prepared,
+    supervisor::Supervisor,
 };
 
-/// An interpreter that takes longer than this to start never will.
-const WARM_PATIENCE: Duration = Duration::from_secs(30);
-/// A pool with a call's code in it is let go when no such call came for this long.
+/// Time limit for the start of an interpreter.
+const WARM_UP_TIMEOUT: Duration = Duration::from_secs(30);
+/// Idle time after which a pool with a call's code is dropped.
 const CODE_IDLE: Duration = Duration::from_secs(10 * 60);
-/// It makes room for another's code when none came for this long: starting an interpreter costs as
-/// much as some dozens of calls, so pools must not take turns at being thrown out.
-const CODE_IN_USE: Duration = Duration::from_secs(30);
+/// Idle time after which it may be replaced by a pool with other code: starting an interpreter
+/// costs as much as dozens of calls, so pools must not evict each other in turns.
+const CODE_EVICTION_IDLE: Duration = Duration::from_secs(30);
 
 impl Inner {
     /// Runs the request in an interpreter that was prepared ahead, or in one prepared for it now.
@@ -34,7 +34,7 @@ impl Inner {
         request: Request,
         isolation: Isolation,
         accepted: Instant,
-    ) -> Result<Live, Error> {
+    ) -> Result<Supervisor, Error> {
         let language = launch::language(&request.program)
             .ok_or_else(|| Error::Invalid("a command can only run cold".to_owned()))?;
         let shape = Shape {
@@ -47,7 +47,7 @@ impl Inner {
         }
         let asked = request.isolation.is_some();
         let prepared = match self.obtain(&request.root, language, isolation, &shape).await {
-            // Nobody insisted on a zygote, so an interpreter of its own will do.
+            // A zygote was not requested, so an interpreter of its own is fine.
             Err(Error::Unforkable(_)) if !asked => {
                 self.obtain(&request.root, language, Isolation::Warm, &shape).await?
             }
@@ -56,9 +56,8 @@ impl Inner {
         prepared.run(request, accepted).await
     }
 
-    /// An interpreter that has the call's code already, if that may be and is to be had at once:
-    /// while the first such interpreter starts, and where the code cannot be loaded ahead, each
-    /// call loads it itself.
+    /// An interpreter that has loaded the call's code, if one is available at once: while the first
+    /// such interpreter starts, and if the code cannot be loaded ahead, each call loads it itself.
     async fn loaded(
         self: &Arc<Self>,
         request: &Request,
@@ -100,11 +99,11 @@ impl Inner {
         }
     }
 
-    /// A zygote that died is replaced, until it is plain that none lives.
+    /// Makes a member. A zygote that died is replaced, until too many died in a row.
     async fn prepare_now(&self, pool: &Pool, shape: &Shape) -> Result<Prepared, Error> {
         let _timer = SetupTimer::begin("interpreter");
         let mut made = pool.make_now(self, shape).await;
-        for _ in 1..EARLY_ENDS {
+        for _ in 1..MAX_EARLY_ENDS {
             if !made.as_ref().is_err_and(Error::is_lost_helper) {
                 break;
             }
@@ -114,14 +113,14 @@ impl Inner {
         made
     }
 
-    /// The pool of interpreters without any call's code.
+    /// Pool of interpreters without a call's code.
     pub(crate) fn pool(
         self: &Arc<Self>,
         root: &Root,
         language: Language,
         isolation: Isolation,
     ) -> Arc<Pool> {
-        let nothing_ahead = PoolConfig { least: 0, ..PoolConfig::default() };
+        let nothing_ahead = PoolConfig { min_ready: 0, ..PoolConfig::default() };
         let config = self.config.pools.as_ref().unwrap_or(&nothing_ahead);
         let imports = match language {
             Language::Python => config.imports.clone(),
@@ -135,8 +134,8 @@ impl Inner {
         pools.entry(key.clone()).or_insert_with(open).clone()
     }
 
-    /// The pool of interpreters with this call's code, of the shape it was first wanted in; `None`
-    /// while all the others are in use.
+    /// Pool of interpreters with this call's code, of the shape of the first such call; `None`
+    /// while all such pools are in use.
     fn pool_with_code(
         self: &Arc<Self>,
         request: &Request,
@@ -157,7 +156,7 @@ impl Inner {
         }
         let with_code = pools.iter().filter(|(key, _)| key.code.is_some());
         if with_code.clone().count() >= config.codes {
-            let unused = with_code.filter(|(_, pool)| pool.used().elapsed() >= CODE_IN_USE);
+            let unused = with_code.filter(|(_, pool)| pool.used().elapsed() >= CODE_EVICTION_IDLE);
             let (oldest, _) = unused.min_by_key(|(_, pool)| pool.used())?;
             let oldest = oldest.clone();
             pools.remove(&oldest);
@@ -167,7 +166,7 @@ impl Inner {
         Some(pool)
     }
 
-    /// Lets a pool with a call's code go when no such call came for long.
+    /// Drops a pool with a call's code when no such call came for long.
     pub(crate) fn forget_if_idle(&self, key: &PoolKey, pool: &Pool) -> bool {
         let is_idle = key.code.is_some() && pool.used().elapsed() >= CODE_IDLE;
         is_idle && lock(&self.pools).remove(key).is_some()
@@ -179,8 +178,8 @@ impl Inner {
 
     /// An interpreter started in its own sandbox, waiting for its one program.
     pub(crate) async fn warm(&self, key: &PoolKey, shape: &Shape) -> Result<Prepared, Error> {
-        let mut cell = self.cold_cell(&key.root, shape).await?;
-        cell.isolation = Isolation::Warm;
+        let mut jailed = self.cold_sandbox(&key.root, shape).await?;
+        jailed.isolation = Isolation::Warm;
         let program =
             Program::Code { language: key.language, code: String::new(), args: Vec::new() };
         let nothing = Request { limits: shape.limits.clone(), ..Request::new(program) };
@@ -190,8 +189,8 @@ impl Inner {
             Language::Bash => return Err(Error::Invalid("bash has no driver".to_owned())),
         };
         let launch = Launch { argv, files: Vec::new(), job: Some(Vec::new()) };
-        let started = hand_over(&mut cell, &nothing, launch).await?;
+        let started = hand_over(&mut jailed, &nothing, launch).await?;
         let job = started.job.ok_or(Error::Gone("driver"))?;
-        Prepared::new(cell, started.streams, job, shape, WARM_PATIENCE).await
+        Prepared::new(jailed, started.streams, job, shape, WARM_UP_TIMEOUT).await
     }
 }

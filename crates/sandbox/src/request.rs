@@ -1,4 +1,4 @@
-//! What can be asked of a sandbox, and what comes back.
+//! Requests to run a program, and their reports.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,26 +11,26 @@ use crate::{
     output::Output,
 };
 
-/// One program, one sandbox.
+/// Request to run one program in one sandbox.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What to run.
+    /// Program to run.
     pub program: Program,
-    /// What it sees as its root.
+    /// Root file system.
     pub root: Root,
-    /// What it may use.
+    /// Limits of the program.
     pub limits: Limits,
-    /// Added to the base environment, or replacing parts of it.
+    /// Variables added to the base environment; they replace variables of the same name.
     pub env: BTreeMap<String, String>,
-    /// Where it starts.
+    /// Working directory.
     pub cwd: String,
     /// Files in its workspace before it starts.
     pub files: Vec<InputFile>,
-    /// What it can read.
+    /// Standard input.
     pub stdin: Stdin,
-    /// How its sandbox comes about; `None` takes the fastest there is.
+    /// Tier of the sandbox; `None` takes the fastest one available.
     pub isolation: Option<Isolation>,
-    /// Walls it may run without if the host lacks them.
+    /// Layers that may be missing on the host.
     pub may_miss: Vec<Layer>,
 }
 
@@ -51,25 +51,25 @@ impl Request {
     }
 }
 
-/// What a sandbox sees as its root.
+/// Root file system of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Root {
     /// The host's programs and libraries, read-only.
     Host,
-    /// The same, with our own binary as `/.ringfence/attack`.
+    /// Like [`Root::Host`], with our own binary as `/.ringfence/attack`.
     HostWithAttack,
     /// A directory with a root filesystem. Must be absolute and free of symlinks.
     Directory(PathBuf),
 }
 
-/// What to run.
+/// Program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// Source text in a language.
     Code {
         /// The language.
         language: Language,
-        /// The text.
+        /// Source text.
         code: String,
         /// Arguments, passed as they are.
         args: Vec<String>,
@@ -78,27 +78,26 @@ pub enum Program {
     Call {
         /// Python or JavaScript.
         language: Language,
-        /// The text.
+        /// Source text.
         code: Arc<str>,
-        /// The file that it is said to be, in the workspace unless the path is absolute; its stem is
-        /// the module's name.
+        /// File name of the code, in the workspace unless the path is absolute; its stem is the
+        /// module's name.
         file: String,
-        /// The function's name; the usual names are tried without one.
+        /// Name of the function; without one the usual names are tried.
         function: Option<String>,
-        /// Keyword arguments: an object, handed over as the text it is. Python reads an integer of
-        /// any length exactly; JavaScript has no other numbers than its own, so there an integer
-        /// beyond 2^53 is read as the nearest one.
+        /// Keyword arguments: an object, passed on as text. Python reads an integer of any length
+        /// exactly; JavaScript reads an integer beyond 2^53 as the nearest number it has.
         args: Json,
-        /// Names this code with its files, if an interpreter may execute the code once and be
-        /// forked for each call. Whoever wrote the code can then do to all its calls what it can do
-        /// to one: only for code that is trusted like the libraries it imports.
+        /// Digest of this code with its files, if an interpreter may execute the code once and be
+        /// forked for each call. The author of the code can then affect all its calls: only for
+        /// code that is trusted like the libraries it imports.
         ahead: Option<Digest>,
     },
     /// Any program of the root, its arguments passed as they are.
     Command(Vec<Vec<u8>>),
 }
 
-/// A language we know how to run.
+/// A supported language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Language {
@@ -110,14 +109,14 @@ pub enum Language {
     Bash,
 }
 
-/// A file to put into the workspace, or an empty directory: see [`InputFile::directory`].
+/// A file for the workspace, or an empty directory: see [`InputFile::directory`].
 #[derive(Debug, Clone)]
 pub struct InputFile {
-    /// Where.
+    /// Path in the workspace.
     pub path: BoxPath,
-    /// Permission bits, with those of a directory's type if it is one.
+    /// Permission bits, with the type bits of a directory if it is one.
     pub mode: u32,
-    /// What.
+    /// Content.
     pub content: Arc<[u8]>,
 }
 
@@ -128,55 +127,55 @@ impl InputFile {
     }
 }
 
-/// What a program can read from its standard input.
+/// Standard input of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
     /// Nothing.
     Empty,
     /// These bytes, then the end.
     Bytes(Vec<u8>),
-    /// Whatever comes from our own standard input.
+    /// The standard input of this process.
     Inherit,
 }
 
-/// How a run ended and everything it left.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// How it ended.
+    /// End of the program.
     pub outcome: Outcome,
-    /// What its own words suggest if it failed and no limit explains it. Guesses, never evidence.
+    /// Guesses from its error text if it failed and no limit explains it; never evidence.
     pub hints: Vec<Hint>,
-    /// The exit code, if it ended by itself.
+    /// Exit code, if it ended by itself.
     pub exit_code: Option<i32>,
-    /// The signal that ended it, whoever sent it.
+    /// Signal that ended it, from any sender.
     pub signal: Option<i32>,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: Output,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: Output,
-    /// What it wrote to the result channel.
+    /// Content of the result channel.
     pub result: Vec<u8>,
-    /// More was written there than a result may have.
+    /// Bytes beyond the limit of a result, if any.
     pub result_truncated: Option<Truncated>,
-    /// What it used.
+    /// Resources used.
     pub usage: Usage,
-    /// The walls that stood.
+    /// Layers that were active.
     pub layers: Layers,
-    /// How its sandbox came about.
+    /// Tier of its sandbox.
     pub isolation: Isolation,
-    /// Where the time went.
+    /// Durations of the phases.
     pub timings: Timings,
-    /// Its files, readable after its end.
+    /// Files of the sandbox, readable after its end.
     pub workspace: Option<Arc<Workspace>>,
 }
 
-/// Where the time went.
+/// Durations of the phases of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Timings {
-    /// From the request to a sandbox that is locked in.
+    /// Time from the request to the end of the lock-down.
     pub setup: Duration,
-    /// From there to the end of the program.
+    /// Time from there to the end of the program.
     pub run: Duration,
-    /// From the request to this report.
+    /// Time from the request to this report.
     pub total: Duration,
 }

@@ -1,46 +1,46 @@
-//! A program that runs, as its caller holds it, whichever backend runs it: live output, its end, and the way to ask for it.
+//! Handle of a running program of any backend: live output, its end, and cancellation.
 
 use std::sync::Arc;
 
 use tokio::{sync::Notify, task::JoinHandle};
 
-use crate::{Error, Report, live::Live, output::Output};
+use crate::{Error, Report, output::Output, supervisor::Supervisor};
 
-/// A program that runs. Dropping it ends the sandbox.
+/// A running program. Dropping it ends the sandbox.
 #[derive(Debug)]
 pub struct Running {
-    /// Its standard output, live.
+    /// Standard output, live.
     pub stdout: Output,
-    /// Its standard error, live.
+    /// Standard error, live.
     pub stderr: Output,
     canceller: Canceller,
     task: JoinHandle<Result<Report, Error>>,
 }
 
-/// Asks a program to end, from wherever it is held: one task waits while another cancels.
+/// Handle that cancels a program while another task waits for it.
 #[derive(Debug, Clone, Default)]
 pub struct Canceller {
-    /// Keeps the wish until the program is watched; more than one are the same.
+    /// Stores the request until the program is supervised; repeated requests are the same.
     wish: Arc<Notify>,
 }
 
 impl Canceller {
-    /// Asks for the end; the report says `cancelled` unless the program was faster. Does nothing
-    /// to one that has ended.
+    /// Cancels the program; the report says `cancelled` unless it ended before. Does nothing after
+    /// its end.
     pub fn cancel(&self) {
         self.wish.notify_one();
     }
 
-    /// Waits until the end is asked for. For the one task that watches the program.
+    /// Waits for cancellation. For the one task that supervises the program.
     pub async fn cancelled(&self) {
         self.wish.notified().await;
     }
 }
 
 impl Running {
-    /// A program of any backend. `end` owns its sandbox: it comes to the report, heeds
-    /// [`Canceller::cancelled`], and takes the sandbox with it when it is dropped. It runs on a task of
-    /// its own from here on.
+    /// A program of any backend. `end` owns its sandbox: it resolves to the report, reacts to
+    /// [`Canceller::cancelled`], and ends the sandbox when it is dropped. It is spawned as a task
+    /// here.
     pub fn new(
         stdout: Output,
         stderr: Output,
@@ -51,27 +51,27 @@ impl Running {
     }
 
     /// A program of the native backend.
-    pub(crate) fn watch(live: Live) -> Self {
+    pub(crate) fn watch(supervisor: Supervisor) -> Self {
         let canceller = Canceller::default();
-        let stdout = live.streams.stdout.output.clone();
-        let stderr = live.streams.stderr.output.clone();
+        let stdout = supervisor.streams.stdout.output.clone();
+        let stderr = supervisor.streams.stderr.output.clone();
         let asked = canceller.clone();
-        let end = async move { live.watch(asked.cancelled()).await.inspect_err(Error::log) };
+        let end = async move { supervisor.watch(asked.cancelled()).await.inspect_err(Error::log) };
         Self::new(stdout, stderr, canceller, end)
     }
 
-    /// A handle that can cancel while somebody else waits. Holding it keeps nothing alive.
+    /// Handle that can cancel while another task waits. Holding it keeps nothing alive.
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
     }
 
-    /// Asks for the end; the report says `cancelled` unless the program was faster.
+    /// Cancels the program; the report says `cancelled` unless it ended before.
     pub fn cancel(&self) {
         self.canceller.cancel();
     }
 
-    /// Waits for the end. A cancelled program's report has its output, usage, layers and timings
-    /// like any other.
+    /// Waits for the end. The report of a cancelled program has its output, usage, layers and
+    /// timings like any other.
     pub async fn wait(mut self) -> Result<Report, Error> {
         let report = (&mut self.task).await;
         report.unwrap_or(Err(Error::Gone("task that watched the sandbox")))
@@ -80,7 +80,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The task owns the sandbox: without it there is none.
+        // The task owns the sandbox, so aborting it ends the sandbox.
         self.task.abort();
     }
 }

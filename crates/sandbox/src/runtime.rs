@@ -1,8 +1,8 @@
-//! Which runtime programs get: a digest that is another one once the host's interpreters, their
-//! libraries or this binary were replaced.
+//! Digest of the host's runtime, which changes when its interpreters, their libraries or this
+//! binary are replaced.
 //!
-//! Nothing is read but the dates and sizes of files and of the folders they are in: a package that is
-//! installed, upgraded or removed changes those. Somebody who edits a library in place is not noticed.
+//! Only dates and sizes of files and of their folders are read: installing, upgrading or removing a
+//! package changes those. A library that is edited in place is not noticed.
 
 use std::{
     fs::{Metadata, read_dir, symlink_metadata},
@@ -17,22 +17,22 @@ use ringfence_types::Digest;
 
 use crate::native::lock;
 
-/// How long an answer is good for.
-const FRESH: Duration = Duration::from_secs(1);
+/// Time for which a digest is cached.
+const CACHE_TIME: Duration = Duration::from_secs(1);
 
-/// Where libraries are: these, and the folders in them.
+/// Directories of libraries; these and the folders in them are checked.
 const LIBRARIES: [&str; 4] = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/nodejs"];
 
-/// Where a Python's packages are, below its own folder.
+/// Folders of packages below a Python's own folder.
 const PACKAGES: [&str; 3] = ["dist-packages", "site-packages", "lib-dynload"];
 
-/// Rewritten when shared libraries or the programs behind names such as `node` change.
+/// Files that change with shared libraries or with programs behind names such as `node`.
 const ETC: [&str; 2] = ["/etc/ld.so.cache", "/etc/alternatives"];
 
-/// The runtime of this host, as it was and as it is.
+/// Runtime of this host at the start and now.
 #[derive(Debug)]
 pub(crate) struct Runtime {
-    /// Our own binary, which has the drivers in it.
+    /// Our own binary, which contains the drivers.
     exe: PathBuf,
     first: OnceLock<Digest>,
     seen: Mutex<Option<(Instant, Digest)>>,
@@ -43,16 +43,16 @@ impl Runtime {
         Self { exe: exe.to_owned(), first: OnceLock::new(), seen: Mutex::default() }
     }
 
-    /// What there is now; none if it is not what there was when somebody first looked.
+    /// Current digest; `None` if it differs from the first one.
     pub(crate) fn unchanged(&self) -> Option<Digest> {
-        let now = self.look();
+        let now = self.digest();
         (*self.first.get_or_init(|| now) == now).then_some(now)
     }
 
-    fn look(&self) -> Digest {
+    fn digest(&self) -> Digest {
         let mut seen = lock(&self.seen);
         match *seen {
-            Some((at, digest)) if at.elapsed() < FRESH => digest,
+            Some((at, digest)) if at.elapsed() < CACHE_TIME => digest,
             _ => {
                 let digest = of(&paths(), &self.exe);
                 *seen = Some((Instant::now(), digest));
@@ -62,7 +62,7 @@ impl Runtime {
     }
 }
 
-/// Everything whose change is a change of the runtime.
+/// Paths that change with the runtime.
 fn paths() -> Vec<PathBuf> {
     let environment = base_environment();
     let path = environment.iter().find(|(name, _)| *name == "PATH").map_or("", |(_, path)| path);
@@ -74,7 +74,7 @@ fn paths() -> Vec<PathBuf> {
     paths
 }
 
-/// The folders in a folder, and those of packages in these.
+/// Folders in a folder, and the package folders in these.
 fn inside(folder: &Path) -> Vec<PathBuf> {
     let entries = read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -86,7 +86,7 @@ fn inside(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Of the dates and sizes of all of these, and of the binary, which may be named by a link.
+/// Digest of the dates and sizes of these paths and of the binary, which may be named by a link.
 fn of(paths: &[PathBuf], exe: &Path) -> Digest {
     let mut text = String::from(env!("CARGO_PKG_VERSION"));
     text += &line(exe, std::fs::metadata(exe).ok());

@@ -1,4 +1,4 @@
-//! The service's side of a template: asks for sandboxes, hands each answer to whoever asked.
+//! The service's side of a template: requests sandboxes and routes each answer to its caller.
 
 use std::{
     collections::HashMap,
@@ -17,33 +17,33 @@ use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
 
 use crate::{
     Error,
-    groups::{Groups, Place, Remains, kill},
+    groups::{Groups, Leftovers, SandboxSlot, kill},
     health::SetupTimer,
     link::Link,
     spawner::Spawned,
 };
 
-/// A template that stands.
+/// A running template.
 #[derive(Debug)]
 pub(crate) struct Template {
-    shared: Arc<Shared>,
+    shared: Arc<TemplateShared>,
     reader: AbortHandle,
     process: Option<OwnedFd>,
     groups: Arc<Groups>,
-    /// With whose rights it builds.
+    /// Privileges with which it builds.
     pub(crate) mode: Mode,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct TemplateShared {
     link: Link<ToTemplate, FromTemplate>,
     next: AtomicU64,
-    /// Who waits for which number; `None` once the template is gone.
+    /// Waiting callers by request number; `None` once the template is gone.
     waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Spawned>>>>,
 }
 
 impl Template {
-    /// Takes over a template that has said that it stands, and the pidfd of its process.
+    /// Takes over a template that is ready, and the pidfd of its process.
     pub(crate) fn new(
         link: Link<ToTemplate, FromTemplate>,
         mode: Mode,
@@ -51,17 +51,17 @@ impl Template {
         groups: Arc<Groups>,
     ) -> Self {
         let waiting = Mutex::new(Some(HashMap::new()));
-        let shared = Arc::new(Shared { link, next: AtomicU64::new(1), waiting });
+        let shared = Arc::new(TemplateShared { link, next: AtomicU64::new(1), waiting });
         let reader = tokio::spawn(read(shared.clone())).abort_handle();
         Self { shared, reader, process, groups, mode }
     }
 
-    /// Whether a request has a chance; false once the process was seen to be gone.
+    /// Whether requests may succeed; `false` once the process was seen to be gone.
     pub(crate) fn is_alive(&self) -> bool {
         self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Whether its process is gone, seen or not.
+    /// Whether its process is gone at this moment.
     pub(crate) fn is_gone(&self) -> bool {
         !self.is_alive() || self.shared.link.is_closed()
     }
@@ -80,7 +80,7 @@ impl Template {
             match self.shared.link.send(&message(id), fds).await {
                 Ok(()) => Ok(answer.await.map_err(|_| Error::Gone("template"))??),
                 Err(socket::Error::Closed) => {
-                    self.shared.give_up();
+                    self.shared.mark_gone();
                     Err(Error::Gone("template"))
                 }
                 Err(error) => {
@@ -90,7 +90,7 @@ impl Template {
             }
         };
         timeout(self.groups.health.rules.timeout, asked).await.unwrap_or_else(|_| {
-            self.shared.give_up();
+            self.shared.mark_gone();
             Err(Error::Unresponsive("template"))
         })
     }
@@ -101,13 +101,13 @@ impl Drop for Template {
         self.reader.abort();
         if let Some(process) = self.process.take() {
             kill(&process);
-            let remains = Remains { pidfd: Some(process), ..Remains::default() };
-            self.groups.bury(Place::default(), remains);
+            let leftovers = Leftovers { pidfd: Some(process), ..Leftovers::default() };
+            self.groups.tear_down(SandboxSlot::default(), leftovers);
         }
     }
 }
 
-impl Shared {
+impl TemplateShared {
     fn expect(&self, id: u64) -> Result<oneshot::Receiver<Spawned>, Error> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,8 +115,9 @@ impl Shared {
         Ok(receiver)
     }
 
-    /// The template is gone: whoever still waits sees its sender dropped, and nobody asks again.
-    fn give_up(&self) {
+    /// Marks the template as gone: the senders of waiting callers are dropped, and new requests
+    /// fail.
+    fn mark_gone(&self) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
@@ -128,13 +129,14 @@ impl Shared {
     fn answer(&self, id: u64, spawned: Spawned) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = waiting.as_mut().and_then(|map| map.remove(&id)) {
-            // An asker that gave up drops the pidfd; the sandbox sees its control socket close.
+            // If the caller gave up, the pidfd is dropped and the sandbox sees its control socket
+            // close.
             let _ = sender.send(spawned);
         }
     }
 }
 
-async fn read(shared: Arc<Shared>) {
+async fn read(shared: Arc<TemplateShared>) {
     while let Ok(received) = shared.link.receive().await {
         match received.message {
             FromTemplate::Spawned { id } => {
@@ -145,5 +147,5 @@ async fn read(shared: Arc<Shared>) {
             FromTemplate::Ready { .. } | FromTemplate::Failed(_) => break,
         }
     }
-    shared.give_up();
+    shared.mark_gone();
 }

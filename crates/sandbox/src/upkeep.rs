@@ -1,5 +1,5 @@
-//! The task that looks after the host while programs run: reads its numbers for the watchdog, and
-//! tries from time to time whether a host that made no sandboxes any more has recovered.
+//! Background task of the host's health: reads its numbers for the watchdog, and probes from time
+//! to time whether a host that could not make sandboxes has recovered.
 
 use std::{
     fs,
@@ -16,13 +16,13 @@ use crate::{
     watchdog::{History, Sample, culprit, strain},
 };
 
-/// How often to look, unless the watchdog says otherwise.
+/// Interval, unless the watchdog has another.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Bytes of a page, in which the kernel counts the memory of connections; x86-64 has no other.
+/// Page size, the kernel's unit for the memory of connections; x86-64 has no other.
 const PAGE: u64 = 4096;
 
-/// Goes on for as long as the service is there.
+/// Runs for as long as the service exists.
 pub(crate) async fn run(service: Weak<Inner>) {
     let Some(rules) = service.upgrade().map(|inner| inner.config.watchdog) else { return };
     let mut ticks = interval(rules.map_or(INTERVAL, |rules| rules.interval));
@@ -38,14 +38,14 @@ pub(crate) async fn run(service: Weak<Inner>) {
             tokio::spawn(async move {
                 if let Err(error) = inner.probe().await {
                     let error: &dyn std::error::Error = &error;
-                    tracing::warn!(error, "this host still makes no sandboxes");
+                    tracing::warn!(error, "this host still cannot make sandboxes");
                 }
             });
         }
     }
 }
 
-/// Looks at the host once, and ends a program if need be.
+/// Takes one sample of the host, and ends a program if needed.
 fn look(groups: &Groups, history: &mut History, rules: &WatchdogRules) {
     let watchlist = &groups.watchlist;
     let Some(sample) = sample(groups.kernel_memory()) else { return };
@@ -64,10 +64,14 @@ fn look(groups: &Groups, history: &mut History, rules: &WatchdogRules) {
                 watchlist.end(id, strain);
             }
             None => {
-                tracing::warn!(resource, evidence, "the host runs short; no program is to blame")
+                tracing::warn!(
+                    resource,
+                    evidence,
+                    "a resource of the host is nearly exhausted; no program can be blamed"
+                )
             }
         }
-        // What it held is given back soon; only what is taken from here on counts.
+        // Its resources are freed soon; only growth from here on counts.
         history.clear();
     }
     watchlist.note_times();
@@ -92,7 +96,7 @@ fn sample(charged: Option<u64>) -> Option<Sample> {
     })
 }
 
-/// What `/proc/meminfo` says, in bytes.
+/// Values of `/proc/meminfo`, in bytes.
 #[derive(Debug, PartialEq, Eq)]
 struct Memory {
     available: u64,
@@ -100,7 +104,8 @@ struct Memory {
 }
 
 impl Memory {
-    /// The kernel's own is what is neither free, nor a program's, nor a cache.
+    /// Parses the values. The kernel's own memory is what is neither free, nor a program's, nor a
+    /// cache.
     fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| -> Option<u64> {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -113,7 +118,7 @@ impl Memory {
     }
 }
 
-/// The pages of `TCP: inuse 7 orphan 0 tw 0 alloc 9 mem 3`.
+/// Pages of `TCP: inuse 7 orphan 0 tw 0 alloc 9 mem 3`.
 fn tcp_pages(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("TCP:"))?;
     line.split_once(" mem ")?.1.trim().parse().ok()

@@ -1,4 +1,4 @@
-//! From what was observed to what became of the program.
+//! Outcome of a program, derived from what was observed.
 
 use std::time::Duration;
 
@@ -7,33 +7,33 @@ use ringfence_types::{Evidence, Hit, Limit, Limits, Outcome};
 
 use crate::watchdog::Strain;
 
-/// Why we ended the program ourselves, if we did.
+/// Reason why the service ended the program, if it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopped {
     Wall,
     CpuTime,
     Output,
-    /// The host ran short of something.
+    /// A resource of the host was nearly exhausted.
     Host,
     Cancelled,
 }
 
-/// Everything known about the end.
+/// Observations about the end of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) stopped: Option<Stopped>,
-    /// What the host ran short of, if that is why it was stopped.
+    /// Exhausted resource of the host, if that is why it was stopped.
     pub(crate) strain: Option<Strain>,
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
-    /// The init ended without a word.
+    /// The init ended without a message.
     pub(crate) init_died: bool,
     pub(crate) stats: Stats,
-    /// What the workspace has left, in bytes and files.
+    /// Free bytes and files of the workspace.
     pub(crate) space_left: Option<(u64, u64)>,
-    /// Errno of an error that ended an interpreted program.
+    /// Errno of the error that ended an interpreted program.
     pub(crate) errno: Option<i32>,
-    /// Its type's name.
+    /// Type name of that error.
     pub(crate) error_type: Option<String>,
     pub(crate) wall: Duration,
     pub(crate) output: u64,
@@ -46,9 +46,9 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
-/// The first explanation that the evidence supports. What we did ourselves comes first, except where
-/// memory ran out and nothing could be killed for it: such a program waits until we stop it. Then what
-/// the kernel did, then limits a failing program ran into; a program that ended well met none.
+/// First explanation that the evidence supports. Actions of the service come first, except where
+/// memory ran out and nothing could be killed for it: such a program waits until we stop it. Then
+/// actions of the kernel, then limits that a failing program met; a successful program met none.
 pub(crate) fn outcome(seen: &Observed, limits: &Limits) -> Outcome {
     if seen.stopped == Some(Stopped::Cancelled) {
         return Outcome::Cancelled;
@@ -115,7 +115,8 @@ fn hit(limit: Limit, seen: &Observed, limits: &Limits) -> Hit {
     Hit { limit, allowed, evidence: evidence(limit, seen), hint }
 }
 
-/// Ended by the watchdog, which looks at the whole host: no limit of the program's own was met.
+/// Result of a program ended by the watchdog, which looks at the whole host: no limit of the
+/// program's own was met.
 fn host_hit(seen: &Observed) -> Hit {
     let strain = seen.strain.as_ref();
     let resource = strain.map_or("something", |strain| strain.resource);
@@ -209,7 +210,7 @@ mod tests {
         let waited = || Observed { stopped: Some(Stopped::Wall), ..Observed::default() };
         check(Observed { stats: stats(0), ..waited() }, "over Memory");
         check(Observed { stats: stats(0), code: Some(1), ..Observed::default() }, "over Memory");
-        // Somebody was killed and the rest went on: that is not what it waited for.
+        // A process was killed and the rest went on, so memory is not what it waited for.
         check(Observed { stats: stats(1), ..waited() }, "over Wall");
         check(Observed { stats: stats(0), code: Some(0), ..Observed::default() }, "exited 0");
     }

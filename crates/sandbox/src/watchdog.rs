@@ -1,9 +1,9 @@
-//! A second wall against the unknown: ends the program that most likely uses up the host.
+//! Watchdog: ends the program that most likely exhausts the host.
 //!
-//! Limits count what we know of. A kernel has more: objects that it charges to nobody, memory of
-//! connections, the table of open files. So the host's own numbers are watched while programs run.
-//! Where one of them worsens fast and what sandboxes are charged with does not explain it, the
-//! program that spent most time in the kernel meanwhile is ended, and its result says so.
+//! Limits cover the resources we know of. A kernel has more: objects charged to no cgroup, memory
+//! of connections, the table of open files. So the host's own numbers are watched while programs
+//! run. If one of them worsens fast and the charges of sandboxes do not explain it, the program
+//! that spent most time in the kernel meanwhile is ended, and its result says so.
 //!
 //! [`strain`] and [`culprit`] decide and are pure; [`crate::upkeep`] reads and acts.
 
@@ -20,18 +20,18 @@ use ringfence_jail::cgroup::Group;
 use ringfence_types::{Bytes, Evidence};
 use tokio::sync::Notify;
 
-/// When a program is ended for the sake of the host.
+/// Rules for ending a program to protect the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchdogRules {
-    /// Kernel memory charged to no sandbox that may be taken within the window; never more than a
-    /// quarter of the memory that was available.
+    /// Kernel memory charged to no sandbox that may be taken within the window; at most a quarter
+    /// of the memory that was available.
     pub memory: Bytes,
-    /// How often the host is looked at.
+    /// Sampling interval.
     pub interval: Duration,
-    /// How many looks back the host is compared with.
+    /// Number of samples in the window.
     pub window: usize,
-    /// Cpu time in the kernel below which a program is not blamed.
-    pub least_cpu: Duration,
+    /// Smallest cpu time in the kernel for which a program is blamed.
+    pub min_cpu: Duration,
 }
 
 impl Default for WatchdogRules {
@@ -40,32 +40,32 @@ impl Default for WatchdogRules {
             memory: Bytes::mib(512),
             interval: Duration::from_secs(1),
             window: 60,
-            least_cpu: Duration::from_millis(100),
+            min_cpu: Duration::from_millis(100),
         }
     }
 }
 
-/// The part of the available memory that may be taken without being charged: one in so many.
+/// Divisor of the available memory: the part that may be taken without being charged.
 const AVAILABLE_PART: u64 = 4;
-/// Of all files that the kernel may have open, the percentage from which it is short of them.
+/// Percentage of the kernel's limit of open files from which they count as nearly exhausted.
 const FILES_PERCENT: u64 = 80;
-/// What has to have grown within the window to be blamed on a program: one part in so many of the
-/// mark, for network buffers and open files.
+/// Divisor of the mark for network buffers and open files: smaller growth within the window is not
+/// blamed on a program.
 const GROWN_PART: u64 = 10;
 
-/// The host's numbers at one moment, in bytes unless they are counts.
+/// Numbers of the host at one moment, in bytes unless they are counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// Memory that programs could still get.
+    /// Memory that programs can still get.
     pub(crate) available: u64,
-    /// Memory that the kernel holds for itself and cannot give back at once.
+    /// Memory that the kernel uses itself and cannot free at once.
     pub(crate) kernel: u64,
-    /// The part of it that sandboxes are charged with.
+    /// The part of it that is charged to sandboxes.
     pub(crate) charged: u64,
-    /// Memory of TCP connections, and the mark from which the kernel slows everybody down.
+    /// Memory of TCP connections, and the mark from which the kernel slows all connections down.
     pub(crate) tcp: u64,
     pub(crate) tcp_pressure: u64,
-    /// Open files, and how many there may be.
+    /// Open files, and their limit.
     pub(crate) files: u64,
     pub(crate) max_files: u64,
 }
@@ -76,17 +76,17 @@ impl Sample {
     }
 }
 
-/// What the host is short of, and what shows it.
+/// A nearly exhausted resource of the host, with evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Strain {
-    /// In words.
+    /// Name of the resource.
     pub(crate) resource: &'static str,
-    /// What may be taken, as people write it.
+    /// Allowed amount, formatted.
     pub(crate) allowed: String,
     pub(crate) evidence: Vec<Evidence>,
 }
 
-/// The host's numbers over the window, newest last.
+/// Samples of the host over the window, newest last.
 #[derive(Debug, Default)]
 pub(crate) struct History(VecDeque<Sample>);
 
@@ -98,13 +98,13 @@ impl History {
         }
     }
 
-    /// What was is not compared with what comes.
+    /// Forgets all samples, so that growth is measured anew.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Kernel memory taken since its lowest point that no sandbox is charged with, as far as the
-    /// available memory fell; and how much that may be.
+    /// Kernel memory charged to no sandbox that was taken since its lowest point, as far as the
+    /// available memory fell; and its allowed amount.
     fn uncharged_growth(&self, rules: &WatchdogRules) -> Option<(u64, u64)> {
         let now = self.0.back()?;
         let lowest = self.0.iter().min_by_key(|sample| sample.uncharged())?;
@@ -113,7 +113,7 @@ impl History {
         Some((growth, rules.memory.0.min(lowest.available / AVAILABLE_PART)))
     }
 
-    /// Whether so much was taken that it is time to note who is busy.
+    /// Whether so much was taken that the times of all programs are recorded.
     pub(crate) fn is_suspicious(&self, rules: &WatchdogRules) -> bool {
         let growth = self.uncharged_growth(rules);
         growth.is_some_and(|(growth, allowed)| growth > allowed / 4)
@@ -122,7 +122,7 @@ impl History {
     }
 }
 
-/// What the host is short of, if it is.
+/// Nearly exhausted resource of the host, if there is one.
 pub(crate) fn strain(history: &History, rules: &WatchdogRules) -> Option<Strain> {
     let now = *history.0.back()?;
     if let Some((growth, allowed)) = history.uncharged_growth(rules)
@@ -166,7 +166,7 @@ fn files(history: &VecDeque<Sample>) -> Option<Strain> {
     })
 }
 
-/// The newest sample, and by how much it is above the lowest.
+/// The newest sample, and its growth above the lowest.
 fn grown(history: &VecDeque<Sample>, of: impl Fn(&Sample) -> u64) -> Option<(Sample, u64)> {
     let now = *history.back()?;
     let lowest = history.iter().map(&of).min()?;
@@ -177,47 +177,47 @@ fn evidence(source: &str, value: impl ToString) -> Evidence {
     Evidence { source: source.to_owned(), value: value.to_string() }
 }
 
-/// Of programs with their time in the kernel, the one to end: it spent the most. None if none spent
-/// enough to have done it.
+/// Id of the program to end: the one with the most time in the kernel. `None` if no program spent
+/// enough.
 pub(crate) fn culprit(spent: &[(u64, Duration)], rules: &WatchdogRules) -> Option<u64> {
     let most = spent.iter().max_by_key(|(_, time)| *time)?;
-    (most.1 >= rules.least_cpu).then_some(most.0)
+    (most.1 >= rules.min_cpu).then_some(most.0)
 }
 
-/// Programs that run and may be ended.
+/// Running programs that may be ended.
 #[derive(Debug, Default)]
 pub(crate) struct Watchlist {
-    wards: Mutex<HashMap<u64, Arc<Entry>>>,
+    wards: Mutex<HashMap<u64, Arc<WatchedProgram>>>,
     next: AtomicU64,
     kills: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WatchedProgram {
     group: Option<Arc<Group>>,
-    /// Its time in the kernel when the host's numbers began to worsen.
+    /// Time in the kernel when the host's numbers began to worsen.
     before: Mutex<Option<Duration>>,
     strain: OnceLock<Strain>,
     told: Notify,
 }
 
-impl Entry {
+impl WatchedProgram {
     fn kernel_time(&self) -> Duration {
         let usage = self.group.as_ref().and_then(|group| group.usage().ok());
         usage.and_then(|usage| usage.cpu_system).unwrap_or_default()
     }
 }
 
-/// A program's place on the list.
+/// WatchedProgram of a program on the list, removed on drop.
 #[derive(Debug)]
-pub(crate) struct Ward {
+pub(crate) struct WatchGuard {
     list: Arc<Watchlist>,
     id: u64,
-    entry: Arc<Entry>,
+    entry: Arc<WatchedProgram>,
 }
 
-impl Ward {
-    /// Waits until the program is to be ended; says why.
+impl WatchGuard {
+    /// Waits until the program is to be ended; returns the reason.
     pub(crate) async fn ended(&self) -> Strain {
         loop {
             if let Some(strain) = self.entry.strain.get() {
@@ -228,26 +228,26 @@ impl Ward {
     }
 }
 
-impl Drop for Ward {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         self.list.lock().remove(&self.id);
     }
 }
 
 impl Watchlist {
-    pub(crate) fn enlist(self: &Arc<Self>, group: Option<Arc<Group>>) -> Ward {
+    pub(crate) fn watch(self: &Arc<Self>, group: Option<Arc<Group>>) -> WatchGuard {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (before, strain, told) = (Mutex::default(), OnceLock::new(), Notify::new());
-        let entry = Arc::new(Entry { group, before, strain, told });
+        let entry = Arc::new(WatchedProgram { group, before, strain, told });
         self.lock().insert(id, entry.clone());
-        Ward { list: self.clone(), id, entry }
+        WatchGuard { list: self.clone(), id, entry }
     }
 
     pub(crate) fn kills(&self) -> u64 {
         self.kills.load(Ordering::Relaxed)
     }
 
-    /// Notes how much time each has spent in the kernel so far, unless that was noted before.
+    /// Records the time that each program has spent in the kernel, unless recorded before.
     pub(crate) fn note_times(&self) {
         for entry in self.all().into_values() {
             let mut before = entry.before.lock().unwrap_or_else(PoisonError::into_inner);
@@ -257,23 +257,23 @@ impl Watchlist {
         }
     }
 
-    /// What was noted is of no use any more.
+    /// Forgets the recorded times.
     pub(crate) fn forget_times(&self) {
         for entry in self.lock().values() {
             entry.before.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
     }
 
-    /// Time in the kernel of each since it was noted; since its start if it was not.
+    /// Time in the kernel of each program since it was recorded, or since its start.
     pub(crate) fn times(&self) -> Vec<(u64, Duration)> {
-        let since = |entry: &Entry| {
+        let since = |entry: &WatchedProgram| {
             let before = *entry.before.lock().unwrap_or_else(PoisonError::into_inner);
             entry.kernel_time().saturating_sub(before.unwrap_or_default())
         };
         self.all().into_iter().map(|(id, entry)| (id, since(&entry))).collect()
     }
 
-    /// Has one ended.
+    /// Ends a program.
     pub(crate) fn end(&self, id: u64, strain: Strain) {
         let Some(entry) = self.lock().get(&id).cloned() else { return };
         if entry.strain.set(strain).is_ok() {
@@ -282,12 +282,12 @@ impl Watchlist {
         }
     }
 
-    /// Copied, so that no file is read under the lock.
-    fn all(&self) -> HashMap<u64, Arc<Entry>> {
+    /// Copy of the list, so that no file is read under the lock.
+    fn all(&self) -> HashMap<u64, Arc<WatchedProgram>> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<WatchedProgram>>> {
         self.wards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_memory_that_nobody_is_charged_with_is_a_strain() {
+    fn kernel_memory_that_no_sandbox_is_charged_with_is_a_strain() {
         assert_eq!(short_of(&[host(500, 50)]), None, "one look compares with nothing");
         assert_eq!(short_of(&[host(500, 50), host(700, 50)]), None, "below the mark");
         assert_eq!(short_of(&[host(500, 50), host(800, 60)]), Some("kernel memory"));

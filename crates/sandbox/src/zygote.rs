@@ -1,7 +1,7 @@
 //! The service's side of a zygote: an interpreter with its libraries loaded, forked for each call.
 //!
 //! A zygote is not trusted: it has run library code. It can only hand us sandboxes; each of them
-//! waits for us to put it into its cgroup, locks itself in, and is used once.
+//! waits until we put it into its cgroup, locks itself down, and is used once.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -24,10 +24,10 @@ use tokio::time::timeout;
 
 use crate::{
     Error,
-    cell::{self, Cell, Maker, Shape},
-    groups::{Groups, Place, Plot, Remains, kill},
+    groups::{Groups, Leftovers, Reservation, SandboxSlot, kill},
     ids::Ids,
-    job::{Job, Said},
+    jailed::{self, Jailed, ParentProcess, Shape},
+    job::{DriverEvent, JobChannel},
     launch,
     link::Link,
     module::Module,
@@ -36,39 +36,39 @@ use crate::{
     template::Template,
 };
 
-/// A child that takes longer than this to be ready never will be.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// A zygote importing its libraries may take its time.
-const IMPORT_PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit for a child to become ready.
+const CHILD_READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time limit for the imports of a zygote.
+const IMPORT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// All its children share one memory layout and hash seed; so none lives for ever.
-const MOST_AGE: Duration = Duration::from_secs(15 * 60);
+/// Largest age: all its children share one memory layout and hash seed.
+const MAX_AGE: Duration = Duration::from_secs(15 * 60);
 
-/// What it may use itself, imports included.
+/// Limits of the zygote itself, imports included.
 fn own_limits() -> Limits {
     Limits { memory: Bytes::gib(2), cpus: Cpus(2000), processes: 4096, ..Limits::default() }
 }
 
-/// A zygote ends without a word where `ctypes` or our library cannot be loaded, but also when
-/// somebody kills it: only one that does so again and again is hopeless.
+/// Error of a zygote that ended early. It does so where `ctypes` or our library cannot be loaded,
+/// but also when it is killed: only repeated early ends count as permanent.
 pub(crate) const EARLY_END: &str = "zygote, before it was ready";
 
-/// A running zygote. Its end is the end of all its children, so each of them holds it.
+/// A running zygote. Its children end with it, so each of them holds it.
 #[derive(Debug)]
 pub(crate) struct Zygote {
     link: Link<ForkRequest, ()>,
     pidfd: OwnedFd,
     group: Option<Group>,
-    place: Option<Place>,
+    slot: Option<SandboxSlot>,
     groups: Arc<Groups>,
-    /// Its own uid and those of its children; `None` where all have the service's.
+    /// Its own uid and those of its children; `None` where all use the service's.
     ids: Option<Ids>,
     template: Arc<Template>,
     started: Instant,
     forks: AtomicU64,
-    /// After so many a fresh one takes its place.
-    most_forks: u64,
-    /// It has executed the code of its children's calls.
+    /// Number of forks after which it is replaced.
+    max_forks: u64,
+    /// Whether it has executed the code of its children's calls.
     loaded: bool,
     /// Modules it could not import, with the reason.
     pub(crate) failed_imports: Vec<FailedImport>,
@@ -77,18 +77,18 @@ pub(crate) struct Zygote {
 /// A module that could not be loaded ahead; programs that import it get the error themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FailedImport {
-    /// The module.
+    /// Name of the module.
     pub name: String,
-    /// Python's words.
+    /// Error text of Python.
     pub error: String,
 }
 
-/// The zygote's first and only word.
+/// First and only message of the zygote.
 #[derive(Debug, Deserialize)]
 struct Announcement {
     #[serde(default)]
     failed: Vec<FailedImport>,
-    /// Why the module cannot be loaded ahead.
+    /// Reason why the module cannot be loaded ahead.
     #[serde(default)]
     refused: Option<String>,
     threads: u32,
@@ -101,25 +101,26 @@ impl Zygote {
         groups: &Arc<Groups>,
         imports: &[String],
         module: Option<&Module>,
-        most_forks: u64,
+        max_forks: u64,
     ) -> Result<Self, Error> {
-        let mut plot = Plot::for_helper(groups, &own_limits())?;
-        plot.ids = cell::own_ids(template.mode, || Ids::for_zygote(most_forks))?;
-        let most_forks = plot.ids.as_ref().map_or(most_forks, |ids| ids.forks().min(most_forks));
+        let mut reservation = Reservation::for_helper(groups, &own_limits())?;
+        reservation.ids = jailed::own_ids(template.mode, || Ids::for_zygote(max_forks))?;
+        let max_forks =
+            reservation.ids.as_ref().map_or(max_forks, |ids| ids.forks().min(max_forks));
         let (link, theirs) = Link::pair().map_err(Error::io("make a zygote's socket"))?;
-        let pidfd = launch(template, &plot, imports, module, theirs).await?;
-        let (place, group, ids) = plot.hand_over();
+        let pidfd = launch(template, &reservation, imports, module, theirs).await?;
+        let (slot, group, ids) = reservation.hand_over();
         let mut zygote = Self {
             link,
             pidfd,
             group,
-            place,
+            slot,
             groups: groups.clone(),
             ids,
             template: template.clone(),
             started: Instant::now(),
             forks: AtomicU64::new(0),
-            most_forks,
+            max_forks,
             loaded: module.is_some(),
             failed_imports: Vec::new(),
         };
@@ -128,18 +129,18 @@ impl Zygote {
     }
 
     async fn announcement(&self) -> Result<Announcement, Error> {
-        let packet = timeout(IMPORT_PATIENCE, self.link.receive_bytes()).await;
+        let packet = timeout(IMPORT_TIMEOUT, self.link.receive_bytes()).await;
         let unforkable = |reason: &str| Error::Unforkable(reason.to_owned());
         let packet = packet.map_err(|_| unforkable("its imports take too long"))?;
         let packet = packet.map_err(|_| Error::Gone(EARLY_END))?;
         let body = packet.get(4..).unwrap_or_default();
-        let said: Announcement =
+        let event: Announcement =
             serde_json::from_slice(body).map_err(|_| unforkable("it did not start"))?;
-        if let Some(reason) = said.refused {
+        if let Some(reason) = event.refused {
             return Err(Error::Unforkable(reason));
         }
-        match said.threads {
-            1 => Ok(said),
+        match event.threads {
+            1 => Ok(event),
             more => Err(Error::Unforkable(format!(
                 "its imports start {} threads, which a fork would lose",
                 more - 1
@@ -147,54 +148,59 @@ impl Zygote {
         }
     }
 
-    /// Whether a fresh one should take its place.
+    /// Whether it is to be replaced.
     pub(crate) fn is_old(&self) -> bool {
-        cell::has_ended(&self.pidfd)
-            || self.forks.load(Ordering::Relaxed) >= self.most_forks
-            || self.started.elapsed() >= MOST_AGE
+        jailed::has_ended(&self.pidfd)
+            || self.forks.load(Ordering::Relaxed) >= self.max_forks
+            || self.started.elapsed() >= MAX_AGE
     }
 
-    /// Who is gone, if it or what it stands on is.
+    /// Name of the process that is gone: the zygote or its template.
     pub(crate) fn gone(&self) -> Option<&'static str> {
         if self.template.is_gone() {
             return Some("template");
         }
-        (self.link.is_closed() || cell::has_ended(&self.pidfd)).then_some("zygote")
+        (self.link.is_closed() || jailed::has_ended(&self.pidfd)).then_some("zygote")
     }
 
-    /// Forks a sandbox, locked in and waiting for its one job; warmed up, unless that job waits too.
+    /// Forks a sandbox that is locked down and waits for its one job; it is warmed up unless the
+    /// job waits already.
     pub(crate) async fn fork(
         self: &Arc<Self>,
         shape: &Shape,
         at_once: bool,
     ) -> Result<Prepared, Error> {
-        cell::demand_cgroup(&self.groups, &shape.may_miss)?;
+        jailed::demand_cgroup(&self.groups, &shape.may_miss)?;
         let named = self.next_uid()?;
-        let plot = Plot::open(&self.groups, &shape.limits, shape.freezer).await?;
-        let born = timeout(PATIENCE, self.beget(shape, named, plot.group.as_ref(), at_once)).await;
-        let (control, pidfd, streams, job) = born.map_err(|_| Error::Gone("zygote"))??;
-        let (place, group, ids) = plot.hand_over();
-        let cell = Cell::adopt(
-            cell::Adopted {
-                maker: Maker::Zygote(self.clone()),
+        let reservation = Reservation::open(&self.groups, &shape.limits, shape.freezer).await?;
+        let forked = timeout(
+            CHILD_READY_TIMEOUT,
+            self.fork_child(shape, named, reservation.group.as_ref(), at_once),
+        )
+        .await;
+        let (control, pidfd, streams, job) = forked.map_err(|_| Error::Gone("zygote"))??;
+        let (slot, group, ids) = reservation.hand_over();
+        let jailed = Jailed::adopt(
+            jailed::Adopted {
+                parent: ParentProcess::Zygote(self.clone()),
                 control,
                 pidfd,
                 group,
-                uid: self.ids.as_ref().map_or_else(cell::service_uid, |ids| ids.first() + named),
+                uid: self.ids.as_ref().map_or_else(jailed::service_uid, |ids| ids.first() + named),
                 mode: self.template.mode,
                 memory: shape.limits.memory.0,
-                place,
+                slot,
                 ids,
             },
             &self.groups,
             Isolation::Zygote,
         );
-        let prepared = Prepared::new(cell, streams, job, shape, PATIENCE).await?;
+        let prepared = Prepared::new(jailed, streams, job, shape, CHILD_READY_TIMEOUT).await?;
         Ok(Prepared { loaded: self.loaded, ..prepared })
     }
 
-    /// The uid of the next child as the zygote numbers it. No child has that of another, so one that
-    /// was forked too often forks no more.
+    /// Uid of the next child in the zygote's numbering. No child shares one, so a zygote whose ids
+    /// are used up forks no more.
     fn next_uid(&self) -> Result<u32, Error> {
         let number = self.forks.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(ids) = &self.ids else { return Ok(0) };
@@ -202,21 +208,21 @@ impl Zygote {
         number.ok_or(Error::Gone("zygote"))
     }
 
-    /// Asks for a child and puts it into its cgroup as soon as it says hello.
-    async fn beget(
+    /// Requests a child and puts it into its cgroup when its first message arrives.
+    async fn fork_child(
         &self,
         shape: &Shape,
         uid: u32,
         group: Option<&Group>,
         at_once: bool,
-    ) -> Result<(Link<ToInit, FromInit>, OwnedFd, Streams, Job), Error> {
+    ) -> Result<(Link<ToInit, FromInit>, OwnedFd, Streams, JobChannel), Error> {
         let (control, control_inside) =
             Link::<ToInit, FromInit>::pair().map_err(Error::io("make a control socket"))?;
         control.ask_for_pid().map_err(Error::io("ask for a pid"))?;
         let (streams, inside) =
             Streams::open(shape.limits.output.0).map_err(Error::io("make pipes"))?;
         let (job, job_inside) = job_channel().map_err(Error::io("make a job channel"))?;
-        let confine = cell::confine(shape, uid, &self.groups);
+        let confine = jailed::confine(shape, uid, &self.groups);
         let mut fds = vec![control_inside.as_fd()];
         fds.extend(inside.iter().map(AsFd::as_fd));
         fds.push(job_inside.as_fd());
@@ -234,13 +240,13 @@ impl Zygote {
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(std::io::Error::from);
         let pidfd = pidfd.map_err(Error::io("hold a zygote's child"))?;
         if let Some(group) = group
-            && let Err(error) = see_to_it(group, pid, joins_itself)
+            && let Err(error) = ensure_in_cgroup(group, pid, joins_itself)
         {
-            let is_gone = cell::has_ended(&pidfd);
+            let is_gone = jailed::has_ended(&pidfd);
             return Err(if is_gone { Error::Gone("zygote's child") } else { error.into() });
         }
         control.send(&ToInit::Go, &[]).await?;
-        Ok((control, pidfd, streams, Job::new(job)))
+        Ok((control, pidfd, streams, JobChannel::new(job)))
     }
 }
 
@@ -248,16 +254,16 @@ impl Drop for Zygote {
     fn drop(&mut self) {
         kill(&self.pidfd);
         let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
-        if let Some(place) = self.place.take() {
+        if let Some(slot) = self.slot.take() {
             let (group, ids) = (self.group.take().map(Arc::new), self.ids.take());
-            self.groups.bury(place, Remains { pidfd, group, ids, ..Remains::default() });
+            self.groups.tear_down(slot, Leftovers { pidfd, group, ids, ..Leftovers::default() });
         }
     }
 }
 
-/// A child joins its cgroup itself where it can, because that stops nobody else; but only what we
-/// see counts, and a child that is not there is moved.
-fn see_to_it(group: &Group, pid: Pid, joins_itself: bool) -> Result<(), cgroup::Error> {
+/// Makes sure that a child is in its cgroup. It joins by itself where it can, because that blocks
+/// no other process; what counts is what we see, and a child that is not there is moved.
+fn ensure_in_cgroup(group: &Group, pid: Pid, joins_itself: bool) -> Result<(), cgroup::Error> {
     let pid = pid.as_raw_nonzero().get().cast_unsigned();
     match joins_itself && group.holds(pid).unwrap_or(false) {
         true => Ok(()),
@@ -267,12 +273,12 @@ fn see_to_it(group: &Group, pid: Pid, joins_itself: bool) -> Result<(), cgroup::
 
 async fn launch(
     template: &Template,
-    plot: &Plot,
+    reservation: &Reservation,
     imports: &[String],
     module: Option<&Module>,
     control: OwnedFd,
 ) -> Result<OwnedFd, Error> {
-    let (join, cgroup_fds) = cell::joining(plot.group.as_ref())?;
+    let (join, cgroup_fds) = jailed::joining(reservation.group.as_ref())?;
     let stdin = Module::file(module).map_err(Error::io("hand over a module"))?;
     let mut fds = vec![control.as_fd(), stdin.as_fd(), rustix::stdio::stderr()];
     fds.extend(cgroup_fds.iter().map(AsFd::as_fd));
@@ -280,12 +286,13 @@ async fn launch(
     let argv =
         ["python3", "-I", "-B", "/.ringfence/zygote.py", "3", "/.ringfence/preload.so", &imports];
     let argv = argv.map(|arg| arg.as_bytes().to_vec()).to_vec();
-    let (uid, ids) = plot.ids.as_ref().map_or((0, 1), |ids| (ids.first(), ids.count()));
+    let (uid, ids) = reservation.ids.as_ref().map_or((0, 1), |ids| (ids.first(), ids.count()));
     let env = environment();
     template.request(|id| ToTemplate::Zygote { id, uid, ids, argv, env, join }, &fds).await
 }
 
-/// Libraries that start threads of their own would lose them in the fork, so they are told not to.
+/// Environment of a zygote, in which libraries are told to start no threads, because a fork would
+/// lose them.
 fn environment() -> Vec<Vec<u8>> {
     let own = [
         ("OPENBLAS_NUM_THREADS", "1"),
@@ -304,7 +311,7 @@ fn environment() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Whether the driver said what a driver says first.
-pub(crate) fn is_ready(said: Option<&Said>) -> bool {
-    said == Some(&Said::Ready)
+/// Whether this is the first message of a driver.
+pub(crate) fn is_ready(event: Option<&DriverEvent>) -> bool {
+    event == Some(&DriverEvent::Ready)
 }

@@ -62,9 +62,9 @@ fn an_image_is_imported_used_listed_and_removed() {
     let run = ringfence(&["run", "--data", &data, "--root", "tiny", "--", "/bin/cat", "/marker"]);
     run.said(0, "inside\n");
     image(&data, &["rm", "tiny"]).said(0, "");
-    image(&data, &["rm", "tiny"]).failed(2, &["there is no such image"]);
+    image(&data, &["rm", "tiny"]).failed(2, &["image not found"]);
     let gone = ringfence(&["run", "--data", &data, "--root", "tiny", "--", "true"]);
-    gone.failed(2, &["--root: image `tiny`: there is no such image"]);
+    gone.failed(2, &["--root: image `tiny`: image not found"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The decoy's secret, looked for wherever a program can look.
+//! Searches for the decoy's secret in all places that a program can read.
 
 use std::{
     ffi::OsString,
@@ -16,18 +16,18 @@ use std::{
 };
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     decoy::ABSTRACT_PREFIX,
     finding::{broken, escaped, held, not_applicable},
 };
 
-/// How far a walk goes at most.
-const MOST_FILES: usize = 20_000;
-const MOST_BYTES: u64 = 64 << 10;
-const MOST_TIME: Duration = Duration::from_secs(2);
+/// Bounds of a walk.
+const MAX_FILES: usize = 20_000;
+const MAX_BYTES: u64 = 64 << 10;
+const MAX_TIME: Duration = Duration::from_secs(2);
 
 pub(super) fn cases() -> Vec<Case> {
-    let case = |id: &str, promise: &str, attack: fn(&Ground) -> Finding| {
+    let case = |id: &str, promise: &str, attack: fn(&AttackContext) -> Finding| {
         Case::new(Group::Information, id, promise, attack)
     };
     vec![
@@ -44,9 +44,9 @@ fn holds(haystack: &[u8], needle: &str) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle.as_bytes())
 }
 
-/// Searches for the secret and says where it was.
-fn search(ground: &Ground, look: impl FnOnce(&str) -> Option<String>) -> Finding {
-    match ground.secret("token") {
+/// Searches for the secret and reports its location.
+fn search(context: &AttackContext, look: impl FnOnce(&str) -> Option<String>) -> Finding {
+    match context.secret("token") {
         None => broken("the secret was not told"),
         Some(token) => match look(&token) {
             Some(place) => escaped(format!("the secret is in {place}")),
@@ -55,12 +55,12 @@ fn search(ground: &Ground, look: impl FnOnce(&str) -> Option<String>) -> Finding
     }
 }
 
-/// What the suite's own process has in its environment must not be in ours, by value.
+/// Compares the environment of the suite's own process with ours, by value.
 ///
-/// Values are told as hashes: the attack learns nothing that it does not have already.
-fn environment(ground: &Ground) -> Finding {
-    let told = ground.fact("environment").unwrap_or_default();
-    if told.is_empty() && ground.is_outside() {
+/// Values are passed as hashes, so the attack learns nothing that it does not have already.
+fn environment(context: &AttackContext) -> Finding {
+    let told = context.fact("environment").unwrap_or_default();
+    if told.is_empty() && context.is_outside() {
         return not_applicable("the caller's environment is empty");
     }
     let known: Vec<&str> = told.split(',').collect();
@@ -90,7 +90,7 @@ const COMMON: &[&str] = &[
     "PYTHONUNBUFFERED",
 ];
 
-/// The fact that [`environment`] needs, made by the suite.
+/// Fact for [`environment`], made by the suite.
 pub(super) fn environment_fact() -> String {
     let told: Vec<String> = std::env::vars_os()
         .filter(|(name, _)| !COMMON.iter().any(|common| name == *common))
@@ -101,7 +101,7 @@ pub(super) fn environment_fact() -> String {
     format!("environment={}", told.join(","))
 }
 
-/// FNV-1a: not secret, only short.
+/// FNV-1a hash; it needs to be short, not secret.
 fn fingerprint(name: &OsString, value: &OsString) -> String {
     let bytes = name.as_bytes().iter().chain(b"=").chain(value.as_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -110,8 +110,8 @@ fn fingerprint(name: &OsString, value: &OsString) -> String {
     format!("{hash:016x}")
 }
 
-fn other_processes(ground: &Ground) -> Finding {
-    search(ground, |token| {
+fn other_processes(context: &AttackContext) -> Finding {
+    search(context, |token| {
         let entries = fs::read_dir("/proc").ok()?;
         entries.flatten().find_map(|entry| {
             let files = ["cmdline", "environ", "comm", "cwd/secret.txt", "root/secret.txt"];
@@ -122,16 +122,16 @@ fn other_processes(ground: &Ground) -> Finding {
     })
 }
 
-/// A bounded walk over everything but the read-only system files; the control starts near by.
-fn files(ground: &Ground) -> Finding {
-    let root = ground.pick("/", ground.fact("directory").unwrap_or("/"));
-    search(ground, |token| {
-        let deadline = Instant::now() + MOST_TIME;
+/// Bounded walk over everything but the read-only system files; the control starts nearby.
+fn files(context: &AttackContext) -> Finding {
+    let root = context.pick("/", context.fact("directory").unwrap_or("/"));
+    search(context, |token| {
+        let deadline = Instant::now() + MAX_TIME;
         let mut queue = vec![PathBuf::from(root)];
         let mut seen = 0;
         while let Some(path) = queue.pop() {
             seen += 1;
-            if seen > MOST_FILES || Instant::now() > deadline {
+            if seen > MAX_FILES || Instant::now() > deadline {
                 return None;
             }
             let Ok(kind) = fs::symlink_metadata(&path) else { continue };
@@ -151,20 +151,20 @@ fn skipped(path: &Path) -> bool {
 
 fn beginning(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
     read.map(|_| bytes).unwrap_or_default()
 }
 
-fn exact_path(ground: &Ground) -> Finding {
-    search(ground, |token| {
-        let path = Path::new(ground.fact("directory")?).join("secret.txt");
+fn exact_path(context: &AttackContext) -> Finding {
+    search(context, |token| {
+        let path = Path::new(context.fact("directory")?).join("secret.txt");
         let ways = [path.clone(), Path::new("/proc/1/root").join(path.strip_prefix("/").ok()?)];
         ways.iter().find(|way| holds(&beginning(way), token)).map(|way| way.display().to_string())
     })
 }
 
-fn abstract_socket(ground: &Ground) -> Finding {
-    search(ground, |token| {
+fn abstract_socket(context: &AttackContext) -> Finding {
+    search(context, |token| {
         let name = format!("{ABSTRACT_PREFIX}{token}");
         let address = SocketAddr::from_abstract_name(name).ok()?;
         let mut answer = Vec::new();
@@ -173,8 +173,8 @@ fn abstract_socket(ground: &Ground) -> Finding {
     })
 }
 
-fn listed_sockets(ground: &Ground) -> Finding {
-    search(ground, |token| {
+fn listed_sockets(context: &AttackContext) -> Finding {
+    search(context, |token| {
         let lists = ["/proc/net/unix", "/proc/self/net/unix", "/proc/thread-self/net/unix"];
         lists
             .iter()

@@ -1,9 +1,9 @@
-//! Capabilities that are left in any set.
+//! Capabilities that are left in a set.
 
 use ringfence_jail::attack::{self, Capabilities, capabilities};
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     child::in_child,
     finding::{broken, escaped, held},
 };
@@ -21,20 +21,20 @@ const SETS: [Set; 5] = [
 pub(super) fn cases() -> Vec<Case> {
     let case = |(name, set): Set| {
         let promise = format!("the {name} set holds no capability");
-        let attack = move |ground: &Ground| look(ground, set);
+        let attack = move |context: &AttackContext| look(context, set);
         Case::new(Group::Kernel, format!("K18.{name}"), promise, attack)
     };
     SETS.map(case).into()
 }
 
-/// The control takes every capability it can have into every set first, in a user namespace of its
-/// own if it is not root.
-fn look(ground: &Ground, set: fn(&Capabilities) -> u64) -> Finding {
+/// Looks for capabilities. The control takes every capability it can have into every set first, in
+/// a user namespace of its own if it is not root.
+fn look(context: &AttackContext, set: fn(&Capabilities) -> u64) -> Finding {
     in_child(|| {
-        if ground.is_outside()
+        if context.is_outside()
             && let Err(error) = attack::enter_own(0).and_then(|()| attack::fill_capability_sets())
         {
-            return ground.refused("own capabilities", &error);
+            return context.refused("own capabilities", &error);
         }
         report(set)
     })

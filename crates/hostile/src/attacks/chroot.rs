@@ -6,7 +6,7 @@ use ringfence_jail::attack;
 use rustix::process::chroot;
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     child::in_child,
     finding::{broken, escaped, held},
 };
@@ -15,21 +15,22 @@ pub(super) fn cases() -> Vec<Case> {
     vec![Case::new(Group::Filesystem, "F24", "a chroot breakout stays inside", breakout)]
 }
 
-fn breakout(ground: &Ground) -> Finding {
-    let scratch = ground.scratch();
+fn breakout(context: &AttackContext) -> Finding {
+    let scratch = context.scratch();
     if let Err(error) = fs::create_dir_all(scratch.join("jail/deeper")) {
         return broken(format!("scratch: {error}"));
     }
-    let finding = in_child(|| climb(ground));
+    let finding = in_child(|| climb(context));
     drop(fs::remove_dir_all(scratch.join("jail")));
     finding
 }
 
-/// The control first locks itself into a directory, so that there is something to break out of.
-fn climb(ground: &Ground) -> Finding {
+/// Climbs out of a chroot. The control first enters one, so that there is something to break out
+/// of.
+fn climb(context: &AttackContext) -> Finding {
     let climbed = || -> io::Result<bool> {
-        std::env::set_current_dir(ground.scratch().join("jail"))?;
-        if ground.is_outside() {
+        std::env::set_current_dir(context.scratch().join("jail"))?;
+        if context.is_outside() {
             attack::enter_own(0)?;
             chroot(".")?;
         }
@@ -46,7 +47,7 @@ fn climb(ground: &Ground) -> Finding {
     match climbed() {
         Ok(true) => escaped("the root is another one now"),
         Ok(false) => held("the root is the same as before"),
-        Err(error) => ground.refused("chroot", &error),
+        Err(error) => context.refused("chroot", &error),
     }
 }
 

@@ -1,11 +1,11 @@
-//! Crashes, whose memory the host may keep or hand to a handler that runs as root outside.
+//! Crashes, whose memory the host may store or pass to a handler that runs as root outside.
 
 use std::fs;
 
 use ringfence_jail::attack::{CoreLimit, crash_dumps_core};
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     finding::{broken, escaped, held, not_applicable},
 };
 
@@ -16,10 +16,10 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Raises the limit, or sets it to the zero that a handler behind a pipe ignores.
 ///
-/// The control is left out where the host pipes cores: its handler would file a report about us.
-fn crash(ground: &Ground) -> Finding {
+/// The control is skipped where the host pipes cores: its handler would file a report about us.
+fn crash(context: &AttackContext) -> Finding {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
-    if ground.is_outside() && (pattern.starts_with('|') || pattern.starts_with('@')) {
+    if context.is_outside() && (pattern.starts_with('|') || pattern.starts_with('@')) {
         return not_applicable("the host hands cores to a program, which is left in peace");
     }
     let mut dumped = Vec::new();
@@ -32,7 +32,7 @@ fn crash(ground: &Ground) -> Finding {
     }
     remove_cores();
     match dumped.as_slice() {
-        [] if ground.is_outside() => not_applicable("this user's core limit is zero for good"),
+        [] if context.is_outside() => not_applicable("this user's core limit is zero for good"),
         [] => held("no core was made"),
         _ => escaped(format!("a core was made, limit: {}", dumped.join(", "))),
     }

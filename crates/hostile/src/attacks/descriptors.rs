@@ -1,11 +1,11 @@
-//! What a program inherits without asking.
+//! Descriptors that a program inherits.
 
 use std::fs;
 
 use ringfence_jail::attack;
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     finding::{escaped, held},
 };
 
@@ -26,12 +26,12 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The control opens the host's root first, as a careless launcher would have left it, at a number
-/// that nobody declares.
-fn extra_descriptors(ground: &Ground) -> Finding {
-    let root = ground.is_outside().then(|| fs::File::open("/").ok()).flatten();
+/// Looks for undeclared descriptors. The control opens the host's root first, as a careless
+/// launcher would have left it, at an undeclared number.
+fn extra_descriptors(context: &AttackContext) -> Finding {
+    let root = context.is_outside().then(|| fs::File::open("/").ok()).flatten();
     let _leak = root.map(|root| rustix::io::fcntl_dupfd_cloexec(&root, 100));
-    let declared: Vec<i32> = ground
+    let declared: Vec<i32> = context
         .fact("declared")
         .unwrap_or_default()
         .split(',')
@@ -50,9 +50,9 @@ fn extra_descriptors(ground: &Ground) -> Finding {
     }
 }
 
-/// A stream that is a file or a directory of the host is a way to it.
-fn host_streams(ground: &Ground) -> Finding {
-    let leak = ground.is_outside().then(|| fs::File::open("/etc/passwd")).and_then(Result::ok);
+/// Looks for a stream that is a file or a directory of the host.
+fn host_streams(context: &AttackContext) -> Finding {
+    let leak = context.is_outside().then(|| fs::File::open("/etc/passwd")).and_then(Result::ok);
     let leak = leak.map(|file| std::os::fd::AsRawFd::as_raw_fd(&file));
     let _kept = leak.and_then(|_| fs::File::open("/etc/passwd").ok());
     let streams = [0, 1, 2].into_iter().chain(leak);

@@ -10,15 +10,15 @@ use std::{
 use rustix::fs::{CWD, FileType, makedev, mknodat};
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
+    context::worst,
     finding::{escaped, held, not_applicable},
-    ground::worst,
 };
 
-/// What any program may have.
+/// Devices that any program may have.
 const MINIMAL: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "ptmx", "console"];
 
-/// Devices that hosts have and whose opening alone does nothing.
+/// Devices of many hosts whose opening alone has no effect.
 const OPENABLE: &[&str] = &[
     "/dev/kmsg",
     "/dev/fuse",
@@ -44,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = mknod
         .map(|(id, kind, number)| {
             let promise = "no device of the host can be made";
-            Case::new(Group::Filesystem, id, promise, move |ground| make(ground, kind, number))
+            Case::new(Group::Filesystem, id, promise, move |context| make(context, kind, number))
         })
         .into();
     let promise = "no device beyond the minimal set can be opened";
@@ -54,32 +54,33 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// The control makes the null device, and never the one that was asked for.
-fn make(ground: &Ground, kind: FileType, (major, minor): (u32, u32)) -> Finding {
-    let path = ground.scratch().join("device");
+/// Makes a device. The control makes the null device instead of the one in the case.
+fn make(context: &AttackContext, kind: FileType, (major, minor): (u32, u32)) -> Finding {
+    let path = context.scratch().join("device");
     let (kind, device) =
-        ground.pick((kind, makedev(major, minor)), (FileType::CharacterDevice, makedev(1, 3)));
+        context.pick((kind, makedev(major, minor)), (FileType::CharacterDevice, makedev(1, 3)));
     let made = mknodat(CWD, &path, kind, 0o600.into(), device).map_err(io::Error::from);
     let opened = made.and_then(|()| OpenOptions::new().read(true).open(&path));
     drop(fs::remove_file(&path));
-    ground.succeeded("mknod and open", opened)
+    context.succeeded("mknod and open", opened)
 }
 
-fn open_known(ground: &Ground) -> Finding {
+fn open_known(context: &AttackContext) -> Finding {
     let open = |path: &&str| {
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let answer = OpenOptions::new().read(true).custom_flags(flags).open(path);
         match answer {
             Ok(_) => escaped(format!("{path} was opened")),
-            Err(error) if ground.is_outside() => not_applicable(format!("{path}: {error}")),
+            Err(error) if context.is_outside() => not_applicable(format!("{path}: {error}")),
             Err(error) => held(format!("{path}: {error}")),
         }
     };
     worst(OPENABLE.iter().map(open)).unwrap_or_else(|| held("none"))
 }
 
-/// Presence is enough to fail: some devices act on being opened, so none of them is.
-fn list_devices(_: &Ground) -> Finding {
+/// Lists devices. Their presence is enough to fail: some devices act on being opened, so none is
+/// opened.
+fn list_devices(_: &AttackContext) -> Finding {
     let mut extra = Vec::new();
     collect(Path::new("/dev"), 0, &mut extra);
     match extra.first() {

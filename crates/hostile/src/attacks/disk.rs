@@ -1,4 +1,4 @@
-//! Files: their bytes, their number, their depth and their names.
+//! Limits of files: bytes, number, depth and names.
 
 use std::{
     fs::{self, File},
@@ -14,23 +14,23 @@ use rustix::{
 };
 
 use crate::{
-    Case, Finding, Ground, Group, Judge,
+    AttackContext, Case, Criterion, Finding, Group,
+    context::worst,
     finding::{broken, escaped, held, not_applicable},
-    ground::worst,
 };
 
 const MIB: u64 = 1 << 20;
-/// What is tried, in MiB: more than the 16 of the sandbox, little for any host.
-const MOST_MIB: u64 = 24;
-/// What the sandbox may have of files in these cases.
+/// MiB tried: more than the 16 of the sandbox, little for any host.
+const MIB_TRIED: u64 = 24;
+/// File quota of the sandbox in these cases.
 const QUOTA_FILES: u64 = 256;
-/// The sandbox adds what its own few files and directories take; a program can use what is spare.
-const OURS: usize = 5;
-/// What is tried: more than that, few enough for the slowest host disk.
-const MOST_FILES: usize = 400;
+/// Files that the sandbox adds for its own directories; a program can use the spare ones.
+const OWN_FILES: usize = 5;
+/// Number of files tried: more than the quota, few enough for the slowest host disk.
+const MAX_FILES: usize = 400;
 
 type Grow = fn(&File, u64) -> io::Result<()>;
-type Attack = fn(&Ground) -> Finding;
+type Attack = fn(&AttackContext) -> Finding;
 type Make = fn(&Path, usize) -> io::Result<()>;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -42,9 +42,9 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = ways
         .into_iter()
         .map(|(id, promise, grow)| {
-            let attack = move |ground: &Ground| fill(ground, grow);
+            let attack = move |context: &AttackContext| fill(context, grow);
             Case::new(Group::Resources, id, promise, attack)
-                .judged(Judge::ReportOrLimit(Limit::Disk))
+                .judged(Criterion::ReportOrLimit(Limit::Disk))
         })
         .collect();
     let many: [(&str, &str, Make); 3] = [
@@ -55,16 +55,16 @@ pub(super) fn cases() -> Vec<Case> {
         }),
     ];
     cases.extend(many.into_iter().map(|(id, promise, make)| {
-        let attack = move |ground: &Ground| crowd(ground, make);
+        let attack = move |context: &AttackContext| crowd(context, make);
         Case::new(Group::Filesystem, id, promise, attack)
             .limited(|limits| limits.inodes = QUOTA_FILES)
-            .judged(Judge::ReportOrLimit(Limit::Inodes))
+            .judged(Criterion::ReportOrLimit(Limit::Inodes))
     }));
     let promise = "very deep directories stop at the quota and are cleaned up";
     cases.push(
         Case::new(Group::Filesystem, "F31.deep", promise, dig)
             .limited(|limits| limits.inodes = QUOTA_FILES)
-            .judged(Judge::ReportOrLimit(Limit::Inodes)),
+            .judged(Criterion::ReportOrLimit(Limit::Inodes)),
     );
     let busy: [(&str, &str, Attack); 3] = [
         ("R06.direct", "no file is read past the page cache", read_directly),
@@ -76,30 +76,31 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// A file that is on the host's disk, whatever the root is.
+/// A file that is on the host's disk, with any root.
 const ON_DISK: &str = "/bin/sh";
 
-fn read_directly(ground: &Ground) -> Finding {
+fn read_directly(context: &AttackContext) -> Finding {
     let open = |flags| open(ON_DISK, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());
     let opened = open(OFlags::DIRECT).map(drop);
-    // A file system in memory has no other way than its cache.
-    if opened == Err(Errno::INVAL) && ground.pick(false, true) {
+    // A file system in memory has no direct I/O.
+    if opened == Err(Errno::INVAL) && context.pick(false, true) {
         return not_applicable(format!("{ON_DISK} is on a file system without direct reads"));
     }
     let set = open(OFlags::empty()).and_then(|file| fcntl_setfl(file, OFlags::DIRECT));
     let tried = [("opening it with O_DIRECT", opened), ("setting O_DIRECT later", set)];
-    let found = tried.map(|(what, answer)| ground.succeeded(what, answer.map_err(io::Error::from)));
+    let found =
+        tried.map(|(what, answer)| context.succeeded(what, answer.map_err(io::Error::from)));
     worst(found).unwrap_or_else(|| broken("nothing was tried"))
 }
 
-fn evict(ground: &Ground) -> Finding {
+fn evict(context: &AttackContext) -> Finding {
     let answer = File::open(ON_DISK)
         .and_then(|file| Ok(fadvise(&file, 0, None, Advice::DontNeed).map(drop)?));
-    ground.succeeded("dropping it from the page cache", answer)
+    context.succeeded("dropping it from the page cache", answer)
 }
 
-/// A pipe has nothing to flush, which is how the kernel tells that it was asked.
-fn flush(_: &Ground) -> Finding {
+/// Flushes a pipe, which has nothing to flush: the kernel answers with an error if it was reached.
+fn flush(_: &AttackContext) -> Finding {
     match rustix::pipe::pipe().map(|(reading, _)| fsync(reading)) {
         Ok(Err(Errno::INVAL)) => escaped("fsync reached the kernel"),
         Ok(answer) => held(format!("fsync answered {answer:?} by itself")),
@@ -107,23 +108,23 @@ fn flush(_: &Ground) -> Finding {
     }
 }
 
-/// Places that share one quota.
-fn places(ground: &Ground) -> Vec<PathBuf> {
-    let inside = vec![ground.scratch(), "/tmp".into(), "/dev/shm".into(), "/var/tmp".into()];
-    ground.pick(inside, vec![".".into()])
+/// Directories that share one quota.
+fn places(context: &AttackContext) -> Vec<PathBuf> {
+    let inside = vec![context.scratch(), "/tmp".into(), "/dev/shm".into(), "/var/tmp".into()];
+    context.pick(inside, vec![".".into()])
 }
 
-/// Grows one file in each place by whole MiB until each is refused, and adds up.
-fn fill(ground: &Ground, grow: Grow) -> Finding {
-    let quota = ground.number("disk").unwrap_or(0) / MIB;
+/// Grows one file in each directory by whole MiB until each is refused; counts the sum.
+fn fill(context: &AttackContext, grow: Grow) -> Finding {
+    let quota = context.number("disk").unwrap_or(0) / MIB;
     let mut total = 0;
     let mut why = None;
     let mut files = Vec::new();
-    for place in places(ground) {
+    for place in places(context) {
         let path = place.join("hoard");
         let Ok(file) = File::create_new(&path) else { continue };
         files.push(path);
-        for number in 0..MOST_MIB {
+        for number in 0..MIB_TRIED {
             match grow(&file, number) {
                 Ok(()) => total += 1,
                 Err(error) => {
@@ -136,7 +137,7 @@ fn fill(ground: &Ground, grow: Grow) -> Finding {
     files.iter().for_each(|path| drop(fs::remove_file(path)));
     match why {
         _ if total > quota => escaped(format!("{total} MiB, {quota} are allowed")),
-        Some(error) if ground.is_outside() => not_applicable(format!("scratch: {error}")),
+        Some(error) if context.is_outside() => not_applicable(format!("scratch: {error}")),
         Some(error) => held(format!("{total} MiB, then: {error}")),
         None => broken(format!("only {total} MiB were tried")),
     }
@@ -150,7 +151,7 @@ fn reserve(file: &File, number: u64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::empty(), number * MIB, MIB)?)
 }
 
-/// A giant by its apparent size, then real bytes far apart, then holes punched and filled again.
+/// A large apparent size, then real bytes far apart, then holes punched and filled again.
 fn sparse(file: &File, number: u64) -> io::Result<()> {
     const APART: u64 = 1 << 30;
     file.set_len((number + 2) * APART)?;
@@ -170,50 +171,50 @@ fn long_name(root: &Path, number: usize) -> io::Result<()> {
     File::create(root.join(format!("{number:0>255}"))).map(drop)
 }
 
-/// Judges how many files could be made.
-fn crowded(ground: &Ground, made: usize, why: Option<io::Error>) -> Finding {
-    let quota = ground.number("inodes").unwrap_or(0) as usize;
+/// Finding for the number of files that could be made.
+fn crowded(context: &AttackContext, made: usize, why: Option<io::Error>) -> Finding {
+    let quota = context.number("inodes").unwrap_or(0) as usize;
     match why {
-        _ if made > quota + OURS => escaped(format!("{made} files, {quota} are allowed")),
-        Some(error) if ground.is_outside() => not_applicable(format!("scratch: {error}")),
+        _ if made > quota + OWN_FILES => escaped(format!("{made} files, {quota} are allowed")),
+        Some(error) if context.is_outside() => not_applicable(format!("scratch: {error}")),
         Some(error) => held(format!("{made} files, then: {error}")),
         None => broken(format!("only {made} files were tried")),
     }
 }
 
-fn crowd(ground: &Ground, make: Make) -> Finding {
-    let root = ground.scratch().join("crowd");
+fn crowd(context: &AttackContext, make: Make) -> Finding {
+    let root = context.scratch().join("crowd");
     if let Err(error) = fs::create_dir_all(&root) {
         return broken(format!("scratch: {error}"));
     }
-    let failure = (0..MOST_FILES).find_map(|number| Some((number, make(&root, number).err()?)));
-    // Inside the files stay: removing them is the host's part.
-    if ground.is_outside() {
+    let failure = (0..MAX_FILES).find_map(|number| Some((number, make(&root, number).err()?)));
+    // Inside the files stay: the host has to remove them.
+    if context.is_outside() {
         drop(fs::remove_dir_all(&root));
     }
-    let (made, why) = failure.map_or((MOST_FILES, None), |(made, error)| (made, Some(error)));
-    crowded(ground, made, why)
+    let (made, why) = failure.map_or((MAX_FILES, None), |(made, error)| (made, Some(error)));
+    crowded(context, made, why)
 }
 
-/// One directory in the other, far deeper than any path is long.
-fn dig(ground: &Ground) -> Finding {
-    let root = ground.scratch();
+/// Nests directories far deeper than the longest path.
+fn dig(context: &AttackContext) -> Finding {
+    let root = context.scratch();
     let mut made = 0;
     let why = loop {
         let step = fs::create_dir("d").and_then(|()| std::env::set_current_dir("d"));
         match step {
-            Ok(()) if made + 1 == MOST_FILES => break None,
+            Ok(()) if made + 1 == MAX_FILES => break None,
             Ok(()) => made += 1,
             Err(error) => break Some(error),
         }
     };
-    if ground.is_outside() {
-        fill_in(made, ground.fact("scratch").map_or(root, PathBuf::from));
+    if context.is_outside() {
+        fill_in(made, context.fact("scratch").map_or(root, PathBuf::from));
     }
-    crowded(ground, made, why)
+    crowded(context, made, why)
 }
 
-/// Climbs out again, taking each directory away; recursion would be as deep as the attack.
+/// Removes the nested directories from the inside; recursion would be as deep as the attack.
 fn fill_in(depth: usize, root: PathBuf) {
     for _ in 0..=depth {
         if std::env::set_current_dir("..").is_err() || fs::remove_dir("d").is_err() {

@@ -1,34 +1,34 @@
-//! Which machine this is, and how large.
+//! Identity and size of the host.
 
 use std::fs;
 
 use ringfence_jail::attack;
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     finding::{broken, escaped, held, not_applicable},
 };
 
 use super::canaries;
 
 pub(super) fn cases() -> Vec<Case> {
-    let case = |id: &str, promise: &str, attack: fn(&Ground) -> Finding| {
+    let case = |id: &str, promise: &str, attack: fn(&AttackContext) -> Finding| {
         Case::new(Group::Information, id, promise, attack)
     };
     vec![
         case("I01.hostname", "the host's name is not told", hostname),
-        case("I01.machine-id", "the host's machine id is not told", |ground| {
-            same_as_host(ground, "machine-id", "/etc/machine-id")
+        case("I01.machine-id", "the host's machine id is not told", |context| {
+            same_as_host(context, "machine-id", "/etc/machine-id")
         }),
-        case("I01.boot-id", "the host's boot id is not told", |ground| {
-            same_as_host(ground, "boot-id", "/proc/sys/kernel/random/boot_id")
+        case("I01.boot-id", "the host's boot id is not told", |context| {
+            same_as_host(context, "boot-id", "/proc/sys/kernel/random/boot_id")
         }),
-        case("I02.sys", "there is no /sys", |ground| {
+        case("I02.sys", "there is no /sys", |context| {
             let entries = fs::read_dir("/sys").map(|entries| entries.take(1).count());
             match entries {
                 Ok(0) => held("empty"),
                 Ok(_) => escaped("/sys can be read"),
-                Err(error) => ground.refused_or_absent("/sys", &error),
+                Err(error) => context.refused_or_absent("/sys", &error),
             }
         }),
         case("I04.affinity", "a program counts its own processors", affinity),
@@ -39,7 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// What attacks are told of the host; backwards, so that they do not find their own arguments.
+/// Facts about the host for attacks; reversed, so that they do not find their own arguments.
 pub(crate) fn host_facts() -> Vec<String> {
     let backwards = |text: &str| text.trim().chars().rev().collect::<String>();
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -52,10 +52,10 @@ pub(crate) fn host_facts() -> Vec<String> {
     ]
 }
 
-fn hostname(ground: &Ground) -> Finding {
+fn hostname(context: &AttackContext) -> Finding {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let files = ["/etc/hostname", "/proc/sys/kernel/hostname"];
-    let host = ground.secret("hostname").unwrap_or_default();
+    let host = context.secret("hostname").unwrap_or_default();
     let read = |path: &&str| fs::read_to_string(path).is_ok_and(|text| text.trim() == host);
     match files.iter().find(|path| read(path)) {
         _ if name == host => escaped("uname tells it"),
@@ -64,57 +64,58 @@ fn hostname(ground: &Ground) -> Finding {
     }
 }
 
-fn same_as_host(ground: &Ground, fact: &str, path: &str) -> Finding {
-    let host = ground.secret(fact).unwrap_or_default();
+fn same_as_host(context: &AttackContext, fact: &str, path: &str) -> Finding {
+    let host = context.secret(fact).unwrap_or_default();
     match fs::read_to_string(path) {
-        _ if host.is_empty() && ground.is_outside() => not_applicable("the host has none"),
+        _ if host.is_empty() && context.is_outside() => not_applicable("the host has none"),
         Ok(text) if text.trim() == host && !host.is_empty() => escaped("it is the host's"),
         Ok(_) => held("it is another one"),
-        Err(error) => ground.refused_or_absent(path, &error),
+        Err(error) => context.refused_or_absent(path, &error),
     }
 }
 
-/// More processors than the sandbox was given; the control needs a host with several.
-fn count(ground: &Ground, seen: usize) -> Finding {
-    let share = ground.number("cpus").unwrap_or(1000).div_ceil(1000) as usize;
+/// Compares the number of processors with the sandbox's share; the control needs a host with
+/// several.
+fn count(context: &AttackContext, seen: usize) -> Finding {
+    let share = context.number("cpus").unwrap_or(1000).div_ceil(1000) as usize;
     match seen {
-        1 if ground.is_outside() => not_applicable("this host has one processor"),
+        1 if context.is_outside() => not_applicable("this host has one processor"),
         _ if seen > share => escaped(format!("{seen} processors, {share} are given")),
         _ => held(format!("{seen} processors")),
     }
 }
 
-fn affinity(ground: &Ground) -> Finding {
+fn affinity(context: &AttackContext) -> Finding {
     match rustix::thread::sched_getaffinity(None) {
-        Ok(set) => count(ground, set.count() as usize),
+        Ok(set) => count(context, set.count() as usize),
         Err(error) => broken(error.to_string()),
     }
 }
 
-fn online(ground: &Ground) -> Finding {
+fn online(context: &AttackContext) -> Finding {
     match attack::online_processors() {
-        Ok(seen) => count(ground, seen as usize),
+        Ok(seen) => count(context, seen as usize),
         Err(error) => broken(error.to_string()),
     }
 }
 
-fn cpuinfo(ground: &Ground) -> Finding {
+fn cpuinfo(context: &AttackContext) -> Finding {
     match fs::read_to_string("/proc/cpuinfo") {
         Ok(text) => {
-            count(ground, text.lines().filter(|line| line.starts_with("processor")).count())
+            count(context, text.lines().filter(|line| line.starts_with("processor")).count())
         }
-        Err(error) => ground.refused_or_absent("/proc/cpuinfo", &error),
+        Err(error) => context.refused_or_absent("/proc/cpuinfo", &error),
     }
 }
 
-fn memory(ground: &Ground) -> Finding {
+fn memory(context: &AttackContext) -> Finding {
     let text = match fs::read_to_string("/proc/meminfo") {
         Ok(text) => text,
-        Err(error) => return ground.refused_or_absent("/proc/meminfo", &error),
+        Err(error) => return context.refused_or_absent("/proc/meminfo", &error),
     };
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib: Option<u64> = total.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    let given = ground.number("memory").unwrap_or(u64::MAX);
+    let given = context.number("memory").unwrap_or(u64::MAX);
     match kib {
         Some(kib) if kib * 1024 > given => escaped(format!("{kib} KiB, {given} bytes are given")),
         Some(kib) => held(format!("{kib} KiB")),
@@ -122,16 +123,16 @@ fn memory(ground: &Ground) -> Finding {
     }
 }
 
-/// A cgroup namespace shows every path from its own root.
-fn cgroup(ground: &Ground) -> Finding {
+/// Looks for cgroup paths of the host: a cgroup namespace shows every path from its own root.
+fn cgroup(context: &AttackContext) -> Finding {
     let text = match fs::read_to_string("/proc/self/cgroup") {
         Ok(text) => text,
-        Err(error) => return ground.refused_or_absent("/proc/self/cgroup", &error),
+        Err(error) => return context.refused_or_absent("/proc/self/cgroup", &error),
     };
     let path = text.lines().filter_map(|line| line.rsplit(':').next()).find(|path| *path != "/");
     match path {
         Some(path) => escaped(format!("it is in {path}")),
-        None if ground.is_outside() => not_applicable("the suite runs in the host's root cgroup"),
+        None if context.is_outside() => not_applicable("the suite runs in the host's root cgroup"),
         None => held("every path is /"),
     }
 }

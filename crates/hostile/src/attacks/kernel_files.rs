@@ -1,4 +1,4 @@
-//! Files through which the kernel speaks: to be written, and to be read.
+//! Files of the kernel: writing switches, and reading facts.
 
 use std::{
     fs::{self, OpenOptions},
@@ -10,11 +10,11 @@ use std::{
 use ringfence_jail::attack;
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     finding::{broken, escaped, held, not_applicable},
 };
 
-/// Opened for writing and closed again; nothing is written, inside or outside.
+/// Files that are opened for writing and closed again; nothing is written, inside or outside.
 const SWITCHES: &[(&str, &str)] = &[
     ("core_pattern", "/proc/sys/kernel/core_pattern"),
     ("modprobe", "/proc/sys/kernel/modprobe"),
@@ -31,7 +31,7 @@ const SWITCHES: &[(&str, &str)] = &[
     ("mtrr", "/proc/mtrr"),
 ];
 
-/// What tells about the host's kernel and hardware.
+/// Files that reveal the host's kernel and hardware.
 const TELLTALES: &[&str] = &[
     "/proc/kallsyms",
     "/proc/kcore",
@@ -77,9 +77,10 @@ const TELLTALES: &[&str] = &[
 pub(super) fn cases() -> Vec<Case> {
     let switch = |&(name, path): &(&str, &'static str)| {
         let promise = format!("{path} cannot be written");
-        let attack = move |ground: &Ground| match OpenOptions::new().write(true).open(path) {
+        let attack = move |context: &AttackContext| match OpenOptions::new().write(true).open(path)
+        {
             Ok(_) => escaped(format!("{path} is open for writing")),
-            Err(error) => ground.refused_or_absent(path, &error),
+            Err(error) => context.refused_or_absent(path, &error),
         };
         Case::new(Group::Kernel, format!("K16.{name}"), promise, attack)
     };
@@ -91,13 +92,13 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(TELLTALES.iter().map(|path| {
         let name = path.trim_start_matches('/').replace('/', "-");
         let promise = format!("{path} tells nothing");
-        let attack = move |ground: &Ground| read(ground, path);
+        let attack = move |context: &AttackContext| read(context, path);
         Case::new(Group::Information, format!("I02.{name}"), promise, attack)
     }));
     cases
 }
 
-fn every_switch(ground: &Ground) -> Finding {
+fn every_switch(context: &AttackContext) -> Finding {
     let mut open = Vec::new();
     walk(Path::new("/proc/sys"), 0, &mut |path| {
         if OpenOptions::new().write(true).open(path).is_ok() {
@@ -106,7 +107,7 @@ fn every_switch(ground: &Ground) -> Finding {
     });
     match open.first() {
         Some(first) => escaped(format!("{} can be written, such as {first}", open.len())),
-        None if ground.is_outside() => not_applicable("this user may write none of them"),
+        None if context.is_outside() => not_applicable("this user may write none of them"),
         None => held("none can be written"),
     }
 }
@@ -121,33 +122,33 @@ fn walk(directory: &Path, depth: usize, visit: &mut dyn FnMut(&Path)) {
     }
 }
 
-fn pagemap(ground: &Ground) -> Finding {
+fn pagemap(context: &AttackContext) -> Finding {
     match attack::physical_page() {
-        Ok(0) if ground.is_outside() => not_applicable("the kernel hides them from this user"),
+        Ok(0) if context.is_outside() => not_applicable("the kernel hides them from this user"),
         Ok(0) => held("the page number reads as zero"),
         Ok(_) => escaped("the kernel told a physical page"),
-        Err(error) => ground.refused("pagemap", &error),
+        Err(error) => context.refused("pagemap", &error),
     }
 }
 
-/// A file that reads as empty is masked, and so is a directory without entries.
-fn read(ground: &Ground, path: &str) -> Finding {
+/// Reads a file. One that reads as empty is masked, and so is a directory without entries.
+fn read(context: &AttackContext, path: &str) -> Finding {
     match content(path) {
-        Ok(0) if ground.is_outside() => not_applicable("empty on this host"),
+        Ok(0) if context.is_outside() => not_applicable("empty on this host"),
         Ok(0) => held("empty"),
         Ok(_) => escaped(format!("{path} can be read")),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => broken(error.to_string()),
-        Err(error) => ground.refused_or_absent(path, &error),
+        Err(error) => context.refused_or_absent(path, &error),
     }
 }
 
-/// How much there is to read, up to a few bytes or entries.
+/// Amount of content, up to a few bytes or entries.
 fn content(path: &str) -> io::Result<usize> {
     if fs::metadata(path)?.is_dir() {
         return Ok(fs::read_dir(path)?.take(8).count());
     }
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    // Reading kernel messages takes them from the host's logger; that it opens is enough.
+    // Reading kernel messages takes them from the host's logger; opening is enough.
     if path == "/proc/kmsg" { Ok(1) } else { file.read(&mut [0; 64]) }
 }

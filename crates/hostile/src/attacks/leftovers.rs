@@ -1,4 +1,4 @@
-//! Processes that try to outlive their run. The host looks for them by a marker in their arguments.
+//! Processes that try to outlive their run. The host finds them by a marker in their arguments.
 
 use std::{thread, time::Duration};
 
@@ -6,12 +6,12 @@ use ringfence_jail::attack;
 use rustix::process::{Signal, kill_process, setsid};
 
 use crate::{
-    Case, Finding, Ground, Group, Judge,
+    AttackContext, Case, Criterion, Finding, Group,
     child::leave,
     finding::{broken, escaped},
 };
 
-/// How long one stays if nobody ends it; the suite does.
+/// Lifetime of such a process unless the suite ends it.
 const STAY: Duration = Duration::from_secs(6);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -31,13 +31,13 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     hide.into_iter()
         .map(|(id, promise, hide)| {
-            let attack = move |_: &Ground| leave_behind(hide);
-            Case::new(Group::Resources, id, promise, attack).judged(Judge::NobodyLeft)
+            let attack = move |_: &AttackContext| leave_behind(hide);
+            Case::new(Group::Resources, id, promise, attack).judged(Criterion::NoSurvivors)
         })
         .collect()
 }
 
-/// Forks twice, so that nobody here is its parent, and lets the first process report and end.
+/// Forks twice, so that the process has no parent here, and lets the first process report and end.
 fn leave_behind(hide: fn()) -> Finding {
     match attack::fork() {
         Ok(None) => match attack::fork() {

@@ -1,4 +1,4 @@
-//! All attacks, by subject. Each file gives its cases; this one puts them in order.
+//! All attacks, by subject. Each file returns its cases; this one orders them.
 
 mod bombs;
 mod calls;
@@ -9,9 +9,9 @@ mod crashes;
 mod descriptors;
 mod devices;
 mod disk;
-mod hoards;
 mod identity;
 mod kernel_files;
+mod kernel_objects;
 mod leftovers;
 mod mounts;
 mod namespaces;
@@ -54,7 +54,7 @@ pub fn cases() -> &'static [Case] {
             identity::cases,
             bombs::cases,
             disk::cases,
-            hoards::cases,
+            kernel_objects::cases,
             shared::cases,
             uncharged::cases,
             time::cases,

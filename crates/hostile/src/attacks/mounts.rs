@@ -1,4 +1,4 @@
-//! Changing the view of the files: what is mounted, over what, and how.
+//! Changes of mounts: new ones, over others, and their flags.
 //!
 //! Controls work in a mount namespace of their own (in a user namespace, if the user is not root),
 //! on a small tree made for the purpose; the host's mounts stay as they are.
@@ -16,10 +16,10 @@ use rustix::{
 };
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     child::in_child,
+    context::worst,
     finding::{broken, escaped, held},
-    ground::worst,
 };
 
 type Way = (&'static str, &'static str, fn(&str) -> io::Result<()>);
@@ -58,23 +58,25 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     cases.extend(WAYS.iter().map(|(name, promise, way)| {
         let id = format!("F26.{name}");
-        Case::new(Group::Filesystem, id, *promise, move |ground| in_child(|| change(ground, *way)))
+        Case::new(Group::Filesystem, id, *promise, move |context| {
+            in_child(|| change(context, *way))
+        })
     }));
     cases
 }
 
-/// Tries one way on what the sandbox shows read-only; any success is an escape.
-fn change(ground: &Ground, way: fn(&str) -> io::Result<()>) -> Finding {
-    if ground.is_outside() {
+/// Tries one way on the sandbox's read-only trees; any success is an escape.
+fn change(context: &AttackContext, way: fn(&str) -> io::Result<()>) -> Finding {
+    if context.is_outside() {
         if let Err(error) = read_only_tree() {
-            return ground.refused("own mount namespace", &error);
+            return context.refused("own mount namespace", &error);
         }
-        // Another process, because a new pid namespace holds only children.
-        return in_child(|| ground.succeeded("the change", way("tree")));
+        // In another process, because a new pid namespace contains only children.
+        return in_child(|| context.succeeded("the change", way("tree")));
     }
-    let scratch = ground.scratch().display().to_string();
+    let scratch = context.scratch().display().to_string();
     let targets = ["/usr", "/", "/etc", "/proc", scratch.as_str()];
-    worst(targets.iter().map(|target| ground.succeeded(target, way(target))))
+    worst(targets.iter().map(|target| context.succeeded(target, way(target))))
         .unwrap_or_else(|| held("no target"))
 }
 
@@ -106,19 +108,19 @@ fn copy_tree(path: &str) -> io::Result<()> {
     Ok(move_mount(&copy, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Takes off every mount there is; the control sees a hidden file come to light.
-fn take_off(ground: &Ground) -> Finding {
+/// Unmounts every mount; the control uncovers a hidden file.
+fn take_off(context: &AttackContext) -> Finding {
     in_child(|| {
-        if ground.is_outside() {
+        if context.is_outside() {
             let prepared =
                 read_only_tree().and_then(|()| Ok(unmount("tree", UnmountFlags::DETACH)?));
-            return ground.succeeded("umount2", prepared);
+            return context.succeeded("umount2", prepared);
         }
         let mounts = mount_table().unwrap_or_default();
         let points = mounts.iter().map(|mount| mount.point.as_str()).chain(["/", "/proc", "/usr"]);
         let attempts = points.map(|point| {
             let answer = unmount(point, UnmountFlags::DETACH).map_err(io::Error::from);
-            ground.succeeded(point, answer)
+            context.succeeded(point, answer)
         });
         worst(attempts).unwrap_or_else(|| held("no mount"))
     })
@@ -144,10 +146,10 @@ fn mount_table() -> io::Result<Vec<Mount>> {
     Ok(fs::read_to_string("/proc/self/mountinfo")?.lines().filter_map(parse).collect())
 }
 
-/// Kinds that live in memory and belong to the sandbox.
+/// File systems in memory that belong to the sandbox.
 const OWN_KINDS: &[&str] = &["tmpfs", "proc", "devpts", "mqueue"];
 
-fn writable_mounts(_: &Ground) -> Finding {
+fn writable_mounts(_: &AttackContext) -> Finding {
     let mounts = match mount_table() {
         Ok(mounts) => mounts,
         Err(error) => return broken(format!("mountinfo: {error}")),

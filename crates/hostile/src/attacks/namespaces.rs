@@ -1,10 +1,10 @@
-//! Namespaces of one's own: each kind, by each call; and those of others.
+//! New namespaces, each kind by each call; and those of other processes.
 
 use std::{fs, io};
 
 use ringfence_jail::attack::{self, Answer, CLONE_NEWUSER, Namespace};
 
-use crate::{Case, Finding, Ground, Group, child::in_child, finding::held, ground::worst};
+use crate::{AttackContext, Case, Finding, Group, child::in_child, context::worst, finding::held};
 
 type Way = (&'static str, fn(i32) -> Answer);
 
@@ -21,33 +21,33 @@ pub(super) fn cases() -> Vec<Case> {
         cases.extend(known.map(|kind| {
             let id = format!("K01.{way}.{}", kind.name);
             let promise = format!("{way} gives no {} namespace", kind.name);
-            let attack = move |ground: &Ground| make(ground, call, kind.flag);
+            let attack = move |context: &AttackContext| make(context, call, kind.flag);
             Case::new(Group::Kernel, id, promise, attack)
         }));
     }
     let promise = "clone3, whose arguments no filter can read, is refused";
-    cases.push(Case::new(Group::Kernel, "K01.clone3.plain", promise, |ground| {
-        ground.reached("clone3", attack::clone3_plain())
+    cases.push(Case::new(Group::Kernel, "K01.clone3.plain", promise, |context| {
+        context.reached("clone3", attack::clone3_plain())
     }));
     let promise = "no namespace of another process can be joined";
     cases.push(Case::new(Group::Kernel, "K14", promise, join_all));
     cases
 }
 
-/// Alone, and together with a user namespace, with which ordinary users may have it.
-fn make(ground: &Ground, call: fn(i32) -> Answer, flag: i32) -> Finding {
+/// Tries the kind alone, and together with a user namespace, with which ordinary users may have it.
+fn make(context: &AttackContext, call: fn(i32) -> Answer, flag: i32) -> Finding {
     let tries = [flag, flag | CLONE_NEWUSER]
-        .map(|flags| in_child(|| ground.succeeded(&format!("flags {flags:#x}"), call(flags))));
+        .map(|flags| in_child(|| context.succeeded(&format!("flags {flags:#x}"), call(flags))));
     worst(tries).unwrap_or_else(|| held("no try"))
 }
 
-/// Every link under every `/proc/*/ns`; the control joins its own host name again.
-fn join_all(ground: &Ground) -> Finding {
+/// Joins every link under every `/proc/*/ns`; the control joins its own UTS namespace again.
+fn join_all(context: &AttackContext) -> Finding {
     in_child(|| {
-        if ground.is_outside() {
+        if context.is_outside() {
             let uts = Namespace::ALL[5].flag;
             let joined = attack::enter_own(uts).and_then(|()| join("/proc/self/ns/uts"));
-            return ground.succeeded("setns", joined);
+            return context.succeeded("setns", joined);
         }
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let links = processes.flat_map(|process| {
@@ -56,7 +56,7 @@ fn join_all(ground: &Ground) -> Finding {
         // A link that cannot be opened is no way in, and most entries of /proc have none.
         let tries = links.filter_map(|link| {
             let namespace = fs::File::open(&link).ok()?;
-            Some(ground.reached(&link.display().to_string(), attack::join(namespace)))
+            Some(context.reached(&link.display().to_string(), attack::join(namespace)))
         });
         worst(tries).unwrap_or_else(|| held("no namespace to be seen"))
     })

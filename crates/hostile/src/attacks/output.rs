@@ -1,4 +1,4 @@
-//! Too much output, and input that nobody reads.
+//! Too much output, and input that is not read.
 
 use std::{
     io::{self, Write},
@@ -8,7 +8,7 @@ use std::{
 use ringfence_types::Bytes;
 
 use crate::{
-    Case, Finding, Ground, Group, Judge,
+    AttackContext, Case, Criterion, Finding, Group,
     finding::{broken, escaped, held},
 };
 
@@ -18,22 +18,28 @@ const SMALL_FLOOD: u64 = 2 << 20;
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new(Group::Resources, "R10", "a flood of output is cut and counted", flood)
-            .judged(Judge::Flood(FLOOD)),
-        Case::new(Group::Resources, "R15", "input that is never read blocks nobody", |ground| {
-            unread(ground, false)
-        })
+            .judged(Criterion::Flood(FLOOD)),
+        Case::new(
+            Group::Resources,
+            "R15",
+            "input that is never read blocks no other process",
+            |context| unread(context, false),
+        )
         .fed(Bytes::mib(64)),
-        Case::new(Group::Resources, "R15.closed", "input that is closed early harms nobody", |g| {
-            unread(g, true)
-        })
+        Case::new(
+            Group::Resources,
+            "R15.closed",
+            "input that is closed early harms no other process",
+            |g| unread(g, true),
+        )
         .fed(Bytes::mib(64)),
     ]
 }
 
-fn flood(ground: &Ground) -> Finding {
+fn flood(context: &AttackContext) -> Finding {
     let chunk = b"y\n".repeat(32 << 10);
-    let amount = ground.pick(FLOOD, SMALL_FLOOD);
-    // Far beyond what it takes on an emulated machine, and well within the wall limit.
+    let amount = context.pick(FLOOD, SMALL_FLOOD);
+    // Far longer than needed on an emulated machine, and well within the wall limit.
     let deadline = Instant::now() + Duration::from_secs(40);
     let mut out = io::stdout().lock();
     for _ in 0..amount / chunk.len() as u64 {
@@ -47,10 +53,10 @@ fn flood(ground: &Ground) -> Finding {
     escaped(format!("{amount} bytes were written"))
 }
 
-/// Ends without reading; that the run ends is the proof. The control shows that a plain writer
-/// stalls on such a reader.
-fn unread(ground: &Ground, close: bool) -> Finding {
-    if ground.is_outside() {
+/// Ends without reading; the end of the run is the proof. The control shows that a plain writer
+/// blocks on such a reader.
+fn unread(context: &AttackContext, close: bool) -> Finding {
+    if context.is_outside() {
         return stall();
     }
     if close {

@@ -1,17 +1,17 @@
-//! Other processes' memory, descriptors and control.
+//! Memory, descriptors and control of other processes.
 
 use std::{fs, io};
 
 use ringfence_jail::attack::{self, Pid};
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     child::{Victim, in_child},
+    context::worst,
     finding::{broken, held},
-    ground::worst,
 };
 
-/// What `/proc/1` would show to whoever may look.
+/// Files of `/proc/1` that reveal the process to a reader with permission.
 const VIEWS: &[&str] =
     &["mem", "environ", "maps", "auxv", "stack", "syscall", "io", "fd/0", "exe", "cwd", "root"];
 
@@ -33,7 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = AIMS
         .iter()
         .map(|(id, promise, aim)| {
-            Case::new(Group::Kernel, *id, *promise, move |ground| in_child(|| hit(ground, *aim)))
+            Case::new(Group::Kernel, *id, *promise, move |context| in_child(|| hit(context, *aim)))
         })
         .collect();
     cases.push(Case::new(Group::Kernel, "K04.traceme", "no process can ask for a debugger", |g| {
@@ -42,20 +42,20 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(VIEWS.iter().map(|view| {
         let id = format!("K04.proc1.{}", view.replace('/', "-"));
         let promise = format!("/proc/1/{view} of the sandbox's init is closed");
-        Case::new(Group::Kernel, id, promise, move |ground| look(ground, view))
+        Case::new(Group::Kernel, id, promise, move |context| look(context, view))
     }));
     cases
 }
 
-/// At a child of ours, and inside also at PID 1 and at our parent.
-fn hit(ground: &Ground, aim: Aim) -> Finding {
+/// Targets a child of ours, and inside also PID 1 and our parent.
+fn hit(context: &AttackContext, aim: Aim) -> Finding {
     let victim = match Victim::start() {
         Ok(victim) => victim,
         Err(error) => return broken(format!("victim: {error}")),
     };
-    let others = ground.pick(vec![Some(Pid::INIT), rustix::process::getppid()], Vec::new());
+    let others = context.pick(vec![Some(Pid::INIT), rustix::process::getppid()], Vec::new());
     let targets = others.into_iter().flatten().chain([victim.0]);
-    let tries = targets.map(|pid| ground.succeeded(&format!("pid {pid:?}"), aim(pid)));
+    let tries = targets.map(|pid| context.succeeded(&format!("pid {pid:?}"), aim(pid)));
     worst(tries).unwrap_or_else(|| held("no target"))
 }
 
@@ -64,27 +64,27 @@ fn read(pid: Pid) -> io::Result<()> {
     attack::read_memory(pid, &raw const MARK as usize, &mut byte).map(drop)
 }
 
-/// Onto the stack, which is writable where a constant is not.
+/// Writes to the stack, which is writable where a constant is not.
 fn write(pid: Pid) -> io::Result<()> {
     let local = std::hint::black_box(7_u8);
     attack::write_memory(pid, &raw const local as usize, &[8]).map(drop)
 }
 
-/// The control looks at a child of its own.
-fn look(ground: &Ground, view: &str) -> Finding {
+/// Opens a view of PID 1; the control opens that of a child of its own.
+fn look(context: &AttackContext, view: &str) -> Finding {
     let victim = match Victim::start() {
         Ok(victim) => victim,
         Err(error) => return broken(format!("victim: {error}")),
     };
-    let pid = if ground.is_outside() { victim.0 } else { Pid::INIT };
+    let pid = if context.is_outside() { victim.0 } else { Pid::INIT };
     let path = format!("/proc/{}/{view}", pid.as_raw_nonzero());
     let answer = match view {
         "exe" | "cwd" | "root" | "fd/0" => fs::read_link(&path).map(drop),
         _ => fs::File::open(&path).and_then(|mut file| match view {
-            // Address 0 is never mapped; a mem that opens is open.
+            // Opening is enough: address 0 is never mapped.
             "mem" => Ok(()),
             _ => io::Read::read(&mut file, &mut [0; 16]).map(drop),
         }),
     };
-    ground.succeeded(&path, answer)
+    context.succeeded(&path, answer)
 }

@@ -1,4 +1,4 @@
-//! Programs that are more than their caller: setuid files and file capabilities.
+//! Programs with more privileges than their caller: setuid files and file capabilities.
 
 use std::{
     fs, io,
@@ -9,12 +9,12 @@ use std::{
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
+    context::worst,
     finding::{broken, escaped, held, not_applicable},
-    ground::worst,
 };
 
-/// Programs that are setuid root on most hosts, and do nothing when asked for help.
+/// Programs that are setuid root on most hosts, and only print help here.
 const CANDIDATES: &[&str] = &[
     "/usr/bin/passwd",
     "/usr/bin/chsh",
@@ -28,11 +28,11 @@ const CANDIDATES: &[&str] = &[
     "/bin/mount",
 ];
 
-/// A user without any privilege, for the control as root.
-const NOBODY: u32 = 65534;
+/// Uid without any privilege, for the control as root.
+const UNPRIVILEGED_ID: u32 = 65534;
 
 pub(super) fn cases() -> Vec<Case> {
-    let case = |id: &str, promise: &str, attack: fn(&Ground) -> Finding| {
+    let case = |id: &str, promise: &str, attack: fn(&AttackContext) -> Finding| {
         Case::new(Group::Filesystem, id, promise, attack)
     };
     vec![
@@ -43,31 +43,31 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn run_setuid(ground: &Ground) -> Finding {
+fn run_setuid(context: &AttackContext) -> Finding {
     let setuid = |path: &&&str| fs::metadata(path).is_ok_and(|file| file.mode() & 0o4000 != 0);
-    let tries = CANDIDATES.iter().filter(setuid).map(|path| match effective_uid(ground, path) {
+    let tries = CANDIDATES.iter().filter(setuid).map(|path| match effective_uid(context, path) {
         Ok((real, effective)) if real == effective => held(format!("{path} ran as {effective}")),
         Ok((_, effective)) => escaped(format!("{path} ran as {effective}")),
-        Err(error) => ground.refused(path, &error),
+        Err(error) => context.refused(path, &error),
     });
     let none = || {
         let text = "no setuid-root program here";
-        if ground.is_outside() { not_applicable(text) } else { held(text) }
+        if context.is_outside() { not_applicable(text) } else { held(text) }
     };
     let finding = worst(tries).unwrap_or_else(none);
-    if ground.is_outside() && finding.verdict == crate::Verdict::Held {
+    if context.is_outside() && finding.verdict == crate::Verdict::Held {
         return not_applicable("the host's own mounts or no_new_privs stop setuid programs");
     }
     finding
 }
 
-/// The identity of a program at its end: a zombie keeps it until it is reaped.
+/// Uids of a program at its end: a zombie keeps them until it is reaped.
 #[expect(clippy::disallowed_methods, reason = "the attack starts the host's setuid programs")]
-fn effective_uid(ground: &Ground, path: &str) -> io::Result<(u32, u32)> {
+fn effective_uid(context: &AttackContext, path: &str) -> io::Result<(u32, u32)> {
     let mut command = Command::new(path);
     command.arg("--help").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if ground.is_outside() && rustix::process::geteuid().is_root() {
-        command.uid(NOBODY).gid(NOBODY);
+    if context.is_outside() && rustix::process::geteuid().is_root() {
+        command.uid(UNPRIVILEGED_ID).gid(UNPRIVILEGED_ID);
     }
     let mut child = command.spawn()?;
     let pid = Pid::from_child(&child);
@@ -81,8 +81,8 @@ fn effective_uid(ground: &Ground, path: &str) -> io::Result<(u32, u32)> {
 }
 
 /// `security.capability`, version 2: CAP_SYS_ADMIN permitted and effective.
-fn give_capabilities(ground: &Ground) -> Finding {
-    let path = ground.scratch().join("capable");
+fn give_capabilities(context: &AttackContext) -> Finding {
+    let path = context.scratch().join("capable");
     if let Err(error) = fs::write(&path, "#!/bin/sh\n") {
         return broken(format!("scratch: {error}"));
     }
@@ -91,22 +91,22 @@ fn give_capabilities(ground: &Ground) -> Finding {
     let flags = rustix::fs::XattrFlags::empty();
     let answer = rustix::fs::setxattr(&path, "security.capability", &value, flags);
     drop(fs::remove_file(&path));
-    ground.succeeded("setxattr", answer.map_err(io::Error::from))
+    context.succeeded("setxattr", answer.map_err(io::Error::from))
 }
 
-fn new_privileges(ground: &Ground) -> Finding {
+fn new_privileges(context: &AttackContext) -> Finding {
     match rustix::thread::no_new_privs() {
-        Ok(true) if ground.is_outside() => not_applicable("this process has no_new_privs already"),
+        Ok(true) if context.is_outside() => not_applicable("this process has no_new_privs already"),
         Ok(true) => held("no_new_privs is set"),
         Ok(false) => escaped("no_new_privs is not set"),
         Err(error) => broken(error.to_string()),
     }
 }
 
-/// Becoming anybody else, by each call.
-fn take_ids(ground: &Ground) -> Finding {
+/// Changes to another user or group, by each call.
+fn take_ids(context: &AttackContext) -> Finding {
     use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-    let id = if rustix::process::getuid().is_root() { NOBODY } else { 0 };
+    let id = if rustix::process::getuid().is_root() { UNPRIVILEGED_ID } else { 0 };
     let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
     let calls = [
         ("setgroups", set_thread_groups(&[gid])),
@@ -115,6 +115,6 @@ fn take_ids(ground: &Ground) -> Finding {
     ];
     let tried = calls
         .into_iter()
-        .map(|(name, answer)| ground.succeeded(name, answer.map_err(io::Error::from)));
+        .map(|(name, answer)| context.succeeded(name, answer.map_err(io::Error::from)));
     worst(tried).unwrap_or_else(|| held("no call"))
 }

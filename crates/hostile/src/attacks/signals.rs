@@ -1,11 +1,11 @@
-//! Signals to whoever can be named.
+//! Signals to all processes that can be named.
 
 use std::time::{Duration, Instant};
 
 use ringfence_jail::attack::{self, Answer};
 
 use crate::{
-    Case, Finding, Ground, Group, Judge,
+    AttackContext, Case, Criterion, Finding, Group,
     child::{Victim, leave},
     finding::{broken, escaped, held},
 };
@@ -19,54 +19,54 @@ type Send = fn(i32, i32) -> Answer;
 
 pub(super) fn cases() -> Vec<Case> {
     let aimed: [(&str, &str, Send); 3] = [
-        ("K11.kill", "kill reaches nobody outside", attack::send_signal),
-        ("K11.tgkill", "tgkill reaches nobody outside", attack::signal_thread),
-        ("K11.queue", "rt_sigqueueinfo reaches nobody outside", attack::queue_signal),
+        ("K11.kill", "kill reaches no process outside", attack::send_signal),
+        ("K11.tgkill", "tgkill reaches no process outside", attack::signal_thread),
+        ("K11.queue", "rt_sigqueueinfo reaches no process outside", attack::queue_signal),
     ];
     let mut cases: Vec<Case> = aimed
         .into_iter()
         .map(|(id, promise, call)| {
-            let attack = move |ground: &Ground| aim(ground, call);
-            Case::new(Group::Kernel, id, promise, attack).judged(Judge::DecoyAlive)
+            let attack = move |context: &AttackContext| aim(context, call);
+            Case::new(Group::Kernel, id, promise, attack).judged(Criterion::DecoyAlive)
         })
         .collect();
     cases.push(
-        Case::new(Group::Kernel, "K11", "kill(-1) kills only its own sandbox", everybody)
-            .judged(Judge::DecoyAlive),
+        Case::new(Group::Kernel, "K11", "kill(-1) kills only its own sandbox", all_processes)
+            .judged(Criterion::DecoyAlive),
     );
     cases.push(Case::new(Group::Kernel, "K13", "a thousand orphans are reaped", orphans));
     cases
 }
 
-/// At the decoy's pid as the host knows it; the control sends what everybody ignores.
-fn aim(ground: &Ground, call: Send) -> Finding {
-    let Some(pid) = ground.number("pid").and_then(|pid| i32::try_from(pid).ok()) else {
+/// Signals the decoy by its pid on the host; the control sends a signal that is ignored by default.
+fn aim(context: &AttackContext, call: Send) -> Finding {
+    let Some(pid) = context.number("pid").and_then(|pid| i32::try_from(pid).ok()) else {
         return broken("the decoy's pid was not told");
     };
-    ground.succeeded(&format!("signal to {pid}"), call(pid, ground.pick(KILL, HARMLESS)))
+    context.succeeded(&format!("signal to {pid}"), call(pid, context.pick(KILL, HARMLESS)))
 }
 
-/// The control only asks whom it could kill.
-fn everybody(ground: &Ground) -> Finding {
-    if ground.is_outside() {
-        return ground.succeeded("kill(-1, 0)", attack::signal_everybody(0));
+/// Signals all processes; the control only checks which it could kill.
+fn all_processes(context: &AttackContext) -> Finding {
+    if context.is_outside() {
+        return context.succeeded("kill(-1, 0)", attack::signal_all(0));
     }
     let victims = [Victim::start(), Victim::start()];
-    let answer = attack::signal_everybody(KILL);
+    let answer = attack::signal_all(KILL);
     let survivors = victims.len();
     drop(victims);
     match answer {
-        Ok(_) => held(format!("killed {survivors} of its own and nobody else")),
+        Ok(_) => held(format!("killed {survivors} of its own and no others")),
         Err(error) => held(format!("kill(-1): {error}")),
     }
 }
 
-/// Many more orphans than the sandbox may have processes, so unreaped ones would fill it.
+/// Makes many more orphans than the sandbox may have processes, so unreaped ones would fill it.
 ///
-/// The control is its own reaper and does not reap: they pile up.
-fn orphans(ground: &Ground) -> Finding {
-    if ground.is_outside() {
-        return pile_up(ground);
+/// The control is its own reaper and does not reap, so they pile up.
+fn orphans(context: &AttackContext) -> Finding {
+    if context.is_outside() {
+        return pile_up(context);
     }
     let deadline = Instant::now() + Duration::from_secs(4);
     for number in 0..1000 {
@@ -78,14 +78,14 @@ fn orphans(ground: &Ground) -> Finding {
             std::thread::yield_now();
         }
     }
-    held("a thousand came and went")
+    held("a thousand orphans were reaped")
 }
 
-/// A child that leaves a grandchild behind.
+/// Makes a child that leaves a grandchild behind.
 fn orphan() -> std::io::Result<()> {
     match attack::fork()? {
         Some(child) => match attack::wait(child)? {
-            attack::Ended::Code(0) => Ok(()),
+            attack::ChildEnd::Code(0) => Ok(()),
             _ => Err(std::io::Error::other("no second fork")),
         },
         None => match attack::fork() {
@@ -95,10 +95,10 @@ fn orphan() -> std::io::Result<()> {
     }
 }
 
-fn pile_up(ground: &Ground) -> Finding {
+fn pile_up(context: &AttackContext) -> Finding {
     const MANY: usize = 40;
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-        return ground.refused("subreaper", &error.into());
+        return context.refused("subreaper", &error.into());
     }
     for _ in 0..MANY {
         if let Err(error) = orphan() {

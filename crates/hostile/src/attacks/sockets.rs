@@ -4,12 +4,12 @@ use ringfence_jail::attack;
 use ringfence_types::SandboxNetwork;
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     child::or_with_own_namespaces,
     finding::{escaped, held, not_applicable},
 };
 
-/// Name, family, kind, protocol, as numbers because no library names them all.
+/// Name, family, kind, protocol, as numbers because no library has all names.
 const FAMILIES: &[(&str, i32, i32, i32)] = &[
     ("packet", 17, RAW, 0x0300),
     ("packet-dgram", 17, DGRAM, 0x0300),
@@ -46,8 +46,8 @@ const SEQPACKET: i32 = 5;
 pub(super) fn cases() -> Vec<Case> {
     let case = |&(name, family, kind, protocol): &(&str, i32, i32, i32)| {
         let promise = format!("no {name} socket can be had");
-        let attack = move |ground: &Ground| {
-            or_with_own_namespaces(ground, || open(ground, family, kind, protocol))
+        let attack = move |context: &AttackContext| {
+            or_with_own_namespaces(context, || open(context, family, kind, protocol))
         };
         Case::new(Group::Kernel, format!("K08.{name}"), promise, attack)
             .limited(|limits| limits.network = SandboxNetwork::Loopback)
@@ -55,10 +55,10 @@ pub(super) fn cases() -> Vec<Case> {
     FAMILIES.iter().map(case).collect()
 }
 
-fn open(ground: &Ground, family: i32, kind: i32, protocol: i32) -> Finding {
+fn open(context: &AttackContext, family: i32, kind: i32, protocol: i32) -> Finding {
     match attack::open_socket(family, kind, protocol) {
         Ok(_) => escaped("the socket was given"),
-        Err(error) if ground.is_outside() => {
+        Err(error) if context.is_outside() => {
             not_applicable(format!("neither this kernel nor this user has it: {error}"))
         }
         Err(error) => held(error.to_string()),

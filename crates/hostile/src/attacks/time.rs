@@ -1,4 +1,4 @@
-//! Time: spinning and sleeping.
+//! Cpu time and wall time: spinning and sleeping.
 
 use std::{
     thread,
@@ -9,13 +9,13 @@ use ringfence_types::{Cpus, Layer, Limit};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
-    Case, Finding, Ground, Group, Judge,
+    AttackContext, Case, Criterion, Finding, Group,
     finding::{escaped, held},
 };
 
-/// Long enough to meet any limit below, short enough to end by itself.
+/// Duration inside: above every limit below, short enough to end by itself.
 const LONG: Duration = Duration::from_secs(5);
-/// What a control needs to show that nobody stops it.
+/// Duration of a control, enough to show that no limit stops it.
 const SHORT: Duration = Duration::from_millis(1200);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -23,22 +23,22 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new(Group::Resources, "R08.share", "four threads get one share of a CPU", share)
             .limited(|limits| limits.cpus = Cpus(50))
             .needing(Layer::CgroupCpu),
-        Case::new(Group::Resources, "R08.time", "spinning ends at the CPU time limit", |ground| {
-            spin(ground.pick(LONG, SHORT), 2);
+        Case::new(Group::Resources, "R08.time", "spinning ends at the CPU time limit", |context| {
+            spin(context.pick(LONG, SHORT), 2);
             escaped("it span to the end")
         })
         .limited(|limits| limits.cpu_time = Some(Duration::from_secs(1)))
-        .judged(Judge::Limit(Limit::CpuTime))
+        .judged(Criterion::Limit(Limit::CpuTime))
         .needing(Layer::CgroupCpu),
-        Case::new(Group::Resources, "R09", "sleeping ends at the wall limit", |ground| {
-            thread::sleep(ground.pick(LONG, SHORT));
+        Case::new(Group::Resources, "R09", "sleeping ends at the wall limit", |context| {
+            thread::sleep(context.pick(LONG, SHORT));
             escaped("it slept to the end")
         })
         .limited(|limits| limits.wall = Duration::from_secs(1))
-        .judged(Judge::Limit(Limit::Wall)),
+        .judged(Criterion::Limit(Limit::Wall)),
         Case::new(Group::Resources, "R09.deaf", "ignoring signals does not help", deaf)
             .limited(|limits| limits.wall = Duration::from_secs(1))
-            .judged(Judge::Limit(Limit::Wall)),
+            .judged(Criterion::Limit(Limit::Wall)),
     ]
 }
 
@@ -53,9 +53,9 @@ fn spin(wall: Duration, threads: usize) {
     spinners.into_iter().for_each(|spinner| drop(spinner.join()));
 }
 
-/// A twentieth of a CPU is given; thrice that over a second is more than any scheduling slack,
-/// and less than four threads get even on a busy host.
-fn share(_: &Ground) -> Finding {
+/// Checks the share of a twentieth of a cpu; thrice that over a second is more than any scheduling
+/// slack, and less than four threads get even on a busy host.
+fn share(_: &AttackContext) -> Finding {
     let started = Instant::now();
     let before = cpu_time();
     spin(Duration::from_secs(1), 4);
@@ -71,10 +71,10 @@ fn cpu_time() -> Duration {
 }
 
 /// Blocks every signal that can be blocked, in itself and a child, and sleeps.
-fn deaf(ground: &Ground) -> Finding {
+fn deaf(context: &AttackContext) -> Finding {
     ringfence_jail::attack::block_signals();
     let child = ringfence_jail::attack::fork();
-    thread::sleep(ground.pick(LONG, SHORT));
+    thread::sleep(context.pick(LONG, SHORT));
     match child {
         Ok(None) => crate::child::leave(0),
         Ok(Some(child)) => drop(ringfence_jail::attack::wait(child)),

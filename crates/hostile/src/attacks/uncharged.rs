@@ -1,5 +1,5 @@
-//! Kernel memory that no limit of a sandbox counts. One object of each kind: more of them would hurt
-//! the host on which the control runs.
+//! Kernel memory that no limit of a sandbox counts. One object of each kind: more of them would
+//! harm the host on which the control runs.
 
 use std::{
     fs::File,
@@ -19,62 +19,62 @@ use rustix::{
 };
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
     finding::{broken, escaped, held, not_applicable},
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    let case = |id: &str, promise: &str, attack: fn(&Ground) -> Finding| {
+    let case = |id: &str, promise: &str, attack: fn(&AttackContext) -> Finding| {
         Case::new(Group::Resources, id, promise, attack)
     };
     vec![
-        case("R21.filter", "no filter is compiled for a socket", |ground| {
-            tried(ground, "a socket filter", attack::attach_filter())
+        case("R21.filter", "no filter is compiled for a socket", |context| {
+            tried(context, "a socket filter", attack::attach_filter())
         }),
-        case("R21.md5", "no signing key hangs on a socket", |ground| {
-            tried(ground, "TCP_MD5SIG", signing_key())
+        case("R21.md5", "no signing key is attached to a socket", |context| {
+            tried(context, "TCP_MD5SIG", signing_key())
         })
         .limited(with_network),
-        case("R21.membership", "no multicast membership hangs on a socket", |ground| {
-            tried(ground, "IPV6_ADD_MEMBERSHIP", membership())
+        case("R21.membership", "no multicast membership is attached to a socket", |context| {
+            tried(context, "IPV6_ADD_MEMBERSHIP", membership())
         })
         .limited(with_network),
-        case("R21.acl", "no access control list hangs on a file", |ground| {
-            on_file(ground, |path, _| set_acl(path))
+        case("R21.acl", "no access control list is attached to a file", |context| {
+            on_file(context, |path, _| set_acl(path))
         }),
-        case("R21.names", "no name hangs on a mapping", |ground| {
-            tried(ground, "PR_SET_VMA", attack::name_mapping())
+        case("R21.names", "no name is attached to a mapping", |context| {
+            tried(context, "PR_SET_VMA", attack::name_mapping())
         }),
-        case("R21.lease", "no lease holds up who writes to a file", |ground| {
-            on_file(ground, |_, file| attack::take_lease(file.as_fd()))
+        case("R21.lease", "no lease delays writers of a file", |context| {
+            on_file(context, |_, file| attack::take_lease(file.as_fd()))
         }),
-        case("R21.open-file-locks", "no lock without an owner can be had", |ground| {
-            on_file(ground, |_, file| attack::lock_open_file(file.as_fd()))
+        case("R21.open-file-locks", "no lock without an owner can be had", |context| {
+            on_file(context, |_, file| attack::lock_open_file(file.as_fd()))
         }),
-        case("R21.connections", "connections that nobody accepts are few", connections)
+        case("R21.connections", "connections that are never accepted are few", connections)
             .limited(with_network),
         Case::new(
             Group::Kernel,
             "K08.out-of-band",
             "no data is sent out of band on a local socket",
-            |ground| tried(ground, "MSG_OOB", out_of_band()),
+            |context| tried(context, "MSG_OOB", out_of_band()),
         ),
         Case::new(
             Group::Information,
             "I01.peer-pidfd",
             "no handle of the process at the other end of a socket can be had",
-            |ground| tried(ground, "SO_PEERPIDFD", peer_pidfd()),
+            |context| tried(context, "SO_PEERPIDFD", peer_pidfd()),
         ),
     ]
 }
 
-/// Without it the attack would only meet that there are no internet sockets.
+/// Allows a network; without it the attack would only find that there are no internet sockets.
 fn with_network(limits: &mut Limits) {
     limits.network = SandboxNetwork::Loopback;
 }
 
-/// Only success counts. Outside, a kernel may well be without the thing.
-fn tried<T>(ground: &Ground, what: &str, answer: io::Result<T>) -> Finding {
+/// Finding for an attempt: only success counts. Outside, a kernel may lack the feature.
+fn tried<T>(context: &AttackContext, what: &str, answer: io::Result<T>) -> Finding {
     let missing = [
         Errno::NOPROTOOPT,
         Errno::OPNOTSUPP,
@@ -89,7 +89,7 @@ fn tried<T>(ground: &Ground, what: &str, answer: io::Result<T>) -> Finding {
     };
     match answer {
         Ok(_) => escaped(format!("{what} was taken")),
-        Err(error) if !ground.is_outside() => held(format!("{what}: {error}")),
+        Err(error) if !context.is_outside() => held(format!("{what}: {error}")),
         Err(error) if is_missing(&error) => {
             not_applicable(format!("neither this kernel nor this user has it: {what}: {error}"))
         }
@@ -97,19 +97,19 @@ fn tried<T>(ground: &Ground, what: &str, answer: io::Result<T>) -> Finding {
     }
 }
 
-/// A file of our own, gone afterwards.
-fn on_file(ground: &Ground, attempt: fn(&PathBuf, &File) -> io::Result<i64>) -> Finding {
-    let path = ground.scratch().join("uncharged");
+/// Runs an attempt on a file of our own, which is removed afterwards.
+fn on_file(context: &AttackContext, attempt: fn(&PathBuf, &File) -> io::Result<i64>) -> Finding {
+    let path = context.scratch().join("uncharged");
     let made = std::fs::write(&path, "x").and_then(|()| File::open(&path));
     let finding = match made {
-        Ok(file) => tried(ground, "the file", attempt(&path, &file)),
+        Ok(file) => tried(context, "the file", attempt(&path, &file)),
         Err(error) => broken(format!("scratch: {error}")),
     };
     drop(std::fs::remove_file(&path));
     finding
 }
 
-/// Owner, one named user, group, mask and others, as the kernel stores them.
+/// Sets an ACL with owner, one named user, group, mask and others, in the kernel's format.
 fn set_acl(path: &PathBuf) -> io::Result<i64> {
     let entry = |tag: u16, user: u32| {
         let mut bytes = [0; 8];
@@ -133,7 +133,7 @@ const TCP_MD5SIG: i32 = 14;
 const IPV6_ADD_MEMBERSHIP: i32 = 20;
 const SO_PEERPIDFD: i32 = 77;
 
-/// A key of four bytes for 127.0.0.1, as `struct tcp_md5sig` has it.
+/// Sets a key of four bytes for 127.0.0.1, as `struct tcp_md5sig` has it.
 fn signing_key() -> io::Result<i64> {
     let socket = attack::open_socket(2, 1, 0)?;
     let mut key = [0; 216];
@@ -144,7 +144,7 @@ fn signing_key() -> io::Result<i64> {
     attack::set_option(socket.as_fd(), IPPROTO_TCP, TCP_MD5SIG, &key)
 }
 
-/// A group of the loopback interface.
+/// Joins a multicast group on the loopback interface.
 fn membership() -> io::Result<i64> {
     let socket = attack::open_socket(10, 2, 0)?;
     let mut group = [0; 20];
@@ -164,17 +164,17 @@ fn peer_pidfd() -> io::Result<i64> {
     attack::get_option(near.as_fd(), SOL_SOCKET, SO_PEERPIDFD)
 }
 
-/// As many as wait for one listener, whatever the network namespace's own bound is.
+/// Connections per listener, independent of the network namespace's own bound.
 const WAITING: usize = 16;
-/// More than a sandbox may have with all their connections, few for any host.
+/// Number of listeners: more connections than a sandbox may have, few for any host.
 const LISTENERS: usize = 32;
-/// TCP sockets that a sandbox may have.
+/// Largest number of TCP sockets of a sandbox.
 const FEW: usize = 256;
-/// A connection that was not made after this long finds the queue full.
+/// Time after which a connection that was not made counts as refused by a full queue.
 const FULL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Connects and closes; nobody accepts, so the other halves stay.
-fn connections(ground: &Ground) -> Finding {
+/// Connects and closes without accepting, so the other halves stay.
+fn connections(context: &AttackContext) -> Finding {
     let mut listeners = Vec::new();
     let mut made = 0;
     let mut attempt = || -> io::Result<()> {
@@ -191,7 +191,7 @@ fn connections(ground: &Ground) -> Finding {
     };
     match attempt() {
         _ if made > FEW => escaped(format!("{made} connections wait")),
-        Err(error) if ground.is_outside() => not_applicable(format!("{made}, then: {error}")),
+        Err(error) if context.is_outside() => not_applicable(format!("{made}, then: {error}")),
         Err(error) => held(format!("{made} connections, then: {error}")),
         Ok(()) => held(format!("{made} connections")),
     }

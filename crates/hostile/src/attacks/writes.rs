@@ -1,4 +1,4 @@
-//! Writing to what is read-only, by path and through a hard link.
+//! Writes to read-only files, by path and through a hard link.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -7,9 +7,9 @@ use std::{
 };
 
 use crate::{
-    Case, Finding, Ground, Group,
+    AttackContext, Case, Finding, Group,
+    context::worst,
     finding::{escaped, held},
-    ground::worst,
 };
 
 /// Directories of the root that belong to the host or to us.
@@ -29,11 +29,11 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(READ_ONLY.iter().map(|directory| {
         let id = format!("F26.write.{}", name(directory));
         let promise = format!("nothing can be created in {directory}");
-        Case::new(Group::Filesystem, id, promise, move |ground| create_in(ground, directory))
+        Case::new(Group::Filesystem, id, promise, move |context| create_in(context, directory))
     }));
     let change = |(id, path): (&str, &'static str)| {
         let promise = format!("{path} cannot be changed");
-        Case::new(Group::Filesystem, id, promise, move |ground| append_to(ground, path))
+        Case::new(Group::Filesystem, id, promise, move |context| append_to(context, path))
     };
     let files = [
         ("F26.change.passwd", "/etc/passwd"),
@@ -49,9 +49,9 @@ fn name(directory: &str) -> String {
     if name.is_empty() { "root".into() } else { name }
 }
 
-/// The control writes to a directory of ours: the host's own stay untouched.
-fn create_in(ground: &Ground, directory: &str) -> Finding {
-    let path = Path::new(ground.pick(directory, ".")).join("ringfence-probe");
+/// Creates a file in a directory; the control does so in one of its own.
+fn create_in(context: &AttackContext, directory: &str) -> Finding {
+    let path = Path::new(context.pick(directory, ".")).join("ringfence-probe");
     let tries = [
         ("create", File::create(&path).map(drop)),
         ("mkdir", fs::create_dir(path.with_extension("d"))),
@@ -64,60 +64,61 @@ fn create_in(ground: &Ground, directory: &str) -> Finding {
     ];
     drop((fs::remove_file(&path), fs::remove_dir(path.with_extension("d"))));
     drop((fs::remove_file(path.with_extension("l")), fs::remove_file(path.with_extension("p"))));
-    let findings = tries.into_iter().map(|(what, answer)| ground.succeeded(what, answer));
+    let findings = tries.into_iter().map(|(what, answer)| context.succeeded(what, answer));
     worst(findings).unwrap_or_else(|| held("nothing was tried"))
 }
 
 /// Opens for writing, changes the mode, renames and truncates; the control does so to its own file.
-fn append_to(ground: &Ground, path: &str) -> Finding {
-    let path = ground.pick(path, "own-file");
-    if ground.is_outside() && fs::write(path, "ours").is_err() {
-        return ground.refused("scratch", &io::Error::last_os_error());
+fn append_to(context: &AttackContext, path: &str) -> Finding {
+    let path = context.pick(path, "own-file");
+    if context.is_outside() && fs::write(path, "ours").is_err() {
+        return context.refused("scratch", &io::Error::last_os_error());
     }
-    let opened = ground.succeeded("open for writing", OpenOptions::new().append(true).open(path));
+    let opened = context.succeeded("open for writing", OpenOptions::new().append(true).open(path));
     let mode = rustix::fs::chmod(path, 0o777.into()).map_err(io::Error::from);
     let moved = fs::rename(path, "moved-file");
-    let findings = [opened, ground.succeeded("chmod", mode), ground.succeeded("rename", moved)];
+    let findings = [opened, context.succeeded("chmod", mode), context.succeeded("rename", moved)];
     drop(fs::remove_file("moved-file"));
     worst(findings).unwrap_or_else(|| held("nothing was tried"))
 }
 
 /// Links a protected file into the workspace and writes through the link.
-fn hard_link(ground: &Ground) -> Finding {
-    let link = ground.scratch().join("linked");
-    if ground.is_outside() && fs::write("original", "before").is_err() {
-        return ground.refused("scratch", &io::Error::last_os_error());
+fn hard_link(context: &AttackContext) -> Finding {
+    let link = context.scratch().join("linked");
+    if context.is_outside() && fs::write("original", "before").is_err() {
+        return context.refused("scratch", &io::Error::last_os_error());
     }
     let targets: &[&str] =
-        ground.pick(&["/usr/bin/env", "/etc/passwd", "/.ringfence/attack"], &["original"]);
+        context.pick(&["/usr/bin/env", "/etc/passwd", "/.ringfence/attack"], &["original"]);
     let attempt = |target: &&str| {
         let linked = fs::hard_link(target, &link)
             .and_then(|()| OpenOptions::new().append(true).open(&link)?.write_all(b"after"));
         drop(fs::remove_file(&link));
-        ground.succeeded(target, linked)
+        context.succeeded(target, linked)
     };
     worst(targets.iter().map(attempt)).unwrap_or_else(|| held("no target"))
 }
 
-/// How often the control waits for its own program's file.
+/// Number of times the control waits for its own program's file.
 const BUSY_TRIES: usize = 100;
 
-/// Keeps a handle of a program's file, lets the program end, and overwrites the file: the way in
-/// which a container once replaced its own runtime on the host.
-fn overwrite_programs(ground: &Ground) -> Finding {
-    if ground.is_outside() {
-        return overwrite_own_copy(ground);
+/// Keeps a handle of a program's file, lets the program end, and overwrites the file: a container
+/// once replaced its own runtime on the host this way.
+fn overwrite_programs(context: &AttackContext) -> Finding {
+    if context.is_outside() {
+        return overwrite_own_copy(context);
     }
     let Ok(entries) = fs::read_dir("/proc") else { return held("no /proc to go through") };
     let attempts = entries
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
-        .map(|entry| write_to_program(ground, &entry.path().join("exe")));
+        .map(|entry| write_to_program(context, &entry.path().join("exe")));
     worst(attempts).unwrap_or_else(|| held("no process to be seen"))
 }
 
-/// While a program runs its file is busy whatever the permissions, so the mount decides then.
-fn write_to_program(ground: &Ground, exe: &Path) -> Finding {
+/// Writes to a program's file. While the program runs its file is busy with any permissions, so the
+/// mount decides then.
+fn write_to_program(context: &AttackContext, exe: &Path) -> Finding {
     let what = exe.display().to_string();
     match OpenOptions::new().write(true).open(exe) {
         Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
@@ -129,12 +130,12 @@ fn write_to_program(ground: &Ground, exe: &Path) -> Finding {
                 _ => escaped(format!("{what} is only busy, not protected")),
             }
         }
-        answer => ground.succeeded(&what, answer),
+        answer => context.succeeded(&what, answer),
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the control runs a program of its own, outside")]
-fn overwrite_own_copy(ground: &Ground) -> Finding {
+fn overwrite_own_copy(context: &AttackContext) -> Finding {
     let overwrite = || -> io::Result<()> {
         fs::copy("/bin/sleep", "program")?;
         let mut child = std::process::Command::new("./program").arg("3").spawn()?;
@@ -147,7 +148,7 @@ fn overwrite_own_copy(ground: &Ground) -> Finding {
         let number = std::os::fd::AsRawFd::as_raw_fd(&handle);
         OpenOptions::new().write(true).open(format!("/proc/self/fd/{number}"))?.write_all(b"x")
     };
-    // Whoever forked while the copy was written holds it for a moment, until their own exec.
+    // A process that forked while the copy was written holds it for a moment, until its own exec.
     let mut answer = overwrite();
     for _ in 0..BUSY_TRIES {
         if !matches!(&answer, Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy) {
@@ -157,5 +158,5 @@ fn overwrite_own_copy(ground: &Ground) -> Finding {
         answer = overwrite();
     }
     drop(fs::remove_file("program"));
-    ground.succeeded("overwriting an ended program", answer)
+    context.succeeded("overwriting an ended program", answer)
 }

@@ -1,17 +1,17 @@
-//! A process that crashes, and whether the kernel kept or handed on its memory.
+//! A process that crashes, to find out whether the kernel stores or passes on its memory.
 
 use std::io;
 
 use super::fork;
 
-/// The core size the crashing process asks for first.
+/// Core size limit that the crashing process sets first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoreLimit {
-    /// What it was given.
+    /// The inherited limit.
     Given,
-    /// As much as it may have.
+    /// The hard limit.
     Most,
-    /// None: to a handler behind a pipe the kernel sends the memory all the same.
+    /// Zero: the kernel still sends the memory to a handler behind a pipe.
     Zero,
 }
 

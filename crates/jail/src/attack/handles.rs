@@ -1,4 +1,4 @@
-//! Opening files by handle: past every path check, hence past every root.
+//! Opening files by handle, which bypasses every path check and every root.
 
 use std::{
     ffi::CString,
@@ -16,7 +16,7 @@ struct Handle {
     data: [u8; 128],
 }
 
-/// Asks for the handle of a file and opens it by that.
+/// Gets the handle of a file and opens the file by it.
 pub fn open_by_own_handle(path: &str) -> io::Result<OwnedFd> {
     let path = CString::new(path)?;
     let mut handle = Handle { bytes: 128, kind: 0, data: [0; 128] };
@@ -30,7 +30,8 @@ pub fn open_by_own_handle(path: &str) -> io::Result<OwnedFd> {
     open(&handle)
 }
 
-/// Guesses handles as the published `shocker` exploit did: type 1, an inode number, generation 0.
+/// Opens a guessed handle as the published `shocker` exploit did: type 1, an inode number,
+/// generation 0.
 pub fn open_by_guessed_handle(inode: u32) -> io::Result<OwnedFd> {
     let mut handle = Handle { bytes: 8, kind: 1, data: [0; 128] };
     handle.data[..4].copy_from_slice(&inode.to_ne_bytes());

@@ -1,12 +1,12 @@
 //! Attacks that need raw system calls; the attack suite runs them inside a sandbox and outside it.
 //!
-//! They live here because `unsafe` is allowed nowhere else; what they *mean* is decided by the
-//! `hostile` crate. Nothing in the sandbox's own path calls into this module.
+//! They are here because `unsafe` is allowed in no other crate; the `hostile` crate interprets
+//! their results. Nothing in the sandbox's own path calls into this module.
 //!
 //! Invariants: every function is harmless on a host without any sandbox, also as root (where the
 //! real call would do damage its arguments are invalid on purpose, so that the kernel's answer only
-//! tells whether the call was reached), and every loop is bounded by its caller. The functions that
-//! fork are meant for the attack role, a process with a single thread.
+//! shows whether the call was reached), and every loop is bounded by its caller. The functions that
+//! fork are for the attack role, a process with a single thread.
 
 mod crash;
 mod foreign;
@@ -34,9 +34,8 @@ pub use privileges::{
 };
 pub use probes::{Probe, probes};
 pub use processes::{
-    Ended, Pid, block_signals, close_input, detach_streams, fork, queue_signal, read_memory,
-    send_signal, signal_everybody, signal_thread, steal_descriptor, trace, trace_me, wait,
-    write_memory,
+    ChildEnd, Pid, block_signals, close_input, detach_streams, fork, queue_signal, read_memory,
+    send_signal, signal_all, signal_thread, steal_descriptor, trace, trace_me, wait, write_memory,
 };
 pub use resources::{
     create_timers, die_after, hold_message_queues, hold_shared_segment, online_processors,
@@ -48,7 +47,7 @@ pub use uncharged::{
     attach_filter, get_option, lock_open_file, name_mapping, set_option, take_lease,
 };
 
-/// What the kernel answered: its value, or the error it refused with.
+/// Answer of the kernel: its value, or its error.
 pub type Answer = io::Result<i64>;
 
 /// Turns the libc convention (`-1` and `errno`) into an [`Answer`].
@@ -56,7 +55,7 @@ fn answer(value: i64) -> Answer {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-/// Something that fits a register. Arguments of a variadic call keep the upper half of a narrow
+/// Value that fits a register. Arguments of a variadic call leave the upper half of a narrow
 /// integer undefined, so every argument is widened first.
 trait Word {
     fn word(self) -> usize;

@@ -1,4 +1,5 @@
-//! New namespaces, three ways; and the way into an own one that controls need as ordinary users.
+//! New namespaces, made in three ways; and the way into an own one, which controls need as ordinary
+//! users.
 
 use std::{fs, io, os::fd::AsFd};
 
@@ -28,7 +29,7 @@ impl Namespace {
         Namespace { name: "ipc", flag: libc::CLONE_NEWIPC },
         Namespace { name: "uts", flag: libc::CLONE_NEWUTS },
         Namespace { name: "cgroup", flag: libc::CLONE_NEWCGROUP },
-        // Within the bits where `clone` keeps its signal, so only the other two calls know it.
+        // Within the bits of `clone`'s exit signal, so only the other two calls can use it.
         Namespace { name: "time", flag: 0x80 },
     ];
 }
@@ -65,7 +66,7 @@ pub fn clone3_plain() -> Answer {
 
 fn leave_or_reap(pid: i64) -> Answer {
     if pid == 0 {
-        // SAFETY: ends the child without running destructors of state it shares by copy only.
+        // SAFETY: ends the child without running destructors of state that it only has a copy of.
         unsafe { libc::_exit(0) }
     }
     let child = Pid::from_raw(pid as i32).ok_or_else(|| io::Error::other("no child"))?;
@@ -78,10 +79,10 @@ pub fn join(namespace: impl AsFd) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), None::<LinkNameSpaceType>)?)
 }
 
-/// Makes this process free to do what only root may: as root it merely leaves the host's
-/// namespaces of these flags, else it also becomes root of a user namespace of its own.
+/// Gives this process root's abilities: as root it only leaves the host's namespaces of these
+/// flags, otherwise it also becomes root of a user namespace of its own.
 ///
-/// Controls use it to show what an attack does where it is allowed, without touching the host.
+/// Controls use it to show the effect of an attack where it is allowed, without touching the host.
 pub fn enter_own(flags: i32) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());

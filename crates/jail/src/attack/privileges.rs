@@ -1,4 +1,4 @@
-//! Capabilities, filters and personalities: what a process may become.
+//! Capabilities, filters and personalities of a process.
 
 use std::{ffi::CString, io};
 
@@ -7,15 +7,15 @@ use super::{Answer, answer, call};
 /// Every capability set of this process, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What checks look at.
+    /// Set that permission checks use.
     pub effective: u64,
-    /// What could be made effective.
+    /// Set that can be made effective.
     pub permitted: u64,
-    /// What an exec could keep.
+    /// Set that an exec can keep.
     pub inheritable: u64,
-    /// What any exec could ever give.
+    /// Upper bound of what any exec can give.
     pub bounding: u64,
-    /// What every exec keeps.
+    /// Set that every exec keeps.
     pub ambient: u64,
 }
 
@@ -64,13 +64,13 @@ pub fn set_personality() -> Answer {
     answer(i64::from(unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) }))
 }
 
-/// Installs a filter that allows everything, the attacker's hope of replacing the real one.
+/// Installs a filter that allows everything, in an attempt to replace the real one.
 pub fn allow_everything() -> Answer {
     let allow = [instruction(0x06, libc::SECCOMP_RET_ALLOW)];
     install(&allow, 0)
 }
 
-/// Asks to decide over its own calls from user space (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
+/// Requests to decide its own calls from user space (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
 pub fn listen_to_calls() -> Answer {
     let allow = [instruction(0x06, libc::SECCOMP_RET_ALLOW)];
     install(&allow, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)

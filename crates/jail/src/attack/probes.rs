@@ -1,8 +1,8 @@
 //! Calls no sandboxed program needs, each with arguments that do nothing.
 //!
-//! Where a call is dangerous the arguments are wrong on purpose and the kernel checks them only
-//! after it let the call in: any answer but a refusal means that the attacker stands inside the
-//! kernel's code for that call. The reason beside each row says why the row harms nobody.
+//! If a call is dangerous, its arguments are wrong on purpose, and the kernel checks them only
+//! after it admitted the call: any answer but a refusal means that the attacker reached the
+//! kernel's code for that call. The reason beside each row says why the row is harmless.
 
 use super::{Answer, call};
 
@@ -11,21 +11,21 @@ use super::{Answer, call};
 pub struct Probe {
     /// The call's name, as in the manual.
     pub name: &'static str,
-    /// What an attacker gains from it.
+    /// Gain for an attacker.
     pub gain: &'static str,
     /// Makes the call in this process.
     pub call: fn() -> Answer,
 }
 
-/// All of them, in the order of the table.
+/// All probes, in the order of the table.
 pub fn probes() -> &'static [Probe] {
     PROBES
 }
 
-/// A path that no host has: the kernel looks it up only after the permission check.
+/// Path that no host has: the kernel looks it up only after the permission check.
 const NOWHERE: &std::ffi::CStr = c"/ringfence-no-such-path";
 
-/// An identifier no clock has.
+/// Clock id that does not exist.
 const NO_CLOCK: i64 = 9999;
 
 macro_rules! probes {
@@ -208,9 +208,9 @@ probes! {
         [-1, -1, 0, 0, 0xffff_i64];
     init_module, "code in the kernel", "An image of no bytes.", [0, 0, c"".as_ptr()];
     finit_module, "code in the kernel", "Flags that do not exist and no file.", [-1, c"".as_ptr(), 0xffff];
-    delete_module, "unloading a driver", "A module nobody has.",
+    delete_module, "unloading a driver", "A module that does not exist.",
         [c"ringfence_no_such_module".as_ptr(), libc::O_NONBLOCK];
-    open_by_handle_at, "files outside the root", "A handle of a type nobody made.",
+    open_by_handle_at, "files outside the root", "A handle of a type that does not exist.",
         [libc::AT_FDCWD, NO_HANDLE.as_ptr(), libc::O_RDONLY];
     quotactl, "the host's quotas", "Asks about a device that does not exist.",
         [0x8000_0500_u32, NOWHERE.as_ptr(), 0, 0];
@@ -225,7 +225,7 @@ probes! {
     #[cfg(target_arch = "x86_64")]
     iopl, "hardware ports", "Level 0 is what every process has.", [0];
     #[cfg(target_arch = "x86_64")]
-    ioperm, "hardware ports", "Takes away a permission nobody has.", [0x80, 1, 0];
+    ioperm, "hardware ports", "Takes away a permission that it does not have.", [0x80, 1, 0];
     fanotify_init, "watching or stalling other processes' files", "An empty group.", [0x200, 0];
     acct, "a log of every process, to a file of choice", "A path that does not exist.", [NOWHERE.as_ptr()];
     mount, "another view of the files", "A target that does not exist.",
@@ -237,14 +237,14 @@ probes! {
     fspick, "reconfiguring a mount", "A path that does not exist.", [libc::AT_FDCWD, NOWHERE.as_ptr(), 0];
     open_tree, "a copy of a mount to change", "A path that does not exist.",
         [libc::AT_FDCWD, NOWHERE.as_ptr(), 1];
-    move_mount, "another view of the files", "Descriptors nobody has.",
+    move_mount, "another view of the files", "Descriptors that do not exist.",
         [-1, c"".as_ptr(), -1, c"".as_ptr(), 0x44];
     mount_setattr, "writing to what is read-only", "A path that does not exist.",
         [libc::AT_FDCWD, NOWHERE.as_ptr(), 0, NO_TIME.as_ptr(), 0];
     chroot, "a root to break out of", "A path that does not exist.", [NOWHERE.as_ptr()];
     sethostname, "the host's name", "Longer than any name may be.", [0, 4096];
     setdomainname, "the host's domain", "Longer than any name may be.", [0, 4096];
-    vhangup, "everybody's terminal", "The process has left its terminal.", [];
+    vhangup, "terminals of all users", "The process has left its terminal.", [];
     move_pages, "where other processes' memory lies", "No pages of this process.", [0, 0, 0, 0, 0, 0];
     migrate_pages, "moving other processes' memory", "No nodes.", [0, 0, 0, 0];
     kcmp, "order of kernel addresses", "Compares the process with itself.",

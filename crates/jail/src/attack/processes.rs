@@ -1,4 +1,4 @@
-//! Other processes: starting, tracing, reading, signalling.
+//! Attacks on other processes: starting, tracing, reading, signalling.
 
 use std::{
     io,
@@ -10,9 +10,9 @@ use rustix::process::{WaitOptions, WaitStatus, waitpid};
 
 use super::{Answer, answer, call};
 
-/// How a child ended.
+/// End of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ChildEnd {
     /// With this code.
     Code(i32),
     /// By this signal.
@@ -32,7 +32,7 @@ pub fn fork() -> io::Result<Option<Pid>> {
 }
 
 /// Waits for one child.
-pub fn wait(child: Pid) -> io::Result<Ended> {
+pub fn wait(child: Pid) -> io::Result<ChildEnd> {
     loop {
         match waitpid(Some(child), WaitOptions::empty()) {
             Ok(Some((_, status))) => return Ok(ended(status)),
@@ -42,10 +42,10 @@ pub fn wait(child: Pid) -> io::Result<Ended> {
     }
 }
 
-fn ended(status: WaitStatus) -> Ended {
+fn ended(status: WaitStatus) -> ChildEnd {
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Ended::Code(code),
-        (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+        (Some(code), _) => ChildEnd::Code(code),
+        (None, signal) => ChildEnd::Signal(signal.unwrap_or(0)),
     }
 }
 
@@ -54,7 +54,7 @@ pub fn trace(target: Pid) -> Answer {
     let pid = target.as_raw_nonzero().get();
     // SAFETY: PTRACE_SEIZE and PTRACE_DETACH read no memory of this process.
     answer(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) })?;
-    // A running tracee cannot be let go; it is freed when this process ends, which is soon.
+    // A running tracee cannot be detached; it is freed when this process ends, which is soon.
     // SAFETY: as above.
     unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0) };
     Ok(0)
@@ -101,8 +101,8 @@ pub fn steal_descriptor(target: Pid, number: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(stolen as i32) })
 }
 
-/// `kill(-1, signal)`: everybody this process may signal. Signal 0 only asks.
-pub fn signal_everybody(signal: i32) -> Answer {
+/// `kill(-1, signal)`: all processes that this one may signal. Signal 0 only checks.
+pub fn signal_all(signal: i32) -> Answer {
     // SAFETY: takes no pointer.
     answer(i64::from(unsafe { libc::kill(-1, signal) }))
 }
@@ -137,16 +137,16 @@ pub fn block_signals() {
     }
 }
 
-/// Closes the input, as a program does that wants none of it.
+/// Closes standard input, as a program without input does.
 pub fn close_input() {
-    // SAFETY: descriptor 0 is owned by nobody in Rust; the role reads no input afterwards.
+    // SAFETY: descriptor 0 has no owner in Rust; the role reads no input afterwards.
     unsafe { libc::close(0) };
 }
 
-/// Puts `/dev/null` (or nothing) in place of the standard streams, so that a reader sees their end.
+/// Replaces the standard streams by `/dev/null` (or closes them), so that a reader sees their end.
 pub fn detach_streams() {
-    // SAFETY: the path is a constant; descriptors 0 to 2 are owned by nobody in Rust, and whatever
-    // takes their numbers here is `/dev/null`.
+    // SAFETY: the path is a constant; descriptors 0 to 2 have no owner in Rust, and what takes
+    // their numbers here is `/dev/null`.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         for stream in 0..3 {

@@ -1,4 +1,4 @@
-//! Things of which a kernel has only so many, taken up to a bound the caller sets.
+//! Limited resources of the kernel, taken up to a bound that the caller sets.
 
 use std::{
     ffi::CString,
@@ -12,13 +12,13 @@ use super::{Answer, answer, call};
 
 const PAGE: usize = 4096;
 
-/// Ends this process after so many seconds, whatever it hangs in.
+/// Ends this process after so many seconds, even if it hangs.
 pub fn die_after(seconds: u32) {
     // SAFETY: takes no pointer; the default action of SIGALRM ends the process.
     unsafe { libc::alarm(seconds) };
 }
 
-/// Maps memory and writes to every page of it; gives back how many bytes were touched.
+/// Maps memory and writes to every page of it; returns the number of bytes touched.
 pub fn touch_pages(bytes: usize) -> io::Result<usize> {
     // SAFETY: an anonymous mapping at an address of the kernel's choice aliases nothing.
     let base = unsafe {
@@ -41,7 +41,8 @@ pub fn touch_pages(bytes: usize) -> io::Result<usize> {
 /// `base` must be valid for writes of `bytes` bytes.
 unsafe fn write_pages(base: *mut u8, bytes: usize) {
     for offset in (0..bytes).step_by(PAGE) {
-        // SAFETY: `offset < bytes`; volatile, so that the write to memory nobody reads stays.
+        // SAFETY: `offset < bytes`; volatile, so that the otherwise unused write is not optimised
+        // away.
         unsafe { base.add(offset).write_volatile(1) };
     }
 }
@@ -64,7 +65,7 @@ pub fn hold_shared_segment(bytes: usize) -> io::Result<usize> {
     Ok(bytes)
 }
 
-/// Makes up to `most` timers; gives back how many, and why it stopped.
+/// Makes up to `most` timers; returns their number, and the error that stopped it.
 pub fn create_timers(most: usize) -> (usize, Option<io::Error>) {
     for made in 0..most {
         let mut id = 0_i32;
@@ -78,7 +79,8 @@ pub fn create_timers(most: usize) -> (usize, Option<io::Error>) {
     (most, None)
 }
 
-/// Opens up to `most` message queues, each unlinked at once; the last part says why it stopped.
+/// Opens up to `most` message queues, each unlinked at once; also returns the error that stopped
+/// it.
 pub fn hold_message_queues(most: usize) -> (Vec<OwnedFd>, Option<io::Error>) {
     let mut queues = Vec::new();
     for number in 0..most {
@@ -102,7 +104,7 @@ fn message_queue(number: usize) -> io::Result<OwnedFd> {
     }
 }
 
-/// `socket` with numbers, for families and protocols no library names.
+/// `socket` with numbers, for families and protocols without a name in libraries.
 pub fn open_socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointer.
     let fd =
@@ -117,13 +119,13 @@ pub fn open_descriptors(most: i32) -> Vec<i32> {
     (0..most).filter(|fd| unsafe { libc::fcntl(*fd, libc::F_GETFD) } >= 0).collect()
 }
 
-/// Processors as `sysconf(_SC_NPROCESSORS_ONLN)` tells them.
+/// Number of processors that `sysconf(_SC_NPROCESSORS_ONLN)` reports.
 pub fn online_processors() -> Answer {
     // SAFETY: takes no pointer.
     answer(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
 }
 
-/// The physical page number the kernel tells for a page of ours; 0 when it hides it.
+/// Physical page number that the kernel shows for a page of this process; 0 if it hides it.
 pub fn physical_page() -> io::Result<u64> {
     let page = vec![1_u8; 2 * PAGE];
     let index = (page.as_ptr() as u64).div_ceil(PAGE as u64);

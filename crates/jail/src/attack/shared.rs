@@ -1,4 +1,4 @@
-//! Things that the host shares with everybody who can name them.
+//! Resources that the host shares with all processes that can name them.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ pub fn map_huge_page() -> Answer {
     if page == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the mapping was made above and nobody was told of it.
+    // SAFETY: the mapping was made above, and no reference to it exists.
     answer(i64::from(unsafe { libc::munmap(page, HUGE_PAGE) }))
 }
 
@@ -27,10 +27,10 @@ pub fn map_huge_page() -> Answer {
 const F_SETSIG: i32 = 10;
 const DN_ACCESS: i32 = 1;
 
-/// Asks for a signal whenever somebody reads a file of the directory.
+/// Requests a signal whenever a process reads a file of the directory.
 pub fn notice_readers(directory: BorrowedFd<'_>) -> Answer {
-    // SAFETY: both arguments are numbers. The signal's default meaning ends this process, so the
-    // request is for one that nobody minds.
+    // SAFETY: both arguments are numbers. The signal's default action would end this process, so
+    // the request is for a signal that is ignored by default.
     unsafe {
         answer(i64::from(libc::fcntl(directory.as_raw_fd(), F_SETSIG, libc::SIGURG)))?;
         answer(i64::from(libc::fcntl(directory.as_raw_fd(), libc::F_NOTIFY, DN_ACCESS)))

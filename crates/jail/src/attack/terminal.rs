@@ -1,4 +1,4 @@
-//! Terminal controls that type for somebody else.
+//! Terminal controls that type into the terminal of another user.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 

@@ -1,4 +1,4 @@
-//! Things that take kernel memory which is charged to nobody: one of each, and small.
+//! Objects whose kernel memory is charged to no cgroup: one of each, and small.
 
 use std::{
     io,
@@ -43,13 +43,13 @@ pub fn get_option(socket: BorrowedFd<'_>, level: i32, option: i32) -> Answer {
     answer(i64::from(got)).map(|_| value.into())
 }
 
-/// Takes a lease on a file that is open for reading: whoever writes to it has to wait.
+/// Takes a lease on a file that is open for reading: writers of the file have to wait.
 pub fn take_lease(file: BorrowedFd<'_>) -> Answer {
     // SAFETY: both arguments are numbers.
     answer(i64::from(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) }))
 }
 
-/// Locks one byte of a file for the open file itself, of which no list shows an owner.
+/// Locks one byte of a file for the open file description, for which lists show no owner.
 pub fn lock_open_file(file: BorrowedFd<'_>) -> Answer {
     // SAFETY: the structure is plain data, for which zero is a value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -63,7 +63,7 @@ pub fn name_mapping() -> Answer {
     const PAGE: usize = 4096;
     let name = c"ringfence";
     // SAFETY: an anonymous mapping at an address of the kernel's choice aliases nothing; the kernel
-    // reads the constant name; the mapping is given back before anybody learns of it.
+    // reads the constant name; the mapping is unmapped before any other code sees it.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let page = libc::mmap(std::ptr::null_mut(), PAGE, libc::PROT_READ, flags, -1, 0);

@@ -1,4 +1,4 @@
-//! The directories of this service instance, below which every sandbox has its group.
+//! Directories of this service instance, below which every sandbox has its group.
 
 use super::Error;
 use super::controllers::{Absent, Dirs};
@@ -12,14 +12,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long removal waits for killed processes to be gone.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The kernel allows 255; sandbox ids are far shorter.
-const LONGEST_NAME: usize = 128;
+/// Time that removal waits for killed processes to end.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest group name; the kernel allows 255, and sandbox ids are far shorter.
+const MAX_NAME: usize = 128;
 
 /// One directory per hierarchy, named after this process (see [`Instance`]).
 ///
-/// Dropping it removes nothing: a crash must be survivable anyway, by [`Base::sweep`].
+/// Dropping it removes nothing: leftovers of a crash are removed by [`Base::sweep`].
 #[derive(Debug)]
 pub struct Base {
     version: Version,
@@ -61,8 +61,8 @@ impl Base {
         }
     }
 
-    /// All sandboxes together leave the host some memory, however many there are: when they want
-    /// more, the kernel ends one of them and nothing else.
+    /// Limits the memory of all sandboxes together, so that the host keeps some: when they want
+    /// more, the kernel kills one of them and nothing else.
     fn limit_memory(&self) -> Result<(), Error> {
         let (Some(dir), Some(total)) = (&self.dirs.memory, limits::host_memory()) else {
             return Ok(());
@@ -70,8 +70,8 @@ impl Base {
         limits::write_base_memory(self.version, dir, limits::for_all_sandboxes(total))
     }
 
-    /// Makes the directories again that somebody has removed, with their controllers and limits. Groups
-    /// can then be made as before; those that were removed with the base stay gone.
+    /// Makes directories again that were removed by another process, with their controllers and
+    /// limits. New groups can then be made; groups that were removed with the base stay gone.
     pub fn restore(&self) -> Result<(), Error> {
         group::make_missing(&self.dirs.distinct())?;
         if self.version == Version::V2 {
@@ -80,14 +80,14 @@ impl Base {
         self.limit_memory()
     }
 
-    /// Removes what dead instances of our own pid namespace have left, processes included. Goes on
-    /// to the next one only while `goes_on` says so.
+    /// Removes leftovers of dead instances of our own pid namespace, processes included. Checks
+    /// `goes_on` before each instance.
     pub fn sweep(host: &Host, goes_on: impl Fn() -> bool) -> Result<Swept, Error> {
         sweep::sweep(host, goes_on)
     }
 
-    /// Bytes that all sandboxes together are charged with, as far as the kernel holds them for
-    /// itself: its objects and network buffers. All they are charged with where that is not told.
+    /// Bytes of kernel memory (objects and network buffers) charged to all sandboxes together; all
+    /// their charged memory if the kernel does not separate it.
     pub fn kernel_memory(&self) -> Option<u64> {
         stats::kernel_memory(self.version, &self.dirs)
     }
@@ -95,7 +95,7 @@ impl Base {
     /// Makes the group of one sandbox, with its limits.
     ///
     /// In version 1 a `freezer` costs one more directory; in version 2 every group can freeze.
-    /// Limits of an absent controller are not set: the caller has read [`Base::absent`].
+    /// Limits of an absent controller are not set: the caller checks [`Base::absent`].
     pub fn new_group(
         &self,
         name: &str,
@@ -116,12 +116,12 @@ impl Base {
         Group::create(self.version, dirs, limits)
     }
 
-    /// The controllers that this host does not give us, with reasons.
+    /// Controllers that are not available on this host, with reasons.
     pub fn absent(&self) -> &[Absent] {
         &self.absent
     }
 
-    /// The name of the directories, also in other instances' eyes.
+    /// Name of the directories, which other instances can parse.
     pub fn instance(&self) -> &Instance {
         &self.instance
     }
@@ -131,20 +131,18 @@ impl Base {
         self.dirs.distinct()
     }
 
-    /// Kills what is still inside and removes everything; [`Removal::Busy`] if something would not
-    /// die within five seconds.
+    /// Kills the remaining processes and removes everything; [`Removal::Busy`] if a process does
+    /// not end within five seconds.
     pub fn remove(self) -> Result<Removal, Error> {
-        end::remove_trees(&self.dirs.distinct(), PATIENCE)
+        end::remove_trees(&self.dirs.distinct(), REMOVE_TIMEOUT)
     }
 }
 
-/// One path component that cannot be a kernel file: those have dots, except `tasks`.
+/// Whether the name is one path component that cannot be a kernel file: those have dots, except
+/// `tasks`.
 fn is_plain(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    !name.is_empty()
-        && name.len() <= LONGEST_NAME
-        && name != "tasks"
-        && name.bytes().all(is_allowed)
+    !name.is_empty() && name.len() <= MAX_NAME && name != "tasks" && name.bytes().all(is_allowed)
 }
 
 #[cfg(test)]

@@ -3,15 +3,15 @@
 use super::reason::Reason;
 use std::path::{Path, PathBuf};
 
-/// A directory where a controller can be used, or the reason in words why it cannot.
+/// Directory where a controller can be used, or the reason why it cannot.
 pub type Available = Result<PathBuf, Reason>;
 
-/// A controller that this host does not give us.
+/// A controller that is not available on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absent {
     /// Its name in version 1 terms: `memory`, `cpu`, `cpuacct`, `pids`, `freezer`, `io`.
     pub controller: &'static str,
-    /// Why, and what would help.
+    /// Reason, with a fix if there is one.
     pub reason: Reason,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Controllers<T> {
     pub(super) io: T,
 }
 
-/// Where each controller of one group lives; the same path where hierarchies are shared.
+/// Directory of each controller of one group; the same path where hierarchies are shared.
 pub(super) type Dirs = Controllers<Option<PathBuf>>;
 
 pub(super) const NAMES: Controllers<&str> = Controllers {

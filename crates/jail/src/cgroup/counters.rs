@@ -1,10 +1,10 @@
 //! The formats of counter files, without I/O.
 //!
-//! A missing or malformed entry is `None`: a counter we cannot read is not a counter that is zero.
+//! A missing or malformed entry is `None`: an unreadable counter is not zero.
 
 use std::time::Duration;
 
-/// A file with one number; `max` and nonsense are `None`.
+/// File with one number; `max` and invalid text are `None`.
 pub(super) fn single(text: &str) -> Option<u64> {
     text.trim_ascii().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Ending everything in a set of groups and removing their directories.
+//! Killing all processes of a set of groups and removing their directories.
 //!
 //! The set is one group's directories in all hierarchies: a child that was interrupted while joining
 //! is in some of them only, so each is searched.
@@ -20,24 +20,24 @@ use std::time::Duration;
 /// Descriptors held at a time, far below the usual limit of open files.
 const BATCH: usize = 128;
 
-/// Sends SIGKILL until no process is left; `false` when some are still there after `patience`.
+/// Sends SIGKILL until no process is left; `false` if some are left after `timeout`.
 ///
 /// `dirs` are the directories of one base or group in all hierarchies: a process that is frozen in
-/// one of them is thawed, because the frozen cannot die.
-pub fn kill_trees(dirs: &[PathBuf], patience: Duration) -> Result<bool, Error> {
-    wait::until(patience, || kill_once(dirs))
+/// one of them is thawed, because frozen processes cannot die.
+pub fn kill_trees(dirs: &[PathBuf], timeout: Duration) -> Result<bool, Error> {
+    wait::until(timeout, || kill_once(dirs))
 }
 
 /// Like [`kill_trees`], and removes the directories, children first.
-pub fn remove_trees(dirs: &[PathBuf], patience: Duration) -> Result<Removal, Error> {
-    let is_gone = wait::until(patience, || {
+pub fn remove_trees(dirs: &[PathBuf], timeout: Duration) -> Result<Removal, Error> {
+    let is_gone = wait::until(timeout, || {
         kill_once(dirs)?;
         Ok::<_, Error>(remove_all(dirs)? == Removal::Gone)
     })?;
     Ok(if is_gone { Removal::Gone } else { Removal::Busy })
 }
 
-/// Removes the directories and what is below; tries each even when another is busy.
+/// Removes the directories and those below; tries each even if another is busy.
 pub(super) fn remove_all(dirs: &[PathBuf]) -> Result<Removal, Error> {
     let mut result = Removal::Gone;
     for dir in dirs {
@@ -67,8 +67,8 @@ fn remove_children_then(dir: &Path) -> Result<Removal, Error> {
     }
 }
 
-/// One round: stop new processes, signal the present ones, wake the frozen so that they can die.
-/// `true` when nothing was left to signal.
+/// One round: prevents forks, signals all processes, and thaws frozen ones so that they can die.
+/// `true` if there was no process to signal.
 pub(super) fn kill_once(dirs: &[PathBuf]) -> Result<bool, Error> {
     let mut everywhere = Vec::with_capacity(dirs.len());
     for dir in dirs {
@@ -99,8 +99,8 @@ fn signal_all(dir: &Path) -> Result<(), Error> {
     let pids = pids_in(dir)?;
     for batch in pids.chunks(BATCH) {
         let held: Vec<(i32, OwnedFd)> = batch.iter().filter_map(|pid| hold(*pid)).collect();
-        // Between reading the file and opening the descriptor the id may have passed to a
-        // stranger. Whoever is still listed *now* is the process the descriptor was opened for.
+        // Between reading the file and opening the descriptor the id may have been reused. A
+        // process that is still listed now is the one that the descriptor was opened for.
         let present: HashSet<i32> = pids_in(dir)?.into_iter().collect();
         for (_, process) in held.iter().filter(|(pid, _)| present.contains(pid)) {
             match pidfd_send_signal(process, Signal::KILL) {
@@ -147,7 +147,7 @@ pub(super) fn children(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(directories.collect())
 }
 
-/// Another instance may sweep the same leftovers at the same time.
+/// Treats a missing group as removed: another instance may sweep the same leftovers.
 fn gone_is_fine(result: Result<bool, Error>) -> Result<bool, Error> {
     match result {
         Err(error) if is_gone(&error) => Ok(false),
@@ -155,7 +155,7 @@ fn gone_is_fine(result: Result<bool, Error>) -> Result<bool, Error> {
     }
 }
 
-/// A group that vanishes while its file is open answers `ENODEV`.
+/// Whether the group vanished; if its file was open, the error is `ENODEV`.
 fn is_gone(error: &Error) -> bool {
     error.is(libc::ENOENT) || error.is(libc::ENODEV)
 }

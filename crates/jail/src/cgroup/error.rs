@@ -1,20 +1,20 @@
-//! The one error of this module: which file operation failed, and what the operator can do.
+//! The one error of this module: the failed file operation, and a hint for the operator.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A control group file could not be used.
+/// Failed operation on a control group file.
 #[derive(Debug, thiserror::Error)]
 #[error("{action} `{}`", path.display())]
 pub struct Error {
-    /// What we tried, as a verb: `create`, `write`, `remove`.
+    /// Attempted operation, as a verb: `create`, `write`, `remove`.
     pub action: &'static str,
-    /// The file or directory we tried it on.
+    /// File or directory of the operation.
     pub path: PathBuf,
-    /// Why the kernel refused.
+    /// Error of the kernel.
     #[source]
     pub source: io::Error,
-    /// What to run or change, where the cause is a known one.
+    /// Command to run or setting to change, if the cause is a known one.
     pub hint: Option<String>,
 }
 
@@ -27,7 +27,7 @@ impl Error {
         Error { hint, ..self }
     }
 
-    /// Whether a file or directory was not there.
+    /// Whether the file or directory does not exist.
     pub fn is_missing(&self) -> bool {
         self.is(libc::ENOENT)
     }

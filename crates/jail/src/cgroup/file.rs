@@ -1,7 +1,7 @@
 //! Reading and writing the small files of a control group with as few system calls as possible.
 //!
-//! `std::fs` would create and truncate on write and ask for the size on read; here a write is
-//! open, write, close, and a sandbox is created with a dozen of them.
+//! `std::fs` would create and truncate on write and query the size on read; here a write is open,
+//! write, close, and a sandbox is created with a dozen of them.
 
 use super::Error;
 use rustix::fd::OwnedFd;
@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
-/// Longer than any file we read: `cgroup.procs` of a group with 100 000 processes.
-const LONGEST: usize = 1 << 20;
+/// Largest file that is read: `cgroup.procs` of a group with 100 000 processes.
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Writes `value` in one call, as the kernel wants it.
 pub(super) fn write(dir: &Path, name: &str, value: &str) -> Result<(), Error> {
@@ -45,11 +45,11 @@ pub(super) fn read_if_present(dir: &Path, name: &str) -> Result<Option<String>, 
     }
 }
 
-/// The descriptor a child of one thread writes `0` to, in order to join.
+/// Descriptor to which a child of one thread writes `0` in order to join.
 ///
-/// `tasks` moves the calling thread alone, and then the kernel need not stop every fork and exit of
-/// the machine: that lock costs `cgroup.procs` a whole grace period, many milliseconds, whenever it
-/// was not taken for a while. Version 2 has no such file.
+/// `tasks` moves the calling thread alone, so the kernel need not stop every fork and exit of the
+/// machine: that lock costs `cgroup.procs` a whole grace period, many milliseconds, if it was not
+/// taken for a while. Version 2 has no such file.
 pub(super) fn open_for_join(dir: &Path) -> Result<OwnedFd, Error> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     match open(&dir.join("tasks"), flags) {
@@ -84,7 +84,7 @@ fn read_path(path: &Path) -> io::Result<String> {
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        if filled > LONGEST {
+        if filled > MAX_FILE_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         if filled == bytes.len() {

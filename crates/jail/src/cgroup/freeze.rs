@@ -1,4 +1,4 @@
-//! Pausing a group and being sure that it is paused.
+//! Freezing a group, with confirmation that it is frozen.
 
 use super::Error;
 use super::counters;
@@ -13,11 +13,11 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Stops every process of the group; thaws again and fails if that takes longer than `patience`.
-pub(super) fn freeze(version: Version, dir: &Path, patience: Duration) -> Result<(), Error> {
+/// Freezes every process of the group; thaws it and fails if that takes longer than `timeout`.
+pub(super) fn freeze(version: Version, dir: &Path, timeout: Duration) -> Result<(), Error> {
     let is_frozen = match version {
-        Version::V2 => freeze_v2(dir, patience)?,
-        _ => freeze_v1(dir, patience)?,
+        Version::V2 => freeze_v2(dir, timeout)?,
+        _ => freeze_v1(dir, timeout)?,
     };
     if is_frozen {
         return Ok(());
@@ -26,7 +26,7 @@ pub(super) fn freeze(version: Version, dir: &Path, patience: Duration) -> Result
     Err(Error::new("freeze", dir, io::ErrorKind::TimedOut))
 }
 
-/// Lets the group run again.
+/// Thaws the group.
 pub(super) fn thaw(version: Version, dir: &Path) -> Result<(), Error> {
     match version {
         Version::V2 => file::write(dir, "cgroup.freeze", "0"),
@@ -34,22 +34,23 @@ pub(super) fn thaw(version: Version, dir: &Path) -> Result<(), Error> {
     }
 }
 
-/// The version 1 freezer looks again at its tasks whenever the state is read, and tells nobody.
-fn freeze_v1(dir: &Path, patience: Duration) -> Result<bool, Error> {
+/// Freezes with version 1, which re-examines its tasks whenever the state is read, without
+/// notification.
+fn freeze_v1(dir: &Path, timeout: Duration) -> Result<bool, Error> {
     file::write(dir, "freezer.state", "FROZEN")?;
-    wait::until(patience, || Ok(file::read(dir, "freezer.state")?.trim_ascii() == "FROZEN"))
+    wait::until(timeout, || Ok(file::read(dir, "freezer.state")?.trim_ascii() == "FROZEN"))
 }
 
-/// Version 2 announces the change of `cgroup.events` to whoever polls it.
-fn freeze_v2(dir: &Path, patience: Duration) -> Result<bool, Error> {
+/// Freezes with version 2, which notifies pollers of `cgroup.events`.
+fn freeze_v2(dir: &Path, timeout: Duration) -> Result<bool, Error> {
     file::write(dir, "cgroup.freeze", "1")?;
     let path = dir.join("cgroup.events");
-    wait_for_frozen(&path, patience).map_err(|errno| Error::new("watch", &path, errno))
+    wait_for_frozen(&path, timeout).map_err(|errno| Error::new("watch", &path, errno))
 }
 
-fn wait_for_frozen(path: &Path, patience: Duration) -> Result<bool, Errno> {
+fn wait_for_frozen(path: &Path, timeout: Duration) -> Result<bool, Errno> {
     let events = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     while !says_frozen(&events)? {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

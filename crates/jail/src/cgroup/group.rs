@@ -15,8 +15,8 @@ use std::time::Duration;
 
 /// A group with its limits set, one directory per hierarchy.
 ///
-/// Dropping it leaves the directories in place: they can only be removed when the last process is
-/// gone, and only the owner knows when that is. What stays is removed with the base.
+/// Dropping it leaves the directories in place: they can only be removed after the last process has
+/// ended, which only the owner knows. Remaining directories are removed with the base.
 #[derive(Debug)]
 pub struct Group {
     version: Version,
@@ -26,11 +26,11 @@ pub struct Group {
     swap: Swap,
 }
 
-/// What became of the directories.
+/// Result of removing the directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Removal {
-    /// All are gone.
+    /// All are removed.
     Gone,
     /// A process is still inside, often one that is just exiting: try again.
     Busy,
@@ -69,7 +69,8 @@ impl Group {
         }
     }
 
-    /// Version 2: the descriptor for `CLONE_INTO_CGROUP`, with which a child is never outside.
+    /// Version 2: descriptor for `CLONE_INTO_CGROUP`, with which a child is in the group from its
+    /// start.
     pub fn dir_fd(&self) -> Result<Option<OwnedFd>, Error> {
         match (self.version, self.distinct.first()) {
             (Version::V2, Some(dir)) => file::open_for_clone(dir).map(Some),
@@ -77,7 +78,7 @@ impl Group {
         }
     }
 
-    /// Whether the process is in the group, in every hierarchy: one file says it for all of them.
+    /// Whether the process is in the group, in every hierarchy; one file lists all of them.
     pub fn holds(&self, pid: u32) -> Result<bool, Error> {
         let Some(own) = self.distinct.first().and_then(|dir| tail(dir)) else { return Ok(false) };
         let text = file::read(&Path::new("/proc").join(pid.to_string()), "cgroup")?;
@@ -92,38 +93,38 @@ impl Group {
         self.distinct.iter().try_for_each(|dir| file::write(dir, "cgroup.procs", &pid))
     }
 
-    /// Kills every process and waits up to `patience` for the group to be empty; `true` if it is.
+    /// Kills every process and waits up to `timeout` for the group to be empty; `true` if it is.
     ///
-    /// With [`Duration::ZERO`] the signals are sent and nothing is awaited. The group is finished
-    /// afterwards: where `cgroup.kill` is missing, its process limit has been set to zero so that a
-    /// fork bomb cannot outrun us. A frozen group is thawed, because the frozen cannot die.
-    pub fn kill(&self, patience: Duration) -> Result<bool, Error> {
-        end::kill_trees(&self.distinct, patience)
+    /// With [`Duration::ZERO`] it only sends the signals. The group cannot be used afterwards:
+    /// where `cgroup.kill` is missing, its process limit is set to zero, so that a fork bomb cannot
+    /// outrun us. A frozen group is thawed, because frozen processes cannot die.
+    pub fn kill(&self, timeout: Duration) -> Result<bool, Error> {
+        end::kill_trees(&self.distinct, timeout)
     }
 
-    /// Stops every process and returns when all have stopped; after `patience` the group runs on
+    /// Freezes every process and returns when all are frozen; after `timeout` the group is thawed
     /// and the error is [`io::ErrorKind::TimedOut`].
-    pub fn freeze(&self, patience: Duration) -> Result<(), Error> {
-        freeze::freeze(self.version, self.freezer_dir()?, patience)
+    pub fn freeze(&self, timeout: Duration) -> Result<(), Error> {
+        freeze::freeze(self.version, self.freezer_dir()?, timeout)
     }
 
-    /// Lets the group run again.
+    /// Thaws the group.
     pub fn thaw(&self) -> Result<(), Error> {
         freeze::thaw(self.version, self.freezer_dir()?)
     }
 
-    /// Makes a part of this group; see [`Part`]. Needs what pausing needs: in version 1 a freezer.
+    /// Makes a part of this group; see [`Part`]. In version 1 it needs a freezer.
     pub fn part(&self, name: &str) -> Result<Part, Error> {
         Part::create(self.version, self.freezer_dir()?.join(name))
     }
 
-    /// Reads what was used and leaves out what was refused: half the files, for a program that
+    /// Reads the counters of usage without those of refusals: half the files, for a program that
     /// ended well and needs no explanation.
     pub fn usage(&self) -> Result<Stats, Error> {
         stats::read_usage(self.version, &self.dirs)
     }
 
-    /// Reads the memory and the processes that it has now, and nothing else.
+    /// Reads the current memory and number of processes only.
     pub fn present(&self) -> Result<Stats, Error> {
         stats::read_present(self.version, &self.dirs)
     }
@@ -135,8 +136,8 @@ impl Group {
 
     /// Changes the memory limit of the running group.
     ///
-    /// Below the present use, version 1 refuses with `EBUSY` if it cannot reclaim enough; version 2
-    /// takes it and kills.
+    /// Below the current use, version 1 refuses with `EBUSY` if it cannot reclaim enough; version 2
+    /// accepts it and kills.
     pub fn set_memory(&self, bytes: u64) -> Result<(), Error> {
         match &self.dirs.memory {
             Some(dir) => limits::write_memory(self.version, dir, bytes).map(drop),
@@ -149,7 +150,7 @@ impl Group {
         limits::write(self.version, &self.dirs, limits).map(drop)
     }
 
-    /// How swap is kept away, for the receipt.
+    /// Treatment of swap, for the receipt.
     pub fn swap(&self) -> Swap {
         self.swap
     }
@@ -159,12 +160,12 @@ impl Group {
         &self.distinct
     }
 
-    /// Whether nobody has removed it.
+    /// Whether its directories still exist.
     pub fn is_there(&self) -> bool {
         self.distinct.iter().all(|dir| dir.exists())
     }
 
-    /// Removes the directories; killing is the caller's decision.
+    /// Removes the directories; the caller kills the processes before.
     pub fn remove(&self) -> Result<Removal, Error> {
         end::remove_all(&self.distinct)
     }
@@ -183,7 +184,7 @@ impl Group {
     }
 }
 
-/// The instance's name and the group's, which no other group has, in whichever hierarchy.
+/// Names of the instance and of the group, which identify it in every hierarchy.
 fn tail(path: &Path) -> Option<(&OsStr, &OsStr)> {
     Some((path.parent()?.file_name()?, path.file_name()?))
 }
@@ -199,7 +200,7 @@ pub(super) fn make_all(dirs: &[PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes those directories that are not there.
+/// Makes the missing directories.
 pub(super) fn make_missing(dirs: &[PathBuf]) -> Result<(), Error> {
     dirs.iter().try_for_each(|dir| match file::make_dir(dir) {
         Err(error) if error.is(libc::EEXIST) => Ok(()),
@@ -207,7 +208,7 @@ pub(super) fn make_missing(dirs: &[PathBuf]) -> Result<(), Error> {
     })
 }
 
-/// Best effort: the failure that led here is the one worth reporting.
+/// Removes directories after a failure; errors are ignored, because the first failure is reported.
 fn undo(dirs: &[PathBuf]) {
     for dir in dirs {
         let _ = rustix::fs::rmdir(dir);

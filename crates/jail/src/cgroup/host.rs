@@ -1,7 +1,7 @@
-//! What this machine offers, found out without changing anything.
+//! Control groups of this machine, found without changing anything.
 
 use super::controllers::{Absent, Available, Controllers, Dirs, NAMES};
-use super::layout::{self, Layout, Place, Texts, Version};
+use super::layout::{self, GroupPath, Layout, Texts, Version};
 use super::reason::Reason;
 use super::{remedy, unified};
 use rustix::fs::{Access, AtFlags, CWD, accessat, statfs};
@@ -9,10 +9,10 @@ use rustix::io::Errno;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The control groups we can use: a directory per controller, or in words why there is none.
+/// Available control groups: a directory per controller, or the reason why there is none.
 #[derive(Debug)]
 pub struct Host {
-    /// Which generation is mounted.
+    /// Mounted version.
     pub version: Version,
     /// Memory limits and out-of-memory evidence.
     pub memory: Available,
@@ -31,7 +31,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Looks at this process and its mounts. A `/proc` that cannot be read is a host without groups.
+    /// Inspects this process and its mounts. If `/proc` cannot be read, the host counts as one
+    /// without groups.
     pub fn detect() -> Host {
         let layout = read_layout();
         match layout.version {
@@ -40,7 +41,7 @@ impl Host {
         }
     }
 
-    /// The unified hierarchy alone, whatever the version: its mechanics work without controllers.
+    /// The unified hierarchy alone, for any version: it works without controllers.
     #[cfg(test)]
     pub(super) fn detect_unified() -> Host {
         from_unified(Layout { version: Version::V2, ..read_layout() })
@@ -53,13 +54,13 @@ impl Host {
         std::array::from_fn(|at| (NAMES.into_array()[at], all[at]))
     }
 
-    /// Whether a limit cannot be set here that could be in a group of the unified hierarchy that is ours.
+    /// Whether a limit is unavailable that a delegated group of the unified hierarchy would have.
     pub fn needs_delegation(&self) -> bool {
         let limiting = [&self.memory, &self.cpu, &self.pids];
         self.version == Version::V2 && limiting.iter().any(|available| available.is_err())
     }
 
-    /// The controllers we cannot use, with reasons.
+    /// Controllers that cannot be used, with reasons.
     pub fn absent(&self) -> Vec<Absent> {
         let reasons = self.controllers().into_iter().filter_map(|(controller, available)| {
             let reason = available.as_ref().err()?.clone();
@@ -80,7 +81,7 @@ impl Host {
         &self.tops
     }
 
-    /// Version 2: may the other processes of our group be moved into a leaf?
+    /// Version 2: whether the other processes of our group may be moved into a leaf.
     pub(super) fn move_neighbours(&self) -> bool {
         self.move_neighbours
     }
@@ -117,13 +118,13 @@ fn from_legacy(layout: Layout) -> Host {
         places.into_array().into_iter().flatten().map(|place| place.top.clone()).collect();
     tops.sort();
     tops.dedup();
-    let usable = |place: Place| usable(&place.own, Version::V1).map(|()| place.own);
+    let usable = |place: GroupPath| usable(&place.own, Version::V1).map(|()| place.own);
     let mut controllers = layout.legacy.map(|place| place.and_then(usable));
     controllers.io = Err(Reason::new("block device counters are read in version 2 only"));
     Host::new(layout.version, controllers, tops)
 }
 
-/// May we write here, and is it really a control group file system that we see?
+/// Checks that the directory is writable and really part of a control group file system.
 pub(super) fn usable(path: &Path, version: Version) -> Result<(), Reason> {
     let kind = statfs(path).map_err(|errno| {
         Reason::new(format!("the control group cannot be used: {errno}")).at(path)
@@ -146,7 +147,7 @@ pub(super) fn usable(path: &Path, version: Version) -> Result<(), Reason> {
     })
 }
 
-/// What another user or group would have been given.
+/// Reason for a group that was not delegated to this user.
 pub(super) fn undelegated(what: impl Into<String>, version: Version) -> Reason {
     Reason { fix: remedy::delegation(version), ..Reason::new(what) }
 }

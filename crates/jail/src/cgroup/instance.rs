@@ -1,7 +1,8 @@
-//! The name of a service instance, which tells a later one whether its directories are still in use.
+//! Name of a service instance, from which a later one sees whether its directories are still in
+//! use.
 //!
-//! `ringfence.<pid namespace>.<pid>.<start time>.<number>`: a process id alone is recycled, and means
-//! nothing in another pid namespace that shares the same control group tree.
+//! `ringfence.<pid namespace>.<pid>.<start time>.<number>`: a process id alone is recycled, and is
+//! ambiguous in another pid namespace that shares the same control group tree.
 
 use super::Error;
 use rustix::io::Errno;
@@ -15,16 +16,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const PREFIX: &str = "ringfence";
 
-/// One service process, and which of its bases.
+/// One service process, and the number of its base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// Inode of the pid namespace in which `pid` means something.
+    /// Inode of the pid namespace of `pid`.
     pub pid_namespace: u64,
-    /// The process.
+    /// Process id.
     pub pid: i32,
     /// Clock ticks from boot to its start, as in `/proc/<pid>/stat`.
     pub start_time: u64,
-    /// Counts the bases of one process.
+    /// Number of the base, counted per process.
     pub number: u32,
 }
 
@@ -41,9 +42,9 @@ impl Instance {
         })
     }
 
-    /// Is the process gone? Anything we cannot tell counts as alive.
+    /// Whether the process is gone. If that cannot be found out, it counts as alive.
     ///
-    /// The caller has made sure that the instance is of our own pid namespace.
+    /// The caller makes sure that the instance is of our own pid namespace.
     pub(super) fn is_dead(&self) -> bool {
         match read_stat(&format!("/proc/{}/stat", self.pid)) {
             Ok(stat) => stat.start_time != self.start_time || stat.is_finished,
@@ -68,7 +69,7 @@ impl fmt::Display for Instance {
     }
 }
 
-/// The directory is not one of ours.
+/// Error for the name of a directory that is not an instance's.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the name of an instance")]
 pub struct NotAnInstance;
@@ -97,12 +98,12 @@ fn parse<T: FromStr>(field: &str) -> Result<T, NotAnInstance> {
     field.parse().map_err(|_| NotAnInstance)
 }
 
-/// What we need of `/proc/<pid>/stat`.
+/// Needed fields of `/proc/<pid>/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct ProcessStat {
     pid: i32,
     start_time: u64,
-    /// A zombie with no other thread alive: it runs nothing any more.
+    /// Whether it is a zombie with no other thread alive.
     is_finished: bool,
 }
 
@@ -112,7 +113,8 @@ fn read_stat(path: &str) -> Result<ProcessStat, Error> {
     parse_stat(&text).ok_or_else(|| Error::new("understand", path, io::ErrorKind::InvalidData))
 }
 
-/// The command name is in parentheses and may itself contain parentheses and blanks.
+/// Parses the fields. The command name is in parentheses and may itself contain parentheses and
+/// blanks.
 fn parse_stat(text: &str) -> Option<ProcessStat> {
     let (pid, rest) = text.split_once(' ')?;
     let (_, after_name) = rest.rsplit_once(')')?;

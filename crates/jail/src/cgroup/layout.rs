@@ -1,7 +1,7 @@
-//! From the text of three `/proc` files to the directory of each controller: no I/O.
+//! Directory of each controller, derived from the text of three `/proc` files: no I/O.
 //!
-//! Which version rules is decided by the controllers: as soon as one we limit with (memory, cpu,
-//! pids) is mounted in version 1, the unified hierarchy cannot have it, and we work in version 1.
+//! The controllers decide the version: as soon as one of the limiting ones (memory, cpu, pids) is
+//! mounted in version 1, the unified hierarchy cannot have it, and version 1 is used.
 
 use super::controllers::{Controllers, NAMES};
 use super::membership::{self, Built, Membership};
@@ -10,7 +10,7 @@ use super::reason::Reason;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 
-/// Which generation of control groups this host runs.
+/// Version of control groups on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Version {
@@ -26,20 +26,20 @@ pub enum Version {
 
 /// Our own group in one hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct GroupPath {
     /// The mount point: the topmost group we can see.
     pub(super) top: PathBuf,
     /// The group this process is in.
     pub(super) own: PathBuf,
 }
 
-/// Where this process is in each hierarchy.
+/// Groups of this process in each hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) version: Version,
-    pub(super) unified: Result<Place, Reason>,
+    pub(super) unified: Result<GroupPath, Reason>,
     /// Version 1 only; `io` is used in version 2 alone.
-    pub(super) legacy: Controllers<Result<Place, Reason>>,
+    pub(super) legacy: Controllers<Result<GroupPath, Reason>>,
 }
 
 /// Texts of `/proc/self/mountinfo`, `/proc/self/cgroup` and `/proc/cgroups`.
@@ -72,7 +72,7 @@ fn version(mounts: &[Mount]) -> Version {
     }
 }
 
-fn unified(mounts: &[Mount], memberships: &[Membership]) -> Result<Place, Reason> {
+fn unified(mounts: &[Mount], memberships: &[Membership]) -> Result<GroupPath, Reason> {
     let candidates = mounts.iter().filter(|mount| mount.hierarchy == Hierarchy::V2);
     let own = memberships.iter().find(|membership| membership.controllers.is_empty());
     locate(candidates, own).unwrap_or_else(|| {
@@ -86,7 +86,7 @@ fn legacy(
     mounts: &[Mount],
     memberships: &[Membership],
     kernel: &str,
-) -> Result<Place, Reason> {
+) -> Result<GroupPath, Reason> {
     let candidates = mounts.iter().filter(|mount| mount.carries(name));
     let own = memberships.iter().find(|m| m.controllers.iter().any(|c| c == name));
     locate(candidates, own).unwrap_or_else(|| Err(why_unmounted(name, kernel)))
@@ -113,7 +113,7 @@ fn why_unmounted(name: &str, kernel: &str) -> Reason {
 fn locate<'a>(
     candidates: impl Iterator<Item = &'a Mount>,
     own: Option<&Membership>,
-) -> Option<Result<Place, Reason>> {
+) -> Option<Result<GroupPath, Reason>> {
     let mut refusal = None;
     for mount in candidates {
         match place(mount, own) {
@@ -124,8 +124,9 @@ fn locate<'a>(
     refusal
 }
 
-/// A container may see only its own part of a hierarchy, mounted as if it were the whole.
-fn place(mount: &Mount, own: Option<&Membership>) -> Result<Place, Reason> {
+/// Path of our group. A container may see only its own part of a hierarchy, mounted as if it were
+/// the whole.
+fn place(mount: &Mount, own: Option<&Membership>) -> Result<GroupPath, Reason> {
     let path = &own.ok_or_else(unlisted)?.path;
     let outside = || {
         Reason::new("our own control group is not in the part of the hierarchy that is mounted")
@@ -135,14 +136,14 @@ fn place(mount: &Mount, own: Option<&Membership>) -> Result<Place, Reason> {
     if relative.components().any(|part| part == Component::ParentDir) {
         return Err(outside());
     }
-    Ok(Place { top: mount.point.clone(), own: join(&mount.point, relative) })
+    Ok(GroupPath { top: mount.point.clone(), own: join(&mount.point, relative) })
 }
 
 fn unlisted() -> Reason {
     Reason::new("/proc/self/cgroup does not list this hierarchy")
 }
 
-/// `Path::join` would leave a trailing slash for an empty relative path.
+/// Joins the paths; `Path::join` would leave a trailing slash for an empty relative path.
 fn join(point: &Path, relative: &Path) -> PathBuf {
     if relative.as_os_str().is_empty() { point.to_owned() } else { point.join(relative) }
 }

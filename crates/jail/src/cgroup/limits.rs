@@ -1,4 +1,4 @@
-//! Writing limits into a fresh group, and changing the memory limit of a living one.
+//! Limits of a new group, and changes of the limits of a running one.
 //!
 //! A new group starts with a 100 ms cpu period and without group-wide out-of-memory kills in every
 //! kernel we support, so neither is written: each write costs a sandbox three system calls.
@@ -9,10 +9,10 @@ use super::file;
 use super::layout::Version;
 use std::path::Path;
 
-/// What one sandbox may use.
+/// Limits of one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupLimits {
-    /// Bytes of memory, page cache and tmpfs included; swap is not given.
+    /// Bytes of memory, page cache and tmpfs included; swap is not available.
     pub memory: u64,
     /// Thousandths of one cpu: 1000 is one full cpu.
     pub cpu_millis: u32,
@@ -20,7 +20,7 @@ pub struct GroupLimits {
     pub pids: u32,
 }
 
-/// How swap is kept away from a group.
+/// Treatment of swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Swap {
     /// The kernel counts swap and refuses it (in version 1 all but 64 KiB of it).
@@ -31,21 +31,20 @@ pub enum Swap {
     Unlimited,
 }
 
-/// By how much memory plus swap may exceed memory in version 1: one page of the largest size.
+/// Amount by which memory plus swap may exceed memory in version 1: one page of the largest size.
 ///
 /// With equal limits the kernel refuses at the sum, which is charged first, and Linux 6.18 counts
 /// that nowhere: `memory.failcnt` and `memory.memsw.failcnt` both stay zero, and the evidence is lost.
 const SUM_SLACK: u64 = 64 << 10;
-/// The part of the memory limit that network buffers may take beside it in version 1, which has a
-/// counter of its own for them and does not count them otherwise. They come out of one pool of the
-/// whole host, so that a sandbox which fills sockets that nobody reads would dry up everybody's. The
-/// least that the kernel gives to each connection comes on top.
-const BUFFERS_PART: u64 = 8;
-/// The largest `pids.max` the kernel takes as a number (`PID_MAX_LIMIT`).
-const MOST_PIDS: u32 = 4 << 20;
+/// Divisor of the memory limit that gives the limit of network buffers in version 1, which counts
+/// them separately. They come out of one pool of the whole host, so a sandbox that fills unread
+/// sockets would exhaust it for all processes. The kernel's minimum per connection comes on top.
+const BUFFERS_DIVISOR: u64 = 8;
+/// Largest `pids.max` that the kernel takes as a number (`PID_MAX_LIMIT`).
+const MAX_PIDS: u32 = 4 << 20;
 const PERIOD_MICROS: u64 = 100_000;
-/// The kernel refuses a smaller quota.
-const SMALLEST_QUOTA_MICROS: u64 = 1_000;
+/// Smallest quota that the kernel accepts.
+const MIN_QUOTA_MICROS: u64 = 1_000;
 
 /// Writes all limits for which `dirs` has a controller.
 pub(super) fn write(version: Version, dirs: &Dirs, limits: &GroupLimits) -> Result<Swap, Error> {
@@ -71,37 +70,38 @@ pub(super) fn write_memory(version: Version, dir: &Path, bytes: u64) -> Result<S
 
 fn write_memory_v2(dir: &Path, bytes: u64) -> Result<Swap, Error> {
     file::write(dir, "memory.max", &bytes.to_string())?;
-    // Absent where the kernel has no swap at all, which refuses it just as well.
+    // Absent where the kernel has no swap, which has the same effect.
     file::write_if_present(dir, "memory.swap.max", "0")?;
     Ok(Swap::Refused)
 }
 
-/// What all sandboxes may use together on a host with so much memory: a tenth of it, but at least
-/// 256 MiB, is left to the host. One that has less than twice that is shared evenly.
+/// Memory that all sandboxes may use together on a host with so much: a tenth of it, but at least
+/// 256 MiB, is left to the host. A host with less than twice that is shared evenly.
 pub(super) fn for_all_sandboxes(total: u64) -> u64 {
-    const LEAST_LEFT: u64 = 256 << 20;
-    total - (total / 10).max(LEAST_LEFT.min(total / 2))
+    const MIN_LEFT: u64 = 256 << 20;
+    total - (total / 10).max(MIN_LEFT.min(total / 2))
 }
 
-/// The memory of this machine in bytes, where the kernel tells.
+/// Memory of this machine in bytes, if the kernel shows it.
 pub(super) fn host_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     super::counters::keyed(&text, "MemTotal:")?.checked_mul(1024)
 }
 
-/// Sets what all groups below the base may use together.
+/// Sets the memory limit of all groups below the base together.
 pub(super) fn write_base_memory(version: Version, dir: &Path, bytes: u64) -> Result<(), Error> {
     if version == Version::V2 {
         return file::write(dir, "memory.max", &bytes.to_string());
     }
-    // Kernels before 5.11 count children only where this was asked for; newer ones always do.
+    // Kernels before 5.11 count children only where this is set; newer ones always do.
     let _ = file::write_if_present(dir, "memory.use_hierarchy", "1");
     file::write(dir, "memory.limit_in_bytes", &bytes.to_string())
 }
 
-/// Memory plus swap may never be below memory, so when raising the sum goes first.
+/// Sets both limits. Memory plus swap may never be below memory, so when raising, the sum is set
+/// first.
 fn write_memory_v1(dir: &Path, bytes: u64) -> Result<Swap, Error> {
-    let buffers = (bytes / BUFFERS_PART).to_string();
+    let buffers = (bytes / BUFFERS_DIVISOR).to_string();
     file::write_if_present(dir, "memory.kmem.tcp.limit_in_bytes", &buffers)?;
     let memory = || file::write(dir, "memory.limit_in_bytes", &bytes.to_string());
     let sum = bytes.saturating_add(SUM_SLACK).to_string();
@@ -130,11 +130,11 @@ fn write_cpu(version: Version, dir: &Path, cpu_millis: u32) -> Result<(), Error>
 }
 
 fn quota_micros(cpu_millis: u32) -> u64 {
-    (u64::from(cpu_millis) * PERIOD_MICROS / 1000).max(SMALLEST_QUOTA_MICROS)
+    (u64::from(cpu_millis) * PERIOD_MICROS / 1000).max(MIN_QUOTA_MICROS)
 }
 
 fn pids_value(pids: u32) -> String {
-    if pids > MOST_PIDS { "max".to_owned() } else { pids.to_string() }
+    if pids > MAX_PIDS { "max".to_owned() } else { pids.to_string() }
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn more_processes_than_the_kernel_can_number_means_no_limit() {
         assert_eq!(pids_value(64), "64");
-        assert_eq!(pids_value(MOST_PIDS), "4194304");
-        assert_eq!(pids_value(MOST_PIDS + 1), "max");
+        assert_eq!(pids_value(MAX_PIDS), "4194304");
+        assert_eq!(pids_value(MAX_PIDS + 1), "max");
     }
 }

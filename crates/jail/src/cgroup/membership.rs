@@ -1,4 +1,4 @@
-//! `/proc/self/cgroup` (which group am I in) and `/proc/cgroups` (what was the kernel built with).
+//! `/proc/self/cgroup` (groups of this process) and `/proc/cgroups` (controllers of the kernel).
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ fn parse_line(line: &str) -> Option<Membership> {
     })
 }
 
-/// What `/proc/cgroups` says of one controller.
+/// State of one controller in `/proc/cgroups`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Built {
     /// Not compiled into this kernel.
@@ -37,7 +37,7 @@ pub(super) enum Built {
     Enabled { attached: bool },
 }
 
-/// Looks `controller` up in the text of `/proc/cgroups`.
+/// State of `controller` in the text of `/proc/cgroups`.
 pub(super) fn built(text: &str, controller: &str) -> Built {
     let row = text
         .lines()

@@ -1,9 +1,9 @@
 //! Control groups: memory, cpu and process limits for a whole sandbox, in version 1, 2 and hybrid.
 //!
-//! The service process uses this module with plain blocking file I/O. [`Host::detect`] says what
-//! the machine offers and, in words, why something is missing; [`Base::create`] makes one directory
-//! per hierarchy for this service instance; [`Base::new_group`] makes one [`Group`] per sandbox.
-//! A child joins either by `CLONE_INTO_CGROUP` ([`Group::dir_fd`], version 2) or by writing `0` to
+//! The service process uses this module with plain blocking file I/O. [`Host::detect`] finds what
+//! the machine offers and why something is missing; [`Base::create`] makes one directory per
+//! hierarchy for this service instance; [`Base::new_group`] makes one [`Group`] per sandbox. A
+//! child joins either by `CLONE_INTO_CGROUP` ([`Group::dir_fd`], version 2) or by writing `0` to
 //! the descriptors of [`Group::join_fds`] (version 1).
 //!
 //! Invariants:

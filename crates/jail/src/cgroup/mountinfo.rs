@@ -10,13 +10,13 @@ use std::path::PathBuf;
 /// One visible mount of a control group hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// The group that appears at `point`; `/` unless bind-mounted or seen from a container.
+    /// Group that appears at `point`; `/` unless bind-mounted or seen from a container.
     pub(super) root: PathBuf,
     pub(super) point: PathBuf,
     pub(super) hierarchy: Hierarchy,
 }
 
-/// Which hierarchy a mount shows.
+/// Hierarchy of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Hierarchy {
     /// Version 1, with the super options (controllers and flags, undivided).
@@ -26,15 +26,15 @@ pub(super) enum Hierarchy {
 }
 
 impl Mount {
-    /// Does this version 1 mount carry `controller`?
+    /// Whether this version 1 mount has `controller`.
     pub(super) fn carries(&self, controller: &str) -> bool {
         matches!(&self.hierarchy, Hierarchy::V1(options) if options.iter().any(|o| o == controller))
     }
 }
 
-/// The control group mounts that can still be reached, in the order of the file.
+/// Reachable control group mounts, in the order of the file.
 ///
-/// A later mount on the same point hides the earlier one, whatever its type.
+/// A later mount on the same point hides the earlier one, of any type.
 pub(super) fn parse(text: &str) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = Vec::new();
     for (point, mount) in text.lines().filter_map(parse_line) {
@@ -44,7 +44,7 @@ pub(super) fn parse(text: &str) -> Vec<Mount> {
     mounts
 }
 
-/// The mount point of any line, and the mount if it is one of ours.
+/// Mount point of any line, and the mount if it is a control group mount.
 fn parse_line(line: &str) -> Option<(PathBuf, Option<Mount>)> {
     let (before, after) = line.split_once(" - ")?;
     let mut fields = before.split(' ').skip(3);
@@ -60,7 +60,7 @@ fn parse_line(line: &str) -> Option<(PathBuf, Option<Mount>)> {
     Some((point.clone(), hierarchy.map(|hierarchy| Mount { root, point, hierarchy })))
 }
 
-/// Resolves `\040` and friends; a backslash that starts no escape stands for itself.
+/// Resolves escapes such as `\040`; a backslash that starts no escape stands for itself.
 fn unescape(field: &str) -> PathBuf {
     let bytes = field.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

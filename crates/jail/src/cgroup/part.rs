@@ -1,8 +1,8 @@
-//! Part of a group: the processes of one program, told apart so that they can be ended together.
+//! Part of a group: the processes of one program, which can be killed together.
 //!
-//! A process leaves its parent, its process group and its session as it likes, but not its control
-//! group. A part limits and counts nothing: in version 1 it is below the freezer's directory alone,
-//! in version 2 it has no controllers, so that what its processes use is the whole group's as ever.
+//! A process can leave its parent, its process group and its session, but not its control group. A
+//! part limits and counts nothing: in version 1 it is below the freezer's directory alone, in
+//! version 2 it has no controllers, so its processes still count for the whole group.
 
 use super::Error;
 use super::end;
@@ -15,10 +15,10 @@ use rustix::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long one attempt to stop a part may take; what does not stop is killed all the same.
-const STOPPING: Duration = Duration::from_millis(50);
+/// Time limit of one attempt to freeze a part; processes that do not freeze are killed as well.
+const FREEZE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Some processes of a group. Dropping it leaves the directory, which goes with the group's.
+/// Some processes of a group. Dropping it leaves the directory, which is removed with the group's.
 #[derive(Debug)]
 pub struct Part {
     version: Version,
@@ -31,21 +31,22 @@ impl Part {
         Ok(Self { version, dir })
     }
 
-    /// What a process of one thread writes `0` to in order to be in this part, with all it starts.
+    /// Descriptor to which a process of one thread writes `0` to join this part, with all it
+    /// starts.
     pub fn join_fd(&self) -> Result<OwnedFd, Error> {
         file::open_for_join(&self.dir)
     }
 
-    /// Kills every process and waits up to `patience` for the part to be empty; `true` if it is.
+    /// Kills every process and waits up to `timeout` for the part to be empty; `true` if it is.
     ///
-    /// Version 2 kills them in one step. Version 1 stops them first, so that none is forked while
-    /// we look for them.
-    pub fn kill(&self, patience: Duration) -> Result<bool, Error> {
+    /// Version 2 kills them in one step. Version 1 freezes them first, so that none is forked
+    /// during the search.
+    pub fn kill(&self, timeout: Duration) -> Result<bool, Error> {
         let dirs = std::slice::from_ref(&self.dir);
-        wait::until(patience, || {
+        wait::until(timeout, || {
             if self.version != Version::V2 {
-                // In vain while the whole group is about to be paused or is gone.
-                let _ = freeze::freeze(self.version, &self.dir, STOPPING);
+                // Fails if the whole group is about to be frozen or is gone.
+                let _ = freeze::freeze(self.version, &self.dir, FREEZE_TIMEOUT);
             }
             end::kill_once(dirs)
         })

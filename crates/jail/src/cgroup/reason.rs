@@ -1,21 +1,21 @@
-//! Why something is missing, and what would bring it.
+//! Reason why something is missing, with a fix.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A sentence for the operator, with the exact command or setting where there is one.
+/// Sentence for the operator, with the exact command or setting if there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// What is wrong, without paths of this host: clients see it on results.
+    /// Problem, without paths of this host: clients see it on results.
     pub what: String,
-    /// The directory it was found at.
+    /// Directory of the problem.
     pub place: Option<PathBuf>,
-    /// The command to run or the setting to change.
+    /// Command to run or setting to change.
     pub fix: Option<String>,
 }
 
 impl Reason {
-    /// A reason that nothing more is known of.
+    /// A reason without a place or a fix.
     pub fn new(what: impl Into<String>) -> Reason {
         Reason { what: what.into(), place: None, fix: None }
     }
@@ -28,7 +28,7 @@ impl Reason {
         Reason { place: Some(place.to_owned()), ..self }
     }
 
-    /// What is wrong and where, for the operator of this host.
+    /// Problem and directory, for the operator of this host.
     pub fn detail(&self) -> String {
         match &self.place {
             Some(place) => format!("{} ({})", self.what, place.display()),

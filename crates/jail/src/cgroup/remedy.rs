@@ -1,10 +1,10 @@
-//! What gives this process a control group that it may divide, on this host and for this user.
+//! Command that gives this process a delegated control group, on this host and for this user.
 
 use super::layout::Version;
 use crate::scope;
 use std::path::Path;
 
-/// The command that helps; `None` where only another host or an outer container can.
+/// The command; `None` where only another host or an outer container can help.
 pub(super) fn delegation(version: Version) -> Option<String> {
     let is_systemd = Path::new("/run/systemd/system").is_dir();
     let is_root = rustix::process::geteuid().is_root();

@@ -1,4 +1,4 @@
-//! What a group has used and where it was refused more, with the names of the files that say so.
+//! Usage and refusals of a group, with the names of the files they come from.
 
 use super::Error;
 use super::controllers::Dirs;
@@ -18,37 +18,37 @@ pub struct Stats {
     pub cpu_user: Option<Duration>,
     /// The part spent in the kernel.
     pub cpu_system: Option<Duration>,
-    /// How long the group wanted to run but had used up its quota.
+    /// Time for which the group was runnable but had used up its quota.
     pub throttled: Option<Duration>,
-    /// In how many periods that happened.
+    /// Number of periods in which that happened.
     pub throttled_periods: Option<u64>,
     /// Bytes charged now.
     pub memory_now: Option<u64>,
-    /// The most bytes ever charged at once.
+    /// Largest number of bytes charged at once.
     pub memory_peak: Option<u64>,
-    /// How often the group ran into its memory limit; most of these end well, by reclaim.
+    /// Number of times the group reached its memory limit; most are resolved by reclaim.
     pub memory_failures: Option<u64>,
-    /// Processes the kernel killed for want of memory. With `memory_failures` zero the memory was
-    /// missing outside the group: an ancestor's limit, or the machine.
+    /// Processes that the kernel killed because memory ran out. With `memory_failures` zero the
+    /// memory was missing outside the group: an ancestor's limit, or the machine.
     pub oom_kills: Option<u64>,
-    /// How often memory could not be had at the limit, whether or not the kernel then found a process
-    /// to kill (version 2 alone).
+    /// Number of times memory could not be allocated at the limit, even if the kernel found no
+    /// process to kill (version 2 only).
     pub ooms: Option<u64>,
-    /// Processes and threads now.
+    /// Current processes and threads.
     pub pids_now: Option<u64>,
-    /// The most at once.
+    /// Largest number at once.
     pub pids_peak: Option<u64>,
-    /// How often `fork` or `clone` was refused at the limit.
+    /// Number of times `fork` or `clone` was refused at the limit.
     pub pids_refused: Option<u64>,
-    /// Bytes read from block devices (version 2 alone).
+    /// Bytes read from block devices (version 2 only).
     pub io_read: Option<u64>,
-    /// Bytes written to block devices (version 2 alone).
+    /// Bytes written to block devices (version 2 only).
     pub io_written: Option<u64>,
-    /// The files behind the numbers.
+    /// Files behind the numbers.
     pub sources: Sources,
 }
 
-/// File, and entry where a file has several, behind each number: what evidence cites.
+/// Name of the file, and of the entry where a file has several, for each number; cited as evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "each field names the source of the field of the same name")]
 pub struct Sources {
@@ -99,7 +99,7 @@ const V2: Sources = Sources {
     io: "io.stat",
 };
 
-/// Reads every counter the group has.
+/// Reads every counter of the group.
 pub(super) fn read(version: Version, dirs: &Dirs) -> Result<Stats, Error> {
     match version {
         Version::V2 => read_v2(dirs),
@@ -107,7 +107,7 @@ pub(super) fn read(version: Version, dirs: &Dirs) -> Result<Stats, Error> {
     }
 }
 
-/// Reads the counters that say what was used.
+/// Reads the counters of usage.
 pub(super) fn read_usage(version: Version, dirs: &Dirs) -> Result<Stats, Error> {
     let mut stats = Stats::default();
     if version == Version::V2 {
@@ -124,7 +124,7 @@ pub(super) fn read_usage(version: Version, dirs: &Dirs) -> Result<Stats, Error> 
     Ok(stats)
 }
 
-/// Reads the counters that say what there is now.
+/// Reads the counters of current use.
 pub(super) fn read_present(version: Version, dirs: &Dirs) -> Result<Stats, Error> {
     let sources = if version == Version::V2 { V2 } else { V1 };
     Ok(Stats {
@@ -135,12 +135,12 @@ pub(super) fn read_present(version: Version, dirs: &Dirs) -> Result<Stats, Error
     })
 }
 
-/// See [`super::Base::kernel_memory`].
+/// Kernel memory; see [`super::Base::kernel_memory`].
 pub(super) fn kernel_memory(version: Version, dirs: &Dirs) -> Option<u64> {
     let read = |name| number(&dirs.memory, name).ok().flatten();
     if version == Version::V2 {
         let text = text_of(&dirs.memory, "memory.stat").ok().flatten().unwrap_or_default();
-        // `kernel` is there since Linux 5.18.
+        // `kernel` exists since Linux 5.18.
         let kernel =
             keyed(&text, "kernel").map(|kernel| kernel + keyed(&text, "sock").unwrap_or(0));
         return kernel.or_else(|| read("memory.current"));
@@ -166,7 +166,7 @@ fn read_v1(dirs: &Dirs) -> Result<Stats, Error> {
     Ok(stats)
 }
 
-/// Nanoseconds where the kernel (4.7) has them, else clock ticks.
+/// Nanoseconds where the kernel (4.7) has them, otherwise clock ticks.
 fn read_cpuacct(dirs: &Dirs, stats: &mut Stats) -> Result<(), Error> {
     stats.cpu_total = number(&dirs.cpuacct, "cpuacct.usage")?.map(Duration::from_nanos);
     stats.cpu_user = number(&dirs.cpuacct, "cpuacct.usage_user")?.map(Duration::from_nanos);

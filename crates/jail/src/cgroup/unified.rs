@@ -1,9 +1,9 @@
-//! Version 2: choosing where our groups can be, and handing the controllers down to them.
+//! Version 2: the place of our groups, and delegation of controllers to them.
 //!
-//! A group gives controllers to its children only if it holds no process itself (the root excepted).
-//! So either we are alone in our group and can step aside into a leaf, or we are in a container
-//! whose processes may all be moved, or we are root and use the top of the tree as container
-//! engines without systemd do.
+//! A group gives controllers to its children only if it holds no process itself (the root
+//! excepted). So either we are alone in our group and can move into a leaf, or we are in a
+//! container whose processes may all be moved, or we are root and use the top of the tree as
+//! container engines without systemd do.
 
 use super::Error;
 use super::controllers::{Available, Controllers, Dirs, NAMES};
@@ -11,27 +11,28 @@ use super::counters;
 use super::file;
 use super::group;
 use super::host::{Host, undelegated, usable};
-use super::layout::{Place, Version};
+use super::layout::{GroupPath, Version};
 use super::reason::Reason;
 use super::remedy;
 use std::path::{Path, PathBuf};
 
-/// The leaf that takes the processes of a group that must have none.
+/// Name of the leaf that takes the processes of a group that must have none.
 pub(super) const LEAF: &str = "ringfence-host";
 
-/// The controllers that set limits; without one of them a site is second choice.
+/// Controllers that set limits; a site without one of them is second choice.
 const LIMITING: [&str; 3] = ["memory", "cpu", "pids"];
 
-/// Where groups will be made, and what works there.
+/// Directory in which groups are made, and its usable controllers.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) controllers: Controllers<Available>,
-    /// May the processes of the site be moved into the leaf?
+    /// Whether the processes of the site may be moved into the leaf.
     pub(super) move_neighbours: bool,
 }
 
-/// Our own group if it serves; else the top of the tree if we may use it; else our own with reasons.
-pub(super) fn choose(place: &Place) -> Site {
+/// Chooses our own group if it is usable; otherwise the top of the tree if we may use it; otherwise
+/// our own with reasons.
+pub(super) fn choose(place: &GroupPath) -> Site {
     let own = step_out_of_leaf(&place.own);
     let is_top = own == place.top;
     let first = examine(&own, is_top);
@@ -42,7 +43,7 @@ pub(super) fn choose(place: &Place) -> Site {
     if top.is_complete() && is_real_root(&place.top) { top } else { first }
 }
 
-/// After a first base we are in the leaf; the site is the group above.
+/// Parent of the leaf: after a first base this process is in the leaf.
 fn step_out_of_leaf(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
         (Some(name), Some(parent)) if name == LEAF => parent.to_owned(),
@@ -68,7 +69,7 @@ fn examine(dir: &Path, move_neighbours: bool) -> Site {
 fn offered(dir: &Path) -> Controllers<Available> {
     let offered = file::read(dir, "cgroup.controllers").unwrap_or_default();
     NAMES.map(|name| {
-        // Time is counted and groups are frozen without any controller.
+        // Time accounting and freezing need no controller.
         let is_built_in = matches!(name, "cpuacct" | "freezer");
         if is_built_in || offered.split_ascii_whitespace().any(|word| word == name) {
             return Ok(dir.to_owned());
@@ -89,7 +90,8 @@ fn permitted(dir: &Path, move_neighbours: bool) -> Result<(), Reason> {
     Err(undelegated(what, Version::V2).at(dir))
 }
 
-/// Only the real root has no type; the root of a namespace is a group like any other.
+/// Whether this is the real root, which has no type; the root of a namespace is a group like any
+/// other.
 fn is_real_root(dir: &Path) -> bool {
     !dir.join("cgroup.type").exists()
 }
@@ -139,7 +141,7 @@ fn wanted(dirs: &Dirs) -> String {
     words.join(" ")
 }
 
-/// Who steps aside when processes are in the way.
+/// Processes to move when they are in the way.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Movers<'a> {
     /// One process; `0` is this one.
@@ -147,7 +149,8 @@ pub(super) enum Movers<'a> {
     Everyone,
 }
 
-/// Hands the controllers down, stepping aside if the kernel says that processes are in the way.
+/// Enables the controllers for children, moving processes if the kernel says that they are in the
+/// way.
 pub(super) fn give(site: &Path, wanted: &str, movers: Movers<'_>) -> Result<(), Error> {
     let attempt = || file::write(site, "cgroup.subtree_control", wanted);
     match attempt() {
@@ -166,7 +169,7 @@ pub(super) fn give(site: &Path, wanted: &str, movers: Movers<'_>) -> Result<(), 
     attempt().map_err(|error| error.with_hint(remedy::delegation(Version::V2)))
 }
 
-/// A process that exits meanwhile needs no moving; one that is born is seen in the next round.
+/// Moves all processes. One that exits meanwhile is skipped; a new one is seen in the next round.
 fn move_all(from: &Path, to: &Path) -> Result<(), Error> {
     for _ in 0..100 {
         let text = file::read(from, "cgroup.procs")?;

@@ -1,11 +1,11 @@
-//! Who we are and what we may do.
+//! User and capabilities of this process.
 
 use super::Finding;
 use std::fs;
 
 pub(super) const ADMIN: &str = "SYS_ADMIN";
 
-/// What building a sandbox as root takes, with the reason.
+/// Capabilities for building a sandbox as root, with the reason.
 const NEEDED: [&str; 7] = [
     ADMIN,          // Namespaces and mounts.
     "SETUID",       // Becoming the sandbox's user.
@@ -16,7 +16,7 @@ const NEEDED: [&str; 7] = [
     "DAC_OVERRIDE", // Reading what that user left behind.
 ];
 
-/// By number, from `linux/capability.h`.
+/// Names by number, from `linux/capability.h`.
 const NAMES: [&str; 41] = [
     "CHOWN",
     "DAC_OVERRIDE",
@@ -61,13 +61,13 @@ const NAMES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// The capabilities in force; none if `/proc` cannot be read.
+/// Effective capabilities; none if `/proc` cannot be read.
 pub(super) fn effective() -> Vec<&'static str> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     field(&status, "CapEff").and_then(|hex| u64::from_str_radix(hex, 16).ok()).map_or(vec![], names)
 }
 
-/// What root would need and does not have.
+/// Capabilities that root would need and does not have.
 pub(super) fn missing(capabilities: &[&str]) -> Vec<&'static str> {
     NEEDED.into_iter().filter(|needed| !capabilities.contains(needed)).collect()
 }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_container_root_is_told_what_it_lacks() {
-        // What Docker grants by default.
+        // Docker's default set.
         let docker = names(0xa804_25fb);
         assert_eq!(missing(&docker), [ADMIN]);
         assert_eq!(finding(0, &docker).status, crate::host::Status::Degraded);

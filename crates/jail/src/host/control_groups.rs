@@ -15,16 +15,16 @@ pub(super) fn findings(host: &Host) -> Vec<Finding> {
         Version::Hybrid => Finding::ok("cgroups", "hybrid: version 1 has the controllers"),
     };
     let controllers = [
-        judge("cgroup-memory", &host.memory),
-        judge("cgroup-cpu", &host.cpu),
-        judge("cgroup-cpuacct", &host.cpuacct),
-        judge("cgroup-pids", &host.pids),
-        judge("cgroup-freezer", &host.freezer),
+        finding_for("cgroup-memory", &host.memory),
+        finding_for("cgroup-cpu", &host.cpu),
+        finding_for("cgroup-cpuacct", &host.cpuacct),
+        finding_for("cgroup-pids", &host.pids),
+        finding_for("cgroup-freezer", &host.freezer),
     ];
     [version].into_iter().chain(controllers).collect()
 }
 
-fn judge(name: &'static str, available: &Available) -> Finding {
+fn finding_for(name: &'static str, available: &Available) -> Finding {
     match available {
         Ok(dir) => Finding::ok(name, format!("writable at {}", dir.display())),
         Err(reason) => Finding::missing(name, reason.detail(), reason.fix.clone()),

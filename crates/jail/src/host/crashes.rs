@@ -1,16 +1,16 @@
-//! What the kernel does when a program crashes.
+//! Handling of crashes by the kernel.
 //!
 //! A piped `core_pattern` starts a program of the host, as root and outside of every sandbox, with
-//! data from inside. `RLIMIT_CORE` zero does not prevent that: it is for files (core(5)).
+//! data from inside. `RLIMIT_CORE` zero does not prevent that: it applies to files (core(5)).
 
 use super::Finding;
 use std::fs;
 
 pub(super) fn finding() -> Finding {
-    judge(fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default().trim())
+    finding_for(fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default().trim())
 }
 
-fn judge(pattern: &str) -> Finding {
+fn finding_for(pattern: &str) -> Finding {
     let handler = match pattern.as_bytes() {
         [b'|', ..] => "the program",
         [b'@', ..] => "the socket",
@@ -37,7 +37,7 @@ mod tests {
             ("|/usr/lib/systemd/systemd-coredump %P", Status::Degraded),
             ("@/run/coredump.socket", Status::Degraded),
         ] {
-            assert_eq!(judge(pattern).status, status, "{pattern}");
+            assert_eq!(finding_for(pattern).status, status, "{pattern}");
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::Finding;
 use rustix::io::Errno;
 
-/// Signals and abstract sockets are scoped since ABI 6; before, Landlock guards files and ports.
+/// Landlock ABI that scopes signals and abstract sockets; older ones cover files and ports.
 const WANTED_ABI: u32 = 6;
 
-/// The actions our filters use.
+/// Actions that our filters use.
 const ACTIONS: [(u32, &str); 3] = [
     (libc::SECCOMP_RET_KILL_PROCESS, "kill_process"),
     (libc::SECCOMP_RET_ERRNO, "errno"),

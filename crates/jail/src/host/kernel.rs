@@ -1,10 +1,10 @@
-//! The kernel's release, and whether it is new enough for what we use.
+//! Release of the kernel, and whether it is new enough.
 
 use super::Finding;
 use rustix::system::uname;
 
-/// `clone3` with `CLONE_INTO_CGROUP` came with 5.7, `cgroup.kill` with 5.14, overlay mounts inside
-/// user namespaces with 5.11; Landlock starts at 5.13.
+/// Oldest release with all features: `clone3` with `CLONE_INTO_CGROUP` came with 5.7, `cgroup.kill`
+/// with 5.14, overlay mounts inside user namespaces with 5.11; Landlock starts at 5.13.
 const WANTED: (u32, u32) = (5, 14);
 
 pub(super) fn release() -> String {
@@ -12,10 +12,10 @@ pub(super) fn release() -> String {
 }
 
 pub(super) fn finding() -> Finding {
-    judge(&release())
+    finding_for(&release())
 }
 
-fn judge(release: &str) -> Finding {
+fn finding_for(release: &str) -> Finding {
     match parse(release) {
         Some(version) if version >= WANTED => Finding::ok("kernel", format!("Linux {release}")),
         Some(_) => Finding::degraded(
@@ -46,7 +46,7 @@ mod tests {
             ("10.0", Status::Ok),
             ("strange", Status::Degraded),
         ] {
-            assert_eq!(judge(release).status, status, "{release}");
+            assert_eq!(finding_for(release).status, status, "{release}");
         }
     }
 }

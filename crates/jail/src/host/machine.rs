@@ -3,13 +3,14 @@
 use super::Finding;
 use std::fs;
 
-/// Two threads of one core share caches; a sandbox on one can listen to the other.
+/// Whether threads of one core are shared: they share caches, so a sandbox on one can observe the
+/// other.
 pub(super) fn threads() -> Finding {
     let state = fs::read_to_string("/sys/devices/system/cpu/smt/active").unwrap_or_default();
-    judge_threads(state.trim(), has_core_scheduling())
+    threads_finding(state.trim(), has_core_scheduling())
 }
 
-fn judge_threads(active: &str, has_core_scheduling: bool) -> Finding {
+fn threads_finding(active: &str, has_core_scheduling: bool) -> Finding {
     match (active, has_core_scheduling) {
         ("0", _) => Finding::ok("smt", "one thread per core"),
         ("1", true) => Finding::ok("smt", "cores are shared; core scheduling can keep them apart"),
@@ -22,7 +23,7 @@ fn judge_threads(active: &str, has_core_scheduling: bool) -> Finding {
     }
 }
 
-/// Asks for our own cookie: supported kernels answer, others say `EINVAL`, or `ENODEV` without SMT.
+/// Whether the kernel has core scheduling; if not, it answers `EINVAL`, or `ENODEV` without SMT.
 fn has_core_scheduling() -> bool {
     let mut cookie: u64 = 0;
     // SAFETY: the kernel writes eight bytes to `cookie`, which lives in this frame.
@@ -31,9 +32,9 @@ fn has_core_scheduling() -> bool {
     result == 0
 }
 
-/// The limit on open files of the whole host: whoever reaches it keeps everybody but root from
-/// opening files.
-pub(super) fn judge_open_files(limit: Option<u64>, sandboxes: u64, each: u64) -> Finding {
+/// Finding about the open-files limit of the whole host: when it is reached, only root can open
+/// files.
+pub(super) fn open_files_finding(limit: Option<u64>, sandboxes: u64, each: u64) -> Finding {
     let Some(limit) = limit else {
         return Finding::degraded("open-files", "the kernel does not tell fs.file-max", None);
     };
@@ -63,14 +64,14 @@ mod tests {
 
     #[test]
     fn more_files_than_the_host_can_open_are_a_weakness() {
-        let judge = |limit| judge_open_files(limit, 1024, 65_536);
-        assert_eq!(judge(Some(i64::MAX as u64)).status, Status::Ok);
-        assert_eq!(judge(Some(1024 * 65_536)).status, Status::Ok);
-        let small = judge(Some(98_000));
+        let rated = |limit| open_files_finding(limit, 1024, 65_536);
+        assert_eq!(rated(Some(i64::MAX as u64)).status, Status::Ok);
+        assert_eq!(rated(Some(1024 * 65_536)).status, Status::Ok);
+        let small = rated(Some(98_000));
         assert_eq!(small.status, Status::Degraded);
         assert!(small.detail.starts_with("2 sandboxes of 65536 files"), "{}", small.detail);
         assert!(small.fix.is_some_and(|fix| fix.contains("fs.file-max=67108864")));
-        assert_eq!(judge(None).status, Status::Degraded);
+        assert_eq!(rated(None).status, Status::Degraded);
     }
 
     #[test]
@@ -81,7 +82,7 @@ mod tests {
             ("1", false, Status::Degraded),
             ("", true, Status::Degraded),
         ] {
-            assert_eq!(judge_threads(active, has_core_scheduling).status, status);
+            assert_eq!(threads_finding(active, has_core_scheduling).status, status);
         }
     }
 }

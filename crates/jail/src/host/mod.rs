@@ -1,8 +1,8 @@
-//! What this host offers, as data: the answer behind `ringfence doctor`.
+//! Abilities of this host, as data for `ringfence doctor`.
 //!
 //! One file per topic; each returns [`Finding`]s and prints nothing. Where a file in `/proc` could
 //! promise what the kernel then refuses (a security module, an outer container), the ability is
-//! really tried, in a child that exits at once.
+//! tried, in a child that exits at once.
 
 mod capabilities;
 mod control_groups;
@@ -23,28 +23,28 @@ use crate::{landlock, subordinate};
 use rustix::io::Errno;
 use serde::Serialize;
 
-/// Everything we found out, ready to be shown or serialised.
+/// Result of the examination.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The kernel's release string.
     pub kernel: String,
-    /// The user we are.
+    /// User id of this process.
     pub user: u32,
-    /// The capabilities in force, by name.
+    /// Effective capabilities, by name.
     pub capabilities: Vec<&'static str>,
-    /// Which generation of control groups is mounted.
+    /// Mounted version of control groups.
     pub control_groups: Version,
-    /// The newest Landlock ABI of this kernel; zero without Landlock.
+    /// Newest Landlock ABI of this kernel; zero without Landlock.
     pub landlock_abi: u32,
-    /// How sandboxes would be built here.
+    /// Privileges with which sandboxes can be built.
     pub mode: Mode,
-    /// Does every layer exist without which we build no sandbox?
+    /// Whether every required layer is available.
     pub can_run: bool,
-    /// Topic by topic, in the order of presentation.
+    /// Findings by topic, in the order of presentation.
     pub findings: Vec<Finding>,
 }
 
-/// With which privileges sandboxes can be built.
+/// Privileges with which sandboxes can be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -52,36 +52,36 @@ pub enum Mode {
     Root,
     /// As an ordinary user, inside user namespaces.
     Rootless,
-    /// Not at all.
+    /// Sandboxes cannot be built.
     None,
 }
 
 /// One ability of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// A stable name: `namespace-net`, `cgroup-memory`.
+    /// Stable name: `namespace-net`, `cgroup-memory`.
     pub name: &'static str,
-    /// Is it there?
+    /// Rating.
     pub status: Status,
-    /// What exactly we saw.
+    /// Observation.
     pub detail: String,
-    /// The exact command or setting that would improve it.
+    /// Exact command or setting that would improve it.
     pub fix: Option<String>,
 }
 
-/// How good a finding is.
+/// Rating of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// As it should be.
+    /// Fully available.
     Ok,
-    /// There, but weaker than it could be.
+    /// Available, but weaker than it could be.
     Degraded,
-    /// Not there.
+    /// Not available.
     Missing,
 }
 
-/// Names of findings without which no sandbox is built.
+/// Names of findings that are required for a sandbox.
 const REQUIRED: [&str; 7] = [
     "namespace-mount",
     "namespace-pid",
@@ -92,7 +92,7 @@ const REQUIRED: [&str; 7] = [
     "seccomp",
 ];
 
-/// Looks at everything; takes some milliseconds and leaves no trace.
+/// Examines everything; takes some milliseconds and leaves no trace.
 pub fn examine() -> Report {
     let user = rustix::process::geteuid().as_raw();
     let capabilities = capabilities::effective();
@@ -112,14 +112,14 @@ pub fn examine() -> Report {
     }
 }
 
-/// Whether so many sandboxes, each with so many open files at most, fit into `fs.file-max`.
+/// Whether so many sandboxes, each with at most so many open files, fit into `fs.file-max`.
 pub fn open_files(sandboxes: u64, each: u64) -> Finding {
     let text = std::fs::read_to_string("/proc/sys/fs/file-max").unwrap_or_default();
-    machine::judge_open_files(text.trim().parse().ok(), sandboxes, each)
+    machine::open_files_finding(text.trim().parse().ok(), sandboxes, each)
 }
 
 impl Report {
-    /// Whatever is not as it should be.
+    /// Findings that are not fully available.
     pub fn problems(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.status != Status::Ok)
     }
@@ -157,7 +157,7 @@ fn findings(
     findings
 }
 
-/// Whether each sandbox of a user without rights can have a uid of its own.
+/// Whether each sandbox of an ordinary user can have a uid of its own.
 fn subordinate_ids(user: u32) -> Finding {
     const NAME: &str = "subordinate-ids";
     if user == 0 {
@@ -176,7 +176,8 @@ fn subordinate_ids(user: u32) -> Finding {
     }
 }
 
-/// Root without the right capabilities (a plain container) is an ordinary user to the kernel.
+/// Mode of this process. Root without the right capabilities (a plain container) is an ordinary
+/// user to the kernel.
 fn mode(user: u32, capabilities: &[&'static str], findings: &[Finding]) -> Mode {
     let is_root = user == 0 && capabilities::missing(capabilities).is_empty();
     match (is_root, is_usable(findings, "user-namespaces")) {

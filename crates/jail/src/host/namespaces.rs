@@ -1,4 +1,4 @@
-//! Each type of namespace, tried one by one.
+//! Types of namespaces, each tried.
 
 use super::Finding;
 use super::probe::{Failure, Step, check, in_child};
@@ -34,10 +34,10 @@ impl Kind {
     }
 }
 
-/// Without privileges a namespace is only to be had inside a user namespace.
+/// One finding per type. Without privileges a namespace can only be made inside a user namespace.
 pub(super) fn findings(is_privileged: bool) -> Vec<Finding> {
     let beside = if is_privileged { 0 } else { libc::CLONE_NEWUSER };
-    KINDS.iter().map(|kind| judge(kind, attempt(kind.flag | beside))).collect()
+    KINDS.iter().map(|kind| finding_for(kind, attempt(kind.flag | beside))).collect()
 }
 
 fn attempt(flags: libc::c_int) -> Result<(), Failure> {
@@ -45,7 +45,7 @@ fn attempt(flags: libc::c_int) -> Result<(), Failure> {
     unsafe { in_child(|| check(Step::Unshare, libc::unshare(flags).into())) }
 }
 
-fn judge(kind: &Kind, outcome: Result<(), Failure>) -> Finding {
+fn finding_for(kind: &Kind, outcome: Result<(), Failure>) -> Finding {
     let Err(Failure { errno, .. }) = outcome else { return Finding::ok(kind.name, "available") };
     if !Path::new("/proc/self/ns").join(kind.file).exists() {
         let what = format!("this kernel has no {} namespaces", kind.file);
@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn a_used_up_count_names_its_setting() {
-        let finding = judge(&KINDS[2], Err(Failure { step: Step::Unshare, errno: libc::ENOSPC }));
+        let finding =
+            finding_for(&KINDS[2], Err(Failure { step: Step::Unshare, errno: libc::ENOSPC }));
         assert_eq!(finding.fix.as_deref(), Some("sysctl -w user.max_net_namespaces=15000"));
     }
 

@@ -1,11 +1,11 @@
-//! Trying something in a child process, so that this one stays as it is.
+//! Attempts in a child process, so that this one stays as it is.
 
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::ffi::CStr;
 
-/// Where an attempt ended, and with which error number; zero if the child was killed.
+/// Failed step of an attempt, with its errno; zero if the child was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) step: Step,
@@ -27,16 +27,18 @@ pub(super) enum Step {
 const STEPS: [Step; 6] =
     [Step::Start, Step::BecomeOrdinary, Step::Unshare, Step::MapUser, Step::Mount, Step::MountProc];
 
-/// Runs `body` in a child and reports how it went.
+/// Runs `body` in a child and returns its result.
 ///
 /// # Safety
 ///
 /// This process may have threads. Until it returns, `body` may only make system calls and touch
-/// memory that existed before: a lock or the allocator may be held by a thread that is not there.
+/// memory that existed before: a lock or the allocator may be held by a thread that the child
+/// lacks.
 pub(super) unsafe fn in_child(body: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     let at_start = |errno: Errno| Failure { step: Step::Start, errno: errno.raw_os_error() };
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(at_start)?;
-    // SAFETY: the child below only runs `body`, which the caller vouches for, and system calls.
+    // SAFETY: the child below only runs `body`, for which the caller is responsible, and system
+    // calls.
     match unsafe { libc::fork() } {
         0 => tell_and_exit(&writer, body()),
         -1 => Err(Failure { step: Step::Start, errno: last_errno() }),
@@ -49,7 +51,7 @@ pub(super) unsafe fn in_child(body: impl FnOnce() -> Result<(), Failure>) -> Res
     }
 }
 
-/// The result of a system call that returns -1 on failure, as a step.
+/// Result of a system call that returns -1 on failure, with its step.
 pub(super) fn check(step: Step, result: libc::c_long) -> Result<(), Failure> {
     if result == -1 { Err(Failure { step, errno: last_errno() }) } else { Ok(()) }
 }
@@ -62,7 +64,7 @@ pub(super) fn write_file(step: Step, path: &CStr, content: &[u8]) -> Result<(), 
     written.map(drop).map_err(|errno| Failure { step, errno: errno.raw_os_error() })
 }
 
-/// Waits for a child of ours by its id, and no other.
+/// Waits for the child with this id only.
 pub(super) fn reap(child: libc::pid_t) -> i32 {
     let mut status = 0;
     loop {
@@ -79,7 +81,7 @@ pub(super) fn last_errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-/// Five bytes: the step, then the error number. Success is step zero with error zero.
+/// Sends the result as five bytes: the step, then the errno. Success is step zero with errno zero.
 fn tell_and_exit(writer: &OwnedFd, outcome: Result<(), Failure>) -> ! {
     let Failure { step, errno } = outcome.err().unwrap_or(Failure { step: Step::Start, errno: 0 });
     let [a, b, c, d] = errno.to_le_bytes();

@@ -4,10 +4,10 @@ use super::Finding;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where sandboxes look for programs, in their order.
+/// Directories where sandboxes look for programs, in order.
 const DIRECTORIES: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
-/// The finding, the program, and the Debian package that brings it.
+/// Name of the finding, the program, and its Debian package.
 const RUNTIMES: [(&str, &str, &str); 5] = [
     ("runtime-python3", "python3", "python3"),
     ("runtime-node", "node", "nodejs"),
@@ -18,10 +18,13 @@ const RUNTIMES: [(&str, &str, &str); 5] = [
 
 pub(super) fn findings() -> Vec<Finding> {
     let find = |program| find(&DIRECTORIES, program);
-    RUNTIMES.iter().map(|(name, program, package)| judge(name, find(program), package)).collect()
+    RUNTIMES
+        .iter()
+        .map(|(name, program, package)| finding_for(name, find(program), package))
+        .collect()
 }
 
-fn judge(name: &'static str, path: Option<PathBuf>, package: &str) -> Finding {
+fn finding_for(name: &'static str, path: Option<PathBuf>, package: &str) -> Finding {
     match path {
         Some(path) => Finding::ok(name, path.display().to_string()),
         None => Finding::missing(

@@ -1,4 +1,4 @@
-//! The whole report, on the machine that runs the tests.
+//! Tests of the whole report, on the machine that runs them.
 
 use super::*;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! User namespaces: really tried, and explained when refused.
+//! User namespaces: tried, and explained when refused.
 //!
 //! Ubuntu's AppArmor lets `unshare` succeed and refuses the first mount, and a container with masked
 //! parts of `/proc` lets that succeed and refuses a fresh `/proc`; so the attempt goes that far.
@@ -10,10 +10,10 @@ use std::fs;
 use std::io;
 use std::ptr::null;
 
-/// The kernel's overflow user: nobody special.
+/// Overflow uid of the kernel, for an ordinary user.
 const ORDINARY: u32 = 65534;
 
-/// The settings that can stand in the way; `None` where this kernel has no such setting.
+/// Settings that can prevent user namespaces; `None` where this kernel has no such setting.
 #[derive(Debug, Default)]
 struct Settings {
     unprivileged_clone: Option<u64>,
@@ -22,10 +22,11 @@ struct Settings {
     is_filtered: bool,
 }
 
-/// What the child shall try; built before it exists, because it must not allocate.
-struct Plan {
+/// Steps of the child; built before it exists, because it must not allocate.
+struct Attempt {
     become_ordinary: bool,
-    /// Root mounts in the host's user namespace; everybody else needs one of their own.
+    /// Whether to make a user namespace first: root can mount in the host's, all others need their
+    /// own.
     in_user_namespace: bool,
     user_map: Vec<u8>,
     group_map: Vec<u8>,
@@ -34,24 +35,27 @@ struct Plan {
 
 pub(super) fn findings(user: u32, is_privileged: bool) -> Vec<Finding> {
     let settings = Settings::read();
-    let as_we_are = attempt(&Plan::new(user, false));
-    let mut findings = vec![judge("user-namespaces", as_we_are, &settings)];
+    let as_we_are = attempt(&Attempt::new(user, false));
+    let mut findings = vec![finding_for("user-namespaces", as_we_are, &settings)];
     if user == 0 && is_privileged {
-        // For the operator who wants to run rootless: root itself is refused by none of these.
-        let ordinary = attempt(&Plan::new(ORDINARY, true));
-        findings.push(judge("unprivileged-user-namespaces", ordinary, &settings));
+        // For the operator who wants to run rootless: root itself passes all of these.
+        let ordinary = attempt(&Attempt::new(ORDINARY, true));
+        findings.push(finding_for("unprivileged-user-namespaces", ordinary, &settings));
     }
-    let proc =
-        Plan { in_user_namespace: !is_privileged, mount_proc: true, ..Plan::new(user, false) };
-    findings.push(judge_proc(attempt(&proc)));
+    let proc = Attempt {
+        in_user_namespace: !is_privileged,
+        mount_proc: true,
+        ..Attempt::new(user, false)
+    };
+    findings.push(proc_finding(attempt(&proc)));
     findings
 }
 
-impl Plan {
-    fn new(user: u32, become_ordinary: bool) -> Plan {
+impl Attempt {
+    fn new(user: u32, become_ordinary: bool) -> Attempt {
         let group = if become_ordinary { ORDINARY } else { rustix::process::getegid().as_raw() };
         let map = |id: u32| format!("0 {id} 1").into_bytes();
-        Plan {
+        Attempt {
             become_ordinary,
             in_user_namespace: true,
             user_map: map(user),
@@ -74,13 +78,13 @@ impl Settings {
     }
 }
 
-fn attempt(plan: &Plan) -> Result<(), Failure> {
-    // SAFETY: `follow` makes system calls only and reads `plan`, which is complete before the fork.
-    unsafe { in_child(|| follow(plan)) }
+fn attempt(plan: &Attempt) -> Result<(), Failure> {
+    // SAFETY: `run_attempt` makes system calls only and reads `plan`, which is complete before the fork.
+    unsafe { in_child(|| run_attempt(plan)) }
 }
 
 /// Runs in the child: no allocation from here on.
-fn follow(plan: &Plan) -> Result<(), Failure> {
+fn run_attempt(plan: &Attempt) -> Result<(), Failure> {
     if plan.become_ordinary {
         become_ordinary()?;
     }
@@ -109,7 +113,8 @@ fn make_mounts_private() -> Result<(), Failure> {
     check(Step::Mount, result.into())
 }
 
-/// The raw calls: the C library's would try to tell threads that the child does not have.
+/// Becomes an ordinary user with raw calls: the C library's would try to notify threads that the
+/// child does not have.
 fn become_ordinary() -> Result<(), Failure> {
     let id = ORDINARY;
     // SAFETY: numbers alone; an empty group list may be null.
@@ -117,12 +122,13 @@ fn become_ordinary() -> Result<(), Failure> {
         check(Step::BecomeOrdinary, libc::syscall(libc::SYS_setgroups, 0, null::<u32>()))?;
         check(Step::BecomeOrdinary, libc::syscall(libc::SYS_setresgid, id, id, id))?;
         check(Step::BecomeOrdinary, libc::syscall(libc::SYS_setresuid, id, id, id))?;
-        // A process that changed its user no longer owns its files in `/proc`; this returns them.
+        // A process that changed its user no longer owns its files in `/proc`; this restores that.
         check(Step::BecomeOrdinary, libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0).into())
     }
 }
 
-/// The first child after `unshare` is in the new pid namespace; only there `proc` can be mounted.
+/// Mounts `proc` in the first child after `unshare`, which is in the new pid namespace; it works
+/// only there.
 fn mount_proc() -> Result<(), Failure> {
     // SAFETY: the child makes one system call with constant strings and exits.
     let child = unsafe { libc::fork() };
@@ -142,7 +148,7 @@ fn mount_proc() -> Result<(), Failure> {
     }
 }
 
-fn judge_proc(outcome: Result<(), Failure>) -> Finding {
+fn proc_finding(outcome: Result<(), Failure>) -> Finding {
     match outcome {
         Ok(()) => Finding::ok("private-proc", "a fresh /proc can be mounted in a pid namespace"),
         Err(Failure { step: Step::MountProc, errno }) => Finding::missing(
@@ -154,7 +160,7 @@ fn judge_proc(outcome: Result<(), Failure>) -> Finding {
     }
 }
 
-fn judge(name: &'static str, outcome: Result<(), Failure>, settings: &Settings) -> Finding {
+fn finding_for(name: &'static str, outcome: Result<(), Failure>, settings: &Settings) -> Finding {
     match outcome {
         Ok(()) => Finding::ok(name, "created, mapped and mounted in one"),
         Err(failure) => {
@@ -164,7 +170,7 @@ fn judge(name: &'static str, outcome: Result<(), Failure>, settings: &Settings) 
     }
 }
 
-/// The most likely cause first: a setting that forbids it beats a guess from the error number.
+/// Most likely cause: a setting that forbids it comes before a guess from the errno.
 fn explain(failure: Failure, settings: &Settings) -> (String, Option<&'static str>) {
     let Failure { step, errno } = failure;
     let at = match step {

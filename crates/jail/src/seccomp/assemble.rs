@@ -2,8 +2,8 @@
 //!
 //! Jumps only go forward, so writing the end first means every target is known when its jump is
 //! written and nothing is patched. Conditional jumps reach 255 instructions; a target further away
-//! gets a stepping stone right behind the jump: a copy of the target if that is a return, which
-//! costs no extra step, or an unconditional jump.
+//! gets an intermediate instruction right behind the jump: a copy of the target if that is a
+//! return, which costs no extra step, or an unconditional jump.
 
 use libc::sock_filter;
 use std::collections::BTreeMap;
@@ -16,15 +16,16 @@ const JUMP_FROM: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
 const JUMP_BITS: u16 = 0x45; // BPF_JMP | BPF_JSET | BPF_K
 const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 
-/// Two stones may be laid after a distance was measured, hence not 255.
+/// Largest distance of a conditional jump: two intermediate instructions may be added after it was
+/// measured, hence not 255.
 const REACH: usize = 253;
 
-/// Where to go on.
+/// Target of a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
     /// An instruction already written, counted from the end of the program.
     At(usize),
-    /// A return of this value, wherever the nearest one happens to be.
+    /// A return of this value; the nearest one is used.
     Return(u32),
 }
 
@@ -32,18 +33,18 @@ pub(super) enum Label {
 pub(super) struct Assembler {
     /// The program, last instruction first.
     reversed: Vec<sock_filter>,
-    /// Where each return was written last, which is the nearest one.
+    /// Position of the last written, and so nearest, return of each value.
     returns: BTreeMap<u32, usize>,
 }
 
 impl Assembler {
-    /// Loads the word at `offset` of the call's data and goes on at `next`.
+    /// Loads the word at `offset` of the call's data and continues at `next`.
     pub(super) fn load(&mut self, offset: u32, next: Label) -> Label {
         self.fall_into(next);
         Label::At(self.write(LOAD, 0, 0, offset))
     }
 
-    /// Keeps the bits of `mask` and goes on at `next`.
+    /// Keeps the bits of `mask` and continues at `next`.
     pub(super) fn and(&mut self, mask: u32, next: Label) -> Label {
         self.fall_into(next);
         Label::At(self.write(AND, 0, 0, mask))
@@ -57,7 +58,7 @@ impl Assembler {
         self.branch(JUMP_FROM, value, from, below)
     }
 
-    /// Whether any bit of `mask` is set.
+    /// Branches on whether any bit of `mask` is set.
     pub(super) fn branch_bits(&mut self, mask: u32, any: Label, none: Label) -> Label {
         self.branch(JUMP_BITS, mask, any, none)
     }
@@ -74,18 +75,18 @@ impl Assembler {
         Label::At(self.write(code, narrow(yes), narrow(no), value))
     }
 
-    /// A place that leads to `label` and that the jump written next can name.
+    /// Position that leads to `label` and that the next jump can reach.
     fn within_reach(&mut self, label: Label) -> usize {
         match self.place(label) {
             Some(place) if self.distance(place) <= REACH => place,
-            _ => self.write_stone(label),
+            _ => self.write_intermediate(label),
         }
     }
 
-    /// Makes sure that the instruction written next runs into `label`.
+    /// Makes the next instruction fall through to `label`.
     fn fall_into(&mut self, label: Label) {
         if self.place(label).is_none_or(|place| self.distance(place) > 0) {
-            self.write_stone(label);
+            self.write_intermediate(label);
         }
     }
 
@@ -101,7 +102,7 @@ impl Assembler {
         self.reversed.len() - 1 - place
     }
 
-    fn write_stone(&mut self, label: Label) -> usize {
+    fn write_intermediate(&mut self, label: Label) -> usize {
         match label {
             Label::At(place) => {
                 let distance = u32::try_from(self.distance(place)).expect("a program below 4 GiB");

@@ -1,10 +1,10 @@
-//! From the table to a program: a balanced search over ranges of numbers with the same action.
+//! Compilation of the table: a balanced search over ranges of numbers with the same action.
 //!
 //! When a filter is installed the kernel runs it once for every call number, to learn which calls
-//! are allowed whatever their arguments; those never run the filter again. The cost of a sandbox
-//! is therefore the *depth* of the program summed over all numbers: a search tree is several times
-//! cheaper than a list, and one balanced by how many numbers a range holds is within a few percent
-//! of the best there is.
+//! are allowed for all arguments; those never run the filter again. The cost of a sandbox is
+//! therefore the *depth* of the program summed over all numbers: a search tree is several times
+//! cheaper than a list, and one balanced by the number of calls in a range is within a few percent
+//! of the optimum.
 
 use super::assemble::{Assembler, Label};
 use super::{Action, Entry, Otherwise, Requirement, UNKNOWN, Values, arch};
@@ -12,26 +12,26 @@ use rustix::io::Errno;
 
 const ALLOW: Label = Label::Return(libc::SECCOMP_RET_ALLOW);
 const KILL: Label = Label::Return(libc::SECCOMP_RET_KILL_PROCESS);
-/// An error of 0 is success.
+/// Success without effect: an error of 0.
 const NOTHING: Label = Label::Return(libc::SECCOMP_RET_ERRNO);
-/// Hands the call to whoever listens; not implemented if nobody does.
+/// Hands the call to the listener; not implemented if there is none.
 const ASK: Label = Label::Return(libc::SECCOMP_RET_USER_NOTIF);
 
-/// Where the kernel puts the call's number, its interface and its arguments.
+/// Offsets of the call's number, its interface and its arguments.
 const NUMBER_AT: u32 = 0;
 const ARCH_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
 
-/// From `first` up to the next range's `first`, everything means `target`.
+/// Range from `first` up to the next range's `first`, with one target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range<T> {
     pub(super) first: u32,
     pub(super) target: T,
-    /// How often the search ends here, relative to the other ranges.
+    /// Relative frequency with which the search ends here.
     pub(super) weight: u32,
 }
 
-/// The program for a table. `entries` ascend by number.
+/// Program for a table. `entries` ascend by number.
 pub(super) fn program(entries: &[Entry]) -> Vec<libc::sock_filter> {
     let mut assembler = Assembler::default();
     let mut checks = Checks::default();
@@ -49,7 +49,8 @@ pub(super) fn program(entries: &[Entry]) -> Vec<libc::sock_filter> {
     assembler.finish()
 }
 
-/// Covers all of `u32`: gaps in the table are unknown numbers, the far end is the foreign interface.
+/// Ranges over all of `u32`: gaps in the table are unknown numbers, the far end is the foreign
+/// interface.
 ///
 /// Every number up to the last known one weighs the same, because the kernel tries each once.
 fn number_ranges(entries: &[Entry]) -> Vec<Range<Action>> {
@@ -81,7 +82,7 @@ fn coalesce<T: PartialEq>(ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     joined
 }
 
-/// Requirements that are written already; several calls may have them in common.
+/// Requirements that are written already, for calls that share them.
 type Checks = Vec<(&'static [Requirement], Label)>;
 
 fn emit_action(assembler: &mut Assembler, checks: &mut Checks, action: Action) -> Label {
@@ -95,7 +96,7 @@ fn emit_action(assembler: &mut Assembler, checks: &mut Checks, action: Action) -
     }
 }
 
-/// Back to front: what follows the last requirement is `ALLOW`.
+/// Writes the requirements back to front: `ALLOW` follows the last one.
 fn emit_check(
     assembler: &mut Assembler,
     checks: &mut Checks,
@@ -122,7 +123,8 @@ fn emit_requirement(assembler: &mut Assembler, requirement: &Requirement, next: 
         None => otherwise,
     };
     let masked = emit_value(assembler, requirement, next, refused);
-    // The low half of a 64-bit argument comes first on the little-endian machines we know.
+    // The low half of a 64-bit argument comes first on little-endian machines, the only supported
+    // ones.
     let checked = assembler.load(ARGUMENTS_AT + 8 * u32::from(requirement.argument), masked);
     match requirement.when {
         Some((argument, value)) => {
@@ -133,7 +135,7 @@ fn emit_requirement(assembler: &mut Assembler, requirement: &Requirement, next: 
     }
 }
 
-/// Looks at the argument, which is loaded. "None of these bits" is one instruction.
+/// Checks the loaded argument. "None of these bits" is one instruction.
 fn emit_value(
     assembler: &mut Assembler,
     requirement: &Requirement,
@@ -149,7 +151,7 @@ fn emit_value(
     if requirement.mask == u32::MAX { tree } else { assembler.and(requirement.mask, tree) }
 }
 
-/// Goes on at `null` if both halves of a pointer argument are zero.
+/// Continues at `null` if both halves of a pointer argument are zero.
 fn emit_null(assembler: &mut Assembler, pointer: u8, null: Label, other: Label) -> Label {
     let at = ARGUMENTS_AT + 8 * u32::from(pointer);
     let high = assembler.branch_equal(0, null, other);
@@ -158,8 +160,8 @@ fn emit_null(assembler: &mut Assembler, pointer: u8, null: Label, other: Label) 
     assembler.load(at, low)
 }
 
-/// A listed value reaches up to the next one that can differ under the mask, so that the search
-/// has no branch for values that cannot be.
+/// Ranges of the listed values. Each reaches up to the next value that can differ under the mask,
+/// so that the search has no branch for impossible values.
 fn value_ranges(mask: u32, values: &[u32], listed: Label, other: Label) -> Vec<Range<Label>> {
     let step = 1 << mask.trailing_zeros();
     let mut sorted = values.to_vec();
@@ -167,7 +169,7 @@ fn value_ranges(mask: u32, values: &[u32], listed: Label, other: Label) -> Vec<R
     let mut ranges = vec![Range { first: 0, target: other, weight: 1 }];
     for value in sorted {
         ranges.push(Range { first: value, target: listed, weight: 1 });
-        // The largest value that there can be is the mask itself.
+        // The largest possible value is the mask itself.
         if value < mask {
             ranges.push(Range { first: value + step, target: other, weight: 1 });
         }
@@ -192,7 +194,7 @@ pub(super) fn emit_search(assembler: &mut Assembler, ranges: &[Range<Label>]) ->
     }
 }
 
-/// Where to cut so that both sides weigh the same, or else have the same length.
+/// Position at which both sides have the same weight, or else the same length.
 fn balance_point(ranges: &[Range<Label>]) -> usize {
     let weigh = |part: &[Range<Label>]| part.iter().map(|range| range.weight).sum::<u32>();
     let imbalance = |&at: &usize| {

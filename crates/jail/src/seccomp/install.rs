@@ -1,22 +1,23 @@
-//! Handing a compiled filter to the kernel.
+//! Installation of a compiled filter.
 
 use super::Filter;
 use rustix::io::Errno;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 impl Filter {
-    /// Puts the calling thread, and all it will start, under this filter for good.
+    /// Puts the calling thread, and all it will start, under this filter irrevocably.
     ///
-    /// Exactly one system call and no allocation, so it may stand between `fork` and `exec`. The
-    /// caller has set `no_new_privs`; without it, or `CAP_SYS_ADMIN`, the kernel says `EACCES`.
+    /// Exactly one system call and no allocation, so it can be used between `fork` and `exec`. The
+    /// caller has set `no_new_privs`; without it, or `CAP_SYS_ADMIN`, the kernel answers `EACCES`.
     /// Other threads of the process are *not* covered: install while there is only one.
     ///
-    /// Calls that are to be asked about are answered as not implemented: nobody listens.
+    /// Calls with [`Action::Ask`](super::Action::Ask) are answered as not implemented, because
+    /// there is no listener.
     pub fn install(&self) -> Result<(), Errno> {
         self.set(0).map(drop)
     }
 
-    /// The same, returning the descriptor on which calls wait that are to be asked about.
+    /// Installs it and returns the descriptor of the calls that the service answers.
     pub fn install_listening(&self) -> Result<OwnedFd, Errno> {
         let listener = self.set(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
         // SAFETY: with this flag the kernel returns a new descriptor, which is ours alone.

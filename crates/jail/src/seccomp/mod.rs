@@ -1,4 +1,4 @@
-//! The system call filter: which kernel entry points a confined process may use at all.
+//! System call filter: the kernel entry points that a confined process may use.
 //!
 //! The policy is a reviewed table keyed by call *name*: every call known to the kernel has an
 //! action and a reason, and [`table`] prints it. [`Filter::compile`] turns the table into a
@@ -6,12 +6,12 @@
 //! it fits between `clone` and `exec`.
 //!
 //! Invariants:
-//! - A call that is not in the table is answered as not implemented, so a kernel newer than the
-//!   table opens no door, and libc falls back to what it used before.
+//! - A call that is not in the table is answered as not implemented, so new calls of a newer kernel
+//!   stay closed, and libc falls back to older ones.
 //! - A call by a foreign interface (32-bit, x32) kills the process: its numbers mean other calls.
 //! - Filters only ever narrow. A `Program` filter on top of a `Zygote` one is as strict as alone.
-//! - Pointers are never followed: what a rule needs must be in a register. This is why `clone3`,
-//!   whose flags are in memory, is not implemented for programs.
+//! - Pointers are never followed: rules use values in registers only. This is why `clone3`, whose
+//!   flags are in memory, is not implemented for programs.
 
 mod arch;
 mod assemble;
@@ -23,34 +23,33 @@ mod tests;
 
 use rustix::io::Errno;
 
-/// Who is going to live under the filter.
+/// Kind of process under the filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Code we were given: nothing that makes a namespace, a mount or another filter, and local
-    /// (unix) sockets only.
+    /// User code: no namespaces, mounts or further filters, and local (unix) sockets only.
     ///
     /// Connections over loopback that are never accepted are charged to no sandbox, so internet
-    /// sockets exist only where they were asked for: see [`Profile::Loopback`].
+    /// sockets exist only on request: see [`Profile::Loopback`].
     Program,
-    /// A program that may also use TCP and UDP, which reach its own loopback interface alone.
+    /// A program that may also use TCP and UDP, on its own loopback interface only.
     Loopback,
     /// Our own interpreter process that forks sandboxes: a program that may also build them.
     ///
-    /// It never runs code we were given; each child stacks [`Profile::Program`] or
-    /// [`Profile::Loopback`] on top first.
+    /// It never runs a call's code; each child stacks [`Profile::Program`] or [`Profile::Loopback`]
+    /// on top first.
     Zygote,
 }
 
-/// What the kernel does with a call.
+/// Treatment of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// The call proceeds.
     Allow,
     /// The call proceeds if its arguments meet every requirement, in order.
     Check(&'static [Requirement]),
-    /// The service answers in the kernel's place; see [`crate::clerk`].
+    /// The service answers instead of the kernel; see [`crate::syscall_responder`].
     Ask,
-    /// The call does nothing and says that it succeeded.
+    /// The call does nothing and returns success.
     Nothing,
     /// The call returns this error and does nothing.
     Errno(Errno),
@@ -60,25 +59,25 @@ pub enum Action {
 
 /// One condition on one argument of a call.
 ///
-/// Only the low 32 bits of a value are looked at, because every one named in the policy is an `int`
+/// Only the low 32 bits of a value are checked, because every one named in the policy is an `int`
 /// or narrower in the kernel, which drops the rest as well; of a pointer, all 64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requirement {
     /// Position of the argument, from 0.
     pub argument: u8,
-    /// The bits that matter; the others may be anything.
+    /// Relevant bits.
     pub mask: u32,
-    /// What those bits may be.
+    /// Allowed values of those bits.
     pub values: Values,
-    /// Another argument and the only value of it for which any of this matters.
+    /// Another argument and its value for which the requirement applies; otherwise it is met.
     pub when: Option<(u8, u32)>,
-    /// A pointer argument that makes up for any value by being null.
+    /// A pointer argument that meets the requirement if it is null.
     pub or_null: Option<u8>,
-    /// What happens to the call otherwise.
+    /// Treatment of a call that misses the requirement.
     pub otherwise: Otherwise,
 }
 
-/// The values of an argument that meet a requirement.
+/// Values of an argument that meet a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// These and no others.
@@ -88,7 +87,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// The values that are listed, whichever way.
+    /// Listed values, allowed or not.
     pub fn listed(self) -> &'static [u32] {
         match self {
             Values::OneOf(values) | Values::NoneOf(values) => values,
@@ -96,14 +95,14 @@ impl Values {
     }
 }
 
-/// What happens to a call that misses a requirement.
+/// Treatment of a call that misses a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Otherwise {
     /// It returns this error and does nothing.
     Errno(Errno),
     /// The service decides, as for [`Action::Ask`].
     Ask,
-    /// It does nothing and says that it succeeded, as for [`Action::Nothing`].
+    /// It does nothing and returns success, as for [`Action::Nothing`].
     Nothing,
 }
 
@@ -112,15 +111,15 @@ pub enum Otherwise {
 pub struct Entry {
     /// Name of the call.
     pub name: &'static str,
-    /// Its number on this architecture.
+    /// Number on this architecture.
     pub number: u32,
-    /// What happens to it.
+    /// Treatment of the call.
     pub action: Action,
-    /// Why.
+    /// Reason for it.
     pub reason: &'static str,
 }
 
-/// The answer to a number the table does not have.
+/// Treatment of a number that is not in the table.
 pub const UNKNOWN: Action = Action::Errno(Errno::NOSYS);
 
 /// The policy of `profile` for this architecture, ascending by number.

@@ -111,7 +111,7 @@ class Run(Scene):
             self.assertEqual(driver.wire.receive()["exit"], 0)
             self.assertEqual((size, len(driver.err.end())), (3 << 20, 1 << 20))
 
-    def test_it_ends_when_nobody_listens_any_more(self):
+    def test_it_ends_when_the_channel_is_closed(self):
         with Driver(node("once")) as driver:
             driver.wire.receive()
             driver.wire.send({"op": "run", "code": "process.exitCode = 3", "cwd": self.cwd})

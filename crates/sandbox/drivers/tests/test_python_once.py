@@ -167,7 +167,7 @@ class Run(Scene):
             driver.wire.send({"op": "run", "code": "print('x')", "cwd": self.cwd})
             self.assertEqual(driver.wire.receive()["exit"], 120)
 
-    def test_it_ends_when_nobody_listens_any_more(self):
+    def test_it_ends_when_the_channel_is_closed(self):
         with Driver(python("once")) as driver:
             driver.wire.receive()
             driver.wire.send({"op": "run", "code": "raise SystemExit(3)", "cwd": self.cwd})

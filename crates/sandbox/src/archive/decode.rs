@@ -1,4 +1,4 @@
-//! Formats, told by their first bytes, and decompression that watches its own appetite.
+//! Archive formats, recognised by their first bytes, and decompression with a limit on expansion.
 
 use std::{
     cell::Cell,
@@ -14,7 +14,7 @@ use ruzstd::decoding::{
 
 use super::{Problem, tar};
 
-/// How an archive is packed.
+/// Container and compression of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Plain tar.
@@ -28,10 +28,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// How many bytes [`Format::detect`] wants to see.
+    /// Number of bytes that [`Format::detect`] needs.
     pub const PROBE: usize = 512;
 
-    /// Tells the format by an archive's first [`Format::PROBE`] bytes.
+    /// Detects the format from an archive's first [`Format::PROBE`] bytes.
     pub fn detect(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::TarGzip),
@@ -45,7 +45,8 @@ impl Format {
     }
 }
 
-/// Expansion is judged only beyond this: a small archive of zeros harms nobody.
+/// Output size up to which the expansion ratio is not checked: a small archive of zeros is
+/// harmless.
 pub(super) const RATIO_GRACE: u64 = 64 << 20;
 
 /// The tar stream inside `input`, which fails when it expands more than `ratio` times.
@@ -62,7 +63,7 @@ pub(super) fn tar_stream<'a>(
         Format::TarZstd => Box::new(Zstd::new(input)),
         Format::Zip => return Err(Problem::NeedsSeek),
     };
-    Ok(Box::new(Judged { output, taken, given: 0, ratio }))
+    Ok(Box::new(RatioLimited { output, taken, given: 0, ratio }))
 }
 
 struct Counted<R> {
@@ -78,14 +79,14 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-struct Judged<R> {
+struct RatioLimited<R> {
     output: R,
     taken: Rc<Cell<u64>>,
     given: u64,
     ratio: u64,
 }
 
-impl<R: Read> Read for Judged<R> {
+impl<R: Read> Read for RatioLimited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.output.read(buffer)?;
         self.given += read as u64;

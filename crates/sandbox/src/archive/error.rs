@@ -1,15 +1,15 @@
-//! Why an archive was refused, naming the entry.
+//! Errors about archives, with the name of the refused entry.
 
 use std::{error, fmt, io};
 
 use crate::files::{InvalidPath, PathRule, Refused, shown};
 
-/// An archive was refused at one of its entries; what came before it may have been written.
+/// Refusal of an archive at one of its entries; entries before it may have been written.
 #[derive(Debug)]
 pub struct Error {
     /// The name of the entry, escaped for display; `None` if the archive itself is the problem.
     pub entry: Option<String>,
-    /// What is wrong.
+    /// Rule that was broken.
     pub problem: Problem,
 }
 
@@ -45,22 +45,22 @@ impl error::Error for Error {
     }
 }
 
-/// What is wrong with an archive or one of its entries.
+/// Problem with an archive or one of its entries.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// Neither tar, tar.gz, tar.zst nor zip.
     #[error("not a tar, tar.gz, tar.zst or zip archive")]
     UnknownFormat,
-    /// A zip archive was sent where only a stream can be read; its directory is at its end.
+    /// A zip archive where only a stream can be read; its directory is at its end.
     #[error("a zip archive cannot be read from a stream")]
     NeedsSeek,
     /// The name breaks a rule for paths.
     #[error("the name is refused ({})", .0.code())]
     Path(PathRule),
-    /// A symbolic link where none may be.
+    /// A symbolic link where links are not allowed.
     #[error("symbolic links are refused here")]
     Symlink,
-    /// A hard link where none may be.
+    /// A hard link where links are not allowed.
     #[error("hard links are refused here")]
     HardLink,
     /// A hard link whose target is not a regular file that has been unpacked already.
@@ -87,33 +87,33 @@ pub enum Problem {
     /// The two places where a zip archive names an entry disagree.
     #[error("the local and the central header disagree about the {0}")]
     Mismatch(&'static str),
-    /// Content nobody but the key's owner can read.
+    /// An encrypted entry.
     #[error("encrypted entries are refused")]
     Encrypted,
-    /// A feature of the format that is not understood.
+    /// A feature of the format that is not supported.
     #[error("{0} is not supported")]
     Unsupported(&'static str),
-    /// Not what the format prescribes.
+    /// Bytes that the format does not allow.
     #[error("malformed: {0}")]
     Malformed(&'static str),
     /// The archive ends before it is complete.
     #[error("the archive ends too early")]
     Truncated,
-    /// More than a limit allows.
+    /// A limit was exceeded.
     #[error("more than {limit} {what}")]
     Over {
-        /// Which limit: `bytes`, `entries`, `levels of directories`, …
+        /// Name of the limit: `bytes`, `entries`, `levels of directories`, …
         what: &'static str,
-        /// What is allowed.
+        /// Largest allowed value.
         limit: u64,
     },
-    /// Far more comes out than went in.
+    /// Expansion beyond the allowed ratio.
     #[error("the archive expands more than {limit} times")]
     Ratio {
-        /// What is allowed.
+        /// Largest allowed ratio.
         limit: u64,
     },
-    /// The place to unpack to, or to pack from, refused.
+    /// An operation in the workspace, as the source or the target of the archive, was refused.
     #[error(transparent)]
     Files(Refused),
     /// Reading or writing the archive itself failed.
@@ -156,7 +156,7 @@ impl From<InvalidPath> for Problem {
 }
 
 impl From<Refused> for Problem {
-    /// A sink that failed to read from us hands our own problem back to us inside its error.
+    /// Takes our own problem out of the error of a sink that failed while reading from us.
     fn from(refused: Refused) -> Self {
         match refused.reason {
             crate::files::Reason::Io(error) if is_ours(&error) => error.into(),
@@ -188,7 +188,7 @@ fn is_problem(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Problem>())
 }
 
-/// Errors of decoders have no number; those of the system do.
+/// Whether a decoder made the error: errors of the system have an errno, those of decoders do not.
 fn is_ours(error: &io::Error) -> bool {
     error.raw_os_error().is_none()
         && (is_problem(error)

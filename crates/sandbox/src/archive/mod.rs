@@ -1,8 +1,8 @@
 //! Archives in and out: tar, tar.gz, tar.zst and zip are read, tar and tar.gz are written.
 //!
-//! An archive is hostile until every entry has passed one gate: its path, kind, mode, links and
-//! sizes. Reading streams in constant memory and stops at the first refusal; archives inside
-//! archives are files like any other.
+//! Every entry of an archive passes one check of its path, kind, mode, links and sizes. Reading
+//! streams in constant memory and stops at the first refusal; archives inside archives are ordinary
+//! files.
 
 mod decode;
 mod error;
@@ -21,10 +21,10 @@ pub use self::{
     decode::Format,
     error::{Error, Problem},
     pack::{PackOptions, Packed, pack},
-    sink::{Into, Meta, Sink},
+    sink::{Meta, Sink, WorkspaceSink},
 };
 
-/// What an archive may contain and become.
+/// Limits on the content of an archive and on its expansion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnpackLimits {
     /// Bytes of all files together, unpacked.
@@ -35,7 +35,7 @@ pub struct UnpackLimits {
     pub name_len: usize,
     /// Levels of directories.
     pub depth: usize,
-    /// How many times larger than itself an archive may become, beyond the first 64 MiB.
+    /// Largest expansion ratio, beyond the first 64 MiB.
     pub ratio: u64,
 }
 
@@ -45,20 +45,20 @@ impl Default for UnpackLimits {
     }
 }
 
-/// What becomes of links.
+/// Treatment of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// They are refused: uploads into a workspace.
+    /// Refused: uploads into a workspace.
     Refuse,
-    /// Symbolic links are stored verbatim, for they are resolved inside the sandbox only; hard links
-    /// lead to files unpacked before. For root file systems.
+    /// Symbolic links are stored verbatim, because they are only resolved inside the sandbox; hard
+    /// links lead to files unpacked before. For root file systems.
     Within,
 }
 
-/// What an archive may contain beside files and directories.
+/// Rules for entries other than plain files and directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// What becomes of links.
+    /// Treatment of links.
     pub links: Links,
     /// Whether hard links may lead to files that were there before this archive.
     pub links_to_existing: bool,
@@ -69,7 +69,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Files and directories only: what a client uploads.
+    /// Files and directories only: a client's upload.
     pub const UPLOAD: Self = Self {
         links: Links::Refuse,
         links_to_existing: false,
@@ -77,7 +77,7 @@ impl Policy {
         skip_special: false,
     };
 
-    /// A root file system, which has links and, in honest ones, `sudo` and `/dev/null`.
+    /// A root file system, which has links and often `sudo` and `/dev/null`.
     pub const ROOTFS: Self = Self {
         links: Links::Within,
         links_to_existing: false,
@@ -89,9 +89,9 @@ impl Policy {
     pub const LAYER: Self = Self { links_to_existing: true, ..Self::ROOTFS };
 }
 
-/// What was unpacked.
+/// Result of unpacking an archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct UnpackReport {
     /// Entries read, and directories they implied.
     pub entries: u64,
     /// Files written.
@@ -104,28 +104,28 @@ pub struct Report {
     pub skipped: u64,
     /// Bytes of all files together.
     pub bytes: u64,
-    /// What was changed or left out, the first hundred.
+    /// Entries that were changed or left out, the first hundred.
     pub notes: Vec<Note>,
-    /// How many more there were.
+    /// Number of further notes.
     pub more_notes: u64,
 }
 
-/// Something about an entry that was not taken as it is.
+/// Note about an entry that was changed or left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The entry's name, escaped for display.
     pub entry: String,
-    /// What became of it.
+    /// Change that was made.
     pub what: &'static str,
 }
 
-/// Unpacks an archive of any known format, told by its first bytes.
+/// Unpacks an archive of any known format, detected from its first bytes.
 pub fn unpack<R: Read + Seek>(
     mut reader: R,
     sink: &mut dyn Sink,
     policy: Policy,
     limits: UnpackLimits,
-) -> Result<Report, Error> {
+) -> Result<UnpackReport, Error> {
     let format = probe(&mut reader).map_err(Problem::from)?.1;
     reader.seek(SeekFrom::Start(0)).map_err(Problem::from)?;
     if format != Some(Format::Zip) {
@@ -136,13 +136,13 @@ pub fn unpack<R: Read + Seek>(
     Ok(unpacker.finish())
 }
 
-/// Unpacks a tar archive, compressed or not, from something that can be read once only.
+/// Unpacks a tar archive, compressed or not, from a reader that cannot seek.
 pub fn unpack_stream<R: Read>(
     mut reader: R,
     sink: &mut dyn Sink,
     policy: Policy,
     limits: UnpackLimits,
-) -> Result<Report, Error> {
+) -> Result<UnpackReport, Error> {
     let (start, format) = probe(&mut reader).map_err(Problem::from)?;
     let format = format.ok_or(Problem::UnknownFormat)?;
     let whole = io::Cursor::new(start).chain(reader);
@@ -152,7 +152,7 @@ pub fn unpack_stream<R: Read>(
     Ok(unpacker.finish())
 }
 
-/// The decompressed tar inside an archive, for a look at all of its bytes.
+/// Decompressed tar inside an archive.
 pub(crate) fn tar_stream<'a, R: Read + 'a>(
     mut reader: R,
     ratio: u64,

@@ -1,4 +1,4 @@
-//! Writes a directory of a workspace as tar, without following anything.
+//! Writes a directory of a workspace as tar; no symbolic link is followed.
 
 use std::{
     ffi::OsStr,
@@ -15,7 +15,7 @@ use crate::files::{
     BoxPath, Entry, Kind, LeftOut, LeftOutBy, ListOptions, Reason, Refused, Workspace, shown,
 };
 
-/// How to pack.
+/// Options and limits for packing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackOptions {
     /// Whether the tar is compressed with gzip.
@@ -45,19 +45,19 @@ impl Default for PackOptions {
     }
 }
 
-/// What was packed.
+/// Result of packing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packed {
     /// Entries written.
     pub entries: u64,
     /// Bytes of all files together.
     pub bytes: u64,
-    /// What was left out or changed while it was read.
+    /// Entries that were left out, or changed while they were read.
     pub notes: Vec<Note>,
 }
 
-/// Packs `path`: what a directory holds, named from it, or a single file. Entries come in the order
-/// of their bytes, so the same tree makes the same archive.
+/// Packs `path`: the content of a directory, with names relative to it, or a single file. Entries
+/// are sorted by their bytes, so the same tree makes the same archive.
 pub fn pack(
     workspace: &Workspace,
     path: &BoxPath,
@@ -108,7 +108,7 @@ fn find(
     }
 }
 
-/// A directory of which something would be missing is not packed at all.
+/// Error for an incomplete listing: a directory is packed completely or not at all.
 fn refused(left_out: LeftOut, top: &BoxPath, options: PackOptions) -> Refused {
     let LeftOut { path, why } = left_out;
     match why {
@@ -180,7 +180,8 @@ fn append_file<W: Write>(
     Ok(())
 }
 
-/// Exactly the promised number of bytes: the header with the size is out before the content is read.
+/// Reader of exactly the announced number of bytes: the header with the size is written before the
+/// content is read.
 struct Padded<R> {
     file: R,
     left: u64,
@@ -213,7 +214,7 @@ fn relative<'a>(top: &BoxPath, path: &'a BoxPath) -> &'a Path {
     let bytes = path.as_bytes();
     let inside = bytes.strip_prefix(top.as_bytes()).unwrap_or(bytes);
     let inside = inside.strip_prefix(b"/").unwrap_or(inside);
-    // The file that was asked for keeps its own name.
+    // A single file keeps its own name.
     let name = bytes.rsplit(|byte| *byte == b'/').next().unwrap_or(bytes);
     Path::new(OsStr::from_bytes(if inside.is_empty() { name } else { inside }))
 }

@@ -1,9 +1,10 @@
-//! PAX extended headers: `<length> <key>=<value>\n`, strictly by their lengths.
+//! PAX extended headers: `<length> <key>=<value>
+//! `, parsed strictly by their lengths.
 
 use super::Problem;
 
-/// What an extended header changes of the entry after it. Times, owners and extended attributes
-/// are dropped: nothing of them may decide anything here, file capabilities least of all.
+/// Fields of the next entry that an extended header replaces. Times, owners and extended
+/// attributes, file capabilities among them, are dropped.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
@@ -28,7 +29,7 @@ pub(super) fn parse(mut bytes: &[u8]) -> Result<Pax, Problem> {
     Ok(pax)
 }
 
-/// Two values for one key are read differently by different programs.
+/// Sets a value once: programs differ in which of two values for one key they use.
 fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Problem> {
     match slot.replace(value) {
         None => Ok(()),

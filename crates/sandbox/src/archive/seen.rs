@@ -1,4 +1,4 @@
-//! Which names an archive has used, in a few bytes per name.
+//! Names that an archive has used, in a few bytes per name.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -8,7 +8,7 @@ use std::{
 use super::Problem;
 use crate::files::BoxPath;
 
-/// What an earlier entry made of a name.
+/// Kind of object that an earlier entry made at a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
     Directory,
@@ -16,30 +16,30 @@ pub(super) enum Made {
     Symlink,
 }
 
-/// Names are kept as hashes under a secret key: a million of them fit in some 32 MB, an attacker
-/// cannot aim at a collision, and a chance one refuses an honest archive once in 10^7 million-entry
-/// archives.
+/// Set of used names, kept as hashes under a secret key: a million names fit in some 32 MB, and an
+/// attacker cannot construct a collision. A collision by chance refuses a valid archive of a
+/// million entries once in 10^7 times.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenNames {
     key: RandomState,
     names: HashMap<u64, Made>,
 }
 
-impl Seen {
-    /// Records an entry and the directories above it. Returns how many names are new.
+impl SeenNames {
+    /// Records an entry and the directories above it. Returns the number of new names.
     pub(super) fn add(&mut self, path: &BoxPath, made: Made) -> Result<u64, Problem> {
         let mut new = self.add_above(path)?;
         let hash = self.key.hash_one(path.as_bytes());
         match (self.names.insert(hash, made), made) {
             (None, _) => new += 1,
-            // Archives name a directory twice in good faith, and nothing is lost by it.
+            // Valid archives name a directory twice; nothing is lost by it.
             (Some(Made::Directory), Made::Directory) => {}
             (Some(_), _) => return Err(Problem::Duplicate),
         }
         Ok(new)
     }
 
-    /// What an earlier entry made of this name.
+    /// Kind of object that an earlier entry made at this name.
     pub(super) fn get(&self, path: &BoxPath) -> Option<Made> {
         self.names.get(&self.key.hash_one(path.as_bytes())).copied()
     }

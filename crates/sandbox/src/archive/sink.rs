@@ -1,10 +1,10 @@
-//! Where an archive is unpacked to.
+//! Targets of unpacking.
 
 use std::io::Read;
 
 use crate::files::{BoxPath, Reason, Refused, Workspace};
 
-/// What an archive says of an entry beside its name and content.
+/// Mode and time of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// Permission bits; never set-user-id or set-group-id.
@@ -13,10 +13,10 @@ pub struct Meta {
     pub modified_secs: i64,
 }
 
-/// A place to unpack to.
+/// Target of unpacking.
 ///
-/// Contract: every method acts beneath the sink's own root, follows no symbolic link and makes the
-/// missing parents. Names come checked: relative, without `..`, each at most once.
+/// Contract: every method acts beneath the sink's own root, follows no symbolic link and makes
+/// missing parents. Names are checked before: relative, without `..`, each at most once.
 pub trait Sink {
     /// Makes a directory; one that exists gets the mode.
     fn directory(&mut self, path: &BoxPath, meta: Meta) -> Result<(), Refused>;
@@ -29,23 +29,23 @@ pub trait Sink {
     fn hard_link(&mut self, path: &BoxPath, original: &BoxPath) -> Result<(), Refused>;
 }
 
-/// Unpacks into a directory of a workspace, which is made if it is missing.
+/// Sink that unpacks into a directory of a workspace, which is made if it is missing.
 #[derive(Debug)]
-pub struct Into<'a> {
+pub struct WorkspaceSink<'a> {
     /// The workspace.
     pub workspace: &'a Workspace,
     /// The directory in it.
     pub at: BoxPath,
 }
 
-impl Into<'_> {
+impl WorkspaceSink<'_> {
     fn path(&self, path: &BoxPath) -> Result<BoxPath, Refused> {
         let joined = self.at.join(path.as_bytes());
         joined.map_err(|error| Refused { path: path.clone(), reason: Reason::Name(error) })
     }
 }
 
-impl Sink for Into<'_> {
+impl Sink for WorkspaceSink<'_> {
     fn directory(&mut self, path: &BoxPath, meta: Meta) -> Result<(), Refused> {
         let path = self.path(path)?;
         self.workspace.make_dir(&path)?;

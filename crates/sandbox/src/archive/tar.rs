@@ -1,7 +1,8 @@
 //! Reads tar as a stream, in constant memory.
 //!
-//! The framing is our own: libraries read GNU long names and PAX headers into memory unbounded and
-//! apply them before anyone can look. Only the fields of one 512-byte header are decoded by `tar`.
+//! The framing is our own: libraries read GNU long names and PAX headers into memory without a
+//! bound and apply them before they can be checked. Only the fields of one 512-byte header are
+//! decoded by `tar`.
 
 use std::io::{self, Read};
 
@@ -11,13 +12,13 @@ use super::{Error, Problem, pax, unpack::Item, unpack::ItemKind, unpack::Unpacke
 
 const BLOCK: usize = 512;
 
-/// A header block of extended attributes may be large, a bomb is larger.
+/// Largest header block of extended attributes.
 const MAX_PAX: u64 = 1 << 20;
 
 /// Extension headers before one entry: a long name, a long link, PAX, and one to spare.
 const MAX_EXTENSIONS: usize = 4;
 
-/// Whether these bytes begin a tar archive: an honest header, or the end of an empty one.
+/// Whether these bytes begin a tar archive: a valid header, or the end of an empty archive.
 pub(super) fn is_start(bytes: &[u8]) -> bool {
     bytes.get(..BLOCK).is_some_and(|block| is_zero(block) || is_header(block))
 }
@@ -37,7 +38,7 @@ pub(super) fn unpack(input: &mut dyn Read, unpacker: &mut Unpacker<'_>) -> Resul
     Ok(())
 }
 
-/// What extension headers said of the entry that follows them.
+/// Content of the extension headers before an entry.
 #[derive(Default)]
 struct Extra {
     count: usize,
@@ -131,7 +132,7 @@ fn entry(
     skip_padding(content.input, size).map_err(|error| Error::at(&name, error))
 }
 
-/// Exactly `left` bytes; an input that ends earlier is an error and not a short file.
+/// Reader of exactly `left` bytes; an input that ends earlier is an error.
 struct Exact<'a> {
     input: &'a mut dyn Read,
     left: u64,
@@ -191,7 +192,7 @@ fn is_zero(block: &[u8]) -> bool {
     block.iter().all(|byte| *byte == 0)
 }
 
-/// The checksum is the sum of all bytes, its own eight counted as spaces.
+/// Whether the checksum is right: the sum of all bytes, its own eight counted as spaces.
 fn is_header(block: &[u8]) -> bool {
     let sum: u32 = block[..148].iter().chain(&block[156..]).map(|byte| u32::from(*byte)).sum();
     Header::from_byte_slice(block).cksum().is_ok_and(|told| told == sum + 8 * 32)

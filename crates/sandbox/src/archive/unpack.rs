@@ -1,16 +1,16 @@
-//! The one gate every entry passes, whatever the format.
+//! The checks that every entry passes, in any format.
 //!
 //! Invariant: the sink sees an entry only after its name, kind, mode and size passed every rule.
 
 use std::io::Read;
 
 use super::{
-    Error, Links, Meta, Note, Policy, Problem, Report, Sink, UnpackLimits,
-    seen::{Made, Seen},
+    Error, Links, Meta, Note, Policy, Problem, Sink, UnpackLimits, UnpackReport,
+    seen::{Made, SeenNames},
 };
 use crate::files::{BoxPath, MAX_PATH, shown};
 
-/// An entry as the archive tells it, unchecked.
+/// An entry as the archive describes it, unchecked.
 pub(super) struct Item<'a> {
     pub(super) name: &'a [u8],
     pub(super) kind: ItemKind,
@@ -27,27 +27,27 @@ pub(super) enum ItemKind {
     Special,
 }
 
-/// Notes kept of one archive; the counts in the report are exact all the same.
+/// Largest number of notes kept of one archive; the counts in the report are exact.
 const MAX_NOTES: usize = 100;
 
 pub(super) struct Unpacker<'a> {
     sink: &'a mut dyn Sink,
     policy: Policy,
     limits: UnpackLimits,
-    seen: Seen,
-    report: Report,
+    seen: SeenNames,
+    report: UnpackReport,
 }
 
 impl<'a> Unpacker<'a> {
     pub(super) fn new(sink: &'a mut dyn Sink, policy: Policy, limits: UnpackLimits) -> Self {
-        Self { sink, policy, limits, seen: Seen::default(), report: Report::default() }
+        Self { sink, policy, limits, seen: SeenNames::default(), report: UnpackReport::default() }
     }
 
-    pub(super) fn finish(self) -> Report {
+    pub(super) fn finish(self) -> UnpackReport {
         self.report
     }
 
-    /// The longest name that can pass.
+    /// Length of the longest allowed name.
     pub(super) fn max_name(&self) -> u64 {
         self.limits.name_len.min(MAX_PATH) as u64
     }
@@ -110,7 +110,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Links by policy, names by what came before.
+    /// Checks links against the policy and names against earlier entries.
     fn admit(&mut self, path: &BoxPath, kind: &ItemKind) -> Result<(), Problem> {
         let made = match (kind, self.policy.links) {
             (ItemKind::Symlink(_), Links::Refuse) => return Err(Problem::Symlink),
@@ -120,7 +120,7 @@ impl<'a> Unpacker<'a> {
             _ => Made::File,
         };
         let implied = self.seen.add(path, made)?;
-        // The entry itself is counted; directories it implies would otherwise be free.
+        // The entry itself is counted already; the directories it implies are counted here.
         self.count(implied.saturating_sub(1))
     }
 
@@ -156,8 +156,8 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// A hard link's target names an entry of the same root, so it passes the same checks. A name
-    /// this archive has not used may exist below it already: a lower layer's file. The sink knows.
+    /// Checked target of a hard link: a name under the same root, so it passes the same checks. A
+    /// name that this archive has not used may be a file of a lower layer; the sink looks.
     fn original(&self, target: &[u8]) -> Result<BoxPath, Problem> {
         let path = self.path(target)?.ok_or(Problem::HardLinkTarget)?;
         match self.seen.get(&path) {
@@ -175,7 +175,8 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Sizes are charged before content is read: the formats make sure that no more comes.
+    /// Charges a size before content is read: the readers of both formats enforce the declared
+    /// size.
     fn spend(&mut self, bytes: u64) -> Result<(), Problem> {
         self.report.bytes = self.report.bytes.saturating_add(bytes);
         if self.report.bytes > self.limits.bytes {
@@ -193,7 +194,7 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// A link's target is stored verbatim and resolved inside the sandbox only, if ever.
+/// Checks a link's target, which is stored verbatim and only resolved inside the sandbox.
 fn checked_target(target: &[u8]) -> Result<&[u8], Problem> {
     if target.is_empty() || target.len() > MAX_PATH || target.contains(&0) {
         return Err(Problem::Malformed("target of a symbolic link"));

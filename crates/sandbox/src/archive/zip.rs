@@ -1,8 +1,9 @@
 //! Reads zip by its central directory, in constant memory.
 //!
-//! Zip names every entry twice, and programs that believe different places see different archives.
-//! Here both must agree on name, method and flags, or the archive is refused. The reader is our own
-//! because libraries load the whole directory first: a million entries would be a bomb by itself.
+//! Zip names every entry twice, and programs that read different places see different archives.
+//! Both must agree on name, method and flags, or the archive is refused. The reader is our own
+//! because libraries load the whole directory first, which a million entries would turn into an
+//! attack.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -21,7 +22,7 @@ use directory::{Central, Directory};
 const LOCAL: u32 = 0x0403_4b50;
 const LOCAL_LEN: u64 = 30;
 
-/// A symbolic link's target is its content, and must be held in memory.
+/// Longest target of a symbolic link; it is the entry's content, held in memory.
 const MAX_TARGET: u64 = 4096;
 
 /// Unpacks the archive in `reader`.
@@ -43,8 +44,8 @@ pub(super) fn unpack<R: Read + Seek>(
     Ok(())
 }
 
-/// Entries that share compressed bytes are how 42 kB become petabytes: together they may not claim
-/// more than the archive has.
+/// Compressed bytes that entries may still claim. Entries that share compressed bytes turn 42 kB
+/// into petabytes; together they may not claim more than the archive has.
 struct Budget {
     length: u64,
     compressed: u64,
@@ -124,7 +125,7 @@ fn target(content: &mut dyn Read, size: u64) -> Result<Vec<u8>, Problem> {
     Ok(target)
 }
 
-/// Goes to the entry's local header, which must say the same, and past it.
+/// Reads the entry's local header, which must agree with the central one, and seeks past it.
 fn check_local<R: Read + Seek>(reader: &mut R, central: &Central) -> Result<(), Problem> {
     reader.seek(SeekFrom::Start(central.offset))?;
     let mut fixed = [0; LOCAL_LEN as usize];
@@ -146,7 +147,7 @@ fn check_local<R: Read + Seek>(reader: &mut R, central: &Central) -> Result<(), 
     if directory::u16_at(&fixed, 8) != central.method {
         return Err(Problem::Mismatch("method"));
     }
-    // Encryption and "sizes follow the data" decide how the rest is read.
+    // These flags, encryption and "sizes follow the data", decide how the rest is read.
     if (flags ^ central.flags) & 0b1001 != 0 {
         return Err(Problem::Mismatch("flags"));
     }
@@ -154,7 +155,8 @@ fn check_local<R: Read + Seek>(reader: &mut R, central: &Central) -> Result<(), 
     Ok(())
 }
 
-/// Content of the declared size and checksum; anything else is an error at its end.
+/// Reader of content that must have the declared size and checksum; a difference is an error at its
+/// end.
 struct Checked<'a> {
     inner: Box<dyn Read + 'a>,
     left: u64,

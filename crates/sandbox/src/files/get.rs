@@ -1,4 +1,4 @@
-//! Files out of a workspace: looked at first, opened second, and the very same node both times.
+//! Files out of a workspace: checked first, opened second, both through the same node.
 //!
 //! Invariant: only a regular file is ever opened, so no FIFO can block us and no device can react.
 
@@ -25,13 +25,13 @@ pub struct Artifact {
     pub size: u64,
     /// Its permission bits.
     pub mode: u32,
-    /// How many names it has; more than one means that others can reach the same content.
+    /// Number of hard links; with more than one, the same content is reachable by other names.
     pub links: u64,
     /// Seconds since the epoch at which the content last changed.
     pub modified_secs: i64,
 }
 
-/// What a copy found.
+/// Result of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
     /// Bytes handed over, never more than [`Artifact::size`].
@@ -41,7 +41,7 @@ pub struct Copied {
 }
 
 impl Artifact {
-    /// Copies the content, at most the size it had when opened, whatever happens to it meanwhile.
+    /// Copies the content, at most the size it had when opened, even if it changes meanwhile.
     pub fn copy_to(&mut self, writer: &mut dyn Write) -> io::Result<Copied> {
         let bytes = io::copy(&mut (&self.file).take(self.size), writer)?;
         let size_now = self.file.metadata()?.len();
@@ -70,8 +70,8 @@ pub(super) fn get(tree: &Tree, path: &BoxPath, limit: u64) -> Result<Artifact, R
     })
 }
 
-/// Opens the node behind a descriptor for reading; it is a regular file already, and the flags make
-/// sure that a mistake here could still neither block nor acquire a terminal.
+/// Opens the regular file behind a descriptor for reading. The flags make sure that even another
+/// kind of file could neither block nor become the controlling terminal.
 fn reopen(node: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     rustix::fs::open(magic_path(node), flags, Mode::empty())

@@ -1,4 +1,4 @@
-//! What is in a workspace, without following anything and within bounds.
+//! Listings of a workspace: bounded, without following symbolic links.
 
 use rustix::{
     fs::{Dir, Stat},
@@ -10,7 +10,7 @@ use super::{
     tree::{Tree, links, stat_name},
 };
 
-/// How far a listing goes.
+/// Bounds of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListOptions {
     /// Whether directories below the first are read too.
@@ -26,37 +26,37 @@ pub struct ListOptions {
 pub struct Entry {
     /// Its path from the workspace.
     pub path: BoxPath,
-    /// What it is.
+    /// Kind of file.
     pub kind: Kind,
     /// Its apparent size.
     pub size: u64,
     /// Its permission bits.
     pub mode: u32,
-    /// How many names it has.
+    /// Number of hard links.
     pub links: u64,
     /// Seconds since the epoch at which its content last changed.
     pub modified_secs: i64,
 }
 
-/// Entries in the order of their bytes, so a directory comes before what it holds.
+/// Entries sorted by their bytes, so that a directory comes before its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// What was found.
+    /// Entries found.
     pub entries: Vec<Entry>,
-    /// The first thing that was left out, if something was.
+    /// First omission, if something was left out.
     pub left_out: Option<LeftOut>,
 }
 
-/// A place of a listing where something was left out.
+/// A directory of a listing with entries left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// The directory whose entries were left out.
     pub path: BoxPath,
-    /// Why.
+    /// Reason for the omission.
     pub why: LeftOutBy,
 }
 
-/// Why something was left out of a listing.
+/// Reason for leaving something out of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftOutBy {
     /// [`ListOptions::max_entries`].
@@ -65,14 +65,14 @@ pub enum LeftOutBy {
     MaxDepth,
     /// The sandbox's user may not read the directory.
     Permission,
-    /// An entry's path breaks a rule for paths, such as the longest one.
+    /// An entry's path breaks a rule for paths, such as its length.
     Name(InvalidPath),
-    /// It changed while it was read.
+    /// The directory changed while it was read.
     Changed,
 }
 
 impl Listing {
-    /// Whether nothing was left out.
+    /// Whether everything is listed.
     pub fn is_complete(&self) -> bool {
         self.left_out.is_none()
     }
@@ -113,7 +113,7 @@ pub(crate) fn list(tree: &Tree, path: &BoxPath, options: ListOptions) -> Result<
             continue;
         }
         let below = entry.path.clone();
-        // It may be closed to us or have vanished since; that is not an error of the listing.
+        // A directory that became inaccessible or vanished is no error of the listing.
         match read_dir(tree, &below, options, &mut listing) {
             Ok(()) => {}
             Err(Refused { reason: Reason::Denied, .. }) => {

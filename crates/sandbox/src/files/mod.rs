@@ -1,8 +1,8 @@
-//! The host side of a sandbox's workspace: files in, files out, while hostile code may be running.
+//! Host side of a sandbox's workspace: files in and out, while hostile code may be running.
 //!
 //! The service holds one directory descriptor and never uses a path of the host. All work is done
-//! with the file-system ids of the sandbox's user, so the host reads and writes nothing that user
-//! could not. Everything here blocks; asynchronous callers move it to a blocking thread.
+//! with the file-system ids of the sandbox's user, so the host reads and writes only what that user
+//! may. Everything here blocks; asynchronous callers move it to a blocking thread.
 //!
 //! Invariant: no operation follows a symbolic link, leaves the workspace's file system, or opens
 //! anything but directories and regular files.
@@ -36,7 +36,7 @@ pub use self::{
 };
 pub(crate) use self::{path::shown, tree::Tree, tree::magic_path};
 
-/// Whose files the workspace holds, in ids of the host.
+/// Owner of the workspace's files, in ids of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// The sandbox user's uid.
@@ -45,7 +45,7 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// What one operation may move or touch.
+/// Limits of one operation on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLimits {
     /// Bytes of one file, in or out.
@@ -92,7 +92,7 @@ impl Workspace {
         self.as_owner(path, || list::list(&self.tree, path, options))
     }
 
-    /// Looks at one name; a symbolic link is told as such.
+    /// Metadata of one name; a symbolic link is reported as a link.
     pub fn stat(&self, path: &BoxPath) -> Result<Entry, Refused> {
         self.as_owner(path, || Ok(Entry::new(path.clone(), &self.tree.stat(path)?)))
     }
@@ -102,12 +102,13 @@ impl Workspace {
         self.as_owner(path, || self.tree.make_dirs(path).map(drop))
     }
 
-    /// Removes a file, a link, or a directory with all it holds. Returns how many entries went.
+    /// Removes a file, a link, or a directory with its content. Returns the number of removed
+    /// entries.
     pub fn remove(&self, path: &BoxPath) -> Result<usize, Refused> {
         self.as_owner(path, || remove::remove(&self.tree, path, self.limits.remove_entries))
     }
 
-    /// Gives a file or directory another name, replacing what has it as `rename(2)` does.
+    /// Renames a file or directory, replacing the target as `rename(2)` does.
     pub fn rename(&self, from: &BoxPath, to: &BoxPath) -> Result<(), Refused> {
         self.as_owner(from, || {
             let (old_dir, old_name) = self.tree.parent(from)?;
@@ -132,14 +133,14 @@ impl Workspace {
             let scratch = put::scratch_name().map_err(fail)?;
             symlinkat(target, &dir, scratch.as_bytes()).map_err(fail)?;
             renameat(&dir, scratch.as_bytes(), &dir, name).map_err(|errno| {
-                // The rename's error is the one to tell.
+                // The rename's error is returned, not this one.
                 let _ = unlinkat(&dir, scratch.as_bytes(), AtFlags::empty());
                 fail(errno)
             })
         })
     }
 
-    /// Gives a regular file a second name, replacing a file or link that has it.
+    /// Makes a hard link to a regular file, replacing a file or link of that name.
     pub fn hard_link(&self, path: &BoxPath, original: &BoxPath) -> Result<(), Refused> {
         self.as_owner(path, || {
             let fail = |errno| Refused::errno(path, errno);
@@ -147,7 +148,7 @@ impl Workspace {
             let scratch = put::scratch_name().map_err(fail)?;
             link_node(&self.tree, original, &dir, scratch.as_bytes())?;
             renameat(&dir, scratch.as_bytes(), &dir, name).map_err(fail)?;
-            // Renaming one name of a file onto another of the same file does nothing at all.
+            // Renaming one name of a file onto another name of the same file changes nothing.
             match unlinkat(&dir, scratch.as_bytes(), AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => Ok(()),
                 Err(errno) => Err(fail(errno)),
@@ -155,7 +156,7 @@ impl Workspace {
         })
     }
 
-    /// What a symbolic link holds.
+    /// Target of a symbolic link.
     pub fn read_link(&self, path: &BoxPath) -> Result<Vec<u8>, Refused> {
         self.as_owner(path, || read_link(&self.tree, path))
     }
@@ -165,7 +166,7 @@ impl Workspace {
         self.as_owner(path, || set_dir_mode(&self.tree, path, mode))
     }
 
-    /// Sets when the content of a file, link or directory last changed.
+    /// Sets the modification time of a file, link or directory.
     pub(crate) fn set_modified(&self, path: &BoxPath, secs: i64) -> Result<(), Refused> {
         self.as_owner(path, || set_modified(&self.tree, path, secs))
     }

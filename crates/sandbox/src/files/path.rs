@@ -1,18 +1,18 @@
 //! Paths inside a sandbox, parsed once from bytes.
 //!
-//! Invariant: a [`BoxPath`] is relative, has no empty, `.` or `..` component and no NUL, and fits the
-//! kernel's limits. What is not refused is kept byte for byte: a newline, a leading `-`, invalid
-//! UTF-8 and right-to-left marks are legal names, so only [`fmt::Display`] escapes them.
+//! Invariant: a [`BoxPath`] is relative, has no empty, `.` or `..` component and no NUL, and fits
+//! the kernel's limits. Accepted names are kept byte for byte: a newline, a leading `-`, invalid
+//! UTF-8 and right-to-left marks are legal, so only [`fmt::Display`] escapes them.
 
 use std::fmt;
 
-/// Where the workspace appears inside the sandbox; absolute paths are accepted beneath it only.
+/// Path of the workspace inside the sandbox; absolute paths are only accepted beneath it.
 pub const WORKSPACE: &str = "/workspace";
 
-/// `PATH_MAX` counts the terminating NUL, so one byte less is the longest path the kernel takes.
+/// Longest path: `PATH_MAX` less the terminating NUL.
 pub const MAX_PATH: usize = 4095;
 
-/// `NAME_MAX`.
+/// Longest name: `NAME_MAX`.
 pub const MAX_NAME: usize = 255;
 
 /// A path beneath the workspace; the empty one is the workspace itself.
@@ -28,7 +28,7 @@ impl BoxPath {
         Self { bytes: Vec::new() }
     }
 
-    /// Parses what a client sent: relative, or absolute beneath [`WORKSPACE`].
+    /// Parses a client's path: relative, or absolute beneath [`WORKSPACE`].
     pub fn parse(raw: impl AsRef<[u8]>) -> Result<Self, InvalidPath> {
         let raw = raw.as_ref();
         let Some(inside) = raw.strip_prefix(WORKSPACE.as_bytes()) else {
@@ -64,12 +64,12 @@ impl BoxPath {
         self.bytes.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
     }
 
-    /// How many components there are.
+    /// Number of components.
     pub fn depth(&self) -> usize {
         self.components().count()
     }
 
-    /// The directory that holds it and its name there; `None` for the workspace itself.
+    /// Parent directory and name; `None` for the workspace itself.
     pub fn split(&self) -> Option<(BoxPath, &[u8])> {
         if self.is_root() {
             return None;
@@ -95,7 +95,7 @@ impl BoxPath {
         }
     }
 
-    /// What to hand to the kernel, which takes `.` for the directory itself.
+    /// Bytes for the kernel, which takes `.` for the directory itself.
     pub(crate) fn for_kernel(&self) -> &[u8] {
         if self.is_root() { b"." } else { &self.bytes }
     }
@@ -107,7 +107,7 @@ impl fmt::Display for BoxPath {
     }
 }
 
-/// A path was refused, and by which rule.
+/// Refused path, with the rule it breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("path `{shown}` {}", self.rule.text())]
 pub struct InvalidPath {
@@ -124,24 +124,24 @@ impl InvalidPath {
     }
 }
 
-/// What a path must not be.
+/// Rules for paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathRule {
-    /// Nothing at all.
+    /// The path is empty.
     Empty,
-    /// Longer than [`MAX_PATH`].
+    /// The path is longer than [`MAX_PATH`].
     TooLong,
-    /// With a component longer than [`MAX_NAME`].
+    /// A component is longer than [`MAX_NAME`].
     NameTooLong,
-    /// With a NUL byte.
+    /// The path has a NUL byte.
     Nul,
-    /// Absolute, but not beneath [`WORKSPACE`].
+    /// The path is absolute and not beneath [`WORKSPACE`].
     Absolute,
-    /// With a `..` component.
+    /// The path has a `..` component.
     Parent,
-    /// With a `.` component.
+    /// The path has a `.` component.
     Dot,
-    /// With an empty component: a double or a trailing slash.
+    /// The path has an empty component: a double or a trailing slash.
     EmptyName,
 }
 
@@ -191,7 +191,7 @@ fn broken_rule(raw: &[u8]) -> Option<PathRule> {
     })
 }
 
-/// Enough of a refused path to recognise it; it may be megabytes long.
+/// Beginning of a refused path, enough to recognise it; the path may be megabytes long.
 pub(crate) fn shown(raw: &[u8]) -> String {
     struct Escaped<'a>(&'a [u8]);
     impl fmt::Display for Escaped<'_> {
@@ -221,7 +221,7 @@ fn escape(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Control characters, and those that reorder or hide the text around them.
+/// Whether a character is a control character or reorders or hides the text around it.
 fn misleads(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,

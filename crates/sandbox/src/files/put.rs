@@ -1,4 +1,4 @@
-//! Files into a workspace: written beside their place, then renamed into it.
+//! Files into a workspace: written under a temporary name, then renamed.
 
 use std::{
     fs::File,
@@ -40,13 +40,14 @@ pub(super) fn put(
         Ok(bytes)
     });
     if written.is_err() {
-        // The first error is the one to tell; a scratch file left behind is the sandbox's own.
+        // The first error is returned; a scratch file left behind is in the sandbox's own
+        // workspace.
         let _ = unlinkat(&parent, scratch.as_bytes(), AtFlags::empty());
     }
     written
 }
 
-/// The owner keeps access, so that the directory can be filled and removed again.
+/// Makes a directory. Its owner keeps access, so that it can be filled and removed again.
 fn make_directory(tree: &Tree, path: &BoxPath, mode: u32) -> Result<(), Refused> {
     tree.make_dirs(path)?;
     set_dir_mode(tree, path, mode | 0o700)
@@ -76,7 +77,7 @@ fn fill(
     Ok(bytes)
 }
 
-/// Copies everything, or tells with `None` that there is more than `limit`.
+/// Copies everything; `None` if there is more than `limit`.
 pub(crate) fn copy_bounded(
     from: &mut dyn Read,
     to: &mut dyn Write,
@@ -90,17 +91,17 @@ pub(crate) fn copy_bounded(
     Ok((more == 0).then_some(copied))
 }
 
-/// A name nobody can guess, for things that are not finished.
+/// Unguessable name for a file that is not complete.
 pub(crate) fn scratch_name() -> Result<String, Errno> {
     let mut random = [0_u8; 8];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!("{SCRATCH}{:016x}", u64::from_ne_bytes(random)))
 }
 
-/// How such names begin.
+/// Prefix of such names.
 const SCRATCH: &str = ".ringfence-";
 
-/// Whether this is a name for things of ours that are not finished.
+/// Whether this is the name of a file of ours that is not complete.
 pub(crate) fn is_scratch(name: &[u8]) -> bool {
     let digits = name.strip_prefix(SCRATCH.as_bytes());
     digits.is_some_and(|digits| {

@@ -1,4 +1,4 @@
-//! Why the host would not touch a file of a sandbox.
+//! Errors of operations on a sandbox's files.
 
 use std::{error, fmt, io};
 
@@ -11,14 +11,14 @@ use super::{BoxPath, InvalidPath, Kind};
 pub struct Refused {
     /// The path as it was asked for.
     pub path: BoxPath,
-    /// Why.
+    /// Reason of the refusal.
     pub reason: Reason,
 }
 
-/// Why an operation was refused.
+/// Reason of a refused operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
-    /// Nothing has that name.
+    /// Nothing exists at the path.
     #[error("does not exist")]
     NotFound,
     /// The path is, or leads through, a symbolic link.
@@ -39,21 +39,21 @@ pub enum Reason {
     /// The file is larger than allowed, by its apparent size.
     #[error("has {size} bytes; at most {limit} are allowed")]
     TooLarge {
-        /// Its apparent size, or how much had been written when the limit was met.
+        /// Apparent size, or the bytes written when the limit was reached.
         size: u64,
-        /// What is allowed.
+        /// Largest allowed size.
         limit: u64,
     },
     /// There are more entries than one operation may touch.
     #[error("holds more than the {limit} entries one operation may touch")]
     TooMany {
-        /// What is allowed.
+        /// Largest allowed number.
         limit: usize,
     },
     /// It lies deeper than one operation goes.
     #[error("lies deeper than the {limit} levels of directories one operation may touch")]
     TooDeep {
-        /// What is allowed.
+        /// Largest allowed depth.
         limit: usize,
     },
     /// Permission bits beyond `rwxrwxrwx` were asked for.
@@ -62,7 +62,7 @@ pub enum Reason {
         /// The mode.
         mode: u32,
     },
-    /// The sandbox's user may not do that to its own file.
+    /// The sandbox's user lacks the permission.
     #[error("may not be accessed by the sandbox's user")]
     Denied,
     /// The workspace has no space or no inode left.
@@ -71,13 +71,13 @@ pub enum Reason {
     /// The workspace itself cannot be replaced, renamed or removed.
     #[error("is the workspace itself")]
     Root,
-    /// Somebody changed the tree while we looked at it.
+    /// The tree changed during the operation.
     #[error("changed while it was being handled")]
     Changed,
     /// A name that follows from this one breaks a rule for paths.
     #[error("leads to a name that is refused ({})", .0.code())]
     Name(InvalidPath),
-    /// The system failed in a way that says nothing about the file.
+    /// A system error that says nothing about the file.
     #[error("could not be accessed")]
     Io(#[source] io::Error),
 }
@@ -111,7 +111,7 @@ impl fmt::Display for Refused {
 
 impl error::Error for Refused {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        // The reason is part of our own message; only its cause is news.
+        // The reason is part of our own message, so the source is the reason's own cause.
         error::Error::source(&self.reason)
     }
 }

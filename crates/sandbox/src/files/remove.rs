@@ -1,8 +1,8 @@
-//! Removes hostile trees: any depth, any names, any modes, while somebody may still be writing.
+//! Removal of hostile trees: any depth, any names, any modes, while programs may still be writing.
 //!
-//! Instead of walking down — which needs a stack or a descriptor per level — every non-empty
-//! directory is emptied by moving its sub-directories up to the top one. Nothing is ever more than
-//! two levels deep when we touch it, and three descriptors are enough for 100 000 levels.
+//! Walking down would need a stack or a descriptor per level. Instead, every non-empty directory is
+//! emptied by moving its sub-directories up to the top one. Entries are touched at most two levels
+//! deep, and three descriptors are enough for 100 000 levels.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -17,7 +17,8 @@ use super::{
     tree::{Tree, magic_path, open_beneath},
 };
 
-/// Removes `path` and all below it, touching at most `limit` entries. Returns how many went.
+/// Removes `path` and all below it, touching at most `limit` entries. Returns the number of removed
+/// entries.
 pub(crate) fn remove(tree: &Tree, path: &BoxPath, limit: usize) -> Result<usize, Refused> {
     let (parent, name) = tree.parent(path)?;
     let mut removal = Removal { removed: 0, left: limit };
@@ -32,7 +33,8 @@ pub(crate) fn remove(tree: &Tree, path: &BoxPath, limit: usize) -> Result<usize,
 
 struct Removal {
     removed: usize,
-    /// What may still be touched; a tree that grows as fast as it shrinks must end somewhere.
+    /// Entries that may still be touched, so that removal ends even if the tree grows as fast as it
+    /// shrinks.
     left: usize,
 }
 
@@ -47,7 +49,8 @@ impl Removal {
         self.discard(parent, name)
     }
 
-    /// Empties `top`. Removing while reading may skip names, hence passes until one finds nothing.
+    /// Empties `top`. Removing while reading may skip names, so passes repeat until one finds
+    /// nothing.
     fn flatten(&mut self, top: &OwnedFd) -> Result<(), Errno> {
         loop {
             let mut found = false;
@@ -83,7 +86,7 @@ impl Removal {
             }
         }
         match self.discard(top, name) {
-            // Somebody was quicker, or reading skipped a name: the next pass sees it again.
+            // Another process was quicker, or reading skipped a name: the next pass sees it again.
             Err(Errno::NOENT | Errno::NOTEMPTY) => Ok(()),
             other => other,
         }
@@ -121,7 +124,7 @@ impl Removal {
     }
 }
 
-/// Opens a directory that its owner may have closed to itself, after opening it up.
+/// Opens a directory whose modes may exclude its owner, after setting them.
 fn open_unlocked(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let node = open_beneath(&parent, name, OFlags::PATH | OFlags::DIRECTORY)?;
     if fstat(&node)?.st_mode & 0o700 != 0o700 {

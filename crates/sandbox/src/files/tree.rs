@@ -1,4 +1,4 @@
-//! A directory tree reached through one descriptor, and never by a path of the host.
+//! Directory tree that is reached through one descriptor, never by a path of the host.
 //!
 //! Every open goes through `openat2` with [`BENEATH`]: the kernel itself refuses symbolic links,
 //! `..` tricks, magic links and other mounts, atomically, so a rename race cannot lead outside.
@@ -15,13 +15,13 @@ use rustix::{
 
 use super::{BoxPath, Reason, Refused};
 
-/// How every path is resolved.
+/// Resolution flags of every path.
 pub(crate) const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// What a name in a directory stands for.
+/// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -36,7 +36,7 @@ pub enum Kind {
     Socket,
     /// A character or block device.
     Device,
-    /// Something this version does not know.
+    /// A kind that this version does not know.
     Unknown,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A tree and the one descriptor through which it is reached.
+/// A tree and the descriptor through which it is reached.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) dir: OwnedFd,
@@ -90,14 +90,14 @@ impl Tree {
         self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// The node itself, whatever its kind, without opening it for anything.
+    /// Descriptor of the node itself, of any kind, without opening its content.
     pub(crate) fn open_node(&self, path: &BoxPath) -> Result<(OwnedFd, Stat), Refused> {
         let node = self.open(path, OFlags::PATH | OFlags::NOFOLLOW)?;
         let stat = rustix::fs::fstat(&node).map_err(|errno| Refused::errno(path, errno))?;
         Ok((node, stat))
     }
 
-    /// The directory that holds `path`, which must exist, and the name in it.
+    /// The parent directory of `path`, which must exist, and the name in it.
     pub(crate) fn parent<'a>(&self, path: &'a BoxPath) -> Result<(OwnedFd, &'a [u8]), Refused> {
         let (parent, name) = split(path)?;
         let dir = open_beneath(&self.dir, parent.for_kernel(), OFlags::PATH | OFlags::DIRECTORY)
@@ -137,8 +137,8 @@ impl Tree {
     }
 }
 
-/// Opens `path` beneath `dir`. The kernel answers `EAGAIN` when a rename elsewhere made it unsure
-/// that the path stayed beneath; the answer is to look again, but not for ever.
+/// Opens `path` beneath `dir`. The kernel answers `EAGAIN` if a concurrent rename made it unsure
+/// that the path stayed beneath; the open is repeated a bounded number of times.
 pub(crate) fn open_beneath(dir: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC;
     for _ in 0..64 {
@@ -150,19 +150,19 @@ pub(crate) fn open_beneath(dir: impl AsFd, path: &[u8], flags: OFlags) -> Result
     Err(Errno::AGAIN)
 }
 
-/// The name under which a held descriptor can be opened again or linked: the node itself, so no
-/// race is possible between looking and opening.
+/// Path under which a held descriptor can be opened again or linked. It leads to the node itself,
+/// so there is no race between checking and opening.
 pub(crate) fn magic_path(fd: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// How many names a file has.
+/// Number of hard links of a file.
 #[allow(clippy::unnecessary_cast, reason = "the field has 32 bits on some architectures")]
 pub(crate) fn links(stat: &Stat) -> u64 {
     stat.st_nlink as u64
 }
 
-/// Looks at one name of a directory without following it.
+/// Metadata of one name of a directory, without following it.
 pub(crate) fn stat_name(dir: impl AsFd, name: &[u8]) -> Result<Stat, Errno> {
     statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
 }

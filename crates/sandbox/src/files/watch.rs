@@ -1,10 +1,10 @@
-//! What happens under a directory of a workspace, as the kernel's inotify tells it.
+//! Changes under a directory of a workspace, reported by the kernel's inotify.
 //!
-//! Events are told at least once: a file made in a new directory before its watch stood is found by
-//! reading the directory, and inotify may tell of it again. Losing events is told as an event too,
-//! and the directories are looked for anew: those made meanwhile would else never be watched.
+//! Events are reported at least once: a file made in a new directory before its watch existed is
+//! found by reading the directory, and inotify may report it again. Lost events are reported as an
+//! event too, and the directories are listed again, because those made meanwhile have no watch yet.
 //!
-//! Files that are still being put there (`.ringfence-` and 16 digits) are not told.
+//! Files that are still being written (`.ringfence-` and 16 digits) are not reported.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ use super::{
     tree::{Tree, magic_path},
 };
 
-/// What happened.
+/// Kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// The name appeared: made, linked or moved here.
@@ -37,22 +37,22 @@ pub enum EventKind {
     Removed,
     /// The kernel dropped events; list the directory to know what is there.
     Overflow,
-    /// This directory is one too many: what happens below it is not told.
+    /// The limit of watched directories is reached: changes below this one are not reported.
     Unwatched,
 }
 
-/// One thing that happened under a watched directory.
+/// One change under a watched directory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// What.
+    /// Kind of change.
     pub kind: EventKind,
-    /// To what; the watched directory itself for [`EventKind::Overflow`].
+    /// Changed path; the watched directory itself for [`EventKind::Overflow`].
     pub path: BoxPath,
-    /// Whether it is a directory.
+    /// Whether the path is a directory.
     pub is_dir: bool,
 }
 
-/// An open watch. Its descriptor becomes readable when [`Watch::read_events`] has something to tell.
+/// An open watch. Its descriptor becomes readable when [`Watch::read_events`] has events.
 #[derive(Debug)]
 pub struct Watch {
     inotify: OwnedFd,
@@ -65,7 +65,7 @@ pub struct Watch {
     dirs: HashMap<i32, BoxPath>,
 }
 
-/// Events handed over at once, give or take a buffer; the rest waits in the kernel.
+/// Events returned at once, up to one more buffer; the rest waits in the kernel.
 const BATCH: usize = 4096;
 
 const MASK: WatchFlags = WatchFlags::CREATE
@@ -96,7 +96,8 @@ pub(super) fn watch(
     };
     watch.add(path)?;
     if recursive {
-        // What is there already is no news, but a tree that is watched in part would be a lie.
+        // Existing entries are not reported; a limit reached here is an error, because part of the
+        // tree would be unwatched.
         let mut told = Vec::new();
         watch.add_below(path, &mut told)?;
         if told.iter().any(|event| event.kind == EventKind::Unwatched) {
@@ -113,7 +114,7 @@ impl AsFd for Watch {
 }
 
 impl Watch {
-    /// What happened since the last time, without waiting; empty if nothing did.
+    /// Events since the last call, without waiting; may be empty.
     pub fn read_events(&mut self) -> Result<Vec<Event>, Refused> {
         let raw = self.drain()?;
         let mut told = Vec::new();
@@ -158,7 +159,7 @@ impl Watch {
         }
         let (Some(dir), Some(name)) = (self.dirs.get(&raw.watch), raw.name) else { return };
         let Ok(path) = dir.join(&name) else { return };
-        // Of a file that we put there only its last step is news: the rename to its own name.
+        // The rename to its final name is the only reported event of a file that we put there.
         let is_dir = raw.flags.contains(ReadFlags::ISDIR);
         if !is_dir && is_scratch(&name) {
             return;
@@ -178,9 +179,9 @@ impl Watch {
         }
     }
 
-    /// A directory appeared: watch it and tell what came into it before the watch stood.
+    /// Watches a new directory and reports what was made in it before the watch existed.
     fn follow(&mut self, path: &BoxPath, told: &mut Vec<Event>) {
-        // It may be gone again, or be something else by now; then its own events say so.
+        // The directory may be gone or replaced by now; then its own events say so.
         if self.add(path).is_ok() {
             let _ = self.add_below(path, told);
         } else if self.dirs.len() >= self.limit {
@@ -188,18 +189,18 @@ impl Watch {
         }
     }
 
-    /// Among the lost events may be directories that came, went or moved.
+    /// Lists all directories again after lost events: some may have been made, removed or moved.
     fn look_anew(&mut self, told: &mut Vec<Event>) {
         let before = std::mem::take(&mut self.dirs);
         let mut found = Vec::new();
-        // The same directory has the same watch as before, under the name it has now.
+        // A directory keeps its watch, now under its current name.
         let top = self.top.clone();
         if self.add(&top).is_ok() && self.recursive {
             let _ = self.add_below(&top, &mut found);
         }
         told.extend(found.into_iter().filter(|event| event.kind == EventKind::Unwatched));
         for watch in before.into_keys().filter(|watch| !self.dirs.contains_key(watch)) {
-            // One that was removed has lost its watch already.
+            // A removed directory has lost its watch already.
             let _ = remove_watch(&self.inotify, watch);
         }
     }
@@ -235,7 +236,7 @@ impl Watch {
         Ok(())
     }
 
-    /// A directory left: its watches would go on under a name it no longer has.
+    /// Removes the watches of a directory that was moved away: they would report an old name.
     fn forget(&mut self, path: &BoxPath) {
         let gone: Vec<i32> = self
             .dirs

@@ -1,4 +1,4 @@
-//! Copies a directory of the host into a root file system, hard links kept, nothing followed.
+//! Copies a directory of the host into a root file system; hard links are kept, links not followed.
 
 use std::{collections::HashMap, fs::File};
 

@@ -1,15 +1,15 @@
-//! Why an image could not be imported, listed or removed.
+//! Errors of importing, listing and removing images.
 
 use std::{error, fmt, io, path::PathBuf};
 
 use crate::{archive, files::Refused};
 
-/// An operation on one image failed; the store holds what it held before.
+/// Failed operation on one image; the store is unchanged.
 #[derive(Debug)]
 pub struct Error {
-    /// The image, or the part of its source, that is meant.
+    /// The image, or the part of its source, that is at fault.
     pub what: String,
-    /// What is wrong.
+    /// Rule that was broken.
     pub problem: Problem,
 }
 
@@ -36,27 +36,27 @@ impl error::Error for Error {
     }
 }
 
-/// What is wrong with an image.
+/// Problem with an image.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// Not a name.
+    /// The name is invalid.
     #[error("a name is 1 to 64 of a-z, 0-9, `.`, `_`, `-`, and starts with a letter or digit")]
     Name,
     /// The name is taken.
-    #[error("an image of that name exists")]
+    #[error("an image of that name exists already")]
     Exists,
-    /// There is no such image.
-    #[error("there is no such image")]
+    /// The store has no image of that name.
+    #[error("image not found")]
     NotFound,
     /// The source is neither a directory nor an archive.
     #[error("the source is neither a directory nor a regular file")]
     Source,
-    /// There is no source, or it may not be looked at.
+    /// The source does not exist or cannot be read.
     #[error("the source `{}` cannot be read", path.display())]
     Unread {
-        /// What was named.
+        /// Path of the source.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The source directory is empty, the host's own root, or overlaps the store.
@@ -65,26 +65,26 @@ pub enum Problem {
     /// A referenced directory is no longer the one that was imported.
     #[error("its directory was moved or replaced since the import")]
     Moved,
-    /// A manifest, index or configuration does not say what it must.
+    /// A manifest, index or configuration has invalid content.
     #[error("malformed: {0}")]
     Malformed(&'static str),
     /// JSON that cannot be read.
     #[error("malformed JSON")]
     Json(#[source] serde_json::Error),
-    /// Content is not what its digest promises.
+    /// Content does not have the declared digest.
     #[error("the content has digest sha256:{found}, not sha256:{expected}")]
     Digest {
-        /// The promise.
+        /// Declared digest.
         expected: String,
-        /// The content.
+        /// Digest of the content.
         found: String,
     },
-    /// A descriptor's size and its content differ.
+    /// Content does not have the declared size.
     #[error("the content has {found} bytes, not {expected}")]
     Size {
-        /// The promise.
+        /// Declared size.
         expected: u64,
-        /// The content.
+        /// Size of the content.
         found: u64,
     },
     /// No manifest for this host.
@@ -96,12 +96,12 @@ pub enum Problem {
     /// An index that leads to itself, or too deep.
     #[error("the index leads to itself or too deep")]
     Cycle,
-    /// More than is allowed.
+    /// A limit was exceeded.
     #[error("more than {limit} {what}")]
     Over {
-        /// Of what.
+        /// Name of the limit.
         what: &'static str,
-        /// What is allowed.
+        /// Largest allowed value.
         limit: u64,
     },
     /// A part of the archive was refused.

@@ -1,4 +1,4 @@
-//! What the store knows of an image; `image.json` is exactly this.
+//! Metadata of an image; `image.json` is exactly this.
 
 use std::path::PathBuf;
 
@@ -13,33 +13,33 @@ pub struct ImageInfo {
     pub name: ImageName,
     /// `sha256:…` of the manifest, configuration or archive it was made from; directories have none.
     pub digest: Option<String>,
-    /// What it was made from.
+    /// Source of the image.
     pub source: ImageSource,
     /// Bytes of all files written by the import, those a later layer replaced included.
     pub bytes: u64,
     /// Entries written by the import.
     pub entries: u64,
-    /// RFC 3339, as the caller's clock told.
+    /// Time of the import, RFC 3339.
     pub created_at: String,
-    /// How its author meant it to be run.
+    /// Run configuration that its author declared.
     pub config: ImageConfig,
-    /// What the import left out or changed: devices, FIFOs, set-user-id bits. A hundred at most, the
-    /// rest counted in one more.
+    /// Entries that the import left out or changed: devices, FIFOs, set-user-id bits. At most a
+    /// hundred; one more note counts the rest.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// What an image was made from.
+/// Source of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ImageSource {
     /// A directory of the host, used where it is.
     Directory {
-        /// Where it is.
+        /// Path of the directory.
         path: PathBuf,
         /// Its device and inode at import: another directory at the same path is not the image.
         device: u64,
-        /// See `device`.
+        /// Inode at import; see `device`.
         inode: u64,
     },
     /// A copy of a directory.
@@ -48,52 +48,52 @@ pub enum ImageSource {
     Tarball,
     /// An OCI image layout.
     Oci,
-    /// An archive as `docker save` wrote it before it spoke OCI.
+    /// An archive as `docker save` wrote it before it supported OCI.
     Docker,
 }
 
-/// The part of an image's configuration that means something here.
+/// The part of an image's configuration that is used here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageConfig {
     /// `NAME=value` pairs.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Where programs start.
+    /// Working directory of programs.
     #[serde(default)]
     pub working_dir: Option<String>,
-    /// What every program is an argument of.
+    /// Program and arguments before every command.
     #[serde(default)]
     pub entrypoint: Vec<String>,
-    /// What runs if nothing is asked for.
+    /// Command that runs by default.
     #[serde(default)]
     pub cmd: Vec<String>,
-    /// Whom its author meant to run as; recorded, not obeyed.
+    /// User that its author declared; recorded, not used.
     #[serde(default)]
     pub user: Option<String>,
 }
 
-/// What a long import is doing.
+/// Progress of a long import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Content had the digest it was promised to have.
+    /// Content had the declared digest.
     Verified {
-        /// Its digest, `sha256:…`.
+        /// The digest, `sha256:…`.
         digest: String,
-        /// Its size.
+        /// Size of the content.
         bytes: u64,
     },
     /// A layer is about to be applied.
     Layer {
-        /// Counted from one.
+        /// Number of the layer, from one.
         number: usize,
-        /// How many there are.
+        /// Number of all layers.
         of: usize,
     },
-    /// So much has been written; told now and then.
+    /// Entries and bytes written so far; reported from time to time.
     Written {
-        /// Entries so far.
+        /// Entries written so far.
         entries: u64,
-        /// Bytes so far.
+        /// Bytes written so far.
         bytes: u64,
     },
 }

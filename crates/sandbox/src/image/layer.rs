@@ -1,8 +1,8 @@
 //! One layer of an image over those below it, whiteouts included.
 //!
 //! `.wh.name` hides what lower layers have at `name`, `.wh..wh..opq` all they have in a directory.
-//! Both act through the same beneath-only removal as everything else, so a whiteout can delete
-//! nothing outside the root file system; and never what the layer itself brought, in any order.
+//! Both use the beneath-only removal of [`crate::files`], so a whiteout deletes nothing outside the
+//! root file system, and nothing that the layer itself brought, in any order.
 
 use std::{
     collections::{HashSet, hash_map::RandomState},
@@ -27,12 +27,12 @@ pub(super) struct Layer<'a, 'b> {
     brought: HashSet<u64>,
 }
 
-/// What a name in a layer means.
+/// Meaning of a name in a layer.
 enum Meaning {
     Entry,
     Hide(BoxPath),
     Opaque(BoxPath),
-    /// Bookkeeping of old storage drivers.
+    /// Metadata of old storage drivers, ignored.
     Nothing,
 }
 
@@ -41,7 +41,7 @@ impl<'a, 'b> Layer<'a, 'b> {
         Self { rootfs, key: RandomState::new(), brought: HashSet::new() }
     }
 
-    /// Carries out a whiteout; `true` if the name is an entry to be written.
+    /// Applies a whiteout; `true` if the name is an entry to be written.
     fn is_entry(&mut self, path: &BoxPath) -> Result<bool, Refused> {
         match meaning(path)? {
             Meaning::Entry => {
@@ -70,7 +70,8 @@ impl<'a, 'b> Layer<'a, 'b> {
         if self.brought(path) { self.hide_below(path.clone()) } else { self.rootfs.clear(path) }
     }
 
-    /// Removes what lower layers have below `dir`, and goes on only where this layer has been.
+    /// Removes what lower layers have below `dir`; descends only into directories that this layer
+    /// has.
     fn hide_below(&self, dir: BoxPath) -> Result<(), Refused> {
         let options = ListOptions { recursive: false, max_entries: REMOVE_LIMIT, max_depth: 1 };
         let mut dirs = vec![dir];

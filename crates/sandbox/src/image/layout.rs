@@ -23,7 +23,7 @@ use crate::{
     files::{BoxPath, Kind, Tree},
 };
 
-/// Indexes inside indexes: a tag, its platforms, and room for one more.
+/// Nesting of indexes: a tag, its platforms, and room for one more.
 const MAX_NESTING: usize = 4;
 
 pub(super) struct Layout {
@@ -39,7 +39,7 @@ pub(super) struct Verified {
 }
 
 impl Layout {
-    /// Takes a directory for a layout if it looks like one; a root file system does not.
+    /// Takes a directory for a layout if it has a layout's files; a root file system does not.
     pub(super) fn recognise(tree: Tree) -> Result<Self, Tree> {
         let has = |name: &str, kind: Kind| {
             BoxPath::relative(name.as_bytes())
@@ -93,8 +93,8 @@ impl Layout {
         Ok(Verified { digest, source: ImageSource::Oci, config, layers })
     }
 
-    /// The old format names files, not digests: the configuration is named after its own digest,
-    /// and lists those of the layers as they are uncompressed.
+    /// Verifies the old format, which names files instead of digests: the configuration is named
+    /// after its own digest, and lists the digests of the uncompressed layers.
     fn verify_docker(
         &self,
         limits: UnpackLimits,
@@ -152,8 +152,8 @@ impl Layout {
         self.open_path(&path.map_err(|_| Error::new(name, Problem::Malformed("name")))?)
     }
 
-    /// `docker save` once stored equal layers as links to each other, so links are followed here —
-    /// by the kernel, beneath the layout, and to regular files only.
+    /// Opens a file of the layout. `docker save` once stored equal layers as links to each other,
+    /// so the kernel follows links here, beneath the layout and to regular files only.
     fn open_path(&self, path: &BoxPath) -> Result<File, Error> {
         let fail = |problem: Problem| Error::new(path.to_string(), problem);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -167,7 +167,7 @@ impl Layout {
 }
 
 impl Verified {
-    /// Applies the layers in order, all of them within one set of limits.
+    /// Applies the layers in order, within one set of limits.
     pub(super) fn apply(
         self,
         rootfs: &mut Rootfs<'_>,
@@ -192,7 +192,7 @@ fn parse(descriptor: &Descriptor) -> Result<Digest, Error> {
         .map_err(|problem| Error::new(crate::files::shown(descriptor.digest.as_bytes()), problem))
 }
 
-/// Hashes all of `content`; returns its length if it is what the digest promises.
+/// Hashes all of `content`; returns its length if the digest is the expected one.
 pub(super) fn verify(content: &mut dyn Read, expected: &Digest) -> Result<u64, Problem> {
     let (found, bytes) = digest_of(content)?;
     if found.hex() == expected.hex() {
@@ -226,7 +226,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Verifies a layer by the digest of its tar, whatever its compression.
+/// Verifies a layer by the digest of its tar, with any compression.
 fn verify_tar(
     mut file: File,
     digest: &Digest,

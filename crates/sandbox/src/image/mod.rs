@@ -1,9 +1,9 @@
 //! Images: root file systems that sandboxes can be given instead of the host's own programs.
 //!
 //! The store is a directory, `<name>/{rootfs/, image.json}` for each image. An import happens in a
-//! hidden sibling and is renamed at its end, so an image is there completely or not at all. Images
-//! come from strangers: every digest is verified before its content is used, every entry passes the
-//! same gate as an upload, and nothing of an image is resolved or executed on the host.
+//! hidden sibling and is renamed at its end, so an image is complete or absent. Images are
+//! untrusted: every digest is verified before its content is used, every entry passes the same
+//! checks as an upload, and nothing of an image is resolved or executed on the host.
 
 mod copy;
 mod error;
@@ -40,7 +40,7 @@ use crate::{
 pub const LIMITS: UnpackLimits =
     UnpackLimits { bytes: 16 << 30, entries: 1_000_000, name_len: 4095, depth: 256, ratio: 500 };
 
-/// `image.json` is ours, but a damaged disk is not.
+/// Largest `image.json` that is read, in case of a damaged disk.
 const MAX_INFO: u64 = 1 << 20;
 
 /// The images of one installation.
@@ -50,7 +50,7 @@ pub struct ImageStore {
     tree: Tree,
 }
 
-/// What to import.
+/// Request to import an image.
 #[derive(Debug, Clone)]
 pub struct Import {
     /// The image's name.
@@ -61,27 +61,27 @@ pub struct Import {
     pub copy: bool,
     /// Whether an image of the same name is replaced.
     pub replace: bool,
-    /// Now, in RFC 3339.
+    /// Current time, RFC 3339.
     pub created_at: String,
-    /// What the image may contain.
+    /// Limits on the content of the image.
     pub limits: UnpackLimits,
 }
 
-/// What a store holds.
+/// Content of a store.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct ImageListing {
     /// The images, by name.
     pub images: Vec<ImageInfo>,
-    /// What has an image's name and cannot be understood; it can still be removed.
+    /// Directories with an image's name whose metadata cannot be read; they can still be removed.
     pub broken: Vec<Error>,
 }
 
 /// An image's root file system, ready to be mounted.
 #[derive(Debug)]
 pub struct RootfsDir {
-    /// Where it is.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// The directory itself; mount this and not the path.
+    /// Descriptor of the directory; this is mounted, not the path.
     pub dir: OwnedFd,
 }
 
@@ -95,7 +95,7 @@ impl ImageStore {
         Ok(Self { path, tree: Tree::new(dir) })
     }
 
-    /// Imports an image; on an error the store holds what it held before.
+    /// Imports an image; on an error the store is unchanged.
     pub fn import(
         &self,
         import: &Import,
@@ -107,14 +107,14 @@ impl ImageStore {
         })
     }
 
-    /// All images; a broken one hides no other.
-    pub fn list(&self) -> Result<Listing, Error> {
+    /// All images; a broken one does not hide others.
+    pub fn list(&self) -> Result<ImageListing, Error> {
         let fail = |errno: rustix::io::Errno| Error::new("store", errno);
         let dir = self.tree.open_dir(&BoxPath::root()).map_err(here)?;
-        let mut listing = Listing::default();
+        let mut listing = ImageListing::default();
         for entry in Dir::new(dir).map_err(fail)? {
             let entry = entry.map_err(fail)?;
-            // Names that are not those of images are staging directories, or not ours at all.
+            // Other names are staging directories or not ours.
             let name = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
             match name.map(|name| self.info(&name)) {
                 Some(Ok(info)) => listing.images.push(info),
@@ -127,7 +127,7 @@ impl ImageStore {
         Ok(listing)
     }
 
-    /// What is known of one image.
+    /// Metadata of one image.
     pub fn info(&self, name: &ImageName) -> Result<ImageInfo, Error> {
         let fail = |problem: Problem| Error::new(name.as_str(), problem);
         let path = inside(&format!("{name}/image.json")).map_err(fail)?;
@@ -141,7 +141,7 @@ impl ImageStore {
         serde_json::from_slice(&json).map_err(|error| fail(Problem::Json(error)))
     }
 
-    /// An image's root file system. One that is used in place must still be the same directory.
+    /// Root file system of an image. One that is used in place must still be the same directory.
     pub fn rootfs(&self, name: &ImageName) -> Result<RootfsDir, Error> {
         let fail = |problem: Problem| Error::new(name.as_str(), problem);
         let info = self.info(name)?;
@@ -243,8 +243,8 @@ fn import_archive(
     let (digest, bytes) = layout::digest_of(&mut file).map_err(here)?;
     progress(Progress::Verified { digest: digest.to_string(), bytes });
     file.rewind().map_err(here)?;
-    // Which kind of archive it is shows when it is unpacked; a second pass over gigabytes would
-    // only tell the same earlier.
+    // Unpacking shows which kind of archive it is; a separate pass over gigabytes would only find
+    // out earlier.
     let mut rootfs = Rootfs::new(staging.make("rootfs").map_err(here)?, progress);
     let report = archive::unpack_stream(file, &mut rootfs, Policy::ROOTFS, import.limits);
     let report = report.map_err(here)?;
@@ -305,13 +305,13 @@ fn write_info(staging: &Staging<'_>, info: &ImageInfo) -> Result<(), Problem> {
     let json = serde_json::to_vec_pretty(info).map_err(Problem::Json)?;
     File::from(file).write_all(&json)?;
     if matches!(info.source, ImageSource::Directory { .. }) {
-        // Every image has the same shape, this one with nothing in it.
+        // Every image has the same shape; this one has an empty `rootfs`.
         mkdirat(&staging.dir, "rootfs", Mode::from_raw_mode(0o755))?;
     }
     Ok(())
 }
 
-/// An error about the image as a whole; `import` fills in its name.
+/// Error about the image as a whole; `import` fills in its name.
 fn here(problem: impl Into<Problem>) -> Error {
     Error::new("", problem)
 }

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::{Error, Problem};
 use crate::files::shown;
 
-/// `[a-z0-9][a-z0-9._-]{0,63}`: never hidden, never a path, the same on every file system.
+/// Name of an image, `[a-z0-9][a-z0-9._-]{0,63}`: never hidden, never a path, valid on every file
+/// system.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ImageName(String);
 
 impl ImageName {
-    /// The name.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,9 +1,9 @@
-//! What an import did not take as it was, for whoever imports: told, bounded, never an error.
+//! Notes of an import about entries that were changed or left out; bounded.
 
-use crate::archive::{Note, Report};
+use crate::archive::{Note, UnpackReport};
 
-/// Notes kept of one image; the rest is counted.
-const MOST: usize = 100;
+/// Largest number of notes kept of one image; the rest is counted.
+const MAX_NOTES: usize = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct Notes {
@@ -13,15 +13,15 @@ pub(super) struct Notes {
 
 impl Notes {
     pub(super) fn add(&mut self, entry: &str, what: &str) {
-        if self.kept.len() < MOST {
+        if self.kept.len() < MAX_NOTES {
             self.kept.push(format!("{entry}: {what}"));
         } else {
             self.more += 1;
         }
     }
 
-    /// Those of one archive or layer.
-    pub(super) fn add_all(&mut self, report: &Report) {
+    /// Adds the notes of one archive or layer.
+    pub(super) fn add_all(&mut self, report: &UnpackReport) {
         report.notes.iter().for_each(|Note { entry, what }| self.add(entry, what));
         self.more += report.more_notes;
     }
@@ -41,10 +41,10 @@ mod tests {
     #[test]
     fn more_than_can_be_kept_are_counted() {
         let mut notes = Notes::default();
-        (0..MOST + 3).for_each(|number| notes.add(&number.to_string(), "skipped"));
-        notes.add_all(&Report { more_notes: 4, ..Report::default() });
+        (0..MAX_NOTES + 3).for_each(|number| notes.add(&number.to_string(), "skipped"));
+        notes.add_all(&UnpackReport { more_notes: 4, ..UnpackReport::default() });
         let list = notes.into_list();
-        assert_eq!((list.len(), list[0].as_str()), (MOST + 1, "0: skipped"));
-        assert_eq!(list[MOST], "and 7 more");
+        assert_eq!((list.len(), list[0].as_str()), (MAX_NOTES + 1, "0: skipped"));
+        assert_eq!(list[MAX_NOTES], "and 7 more");
     }
 }

@@ -1,17 +1,17 @@
 //! Manifests of OCI images and of `docker save`, parsed and checked before anything is used.
 //!
-//! Nothing in here touches files. Digests become paths only after they proved to be 64 hexadecimal
-//! digits, and paths of `manifest.json` only as [`BoxPath`].
+//! Nothing in here touches files. Digests become paths only after they are checked to be 64
+//! hexadecimal digits, and paths of `manifest.json` only as [`BoxPath`].
 
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Error, ImageConfig, Problem};
 use crate::files::BoxPath;
 
-/// Manifests are small; a megabyte of JSON is an attack on whoever parses it.
+/// Largest manifest; real ones are much smaller.
 pub(super) const MAX_JSON: u64 = 4 << 20;
 
-/// Docker stops at 127.
+/// Largest number of layers; Docker stops at 127.
 const MAX_LAYERS: usize = 512;
 
 /// A sha256 digest, as 64 lower-case hexadecimal digits.
@@ -33,7 +33,7 @@ impl Digest {
         &self.0
     }
 
-    /// Where a layout keeps the content.
+    /// Path of the content in a layout.
     pub(super) fn path(&self) -> Result<BoxPath, Problem> {
         BoxPath::relative(format!("blobs/sha256/{}", self.0).as_bytes())
             .map_err(|_| Problem::Malformed("digest"))
@@ -46,7 +46,7 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// Points to content by its digest.
+/// Reference to content by its digest.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Descriptor {
     pub(super) digest: String,
@@ -63,7 +63,7 @@ struct Platform {
     os: String,
 }
 
-/// What a digest in an index leads to.
+/// Document that an index refers to.
 #[derive(Debug)]
 pub(super) enum Document {
     Index(Vec<Descriptor>),
@@ -77,7 +77,7 @@ struct AnyDocument {
     layers: Option<Vec<Descriptor>>,
 }
 
-/// Reads an index or a manifest; which of them is told by its members.
+/// Reads an index or a manifest, distinguished by its members.
 pub(super) fn document(json: &[u8]) -> Result<Document, Error> {
     let any: AnyDocument = read("manifest", json)?;
     match (any.manifests, any.config, any.layers) {
@@ -90,7 +90,7 @@ pub(super) fn document(json: &[u8]) -> Result<Document, Error> {
     }
 }
 
-/// The one manifest for this host.
+/// The manifest for this host.
 pub(super) fn choose(manifests: Vec<Descriptor>) -> Result<Descriptor, Error> {
     let architecture = host_architecture();
     let here = |descriptor: &Descriptor| match &descriptor.platform {
@@ -197,7 +197,7 @@ fn too_many_layers() -> Error {
     Error::new("manifest", Problem::Over { what: "layers", limit: MAX_LAYERS as u64 })
 }
 
-/// This host in the words of OCI.
+/// Architecture of this host in OCI's terms.
 fn host_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,8 +1,8 @@
-//! A root file system under construction, in a directory nobody else knows yet.
+//! Root file system under construction, in a directory that is not in use yet.
 //!
 //! Later entries replace earlier ones of any kind, as layers do. Files keep their permissions and
-//! times — interpreters compare the times of sources with those of compiled code — and belong to
-//! whoever imports.
+//! times, because interpreters compare the times of sources with those of compiled code, and belong
+//! to the importing user.
 
 use std::{fs::File, io, io::Read, os::fd::OwnedFd};
 
@@ -19,10 +19,10 @@ use crate::{
     files::{BoxPath, Kind, Reason, Refused, Tree, link_node, put::create, remove, set_dir_mode},
 };
 
-/// Entries between two reports.
+/// Entries between two progress reports.
 const TELL_EVERY: u64 = 1000;
 
-/// Entries one replaced directory may hold; an image has fewer.
+/// Largest number of entries of a replaced directory.
 pub(super) const REMOVE_LIMIT: usize = 8_000_000;
 
 pub(super) struct Rootfs<'a> {
@@ -39,7 +39,7 @@ impl<'a> Rootfs<'a> {
         Self { tree, progress, entries: 0, bytes: 0, notes }
     }
 
-    /// Removes whatever has this name; nothing there is fine.
+    /// Removes what exists at this path, if anything.
     pub(super) fn clear(&self, path: &BoxPath) -> Result<(), Refused> {
         match remove::remove(&self.tree, path, REMOVE_LIMIT) {
             Ok(_) | Err(Refused { reason: Reason::NotFound, .. }) => Ok(()),
@@ -47,7 +47,7 @@ impl<'a> Rootfs<'a> {
         }
     }
 
-    /// Makes a name with `make`, clearing it first if it is taken.
+    /// Makes an entry with `make`, removing what has its name first.
     fn place<T>(
         &self,
         path: &BoxPath,
@@ -93,7 +93,7 @@ impl Sink for Rootfs<'_> {
             }
             Err(error) => {
                 let (dir, name) = self.tree.parent(path)?;
-                // The content's error is the one to tell.
+                // The content's error is returned, not this one.
                 let _ = unlinkat(dir, name, AtFlags::empty());
                 Err(Refused::io(path, error))
             }
@@ -107,7 +107,7 @@ impl Sink for Rootfs<'_> {
     }
 
     fn hard_link(&mut self, path: &BoxPath, original: &BoxPath) -> Result<(), Refused> {
-        // Looked at before anything is cleared: a link to what is missing must change nothing.
+        // Checked before anything is removed: a link to a missing file must change nothing.
         self.tree.open(original, OFlags::PATH | OFlags::NOFOLLOW)?;
         self.clear(path)?;
         let (dir, name) = self.tree.make_parent(path)?;

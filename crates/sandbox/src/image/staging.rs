@@ -1,7 +1,7 @@
-//! A place in the store for what is not finished.
+//! Staging directories of the store, for imports that are not complete.
 //!
 //! A staging directory is locked for as long as its import lives. The kernel drops the lock with
-//! the process, so a directory that can be locked belongs to nobody and is swept.
+//! the process, so a directory that can be locked is abandoned and is removed.
 
 use std::os::fd::OwnedFd;
 
@@ -16,7 +16,7 @@ use rustix::{
 use super::{Problem, rootfs::REMOVE_LIMIT};
 use crate::files::{BoxPath, Tree, put::scratch_name, remove};
 
-/// Staging directories are hidden, which no image is.
+/// Prefix of staging directories; names of images are never hidden.
 const PREFIX: &[u8] = b".ringfence-";
 
 /// A locked directory beside the images.
@@ -29,7 +29,7 @@ pub(super) struct Staging<'a> {
 impl<'a> Staging<'a> {
     /// Makes one, after removing those of imports that died.
     pub(super) fn new(store: &'a Tree) -> Result<Self, Problem> {
-        // Held while sweeping, so that nobody sweeps what exists but is not locked yet.
+        // Held while sweeping, so that a directory that exists and is not locked yet is not swept.
         let gate = reopen(store)?;
         flock(&gate, FlockOperation::LockExclusive)?;
         sweep(store)?;
@@ -45,14 +45,14 @@ impl<'a> Staging<'a> {
     pub(super) fn make(&self, name: &str) -> Result<OwnedFd, Problem> {
         mkdirat(&self.dir, name, Mode::from_raw_mode(0o755))?;
         let dir = openat(&self.dir, name, DIRECTORY, Mode::empty())?;
-        // The sandbox's user must get in whatever our umask is.
+        // The sandbox's user must be able to enter it, with any umask.
         fchmod(&dir, Mode::from_raw_mode(0o755))?;
         Ok(dir)
     }
 
-    /// Gives the finished directory its name, all at once; what had the name before goes away.
+    /// Renames the finished directory to its name atomically; a replaced image is removed.
     pub(super) fn promote(self, name: &str, replace: bool) -> Result<(), Problem> {
-        // Contents first: after a power cut a promoted image must be a whole one.
+        // Contents first: after a power cut a promoted image must be complete.
         syncfs(&self.dir)?;
         let rename = |flags| {
             renameat_with(&self.store.dir, self.name.as_bytes(), &self.store.dir, name, flags)
@@ -63,7 +63,7 @@ impl<'a> Staging<'a> {
             other => other?,
         }
         rustix::fs::fsync(&reopen(self.store)?)?;
-        // What is now at the staging name, if anything, is removed on drop.
+        // The replaced image is now at the staging name and is removed on drop.
         Ok(())
     }
 
@@ -83,7 +83,7 @@ impl Drop for Staging<'_> {
     }
 }
 
-/// Takes an image out of the store: gone at once, removed at leisure.
+/// Removes an image: it is renamed at once and deleted afterwards.
 pub(super) fn take_away(store: &Tree, name: &str) -> Result<(), Problem> {
     let gate = reopen(store)?;
     flock(&gate, FlockOperation::LockExclusive)?;
@@ -122,7 +122,7 @@ fn is_abandoned(store: &Tree, name: &[u8]) -> bool {
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Locks and positions belong to an open file, so each user opens its own.
+/// Opens the store again, because locks and positions belong to an open file.
 fn reopen(store: &Tree) -> Result<OwnedFd, Problem> {
     Ok(openat(&store.dir, ".", DIRECTORY, Mode::empty())?)
 }

@@ -1,4 +1,4 @@
-//! Using a session: who looks, who changes, and that both count as use.
+//! Access to a session, for reading and for changes; both count as use.
 
 use std::{sync::Arc, time::Instant};
 
@@ -8,9 +8,9 @@ use super::{
     Error, State,
     shared::{Parts, Shared},
 };
-use crate::{cell::Cell, files::Workspace};
+use crate::{files::Workspace, jailed::Jailed};
 
-/// A use under way. While one is held the session is not idle.
+/// A use in progress. While one is held the session is not idle.
 #[derive(Debug)]
 pub(super) struct Busy(Arc<Shared>);
 
@@ -22,10 +22,10 @@ impl Drop for Busy {
     }
 }
 
-/// A session that lives, in use.
+/// A live session in use.
 #[derive(Debug)]
 pub(super) struct Used {
-    pub(super) cell: Arc<Cell>,
+    pub(super) jailed: Arc<Jailed>,
     pub(super) workspace: Arc<Workspace>,
     pub(super) busy: Busy,
     /// Keeps the session from being paused meanwhile.
@@ -33,7 +33,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Still in use, but no longer in the way of a pause.
+    /// Ends the lock against pausing, but still counts as use.
     pub(super) fn into_busy(self) -> Busy {
         self.busy
     }
@@ -42,11 +42,12 @@ impl Used {
 impl Shared {
     /// Uses the session without changing it.
     pub(super) fn look(self: &Arc<Self>) -> Result<Used, Error> {
-        let Parts { cell, workspace } = self.parts()?;
-        Ok(Used { cell, workspace, busy: self.busy(), _gate: None })
+        let Parts { jailed, workspace } = self.parts()?;
+        Ok(Used { jailed, workspace, busy: self.busy(), _gate: None })
     }
 
-    /// Uses the session to change it: not while it is paused, nor while somebody needs it still.
+    /// Uses the session to change it; refused while it is paused, and waits while it is being
+    /// frozen.
     pub(super) async fn change(self: &Arc<Self>) -> Result<Used, Error> {
         let gate = self.gate.clone().read_owned().await;
         let used = self.look()?;

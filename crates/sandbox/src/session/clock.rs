@@ -1,17 +1,17 @@
-//! When a session is over: pure counting, with the time as an argument.
+//! Deadlines of a session: pure computation, with the time as an argument.
 
 use std::time::{Duration, Instant};
 
 use super::Ending;
 
-/// The times of one session.
+/// Times of one session.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     pub(super) created: Instant,
     pub(super) idle: Duration,
     pub(super) lifetime: Duration,
     pub(super) last_used: Instant,
-    /// Uses that are under way.
+    /// Number of uses in progress.
     busy: usize,
     paused: bool,
 }
@@ -21,20 +21,21 @@ impl Clock {
         Self { created: now, idle, lifetime, last_used: now, busy: 0, paused: false }
     }
 
-    /// A use begins.
+    /// Begins a use.
     pub(super) fn begin(&mut self, now: Instant) {
         self.busy += 1;
         self.last_used = now;
     }
 
-    /// A use is over; `true` if it was the last one.
+    /// Ends a use; `true` if it was the last one.
     pub(super) fn finish(&mut self, now: Instant) -> bool {
         self.busy = self.busy.saturating_sub(1);
         self.last_used = now;
         self.busy == 0
     }
 
-    /// Being paused is neither use nor idleness: that starts anew afterwards.
+    /// Sets whether it is paused. A pause is neither use nor idle time; idle time starts anew after
+    /// it.
     pub(super) fn set_paused(&mut self, paused: bool, now: Instant) {
         self.paused = paused;
         self.last_used = now;
@@ -44,7 +45,7 @@ impl Clock {
         self.busy > 0
     }
 
-    /// When it is over if nothing happens until then, and by what.
+    /// Time of its end if nothing happens until then, and the cause.
     pub(super) fn deadline(&self) -> (Instant, Ending) {
         let absolute = (self.created + self.lifetime, Ending::Lifetime);
         if self.is_busy() || self.paused {
@@ -61,7 +62,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// When the session ends, in seconds after its creation, and by what.
+    /// Checks the end of the session, in seconds after its creation, and its cause.
     fn check(change: impl Fn(&mut Clock, Instant), seconds: u32, ending: Ending) {
         let start = Instant::now();
         let mut clock = Clock::new(start, SECOND * 10, SECOND * 100);

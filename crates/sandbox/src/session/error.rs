@@ -1,4 +1,4 @@
-//! Why something could not be done with a session. A program that failed is never here.
+//! Errors of operations on a session. A program that failed is never here.
 
 use std::fmt;
 
@@ -7,41 +7,41 @@ use serde::{Deserialize, Serialize};
 use super::SnapshotProblem;
 use crate::{archive, files};
 
-/// We could not, or may not. Nothing was changed unless a variant says so.
+/// Failed or refused operation. Nothing was changed unless a variant says so.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The request cannot be honoured as it stands.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The session has ended.
     #[error("the session has ended: {0}")]
     Ended(Ending),
-    /// The session is paused, and this would change it.
+    /// The session is paused, and the operation would change it.
     #[error("the session is paused")]
     Paused,
     /// This session cannot be paused.
     #[error("sessions cannot be paused here: {reason}")]
     PauseUnavailable {
-        /// What the host lacks.
+        /// Missing feature of the host.
         reason: String,
     },
     /// The kernel did not stop every process in time; the session runs on.
     #[error("pause the session")]
     PauseFailed(#[source] ringfence_jail::cgroup::Error),
-    /// The program could not be started at all.
+    /// The program could not be started.
     #[error("cannot start `{program}`: {reason}")]
     NotStarted {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// What the kernel said.
+        /// Error text of the kernel.
         reason: String,
     },
-    /// A bound of ours is met.
+    /// A bound of the service is reached.
     #[error("more than {limit} {what}")]
     TooMany {
-        /// Of what.
+        /// Name of the bound.
         what: &'static str,
-        /// How many there may be.
+        /// Largest allowed number.
         limit: usize,
     },
     /// The program has ended, or closed what was asked for.
@@ -50,22 +50,22 @@ pub enum Error {
     /// Only a program with a terminal can be resized.
     #[error("the program has no terminal")]
     NoTerminal,
-    /// The interpreter ended while it was at it; the next execution starts a new one.
+    /// The interpreter ended during the operation; the next execution starts a new one.
     #[error("the interpreter has ended: {0}")]
     InterpreterGone(String),
-    /// The interpreter could not do it.
+    /// The interpreter refused the operation.
     #[error("the interpreter refused: {0}")]
     InterpreterRefused(String),
     /// A file operation was refused.
     #[error(transparent)]
     File(#[from] files::Refused),
-    /// An archive was refused; what came before the refused entry has been unpacked.
+    /// An archive was refused; entries before the refused one have been unpacked.
     #[error(transparent)]
     Archive(#[from] archive::Error),
-    /// A snapshot was refused before anything of it was used.
+    /// A snapshot was refused before any part of it was used.
     #[error(transparent)]
     Snapshot(#[from] SnapshotProblem),
-    /// The sandbox could not be had.
+    /// The sandbox could not be made.
     #[error(transparent)]
     Sandbox(#[from] crate::Error),
 }
@@ -97,25 +97,26 @@ impl Error {
     }
 }
 
-/// Why a session ended.
+/// Cause of a session's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Somebody asked for it.
+    /// A caller stopped it.
     Stopped,
     /// Nothing used it for its idle time.
     Idle,
     /// Its lifetime was over.
     Lifetime,
-    /// Its programs had used up its cpu time.
+    /// The cpu time of its programs was used up.
     CpuTime,
-    /// Its init died for want of memory.
+    /// Its init was killed because memory ran out.
     OutOfMemory,
-    /// The host ran short of something while its programs were the busiest in the kernel.
+    /// A resource of the host was nearly exhausted while its programs were the busiest in the
+    /// kernel.
     Host,
     /// Its init died.
     Crashed,
-    /// The service that kept it closed.
+    /// The service closed.
     Closed,
 }
 
@@ -126,8 +127,8 @@ impl fmt::Display for Ending {
             Self::Idle => "it was idle for too long",
             Self::Lifetime => "its lifetime is over",
             Self::CpuTime => "its cpu time is used up",
-            Self::OutOfMemory => "its first process died for want of memory",
-            Self::Host => "the host ran short of memory or files while its programs were busiest",
+            Self::OutOfMemory => "its first process was killed because memory ran out",
+            Self::Host => "memory or files of the host were nearly exhausted while its programs were the busiest",
             Self::Crashed => "its first process died",
             Self::Closed => "the service closed",
         })

@@ -1,4 +1,4 @@
-//! Starting a program in a session.
+//! Start of a program in a session.
 
 use std::{collections::BTreeMap, os::fd::AsFd, sync::Arc, time::Duration};
 
@@ -15,29 +15,29 @@ use super::{
 };
 use crate::{launch::RESULT_FD, streams::Streams};
 
-/// A program to start.
+/// Request to start a program.
 #[derive(Debug, Clone)]
 pub struct ExecRequest {
     /// Program and arguments, passed as they are. A name without a slash is looked up in `PATH`.
     pub argv: Vec<Vec<u8>>,
-    /// Added to the session's environment, or replacing parts of it.
+    /// Variables added to the session's environment; they replace variables of the same name.
     pub env: BTreeMap<String, String>,
-    /// Where it starts; absolute.
+    /// Working directory; absolute.
     pub cwd: String,
-    /// What it can read.
+    /// Standard input.
     pub stdin: Input,
-    /// Gives it a terminal of this size as input, output and error.
+    /// Size of its terminal, if it gets one as input, output and error.
     pub terminal: Option<Size>,
     /// Bytes kept of each output stream; the session's `limits.output` if `None`.
     pub output: Option<Bytes>,
-    /// After how long it is killed, with every process it started, wherever that went. A host
-    /// without control groups ends less: see [`Process::reach`]. What a program that ended in time
-    /// left in the background lives on. Time during which the sandbox is paused does not count.
+    /// Time limit after which it is killed with every process it started. A host without control
+    /// groups kills fewer: see [`Process::reach`]. Background processes of a program that ended in
+    /// time live on. Time while the sandbox is paused does not count.
     pub timeout: Option<Duration>,
 }
 
 impl ExecRequest {
-    /// This command, with everything else at its default.
+    /// Request for this command, with everything else at its default.
     pub fn new<A: Into<Vec<u8>>>(argv: impl IntoIterator<Item = A>) -> Self {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
@@ -51,34 +51,34 @@ impl ExecRequest {
     }
 }
 
-/// What a program can read from its standard input.
+/// Standard input of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// Nothing. A program with a terminal waits for what is typed all the same.
+    /// No input. A program with a terminal still waits for keys.
     Empty,
-    /// These bytes, then the end; typed into a terminal, where there is no end.
+    /// These bytes, then the end; in a terminal they are typed, without an end.
     Bytes(Vec<u8>),
-    /// Whatever [`Process::write`] sends, until [`Process::close_stdin`].
+    /// Bytes of [`Process::write`], until [`Process::close_stdin`].
     Open,
 }
 
-/// A terminal's size in characters.
+/// Size of a terminal in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Lines.
     pub rows: u16,
-    /// Characters in a line.
+    /// Characters per line.
     pub columns: u16,
 }
 
-/// Most bytes of arguments and environment together; the kernel takes less.
-const MOST_ARGUMENTS: usize = 4 << 20;
+/// Largest size of arguments and environment together; the kernel takes less.
+const MAX_ARGUMENTS: usize = 4 << 20;
 const NO_TERMINALS: &str =
     "the sandbox has no terminals; make one with the limit `terminals` above 0";
-/// Most bytes that can be kept of one stream.
-const MOST_OUTPUT: Bytes = Bytes::gib(1);
+/// Largest number of bytes that can be kept of one stream.
+const MAX_OUTPUT: Bytes = Bytes::gib(1);
 
-/// Starts the program, and the task that watches over it.
+/// Starts the program, and the task that supervises it.
 pub(super) async fn exec(shared: &Arc<Shared>, request: ExecRequest) -> Result<Process, Error> {
     check(&request)?;
     if request.terminal.is_some() && shared.request.limits.terminals == 0 {
@@ -87,10 +87,10 @@ pub(super) async fn exec(shared: &Arc<Shared>, request: ExecRequest) -> Result<P
     let used = shared.change().await?;
     let cap = request.output.unwrap_or(shared.request.limits.output).0;
     let (mut streams, inside) = Streams::open(cap).map_err(Error::io("make pipes"))?;
-    // With a terminal nobody gets the first three pipes, and ours end at once.
+    // With a terminal the first three pipes are not passed on, so our ends see their end at once.
     let first = if request.terminal.is_some() { 3 } else { 0 };
     let fds: Vec<_> = inside[first..].iter().map(AsFd::as_fd).collect();
-    let mut begun = start(shared, &used.cell, message(shared, &request), &fds).await?;
+    let mut begun = start(shared, &used.jailed, message(shared, &request), &fds).await?;
     drop(inside);
     let terminal = match request.terminal {
         Some(_) => Some(Terminal::adopt(begun.terminal.take(), &mut streams, cap)?),
@@ -104,7 +104,7 @@ pub(super) async fn exec(shared: &Arc<Shared>, request: ExecRequest) -> Result<P
     Ok(process)
 }
 
-/// What the init is told.
+/// Message to the init.
 fn message(shared: &Shared, request: &ExecRequest) -> Exec {
     let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     let mut env: BTreeMap<_, _> = base_environment().into_iter().map(text).collect();
@@ -125,7 +125,7 @@ fn message(shared: &Shared, request: &ExecRequest) -> Exec {
     }
 }
 
-/// An environment as the kernel wants it.
+/// Environment in the kernel's format.
 pub(super) fn joined(env: BTreeMap<String, String>) -> Vec<Vec<u8>> {
     env.into_iter().map(|(key, value)| format!("{key}={value}").into_bytes()).collect()
 }
@@ -138,8 +138,8 @@ fn check(request: &ExecRequest) -> Result<(), Error> {
         (request.argv.iter().all(|arg| !arg.contains(&0)), "arguments cannot hold NUL"),
         (is_environment(&request.env), ENVIRONMENT),
         (is_directory(&request.cwd), DIRECTORY),
-        (size <= MOST_ARGUMENTS, "arguments and environment are over 4M"),
-        (request.output.is_none_or(|most| most <= MOST_OUTPUT), "output must be at most 1G"),
+        (size <= MAX_ARGUMENTS, "arguments and environment are over 4M"),
+        (request.output.is_none_or(|most| most <= MAX_OUTPUT), "output must be at most 1G"),
     ];
     let broken = rules.into_iter().filter(|(holds, _)| !holds).map(|(_, rule)| rule.to_owned());
     let mut problems: Vec<_> = broken.collect();
@@ -149,7 +149,7 @@ fn check(request: &ExecRequest) -> Result<(), Error> {
 
 pub(super) const DIRECTORY: &str = "the directory must be absolute and cannot hold NUL";
 
-/// Whether a program can be told to start there.
+/// Whether the path can be a working directory.
 pub(super) fn is_directory(path: &str) -> bool {
     path.starts_with('/') && !path.contains('\0') && path.len() < 4096
 }

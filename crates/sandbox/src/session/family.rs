@@ -1,8 +1,8 @@
-//! The family of a program: all it started, and all they started, wherever they went.
+//! Process family of a program: all processes it started, directly or indirectly.
 //!
-//! A program with a timeout is put into a part of the session's cgroup, which no process can leave.
-//! Whatever is in there is ended with the program; without one only those are found that stayed in
-//! the program's session.
+//! A program with a timeout is put into a sub-cgroup of the session's, which no process can leave.
+//! All processes in there are ended with the program; without a sub-cgroup only those are create
+//! that stayed in the program's session.
 
 use std::{
     os::fd::OwnedFd,
@@ -16,39 +16,39 @@ use std::{
 use ringfence_jail::cgroup::{Part, Removal};
 
 use super::Error;
-use crate::cell::Cell;
+use crate::jailed::Jailed;
 
-/// How much of what a program started is ended with it, by its timeout or by a kill.
+/// Extent of what a timeout or a kill ends of a program's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// All of it.
+    /// All of them.
     Everything,
-    /// What did not leave its session by `setsid(2)` and is not hidden from `/proc`: it has no
-    /// timeout, or the host gives us no control groups to hold it by.
+    /// Processes that did not leave its session by `setsid(2)` and are not hidden from `/proc`: it
+    /// has no timeout, or the host has no control groups.
     Session,
 }
 
-/// How long the kernel may take to end what was killed before we stop waiting.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit for the end of killed processes.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Families whose program is gone but that still have members, and the next one's number.
+/// Families whose program has ended but that still have members, and the next number.
 #[derive(Debug, Default)]
 pub(super) struct Families {
     next: AtomicU64,
     orphaned: Mutex<Vec<Family>>,
 }
 
-/// One family, held by its part of the cgroup.
+/// One family, which is a sub-cgroup.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
     part: Arc<Part>,
 }
 
 impl Families {
-    /// A new one; `None` where there is no cgroup to hold it by.
-    pub(super) fn found(&self, cell: &Cell) -> Result<Option<Family>, Error> {
+    /// A new family; `None` without cgroups.
+    pub(super) fn create(&self, jailed: &Jailed) -> Result<Option<Family>, Error> {
         self.orphaned().retain(|family| !family.is_gone());
-        let Some(group) = &cell.group else { return Ok(None) };
+        let Some(group) = &jailed.group else { return Ok(None) };
         match group.part(&format!("program-{}", self.next.fetch_add(1, Ordering::Relaxed))) {
             Ok(part) => Ok(Some(Family { part: Arc::new(part) })),
             Err(error) if error.source.kind() == std::io::ErrorKind::Unsupported => Ok(None),
@@ -56,7 +56,7 @@ impl Families {
         }
     }
 
-    /// Its program is gone. What that left in the background stays until the session ends.
+    /// Keeps the family of an ended program: its background processes stay until the session ends.
     pub(super) fn leave(&self, family: Family) {
         if !family.is_gone() {
             self.orphaned().push(family);
@@ -69,20 +69,20 @@ impl Families {
 }
 
 impl Family {
-    /// What the program writes to in order to be of this family.
+    /// Descriptor that the program writes to in order to join.
     pub(super) fn join_fd(&self) -> Result<OwnedFd, Error> {
         Ok(self.part.join_fd().map_err(crate::Error::from)?)
     }
 
-    /// Ends every member, and waits until they are gone.
+    /// Kills every member, and waits until they are gone.
     pub(super) async fn end(&self) {
         let part = self.part.clone();
-        let ending = tokio::task::spawn_blocking(move || part.kill(PATIENCE));
-        // Failing, it is for want of the directory, which went with the session.
+        let ending = tokio::task::spawn_blocking(move || part.kill(KILL_TIMEOUT));
+        // It fails if the directory is gone, which went with the session.
         let _ = ending.await;
     }
 
-    /// Whether nobody was left in it; it is not used again then.
+    /// Whether it is empty and removed; it is not used again then.
     fn is_gone(&self) -> bool {
         matches!(self.part.remove(), Ok(Removal::Gone))
     }

@@ -1,7 +1,7 @@
-//! A session's workspace for asynchronous callers.
+//! Asynchronous access to a session's workspace.
 //!
-//! All of it is [`Workspace`] and [`archive`] on a blocking thread; what is added is that writing
-//! waits its turn and is refused while the session is paused. Reading is not.
+//! [`Workspace`] and [`archive`] on a blocking thread. In addition, writing waits for a freeze in
+//! progress and is refused while the session is paused; reading is not.
 
 use std::{
     io::{Read, Seek, Write},
@@ -16,14 +16,14 @@ use crate::{
     files::{Artifact, BoxPath, Entry, ListOptions, Listing, Refused, Workspace},
 };
 
-/// The files of one session, to be read. Cheap to clone.
+/// Read access to the files of one session. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Files {
     shared: Arc<Shared>,
 }
 
-/// The files of one session, to be changed by one request. Not to be cloned: its permit is for that
-/// request alone.
+/// Write access to the files of one session for one request. It cannot be cloned: its permit is for
+/// that request alone.
 #[derive(Debug)]
 pub struct FileChanges {
     shared: Arc<Shared>,
@@ -40,7 +40,7 @@ impl Files {
         self.read(move |workspace| Ok(workspace.get(&path)?)).await
     }
 
-    /// A whole regular file. Its size is bounded by the workspace's.
+    /// Content of a regular file. Its size is bounded by the workspace's.
     pub async fn content(&self, path: &BoxPath) -> Result<Vec<u8>, Error> {
         let path = path.clone();
         self.read(move |workspace| {
@@ -58,7 +58,7 @@ impl Files {
         self.read(move |workspace| Ok(workspace.list(&path, options)?)).await
     }
 
-    /// Looks at one name; a symbolic link is told as such.
+    /// Metadata of one name; a symbolic link is reported as a link.
     pub async fn stat(&self, path: &BoxPath) -> Result<Entry, Error> {
         let path = path.clone();
         self.read(move |workspace| Ok(workspace.stat(&path)?)).await
@@ -97,7 +97,7 @@ impl Files {
 }
 
 impl FileChanges {
-    /// The permit is used up with the last handle, whatever was changed.
+    /// Takes the permit, which covers all changes of one request.
     pub(super) fn new(shared: Arc<Shared>, _permit: Permit) -> Self {
         Self { shared }
     }
@@ -119,34 +119,35 @@ impl FileChanges {
         self.write(move |workspace| Ok(workspace.make_dir(&path)?)).await
     }
 
-    /// Removes a file, a link, or a directory with all it holds. Returns how many entries went.
+    /// Removes a file, a link, or a directory with its content. Returns the number of removed
+    /// entries.
     pub async fn remove(&self, path: &BoxPath) -> Result<usize, Error> {
         let path = path.clone();
         self.write(move |workspace| Ok(workspace.remove(&path)?)).await
     }
 
-    /// Gives a file or directory another name, replacing what has it as `rename(2)` does.
+    /// Renames a file or directory, replacing the target as `rename(2)` does.
     pub async fn rename(&self, from: &BoxPath, to: &BoxPath) -> Result<(), Error> {
         let (from, to) = (from.clone(), to.clone());
         self.write(move |workspace| Ok(workspace.rename(&from, &to)?)).await
     }
 
-    /// Unpacks an archive that a client uploaded into a directory, which is made if need be. Files
-    /// and directories only. What came before a refused entry stays.
+    /// Unpacks a client's archive into a directory, which is made if missing. Files and directories
+    /// only. Entries before a refused one stay.
     pub async fn archive_in(
         &self,
         at: &BoxPath,
         archive: impl Read + Seek + Send + 'static,
-    ) -> Result<archive::Report, Error> {
+    ) -> Result<archive::UnpackReport, Error> {
         let (at, limits) = (at.clone(), self.unpack_limits());
         self.write(move |workspace| {
-            let mut sink = archive::Into { workspace, at };
+            let mut sink = archive::WorkspaceSink { workspace, at };
             Ok(archive::unpack(archive, &mut sink, Policy::UPLOAD, limits)?)
         })
         .await
     }
 
-    /// No archive can be more than the workspace holds.
+    /// Limits of an archive: those of the workspace.
     fn unpack_limits(&self) -> UnpackLimits {
         let limits = &self.shared.request.limits;
         UnpackLimits { bytes: limits.disk.0, entries: limits.inodes, ..UnpackLimits::default() }
@@ -157,7 +158,8 @@ impl FileChanges {
         work: impl FnOnce(&Workspace) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
         let used = self.shared.change().await?;
-        // Moved as a whole: cancelled or not, the session counts as in use until this is done.
+        // The guard moves along: even if cancelled, the session counts as in use until this is
+        // done.
         blocking(move || {
             let used = used;
             work(&used.workspace)

@@ -1,10 +1,10 @@
-//! A session's name for clients.
+//! Public id of a session.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// 128 random bits in hexadecimal. Text of any other shape is never looked up.
+/// Session id: 128 random bits in hexadecimal. Text of any other shape is never looked up.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SessionId(
@@ -12,7 +12,7 @@ pub struct SessionId(
     String,
 );
 
-/// Not the shape of a session's id.
+/// Error for text that is not a session id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a session id has 32 lower-case hexadecimal digits")]
 pub struct InvalidId;
@@ -27,7 +27,7 @@ impl SessionId {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// The digits.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

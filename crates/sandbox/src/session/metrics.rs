@@ -1,4 +1,4 @@
-//! What a session uses now and used so far.
+//! Resource usage of a session.
 
 use std::{
     sync::Arc,
@@ -9,10 +9,10 @@ use ringfence_types::Bytes;
 
 use super::{Error, shared::Shared};
 
-/// Measured from outside; `None` where the host does not count.
+/// Usage measured from outside; `None` where the host does not count it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Since its creation, pauses included.
+    /// Time since its creation, pauses included.
     pub uptime: Duration,
     /// Cpu time of all its processes, dead ones included.
     pub cpu_total: Option<Duration>,
@@ -20,33 +20,33 @@ pub struct Metrics {
     pub cpu_user: Option<Duration>,
     /// The part spent in the kernel.
     pub cpu_system: Option<Duration>,
-    /// Memory now, workspace included as far as programs inside wrote it.
+    /// Current memory, workspace included as far as programs inside wrote it.
     pub memory_now: Option<Bytes>,
-    /// The most at one time.
+    /// Largest memory at one time.
     pub memory_peak: Option<Bytes>,
-    /// Processes the kernel killed for want of memory.
+    /// Processes that the kernel killed because memory ran out.
     pub oom_kills: Option<u64>,
-    /// Processes and threads now, our own first process left out.
+    /// Current processes and threads, without the init.
     pub processes_now: Option<u64>,
-    /// The most at one time.
+    /// Largest number at one time.
     pub processes_peak: Option<u64>,
-    /// Bytes in workspace, `/tmp` and `/dev/shm`.
+    /// Bytes used in workspace, `/tmp` and `/dev/shm`.
     pub disk_used: Bytes,
-    /// How many there may be.
+    /// Largest allowed number of bytes.
     pub disk_total: Bytes,
-    /// Files in the same place, our own five directories included.
+    /// Files in the same places, our own five directories included.
     pub files_used: u64,
-    /// How many there may be.
+    /// Largest allowed number of files.
     pub files_total: u64,
 }
 
 pub(super) fn metrics(shared: &Arc<Shared>) -> Result<Metrics, Error> {
     let used = shared.look()?;
-    let stats = match &used.cell.group {
+    let stats = match &used.jailed.group {
         Some(group) => group.stats().map_err(crate::Error::from)?,
         None => Default::default(),
     };
-    let disk = used.cell.workspace.as_ref().ok_or(crate::Error::Gone("workspace"))?;
+    let disk = used.jailed.workspace.as_ref().ok_or(crate::Error::Gone("workspace"))?;
     let disk = rustix::fs::fstatvfs(disk)
         .map_err(|errno| Error::io("look at the workspace")(errno.into()))?;
     let without_init = |count: u64| count.saturating_sub(1);

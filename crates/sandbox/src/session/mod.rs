@@ -2,22 +2,22 @@
 //! terminal, pause, resume, snapshot, fork, stop.
 //!
 //! Contract:
-//! - A session is one sandbox with the walls of any other. Its programs share a workspace and can
+//! - A session is one sandbox with the layers of any other. Its programs share a workspace and can
 //!   see and signal each other; sessions share nothing.
 //! - A [`Session`] is a handle: cloning it is cheap, dropping it ends nothing. The session ends by
-//!   [`Session::stop`], when nothing used it for its idle time, at the end of its lifetime, when
-//!   its init dies, or with the last [`Native`]. Then it is in no list any more, its processes are
-//!   dead, and every call on a handle fails with [`Error::Ended`] and the [`Ending`].
-//! - Use is a program that was started by [`Session::exec`] and runs, an execution in an
-//!   interpreter, or a call on the session. What programs leave in the background is not.
+//!   [`Session::stop`], after its idle time without use, at the end of its lifetime, when its init
+//!   dies, or with the last [`Native`]. Then it is in no list, its processes are dead, and every
+//!   call on a handle fails with [`Error::Ended`] and the [`Ending`].
+//! - Use is a running program that was started by [`Session::exec`], an execution in an
+//!   interpreter, or a call on the session. Background processes do not count as use.
 //! - While paused nothing inside runs and no idle time or timeout passes, but the lifetime does.
-//!   What would change the session is refused with [`Error::Paused`]; reading files is not.
-//! - A timeout ends a program and, where the host has control groups, everything it started; where
-//!   it has none, what did not leave its session. [`Process::reach`] tells which.
+//!   Changes are refused with [`Error::Paused`]; reading files is not.
+//! - A timeout ends a program and, where the host has control groups, everything it started;
+//!   without them, the processes that did not leave its session. [`Process::reach`] says which.
 //! - A program that failed is a result ([`ProcessEnd`]), never an [`Error`].
 //!
-//! One task per session owns the line to the init and gives each program its messages; one task
-//! per program moves its output and decides when it is over. No task waits for a reader.
+//! One task per session owns the connection to the init and routes messages to programs; one task
+//! per program moves its output and determines its end. No task waits for a reader.
 
 mod access;
 mod clock;
@@ -63,9 +63,9 @@ pub use self::{
     snapshot::{Manifest, Snapshot, SnapshotProblem},
     watcher::Watcher,
 };
-use crate::{Language, Native, cell::Shape};
+use crate::{Language, Native, jailed::Shape};
 
-/// A sandbox that is kept. See the [module](self) for what it promises.
+/// A sandbox that is kept. See the [module](self) for its contract.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
@@ -88,14 +88,14 @@ impl Native {
             may_miss: self.inner.may_miss(&request.may_miss),
             freezer: true,
         };
-        let mut cell = self.inner.cold_cell(&request.root, &shape).await?;
-        cell.ready().await?;
-        let session = Session { shared: Shared::open(cell, request, &self.inner)? };
+        let mut jailed = self.inner.cold_sandbox(&request.root, &shape).await?;
+        jailed.ready().await?;
+        let session = Session { shared: Shared::open(jailed, request, &self.inner)? };
         self.inner.sessions.add(session.clone());
         Ok(session)
     }
 
-    /// Makes a session whose workspace is that of the snapshot.
+    /// Makes a session with the workspace of the snapshot.
     pub async fn restore(
         &self,
         _permit: Permit,
@@ -134,27 +134,27 @@ impl Native {
 }
 
 impl Session {
-    /// Its name for clients; random, so that knowing one tells nothing about another.
+    /// Public id; random, so that one id says nothing about another.
     pub fn id(&self) -> &SessionId {
         &self.shared.id
     }
 
-    /// Whether it runs, is paused or has ended, and why.
+    /// State: running, paused, or ended and why.
     pub fn state(&self) -> State {
         self.shared.state()
     }
 
-    /// Everything a list shows of it.
+    /// Information for lists.
     pub fn info(&self) -> SessionInfo {
         SessionInfo::of(&self.shared)
     }
 
-    /// Whether its uid outside is its own or that of the user who runs us.
+    /// Whether its uid outside is that of the service's user instead of its own.
     pub fn is_rootless(&self) -> Result<bool, Error> {
-        Ok(self.shared.look()?.cell.mode == Mode::Rootless)
+        Ok(self.shared.look()?.jailed.mode == Mode::Rootless)
     }
 
-    /// Starts a program. Returns when it runs; one that cannot be started is [`Error::NotStarted`].
+    /// Starts a program. Returns when it runs; if it cannot be started, [`Error::NotStarted`].
     pub async fn exec(&self, _permit: Permit, request: ExecRequest) -> Result<Process, Error> {
         exec::exec(&self.shared, request).await
     }
@@ -164,7 +164,7 @@ impl Session {
         self.shared.processes()
     }
 
-    /// Starts a stateful interpreter, in `/workspace` unless told otherwise.
+    /// Starts a stateful interpreter, by default in `/workspace`.
     pub async fn interpreter(
         &self,
         _permit: Permit,
@@ -174,33 +174,33 @@ impl Session {
         Interpreter::start(&self.shared, language, options).await
     }
 
-    /// Its workspace, to be read.
+    /// Read access to its workspace.
     pub fn files(&self) -> Files {
         Files::new(self.shared.clone())
     }
 
-    /// Its workspace, to be changed: one permit is for all changes of one request.
+    /// Write access to its workspace: one permit is for all changes of one request.
     pub fn change_files(&self, permit: Permit) -> FileChanges {
         FileChanges::new(self.shared.clone(), permit)
     }
 
-    /// Stops every process inside, memory and all, until [`Session::resume`]. Waits for writes
-    /// into the workspace that are under way. Paused already is fine.
+    /// Freezes every process inside until [`Session::resume`]. Waits for writes into the workspace
+    /// that are in progress. Does nothing if it is paused already.
     pub async fn pause(&self) -> Result<(), Error> {
         pause::pause(&self.shared).await
     }
 
-    /// Lets it run again. Running already is fine.
+    /// Lets it run again. Does nothing if it runs already.
     pub async fn resume(&self) -> Result<(), Error> {
         pause::resume(&self.shared).await
     }
 
-    /// What it uses.
+    /// Resource usage.
     pub async fn metrics(&self) -> Result<Metrics, Error> {
         metrics::metrics(&self.shared)
     }
 
-    /// Changes after how long without use it ends.
+    /// Changes its idle time.
     pub fn set_idle(&self, idle: Duration) -> Result<(), Error> {
         self.shared.set_times(Some(idle), None)
     }
@@ -215,13 +215,13 @@ impl Session {
         self.shared.look().map(drop)
     }
 
-    /// Ends it and returns when its last process is dead. Ended already is fine.
+    /// Ends it and returns when its last process is dead. Does nothing if it has ended already.
     pub async fn stop(&self) {
         self.shared.end(Ending::Stopped);
         self.shared.gone().await;
     }
 
-    /// Waits until it has ended, and tells why.
+    /// Waits until it has ended, and returns the cause.
     pub async fn ended(&self) -> Ending {
         self.shared.ended().await
     }

@@ -1,8 +1,8 @@
-//! A program of a session, seen from outside.
+//! Handle of a program in a session.
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_jail::wire::{Spent, Whom};
+use ringfence_jail::wire::{SignalScope, Spent};
 use ringfence_types::{Bytes, Outcome};
 use tokio::{
     io::AsyncWriteExt,
@@ -19,15 +19,15 @@ use super::{
 };
 use crate::output::Output;
 
-/// A program that was started. Cheap to clone; it belongs to the session, so dropping every handle
-/// ends nothing.
+/// A started program. Cheap to clone; it belongs to the session, so dropping every handle ends
+/// nothing.
 #[derive(Debug, Clone)]
 pub struct Process {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<ProcessInner>,
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct ProcessInner {
     pub(super) shared: Arc<Shared>,
     pub(super) id: u32,
     pub(super) pid: i32,
@@ -40,7 +40,7 @@ pub(super) struct Inner {
     pub(super) finish: watch::Receiver<Option<Finish>>,
 }
 
-/// How the watch over a program ended.
+/// Result of supervising a program.
 #[derive(Debug, Clone)]
 pub(super) enum Finish {
     Ended(ProcessEnd),
@@ -48,27 +48,27 @@ pub(super) enum Finish {
     Lost(Ending),
 }
 
-/// How a program ended.
+/// End of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessEnd {
-    /// What became of it, with the limit it met if one explains it. Limits are the session's, and
-    /// programs that run at the same time share them: the evidence is what the kernel counted
-    /// since the last program that failed.
+    /// Outcome, with the limit it met if one explains it. Limits are the session's, and programs
+    /// that run at the same time share them: the evidence is what the kernel counted since the last
+    /// program that failed.
     pub outcome: Outcome,
-    /// The exit code, if it ended by itself.
+    /// Exit code, if it ended by itself.
     pub code: Option<i32>,
-    /// The signal that ended it, whoever sent it.
+    /// Signal that ended it, from any sender.
     pub signal: Option<i32>,
-    /// Whether it was ended by its timeout.
+    /// Whether its timeout ended it.
     pub timed_out: bool,
-    /// What it used.
+    /// Resources used.
     pub usage: ProcessUsage,
 }
 
-/// What a program used, together with those of its children that it waited for.
+/// Resources used by a program and those of its children that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessUsage {
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub wall: Duration,
     /// User cpu time.
     pub cpu_user: Duration,
@@ -106,9 +106,8 @@ impl Process {
         self.inner.pid
     }
 
-    /// Its standard output, or all of its terminal's. Closed when the program ends, although
-    /// children it left in the background may hold the stream: what they write after that is read
-    /// and dropped, so that they never block on us.
+    /// Standard output, or all output of its terminal. Closed when the program ends; output of
+    /// background children after that is read and dropped, so that they never block.
     pub fn stdout(&self) -> &Output {
         &self.inner.stdout
     }
@@ -118,7 +117,7 @@ impl Process {
         &self.inner.stderr
     }
 
-    /// What it wrote to the descriptor that `RINGFENCE_RESULT_FD` names.
+    /// Content of the descriptor that `RINGFENCE_RESULT_FD` names.
     pub fn result(&self) -> &Output {
         &self.inner.result
     }
@@ -137,8 +136,8 @@ impl Process {
         }
     }
 
-    /// Ends its standard input, after what is being written. A terminal has no such end: type
-    /// `\x04` instead.
+    /// Ends its standard input, after writes in progress. A terminal has no such end: type `\x04`
+    /// instead.
     pub async fn close_stdin(&self) {
         if self.inner.terminal.is_none() {
             self.inner.stdin.lock().await.take();
@@ -153,22 +152,22 @@ impl Process {
 
     /// Sends a signal to its process group, as a terminal does.
     pub async fn signal(&self, signal: i32) -> Result<(), Error> {
-        self.send(signal, Whom::Group).await
+        self.send(signal, SignalScope::Group).await
     }
 
-    /// Ends it and what it started, as far as [`Process::reach`] says.
+    /// Kills it and what it started, as far as [`Process::reach`] says.
     pub async fn kill(&self) -> Result<(), Error> {
         self.demand_running()?;
         let _busy = self.inner.shared.busy();
         kill(&self.inner.shared, self.inner.id, self.inner.family.as_ref()).await
     }
 
-    /// How much of what it starts is ended with it, by its timeout or by [`Process::kill`].
+    /// Extent of what its timeout or [`Process::kill`] ends.
     pub fn reach(&self) -> Reach {
         if self.inner.family.is_some() { Reach::Everything } else { Reach::Session }
     }
 
-    /// Waits for its end; an error only if the session ended before it. Can be asked again.
+    /// Waits for its end; an error only if the session ended first. Can be called repeatedly.
     pub async fn wait(&self) -> Result<ProcessEnd, Error> {
         let mut finish = self.inner.finish.clone();
         match finish.wait_for(Option::is_some).await.as_deref() {
@@ -186,13 +185,13 @@ impl Process {
         }
     }
 
-    async fn send(&self, signal: i32, whom: Whom) -> Result<(), Error> {
+    async fn send(&self, signal: i32, scope: SignalScope) -> Result<(), Error> {
         if !(1..=64).contains(&signal) {
             return Err(Error::Invalid("a signal is a number from 1 to 64".to_owned()));
         }
         self.demand_running()?;
         let _busy = self.inner.shared.busy();
-        send_signal(&self.inner.shared, self.inner.id, signal, whom).await
+        send_signal(&self.inner.shared, self.inner.id, signal, scope).await
     }
 
     fn demand_running(&self) -> Result<(), Error> {

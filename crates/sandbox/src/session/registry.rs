@@ -1,4 +1,4 @@
-//! The sessions of one backend.
+//! Registry of the sessions of one backend.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,37 +11,37 @@ use ringfence_types::{Layers, Limits};
 use super::{Ending, Session, SessionId, State, shared::Shared};
 use crate::{Root, layers::layers};
 
-/// What a list shows of a session. Times are spans up to now: whoever has a clock makes dates.
+/// Information about a session. Times are durations up to now; callers with a clock compute dates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionInfo {
-    /// Its name.
+    /// Public id.
     pub id: SessionId,
-    /// Where it is in its life.
+    /// State.
     pub state: State,
-    /// What its programs see as their root.
+    /// Root file system of its programs.
     pub root: Root,
-    /// What they may use.
+    /// Limits of all programs together.
     pub limits: Limits,
-    /// What the caller wanted to find here.
+    /// Metadata given by the caller.
     pub metadata: BTreeMap<String, String>,
-    /// Since its creation.
+    /// Time since its creation.
     pub age: Duration,
-    /// Since the last use; zero while there is one.
+    /// Time since the last use; zero during one.
     pub unused: Duration,
-    /// Until it ends if nobody uses it. Grows with each use, up to what `lifetime` leaves.
+    /// Time until it ends without use. Grows with each use, up to the end of `lifetime`.
     pub left: Duration,
-    /// After how long without use it ends.
+    /// Idle time after which it ends.
     pub idle: Duration,
-    /// How long it lives at most.
+    /// Largest lifetime.
     pub lifetime: Duration,
-    /// Programs that run.
+    /// Number of running programs.
     pub programs: usize,
-    /// The walls around it; none once it ended.
+    /// Layers of its isolation; none once it ended.
     pub layers: Layers,
 }
 
 impl SessionInfo {
-    /// Looking at a list is no use of what it shows.
+    /// Information about a session; taking it does not count as use.
     pub(super) fn of(shared: &Shared) -> Self {
         let now = Instant::now();
         let clock = shared.with_clock(|clock| clock.clone());
@@ -58,7 +58,7 @@ impl SessionInfo {
             idle: clock.idle,
             lifetime: clock.lifetime,
             programs: shared.processes().len(),
-            layers: shared.parts().map(|parts| layers(&parts.cell)).unwrap_or_default(),
+            layers: shared.parts().map(|parts| layers(&parts.jailed)).unwrap_or_default(),
         }
     }
 }
@@ -72,7 +72,7 @@ pub(crate) struct Registry {
 impl Registry {
     pub(super) fn add(&self, session: Session) {
         self.lock().insert(session.id().clone(), session.clone());
-        // It may have ended before it was in the list; then nobody else would take it out.
+        // If it ended before it was added, it has to be removed here.
         if matches!(session.state(), State::Ended(_)) {
             self.forget(session.id());
         }
@@ -90,7 +90,7 @@ impl Registry {
         self.lock().values().cloned().collect()
     }
 
-    /// Ends every session and waits for the death of its last process.
+    /// Ends every session and waits for its last process.
     pub(crate) async fn close(&self) {
         for shared in self.end_all() {
             shared.gone().await;

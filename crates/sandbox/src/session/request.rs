@@ -1,4 +1,4 @@
-//! What can be asked of a session when it is made.
+//! Request to make a session.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,23 +7,23 @@ use ringfence_types::{Layer, Limits};
 use super::Error;
 use crate::Root;
 
-/// A session to be made.
+/// Request to make a session.
 #[derive(Debug, Clone)]
 pub struct SessionRequest {
-    /// What its programs see as their root.
+    /// Root file system of its programs.
     pub root: Root,
-    /// What all of them together may use. `wall` does not apply: programs have timeouts of their
-    /// own and the session a lifetime. `output` is what is kept of each stream of a program.
+    /// Limits of all programs together. `wall` does not apply: programs have their own timeouts and
+    /// the session a lifetime. `output` applies to each stream of a program.
     pub limits: Limits,
-    /// Added to the base environment of every program.
+    /// Variables added to the base environment of every program.
     pub env: BTreeMap<String, String>,
-    /// Walls it may go without if the host lacks them.
+    /// Layers that may be missing on the host.
     pub may_miss: Vec<Layer>,
-    /// After how long without use it ends.
+    /// Idle time after which it ends.
     pub idle: Duration,
-    /// After how long it ends in any case.
+    /// Lifetime after which it ends in any case.
     pub lifetime: Duration,
-    /// Whatever the caller wants to find in lists.
+    /// Metadata of the caller, shown in lists.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -41,16 +41,16 @@ impl Default for SessionRequest {
     }
 }
 
-/// Terminals of a session that asks for no other number.
+/// Default number of terminals of a session.
 pub const SESSION_TERMINALS: u32 = 4;
 
-/// Most bytes of all metadata of a session together.
-const MOST_METADATA: usize = 16 << 10;
-/// No timer is set further ahead.
-const YEAR: Duration = Duration::from_secs(366 * 86400);
+/// Largest size of a session's metadata in bytes.
+const MAX_METADATA: usize = 16 << 10;
+/// Largest duration of a timer.
+const MAX_TIMER: Duration = Duration::from_secs(366 * 86400);
 
 impl SessionRequest {
-    /// Refuses what no session could be made of, naming every problem.
+    /// Refuses an invalid request, naming every problem.
     pub(super) fn check(&self) -> Result<(), Error> {
         let mut problems = Vec::new();
         if let Err(error) = self.limits.clone().checked() {
@@ -62,8 +62,8 @@ impl SessionRequest {
         problems.extend(time_problem("idle", self.idle));
         problems.extend(time_problem("lifetime", self.lifetime));
         let metadata = self.metadata.iter().map(|(key, value)| key.len() + value.len());
-        if metadata.sum::<usize>() > MOST_METADATA {
-            problems.push(format!("metadata must be at most {MOST_METADATA} bytes"));
+        if metadata.sum::<usize>() > MAX_METADATA {
+            problems.push(format!("metadata must be at most {MAX_METADATA} bytes"));
         }
         if problems.is_empty() { Ok(()) } else { Err(Error::Invalid(problems.join("; "))) }
     }
@@ -71,15 +71,15 @@ impl SessionRequest {
 
 pub(super) const ENVIRONMENT: &str = "environment: a name is empty or holds `=` or NUL";
 
-/// Whether the kernel would take these as an environment.
+/// Whether the kernel accepts these variables.
 pub(super) fn is_environment(env: &BTreeMap<String, String>) -> bool {
     env.iter()
         .all(|(key, value)| !key.is_empty() && !key.contains(['=', '\0']) && !value.contains('\0'))
 }
 
-/// What is wrong with a span of time a timer is set to.
+/// Problem with a duration for a timer.
 pub(super) fn time_problem(field: &str, time: Duration) -> Option<String> {
-    let holds = !time.is_zero() && time <= YEAR;
+    let holds = !time.is_zero() && time <= MAX_TIMER;
     (!holds).then(|| format!("{field} must be above zero and at most a year"))
 }
 
@@ -91,9 +91,9 @@ mod tests {
     fn every_problem_is_named_at_once() {
         let request = SessionRequest {
             idle: Duration::ZERO,
-            lifetime: YEAR * 2,
+            lifetime: MAX_TIMER * 2,
             env: [("A=B".to_owned(), String::new())].into(),
-            metadata: [("x".to_owned(), "y".repeat(MOST_METADATA))].into(),
+            metadata: [("x".to_owned(), "y".repeat(MAX_METADATA))].into(),
             ..SessionRequest::default()
         };
         let error = request.check().expect_err("four problems");

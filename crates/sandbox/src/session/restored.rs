@@ -1,23 +1,23 @@
-//! An empty workspace that gets back what a snapshot holds, times included.
+//! Sink that restores a snapshot into an empty workspace, times included.
 
 use std::io::Read;
 
 use crate::{
-    archive::{Into, Meta, Sink},
+    archive::{Meta, Sink, WorkspaceSink},
     files::{BoxPath, Refused, Workspace},
 };
 
-/// Unpacks like [`Into`], and gives files and directories the times they had: build tools compare
-/// them.
+/// Sink that unpacks like [`WorkspaceSink`] and also restores the times of files and directories, because
+/// build tools compare them.
 pub(super) struct Restored<'a> {
-    into: Into<'a>,
-    /// Directories and their times, set at the end: putting something into one changes its own.
+    into: WorkspaceSink<'a>,
+    /// Directories and their times, set at the end: adding an entry changes the directory's time.
     directories: Vec<(BoxPath, i64)>,
 }
 
 impl<'a> Restored<'a> {
     pub(super) fn new(workspace: &'a Workspace) -> Self {
-        Self { into: Into { workspace, at: BoxPath::root() }, directories: Vec::new() }
+        Self { into: WorkspaceSink { workspace, at: BoxPath::root() }, directories: Vec::new() }
     }
 
     pub(super) fn finish(self) -> Result<(), Refused> {

@@ -1,4 +1,4 @@
-//! The task that watches over one program: moves its output, keeps its time, judges its end.
+//! Task of one program: moves its output, enforces its timeout, determines its end.
 
 use std::{
     sync::Arc,
@@ -16,23 +16,23 @@ use tokio::{
 use super::{
     Input, Process, ProcessEnd, ProcessUsage, State,
     access::Busy,
-    dispatch::Heard,
-    process::{Finish, Inner},
+    dispatch::ProgramMessage,
+    process::{Finish, ProcessInner},
     shared::{Refusals, Shared},
     start::Begun,
     terminal::Terminal,
 };
 use crate::{
-    live::space_left,
     output::Output,
     streams::Streams,
+    supervisor::space_left,
     verdict::{Observed, Stopped, outcome},
 };
 
-/// How long the pipes of a session that ended may take to end as well.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Time limit for the pipes of an ended session to end as well.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A program that was started and is to be watched.
+/// A started program that is to be supervised.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) begun: Begun,
@@ -41,15 +41,15 @@ pub(super) struct Watched {
     pub(super) timeout: Option<Duration>,
 }
 
-/// Hands the program to a task of its own.
+/// Spawns the task of the program.
 pub(super) fn launch(shared: &Arc<Shared>, watched: Watched, busy: Busy, input: Input) -> Process {
     let Watched { begun, mut streams, terminal, timeout } = watched;
     let (finished, finish) = watch::channel(None);
     let has_terminal = terminal.is_some();
-    let inner = Inner {
+    let inner = ProcessInner {
         shared: shared.clone(),
-        id: begun.tether.id,
-        family: begun.tether.family.clone(),
+        id: begun.guard.id,
+        family: begun.guard.family.clone(),
         pid: begun.pid,
         stdin: Mutex::new(streams.stdin.take()),
         stdout: streams.stdout.output.clone(),
@@ -66,7 +66,7 @@ pub(super) fn launch(shared: &Arc<Shared>, watched: Watched, busy: Busy, input: 
     process
 }
 
-/// Feeds given bytes in the background: a program that never reads them holds nobody up.
+/// Writes given bytes in the background, so that a program that never reads them blocks no task.
 fn feed(process: &Process, input: Input, has_terminal: bool) -> Option<AbortHandle> {
     let Input::Bytes(bytes) = input else { return None };
     let process = process.clone();
@@ -87,8 +87,8 @@ struct Runner {
     begun_at: Instant,
 }
 
-/// What was seen of the end.
-struct Seen {
+/// Observations about the end.
+struct ObservedEnd {
     ended: Option<Ended>,
     stopped: Option<Stopped>,
 }
@@ -106,48 +106,48 @@ impl Runner {
         }
         let finish = match seen.ended {
             Some(ended) => {
-                self.begun.tether.release();
-                // All it wrote is in the pipes by now.
+                self.begun.guard.release();
+                // All its output is in the pipes by now.
                 self.streams.drain();
-                Finish::Ended(self.judge(&shared, ended, seen.stopped))
+                Finish::Ended(self.process_end(&shared, ended, seen.stopped))
             }
             None => {
-                self.streams.let_go();
-                let _ = timeout(LAST_WORDS, self.pump_to_the_end()).await;
+                self.streams.unblock();
+                let _ = timeout(DRAIN_TIMEOUT, self.drain_output()).await;
                 Finish::Lost(shared.ending())
             }
         };
         self.close_outputs();
-        shared.remove_process(self.begun.tether.id);
+        shared.remove_process(self.begun.guard.id);
         finished.send_replace(Some(finish));
         drop(busy);
         self.linger(&shared).await;
     }
 
-    async fn watch(&mut self, shared: &Shared) -> Seen {
+    async fn watch(&mut self, shared: &Shared) -> ObservedEnd {
         let mut stopped = None;
         let time = unpaused(self.timeout, shared.watch_state());
         tokio::pin!(time);
         loop {
             tokio::select! {
-                heard = self.begun.route.recv() => match heard {
-                    Some(Heard::Ended(ended)) => return Seen { ended: Some(ended), stopped },
+                message = self.begun.route.recv() => match message {
+                    Some(ProgramMessage::Ended(ended)) => return ObservedEnd { ended: Some(ended), stopped },
                     Some(_) => {}
-                    None => return Seen { ended: None, stopped },
+                    None => return ObservedEnd { ended: None, stopped },
                 },
                 () = self.streams.stdout.pump() => {}
                 () = self.streams.stderr.pump() => {}
                 () = self.streams.result.pump() => {}
                 () = &mut time, if stopped.is_none() => {
                     stopped = Some(Stopped::Wall);
-                    let _ = self.begun.tether.kill().await;
+                    let _ = self.begun.guard.kill().await;
                 }
             }
             if stopped.is_none() && self.is_over_output(&shared.request.limits) {
                 stopped = Some(Stopped::Output);
-                let _ = self.begun.tether.kill().await;
+                let _ = self.begun.guard.kill().await;
             }
-            // Somebody who always has something to write must not keep us from the others.
+            // A program that writes without pause must not keep other tasks from running.
             consume_budget().await;
         }
     }
@@ -156,7 +156,7 @@ impl Runner {
         limits.output_total.is_some_and(|most| self.streams.total() > most.0)
     }
 
-    fn judge(&self, shared: &Shared, ended: Ended, stopped: Option<Stopped>) -> ProcessEnd {
+    fn process_end(&self, shared: &Shared, ended: Ended, stopped: Option<Stopped>) -> ProcessEnd {
         let wall = self.begun_at.elapsed();
         let mut seen = Observed {
             stopped,
@@ -167,7 +167,7 @@ impl Runner {
             ..Observed::default()
         };
         if ended.code != Some(0) {
-            look_for_evidence(shared, &mut seen);
+            add_evidence(shared, &mut seen);
         }
         let mut limits = shared.request.limits.clone();
         limits.wall = self.timeout.unwrap_or(limits.wall);
@@ -180,7 +180,7 @@ impl Runner {
         }
     }
 
-    async fn pump_to_the_end(&mut self) {
+    async fn drain_output(&mut self) {
         while !self.streams.all_ended() {
             self.pump().await;
         }
@@ -195,27 +195,28 @@ impl Runner {
         consume_budget().await;
     }
 
-    /// Readers are at the end; what still comes is for nobody.
+    /// Ends the outputs for readers; later bytes are dropped.
     fn close_outputs(&mut self) {
         for tap in [&mut self.streams.stdout, &mut self.streams.stderr, &mut self.streams.result] {
             std::mem::replace(&mut tap.output, Output::new(0)).close();
         }
     }
 
-    /// Reads what children in the background still write, so that they neither block nor die of a
-    /// closed pipe, until the last one let go or the session ended.
+    /// Reads what background children still write, so that they neither block nor die of a closed
+    /// pipe, until the last one has closed it or the session has ended.
     async fn linger(mut self, shared: &Shared) {
         tokio::select! {
-            () = self.pump_to_the_end() => {}
+            () = self.drain_output() => {}
             _ = shared.ended() => {}
         }
     }
 }
 
-/// The kernel's counters are the sandbox's: only what is new since the last look is evidence.
-fn look_for_evidence(shared: &Shared, seen: &mut Observed) {
+/// Adds evidence from the kernel's counters. They are the sandbox's, so only the increase since the
+/// last check counts.
+fn add_evidence(shared: &Shared, seen: &mut Observed) {
     let Ok(parts) = shared.parts() else { return };
-    let stats = parts.cell.group.as_ref().and_then(|group| group.stats().ok());
+    let stats = parts.jailed.group.as_ref().and_then(|group| group.stats().ok());
     seen.stats = stats.unwrap_or_default();
     let new = shared.new_refusals(Refusals {
         oom_kills: seen.stats.oom_kills.unwrap_or_default(),
@@ -224,10 +225,10 @@ fn look_for_evidence(shared: &Shared, seen: &mut Observed) {
     seen.stats.oom_kills = seen.stats.oom_kills.map(|_| new.oom_kills);
     seen.stats.ooms = None;
     seen.stats.pids_refused = seen.stats.pids_refused.map(|_| new.pids_refused);
-    seen.space_left = space_left(parts.cell.workspace.as_ref());
+    seen.space_left = space_left(parts.jailed.workspace.as_ref());
 }
 
-/// Passes when `limit` has, the time while the session is paused left out; never without a limit.
+/// Resolves after `limit`, not counting pauses of the session; never without a limit.
 pub(super) async fn unpaused(limit: Option<Duration>, mut state: watch::Receiver<State>) {
     let Some(mut left) = limit else { return std::future::pending().await };
     loop {

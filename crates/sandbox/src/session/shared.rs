@@ -1,7 +1,7 @@
-//! The state behind every handle of one session, and its end.
+//! State behind all handles of one session, and its end.
 //!
-//! Invariant: the sandbox's parts are there exactly as long as the state is not `Ended`; both
-//! change under one lock, and only from there to gone.
+//! Invariant: the sandbox's parts exist exactly as long as the state is not `Ended`; both change
+//! under one lock, and the state never leaves `Ended`.
 
 use std::{
     collections::HashMap,
@@ -20,13 +20,13 @@ use super::{
     request::time_problem,
 };
 use crate::{
-    cell::Cell,
     files::{FileLimits, Workspace},
-    live::owner,
+    jailed::Jailed,
     native::Inner,
+    supervisor::owner,
 };
 
-/// Where a session is in its life.
+/// State of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -34,26 +34,26 @@ pub enum State {
     Running,
     /// Nothing inside runs until it is resumed.
     Paused,
-    /// It is over.
+    /// The session has ended.
     Ended(Ending),
 }
 
-/// Programs and interpreters a session may have at one time, those included whose background
+/// Largest number of programs and interpreters of a session, including those whose background
 /// children still hold their output: each costs us a handful of descriptors.
-pub(super) const MOST_PROGRAMS: usize = 256;
-/// Interpreters a session may have at one time: each may make us hold a frame of many megabytes.
-pub(super) const MOST_INTERPRETERS: usize = 8;
+pub(super) const MAX_PROGRAMS: usize = 256;
+/// Largest number of interpreters of a session: each may make us hold a frame of many megabytes.
+pub(super) const MAX_INTERPRETERS: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(super) id: SessionId,
     pub(super) request: SessionRequest,
-    /// Held for reading by whatever changes the inside, for writing by whoever needs it still.
+    /// Lock held for reading by changes of the inside, and for writing while the session is frozen.
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) programs: Arc<Semaphore>,
     pub(super) interpreters: Arc<Semaphore>,
     pub(super) families: Families,
-    /// The clock says something else than before.
+    /// Notified when the deadlines of the clock changed.
     pub(super) rescheduled: Notify,
     state: watch::Sender<State>,
     gone: watch::Sender<bool>,
@@ -71,14 +71,14 @@ struct Core {
     refusals: Refusals,
 }
 
-/// What there is only while the session lives.
+/// Parts that exist only while the session lives.
 #[derive(Debug, Clone)]
 pub(super) struct Parts {
-    pub(super) cell: Arc<Cell>,
+    pub(super) jailed: Arc<Jailed>,
     pub(super) workspace: Arc<Workspace>,
 }
 
-/// Counters of the kernel's refusals when we last looked.
+/// Counters of the kernel's refusals at the last check.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Refusals {
     pub(super) oom_kills: u64,
@@ -86,8 +86,8 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    pub(super) fn of(cell: &Cell) -> Self {
-        let stats = cell.group.as_ref().and_then(|group| group.stats().ok()).unwrap_or_default();
+    pub(super) fn of(jailed: &Jailed) -> Self {
+        let stats = jailed.group.as_ref().and_then(|group| group.stats().ok()).unwrap_or_default();
         Self {
             oom_kills: stats.oom_kills.unwrap_or_default(),
             pids_refused: stats.pids_refused.unwrap_or_default(),
@@ -96,15 +96,15 @@ impl Refusals {
 }
 
 impl Shared {
-    /// Takes over a sandbox that is ready and starts the task that listens to its init.
+    /// Takes over a sandbox that is ready and starts the task that reads its init's messages.
     pub(super) fn open(
-        cell: Cell,
+        jailed: Jailed,
         request: SessionRequest,
         native: &Arc<Inner>,
     ) -> Result<Arc<Self>, Error> {
         let id = SessionId::random().map_err(Error::io("make an id"))?;
-        let workspace = Arc::new(workspace(&cell)?);
-        let parts = Parts { cell: Arc::new(cell), workspace };
+        let workspace = Arc::new(workspace(&jailed)?);
+        let parts = Parts { jailed: Arc::new(jailed), workspace };
         let core = Core {
             parts: Some(parts.clone()),
             clock: Clock::new(Instant::now(), request.idle, request.lifetime),
@@ -117,8 +117,8 @@ impl Shared {
             id,
             request,
             gate: Arc::new(RwLock::new(())),
-            programs: Arc::new(Semaphore::new(MOST_PROGRAMS)),
-            interpreters: Arc::new(Semaphore::new(MOST_INTERPRETERS)),
+            programs: Arc::new(Semaphore::new(MAX_PROGRAMS)),
+            interpreters: Arc::new(Semaphore::new(MAX_INTERPRETERS)),
             families: Families::default(),
             rescheduled: Notify::new(),
             state: watch::Sender::new(State::Running),
@@ -126,11 +126,12 @@ impl Shared {
             core: Mutex::new(core),
             native: Arc::downgrade(native),
         });
-        tokio::spawn(dispatch::listen(shared.clone(), parts.cell));
+        tokio::spawn(dispatch::listen(shared.clone(), parts.jailed));
         Ok(shared)
     }
 
-    /// Ends the session unless it has ended. Everything inside dies at once; see [`Shared::gone`].
+    /// Ends the session unless it has ended. Everything inside is killed at once; see
+    /// [`Shared::gone`].
     pub(super) fn end(&self, why: Ending) {
         let (parts, routes, _processes) = {
             let mut core = self.core();
@@ -138,11 +139,11 @@ impl Shared {
             self.state.send_replace(State::Ended(why));
             (parts, std::mem::take(&mut core.routes), std::mem::take(&mut core.processes))
         };
-        parts.cell.kill();
-        // Whoever waits for a message learns that none will come; the state says why.
+        parts.jailed.kill();
+        // Programs that wait for a message see the end of the channel; the state says why.
         drop(routes);
-        // The frozen cannot die.
-        if let Some(group) = &parts.cell.group {
+        // Frozen processes cannot die.
+        if let Some(group) = &parts.jailed.group {
             let _ = group.thaw();
         }
         self.rescheduled.notify_one();
@@ -159,7 +160,7 @@ impl Shared {
         self.state.subscribe()
     }
 
-    /// Why it ended; only to be asked by who has seen that it did.
+    /// Cause of the end; only called after the end was seen.
     pub(super) fn ending(&self) -> Ending {
         match self.state() {
             State::Ended(why) => why,
@@ -182,12 +183,12 @@ impl Shared {
         self.gone.send_replace(true);
     }
 
-    /// The sandbox's parts, while there are any.
+    /// Parts of the sandbox, while it lives.
     pub(super) fn parts(&self) -> Result<Parts, Error> {
         self.core().parts.clone().ok_or_else(|| Error::Ended(self.ending()))
     }
 
-    /// Notes that it is paused or runs, unless it ended meanwhile.
+    /// Records that it is paused or runs, unless it ended meanwhile.
     pub(super) fn set_state(&self, state: State) -> Result<(), Error> {
         let mut core = self.core();
         if core.parts.is_none() {
@@ -227,7 +228,7 @@ impl Shared {
         self.native.upgrade().ok_or(Error::Ended(Ending::Closed))
     }
 
-    /// A new program's number, and the way its messages take.
+    /// Registers a program's message channel; returns its number.
     pub(super) fn add_route(&self, route: Route) -> Result<u32, Error> {
         let mut core = self.core();
         if core.parts.is_none() {
@@ -264,7 +265,7 @@ impl Shared {
         all
     }
 
-    /// What the kernel refused since the last time somebody asked.
+    /// Refusals of the kernel since the last call.
     pub(super) fn new_refusals(&self, now: Refusals) -> Refusals {
         let before = std::mem::replace(&mut self.core().refusals, now);
         Refusals {
@@ -278,9 +279,9 @@ impl Shared {
     }
 }
 
-fn workspace(cell: &Cell) -> Result<Workspace, Error> {
-    let dir = cell.workspace.as_ref().ok_or(crate::Error::Gone("workspace"))?;
+fn workspace(jailed: &Jailed) -> Result<Workspace, Error> {
+    let dir = jailed.workspace.as_ref().ok_or(crate::Error::Gone("workspace"))?;
     let dir = rustix::io::fcntl_dupfd_cloexec(dir, 3).map_err(std::io::Error::from);
     let dir = dir.map_err(Error::io("hold the workspace"))?;
-    Ok(Workspace::new(dir, owner(cell), FileLimits::default()))
+    Ok(Workspace::new(dir, owner(jailed), FileLimits::default()))
 }

@@ -1,9 +1,9 @@
-//! A session's workspace as bytes: taken while nothing moves, checked before anything is used.
+//! Snapshot of a session's workspace: taken while it is frozen, checked before use.
 //!
-//! A snapshot is one line that says what it is, one line of JSON (the [`Manifest`]) and a tar.gz.
-//! It names no path, no parent and no host: there is nothing in it to be led astray by. The same
-//! tree makes the same bytes. Only the workspace is in it; `/tmp`, `/dev/shm` and processes are not.
-//! Times of files, links excepted, come back to the second.
+//! A snapshot is one header line, one line of JSON (the [`Manifest`]) and a tar.gz. It names no
+//! path of the host, no parent and no host. The same tree makes the same bytes. Only the workspace
+//! is in it; `/tmp`, `/dev/shm` and processes are not. Modification times, except those of links,
+//! are restored to the second.
 //!
 //! Invariant: the archive of a [`Snapshot`] has the digest and size that its manifest says.
 
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::{
     Error, Session, State,
     files::blocking,
-    pause::Still,
+    pause::Frozen,
     restored::Restored,
     shared::{Parts, Shared},
 };
@@ -26,14 +26,14 @@ use crate::{
     files::{BoxPath, Workspace},
 };
 
-/// A workspace, packed.
+/// A packed workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     manifest: Manifest,
     archive: Arc<[u8]>,
 }
 
-/// What a snapshot says about itself.
+/// Metadata of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -45,20 +45,21 @@ pub struct Manifest {
     pub entries: u64,
     /// Bytes of all files together.
     pub bytes: u64,
-    /// Whether everything inside stood still while it was taken. It does not where the host has no
-    /// freezer: then each file is what it was at some moment, but not all at the same.
+    /// Whether everything inside was frozen while it was taken. Without a freezer each file is what
+    /// it was at some moment, but not all at the same.
     pub consistent: bool,
-    /// What was left out or changed while it was read: sockets, FIFOs, shrinking files.
+    /// Entries that were left out, or changed while they were read: sockets, FIFOs, shrinking
+    /// files.
     pub notes: Vec<String>,
 }
 
-/// Why a snapshot was refused.
+/// Reason why a snapshot was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotProblem {
-    /// The bytes are no snapshot of this format.
+    /// The bytes are not a snapshot of this format.
     #[error("not a snapshot: {0}")]
     Malformed(&'static str),
-    /// The archive is not the one its manifest speaks of.
+    /// The archive does not match its manifest.
     #[error("the snapshot's archive does not match its {0}")]
     Mismatch(&'static str),
 }
@@ -74,16 +75,16 @@ impl SnapshotProblem {
 }
 
 const HEADER: &[u8] = b"ringfence-snapshot 1\n";
-const MOST_MANIFEST: usize = 64 << 10;
-/// Notes kept in a manifest, each shortened; far below what a manifest may have.
-const MOST_NOTES: usize = 50;
+const MAX_MANIFEST: usize = 64 << 10;
+/// Largest number of notes in a manifest, each shortened; far below the limit of a manifest.
+const MAX_NOTES: usize = 50;
 
 impl Snapshot {
-    /// Reads what [`Snapshot::to_bytes`] wrote, checking everything it claims.
+    /// Parses the bytes of [`Snapshot::to_bytes`] and verifies the digest and size.
     pub fn parse(bytes: &[u8]) -> Result<Self, SnapshotProblem> {
         let malformed = SnapshotProblem::Malformed;
         let rest = bytes.strip_prefix(HEADER).ok_or(malformed("unknown header"))?;
-        let line = rest.iter().take(MOST_MANIFEST).position(|byte| *byte == b'\n');
+        let line = rest.iter().take(MAX_MANIFEST).position(|byte| *byte == b'\n');
         let (manifest, archive) = rest.split_at(line.ok_or(malformed("no manifest"))?);
         let manifest: Manifest =
             serde_json::from_slice(manifest).map_err(|_| malformed("unreadable manifest"))?;
@@ -97,13 +98,13 @@ impl Snapshot {
         Ok(Self { manifest, archive: archive.into() })
     }
 
-    /// The whole snapshot, to be kept anywhere.
+    /// The snapshot as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let manifest = serde_json::to_vec(&self.manifest).unwrap_or_default();
         [HEADER, &manifest, b"\n", &self.archive].concat()
     }
 
-    /// What it says about itself.
+    /// Metadata of the snapshot.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -114,7 +115,7 @@ impl Snapshot {
     }
 
     fn new(archive: Vec<u8>, packed: &Packed, consistent: bool) -> Self {
-        let notes = packed.notes.iter().take(MOST_NOTES);
+        let notes = packed.notes.iter().take(MAX_NOTES);
         let manifest = Manifest {
             sha256: sha256(&archive),
             size: archive.len() as u64,
@@ -132,7 +133,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 impl Session {
-    /// Packs the workspace while everything inside stands still; works while paused too.
+    /// Packs the workspace while everything inside is frozen; works while paused too.
     pub async fn snapshot(&self) -> Result<Snapshot, Error> {
         take(&self.shared, true).await
     }
@@ -158,15 +159,15 @@ impl Session {
     }
 }
 
-/// Nobody else changes the session meanwhile; what was running goes on when the guards are
-/// dropped, wherever that happens.
+/// Takes a snapshot. Other changes of the session wait meanwhile; it runs again when the guards are
+/// dropped.
 async fn take(shared: &Arc<Shared>, gzip: bool) -> Result<Snapshot, Error> {
     let gate = shared.gate.clone().write_owned().await;
     let busy = shared.busy();
-    let Parts { cell, workspace } = shared.parts()?;
+    let Parts { jailed, workspace } = shared.parts()?;
     let still = match shared.state() {
         State::Paused => None,
-        _ => match Still::hold(shared, cell).await {
+        _ => match Frozen::hold(shared, jailed).await {
             Ok(still) => Some(still),
             Err(Error::PauseUnavailable { .. }) => None,
             Err(error) => return Err(error),
@@ -183,7 +184,7 @@ async fn take(shared: &Arc<Shared>, gzip: bool) -> Result<Snapshot, Error> {
     .await
 }
 
-/// A workspace cannot hold more than its own limits; sparse files can seem to, and are refused.
+/// Limits of the workspace itself; sparse files can appear larger, and are refused.
 fn pack_options(limits: &Limits, gzip: bool) -> PackOptions {
     PackOptions {
         gzip,
@@ -196,7 +197,7 @@ fn pack_options(limits: &Limits, gzip: bool) -> PackOptions {
 }
 
 fn unpack_limits(limits: &Limits) -> UnpackLimits {
-    // A workspace of zeros is small when packed; its own size is the bound that counts.
+    // A workspace of zeros is small when packed, so its own size is the bound.
     UnpackLimits {
         bytes: limits.disk.0,
         entries: limits.inodes,
@@ -205,7 +206,7 @@ fn unpack_limits(limits: &Limits) -> UnpackLimits {
     }
 }
 
-/// Symbolic links are taken as they are, for they lead nowhere but inside.
+/// Policy that keeps symbolic links, because they are only resolved inside the sandbox.
 const POLICY: Policy = Policy { links: Links::Within, ..Policy::UPLOAD };
 
 fn unpack(workspace: &Workspace, archive: &[u8], limits: UnpackLimits) -> Result<(), Error> {
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_changed_is_refused() {
+    fn any_change_is_refused() {
         let last = |bytes: &mut Vec<u8>| bytes.last_mut().map_or((), |byte| *byte ^= 1);
         check(last, SnapshotProblem::Mismatch("digest"));
         check(|bytes| bytes.push(0), SnapshotProblem::Mismatch("size"));

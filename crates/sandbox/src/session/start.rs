@@ -1,4 +1,4 @@
-//! From a message to a process: the init is told, and answers that it runs or why it does not.
+//! Start of a process: a message to the init, and its answer that it runs or why it does not.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -7,69 +7,70 @@ use std::{
 
 use ringfence_jail::{
     SetupError, socket,
-    wire::{Exec, ToInit, Whom},
+    wire::{Exec, SignalScope, ToInit},
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     Error,
-    dispatch::{Heard, ROUTE},
+    dispatch::{ProgramMessage, ROUTE_CAPACITY},
     family::Family,
-    shared::{MOST_PROGRAMS, Shared},
+    shared::{MAX_PROGRAMS, Shared},
 };
-use crate::cell::Cell;
+use crate::jailed::Jailed;
 
 const SIGKILL: i32 = 9;
 
-/// A program that runs, with the way its messages take.
+/// A running program with the channel for its messages.
 #[derive(Debug)]
 pub(super) struct Begun {
-    pub(super) tether: Tether,
-    pub(super) route: mpsc::Receiver<Heard>,
+    pub(super) guard: ProgramGuard,
+    pub(super) route: mpsc::Receiver<ProgramMessage>,
     pub(super) pid: i32,
-    /// The other end of its terminal, if it asked for one.
+    /// Outer end of its terminal, if it requested one.
     pub(super) terminal: Option<OwnedFd>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// What holds a program in the session: dropped before its end was seen, it ends the program.
+/// Guard of a program in the session: if dropped before its end was seen, it kills the program.
 #[derive(Debug)]
-pub(super) struct Tether {
+pub(super) struct ProgramGuard {
     pub(super) shared: Arc<Shared>,
     pub(super) id: u32,
-    /// All that the program started, where it can be held together.
+    /// Process family of the program, if there are cgroups.
     pub(super) family: Option<Family>,
     is_over: bool,
 }
 
-/// Has the init start a program; the message gets its number here, and what the program joins if
-/// it asks for that and there is one. Cancelling ends the program.
+/// Makes the init start a program; its number and the descriptor for joining its family, if it has
+/// one, are added to the message. Cancelling kills the program.
 pub(super) async fn start(
     shared: &Arc<Shared>,
-    cell: &Cell,
+    jailed: &Jailed,
     mut exec: Exec,
     fds: &[BorrowedFd<'_>],
 ) -> Result<Begun, Error> {
     let permit = shared.programs.clone().try_acquire_owned();
-    let permit = permit.map_err(|_| Error::TooMany { what: "programs", limit: MOST_PROGRAMS })?;
-    let (sender, mut route) = mpsc::channel(ROUTE);
+    let permit = permit.map_err(|_| Error::TooMany { what: "programs", limit: MAX_PROGRAMS })?;
+    let (sender, mut route) = mpsc::channel(ROUTE_CAPACITY);
     exec.id = shared.add_route(sender)?;
-    let mut tether = Tether { shared: shared.clone(), id: exec.id, family: None, is_over: false };
+    let mut guard =
+        ProgramGuard { shared: shared.clone(), id: exec.id, family: None, is_over: false };
     if exec.joins {
-        tether.family = shared.families.found(cell)?;
+        guard.family = shared.families.create(jailed)?;
     }
-    let part = tether.family.as_ref().map(Family::join_fd).transpose()?;
+    let part = guard.family.as_ref().map(Family::join_fd).transpose()?;
     exec.joins = part.is_some();
     let fds: Vec<_> = fds.iter().copied().chain(part.iter().map(AsFd::as_fd)).collect();
     let names = (exec.argv.first().cloned().unwrap_or_default(), exec.cwd.clone());
-    let sent = cell.control.send(&ToInit::Exec(exec), &fds).await;
+    let sent = jailed.control.send(&ToInit::Exec(exec), &fds).await;
     sent.map_err(|error| unsendable(shared, error))?;
     match route.recv().await {
-        Some(Heard::Started { pid, terminal }) => {
-            Ok(Begun { tether, route, pid, terminal, _permit: permit })
+        Some(ProgramMessage::Started { pid, terminal }) => {
+            Ok(Begun { guard, route, pid, terminal, _permit: permit })
         }
-        Some(Heard::NotStarted(error)) => {
-            tether.is_over = true;
+        Some(ProgramMessage::NotStarted(error)) => {
+            guard.is_over = true;
             Err(not_started(names, error))
         }
         _ => Err(Error::Ended(shared.ending())),
@@ -81,8 +82,8 @@ fn not_started((program, cwd): (Vec<u8>, Vec<u8>), error: SetupError) -> Error {
     Error::NotStarted { program: String::from_utf8_lossy(&program).into_owned(), reason }
 }
 
-/// A message that could not be sent: the init is gone, it is too large, or the kernel does not take
-/// it now.
+/// Error of a message that could not be sent: the init is gone, the message is too large, or the
+/// kernel refuses it now.
 pub(super) fn unsendable(shared: &Shared, error: socket::Error) -> Error {
     match error {
         socket::Error::Malformed(what) => Error::Invalid(format!("the request is {what}")),
@@ -91,24 +92,24 @@ pub(super) fn unsendable(shared: &Shared, error: socket::Error) -> Error {
     }
 }
 
-impl Tether {
-    /// Asks the init to send a signal. It does so in the order of its messages.
-    pub(super) async fn signal(&self, signal: i32, whom: Whom) -> Result<(), Error> {
-        send_signal(&self.shared, self.id, signal, whom).await
+impl ProgramGuard {
+    /// Asks the init to send a signal. Signals are sent in the order of the messages.
+    pub(super) async fn signal(&self, signal: i32, scope: SignalScope) -> Result<(), Error> {
+        send_signal(&self.shared, self.id, signal, scope).await
     }
 
-    /// Ends the program and what it started.
+    /// Kills the program and what it started.
     pub(super) async fn kill(&self) -> Result<(), Error> {
         kill(&self.shared, self.id, self.family.as_ref()).await
     }
 
-    /// The program's end was seen.
+    /// Disarms the guard: the program's end was seen.
     pub(super) fn release(&mut self) {
         self.is_over = true;
     }
 }
 
-impl Drop for Tether {
+impl Drop for ProgramGuard {
     fn drop(&mut self) {
         self.shared.remove_route(self.id);
         let family = self.family.take();
@@ -127,9 +128,9 @@ impl Drop for Tether {
     }
 }
 
-/// Ends a program and as much of what it started as can be found.
+/// Kills a program and as much of what it started as can be found.
 pub(super) async fn kill(shared: &Shared, id: u32, family: Option<&Family>) -> Result<(), Error> {
-    let told = send_signal(shared, id, SIGKILL, Whom::Session).await;
+    let told = send_signal(shared, id, SIGKILL, SignalScope::Session).await;
     if let Some(family) = family {
         family.end().await;
     }
@@ -140,9 +141,9 @@ pub(super) async fn send_signal(
     shared: &Shared,
     id: u32,
     signal: i32,
-    whom: Whom,
+    scope: SignalScope,
 ) -> Result<(), Error> {
-    let cell = shared.parts()?.cell;
-    let sent = cell.control.send(&ToInit::Signal { id, signal, whom }, &[]).await;
+    let jailed = shared.parts()?.jailed;
+    let sent = jailed.control.send(&ToInit::Signal { id, signal, scope }, &[]).await;
     sent.map_err(|error| unsendable(shared, error))
 }

@@ -1,4 +1,4 @@
-//! The outer end of a program's terminal.
+//! Outer end of a program's terminal.
 
 use std::os::fd::OwnedFd;
 
@@ -11,18 +11,18 @@ use tokio::net::unix::pipe;
 use super::{Error, Size};
 use crate::{
     output::Output,
-    streams::{Streams, Tap},
+    streams::{OutputPipe, Streams},
 };
 
-/// The master side, which the program's output comes from and its input goes to.
+/// Master side of a terminal: source of the program's output and target of its input.
 #[derive(Debug)]
 pub(super) struct Terminal {
     master: OwnedFd,
 }
 
 impl Terminal {
-    /// Takes what the init sent, and lets input and output go through it. The descriptor comes
-    /// from inside, so it is looked at before it is believed to be a terminal.
+    /// Takes over the init's descriptor and connects input and output to it. The descriptor comes
+    /// from inside, so it is checked to be a terminal first.
     pub(super) fn adopt(
         master: Option<OwnedFd>,
         streams: &mut Streams,
@@ -34,13 +34,13 @@ impl Terminal {
             rustix::io::ioctl_fionbio(&master, true)?;
             let duplicate = || rustix::io::fcntl_dupfd_cloexec(&master, 3);
             streams.stdin = Some(pipe::Sender::from_owned_fd_unchecked(duplicate()?)?);
-            streams.stdout = Tap::terminal(duplicate()?, Output::new(cap))?;
+            streams.stdout = OutputPipe::terminal(duplicate()?, Output::new(cap))?;
             Ok(Self { master })
         };
         attempt().map_err(Error::io("take the terminal"))
     }
 
-    /// Changes the size; the kernel tells the programs in the foreground.
+    /// Changes the size; the kernel notifies the programs in the foreground.
     pub(super) fn resize(&self, size: Size) -> Result<(), Error> {
         let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.master, size)

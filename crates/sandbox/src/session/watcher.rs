@@ -1,4 +1,4 @@
-//! Events of a workspace as they happen.
+//! Asynchronous events of a workspace.
 
 use std::{
     os::fd::AsFd,
@@ -10,11 +10,10 @@ use tokio::net::unix::pipe;
 use super::{Error, files::blocking, shared::Shared};
 use crate::files::{Event, Watch};
 
-/// An open watch on a session's files. Waiting for events is no use of the session.
+/// An open watch on a session's files. Waiting for events does not count as use.
 #[derive(Debug)]
 pub struct Watcher {
-    /// The descriptor behind `watch`. No pipe, but the runtime's nearest type: only readiness is
-    /// asked of it.
+    /// Descriptor behind `watch`, in the runtime's nearest type; only its readiness is used.
     ready: pipe::Receiver,
     watch: Arc<Mutex<Watch>>,
     shared: Arc<Shared>,
@@ -33,14 +32,14 @@ impl Watcher {
         })
     }
 
-    /// What happened since the last time, at least one event; `None` when the session has ended.
+    /// Events since the last call, at least one; `None` when the session has ended.
     pub async fn next(&mut self) -> Result<Option<Vec<Event>>, Error> {
         loop {
             tokio::select! {
                 _ = self.shared.ended() => return Ok(None),
                 ready = self.ready.readable() => ready.map_err(Error::io("wait for events"))?,
             }
-            // Cleared before reading: what comes meanwhile makes it ready again.
+            // Cleared before reading, so that events that arrive meanwhile make it ready again.
             let _ = self.ready.try_io(|| Err::<(), _>(std::io::ErrorKind::WouldBlock.into()));
             let events = read(self.watch.clone()).await?;
             if !events.is_empty() {

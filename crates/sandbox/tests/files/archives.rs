@@ -1,4 +1,4 @@
-//! F12: tar archives, one hostile element each, and the honest archive beside them.
+//! F12: tar archives with one hostile element each, and a valid archive as the control.
 
 use std::{fs, os::unix::fs::MetadataExt};
 

@@ -1,4 +1,4 @@
-//! F14: archives that become much larger than they are.
+//! F14: archives that expand to many times their size.
 
 use std::io::{self, Cursor, Read};
 

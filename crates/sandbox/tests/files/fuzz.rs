@@ -1,4 +1,4 @@
-//! Archives mutated at random: no panic, nothing outside, limits hold.
+//! Archives mutated at random: no panic, no effect outside, limits hold.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn valid_zip() -> Vec<u8> {
     zip(&[stored("a", "hello"), stored("d/", ""), stored("d/b", "world")])
 }
 
-/// A change that a checksum does not catch: the fuzzer mends it, as an attacker would.
+/// A change whose checksum the fuzzer corrects, as an attacker would.
 fn mend(bytes: &mut [u8]) {
     for block in bytes.chunks_exact_mut(512) {
         if block[257..262] == *b"ustar" {
@@ -71,7 +71,7 @@ fn survives(bytes: &[u8], policy: Policy) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Spots worth hitting: names, modes, sizes, types and link targets of the headers.
+/// Offsets of names, modes, sizes, types and link targets in the headers.
 fn edit() -> impl Strategy<Value = (usize, usize, Vec<u8>)> {
     let offset = prop_oneof![
         0_usize..8192,

@@ -1,4 +1,4 @@
-//! F15 and F33: images, whole and hostile.
+//! F15 and F33: valid and hostile images.
 
 use std::{
     fs,
@@ -49,7 +49,7 @@ impl Store {
         self.images.rootfs(&name("demo")).expect("rootfs").path.join(path)
     }
 
-    /// Nothing was promoted, nothing was left over, nothing outside was touched.
+    /// Checks that nothing was promoted, left over or touched outside.
     fn is_empty(&self) -> bool {
         let left = fs::read_dir(self.dir.path().join("images")).expect("read").count();
         let secret = fs::read_to_string(self.dir.path().join("secret")).expect("secret");
@@ -65,7 +65,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An OCI archive in the making.
+/// An OCI archive under construction.
 #[derive(Default)]
 struct Oci {
     entries: Vec<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! F11: names as strangers send them.
+//! F11: hostile names.
 
 use proptest::prelude::*;
 use ringfence_sandbox::files::{BoxPath, MAX_NAME, MAX_PATH};

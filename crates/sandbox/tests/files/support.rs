@@ -48,7 +48,7 @@ impl Host {
         Ok(String::from_utf8(content).expect("text"))
     }
 
-    pub(crate) fn unpack(&self, bytes: &[u8]) -> Result<archive::Report, archive::Error> {
+    pub(crate) fn unpack(&self, bytes: &[u8]) -> Result<archive::UnpackReport, archive::Error> {
         self.unpack_within(bytes, UnpackLimits::default())
     }
 
@@ -56,7 +56,7 @@ impl Host {
         &self,
         bytes: &[u8],
         limits: UnpackLimits,
-    ) -> Result<archive::Report, archive::Error> {
+    ) -> Result<archive::UnpackReport, archive::Error> {
         self.unpack_as(bytes, Policy::UPLOAD, limits)
     }
 
@@ -65,12 +65,12 @@ impl Host {
         bytes: &[u8],
         policy: Policy,
         limits: UnpackLimits,
-    ) -> Result<archive::Report, archive::Error> {
-        let mut sink = archive::Into { workspace: &self.workspace, at: BoxPath::root() };
+    ) -> Result<archive::UnpackReport, archive::Error> {
+        let mut sink = archive::WorkspaceSink { workspace: &self.workspace, at: BoxPath::root() };
         archive::unpack(io::Cursor::new(bytes), &mut sink, policy, limits)
     }
 
-    /// Everything outside the workspace is as it was made.
+    /// Checks that everything outside the workspace is unchanged.
     pub(crate) fn outside_is_untouched(&self) -> bool {
         let names: Vec<_> = fs::read_dir(self.dir.path())
             .expect("host dir")
@@ -80,7 +80,7 @@ impl Host {
     }
 }
 
-/// In memory where there is such a place: the tests make a hundred thousand directories.
+/// Directory in memory if the host has one: the tests make a hundred thousand directories.
 pub(crate) fn temp_dir() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() {
@@ -90,7 +90,7 @@ pub(crate) fn temp_dir() -> TempDir {
     }
 }
 
-/// Somebody else than us if we may, so that the change of ids is tested too.
+/// Ids other than ours if we may use them, so that the change of ids is tested too.
 fn owner(inside: &Path) -> Owner {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     if uid != 0 {
@@ -106,7 +106,7 @@ pub(crate) fn at(path: &str) -> BoxPath {
     BoxPath::parse(path).expect(path)
 }
 
-/// One tar entry with a name no library would write.
+/// One tar entry with a name that no library would write.
 pub(crate) fn tar_entry(name: &[u8], kind: u8, link: &[u8], mode: u32, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_gnu();
     header.as_old_mut().name[..name.len()].copy_from_slice(name);

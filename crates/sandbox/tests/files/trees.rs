@@ -1,4 +1,4 @@
-//! F31: trees made to break whoever cleans up.
+//! F31: trees made to break their removal.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
 use crate::support::{Host, at};
 
-/// Deeper than any path can name: every level is made from the one above.
+/// Tree deeper than any path can name: every level is made from the one above.
 fn deep(host: &Host, name: &str, levels: usize) {
     let mut here: OwnedFd = fs::File::open(&host.inside).expect("open").into();
     for level in 0..levels {

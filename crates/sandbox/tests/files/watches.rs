@@ -1,4 +1,4 @@
-//! What a watch tells.
+//! Events of a watch.
 
 use std::{fs, time::Duration};
 
@@ -72,7 +72,7 @@ fn a_file_that_we_put_appears_once_and_under_its_own_name() {
     host.put("put", "content");
     host.workspace.symlink(&at("link"), b"put").expect("link");
     host.workspace.hard_link(&at("hard"), &at("put")).expect("link");
-    // A name that only looks a little like ours is somebody else's.
+    // A name that only resembles a scratch name is an ordinary file.
     fs::write(host.inside.join(".ringfence-mine"), "").expect("write");
     let told = wait_for(&mut watch, EventKind::Created, ".ringfence-mine");
     let names: Vec<_> = told.iter().map(|event| (event.kind, event.path.to_string())).collect();

@@ -1,4 +1,4 @@
-//! Files in and out while the sandbox plays tricks.
+//! Files in and out while hostile code changes the workspace.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! F13: zip archives, written field by field where a library would not lie.
+//! F13: zip archives, written field by field, since a library would not write false ones.
 
 use std::io::{Cursor, Write};
 
@@ -6,7 +6,7 @@ use ringfence_sandbox::archive::{Policy, UnpackLimits};
 
 use crate::support::{Host, at};
 
-/// One entry, with every field that an attacker would bend.
+/// One entry with every field that an attacker would change.
 #[derive(Clone)]
 pub(crate) struct Zipped {
     pub(crate) name: Vec<u8>,
@@ -168,7 +168,7 @@ fn f13_content_that_is_not_as_declared_leaves_no_file() {
 #[test]
 fn f13_a_zip_cannot_be_read_from_a_stream() {
     let host = Host::new();
-    let mut sink = ringfence_sandbox::archive::Into {
+    let mut sink = ringfence_sandbox::archive::WorkspaceSink {
         workspace: &host.workspace,
         at: ringfence_sandbox::files::BoxPath::root(),
     };

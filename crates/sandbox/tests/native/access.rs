@@ -1,4 +1,4 @@
-//! What a sandbox has only when it asked: a network of its own, and terminals.
+//! Network and terminals, which a sandbox has only on request.
 
 use ringfence_sandbox::{Report, Request};
 use ringfence_types::{Limits, SandboxNetwork};
@@ -122,8 +122,8 @@ async fn a_missing_network_is_hinted_at(tier: Tier) {
     service.close().await;
 }
 
-/// What the kernel charges to nobody is bounded per listening socket: few connections wait for a
-/// program to accept them.
+/// Memory that the kernel charges to no cgroup is bounded per listening socket: few connections
+/// wait for a program to accept them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_connections_wait_to_be_accepted() {
     let service = Service::cold();
@@ -173,8 +173,8 @@ async fn terminals_are_as_many_as_were_asked_for() {
     service.close().await;
 }
 
-/// The sizes of file systems of our own are ours and not the host's; nodes of `/dev` are our own where
-/// the service may make them.
+/// Sizes of the sandbox's own file systems do not reveal the host's; nodes of `/dev` are its own
+/// where the service may make them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn file_systems_of_our_own_do_not_tell_the_host_s_memory() {
     let service = Service::cold();

@@ -1,4 +1,5 @@
-//! Code that is executed once and forked for its calls: each call is still as if it came alone.
+//! Code that is executed once and forked for its calls: each call still behaves as if it came
+//! alone.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::{Service, assert_exited, eventually, stderr};
 
 fn pools(codes: usize) -> PoolConfig {
-    PoolConfig { least: 1, codes, ..PoolConfig::default() }
+    PoolConfig { min_ready: 1, codes, ..PoolConfig::default() }
 }
 
 fn call(code: &str, args: Value) -> Request {
@@ -39,7 +40,7 @@ async fn answer(service: &Service, request: Request) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", stderr(&report)))
 }
 
-/// Its first call loads the code itself; from when the interpreter is there, forks have it.
+/// The first call loads the code itself; once the interpreter is ready, forks have it.
 async fn warmed(service: &Service, code: &str, args: Value) {
     answer(service, call(code, args)).await;
     eventually("a fork has the code", || pool(service, code).is_some_and(|pool| pool.ready > 0))
@@ -69,7 +70,7 @@ async fn code_is_executed_once_and_calls_share_nothing_they_change() {
     service.close().await;
 }
 
-/// Both ways of loading show a handler the same world.
+/// A handler finds the same environment after both ways of loading.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_beside_the_code_are_found_by_import_and_by_path() {
     let code = "import beside.words as words\n\
@@ -120,8 +121,8 @@ async fn code_that_a_fork_would_change_is_loaded_by_each_call() {
     service.close().await;
 }
 
-/// Code that breaks its own interpreter, as only trusted code should be able to: its calls still
-/// get an answer, and nobody else's notice.
+/// Code that breaks its own interpreter, which only trusted code can do: its calls still get an
+/// answer, and other code is not affected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn code_that_ends_its_interpreter_is_loaded_by_each_call() {
     let service = Service::with_pools(pools(4));

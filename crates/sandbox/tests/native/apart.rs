@@ -112,7 +112,7 @@ async fn local_ports_are_each_call_s_own(tier: Tier) {
     assert_eq!(
         stdout(&service.run(with_loopback(knock)).await),
         "111\n",
-        "refused: nobody listens here"
+        "refused: no listener here"
     );
     drop(both);
     service.close().await;

@@ -1,4 +1,4 @@
-//! F22: what a program holds at its first instruction, and what it can learn from it.
+//! F22: descriptors and memory of a program at its first instruction.
 
 use ringfence_sandbox::{Language, Program, Request};
 use ringfence_types::Isolation;
@@ -40,7 +40,8 @@ async fn only_its_own_descriptors_are_open(tier: Tier) {
     service.close().await;
 }
 
-/// A secret in our own environment and in a request of another call is in nothing a program reads.
+/// A secret in our own environment and in a request of another call is in nothing that a program
+/// reads.
 async fn no_secret_of_the_host_is_in_what_it_can_read(tier: Tier) {
     const SECRET: &str = "c4n4ry-of-another-call";
     let service = tier.service();
@@ -82,8 +83,8 @@ async fn a_command_holds_four_pipes_and_nothing_else() {
     service.close().await;
 }
 
-/// The driver's channel is in the program's own process, so it may lie there about itself. It can
-/// only end itself sooner, never keep its sandbox or change what it wrote.
+/// The driver's channel is in the program's own process, so the program can send false messages.
+/// They can only end itself sooner, never keep its sandbox or change what it wrote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lying_on_the_driver_s_channel_ends_only_oneself() {
     let service = Service::pooled();
@@ -112,7 +113,7 @@ async fn lying_on_the_driver_s_channel_ends_only_oneself() {
         wall: std::time::Duration::from_secs(5),
         ..ringfence_types::Limits::default()
     };
-    // A driver's word is short; a length of many megabytes is no word, and is not waited for.
+    // A message of a driver is short; a length of many megabytes is invalid, and is not waited for.
     let report = service.run(Request { limits, ..crate::support::forked(endless) }).await;
     assert!(report.exit_code.is_some(), "it was waited for: {:?}", report.outcome);
     service.close().await;

@@ -1,4 +1,4 @@
-//! The same walls around every tier, told by a probe that runs inside and by the report.
+//! The same layers around every tier, observed by a probe that runs inside and by the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use ringfence_types::{Isolation, Layer, LayerState};
 
 use crate::support::{Service, Tier, code, on_every_tier, within};
 
-/// Prints what a process can tell about its own confinement, one fact per line, changing nothing.
-/// It needs nothing but a shell, so that it also runs where a fault was injected.
+/// Prints what a process can find out about its own confinement, one fact per line, changing
+/// nothing. It needs only a shell, so that it also runs where a fault was injected.
 const STATUS: &str = r#"
 grep -E '^(Cap[A-Z][a-z]+|NoNewPrivs|Seccomp|Groups|Uid|Gid):' /proc/self/status | tr -s '\t ' ' '
 for n in user mnt pid net ipc uts cgroup; do echo "ns $n $(readlink /proc/self/ns/$n)"; done
@@ -19,7 +19,7 @@ ls /sys/class/net /proc/sys 2>/dev/null
 ulimit -c; ulimit -n
 "#;
 
-/// Tries what must fail, and what must not. Never to be run outside: it would succeed.
+/// Tries what must fail, and what must not. Never run outside, where it would succeed.
 const ATTEMPTS: &str = r#"
 for d in / /usr /etc /proc /dev /.ringfence /root /box/..; do
   if touch $d/.written 2>/dev/null; then echo "writes $d"; fi; done
@@ -50,7 +50,7 @@ pub(crate) fn namespaces(said: &str) -> BTreeMap<String, String> {
     said.lines().filter_map(pair).collect()
 }
 
-/// What the facts must be on any host that has all walls.
+/// Expected facts on any host that has all layers.
 pub(crate) fn expected() -> Vec<String> {
     let zero = "0000000000000000";
     let caps = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
@@ -89,7 +89,7 @@ async fn the_walls_stand_and_are_one_s_own(tier: Tier) {
     service.close().await;
 }
 
-/// All that the probe says while its program goes on.
+/// Output of the probe while its program goes on.
 async fn said(running: &Running) -> String {
     let mut said = Vec::new();
     while !said.ends_with(b"whole\n") {
@@ -144,8 +144,8 @@ async fn every_tier_reports_the_same_layers() {
     service.close().await;
 }
 
-/// The control: outside, none of those walls is found. What changes something is done in a mount
-/// namespace and a directory of its own, so that the host stays as it is.
+/// Control: outside, none of those layers is found. Changes are made in a mount namespace and a
+/// directory of its own, so that the host stays as it is.
 #[test]
 fn outside_none_of_the_walls_is_found() {
     let outside = |script: &str| {

@@ -1,4 +1,4 @@
-//! What every tier promises alike: the same suite for cold, zygote and warm.
+//! Contract of all tiers: the same suite for cold, zygote and warm.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ on_every_tier! {
     the_environment_is_the_given_one_and_no_more
     the_program_starts_where_it_is_told
     standard_input_is_read_to_its_end
-    unread_standard_input_holds_nobody_up
+    unread_standard_input_blocks_no_other_process
     files_go_in_and_come_out
     a_call_returns_json_that_printing_cannot_forge
     arguments_reach_a_call_digit_by_digit
@@ -149,7 +149,7 @@ async fn standard_input_is_read_to_its_end(tier: Tier) {
     service.close().await;
 }
 
-async fn unread_standard_input_holds_nobody_up(tier: Tier) {
+async fn unread_standard_input_blocks_no_other_process(tier: Tier) {
     let service = tier.service();
     let request = tier.code("print('done')", "console.log('done')");
     let report = service.run(Request { stdin: Stdin::Bytes(vec![0; 4 << 20]), ..request }).await;
@@ -212,7 +212,7 @@ async fn a_call_returns_json_that_printing_cannot_forge(tier: Tier) {
     service.close().await;
 }
 
-/// Nothing on the way reads a number: Python gets every digit, JavaScript what it can hold.
+/// Numbers are not parsed on the way: Python gets every digit, JavaScript the nearest number.
 async fn arguments_reach_a_call_digit_by_digit(tier: Tier) {
     let service = tier.service();
     let sent = r#"{"a":1180591620717411303424,"b":[0.1,-0.0,9007199254740993,1e-7]}"#;
@@ -232,7 +232,7 @@ async fn arguments_reach_a_call_digit_by_digit(tier: Tier) {
     service.close().await;
 }
 
-/// What a program writes there itself is its own word, and it is kept exactly.
+/// Bytes that a program writes to the result channel itself are kept exactly.
 async fn every_byte_of_the_result_channel_is_the_program_s(tier: Tier) {
     let service = tier.service();
     let request = tier.code(

@@ -1,8 +1,8 @@
-//! K20: whichever system call of the setup fails, no program ever runs half confined.
+//! K20: for every failing system call of the set-up, no program ever runs partly confined.
 //!
 //! First a sandbox is made undisturbed and its calls are recorded. Then each of them is made to
 //! fail, one at a time, and the outcome must be one of two: a refusal that names its stage, with
-//! not one byte of output, or a program that finds exactly the walls of the undisturbed one.
+//! not one byte of output, or a program that finds exactly the layers of the undisturbed one.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 /// Calls that cannot fail, or whose failure would be one of the tracer.
 const UNTOUCHED: [&str; 6] = ["exit_group", "execve", "rt_sigreturn", "brk", "wait4", "vfork"];
 
-/// Where a sandbox that is built by root with version 1 cgroups can be refused.
+/// Stages at which a sandbox that is built by root with version 1 cgroups can be refused.
 const STAGES: [&str; 17] = [
     "cgroup",
     "descriptors",
@@ -42,8 +42,8 @@ const STAGES: [&str; 17] = [
     "seccomp",
 ];
 
-/// The same for one that a zygote forked. The service puts it into its cgroup if it cannot do so
-/// itself, so that is not a place to fail at.
+/// The same for a sandbox forked from a zygote. The service puts it into its cgroup if it cannot do
+/// so itself, so that stage cannot fail.
 const ZYGOTE_STAGES: [&str; 16] = [
     "oom score",
     "cgroup namespace",
@@ -63,25 +63,25 @@ const ZYGOTE_STAGES: [&str; 16] = [
     "seccomp",
 ];
 
-/// A call that every filter lets pass and that changes nothing.
+/// A call that every filter allows and that changes nothing.
 const INSTEAD: &str = ":syscall=getuid";
 
-/// Whose children are disturbed, and what they run.
+/// Tier whose set-up is disturbed, and its programs.
 struct Subject {
     service: Service,
     /// Their parent: the template of cold sandboxes, the zygote of forked ones.
     parents: fn(&Service) -> Vec<u32>,
     probe: Request,
     nothing: Request,
-    /// What is done in place of the call that fails. Without any the call has no number, which a
-    /// filter answers by killing; a zygote's children are behind one from the start.
+    /// Call that replaces the failing one. Without it the call has no number, which a filter
+    /// answers by killing; a zygote's children are behind one from the start.
     instead: &'static str,
-    /// The probe stops itself before it looks, until it is told to go on: where a disturbed call
-    /// does not kill, the probe's own calls must not be disturbed.
+    /// Whether the probe stops itself before it looks, until it is told to go on: where a disturbed
+    /// call does not kill, the probe's own calls must not be disturbed.
     waits: bool,
 }
 
-/// With everything that is set up only for those who ask.
+/// Limits that request every optional part of the set-up.
 fn with_all(request: Request) -> Request {
     let limits =
         Limits { network: SandboxNetwork::Loopback, terminals: 1, ..request.limits.clone() };
@@ -114,7 +114,7 @@ impl Subject {
         }
     }
 
-    /// The one parent there is, once the children of earlier requests are gone.
+    /// The only parent, once the children of earlier requests are gone.
     async fn parent(&self) -> u32 {
         if (self.parents)(&self.service).is_empty() {
             // The last fault ended it; the next request has another.
@@ -128,7 +128,7 @@ impl Subject {
         is_whole(&self.run_probe(None).await.0.expect("the sandbox stands"))
     }
 
-    /// Runs the probe, and tells what the tracer saw.
+    /// Runs the probe, and returns what the tracer saw.
     async fn run_probe(
         &self,
         tracing: Option<Strace>,
@@ -147,7 +147,7 @@ impl Subject {
         (within("the report", self.go_on(running)).await, calls)
     }
 
-    /// Tells the probe to go on until it has ended: it may stop itself after it was told.
+    /// Continues the probe until it has ended: it may stop itself after it was continued.
     async fn go_on(&self, running: Running) -> Result<Report, Error> {
         let mut ending = std::pin::pin!(running.wait());
         loop {
@@ -158,7 +158,7 @@ impl Subject {
         }
     }
 
-    /// Makes one call fail in whatever the parent makes next, and judges what came of it.
+    /// Makes one call fail in the parent's next child, and checks the outcome.
     async fn disturb(&self, call: &str, occurrence: usize, fault: &str) -> String {
         let parent = self.parent().await;
         let trace = format!("trace={call}");
@@ -177,7 +177,7 @@ impl Subject {
         judge(&case, outcome, beyond || killed)
     }
 
-    /// The calls of an init from its birth to its word that it is ready, with their counts.
+    /// Calls of an init from its start to its message that it is ready, with their counts.
     async fn record(&self) -> BTreeMap<String, usize> {
         let parent = self.parent().await;
         let tracing = Strace::attach(parent, &[]);
@@ -218,7 +218,7 @@ async fn no_failing_call_lets_a_zygote_s_child_run_half_confined() {
     disturb_all(Subject::zygote(), &["EPERM"], &ZYGOTE_STAGES).await;
 }
 
-/// The one step of the setup that comes after the walls: it is the program's own first.
+/// The one step of the set-up after the lock-down: it is the program's own first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_whose_processors_cannot_be_chosen_is_not_started() {
     let subject = Subject { instead: INSTEAD, ..Subject::cold() };
@@ -231,7 +231,7 @@ async fn a_program_whose_processors_cannot_be_chosen_is_not_started() {
     subject.service.close().await;
 }
 
-/// The interpreter of a zygote's child looks after that itself, and ends without the program.
+/// The interpreter of a zygote's child handles that itself, and ends without the program.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_zygote_s_child_whose_processors_cannot_be_chosen_runs_nothing() {
     let subject = Subject::zygote();
@@ -281,7 +281,7 @@ fn is_whole(report: &Report) -> bool {
     facts(&stdout(report)) == expected() && namespaces(&stdout(report)).len() == 7
 }
 
-/// Every call, and every occurrence of it up to a dozen; of more, a sample that has both ends.
+/// Every call, and every occurrence of it up to a dozen; of more, a sample with both ends.
 fn plan(counts: &BTreeMap<String, usize>) -> Vec<(String, usize)> {
     let mut plan = Vec::new();
     for (call, count) in counts.iter().filter(|(call, _)| !UNTOUCHED.contains(&call.as_str())) {
@@ -307,7 +307,7 @@ fn judge(case: &str, outcome: Result<Report, Error>, disturbed: bool) -> String 
             let said = stdout(&report);
             let strange: Vec<String> =
                 facts(&said).into_iter().filter(|fact| !expected().contains(fact)).collect();
-            // One that was killed before its first word needs no record of why.
+            // A process that was killed before its first message has no recorded reason.
             let silent = said.is_empty() && matches!(report.outcome, Outcome::Signaled { .. });
             assert!(
                 (disturbed || silent) && strange.is_empty(),

@@ -1,4 +1,5 @@
-//! Nonsense on the sockets of the helpers: they refuse it or end cleanly, and the next one works.
+//! Invalid messages on the sockets of the helpers: they refuse them or end cleanly, and the next
+//! helper works.
 //!
 //! Only the service can reach these sockets; this is about its own mistakes, and about an init,
 //! whose socket is one hop away from hostile code.
@@ -23,8 +24,8 @@ use proptest::{
 use ringfence_jail::{
     socket,
     wire::{
-        Confine, Exec, ForkRequest, FromInit, FromTemplate, Join, MayMiss, RootSource, RootSpec,
-        Standing, ToInit, ToSpawner, ToTemplate, Whom,
+        ActiveLayers, Confine, Exec, ForkRequest, FromInit, FromTemplate, Join, MayMiss,
+        RootSource, RootSpec, SignalScope, ToInit, ToSpawner, ToTemplate,
     },
 };
 use rustix::net::{
@@ -34,7 +35,7 @@ use rustix::net::{
 
 use crate::support::{census, settings};
 
-/// How a valid packet is spoilt, and which descriptors come along.
+/// Mutation of a valid packet, and the descriptors sent with it.
 #[derive(Debug, Clone)]
 struct Packet {
     body: Body,
@@ -85,7 +86,7 @@ impl Packet {
         }
     }
 
-    /// Pipes, sockets, files and devices, none of which blocks whoever reads or writes it.
+    /// Pipes, sockets, files and devices whose readers and writers never block.
     fn descriptors(&self) -> Vec<OwnedFd> {
         let open = |kind: &u8| -> OwnedFd {
             match kind {
@@ -113,7 +114,7 @@ impl Packet {
     }
 }
 
-/// A message as it travels.
+/// An encoded message.
 fn encoded(message: &impl serde::Serialize) -> Vec<u8> {
     let (ours, theirs) = socket::pair().expect("pair");
     socket::send(ours.as_fd(), message, &[]).expect("send");
@@ -169,15 +170,15 @@ fn to_template() -> Vec<Vec<u8>> {
 }
 
 fn to_init() -> Vec<Vec<u8>> {
-    let signal = |whom| ToInit::Signal { id: 1, signal: 15, whom };
+    let signal = |scope| ToInit::Signal { id: 1, signal: 15, scope };
     let terminal = Exec { terminal: Some((24, 80)), ..exec(&["true"]) };
     let messages = [
         ToInit::Go,
         ToInit::Exec(exec(&["sleep", "1000"])),
         ToInit::Exec(exec(&["no-such-program"])),
         ToInit::Exec(terminal),
-        signal(Whom::Process),
-        signal(Whom::Session),
+        signal(SignalScope::Process),
+        signal(SignalScope::Session),
     ];
     messages.iter().map(encoded).collect()
 }
@@ -193,7 +194,7 @@ fn to_spawner() -> Vec<Vec<u8>> {
     messages.iter().map(encoded).collect()
 }
 
-/// A spawner that is ours alone, and the socket to it.
+/// A spawner of this test alone, and the socket to it.
 struct Spawner {
     child: Child,
     socket: Option<OwnedFd>,
@@ -240,7 +241,7 @@ impl Spawner {
     }
 }
 
-/// Nothing waits longer than this for an answer.
+/// Time limit for an answer.
 fn patient(socket: &OwnedFd) {
     set_socket_timeout(socket, Timeout::Recv, Some(Duration::from_secs(10))).expect("a socket");
 }
@@ -254,8 +255,8 @@ fn sandbox(template: &OwnedFd) -> Option<OwnedFd> {
     drop(theirs);
     match socket::receive::<FromInit>(ours.as_fd()) {
         Ok(received) => {
-            let standing = matches!(received.message, FromInit::Ready(Standing { .. }));
-            assert!(standing, "{:?}", received.message);
+            let active_layers = matches!(received.message, FromInit::Ready(ActiveLayers { .. }));
+            assert!(active_layers, "{:?}", received.message);
             Some(ours)
         }
         Err(socket::Error::Closed) => None,
@@ -263,7 +264,7 @@ fn sandbox(template: &OwnedFd) -> Option<OwnedFd> {
     }
 }
 
-/// Whether this sandbox runs a program, or is gone. It may still answer what it was asked before.
+/// Whether this sandbox runs a program, or is gone. It may still answer an earlier message.
 fn runs_a_program(control: &OwnedFd) -> bool {
     let wanted = 424_242;
     let order = ToInit::Exec(Exec { id: wanted, ..exec(&["true"]) });
@@ -280,7 +281,7 @@ fn runs_a_program(control: &OwnedFd) -> bool {
     }
 }
 
-/// Runs the cases; then the helpers end, and with them everything they ever made.
+/// Runs the cases; then the helpers end, and with them everything they made.
 fn fuzz(case: impl Fn(&mut Spawner, &Path, Vec<Packet>)) {
     let (_dir, exe) = settings::staged_binary();
     let spawner = std::cell::RefCell::new(Spawner::start(&exe));
@@ -335,7 +336,7 @@ fn nonsense_to_the_spawner_is_refused_or_its_end() {
     fuzz(|spawner, _, packets| {
         packets.iter().for_each(|packet| packet.send(spawner.socket(), &valid));
         if spawner.template().is_none() {
-            // It took offence and ends, with all it made.
+            // It refused the message and ends, with all it made.
             let deadline = Instant::now() + Duration::from_secs(15);
             while spawner.is_alive() {
                 assert!(Instant::now() < deadline, "neither answers nor ends");
@@ -345,7 +346,7 @@ fn nonsense_to_the_spawner_is_refused_or_its_end() {
     });
 }
 
-/// A fork request is heard by an interpreter; here only its decoding is tried, on every byte.
+/// Fork requests are received by an interpreter; here only their decoding is tested, on every byte.
 #[test]
 fn no_spoilt_fork_request_is_taken_for_another() {
     let valid = encoded(&ForkRequest { confine: confine(), join: 0, at_once: false });

@@ -1,5 +1,5 @@
-//! The service around sandboxes keeps its health: helpers that stop, die or cannot be reached, a
-//! cgroup that somebody removed, a host on which set-ups hang, a program that uses up the host.
+//! Health of the service: helpers that stop, die or cannot be reached, a removed cgroup, a host on
+//! which set-ups hang, a program that exhausts the host.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ use crate::support::{
     strace::Strace, within,
 };
 
-/// Short, so that the tests need not wait; longer than anything takes on a busy machine.
+/// Timeouts that are short for the tests, and longer than anything takes on a busy machine.
 const RULES: SetupRules = SetupRules {
     timeout: Duration::from_secs(2),
     total_timeout: Duration::from_secs(20),
@@ -50,13 +50,13 @@ fn descriptors_in_flight_fail_one_call_by_name_and_end_nothing() {
     let name = "health::descriptors_in_flight_fail_one_call_by_name_and_end_nothing";
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match alone::part() {
-        None => alone::run_as_nobody(name),
+        None => alone::run_unprivileged(name),
         Some(_) => runtime.expect("a runtime").block_on(with_descriptors_in_flight()),
     }
 }
 
 /// The kernel counts descriptors in flight by user, and a sandbox may have the service's. It
-/// compares them with the limit of whoever sends, so a few are enough where that limit is low.
+/// compares them with the limit of the sender, so a few are enough if that limit is low.
 async fn with_descriptors_in_flight() {
     let service = Service::with(rules());
     let layers = vec![Layer::CgroupMemory, Layer::CgroupCpu, Layer::CgroupPids];
@@ -75,7 +75,7 @@ async fn with_descriptors_in_flight() {
     service.close().await;
 }
 
-/// A socket that holds so many descriptors which nobody has received.
+/// A socket with this many unreceived descriptors.
 fn fill_flight(count: usize) -> (OwnedFd, OwnedFd) {
     let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let (sender, receiver) = pair.expect("a pair");
@@ -143,7 +143,7 @@ async fn kill_the_spawner() {
         let base = census::cgroups(std::process::id()).into_iter().next().expect("a base");
         let spawner = census::spawners(&service.exe)[0];
         signal(spawner, kill);
-        // Its templates end with it; so that one is wanted where it only stopped, they are ended.
+        // Its templates end with it; one that only stopped is ended, so that a new one is needed.
         census::templates(&service.exe).into_iter().for_each(|pid| signal(pid, Signal::KILL));
         let error = within("report", running.wait()).await.expect_err("its template is gone");
         assert!(matches!(error, Error::Gone("template")), "{error:?}");
@@ -193,7 +193,7 @@ async fn a_slow_set_up_does_not_count_against_the_time_limit() {
     assert_exited(&report, 0);
     assert_eq!(stdout(&report), "ran\n");
     assert!(report.timings.setup >= delay && report.usage.wall < wall, "{report:?}");
-    // The control: the clock of the program itself goes.
+    // Control: the clock of the program itself runs.
     let report = service.run(Request { limits, ..shell("echo ran; sleep 60") }).await;
     assert!(matches!(&report.outcome, Outcome::OverLimit(hit) if hit.limit == Limit::Wall));
     assert!(report.timings.setup >= delay && report.usage.wall >= wall, "{report:?}");
@@ -232,8 +232,8 @@ async fn a_call_waits_for_a_place_for_a_bounded_time() {
     service.close().await;
 }
 
-/// Every spawner that is started moves itself into this cgroup, and with it all it makes. What is
-/// frozen there neither goes on nor dies when it is killed, as if the kernel held it.
+/// Every spawner that is started moves itself into this cgroup, and with it all it makes. Frozen
+/// processes neither go on nor die when killed, as if the kernel blocked them.
 struct Freezer {
     dir: PathBuf,
     exe: PathBuf,
@@ -309,7 +309,7 @@ async fn a_host_whose_set_ups_hang_is_told_so_and_recovers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_watchdog_ends_the_program_that_is_busiest_in_the_kernel_and_says_why() {
-    // So little that the kernel's own coming and going is too much.
+    // So little that the kernel's own fluctuation exceeds it.
     let rules = WatchdogRules {
         memory: Bytes(0),
         interval: Duration::from_millis(100),
@@ -330,7 +330,7 @@ async fn the_watchdog_ends_the_program_that_is_busiest_in_the_kernel_and_says_wh
     let report = within("report", idle.wait()).await.expect("it was let alone");
     assert_eq!(report.outcome, Outcome::Cancelled);
     service.close().await;
-    // The control: by the usual rules the same program is nobody's concern.
+    // Control: by the default rules the same program is not ended.
     let usual = Config { watchdog: Some(WatchdogRules::default()), ..Config::one_shot() };
     let service = Service::with(usual);
     let short = format!("timeout 3 sh -c '{busy}'; exit 0");

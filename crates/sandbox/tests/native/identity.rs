@@ -1,4 +1,5 @@
-//! Who a sandbox is to the host: a user of its own, and the first to be ended when memory is short.
+//! Identity of a sandbox on the host: a user of its own, and the first to be killed when memory
+//! runs out.
 
 use std::{collections::BTreeSet, fs};
 
@@ -8,7 +9,7 @@ use ringfence_types::{Isolation, Layer, LayerState};
 use crate::support::{Service, alone, assert_exited, census, code, forked, python, stdout, within};
 
 fn pools() -> PoolConfig {
-    PoolConfig { least: 0, imports: vec!["json".to_owned()], ..PoolConfig::default() }
+    PoolConfig { min_ready: 0, imports: vec!["json".to_owned()], ..PoolConfig::default() }
 }
 
 /// Two of each kind, which run until they are dropped.
@@ -69,7 +70,7 @@ async fn a_forked_sandbox_owns_its_files() {
     service.close().await;
 }
 
-/// A service that the kernel never ends, as some are started, must not hand that down.
+/// A service that the kernel never kills, as some are configured, must not pass that on.
 #[test]
 fn what_runs_inside_is_ended_first_when_memory_is_short() {
     match alone::part() {
@@ -122,7 +123,7 @@ async fn oom_scores() {
     service.close().await;
 }
 
-/// Zygotes are told from the inits of cold sandboxes by their program.
+/// Zygotes, distinguished from the inits of cold sandboxes by their program.
 fn is_python(pid: u32) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&line).contains("zygote.py")

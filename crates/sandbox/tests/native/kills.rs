@@ -28,7 +28,7 @@ fn a_killed_service_leaves_nothing() {
     }
 }
 
-/// A service with something of everything going on, without end.
+/// A service with every kind of activity, without end.
 async fn serve_until_killed(exe: &Path) {
     let native = Native::open(Config { exe: exe.to_owned(), ..Config::service() });
     let mut running = tokio::task::JoinSet::new();
@@ -73,8 +73,8 @@ async fn kill_many() {
         assert!(killed.elapsed() < Duration::from_secs(10), "took {:?}", killed.elapsed());
         swept += usize::from(!cgroups_go(pid).await);
     }
-    // Killed before it could tell anybody of its cgroups, it leaves empty directories; the next
-    // service that starts removes them.
+    // Killed before it announced its cgroups, it leaves empty directories; the next service that
+    // starts removes them.
     Native::open(Config { exe: exe.clone(), ..Config::one_shot() }).close().await;
     let left: Vec<_> = all_cgroups().into_iter().filter(|name| is_dead(name)).collect();
     assert!(left.is_empty(), "{left:?}");
@@ -100,7 +100,7 @@ fn kill(child: &mut Child) {
     }
 }
 
-/// Whether the cgroups went by themselves; the spawner waits for the dead.
+/// Whether the cgroups were removed without help; the spawner waits for dead processes.
 async fn cgroups_go(pid: u32) -> bool {
     let deadline = Instant::now() + Duration::from_secs(3);
     while !census::cgroups(pid).is_empty() {
@@ -122,7 +122,7 @@ fn all_cgroups() -> Vec<String> {
         .collect()
 }
 
-/// `ringfence.<namespace>.<pid>.…` of a process that is no more.
+/// `ringfence.<namespace>.<pid>.…` of a process that has ended.
 fn is_dead(name: &str) -> bool {
     name.split('.').nth(2).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
 }

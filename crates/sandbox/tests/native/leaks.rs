@@ -1,4 +1,4 @@
-//! Nothing is left: a storm of runs that end in every way there is, then a count of everything.
+//! Leaks: many runs that end in every possible way, then a count of everything.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ fn a_storm_of_every_ending_leaves_nothing() {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        // What a process opens once and keeps (its runtime, its lazy statics) is there before.
+        // Objects that a process opens once and keeps (its runtime, its lazy statics) exist before.
         storm(24).await;
         let before = census(Path::new("/nonexistent"));
         let (told, after) = storm(settings::leak_runs()).await;
@@ -48,7 +48,7 @@ fn census(exe: &Path) -> Census {
     Census::of(std::process::id(), exe)
 }
 
-/// Runs that many sandboxes, a few at a time; returns how they ended, and whose helpers to count.
+/// Runs that many sandboxes, a few at a time; returns how they ended, and the service to count.
 async fn storm(runs: usize) -> (BTreeMap<String, usize>, std::path::PathBuf) {
     let service = Service::with(Config::service());
     let began = Instant::now();
@@ -68,7 +68,7 @@ async fn storm(runs: usize) -> (BTreeMap<String, usize>, std::path::PathBuf) {
         *told.entry(how.expect("no panic")).or_default() += 1;
     }
     let exe = service.exe.clone();
-    // The calls after all that are served as ever.
+    // Later calls work as before.
     for request in [shell("echo fine"), forked("print('fine')")] {
         let report = service.run(request).await;
         assert_exited(&report, 0);
@@ -79,7 +79,7 @@ async fn storm(runs: usize) -> (BTreeMap<String, usize>, std::path::PathBuf) {
     (told, exe)
 }
 
-/// One run; which kind of end it is made for goes round.
+/// One run; the kinds of end take turns.
 async fn one(native: Native, exe: std::path::PathBuf, number: usize) -> String {
     let ends: [(&str, Request); 14] = [
         ("fine, cold", shell("echo fine")),
@@ -99,7 +99,7 @@ async fn one(native: Native, exe: std::path::PathBuf, number: usize) -> String {
     ];
     let kind = number % ends.len();
     let (name, request) = ends[kind].clone();
-    // Now and then a helper dies under everybody's feet.
+    // From time to time a helper is killed during the runs.
     match number % 97 {
         31 => census::spawners(&exe).into_iter().for_each(|pid| census::kill(pid, &exe)),
         62 => census::templates(&exe).into_iter().for_each(|pid| census::kill(pid, &exe)),
@@ -124,7 +124,7 @@ fn describe(outcome: Result<Report, Error>) -> String {
             Outcome::OverLimit(hit) => format!("over {:?}", hit.limit),
             other => format!("{other:?}"),
         },
-        // Whoever was in the middle of it when a helper was killed is told so.
+        // A run that was in progress when a helper was killed gets this error.
         Err(Error::Gone(_) | Error::Io { .. } | Error::Setup(_) | Error::Cgroup(_)) => {
             "helper gone".to_owned()
         }
@@ -138,7 +138,7 @@ async fn init_killed(native: Native, exe: &Path, request: Request) -> String {
         Err(error) => return describe(Err(error)),
     };
     let _ = tokio::time::timeout(Duration::from_secs(2), running.stdout.read(0, 2)).await;
-    // Any init will do; whoever's it is must cope.
+    // Any init; the run that it belongs to has to report it.
     if let Some(pid) = census::first_processes(exe).pop() {
         census::kill(pid, exe);
     }
@@ -156,7 +156,7 @@ async fn cancelled(native: Native, request: Request) -> String {
     describe(running.wait().await)
 }
 
-/// Gives up at a different moment each time: while it is made, and while it runs.
+/// Gives up at a different moment each time: during set-up, and while it runs.
 async fn dropped(native: Native, request: Request, number: usize) -> String {
     let patience = Duration::from_micros((number as u64 * 379) % 20_000);
     match tokio::time::timeout(patience, end(native, request)).await {

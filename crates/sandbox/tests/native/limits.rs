@@ -1,4 +1,4 @@
-//! Every limit ends in a typed outcome with evidence and a hint, whatever the tier.
+//! Every limit ends in a typed outcome with evidence and a hint, in every tier.
 
 use std::time::{Duration, Instant};
 
@@ -178,7 +178,7 @@ async fn cancelling(tier: Tier) {
     service.close().await;
 }
 
-/// One task waits while another cancels, and what was observed until then is all in the report.
+/// One task waits while another cancels, and all observations until then are in the report.
 async fn cancelling_from_elsewhere(tier: Tier) {
     let service = tier.service();
     let request = tier.code(
@@ -197,12 +197,12 @@ async fn cancelling_from_elsewhere(tier: Tier) {
     assert!(report.layers.0.len() > 10, "{:?}", report.layers);
     assert!(report.usage.memory_peak.is_some_and(|peak| peak.0 > 0), "{:?}", report.usage);
     assert!(!report.usage.wall.is_zero() && !report.timings.setup.is_zero(), "{report:?}");
-    // Asking again, after the end, is nothing.
+    // Cancelling again, after the end, does nothing.
     elsewhere.await.expect("it cancelled").cancel();
     service.close().await;
 }
 
-/// A program that ended well met no limit, whatever it tried on the way.
+/// A successful program met no limit, even if it reached some on the way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_that_copes_with_a_limit_is_not_blamed() {
     let service = Service::cold();

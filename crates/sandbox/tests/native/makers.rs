@@ -1,4 +1,4 @@
-//! A sandbox dies with whoever made it; that is our failure and never the program's.
+//! A sandbox dies with its template or zygote; that is our failure and never the program's.
 
 use ringfence_sandbox::{Error, PoolConfig};
 
@@ -27,7 +27,7 @@ async fn a_program_whose_template_was_killed_is_our_failure() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_whose_zygote_was_killed_is_our_failure() {
-    let service = Service::with_pools(PoolConfig { least: 0, ..PoolConfig::default() });
+    let service = Service::with_pools(PoolConfig { min_ready: 0, ..PoolConfig::default() });
     assert_exited(&service.run(forked("1")).await, 0);
     eventually("only the zygote is left", || census::first_processes(&service.exe).len() == 1)
         .await;

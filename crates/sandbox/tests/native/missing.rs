@@ -1,4 +1,4 @@
-//! K19: a wall that is demanded and not to be had is a refusal with its reason, never a lower wall.
+//! K19: a required layer that is missing is a refusal with its reason, never weaker isolation.
 
 use ringfence_sandbox::{Error, Request};
 use ringfence_types::{Layer, LayerState};
@@ -10,11 +10,11 @@ use crate::support::{
 
 const CGROUPS: [Layer; 3] = [Layer::CgroupMemory, Layer::CgroupCpu, Layer::CgroupPids];
 
-/// A user without rights has no cgroup to give; this test runs itself again as one.
+/// An ordinary user has no cgroup to delegate; this test runs itself again as one.
 #[test]
 fn without_cgroups_a_sandbox_is_refused_unless_that_is_allowed() {
     match alone::part().as_deref() {
-        None => alone::run_as_nobody(
+        None => alone::run_unprivileged(
             "missing::without_cgroups_a_sandbox_is_refused_unless_that_is_allowed",
         ),
         Some(_) => runtime().block_on(without_rights()),
@@ -50,13 +50,13 @@ async fn without_rights() {
     service.close().await;
 }
 
-/// The kernel is made to say that it has no Landlock.
+/// Makes the kernel answer that it has no Landlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_landlock_a_sandbox_is_refused_unless_that_is_allowed() {
     without("landlock_create_ruleset", "EOPNOTSUPP", Layer::Landlock, "landlock rules").await;
 }
 
-/// The kernel is made to refuse user namespaces, the only ones a sandbox as root makes late.
+/// Makes the kernel refuse user namespaces, the only ones that a sandbox as root makes late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_user_namespaces_a_sandbox_is_refused_unless_that_is_allowed() {
     without("unshare", "EPERM:when=2", Layer::UserNamespace, "user namespace").await;
@@ -86,7 +86,7 @@ async fn without(call: &str, fault: &str, layer: Layer, stage: &str) {
     assert_eq!(stdout(&report), "ran\n");
     let state = &report.layers.0[&layer];
     assert!(matches!(state, LayerState::Absent(why) if !why.is_empty()), "{state:?}");
-    // The control: left alone, the kernel has both.
+    // Control: undisturbed, the kernel has both.
     let report = service.run(shell("echo ran")).await;
     assert!(matches!(report.layers.0[&layer], LayerState::Active(_)));
     service.close().await;

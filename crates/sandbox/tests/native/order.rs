@@ -1,4 +1,5 @@
-//! A06: no byte of a user's is read before every wall stands. The kernel's own record proves it.
+//! A06: no byte of a user is read before the lock-down is complete. The kernel's own record proves
+//! it.
 
 use ringfence_sandbox::PoolConfig;
 
@@ -7,7 +8,7 @@ use crate::support::{
     strace::{Strace, name},
 };
 
-/// In a cold sandbox the init hears its first message only behind the filter.
+/// In a cold sandbox the init receives its first message only behind the filter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cold_init_hears_nothing_before_it_is_locked_in() {
     let service = Service::cold();
@@ -26,7 +27,7 @@ async fn a_cold_init_hears_nothing_before_it_is_locked_in() {
     let locked = first("seccomp");
     assert!(!own[locked].contains("= -1"), "{}", own[locked]);
     assert!(first("recvmsg") > locked, "a message before the filter: {own:#?}");
-    // What it read before that was its own: nothing but `/proc` and the way into its cgroup.
+    // Before that it read only `/proc` and the files of its cgroup.
     let inputs = ["recvfrom", "recvmmsg", "read", "pread64", "readv", "mmap"];
     let early: Vec<_> = own[..locked]
         .iter()
@@ -37,13 +38,13 @@ async fn a_cold_init_hears_nothing_before_it_is_locked_in() {
     service.close().await;
 }
 
-/// A forked one hears `Go` earlier, which says nothing; its job comes behind the filter.
+/// A forked one receives `Go` earlier, which has no content; its job comes behind the filter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forked_worker_reads_its_job_behind_the_filter() {
-    let pools = PoolConfig { least: 0, ..PoolConfig::default() };
+    let pools = PoolConfig { min_ready: 0, ..PoolConfig::default() };
     let service = Service::with_pools(pools);
     assert_exited(&service.run(forked("1")).await, 0);
-    // The finished sandbox may still be there for a moment; the zygote alone stays.
+    // The finished sandbox may still exist for a moment; the zygote alone stays.
     eventually("only the zygote is left", || census::first_processes(&service.exe).len() == 1)
         .await;
     let zygote = census::first_processes(&service.exe)[0];

@@ -1,4 +1,4 @@
-//! Places are few: what was prepared ahead gives way to what was asked for.
+//! Limited slots: sandboxes that were prepared ahead are ended for requested ones.
 
 use ringfence_sandbox::{Config, PoolConfig, Request};
 use ringfence_types::{Bytes, Limits};
@@ -6,9 +6,9 @@ use tokio::task::JoinSet;
 
 use crate::support::{Service, assert_exited, eventually, forked, permit, shell, within};
 
-/// A service with so many places, all of them taken by idle members.
+/// A service with so many slots, all of them taken by idle members.
 async fn crowded(places: usize) -> Service {
-    let pools = PoolConfig { least: places, imports: Vec::new(), ..PoolConfig::default() };
+    let pools = PoolConfig { min_ready: places, imports: Vec::new(), ..PoolConfig::default() };
     let service =
         Service::with(Config { most_sandboxes: places, pools: Some(pools), ..Config::service() });
     assert_exited(&service.run(forked("1")).await, 0);
@@ -27,7 +27,7 @@ async fn a_call_takes_the_place_of_an_idle_member() {
     service.close().await;
 }
 
-/// No idle member has the shape of this call, so one must be made for it, in the place of another.
+/// No idle member has the shape of this call, so one must be made for it, in the slot of another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_of_another_shape_takes_the_place_of_an_idle_one() {
     let service = crowded(2).await;
@@ -36,7 +36,7 @@ async fn a_member_of_another_shape_takes_the_place_of_an_idle_one() {
     service.close().await;
 }
 
-/// A zygote is a helper and no sandbox: with one place, its child has that place.
+/// A zygote is a helper and not a sandbox: with one slot, its child has that slot.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_place_is_enough_for_every_tier() {
     let service = crowded(1).await;
@@ -47,7 +47,7 @@ async fn one_place_is_enough_for_every_tier() {
     service.close().await;
 }
 
-/// Refills and calls want the same places at the same time; every call gets one.
+/// Refills and calls compete for the same slots; every call gets one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_calls_is_served_through_two_places() {
     let service = crowded(2).await;

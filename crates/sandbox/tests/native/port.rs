@@ -1,4 +1,4 @@
-//! The port from outside: what another backend builds its programs with.
+//! The port from outside: building blocks for another backend.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use ringfence_types::{Isolation, Layers, Outcome, Usage};
 
 use crate::support::{Service, command, permit, within};
 
-/// How a program of another backend ends that does nothing but wait to be cancelled.
+/// End of a program of another backend that only waits to be cancelled.
 async fn until_cancelled(canceller: Canceller, stdout: Output, stderr: Output) -> Report {
     canceller.cancelled().await;
     stdout.close();

@@ -1,5 +1,5 @@
-//! The service answers a call in the kernel's place, at its own expense: nobody can make that grow,
-//! and nobody can keep others from being answered.
+//! The service answers calls at its own expense: its cost is bounded, and no sandbox can keep
+//! others from being answered.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use ringfence_types::{Bytes, Limits};
 
 use crate::support::{Service, assert_exited, python, settings, shell, stderr, stdout, within};
 
-/// Asks for a second without a pause, and tells how often and for how long.
+/// Asks for a second without a pause, and prints how often and for how long.
 const ASKING: &str = "import ctypes, time\n\
     libc, answer = ctypes.CDLL(None), ctypes.create_string_buffer(256)\n\
     begun, count = time.monotonic(), 0\n\
@@ -22,20 +22,20 @@ fn parse(said: &str) -> (f64, Duration) {
     (count.parse().expect("a count"), Duration::from_secs_f64(seconds))
 }
 
-/// What is answered at once, and then one question each millisecond.
+/// Number of calls answered at once; then one each millisecond.
 fn most(asked_for: Duration) -> f64 {
     256.0 + asked_for.as_secs_f64() * 1000.0 + 1.0
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_asks_without_end_is_answered_slowly_and_others_are_answered() {
+async fn a_sandbox_that_asks_without_end_is_slowed_down_and_others_are_answered() {
     let service = Service::cold();
     let (many, other) = tokio::join!(service.run(python(ASKING)), service.run(python(ASKING)));
     for report in [&many, &other] {
         assert_exited(report, 0);
         let (count, asked_for) = parse(&stdout(report));
         assert!(count <= most(asked_for), "{count} answers in {asked_for:?}");
-        assert!(count > 1.0, "nobody was answered");
+        assert!(count > 1.0, "no call was answered");
     }
     service.close().await;
 }
@@ -50,7 +50,7 @@ async fn control_the_kernel_itself_answers_without_a_pause() {
     assert!(count > most(asked_for), "{count} answers in {asked_for:?}");
 }
 
-/// Two thousand transactions with a rollback journal, and how long they took.
+/// Two thousand transactions with a rollback journal, and their duration.
 const COMMITTING: &str = "import sqlite3, time\n\
     database = sqlite3.connect('/tmp/data.db', isolation_level=None)\n\
     database.execute('create table t (v)')\n\
@@ -60,7 +60,7 @@ const COMMITTING: &str = "import sqlite3, time\n\
     took = time.monotonic() - begun\n\
     print(database.execute('select count(*), sum(v) from t').fetchone(), took)";
 
-/// Each locks and unlocks some five times, and each time the service is asked.
+/// Each locks and unlocks some five times, each of which is a call to the service.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_locks_all_the_time_is_let_go_on() {
     let service = Service::cold();
@@ -71,8 +71,8 @@ async fn a_database_that_locks_all_the_time_is_let_go_on() {
     service.close().await;
 }
 
-/// Locks beside one another on one file, a byte each, so that none joins another. The service lets
-/// so many calls go on before it counts; this many are far below, and are all had.
+/// Adjacent locks on one file, a byte each, none of which can be merged. The service admits a
+/// number of calls before it counts; this many are far below, so all succeed.
 const LOCKING: &str = "import fcntl, os\n\
     file = os.open('/tmp/locked', os.O_RDWR | os.O_CREAT)\n\
     for at in range(500):\n    \

@@ -1,4 +1,4 @@
-//! Output while it is written: live, complete, and never in anybody's way.
+//! Output while it is written: live, complete, and without blocking other tasks.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn output_is_there_while_the_program_still_runs(tier: Tier) {
         "import time\nprint('first')\ntime.sleep(60)",
         "console.log('first'); setTimeout(() => {}, 60000)",
     );
-    // Cancelling is what ends it.
+    // Cancelling ends it.
     let running = service.start(Request { ..request }).await.expect("starts");
     let end = within("the end of the first line", running.stdout.read(5, 100)).await;
     assert_eq!((end, running.stdout.kept()), (Chunk::Data(b"\n".to_vec()), b"first\n".to_vec()));
@@ -45,7 +45,7 @@ async fn output_before_the_time_limit_is_kept(tier: Tier) {
     service.close().await;
 }
 
-/// Interpreters that a shell starts are no exception.
+/// Interpreters that a shell starts behave the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_of_a_shell_s_children_before_the_time_limit_is_kept() {
     let service = Service::cold();
@@ -72,10 +72,10 @@ async fn a_child_left_behind_does_not_hold_the_report(tier: Tier) {
     service.close().await;
 }
 
-/// How much a program writes that is followed: far more than a follower allows and a pipe holds.
+/// Bytes written by a followed program: far more than a follower allows and a pipe holds.
 const LONG: u64 = 8 << 20;
 
-/// How much a follower allows.
+/// Bytes that a follower allows.
 const AHEAD: u64 = 1 << 20;
 
 async fn a_program_waits_for_its_follower(tier: Tier) {
@@ -91,14 +91,14 @@ async fn a_program_waits_for_its_follower(tier: Tier) {
         )
     };
     let running = service.start(request()).await.expect("starts");
-    let mut follower = running.stdout.follow(AHEAD).expect("nobody else follows");
+    let mut follower = running.stdout.follow(AHEAD).expect("the only follower");
     assert!(running.stdout.follow(1).is_none(), "one at a time");
-    // Other readers are in nobody's way, and this one sees the program come as far as it may.
+    // Other readers block nothing, and this one sees the program come as far as it may.
     let (reader, mut seen) = (running.stdout.clone(), 0);
     while seen < AHEAD {
         seen += count(within("what may be ahead", reader.read(seen, 1 << 16)).await);
     }
-    // Control: unfollowed, the same program is held by nobody and ends meanwhile.
+    // Control: without a follower the same program is not blocked and ends meanwhile.
     let report = service.run(request()).await;
     assert_eq!((report.stdout.total(), report.stderr.kept()), (LONG, b"done\n".to_vec()));
     let ahead = running.stdout.total();
@@ -123,15 +123,15 @@ fn count(chunk: Chunk) -> u64 {
     }
 }
 
-/// Nobody who holds a program can hold its clock, nor keep what it wrote before.
+/// A follower that blocks a program stops neither its clock nor access to earlier output.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_that_never_comes_back_does_not_stop_the_clock() {
     let service = Service::cold();
     let limits = Limits { wall: Duration::from_secs(1), ..Limits::default() };
     let request = Request { limits, ..shell("exec yes") };
     let running = service.start(request).await.expect("starts");
-    let mut follower = running.stdout.follow(4096).expect("nobody else follows");
-    // It was free to run ahead until somebody followed.
+    let mut follower = running.stdout.follow(4096).expect("the only follower");
+    // It was free to run ahead until the follower came.
     let free = running.stdout.total();
     let report = within("the end of its time", running.wait()).await.expect("report");
     assert!(matches!(&report.outcome, Outcome::OverLimit(hit) if hit.limit == Limit::Wall));
@@ -149,12 +149,12 @@ async fn a_follower_that_never_comes_back_does_not_stop_the_clock() {
     service.close().await;
 }
 
-/// A follower that goes away lets the program go on.
+/// A follower that is dropped unblocks the program.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_that_leaves_holds_nobody() {
+async fn a_follower_that_leaves_blocks_no_program() {
     let service = Service::cold();
     let running = service.start(shell("head -c 8M /dev/zero")).await.expect("starts");
-    let follower = running.stdout.follow(4096).expect("nobody else follows");
+    let follower = running.stdout.follow(4096).expect("the only follower");
     within("some output", running.stdout.read(0, 1)).await;
     drop(follower);
     let report = within("end", running.wait()).await.expect("report");
@@ -163,7 +163,7 @@ async fn a_follower_that_leaves_holds_nobody() {
     service.close().await;
 }
 
-/// The clock is heard however loud the program is, on both of its streams at once.
+/// The clock is checked even if the program floods both of its streams at once.
 async fn a_flood_is_cut_by_the_clock(tier: Tier) {
     let service = tier.service();
     let request = tier.code(
@@ -194,9 +194,9 @@ async fn a_flood_is_cut_by_the_clock(tier: Tier) {
     service.close().await;
 }
 
-/// One reader never reads, another reads one byte a time: the program and the rest go on.
+/// One reader never reads, another reads one byte at a time: the program and the rest go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stalled_reader_blocks_nobody() {
+async fn a_stalled_reader_blocks_no_other_reader() {
     let service = Service::cold();
     let limits = Limits { output: Bytes::kib(64), ..Limits::default() };
     let request = Request { limits, ..shell("yes | head -c 3000000; echo end") };

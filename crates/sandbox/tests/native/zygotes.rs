@@ -15,7 +15,7 @@ const IMPORTS: [&str; 9] =
 
 fn pools(least: usize, imports: &[&str]) -> PoolConfig {
     let imports = imports.iter().map(|name| (*name).to_owned()).collect();
-    PoolConfig { least, imports, ..PoolConfig::default() }
+    PoolConfig { min_ready: least, imports, ..PoolConfig::default() }
 }
 
 /// I08: two forks of one memory differ from the first read of every source there is.
@@ -194,7 +194,7 @@ async fn a_zygote_is_replaced_after_its_share_of_forks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn imports_that_fail_are_named_and_harm_nobody() {
+async fn imports_that_fail_are_named_and_harm_no_call() {
     let service = Service::with_pools(pools(1, &["json", "no_such_module", "os"]));
     eventually_ready(&service, 1).await;
     let failed = within("failed imports", service.native.failed_imports()).await;
@@ -207,7 +207,7 @@ async fn imports_that_fail_are_named_and_harm_nobody() {
     service.close().await;
 }
 
-/// Its own argv and environment tell a program nothing about the zygote or other calls.
+/// Its own argv and environment reveal nothing about the zygote or other calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_in_memory_tells_of_another_call() {
     let service = Service::with_pools(pools(1, &["json"]));

@@ -1,4 +1,4 @@
-//! What is left of a session that ended, and how a violent end is told.
+//! Leftovers of a session that ended, and the reported cause of a violent end.
 
 use ringfence_sandbox::{
     Chunk,
@@ -11,7 +11,7 @@ use crate::support::{
     until_said, within,
 };
 
-/// A program whose processes can be told from everybody else's.
+/// A program whose processes can be recognised.
 fn marked(mark: &str, text: &str) -> (String, ExecRequest) {
     let mark = format!("{mark}-{}", std::process::id());
     let env = [("MARK".to_owned(), mark.clone())].into();

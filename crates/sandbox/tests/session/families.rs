@@ -1,4 +1,4 @@
-//! How far a program's timeout reaches: everything it started, wherever that went.
+//! Extent of a program's timeout: all processes that it started.
 
 use std::{
     fs,
@@ -10,12 +10,12 @@ use ringfence_sandbox::session::{ExecRequest, Input, Process, Reach, SessionRequ
 use ringfence_types::{Layer, Limit, Limits, Outcome};
 
 use crate::support::{
-    Host, as_nobody, cgroups_of, eventually, exec, processes_with, script, text_of, until_said,
-    wait,
+    Host, as_ordinary_user, cgroups_of, eventually, exec, processes_with, script, text_of,
+    until_said, wait,
 };
 
-/// In the background, in another process group, orphaned by a double fork, in a session of its own,
-/// orphaned there, and stopped there.
+/// Processes in the background, in another process group, orphaned by a double fork, in a session
+/// of its own, orphaned there, and stopped there.
 const FAMILY: &str = "set -m; sleep 1001 & (sleep 1002 &) ; setsid sleep 1003 & \
                       (setsid sh -c 'sleep 1004 & exec sleep 1005' &) ; \
                       (setsid sh -c 'kill -STOP $$; exec sleep 1006' &) ; \
@@ -23,7 +23,7 @@ const FAMILY: &str = "set -m; sleep 1001 & (sleep 1002 &) ; setsid sleep 1003 & 
                       ps -eo stat,args | grep -q '^T.* sh -c kill'; do :; done; \
                       echo ready; sleep 1007";
 
-/// Long enough for all of them to be there, even while the machine is busy.
+/// Timeout that is long enough for all of them to start, even while the machine is busy.
 const SHORT: Option<Duration> = Some(Duration::from_secs(5));
 const LONG: Option<Duration> = Some(Duration::from_secs(1000));
 
@@ -31,7 +31,7 @@ fn family(timeout: Option<Duration>) -> ExecRequest {
     ExecRequest { timeout, ..script(FAMILY) }
 }
 
-/// Those of the family that are there, in one line.
+/// Members of the family that run, in one line.
 async fn left(host: &Host) -> String {
     let look = "ps -eo args | grep -oE '^(sleep 100[1-7]|sh -c kill)$|^sh -c kill' | sort";
     host.sh(&format!("{look} | paste -sd,")).await
@@ -60,7 +60,7 @@ async fn groups(host: &Host) -> Vec<PathBuf> {
     groups
 }
 
-/// What is below them, one directory for each family.
+/// Directories below them, one for each family.
 fn parts(groups: &[PathBuf]) -> Vec<PathBuf> {
     let entries = groups.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
@@ -81,7 +81,7 @@ async fn a_timeout_ends_the_program_and_everything_it_started() {
     assert_eq!(parts(&groups).len(), 2, "one for each program with a timeout");
     outstay(&process).await;
     assert_eq!(left(&host).await, "\n");
-    // The other program goes on, and what is empty is taken away.
+    // The other program goes on, and empty directories are removed.
     other.write(b"x\n").await.expect("it reads");
     assert_eq!((wait(&other).await.code, text_of(other.stdout()).as_str()), (Some(0), "on\n"));
     eventually("no directory is left", || parts(&groups).is_empty()).await;
@@ -127,7 +127,7 @@ async fn what_a_program_left_in_time_lives_on_and_its_directory_with_it() {
     assert_eq!(wait(&exec(&host.session, request.clone()).await).await.code, Some(0));
     assert_eq!(left(&host).await, "sleep 1003\n");
     assert_eq!(parts(&groups).iter().map(|part| members(part)).collect::<Vec<_>>(), [1]);
-    // Once they are gone the next program takes the directory away.
+    // Once they are gone the next program removes the directory.
     host.sh("pkill -x sleep; while pgrep -x sleep; do :; done").await;
     let process = exec(&host.session, ExecRequest { timeout: LONG, ..script("true") }).await;
     wait(&process).await;
@@ -167,7 +167,9 @@ async fn the_session_s_limits_hold_and_count_inside_a_family() {
 
 #[tokio::test]
 async fn without_control_groups_a_timeout_reaches_the_session_and_says_so() {
-    if !as_nobody("families::without_control_groups_a_timeout_reaches_the_session_and_says_so") {
+    if !as_ordinary_user(
+        "families::without_control_groups_a_timeout_reaches_the_session_and_says_so",
+    ) {
         return;
     }
     let may_miss = vec![Layer::CgroupMemory, Layer::CgroupCpu, Layer::CgroupPids];

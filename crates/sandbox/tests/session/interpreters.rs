@@ -1,4 +1,4 @@
-//! Stateful interpreters: what survives, what is interrupted, what dies and comes back.
+//! Stateful interpreters: what survives, what is interrupted, what dies and is restarted.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn output_streams_live_and_in_order_with_results() {
     let mut execution = python.execute(permit(), ExecuteRequest::new(code)).expect("queued");
     let (mut output, mut told) = (String::new(), Vec::new());
     while let Some(event) = within("event", execution.next()).await {
-        // How many lines had been told before each event.
+        // Number of lines that were delivered before each event.
         let lines = output.lines().count();
         match event {
             Event::Stdout(bytes) => output += std::str::from_utf8(&bytes).expect("text"),
@@ -76,7 +76,7 @@ async fn output_streams_live_and_in_order_with_results() {
                     format!("{value} {}", rich.main),
                     value.parse().expect("number")..=lines,
                 ));
-                // It is told while the code still waits for us.
+                // It is delivered while the code still waits for us.
                 if value == "2" {
                     assert!(!output.contains("after"));
                     host.sh("touch go").await;
@@ -299,12 +299,12 @@ async fn the_queue_is_bounded_and_runs_in_order() {
 }
 
 #[tokio::test]
-async fn a_flood_of_results_that_nobody_reads_holds_nobody_up() {
+async fn a_flood_of_unread_results_blocks_no_execution() {
     let host = Host::new().await;
     let python = host.python().await;
     let code = "for n in range(20000): display(n)\nprint('x' * (20 << 20))";
     let execution = python.execute(permit(), ExecuteRequest::new(code)).expect("queued");
-    // The next one runs although nobody has read a single event of the first.
+    // The next one runs although no event of the first has been read.
     assert_eq!(value(&python, "'through'").await, "'through'");
     let mut execution = execution;
     let (mut shown, mut dropped) = (0, 0);
@@ -382,7 +382,7 @@ async fn there_is_a_bound_on_interpreters() {
 async fn a_driver_that_lies_is_only_lying_about_itself() {
     let host = Host::new().await;
     let python = host.python().await;
-    // Frames written by the code itself: of another execution, of no shape, too long for a frame.
+    // Frames written by the code itself: of another execution, malformed, too long for a frame.
     let forge = "import os, struct, json\n\
         def say(frame):\n  body = json.dumps(frame).encode(); os.write(4, struct.pack('<I', len(body)) + body)\n\
         say({'ev': 'done', 'id': 999, 'status': 'ok', 'execution_count': 1})\n\

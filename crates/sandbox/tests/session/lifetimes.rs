@@ -1,4 +1,4 @@
-//! When sessions end by themselves, and what lists show until then.
+//! Sessions that end by themselves, and lists until then.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ async fn a_program_or_an_execution_keeps_a_session_in_use_but_an_interpreter_alo
     let slept = crate::support::execute(&python, "import time; time.sleep(1.5)").await;
     assert_eq!(slept.status, ringfence_sandbox::session::interpreter::Status::Ok);
     assert!(host.session.touch().is_ok());
-    // What is left in the background is no use, nor is an interpreter that has nothing to do.
+    // Background processes do not count as use, nor does an idle interpreter.
     host.sh("sleep 1000 > /dev/null 2>&1 &").await;
     assert_eq!(ending(&host.session).await, Ending::Idle);
     drop(python);

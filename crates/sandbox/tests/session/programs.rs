@@ -1,4 +1,4 @@
-//! Programs in a session: many, at once, each with its own surroundings.
+//! Programs in a session: many, at once, each with its own settings.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn a_program_waits_for_its_follower_but_not_beyond_its_time() {
     let host = Host::new().await;
     let small = |text: &str| ExecRequest { output: Some(Bytes::kib(64)), ..script(text) };
     let process = exec(&host.session, small("read x; head -c 8M /dev/zero")).await;
-    let mut follower = process.stdout().follow(1 << 20).expect("nobody else follows");
+    let mut follower = process.stdout().follow(1 << 20).expect("the only follower");
     let mut taken = 0;
     while let Chunk::Data(bytes) = within("the next bytes", follower.next()).await {
         taken += bytes.len();
@@ -46,7 +46,7 @@ async fn a_program_waits_for_its_follower_but_not_beyond_its_time() {
     assert_eq!((taken, wait(&process).await.code), (8 << 20, Some(0)), "more than is kept");
     let timeout = Some(Duration::from_millis(500));
     let process = exec(&host.session, ExecRequest { timeout, ..small("exec yes") }).await;
-    let _follower = process.stdout().follow(4096).expect("nobody else follows");
+    let _follower = process.stdout().follow(4096).expect("the only follower");
     assert!(wait(&process).await.timed_out);
     host.close().await;
 }
@@ -179,7 +179,7 @@ async fn limits_that_were_met_are_told_with_their_evidence() {
     let full = wait(&host.start("head -c 100M /dev/zero > big").await).await;
     assert_eq!(limit(full.outcome), (Limit::Disk, true));
     host.sh("rm big").await;
-    // What others met before is no excuse of a later one.
+    // Limits that others met before do not explain the end of a later one.
     let end = wait(&host.start("exit 3").await).await;
     assert_eq!(end.outcome, Outcome::Exited { code: 3 });
     host.close().await;
@@ -228,14 +228,14 @@ async fn ten_mebibytes_arrive_exactly_by_offset() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stalls_holds_nobody_up() {
+async fn a_reader_that_stalls_blocks_no_program() {
     let host = Host::new().await;
     let request = ExecRequest {
         output: Some(Bytes::kib(64)),
         ..script("head -c 30M /dev/zero; echo -n tail; echo finished >&2")
     };
     let process = exec(&host.session, request).await;
-    // Nobody reads, and yet it ends; another one runs meanwhile.
+    // It ends although its output is not read; another one runs meanwhile.
     assert_eq!(host.sh("echo other").await, "other\n");
     assert_eq!(wait(&process).await.code, Some(0));
     let output = process.stdout();
@@ -270,7 +270,7 @@ async fn children_in_the_background_neither_hold_the_end_up_nor_die_of_it() {
     assert_eq!(text_of(process.stdout()), "early\n");
     assert_eq!(within("end", process.stdout().read(6, 10)).await, Chunk::End);
     host.sh("touch go; until [ -e over ]; do read -t 0.01 < /dev/zero; done; true").await;
-    assert_eq!(text_of(process.stdout()), "early\n", "what came later was for nobody");
+    assert_eq!(text_of(process.stdout()), "early\n", "later output is dropped");
     host.close().await;
 }
 
@@ -279,7 +279,7 @@ async fn an_exec_that_is_given_up_leaves_no_program() {
     let host = Host::new().await;
     for _ in 0..20 {
         let exec = host.session.exec(permit(), ExecRequest::new(["sleep", "4321"]));
-        // Polled once, so that the request is on its way, then dropped.
+        // Polled once, so that the request is sent, then dropped.
         tokio::select! {
             biased;
             process = exec => process.expect("as fast as that").kill().await.expect("sent"),

@@ -1,9 +1,9 @@
-//! Sessions of a user without any rights: the same walls, no freezer.
+//! Sessions of an ordinary user: the same layers, no freezer.
 
 use ringfence_sandbox::session::{SessionRequest, State};
 use ringfence_types::Layer;
 
-use crate::support::{Host, as_nobody, at, code_of, native, permit, sh, value, within};
+use crate::support::{Host, as_ordinary_user, at, code_of, native, permit, sh, value, within};
 
 fn without_cgroups() -> SessionRequest {
     SessionRequest {
@@ -14,7 +14,7 @@ fn without_cgroups() -> SessionRequest {
 
 #[tokio::test]
 async fn a_rootless_session_does_all_but_pause() {
-    if !as_nobody("rootless::a_rootless_session_does_all_but_pause") {
+    if !as_ordinary_user("rootless::a_rootless_session_does_all_but_pause") {
         return;
     }
     let host = Host::with(without_cgroups()).await;
@@ -40,7 +40,7 @@ async fn a_rootless_session_does_all_but_pause() {
 
 #[tokio::test]
 async fn without_permission_to_miss_them_cgroups_are_demanded() {
-    if !as_nobody("rootless::without_permission_to_miss_them_cgroups_are_demanded") {
+    if !as_ordinary_user("rootless::without_permission_to_miss_them_cgroups_are_demanded") {
         return;
     }
     let (native, _dir) = native();

@@ -1,4 +1,4 @@
-//! A service with a binary of its own, and short ways to say what the tests say often.
+//! A service with a binary of its own, and helpers of the tests.
 #![expect(clippy::disallowed_methods, reason = "tests have no other way to be told, or to tell")]
 
 use std::{
@@ -21,8 +21,8 @@ use ringfence_sandbox::{
 };
 use tempfile::TempDir;
 
-/// Longer than anything takes, even while the machine is busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit that is longer than anything takes, even while the machine is busy.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A backend and one session in it.
 pub(crate) struct Host {
@@ -71,7 +71,7 @@ impl Host {
     }
 }
 
-/// A backend with a copy of the binary of its own, so that its processes can be told from others'.
+/// A backend with its own copy of the binary, so that its processes can be recognised.
 pub(crate) fn native() -> (Native, TempDir) {
     let (dir, exe) = stage(&binary(), "ringfence");
     (Native::open(Config { exe, ..Config::one_shot() }), dir)
@@ -119,7 +119,7 @@ pub(crate) async fn execute(interpreter: &Interpreter, code: &str) -> Collected 
     within("execution", execution.collect()).await
 }
 
-/// The plain text of what the code came to.
+/// Plain text of the result of the code.
 pub(crate) async fn value(interpreter: &Interpreter, code: &str) -> String {
     let all = execute(interpreter, code).await;
     let main = all.results.iter().find(|rich| rich.main);
@@ -142,19 +142,19 @@ pub(crate) fn code_of<T>(result: Result<T, Error>) -> &'static str {
     }
 }
 
-/// Awaits at most [`PATIENCE`].
+/// Awaits at most [`TEST_TIMEOUT`].
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+    match tokio::time::timeout(TEST_TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("{what}: no end after {PATIENCE:?}"),
+        Err(_) => panic!("{what}: no end after {TEST_TIMEOUT:?}"),
     }
 }
 
-/// Asks again until it holds, or fails.
+/// Polls until the condition holds, or fails.
 pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !holds() {
-        assert!(Instant::now() < deadline, "{what}: not after {PATIENCE:?}");
+        assert!(Instant::now() < deadline, "{what}: not after {TEST_TIMEOUT:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -201,15 +201,15 @@ pub(crate) fn as_victim(test: &str) -> Option<(Child, TempDir)> {
     }
     let mut command = Command::new(env::current_exe().expect("a path"));
     command.args(["--exact", test, "--nocapture"]).env(MARK, "1").env("RINGFENCE_BIN", binary());
-    // What it cannot clean up itself goes with this.
+    // Removes what it cannot clean up itself.
     let dir = tempfile::tempdir().expect("temp dir");
     command.stdin(Stdio::null()).stdout(Stdio::null()).env("TMPDIR", dir.path());
     Some((command.spawn().expect("this test can be started again"), dir))
 }
 
 /// Runs `test` of this binary again as a user without any rights. `true` in that child.
-pub(crate) fn as_nobody(test: &str) -> bool {
-    const MARK: &str = "RINGFENCE_TEST_NOBODY";
+pub(crate) fn as_ordinary_user(test: &str) -> bool {
+    const MARK: &str = "RINGFENCE_TEST_UNPRIVILEGED";
     if env::var_os(MARK).is_some() {
         return true;
     }
@@ -248,7 +248,7 @@ fn stage(from: &Path, name: &str) -> (TempDir, PathBuf) {
     (dir, copy)
 }
 
-/// For one thing that is run.
+/// Permit for one run.
 pub(crate) fn permit() -> Permit {
     ringfence_policy::local_permit()
 }

@@ -15,9 +15,11 @@ fn check(mountinfo: &str, membership: &str, kernel: &str, expected: Expect) {
     expected.assert_eq(&text);
 }
 
-fn show(text: &mut String, name: &str, place: &Result<Place, Reason>) {
+fn show(text: &mut String, name: &str, place: &Result<GroupPath, Reason>) {
     match place {
-        Ok(Place { top, own }) => writeln!(text, "{name}: {} in {}", own.display(), top.display()),
+        Ok(GroupPath { top, own }) => {
+            writeln!(text, "{name}: {} in {}", own.display(), top.display())
+        }
         Err(reason) => writeln!(text, "{name}: ! {reason}"),
     }
     .unwrap();

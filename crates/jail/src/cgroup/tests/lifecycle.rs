@@ -96,7 +96,7 @@ fn a_frozen_group_uses_no_cpu_until_it_is_thawed() {
     let group = scratch.group(ROOMY);
     let mut running = Held::shell("echo up; while :; do :; done").go_in(&group);
     assert_eq!(running.line(), "up");
-    group.freeze(PATIENCE).unwrap();
+    group.freeze(TEST_TIMEOUT).unwrap();
     let used = || group.stats().unwrap().cpu_total.unwrap();
     let (before, started) = (used(), std::time::Instant::now());
     while started.elapsed() < Duration::from_millis(60) {
@@ -117,10 +117,10 @@ fn killing_ends_a_whole_tree_even_when_frozen() {
         assert_eq!(running.line(), "up");
         eventually("the tree has grown", || group.stats().unwrap().pids_now >= Some(7));
         if is_frozen {
-            group.freeze(PATIENCE).unwrap();
+            group.freeze(TEST_TIMEOUT).unwrap();
         }
         assert_eq!(group.remove().unwrap(), Removal::Busy);
-        assert!(group.kill(PATIENCE).unwrap());
+        assert!(group.kill(TEST_TIMEOUT).unwrap());
         assert_eq!(running.status().signal(), Some(libc::SIGKILL));
         eventually("the directories can be removed", || group.remove().unwrap() == Removal::Gone);
         assert!(group.paths().iter().all(|path| !path.exists()), "{name}");
@@ -137,7 +137,7 @@ fn killing_outruns_a_program_that_forks_without_end() {
     let mut running = Held::python(bomb).go_in(&group);
     assert_eq!(running.line(), "up");
     eventually("the bomb fills the group", || group.stats().unwrap().pids_refused > Some(0));
-    assert!(group.kill(PATIENCE).unwrap());
+    assert!(group.kill(TEST_TIMEOUT).unwrap());
     running.status();
     eventually("the directories can be removed", || group.remove().unwrap() == Removal::Gone);
 }

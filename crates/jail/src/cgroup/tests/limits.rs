@@ -1,4 +1,4 @@
-//! Limits as the kernel reads them back, and what happens to those who hit them.
+//! Limits as the kernel reads them back, and their effect on programs that reach them.
 
 use super::*;
 use std::os::unix::process::ExitStatusExt;
@@ -117,7 +117,7 @@ fn the_same_program_with_enough_memory_succeeds() {
     assert!(stats.memory_peak.is_none_or(|peak| peak >= 96 * MIB), "{stats:?}");
 }
 
-/// Starts eight children at once and says how many it got.
+/// Starts eight children at once and prints how many it got.
 const FORKS: &str = "import os, signal
 children = []
 try:
@@ -165,7 +165,7 @@ const BUSY: &str = "import time\nwhile time.process_time() < 0.2: pass\nprint('d
 #[test]
 fn cpu_time_is_counted_and_the_quota_throttles() {
     let scratch = Scratch::new();
-    // So little that even a crowded machine offers more.
+    // So little that even a busy machine offers more.
     let group = scratch.group(GroupLimits { cpu_millis: 100, ..ROOMY });
     let mut running = Held::python(BUSY).go_in(&group);
     assert_eq!(running.line(), "done");

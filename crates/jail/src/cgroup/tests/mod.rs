@@ -1,4 +1,4 @@
-//! The real kernel, whichever version of control groups it has: no test body names one.
+//! Tests on the real kernel with any version of control groups: no test body names one.
 //!
 //! The prerequisites are root (or a delegated group) and the memory, cpu, pids and freezer
 //! controllers. A machine without them fails here and says why.
@@ -16,10 +16,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 const ROOMY: GroupLimits = GroupLimits { memory: 256 * MIB, cpu_millis: 1000, pids: 64 };
 
-/// A base that is removed with everything in it, however the test ends.
+/// A base that is removed with everything in it at the end of the test, also on failure.
 struct Scratch(Option<Base>);
 
 impl Scratch {
@@ -82,7 +82,7 @@ impl Held {
     }
 }
 
-/// Let loose inside its group; its standard input stays open until it is dropped.
+/// A program that runs inside its group; its standard input stays open until it is dropped.
 struct Running {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
@@ -113,8 +113,8 @@ fn words(dir: &Path, name: &str) -> Vec<String> {
     text.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
-/// Asks until the answer is yes; the kernel updates some counters a moment after the fact.
+/// Polls until the condition holds; the kernel updates some counters a moment after the fact.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let outcome = wait::until(PATIENCE, || Ok::<_, Error>(is_so())).expect("cannot fail");
+    let outcome = wait::until(TEST_TIMEOUT, || Ok::<_, Error>(is_so())).expect("cannot fail");
     assert!(outcome, "never happened: {what}");
 }

@@ -1,14 +1,14 @@
-//! Parts of a group: told apart to be ended, and in nothing else.
+//! Parts of a group: separate for killing, and for nothing else.
 
 use super::unified_alone::unified;
 use super::*;
 
-/// Reads a line, then has a child in the background and one in a session of its own.
+/// Reads a line, then starts a child in the background and one in a session of its own.
 const FAMILY: &str = "echo up; read go; sleep 1000 & \
                       setsid sh -c 'kill -STOP $$; sleep 1000' & echo forked; sleep 1000";
 
 #[test]
-fn a_part_is_ended_with_all_that_its_processes_started_and_nobody_else() {
+fn a_part_is_ended_with_all_that_its_processes_started_and_no_others() {
     for scratch in [Some(Scratch::new()), unified()].into_iter().flatten() {
         let group = scratch.group(ROOMY);
         let mut other = Held::shell("echo up; read forever").go_in(&group);
@@ -23,7 +23,7 @@ fn a_part_is_ended_with_all_that_its_processes_started_and_nobody_else() {
         let dir = dir.expect("one hierarchy has the part");
         eventually("three are in it", || words(&dir, "cgroup.procs").len() >= 3);
         assert_eq!(part.remove().unwrap(), Removal::Busy);
-        assert!(part.kill(PATIENCE).unwrap(), "nobody is left in it");
+        assert!(part.kill(TEST_TIMEOUT).unwrap(), "no process is left in it");
         running.status();
         assert!(other.child.try_wait().unwrap().is_none(), "the other one runs on");
         eventually("the directory can be removed", || part.remove().unwrap() == Removal::Gone);
@@ -44,7 +44,7 @@ fn what_a_part_s_processes_do_is_limited_and_counted_in_the_group() {
     eventually("the limit is met", || group.stats().unwrap().pids_refused.is_some_and(|n| n > 0));
     let stats = group.stats().unwrap();
     assert_eq!(stats.pids_peak, Some(4), "{stats:?}");
-    assert!(part.kill(PATIENCE).unwrap());
+    assert!(part.kill(TEST_TIMEOUT).unwrap());
     running.status();
     eventually("none is counted", || group.stats().unwrap().pids_now == Some(0));
 }

@@ -1,4 +1,4 @@
-//! What a dead instance left is removed; what a living one uses is not touched.
+//! Leftovers of a dead instance are removed; those of a living one are not touched.
 
 use super::*;
 use std::os::unix::process::ExitStatusExt;
@@ -33,7 +33,7 @@ fn a_dead_instance_is_removed_with_its_processes() {
     }
     Base::sweep(&Host::detect(), || true).unwrap();
     assert_eq!(child.0.wait().unwrap().signal(), Some(libc::SIGKILL));
-    // A sweep by another test may be at it as well; then ours found less to do.
+    // A sweep by another test may run at the same time; then ours found less to do.
     eventually("the leftovers are gone", || left.iter().all(|path| !path.exists()));
 }
 
@@ -59,6 +59,6 @@ fn an_instance_of_another_pid_namespace_is_left_alone() {
     make(&left);
     Base::sweep(&Host::detect(), || true).unwrap();
     let are_there = left.iter().all(|path| path.is_dir());
-    remove_trees(&left, PATIENCE).map(drop).unwrap();
+    remove_trees(&left, TEST_TIMEOUT).map(drop).unwrap();
     assert!(are_there);
 }

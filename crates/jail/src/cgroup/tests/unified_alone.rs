@@ -1,6 +1,6 @@
-//! The mechanics of version 2 on a host whose controllers are still in version 1: killing, freezing,
-//! counting time and stepping aside need none of them. A host without the unified hierarchy has
-//! nothing to test here, and says so by its version.
+//! Version 2 on a host whose controllers are still in version 1: killing, freezing, counting time
+//! and moving aside need none of them. On a host without the unified hierarchy there is nothing to
+//! test, which its version shows.
 
 use super::super::remedy;
 use super::super::unified::{LEAF, Movers, give};
@@ -24,13 +24,13 @@ fn a_unified_group_freezes_thaws_and_dies_as_a_whole() {
     let group = scratch.group(ROOMY);
     let mut running = Held::shell("sleep 1000 & echo up; while :; do :; done").go_in(&group);
     assert_eq!(running.line(), "up");
-    group.freeze(PATIENCE).unwrap();
+    group.freeze(TEST_TIMEOUT).unwrap();
     let used = || group.stats().unwrap().cpu_total.unwrap();
     let frozen_at = used();
     group.thaw().unwrap();
     eventually("the thawed group runs on", || used() > frozen_at);
-    group.freeze(PATIENCE).unwrap();
-    assert!(group.kill(PATIENCE).unwrap(), "a frozen group can be killed");
+    group.freeze(TEST_TIMEOUT).unwrap();
+    assert!(group.kill(TEST_TIMEOUT).unwrap(), "a frozen group can be killed");
     assert_eq!(running.status().signal(), Some(libc::SIGKILL));
     eventually("the directory can be removed", || group.remove().unwrap() == Removal::Gone);
 }
@@ -52,9 +52,9 @@ struct Inhabited {
     scratch: Option<Scratch>,
     top: PathBuf,
     site: PathBuf,
-    /// As written to `cgroup.subtree_control`, with its plus sign.
+    /// Controller as written to `cgroup.subtree_control`, with its plus sign.
     wanted: String,
-    /// Did we switch it on at the top, so that it is ours to switch off?
+    /// Whether this test switched it on at the top, and has to switch it off.
     is_ours: bool,
     child: Held,
 }
@@ -89,7 +89,7 @@ impl Drop for Inhabited {
         drop(self.scratch.take());
         self.child.0.wait().expect("our own child, killed with its group");
         if self.is_ours {
-            // Refused while another test still uses it, which then does this in its turn.
+            // Refused while another test still uses it, which then does this itself.
             let off = self.wanted.replace('+', "-");
             let _ = file::write(&self.top, "cgroup.subtree_control", &off);
         }

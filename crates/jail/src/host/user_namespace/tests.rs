@@ -3,7 +3,7 @@ use crate::host::Status;
 
 #[track_caller]
 fn check(step: Step, errno: i32, settings: Settings, detail: &str, fix: Option<&str>) {
-    let finding = judge("user-namespaces", Err(Failure { step, errno }), &settings);
+    let finding = finding_for("user-namespaces", Err(Failure { step, errno }), &settings);
     assert_eq!((finding.detail.as_str(), finding.fix.as_deref()), (detail, fix));
     assert_eq!(finding.status, Status::Missing);
 }
@@ -56,17 +56,17 @@ fn an_outer_seccomp_filter_is_named_also_when_it_kills() {
     );
 }
 
-/// The attempt is real: with the count set to zero in a namespace of its own it must fail.
+/// Tests a real attempt: with the count set to zero in a namespace of its own it must fail.
 #[test]
 fn the_attempt_fails_where_user_namespaces_are_used_up() {
-    let plan = Plan::new(0, false);
-    let outer = Plan::new(rustix::process::geteuid().as_raw(), false);
-    // SAFETY: `follow` and `write_file` make system calls only and read complete plans.
+    let plan = Attempt::new(0, false);
+    let outer = Attempt::new(rustix::process::geteuid().as_raw(), false);
+    // SAFETY: `run_attempt` and `write_file` make system calls only and read complete plans.
     let outcome = unsafe {
         in_child(|| {
-            follow(&outer)?;
+            run_attempt(&outer)?;
             write_file(Step::MapUser, c"/proc/sys/user/max_user_namespaces", b"0")?;
-            follow(&plan)
+            run_attempt(&plan)
         })
     };
     assert_eq!(outcome, Err(Failure { step: Step::Unshare, errno: libc::ENOSPC }));

@@ -1,8 +1,8 @@
-//! Everything about the filter that depends on the machine.
+//! Parts of the filter that depend on the machine.
 //!
-//! The policy names calls; an architecture file says which number a name has here. Porting is one
-//! more file of this shape: a policy name the architecture lacks (`open` on aarch64) has no number
-//! and simply yields no entry, while a number without a policy fails the tests.
+//! The policy names calls; an architecture file has the number of each name. Porting is one more
+//! file of this shape: a policy name that the architecture lacks (`open` on aarch64) has no number
+//! and yields no entry, while a number without a policy fails the tests.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -3,11 +3,11 @@
 //! Numbers are kernel interface and never change. The table ends with Linux 6.18; what a newer
 //! kernel adds is unknown here and therefore answered as not implemented.
 
-/// What `seccomp_data.arch` holds for a native call; an `int 0x80` call carries the i386 value.
+/// Value of `seccomp_data.arch` for a native call; an `int 0x80` call has the i386 value.
 pub(in crate::seccomp) const AUDIT: u32 = 0xc000_003e;
 
-/// Numbers from here on enter the kernel by another interface with the same audit value: x32
-/// shares `AUDIT`, so a filter that looks at the number alone can be walked around with bit 30.
+/// First number of another interface with the same audit value: x32 shares `AUDIT`, so a filter
+/// that only checks known numbers could be bypassed with bit 30.
 pub(in crate::seccomp) const FOREIGN_NUMBERS_FROM: Option<u32> = Some(0x4000_0000);
 
 /// Name and number of every call, ascending.

@@ -36,34 +36,37 @@ pub(super) const RULES: &[Rule] = &[
     check("fadvise64", FADVISE, "hints on an open file; what others read stays in memory"),
 ];
 
-/// What a program with a loopback network gets instead. The service looks at how many sockets the
-/// network namespace has, and at nothing that the program could change after the look.
+/// Rules of a program with a loopback network. The service checks how many sockets the network
+/// namespace has, and nothing that the program could change after the check.
 pub(super) const LOOPBACK: &[Rule] = &[
     check("socket", LOOPBACK_SOCKET, "internet sockets as well, counted by the service"),
-    ask("connect", "connections that nobody accepts are charged to nobody: counted by the service"),
+    ask(
+        "connect",
+        "connections that are never accepted are charged to no cgroup: counted by the service",
+    ),
     ask("listen", "each listening socket holds such connections: counted by the service"),
 ];
 
-/// The same for a zygote, to which nobody listens: its children ask again.
+/// Rules of a zygote, which has no listener: its children are checked by their own filter.
 pub(super) const ZYGOTE_UNCOUNTED: &[Rule] = &[
     check("socket", ZYGOTE_SOCKET, "what a child with a loopback network may have"),
-    check("fcntl", ZYGOTE_FCNTL, "what a program may; nobody counts a zygote's locks"),
+    check("fcntl", ZYGOTE_FCNTL, "what a program may; a zygote's locks are not counted"),
 ];
 
-/// The zygote also raises the loopback interface of a child's network namespace.
+/// Rule for a zygote, which also raises the loopback interface of a child's network namespace.
 pub(super) const ZYGOTE_IOCTL: Rule = check(
     "ioctl",
     &[requirement(1, u32::MAX, &ZYGOTE_IOCTLS, Errno::NOTTY)],
     "what a program may, and raising the loopback interface of a child's network",
 );
 
-/// `CLONE_NEWTIME` is absent: in `clone` its bit belongs to the exit signal and makes no namespace.
+/// Flags of `clone`. `CLONE_NEWTIME` is absent: in `clone` its bit belongs to the exit signal.
 ///
-/// `CLONE_PARENT` would hand a child to the caller's parent, which may be outside the sandbox and
+/// `CLONE_PARENT` would make a child of the caller's parent, which may be outside the sandbox and
 /// takes its children for processes it started.
 ///
-/// Threads share their descriptors, so that what a process holds can be counted once: see the file
-/// locks below. Every libc does it.
+/// Threads must share their descriptors, so that the descriptors of a process can be counted once:
+/// see the file locks below. Every libc does it.
 const CLONE: &[Requirement] = &[
     requirement(0, bits(NAMESPACES | c::CLONE_PARENT), &[0], Errno::PERM),
     requirement(0, bits(c::CLONE_THREAD | c::CLONE_FILES), &THREADS, Errno::INVAL),
@@ -78,9 +81,10 @@ const NAMESPACES: i32 = c::CLONE_NEWNS
     | c::CLONE_NEWPID
     | c::CLONE_NEWNET;
 
-/// The protocol is checked as well, because the kernel loads a module of the *host* for a protocol
-/// it does not have yet: SCTP, DCCP, SMC and their history of bugs. 1 is `PF_UNIX` for local
-/// sockets; for internet ones it is ICMP, which the empty `ping_group_range` refuses.
+/// Internet sockets. The protocol is checked as well, because the kernel loads a module of the
+/// *host* for a protocol it does not have yet: SCTP, DCCP, SMC and their history of bugs. 1 is
+/// `PF_UNIX` for local sockets; for internet ones it is ICMP, which the empty `ping_group_range`
+/// refuses.
 const LOOPBACK_SOCKET: &[Requirement] = &[
     requirement(0, u32::MAX, &FAMILIES, Errno::AFNOSUPPORT),
     SOCKET_TYPE,
@@ -91,7 +95,7 @@ const LOOPBACK_SOCKET: &[Requirement] = &[
     },
 ];
 const ZYGOTE_SOCKET: &[Requirement] = LOOPBACK_SOCKET.split_at(3).0;
-/// Local sockets alone: the error is what a kernel without internet protocols answers.
+/// Local sockets only: the error is that of a kernel without internet protocols.
 const SOCKET: &[Requirement] =
     &[requirement(0, u32::MAX, LOCAL, Errno::AFNOSUPPORT), SOCKET_TYPE, SOCKET_PROTOCOL];
 const SOCKET_TYPE: Requirement =
@@ -105,16 +109,17 @@ const PROTOCOLS: [u32; 4] = [0, bits(c::PF_UNIX), bits(c::IPPROTO_TCP), bits(c::
 const SOCKETPAIR: &[Requirement] =
     &[requirement(0, u32::MAX, LOCAL, Errno::AFNOSUPPORT), SOCKET_TYPE];
 
-/// Both special values of `personality`: the default, and "only tell me".
+/// Special values of `personality`: the default, and a query.
 const PERSONALITY: &[Requirement] = &[requirement(0, u32::MAX, &[0, u32::MAX], Errno::PERM)];
 
-/// A core limit of 1 is the only one with which the kernel never starts the host's own handler of
-/// a piped `core_pattern`; a program that could lower it to 0 would have its crash handed there.
+/// Limits without that of core dumps. A core limit of 1 is the only one with which the kernel never
+/// starts the host's handler of a piped `core_pattern`; a program that could lower it to 0 would
+/// have its crash passed there.
 const SETRLIMIT: &[Requirement] = &[requirement(0, u32::MAX, &RLIMITS, Errno::PERM)];
-/// Without a new limit it only reads, which libraries take for granted.
+/// Without a new limit it only reads, which libraries need.
 ///
-/// Of the caller only, which is what libc asks for: init and other processes of the sandbox have the
-/// same user, so the kernel would let a program lower theirs.
+/// Only for the caller itself, as libc does: init and other processes of the sandbox have the same
+/// user, so the kernel would let a program lower theirs.
 const PRLIMIT: &[Requirement] = &[
     requirement(0, u32::MAX, &[0], Errno::PERM),
     Requirement { or_null: Some(2), ..requirement(1, u32::MAX, &RLIMITS, Errno::PERM) },
@@ -127,18 +132,19 @@ const MKNODAT: &[Requirement] = &[requirement(2, c::S_IFMT, &NODES, Errno::PERM)
 /// A type of 0 means a plain file.
 const NODES: [u32; 4] = [0, c::S_IFREG, c::S_IFIFO, c::S_IFSOCK];
 
-/// Files of the root are on the host's disk. Read past the page cache, or thrown out of it again and
-/// again, they would keep that disk busy for everybody. `EINVAL` is what a file system says that
-/// cannot do without its cache, and the workspace is one.
+/// Flags of `open` without `O_DIRECT`. Files of the root are on the host's disk. Read past the page
+/// cache, or evicted from it repeatedly, they would keep that disk busy for all processes. `EINVAL`
+/// is the answer of a file system without direct I/O, such as the workspace's.
 const OPEN: &[Requirement] = &[requirement(1, bits(c::O_DIRECT), &[0], Errno::INVAL)];
 const OPENAT: &[Requirement] = &[requirement(2, bits(c::O_DIRECT), &[0], Errno::INVAL)];
-/// `EINVAL` is what a kernel without the command answers. Absent on purpose: leases, which hold up
-/// whoever opens the file, on the host as well; `F_NOTIFY`, which tells who reads a file of the root;
-/// and locks that belong to an open file (`F_OFD_*`), which show no owner to count them for. Programs
-/// that have a use for those (QEMU, Samba) do not run here, and gdbm falls back.
+/// Commands of `fcntl`. `EINVAL` is what a kernel without the command answers. Absent on purpose:
+/// leases, which delay processes that open the file, on the host as well; `F_NOTIFY`, which reveals
+/// readers of a file of the root; and locks that belong to an open file (`F_OFD_*`), which show no
+/// owner to count them for. Programs that need those (QEMU, Samba) do not run here, and gdbm falls
+/// back.
 ///
-/// A lock takes some 200 bytes of kernel memory that is charged to nobody, and the kernel has no
-/// limit on their number. So the service counts the calls: see [`crate::clerk`].
+/// A lock takes some 200 bytes of kernel memory that is charged to no cgroup, and the kernel has no
+/// limit on their number. So the service counts the calls: see [`crate::syscall_responder`].
 const FCNTL: &[Requirement] = &[
     requirement(1, u32::MAX, &COMMANDS, Errno::INVAL),
     Requirement {
@@ -169,22 +175,23 @@ const COMMANDS: [u32; 15] = [
     bits(c::F_ADD_SEALS),
     bits(c::F_GET_SEALS),
 ];
-/// A file of the root is one and the same for the host and for all sandboxes. Whoever may watch it
-/// being read sees which commands the host runs, and which modules a neighbour imports. Nobody
-/// changes it, so watching for changes tells nothing.
+/// Events of inotify without reads. A file of the root is the same for the host and for all
+/// sandboxes: watching reads would reveal which commands the host runs, and which modules another
+/// sandbox imports. It never changes, so watching for changes reveals nothing.
 const INOTIFY: &[Requirement] = &[requirement(2, READING, &[0], Errno::PERM)];
 const READING: u32 = c::IN_ACCESS | c::IN_OPEN | c::IN_CLOSE_NOWRITE;
-/// Huge pages that an administrator set aside are one pool for the whole host, and no memory limit
-/// counts them. `ENOMEM` is what an empty pool answers.
+/// Flags of `mmap` without huge pages: those that an administrator set aside are one pool for the
+/// whole host, and no memory limit counts them. `ENOMEM` is what an empty pool answers.
 const MMAP: &[Requirement] = &[requirement(3, bits(c::MAP_HUGETLB), &[0], Errno::NOMEM)];
 const MEMFD: &[Requirement] = &[requirement(1, c::MFD_HUGETLB, &[0], Errno::INVAL)];
-/// `RWF_DONTCACHE`, which libc does not name yet, and `RWF_NOWAIT`, which tells whether somebody has
-/// read the page before. Kernels or file systems without them answer the same.
+/// Flags of `preadv2` without `RWF_DONTCACHE`, which libc does not name yet, and `RWF_NOWAIT`,
+/// which reveals whether a page was read before. Kernels or file systems without them answer the
+/// same.
 const PREADV: &[Requirement] =
     &[requirement(5, 0x80 | bits(c::RWF_NOWAIT), &[0], Errno::OPNOTSUPP)];
-/// Absent on purpose: `MADV_MERGEABLE`, with which a thread of the kernel works for the program and
-/// tells it what others have in memory; `MADV_COLD` and `MADV_PAGEOUT`, which throw pages out that
-/// others read and write to the host's swap; what breaks memory on purpose.
+/// Advice of `madvise`. Absent on purpose: `MADV_MERGEABLE`, with which a kernel thread works for
+/// the program and reveals what others have in memory; `MADV_COLD` and `MADV_PAGEOUT`, which evict
+/// shared pages and write to the host's swap; advice that breaks memory on purpose.
 const MADVISE: &[Requirement] = &[requirement(2, u32::MAX, &ADVICE, Errno::INVAL)];
 const ADVICE: [u32; 20] = [
     bits(c::MADV_NORMAL),
@@ -211,8 +218,9 @@ const ADVICE: [u32; 20] = [
 /// All but `POSIX_FADV_DONTNEED`, which is 4.
 const FADVISE: &[Requirement] = &[requirement(3, u32::MAX, &[0, 1, 2, 3, 5], Errno::INVAL)];
 
-/// `PR_SET_SECCOMP`, `PR_SET_MM` and everything about other processes are deliberately absent, and so
-/// is `PR_SET_VMA`: names of mappings are charged to nobody, and many kernels have none.
+/// Operations of `prctl`. `PR_SET_SECCOMP`, `PR_SET_MM` and everything about other processes are
+/// absent on purpose, and so is `PR_SET_VMA`: names of mappings are charged to no cgroup, and many
+/// kernels have none.
 const PRCTL: &[Requirement] = &[requirement(0, u32::MAX, &PRCTLS, Errno::INVAL)];
 const PRCTLS: [u32; 19] = [
     bits(c::PR_SET_NAME),
@@ -236,7 +244,8 @@ const PRCTLS: [u32; 19] = [
     bits(c::PR_GET_THP_DISABLE),
 ];
 
-/// The error is what a file that is no terminal answers, so probing programs carry on.
+/// Requests of `ioctl`. The error is that of a file that is not a terminal, so probing programs
+/// continue.
 const IOCTL: &[Requirement] = &[requirement(1, u32::MAX, &IOCTLS, Errno::NOTTY)];
 
 const ZYGOTE_IOCTLS: [u32; IOCTLS.len() + 1] = {
@@ -249,7 +258,7 @@ const ZYGOTE_IOCTLS: [u32; IOCTLS.len() + 1] = {
     all
 };
 
-/// Absent on purpose: `TIOCSTI` and `TIOCLINUX` type into somebody's terminal, `TIOCCONS` takes
+/// Absent on purpose: `TIOCSTI` and `TIOCLINUX` type into another user's terminal, `TIOCCONS` takes
 /// the console, `TIOCSETD` loads line disciplines, `FS_IOC_SETFLAGS` makes undeletable files,
 /// `FIBMAP` and `FS_IOC_FIEMAP` show the host's disk layout, `NS_GET_*` open namespaces.
 const IOCTLS: [u32; 57] = [

@@ -1,14 +1,14 @@
-//! What is refused, by the reason for it.
+//! Refused calls, grouped by reason.
 //!
-//! `EPERM` tells a person that the sandbox said no. `ENOSYS` is for calls that libraries probe for:
-//! they take the kernel for an older one and use what they used before. A few calls do nothing and
-//! succeed, because nothing is just what there is to do.
+//! `EPERM` shows that the sandbox refused the call. `ENOSYS` is for calls that libraries probe for:
+//! they take the kernel for an older one and fall back. A few calls succeed without effect, because
+//! there is nothing to do.
 
 use super::super::Action;
 use super::Rule;
 use rustix::io::Errno;
 
-struct Group {
+struct DeniedGroup {
     reason: &'static str,
     action: Action,
     names: &'static [&'static str],
@@ -21,19 +21,19 @@ pub(super) fn rules() -> impl Iterator<Item = Rule> {
     })
 }
 
-const fn refused(reason: &'static str, names: &'static [&'static str]) -> Group {
-    Group { reason, action: Action::Errno(Errno::PERM), names }
+const fn refused(reason: &'static str, names: &'static [&'static str]) -> DeniedGroup {
+    DeniedGroup { reason, action: Action::Errno(Errno::PERM), names }
 }
 
-const fn missing(reason: &'static str, names: &'static [&'static str]) -> Group {
-    Group { reason, action: Action::Errno(Errno::NOSYS), names }
+const fn missing(reason: &'static str, names: &'static [&'static str]) -> DeniedGroup {
+    DeniedGroup { reason, action: Action::Errno(Errno::NOSYS), names }
 }
 
-const fn nothing(reason: &'static str, names: &'static [&'static str]) -> Group {
-    Group { reason, action: Action::Nothing, names }
+const fn nothing(reason: &'static str, names: &'static [&'static str]) -> DeniedGroup {
+    DeniedGroup { reason, action: Action::Nothing, names }
 }
 
-const GROUPS: &[Group] = &[
+const GROUPS: &[DeniedGroup] = &[
     refused(
         "namespaces are made before the program starts; a new user namespace would hand out \
          capabilities and with them most of the kernel's attack surface",
@@ -120,8 +120,8 @@ const GROUPS: &[Group] = &[
          sched_setscheduler",
         &["sched_setattr"],
     ),
-    Group {
-        reason: "an access control list of 64 KiB on each file is charged to nobody, and the name \
+    DeniedGroup {
+        reason: "an access control list of 64 KiB on each file is charged to no cgroup, and the name \
                  of the attribute is in memory, where a filter cannot see it; the error is that of \
                  a file system without attributes, which copying tools expect",
         action: Action::Errno(Errno::OPNOTSUPP),
@@ -132,13 +132,13 @@ const GROUPS: &[Group] = &[
         &["clock_settime", "settimeofday", "adjtimex", "clock_adjtime"],
     ),
     refused(
-        "flushes file systems for everybody on the host; sync has no result in C, so its callers \
+        "flushes file systems of the whole host; sync has no result in C, so its callers \
          do not notice",
         &["sync", "syncfs"],
     ),
     nothing(
         "all that a sandbox can write is in memory, where there is nothing to flush; of a file of \
-         the root it would flush the host's disk, for everybody and as often as it is asked",
+         the root it would flush the host's disk, without a limit",
         &["fsync", "fdatasync", "sync_file_range", "msync"],
     ),
     refused(
@@ -146,7 +146,7 @@ const GROUPS: &[Group] = &[
         &["migrate_pages", "move_pages"],
     ),
     missing(
-        "immutable flags and project ids would survive into the hands of whoever cleans up; tools \
+        "immutable flags and project ids would hinder the removal of files; tools \
          fall back to an ioctl, which is refused as well",
         &["file_setattr"],
     ),
@@ -198,7 +198,7 @@ const GROUPS: &[Group] = &[
         &["mbind", "set_mempolicy", "get_mempolicy", "set_mempolicy_home_node"],
     ),
     missing(
-        "tells which pages of a file somebody has read; kernels before 6.12 tell it of every file",
+        "reveals which pages of a file were read; kernels before 6.12 do so for every file",
         &["cachestat"],
     ),
     missing(

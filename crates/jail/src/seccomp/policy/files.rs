@@ -1,4 +1,4 @@
-//! Files and directories. What may be opened is decided by the mount tree and Landlock, not here.
+//! Files and directories. The mount tree and Landlock decide which can be opened.
 
 pub(super) const ALLOWED: &[super::Allowed] = &[
     // Opening and closing.

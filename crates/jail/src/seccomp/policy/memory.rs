@@ -1,4 +1,4 @@
-//! The caller's own memory. How much of it there may be is the cgroup's and rlimits' business.
+//! The caller's own memory. The cgroup and rlimits bound its size.
 
 pub(super) const ALLOWED: &[super::Allowed] = &[
     ("brk", "the heap"),

@@ -1,8 +1,8 @@
 //! The policy itself, by name and with the reason beside each decision.
 //!
-//! The files are grouped as a reviewer would read them: what is allowed, by subject; what is
-//! allowed with conditions ([`checks`]); what is refused, and why ([`denied`]); and what the
-//! zygote gets instead ([`zygote`]).
+//! The files are grouped for review: allowed calls, by subject; calls allowed with conditions
+//! ([`checks`]); refused calls with the reason ([`denied`]); and the differences of the zygote
+//! ([`zygote`]).
 
 mod checks;
 mod communication;
@@ -16,7 +16,7 @@ mod zygote;
 
 use super::{Action, Profile};
 
-/// The decision about one call, before it has a number.
+/// Decision about one call, before it has a number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rule {
     pub(super) name: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Rule {
     pub(super) reason: &'static str,
 }
 
-/// A call that is allowed, and why that is safe or needed.
+/// An allowed call, and why that is safe or needed.
 type Allowed = (&'static str, &'static str);
 
 /// The rules of `profile`, one for each name, in no particular order.
@@ -51,7 +51,7 @@ fn allow((name, reason): Allowed) -> Rule {
     Rule { name, action: Action::Allow, reason }
 }
 
-/// `base` where `replacements` has nothing to say about a name.
+/// `base`, with the rules of `replacements` instead of those of the same name.
 fn over(mut base: Vec<Rule>, replacements: Vec<Rule>) -> Vec<Rule> {
     base.retain(|rule| replacements.iter().all(|other| other.name != rule.name));
     base.extend(replacements);

@@ -1,7 +1,8 @@
-//! Processes, threads, signals, identity. The pid namespace bounds who can be seen or signalled.
+//! Processes, threads, signals, identity. The pid namespace bounds which processes can be seen or
+//! signalled.
 
 pub(super) const ALLOWED: &[super::Allowed] = &[
-    // Life and death.
+    // Start and end.
     ("fork", "a process like the caller, counted by the pids cgroup"),
     ("vfork", "a process like the caller, counted by the pids cgroup"),
     ("execve", "the filter stays; set-user-id has no effect under no_new_privs"),

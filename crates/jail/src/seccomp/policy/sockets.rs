@@ -1,21 +1,21 @@
-//! What may be done with a socket once there is one: options by level and name, and message flags.
+//! Operations on sockets: options by level and name, and message flags.
 //!
-//! Options are an allow-list, because the kernel has hundreds and several of them use up memory
-//! that is charged to nobody: a socket filter is compiled into executable memory of which the whole
-//! host has one bounded amount, and keys, memberships and flow labels hang on a socket unseen.
-//! `ENOPROTOOPT` is what a kernel without the option answers, so libraries that probe carry on.
+//! Options are an allow-list, because the kernel has hundreds and several of them take memory that
+//! is charged to no cgroup: a socket filter is compiled into executable memory, which is bounded
+//! for the whole host, and keys, memberships and flow labels stay attached to a socket.
+//! `ENOPROTOOPT` is what a kernel without the option answers, so libraries that probe continue.
 //!
-//! One list serves `setsockopt` and `getsockopt`: where an option can only be read, the kernel
-//! itself refuses to set it.
+//! One list serves `setsockopt` and `getsockopt`: the kernel itself refuses to set read-only
+//! options.
 
 use super::super::{Otherwise, Requirement, Values};
 use super::checks::{bits, requirement};
 use libc as c;
 use rustix::io::Errno;
 
-/// A larger receive buffer would multiply what connections hold that are never accepted, which is
-/// charged to nobody; `SO_RCVLOWAT` grows it too. Both are hints, so programs are told that they were
-/// taken.
+/// Options that would enlarge the receive buffer, and so what connections hold that are never
+/// accepted, which is charged to no cgroup; `SO_RCVLOWAT` enlarges it too. Both are hints, so
+/// programs are told that they succeeded.
 const RECEIVE_BUFFER: Requirement = Requirement {
     when: Some((LEVEL, bits(c::SOL_SOCKET))),
     values: Values::NoneOf(&[bits(c::SO_RCVBUF), bits(c::SO_RCVLOWAT)]),
@@ -35,7 +35,7 @@ pub(super) const SETSOCKOPT: &[Requirement] = &[
 /// All of the above but the first.
 pub(super) const GETSOCKOPT: &[Requirement] = SETSOCKOPT.split_at(1).1;
 
-/// `MSG_OOB` on local sockets was the way into a kernel more than once and nobody uses it;
+/// Refused flags: `MSG_OOB` on local sockets has been exploited more than once and is unused;
 /// `MSG_FASTOPEN` would connect without `connect`, which is counted.
 const MESSAGE_FLAGS: u32 = bits(c::MSG_OOB | c::MSG_FASTOPEN);
 pub(super) const FLAGS_THIRD: &[Requirement] =
@@ -47,7 +47,8 @@ pub(super) const FLAGS_FOURTH: &[Requirement] =
 const LEVEL: u8 = 1;
 const OPTION: u8 = 2;
 
-/// UDP has a level of its own, for encapsulation and segmentation, which no program here needs.
+/// Levels of options. UDP's own level, for encapsulation and segmentation, is not needed by
+/// programs here.
 const LEVELS: [u32; 4] =
     [bits(c::SOL_SOCKET), bits(c::IPPROTO_TCP), bits(c::IPPROTO_IP), bits(c::IPPROTO_IPV6)];
 
@@ -58,9 +59,10 @@ const fn of_level(level: i32, options: &'static [u32]) -> Requirement {
     }
 }
 
-/// Absent on purpose: filters (`SO_ATTACH_*`, `SO_LOCK_FILTER`), memory that nobody is charged for
-/// (`SO_ZEROCOPY`), switches of the whole host (`SO_TIMESTAMP*`), and facts about a peer outside (`SO_PEERPIDFD`, `SO_PASSPIDFD`,
-/// `SO_PEERSEC`, `SO_PEERGROUPS`): on the channels of a sandbox the peer is the service.
+/// Absent on purpose: filters (`SO_ATTACH_*`, `SO_LOCK_FILTER`), memory charged to no cgroup
+/// (`SO_ZEROCOPY`), switches of the whole host (`SO_TIMESTAMP*`), and facts about a peer outside
+/// (`SO_PEERPIDFD`, `SO_PASSPIDFD`, `SO_PEERSEC`, `SO_PEERGROUPS`): on the channels of a sandbox
+/// the peer is the service.
 const SOCKET_OPTIONS: [u32; 19] = [
     bits(c::SO_REUSEADDR),  // every server
     bits(c::SO_TYPE),       // read by libraries that are handed a descriptor
@@ -83,7 +85,7 @@ const SOCKET_OPTIONS: [u32; 19] = [
     bits(c::SO_PRIORITY),   // a number on packets that stay in the namespace
 ];
 
-/// Absent on purpose: `TCP_MD5SIG` and `TCP_AO_*` (keys charged to nobody), `TCP_ULP` and
+/// Absent on purpose: `TCP_MD5SIG` and `TCP_AO_*` (keys charged to no cgroup), `TCP_ULP` and
 /// `TCP_CONGESTION` (modules of the host), `TCP_REPAIR`, `TCP_FASTOPEN*`, `TCP_ZEROCOPY_RECEIVE`.
 const TCP_OPTIONS: [u32; 12] = [
     bits(c::TCP_NODELAY),      // every HTTP library
@@ -100,7 +102,7 @@ const TCP_OPTIONS: [u32; 12] = [
     bits(c::TCP_USER_TIMEOUT), // gRPC, databases
 ];
 
-/// Absent on purpose: memberships (charged to nobody), options and headers of one's own.
+/// Absent on purpose: memberships (charged to no cgroup), options and headers of one's own.
 const IP_OPTIONS: [u32; 7] = [
     bits(c::IP_TOS),            // ssh, Java
     bits(c::IP_TTL),            // a number
@@ -111,7 +113,7 @@ const IP_OPTIONS: [u32; 7] = [
     bits(c::IP_MULTICAST_LOOP), // a flag
 ];
 
-/// Absent on purpose: memberships and flow labels (charged to nobody), headers, address changes.
+/// Absent on purpose: memberships and flow labels (charged to no cgroup), headers, address changes.
 const IPV6_OPTIONS: [u32; 8] = [
     bits(c::IPV6_UNICAST_HOPS),   // a number
     bits(c::IPV6_MULTICAST_HOPS), // Java sets it on every datagram socket

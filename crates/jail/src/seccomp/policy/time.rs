@@ -1,4 +1,4 @@
-//! Clocks, timers, scheduling and randomness. The cpu cgroup bounds what scheduling can gain.
+//! Clocks, timers, scheduling and randomness. The cpu cgroup bounds the effect of scheduling calls.
 
 pub(super) const ALLOWED: &[super::Allowed] = &[
     ("time", "reads the clock"),

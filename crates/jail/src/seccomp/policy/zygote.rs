@@ -1,7 +1,7 @@
-//! What the zygote gets on top of a program: the calls that build a child's sandbox.
+//! Additional calls of the zygote: those that build a child's sandbox.
 //!
-//! The zygote runs our code only. It still has a filter, so that a flaw in a library it imports
-//! finds as few doors as possible, and each child closes the ones below before it runs user code.
+//! The zygote runs our code and imported libraries. Its filter limits what a flaw in a library can
+//! reach, and each child drops the calls below before it runs user code.
 
 use super::{Rule, allow, checks};
 
@@ -23,9 +23,9 @@ const ALLOWED: &[super::Allowed] = &[
     ("sethostname", "names the child's own UTS namespace"),
     ("setrlimit", "sets the child's limits, that of core dumps included"),
     ("prlimit64", "sets the child's limits, that of core dumps included"),
-    ("connect", "nobody listens to a zygote; its children ask again"),
-    ("listen", "nobody listens to a zygote; its children ask again"),
-    ("sysinfo", "nobody listens to a zygote; its children ask again"),
+    ("connect", "a zygote has no listener; its children are checked"),
+    ("listen", "a zygote has no listener; its children are checked"),
+    ("sysinfo", "a zygote has no listener; its children are checked"),
     ("capset", "drops the capabilities of the child's user namespace"),
     ("seccomp", "stacks the program filter on the child"),
     ("prctl", "drops the bounding set, sets securebits, no_new_privs and the death signal"),

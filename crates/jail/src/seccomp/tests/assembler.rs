@@ -6,10 +6,11 @@ use super::interpreter::{Call, Interpreter};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// `number` is searched for; each range answers with its own value or with that of a shared block.
+/// Program that searches for `number`; each range answers with its own value or with that of a
+/// shared block.
 fn search_program(ranges: &BTreeMap<u32, u32>, shared: u32) -> Vec<libc::sock_filter> {
     let mut assembler = Assembler::default();
-    // Not a return, so a jump to it from afar needs a stepping stone of the other kind.
+    // Not a return, so a jump to it from afar needs an intermediate instruction of the other kind.
     let block = assembler.and(0, Label::Return(shared));
     let targets: Vec<_> = ranges
         .iter()
@@ -47,7 +48,7 @@ proptest! {
 }
 
 #[test]
-fn long_jumps_step_on_both_kinds_of_stone() {
+fn long_jumps_use_both_kinds_of_intermediate_instruction() {
     let ranges: BTreeMap<u32, u32> = (0..2000).map(|first| (first, first % 7)).collect();
     check(&ranges).unwrap();
     let program = search_program(&ranges, 3);

@@ -1,4 +1,4 @@
-//! The compiled program says exactly what the table says (K21).
+//! The compiled program gives exactly the answers of the table (K21).
 
 use super::super::{
     Action, Entry, Filter, Otherwise, Profile, Requirement, UNKNOWN, Values, arch, table,
@@ -25,8 +25,8 @@ fn the_program_equals_the_table_and_every_step_of_it_is_used() {
     }
 }
 
-/// Depth is what a start costs: see `compile`. Length hardly matters: 354 instructions take as long
-/// to install as 256 did, 80 to 100 µs.
+/// Bounds on the program. Its depth is what a start costs: see `compile`. Its length hardly
+/// matters: 354 instructions take as long to install as 256 did, 80 to 100 µs.
 #[test]
 fn the_filter_is_short_and_shallow() {
     for profile in PROFILES {
@@ -176,8 +176,8 @@ fn internet_sockets_exist_only_with_a_loopback_network() {
     assert_eq!(answer(Profile::Program, local), libc::SECCOMP_RET_ALLOW);
 }
 
-/// What is refused hangs memory on a socket that is charged to nobody, loads modules of the host or
-/// tells about the service, which is the peer on the channels of a sandbox.
+/// Refused options attach memory to a socket that is charged to no cgroup, load modules of the host
+/// or reveal facts about the service, which is the peer on the channels of a sandbox.
 #[test]
 fn socket_options_are_an_allow_list() {
     let refused = code(Action::Errno(Errno::NOPROTOOPT));
@@ -265,7 +265,7 @@ fn out_of_band_data_and_fast_open_are_refused() {
     }
 }
 
-/// The service counts what it is asked about; a zygote asks nobody.
+/// The service counts the calls that it is asked about; a zygote has no listener.
 #[test]
 fn locks_and_connections_are_asked_about() {
     let lock = |command: i32| ("fcntl", [3, HIGH | command as u64, 0, 0, 0, 0]);
@@ -317,7 +317,7 @@ fn answer(profile: Profile, (name, arguments): (&str, [u64; 6])) -> u32 {
     Interpreter::new(filter.instructions()).evaluate(Call::native(entry.number, arguments))
 }
 
-/// Every number there is and some more, by every interface, and every argument rule at its edges.
+/// All numbers and some more, by every interface, and every argument rule at its edges.
 fn all_calls(entries: &[Entry]) -> impl Iterator<Item = Call> {
     let numbers = (0..=600).chain([1023, 65_536, 0x3fff_ffff, 0x4000_0000, 0x4000_003b, u32::MAX]);
     let arguments = [[0; 6], [u64::MAX; 6]];
@@ -371,7 +371,7 @@ fn edges(number: u32, requirements: &'static [Requirement]) -> Vec<Call> {
     calls
 }
 
-/// Null, and pointers of which one half is.
+/// Null, and pointers of which one half is null.
 const POINTERS: [u64; 4] = [0, 0x7fff_0000_1000, 0x1_0000_0000, 0x1000];
 
 fn interesting(requirement: &Requirement) -> Vec<u64> {
@@ -387,7 +387,7 @@ fn interesting(requirement: &Requirement) -> Vec<u64> {
     low.flat_map(|low| [u64::from(low), HIGH | u64::from(low)]).collect()
 }
 
-/// The policy, read naively: what the table says about this call.
+/// Naive evaluation of the table for this call.
 fn decide(entries: &[Entry], call: &Call) -> Action {
     if call.arch != arch::AUDIT || call.number >= 0x4000_0000 {
         return Action::KillProcess;

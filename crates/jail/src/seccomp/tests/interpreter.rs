@@ -1,9 +1,9 @@
-//! A classic-BPF interpreter with the kernel's rules for filters, which also remembers its path.
+//! Classic-BPF interpreter with the kernel's rules for filters, which also records its path.
 
 use libc::sock_filter;
 use std::collections::BTreeSet;
 
-/// What the kernel shows a filter about one call.
+/// Data of one call as the kernel shows it to a filter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     pub(super) arch: u32,
@@ -31,7 +31,7 @@ impl Call {
     }
 }
 
-/// Runs a program again and again and collects which ways through it were taken.
+/// Runs a program repeatedly and collects the steps that were taken.
 #[derive(Debug)]
 pub(super) struct Interpreter<'a> {
     program: &'a [sock_filter],

@@ -1,15 +1,15 @@
 //! The real kernel under the real filter, each refusal with its control.
 //!
 //! A probe is one raw call with arguments that do nothing even where it is allowed. It runs in a
-//! forked child, once without a filter and once with it: only a *different* answer shows that the
-//! filter gave it.
+//! forked child, once without a filter and once with it: only a *different* answer shows that it
+//! came from the filter.
 
 use super::super::{Filter, Profile};
 use std::ffi::c_long;
 
 type Probe = (&'static str, c_long, [c_long; 6]);
 
-/// What became of a child and of its calls.
+/// Result of a child and of its calls.
 #[derive(Debug, PartialEq, Eq)]
 struct Observation {
     /// The wait status: 0 is a clean exit.
@@ -69,12 +69,12 @@ fn the_32_bit_interface_kills() {
     let without = in_child(|| i386_getpid().min(0));
     let filter = Filter::compile(Profile::Loopback);
     let within = in_child(|| if confine(&[&filter]) { i386_getpid() } else { INSTALL_FAILED });
-    // A kernel without 32-bit support answers with SIGSEGV, which is no filter's doing.
+    // A kernel without 32-bit support answers with SIGSEGV, which does not come from the filter.
     assert_ne!(without & 0x7f, libc::SIGSYS, "killed without the filter as well");
     assert_eq!(within & 0x7f, libc::SIGSYS, "wait status {within:#x}");
 }
 
-/// Calls refused whatever their arguments, with arguments the kernel would reject or ignore.
+/// Calls refused for all arguments, with arguments that the kernel would reject or ignore.
 fn refused() -> Vec<(Probe, i32)> {
     const BAD: c_long = -1;
     let perm = |name, number, arguments| (call(name, number, arguments), libc::EPERM);
@@ -173,7 +173,7 @@ fn checked() -> Vec<(Probe, i32)> {
     probes
 }
 
-/// Calls that programs live on, and edges of the argument rules on the allowed side.
+/// Calls that programs need, and edges of the argument rules on the allowed side.
 fn ordinary() -> Vec<Probe> {
     let socket = |family: i32, kind: i32| {
         call("socket", libc::SYS_socket, [family.into(), kind.into(), 0, 0, 0, 0])
@@ -219,7 +219,7 @@ fn ioctl(name: &'static str, descriptor: c_long, request: libc::Ioctl) -> Probe 
 /// The exit code of a child that could not put itself under a filter.
 const INSTALL_FAILED: i32 = 99;
 
-/// Runs the probes in a child under the filters and reports what they answered.
+/// Runs the probes in a child under the filters and returns their answers.
 fn observe(filters: &[&Filter], probes: &[Probe]) -> Observation {
     let shared = SharedPage::new();
     let answers = shared.cells(probes.len());

@@ -1,8 +1,8 @@
 //! Real programs at work under the filter of a program.
 
 use super::super::{Filter, Profile};
-use crate::clerk::{self, Answer};
 use crate::socket::Received;
+use crate::syscall_responder::{self, Response};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
@@ -80,7 +80,7 @@ fn check_in(dir: &Path, program: &str, arguments: &[&str], expected: &str) {
     assert!(output.status.success(), "{program}: {}\n{errors}", output.status);
 }
 
-/// Starts the program under the filter, if there is one, and lets every call go on that is asked about.
+/// Starts the program under the filter, if there is one; all calls handed to the service proceed.
 #[expect(clippy::disallowed_methods, reason = "the filter itself is under test, on whole programs")]
 fn run(dir: &Path, program: &str, arguments: &[&str], filter: Option<Filter>) -> Output {
     let mut command = Command::new(program);
@@ -108,7 +108,7 @@ fn run(dir: &Path, program: &str, arguments: &[&str], filter: Option<Filter>) ->
     output
 }
 
-/// Until nobody is left under the filter.
+/// Responds until no process is left under the filter.
 fn respond(channel: BorrowedFd<'_>) {
     let received: Received<()> = crate::socket::receive(channel).expect("a descriptor");
     let questions = received.fds[0].as_fd();
@@ -118,8 +118,8 @@ fn respond(channel: BorrowedFd<'_>) {
         if ready[0].revents().contains(PollFlags::HUP) {
             return;
         }
-        if let Some(question) = clerk::receive(questions).expect("a question") {
-            clerk::answer(questions, &question, Answer::Proceed).expect("an answer");
+        if let Some(question) = syscall_responder::receive(questions).expect("a question") {
+            syscall_responder::respond(questions, &question, Response::Proceed).expect("an answer");
         }
     }
 }

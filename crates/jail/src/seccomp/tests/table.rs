@@ -1,4 +1,4 @@
-//! The policy as a document: complete, without contradictions, and shown whole.
+//! The policy as a document: complete, without contradictions, and printed whole.
 
 use super::super::{Action, Entry, Otherwise, Profile, Values, arch, policy, table};
 use expect_test::expect_file;
@@ -26,7 +26,7 @@ fn numbers_ascend_and_leave_only_the_known_gap() {
     assert_eq!(numbers, expected);
 }
 
-/// libc has its own copy of the numbers, made by other people.
+/// Comparison with libc, which has an independent copy of the numbers.
 #[test]
 fn numbers_agree_with_libc() {
     for (name, number) in [

@@ -12,7 +12,7 @@ const LOCATOR64_LEN: u64 = 20;
 const CENTRAL: u32 = 0x0201_4b50;
 const CENTRAL_LEN: usize = 46;
 
-/// Where the records are, and how many are left.
+/// Position of the records, and the number that is left.
 pub(super) struct Directory {
     pub(super) archive_len: u64,
     pub(super) entries: u64,
@@ -52,8 +52,8 @@ impl Directory {
         if found.entries == 0xffff || found.at == 0xffff_ffff || found.end == 0xffff_ffff {
             found.read_zip64(reader, end_at)?;
         }
-        // So far `end` was a length. A directory that does not end where its end record begins is
-        // how two archives hide in one file.
+        // Until here `end` was a length. A directory that does not end where its end record begins
+        // can hide a second archive in the file.
         found.end = found.at.checked_add(found.end).filter(|end| *end <= end_at).ok_or(BAD)?;
         Ok(found)
     }
@@ -72,7 +72,7 @@ impl Directory {
         Ok(())
     }
 
-    /// The next record; a count that does not match the records is refused.
+    /// Next record; a count that does not match the records is refused.
     pub(super) fn next<R: Read + Seek>(
         &mut self,
         reader: &mut R,
@@ -136,7 +136,7 @@ impl Central {
         Ok(())
     }
 
-    /// Holds 64-bit values for exactly those fields that are all ones.
+    /// Reads 64-bit values for exactly the fields that are all ones.
     fn read_zip64(&mut self, field: &[u8]) -> Result<(), Problem> {
         let mut values = field.chunks_exact(8).map(|value| u64_at(value, 0));
         for slot in [&mut self.size, &mut self.compressed, &mut self.offset] {
@@ -147,7 +147,7 @@ impl Central {
         Ok(())
     }
 
-    /// Refuses what cannot be read or would be read in two ways.
+    /// Refuses records that are unreadable or ambiguous.
     pub(super) fn check(&self) -> Result<(), Problem> {
         // Plain, strong, and masked-directory encryption.
         if self.flags & (1 | 1 << 6 | 1 << 13) != 0 {
@@ -171,7 +171,7 @@ impl Central {
 
 const BAD: Problem = Problem::Malformed("zip directory");
 
-/// The end record and where it begins; it may be followed by a comment of 64 KiB.
+/// The end record and its position; it may be followed by a comment of 64 KiB.
 fn end_record<R: Read + Seek>(reader: &mut R, length: u64) -> Result<(u64, Vec<u8>), Problem> {
     let start = length.saturating_sub(END_LEN + 0xffff);
     reader.seek(SeekFrom::Start(start))?;

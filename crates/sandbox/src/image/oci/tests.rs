@@ -1,4 +1,4 @@
-//! Manifests as strangers write them.
+//! Manifests with hostile content.
 
 use proptest::prelude::*;
 

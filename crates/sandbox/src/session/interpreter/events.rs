@@ -1,16 +1,16 @@
-//! What can happen during an execution.
+//! Events of an execution.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One thing that happened during an execution.
+/// One event of an execution.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The code runs.
     Started {
-        /// In an interpreter that executed nothing before: earlier variables are gone.
+        /// Whether the interpreter executed nothing before: earlier variables are gone.
         fresh: bool,
     },
     /// Bytes it wrote to its standard output.
@@ -19,25 +19,25 @@ pub enum Event {
     Stderr(Vec<u8>),
     /// Bytes that were not kept.
     Gap {
-        /// Of which stream.
+        /// Stream of the bytes.
         stream: Stream,
-        /// How many.
+        /// Number of bytes.
         dropped: u64,
     },
-    /// A value that was shown, or the one the code came to.
+    /// A displayed value, or the result of the code.
     Result(Rich),
-    /// What it raised.
+    /// Error that the code raised.
     Error(Raised),
-    /// Values that were shown faster than anybody took them.
+    /// Values that were displayed faster than they were read.
     Dropped {
-        /// How many.
+        /// Number of values.
         events: u64,
     },
     /// The last event.
     Done {
-        /// How it ended.
+        /// End of the execution.
         status: Status,
-        /// How many executions there were since the interpreter started or was reset.
+        /// Number of executions since the interpreter started or was reset.
         count: u64,
     },
 }
@@ -52,12 +52,12 @@ pub enum Stream {
     Stderr,
 }
 
-/// A value in as many representations as it has.
+/// A value in all its representations.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rich {
-    /// Whether it is what the code came to.
+    /// Whether it is the result of the code.
     pub main: bool,
-    /// By media type: text as a string, images in base64, JSON as itself.
+    /// Representations by media type: text as a string, images in base64, JSON as itself.
     pub data: BTreeMap<String, Value>,
 }
 
@@ -68,21 +68,21 @@ pub struct Raised {
     pub name: String,
     /// Its message.
     pub value: String,
-    /// Where it was raised, in lines.
+    /// Lines of the traceback.
     pub traceback: Vec<String>,
 }
 
-/// How an execution ended.
+/// End of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It came to its end.
+    /// It ended normally.
     Ok,
     /// It raised an error.
     Error,
     /// It was interrupted.
     Interrupted,
-    /// Its time was over.
+    /// Its time limit was reached.
     TimedOut,
     /// Its interpreter died.
     Died,

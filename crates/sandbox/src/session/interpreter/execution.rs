@@ -1,27 +1,28 @@
-//! The reading side of an execution.
+//! Reading side of an execution.
 
 use std::sync::Arc;
 
 use super::{
     Event, Raised, Rich, Status, Stream,
-    log::{EventLog, Item, Summary},
+    log::{EventLog, QueuedEvent, Summary},
 };
 use crate::output::{Chunk, Output};
 
-/// An execution, to be followed to its end. One reader gets each event once; the outputs can be
-/// read by any number of others, by offset.
+/// Reader of an execution's events. One reader gets each event once; the outputs can be read by any
+/// number of others, by offset.
 #[derive(Debug)]
 pub struct Execution {
     log: Arc<EventLog>,
-    /// The next event, once it was seen; output before it goes first.
-    next: Option<Item>,
+    /// Next event, once it was seen; output before it is delivered first.
+    next: Option<QueuedEvent>,
     stdout_at: u64,
     stderr_at: u64,
-    /// The first event was told: output before it waits.
+    /// Whether the first event was delivered; output waits for it.
     is_begun: bool,
 }
 
-/// An execution as others than its reader hold it. Cheap to clone; holding it keeps nothing running.
+/// Handle of an execution for others than its reader. Cheap to clone; holding it keeps nothing
+/// running.
 #[derive(Debug, Clone)]
 pub struct ExecutionHandle {
     log: Arc<EventLog>,
@@ -38,8 +39,8 @@ impl ExecutionHandle {
         &self.log.stderr
     }
 
-    /// Stops this execution, whether it runs or still waits, and no other. Code that resists is ended
-    /// with its interpreter.
+    /// Stops this execution, running or queued, and no other. If the code resists, its interpreter
+    /// is killed.
     pub fn cancel(&self) {
         self.log.cancel();
     }
@@ -50,24 +51,24 @@ impl ExecutionHandle {
     }
 }
 
-/// An execution as a whole.
+/// Result of a complete execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collected {
-    /// What was kept of its standard output.
+    /// Kept standard output.
     pub stdout: Vec<u8>,
-    /// What was kept of its standard error.
+    /// Kept standard error.
     pub stderr: Vec<u8>,
-    /// The values it showed and came to.
+    /// Displayed values and the result.
     pub results: Vec<Rich>,
-    /// What it raised.
+    /// Error that the code raised.
     pub error: Option<Raised>,
-    /// How it ended.
+    /// End of the execution.
     pub status: Status,
-    /// How many executions there were.
+    /// Number of executions.
     pub count: u64,
 }
 
-/// Bytes handed over at once.
+/// Largest number of bytes of one event.
 const CHUNK: usize = 64 << 10;
 
 impl Execution {
@@ -75,7 +76,7 @@ impl Execution {
         Self { log, next: None, stdout_at: 0, stderr_at: 0, is_begun: false }
     }
 
-    /// For others than the reader.
+    /// Handle for others than the reader.
     pub fn handle(&self) -> ExecutionHandle {
         ExecutionHandle { log: self.log.clone() }
     }
@@ -90,7 +91,7 @@ impl Execution {
         &self.log.stderr
     }
 
-    /// Stops this execution, whether it runs or still waits, and no other. Code can resist.
+    /// Interrupts this execution, running or queued, and no other. Code can resist.
     pub fn interrupt(&self) {
         self.log.interrupt();
     }
@@ -127,7 +128,7 @@ impl Execution {
         }
     }
 
-    /// Follows it to its end and gathers everything.
+    /// Reads all events to the end and collects them.
     pub async fn collect(mut self) -> Collected {
         let mut all = Collected {
             stdout: Vec::new(),
@@ -150,7 +151,7 @@ impl Execution {
         all
     }
 
-    /// Output up to these offsets that has not been told; it is there already.
+    /// Available output up to these offsets that has not been delivered.
     async fn output_before(&mut self, stdout: u64, stderr: u64) -> Option<Event> {
         for (stream, end) in [(Stream::Stdout, stdout), (Stream::Stderr, stderr)] {
             let (output, at) = self.position(stream);
@@ -164,8 +165,8 @@ impl Execution {
         None
     }
 
-    /// Output that came while no event was waiting. One may be waiting by now, and some of these
-    /// bytes may have come after it: those are left for later.
+    /// Output that arrived while no event was queued. An event may be queued by now, and some of
+    /// these bytes may have come after it: those are left for later.
     fn take(&mut self, stream: Stream, chunk: Chunk) -> Option<Event> {
         self.next = self.log.pop();
         let end = self.next.as_ref().map_or(u64::MAX, |item| match stream {
@@ -205,7 +206,7 @@ impl Execution {
     }
 }
 
-/// More output; for ever pending at the end, which the last event tells.
+/// More output; pending for ever at the end, which the last event reports.
 async fn more(output: &Output, at: u64) -> Chunk {
     match output.read(at, CHUNK).await {
         Chunk::End => std::future::pending().await,

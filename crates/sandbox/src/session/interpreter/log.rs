@@ -1,9 +1,9 @@
-//! The writing side of an execution: it never waits for the reading side. Output beyond its cap
+//! Writing side of an execution, which never waits for the reading side. Output beyond its cap
 //! leaves a gap; events beyond theirs are dropped and counted.
 //!
-//! Output and events come on different ways. A driver lets all output out before it says anything,
-//! and we take all output before we note an event, so an event never comes before output that was
-//! written before it. Output written right after it may overtake it.
+//! Output and events arrive on different channels. A driver flushes all output before it sends a
+//! frame, and we read all output before we record an event, so an event never comes before output
+//! that was written before it. Output written right after it may overtake it.
 
 use std::{
     collections::VecDeque,
@@ -18,30 +18,30 @@ use tokio::sync::Notify;
 use super::{Event, Raised, Rich, Status};
 use crate::output::Output;
 
-/// Events that may wait for a reader, and their bytes.
-pub(super) const MOST_EVENTS: usize = 4096;
-pub(super) const MOST_BYTES: usize = 32 << 20;
+/// Largest number of events that wait for a reader, and of their bytes.
+pub(super) const MAX_EVENTS: usize = 4096;
+pub(super) const MAX_EVENT_BYTES: usize = 32 << 20;
 
-/// Results that a summary keeps, and their bytes.
+/// Largest number of results that a summary keeps, and of their bytes.
 const MAX_SUMMARY_RESULTS: usize = 64;
 const MAX_SUMMARY_BYTES: usize = 1 << 20;
 
-/// What an execution came to, apart from its output.
+/// Result of an execution, apart from its output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// How it ended.
+    /// End of the execution.
     pub status: Status,
-    /// How many executions there were since the interpreter started or was reset.
+    /// Number of executions since the interpreter started or was reset.
     pub count: u64,
-    /// What it raised.
+    /// Error that the code raised.
     pub error: Option<Raised>,
-    /// The first values it showed and came to.
+    /// First displayed values and results.
     pub results: Vec<Rich>,
-    /// Values beyond those that are kept.
+    /// Number of values that were not kept.
     pub results_dropped: u64,
 }
 
-/// The side that is written, shared with the one [`Execution`] that reads it.
+/// Shared state that is written here and read by one [`Execution`].
 #[derive(Debug)]
 pub(super) struct EventLog {
     pub(super) stdout: Output,
@@ -56,14 +56,14 @@ pub(super) struct EventLog {
 
 #[derive(Debug, Default)]
 struct Queue {
-    items: VecDeque<Item>,
+    items: VecDeque<QueuedEvent>,
     bytes: usize,
     dropped: u64,
     is_finished: bool,
     summary: Kept,
 }
 
-/// What the summary will say, so far.
+/// Content of the summary so far.
 #[derive(Debug, Default)]
 struct Kept {
     end: Option<(Status, u64)>,
@@ -98,9 +98,9 @@ impl Kept {
     }
 }
 
-/// An event and how much output came before it.
+/// An event with the offsets of the output before it.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct QueuedEvent {
     pub(super) event: Event,
     pub(super) stdout: u64,
     pub(super) stderr: u64,
@@ -121,10 +121,10 @@ impl EventLog {
         }
     }
 
-    /// The code runs; its output is told from now on.
+    /// Marks the start of the code; its output is delivered from now on.
     pub(super) fn start(&self, fresh: bool) {
         let event = Event::Started { fresh };
-        self.lock().items.push_back(Item { event, stdout: 0, stderr: 0, bytes: 0 });
+        self.lock().items.push_back(QueuedEvent { event, stdout: 0, stderr: 0, bytes: 0 });
         self.changed.notify_one();
     }
 
@@ -132,14 +132,14 @@ impl EventLog {
     pub(super) fn push(&self, event: Event, bytes: usize) {
         let mut queue = self.lock();
         queue.summary.note(&event, bytes);
-        if queue.items.len() >= MOST_EVENTS || queue.bytes + bytes > MOST_BYTES {
+        if queue.items.len() >= MAX_EVENTS || queue.bytes + bytes > MAX_EVENT_BYTES {
             queue.dropped += 1;
             return;
         }
         self.add(&mut queue, event, bytes);
     }
 
-    /// The last event; there is always room for it.
+    /// Adds the last event; there is always room for it.
     pub(super) fn finish(&self, status: Status, count: u64) {
         let mut queue = self.lock();
         if queue.is_finished {
@@ -162,7 +162,7 @@ impl EventLog {
         loop {
             let finished = self.finished.notified();
             tokio::pin!(finished);
-            // Registers before looking, so that an end in between is not missed.
+            // Registered before checking, so that an end in between is not missed.
             finished.as_mut().enable();
             if let Some(summary) = self.lock().summary.summary() {
                 return summary;
@@ -175,13 +175,13 @@ impl EventLog {
         self.lock().is_finished
     }
 
-    /// Asks for the end of this execution, now or as soon as it begins.
+    /// Asks this execution to end, now or as soon as it begins.
     pub(super) fn interrupt(&self) {
         self.is_interrupted.store(true, Ordering::Release);
         self.interrupt.notify_one();
     }
 
-    /// Like [`EventLog::interrupt`], but code that resists is ended with its interpreter.
+    /// Like [`EventLog::interrupt`], but if the code resists, its interpreter is killed.
     pub(super) fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Release);
         self.interrupt();
@@ -202,12 +202,12 @@ impl EventLog {
 
     fn add(&self, queue: &mut Queue, event: Event, bytes: usize) {
         let (stdout, stderr) = (self.stdout.total(), self.stderr.total());
-        queue.items.push_back(Item { event, stdout, stderr, bytes });
+        queue.items.push_back(QueuedEvent { event, stdout, stderr, bytes });
         queue.bytes += bytes;
         self.changed.notify_one();
     }
 
-    pub(super) fn pop(&self) -> Option<Item> {
+    pub(super) fn pop(&self) -> Option<QueuedEvent> {
         let mut queue = self.lock();
         let item = queue.items.pop_front()?;
         queue.bytes -= item.bytes;

@@ -1,25 +1,24 @@
-//! Interpreters that keep their state: what one execution defines, the next one finds.
+//! Interpreters that keep their state from one execution to the next.
 //!
 //! Contract:
-//! - An interpreter is a process of the session that runs our driver beside the user's code, as
-//!   the same user. What it says is therefore only what that code could say about itself; nothing
-//!   of ours depends on it being true.
+//! - An interpreter is a process of the session that runs our driver beside the user's code, as the
+//!   same user. Its messages are trusted only as far as that code's own output.
 //! - One execution at a time; others wait in a bounded queue, in order.
 //! - The output of an execution is exactly what was written between its start and its end, by
-//!   offset, and no [`Event`] comes before output that was written before it. What background
-//!   threads write between executions is read and dropped.
+//!   offset, and no [`Event`] comes before output that was written before it. Output of background
+//!   threads between executions is read and dropped.
 //! - An interrupt reaches the execution it is for, running or waiting, and never a later one.
-//! - An interpreter that died ends its execution with [`Status::Died`]; the next execution starts
-//!   a new one, and its [`Event::Started`] says that it is fresh.
+//! - An interpreter that died ends its execution with [`Status::Died`]; the next execution starts a
+//!   new one, and its [`Event::Started`] says that it is fresh.
 //! - It ends when its last handle is dropped, by [`Interpreter::close`], or with the session.
 
+mod driver_frame;
 mod events;
 mod execution;
 mod kernel;
 mod log;
-mod recipe;
 mod run;
-mod said;
+mod start_spec;
 mod task;
 
 use std::{
@@ -40,24 +39,24 @@ pub use self::{
 };
 use self::{
     log::EventLog,
-    recipe::Recipe,
-    run::Cell,
+    run::PendingExecution,
+    start_spec::StartSpec,
     task::{Answer, Command, Question, Restart, Task},
 };
 use super::{
     Error, State,
     exec::{DIRECTORY, is_directory},
     request::{ENVIRONMENT, is_environment, time_problem},
-    shared::{MOST_INTERPRETERS, Shared},
+    shared::{MAX_INTERPRETERS, Shared},
 };
 use crate::Language;
 
-/// How an interpreter is started.
+/// Start options of an interpreter.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where it starts, and whence it imports; absolute.
+    /// Working directory, from which modules are imported; absolute.
     pub cwd: String,
-    /// Added to the session's environment.
+    /// Variables added to the session's environment.
     pub env: BTreeMap<String, String>,
 }
 
@@ -67,25 +66,26 @@ impl Default for Options {
     }
 }
 
-/// Code to execute.
+/// Request to execute code.
 #[derive(Debug, Clone)]
 pub struct ExecuteRequest {
-    /// The code: statements, the value of the last one being the result.
+    /// Statements; the value of the last one is the result.
     pub code: String,
-    /// After how long it is interrupted and, if that does not help, killed with its interpreter.
+    /// Time limit after which it is interrupted and, if that does not help, killed with its
+    /// interpreter.
     pub timeout: Option<Duration>,
     /// Bytes kept of each output stream; the session's `limits.output` if `None`.
     pub output: Option<Bytes>,
 }
 
 impl ExecuteRequest {
-    /// This code, with everything else at its default.
+    /// Request for this code, with everything else at its default.
     pub fn new(code: impl Into<String>) -> Self {
         Self { code: code.into(), timeout: None, output: None }
     }
 }
 
-/// A variable of an interpreter, as it describes it.
+/// A variable, as the interpreter describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
     /// Its name.
@@ -97,35 +97,35 @@ pub struct Variable {
     pub repr: String,
 }
 
-/// What could stand at a cursor.
+/// Completions at a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completions {
-    /// What to put in place of the text between the two positions.
+    /// Replacements for the text between the two positions.
     pub matches: Vec<String>,
-    /// Where that text begins, in characters of the interpreter's language.
+    /// Begin of that text, in characters of the interpreter's language.
     pub cursor_start: u64,
-    /// Where it ends.
+    /// End of that text.
     pub cursor_end: u64,
 }
 
-/// Executions and questions that may wait.
-const QUEUE: usize = 16;
-/// Most bytes of code; the driver takes no larger frame.
-const MOST_CODE: usize = 16 << 20;
+/// Largest number of waiting executions and questions.
+const QUEUE_CAPACITY: usize = 16;
+/// Largest size of code in bytes; the driver takes no larger frame.
+const MAX_CODE: usize = 16 << 20;
 
 /// A stateful interpreter. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Interpreter {
-    inner: Arc<Inner>,
+    inner: Arc<InterpreterInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct InterpreterInner {
     shared: Arc<Shared>,
     language: Language,
     commands: mpsc::Sender<Command>,
     restarts: mpsc::Sender<Restart>,
-    /// Executions that wait or run, in order; those that are over are forgotten now and then.
+    /// Waiting and running executions, in order; finished ones are removed from time to time.
     executions: Mutex<VecDeque<Weak<EventLog>>>,
 }
 
@@ -140,28 +140,29 @@ impl Interpreter {
             .interpreters
             .clone()
             .try_acquire_owned()
-            .map_err(|_| Error::TooMany { what: "interpreters", limit: MOST_INTERPRETERS })?;
-        let recipe = Recipe::new(shared, language, options);
-        let kernel = recipe.start(shared).await?;
-        let (commands, queue) = mpsc::channel(QUEUE);
-        let (restarts, restarted) = mpsc::channel(QUEUE);
-        let task = Task::new(shared.clone(), recipe, kernel, queue, restarted, permit);
+            .map_err(|_| Error::TooMany { what: "interpreters", limit: MAX_INTERPRETERS })?;
+        let start_spec = StartSpec::new(shared, language, options);
+        let kernel = start_spec.start(shared).await?;
+        let (commands, queue) = mpsc::channel(QUEUE_CAPACITY);
+        let (restarts, restarted) = mpsc::channel(QUEUE_CAPACITY);
+        let task = Task::new(shared.clone(), start_spec, kernel, queue, restarted, permit);
         tokio::spawn(task.serve());
         let executions = Mutex::new(VecDeque::new());
-        let inner = Inner { shared: shared.clone(), language, commands, restarts, executions };
+        let inner =
+            InterpreterInner { shared: shared.clone(), language, commands, restarts, executions };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Its language.
+    /// Language of the interpreter.
     pub fn language(&self) -> Language {
         self.inner.language
     }
 
-    /// Queues code and returns at once; what becomes of it comes as events. Dropping the
-    /// [`Execution`] does not stop it.
+    /// Queues code and returns at once; its results arrive as events. Dropping the [`Execution`]
+    /// does not stop it.
     pub fn execute(&self, _permit: Permit, request: ExecuteRequest) -> Result<Execution, Error> {
-        if request.code.len() > MOST_CODE {
-            return Err(Error::Invalid(format!("code is over {MOST_CODE} bytes")));
+        if request.code.len() > MAX_CODE {
+            return Err(Error::Invalid(format!("code is over {MAX_CODE} bytes")));
         }
         if let Some(problem) = request.timeout.and_then(|time| time_problem("timeout", time)) {
             return Err(Error::Invalid(problem));
@@ -170,13 +171,13 @@ impl Interpreter {
         let shared = &self.inner.shared;
         let cap = request.output.unwrap_or(shared.request.limits.output).0;
         let log = Arc::new(EventLog::new(cap));
-        let cell = Cell { request, log: log.clone(), _busy: shared.busy() };
-        self.queue(Command::Execute(cell))?;
+        let pending = PendingExecution { request, log: log.clone(), _busy: shared.busy() };
+        self.queue(Command::Execute(pending))?;
         self.unfinished(|executions| executions.push_back(Arc::downgrade(&log)));
         Ok(Execution::new(log))
     }
 
-    /// Stops the execution that runs, or else the first that waits, as Ctrl-C would. Code can
+    /// Interrupts the running execution, or else the first that waits, as Ctrl-C would. Code can
     /// resist. `false` if there is none.
     pub fn interrupt(&self) -> Result<bool, Error> {
         self.demand_running()?;
@@ -187,7 +188,7 @@ impl Interpreter {
         Ok(first.is_some())
     }
 
-    /// Its variables; empty if it died.
+    /// Variables; empty if it died.
     pub async fn variables(&self) -> Result<Vec<Variable>, Error> {
         self.ask(Question::Variables).await.map(|answer| answer.variables.unwrap_or_default())
     }
@@ -204,7 +205,7 @@ impl Interpreter {
         self.ask(Question::Reset).await.map(drop)
     }
 
-    /// Ends the process, whatever it is doing, and starts a new one.
+    /// Kills the process and starts a new one.
     pub async fn restart(&self, _permit: Permit) -> Result<(), Error> {
         self.demand_running()?;
         let _busy = self.inner.shared.busy();
@@ -213,7 +214,7 @@ impl Interpreter {
         wait.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
-    /// Ends it when what is queued is done. Others with a handle find it ended.
+    /// Ends it when the queue is done. Other handles find it ended.
     pub async fn close(&self) {
         let (done, wait) = oneshot::channel();
         if self.inner.commands.send(Command::Close(done)).await.is_ok() {
@@ -238,7 +239,7 @@ impl Interpreter {
     fn queue(&self, command: Command) -> Result<(), Error> {
         self.inner.commands.try_send(command).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
-                Error::TooMany { what: "waiting executions", limit: QUEUE }
+                Error::TooMany { what: "waiting executions", limit: QUEUE_CAPACITY }
             }
             mpsc::error::TrySendError::Closed(_) => self.gone(),
         })

@@ -11,51 +11,52 @@ use tokio::{
 use super::{
     super::{State, access::Busy, runner::unpaused},
     Event, ExecuteRequest, Raised, Rich, Status,
-    kernel::{Kernel, Turn},
+    driver_frame::DriverFrame,
+    kernel::{Kernel, KernelEvent},
     log::EventLog,
-    said::Said,
 };
 
-/// An execution that waits or runs. Dropped before its end, it ends as that of a dead interpreter.
+/// A waiting or running execution. If dropped before its end, it ends as that of a dead
+/// interpreter.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(super) struct PendingExecution {
     pub(super) request: ExecuteRequest,
     pub(super) log: Arc<EventLog>,
-    /// An execution is use of the session, from its request to its end.
+    /// Marks the session as used, from the request to the end of the execution.
     pub(super) _busy: Busy,
 }
 
-impl Drop for Cell {
+impl Drop for PendingExecution {
     fn drop(&mut self) {
         self.log.finish(Status::Died, 0);
     }
 }
 
-impl Cell {
-    /// Ends it with an explanation.
-    pub(super) fn give_up(&self, status: Status, name: &str, why: &str) {
+impl PendingExecution {
+    /// Ends it with an error.
+    pub(super) fn fail(&self, status: Status, name: &str, why: &str) {
         let raised = Raised { name: name.to_owned(), value: why.to_owned(), traceback: Vec::new() };
         self.log.push(Event::Error(raised), why.len());
         self.log.finish(status, 0);
     }
 }
 
-/// How long one attempt to stop an execution may take before the next follows, if one has to.
-const NEXT_TRY: Duration = Duration::from_millis(100);
-/// How long code whose time is over may resist before its interpreter is killed.
-const RESISTANCE: Duration = Duration::from_secs(2);
+/// Interval between attempts to interrupt an execution.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
+/// Time after its limit at which the interpreter of code that resists is killed.
+const KILL_DELAY: Duration = Duration::from_secs(2);
 
-/// What an execution left of its interpreter.
+/// State of the interpreter after an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum AfterRun {
     Alive,
     Dead,
-    /// Dead before the code began: it had died before, and nobody knew.
+    /// Dead before the code began: it had died earlier, unnoticed.
     Unbegun,
 }
 
 pub(super) struct Run<'a> {
-    pub(super) cell: &'a Cell,
+    pub(super) pending: &'a PendingExecution,
     pub(super) kernel: &'a mut Kernel,
     pub(super) id: u64,
     pub(super) fresh: bool,
@@ -64,16 +65,16 @@ pub(super) struct Run<'a> {
     is_started: bool,
     timed_out: bool,
     is_killed: bool,
-    /// When to try again to stop it.
+    /// Time of the next attempt to interrupt it.
     again_at: Option<Instant>,
-    /// When to kill it.
+    /// Time to kill it.
     kill_at: Option<Instant>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(cell: &'a Cell, kernel: &'a mut Kernel, id: u64) -> Self {
+    pub(super) fn new(pending: &'a PendingExecution, kernel: &'a mut Kernel, id: u64) -> Self {
         Self {
-            cell,
+            pending,
             kernel,
             id,
             fresh: false,
@@ -86,32 +87,32 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs it to its end. `kill` passes when somebody wants the interpreter gone.
+    /// Runs it to its end. `kill` resolves when the interpreter is to be killed.
     pub(super) async fn run(
         mut self,
         state: watch::Receiver<State>,
         kill: impl Future<Output = ()>,
-    ) -> Left {
-        let time = unpaused(self.cell.request.timeout, state);
+    ) -> AfterRun {
+        let time = unpaused(self.pending.request.timeout, state);
         tokio::pin!(time, kill);
-        let log = self.cell.log.clone();
+        let log = self.pending.log.clone();
         self.kernel.redirect(log.stdout.clone(), log.stderr.clone());
         if !self.send(time.as_mut(), kill.as_mut()).await {
             self.kernel.kill().await;
         }
         loop {
             tokio::select! {
-                turn = self.kernel.turn() => match turn {
-                    Turn::Said(said, bytes) => {
-                        if self.hear(said, bytes).await {
+                event = self.kernel.next_event() => match event {
+                    KernelEvent::Frame(frame, bytes) => {
+                        if self.handle(frame, bytes).await {
                             return self.settle().await;
                         }
                     }
-                    Turn::Moved => {}
-                    Turn::Died(why) => return self.died(&why),
+                    KernelEvent::Moved => {}
+                    KernelEvent::Died(why) => return self.died(&why),
                 },
                 () = log.interrupted(), if self.is_started => self.interrupt(false).await,
-                () = &mut time, if !self.timed_out => self.time_is_over().await,
+                () = &mut time, if !self.timed_out => self.time_out().await,
                 () = at(self.again_at) => self.interrupt(true).await,
                 () = at(self.kill_at) => {
                     self.kill_at = None;
@@ -125,13 +126,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Hands the code over; `false` if that was cut short, which leaves the channel useless.
+    /// Sends the code; `false` if that was cut short, which makes the channel useless.
     async fn send(
         &mut self,
         time: Pin<&mut impl Future<Output = ()>>,
         kill: Pin<&mut impl Future<Output = ()>>,
     ) -> bool {
-        let body = json!({ "op": "execute", "id": self.id, "code": self.cell.request.code });
+        let body = json!({ "op": "execute", "id": self.id, "code": self.pending.request.code });
         tokio::select! {
             sent = self.kernel.send(&body) => sent.is_ok(),
             () = time => {
@@ -145,42 +146,42 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn died(&self, why: &str) -> Left {
+    fn died(&self, why: &str) -> AfterRun {
         if self.may_retry && !self.is_started && !self.timed_out && !self.is_killed {
-            return Left::Unbegun;
+            return AfterRun::Unbegun;
         }
         let status = if self.timed_out { Status::TimedOut } else { Status::Died };
-        self.cell.give_up(status, "InterpreterDied", why);
-        Left::Dead
+        self.pending.fail(status, "InterpreterDied", why);
+        AfterRun::Dead
     }
 
-    /// Takes what the driver said; `true` if it was the end.
-    async fn hear(&mut self, said: Said, bytes: usize) -> bool {
-        if said.id() != Some(self.id) {
+    /// Handles a frame of the driver; `true` if it was the end.
+    async fn handle(&mut self, frame: DriverFrame, bytes: usize) -> bool {
+        if frame.id() != Some(self.id) {
             return false;
         }
-        // The driver lets everything out before it says something.
+        // The driver flushes all output before it sends a frame.
         self.kernel.drain();
-        let log = &self.cell.log;
-        match said {
-            Said::Started { .. } if !self.is_started => {
+        let log = &self.pending.log;
+        match frame {
+            DriverFrame::Started { .. } if !self.is_started => {
                 self.is_started = true;
                 log.start(self.fresh);
                 if log.is_interrupted() || self.timed_out {
                     self.interrupt(false).await;
                 }
             }
-            Said::Result { main, data, .. } => {
+            DriverFrame::Result { main, data, .. } => {
                 log.push(Event::Result(Rich { main, data }), bytes);
             }
-            Said::Error { raised, .. } => log.push(Event::Error(raised), bytes),
-            Said::Done { status, execution_count, .. } => {
+            DriverFrame::Error { raised, .. } => log.push(Event::Error(raised), bytes),
+            DriverFrame::Done { status, execution_count, .. } => {
                 let status = if self.timed_out { Status::TimedOut } else { Status::from(status) };
                 log.finish(status, execution_count);
                 return true;
             }
-            Said::Refused { message, .. } => {
-                self.cell.give_up(Status::Error, "Refused", &message);
+            DriverFrame::Refused { message, .. } => {
+                self.pending.fail(Status::Error, "Refused", &message);
                 return true;
             }
             _ => {}
@@ -189,25 +190,25 @@ impl<'a> Run<'a> {
     }
 
     async fn interrupt(&mut self, again: bool) {
-        if self.cell.log.is_cancelled() {
-            self.kill_at.get_or_insert_with(|| Instant::now() + RESISTANCE);
+        if self.pending.log.is_cancelled() {
+            self.kill_at.get_or_insert_with(|| Instant::now() + KILL_DELAY);
         }
         let is_sure = self.kernel.interrupt(self.id, again).await;
-        self.again_at = (!is_sure).then(|| Instant::now() + NEXT_TRY);
+        self.again_at = (!is_sure).then(|| Instant::now() + INTERRUPT_INTERVAL);
     }
 
-    async fn time_is_over(&mut self) {
+    async fn time_out(&mut self) {
         self.timed_out = true;
-        self.kill_at = Some(Instant::now() + RESISTANCE);
+        self.kill_at = Some(Instant::now() + KILL_DELAY);
         if self.is_started {
             self.interrupt(false).await;
         }
     }
 
-    async fn settle(self) -> Left {
+    async fn settle(self) -> AfterRun {
         match self.kernel.settle(self.id + 1).await {
-            true => Left::Alive,
-            false => Left::Dead,
+            true => AfterRun::Alive,
+            false => AfterRun::Dead,
         }
     }
 }

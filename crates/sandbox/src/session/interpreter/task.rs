@@ -1,4 +1,4 @@
-//! The task that serves one interpreter: a queue of executions and questions, one at a time.
+//! Task of one interpreter: a queue of executions and questions, one at a time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,22 +8,22 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::{
     super::{Error, shared::Shared},
     Completions, Status, Variable,
-    kernel::{Kernel, Turn},
-    recipe::Recipe,
-    run::{Cell, Left, Run},
-    said::Said,
+    driver_frame::DriverFrame,
+    kernel::{Kernel, KernelEvent},
+    run::{AfterRun, PendingExecution, Run},
+    start_spec::StartSpec,
 };
 use crate::output::Output;
 
-/// What handles ask for, in order.
+/// Commands of handles that are queued.
 #[derive(Debug)]
 pub(super) enum Command {
-    Execute(Cell),
+    Execute(PendingExecution),
     Ask(Question, oneshot::Sender<Result<Answer, Error>>),
     Close(oneshot::Sender<()>),
 }
 
-/// What handles ask for at once.
+/// Command of handles that is served at once.
 pub(super) type Restart = oneshot::Sender<Result<(), Error>>;
 
 /// A question to the driver.
@@ -34,28 +34,28 @@ pub(super) enum Question {
     Reset,
 }
 
-/// Its answer; a field is there if it was asked for.
+/// Answer of the driver, with the field that was asked for.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) variables: Option<Vec<Variable>>,
     pub(super) completions: Option<Completions>,
 }
 
-/// How long a question may run code of the user's, such as a representation, before it is
-/// interrupted, and how long that may take.
-const THOUGHT: Duration = Duration::from_secs(10);
-const AFTERTHOUGHT: Duration = Duration::from_secs(2);
+/// Time limit for a question, which may run user code such as a representation, before it is
+/// interrupted, and for the answer after that.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const INTERRUPTED_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct Task {
     shared: Arc<Shared>,
-    recipe: Recipe,
-    /// `None` after it died, until somebody needs one.
+    start_spec: StartSpec,
+    /// Driver; `None` after it died, until one is needed.
     kernel: Option<Kernel>,
     queue: mpsc::Receiver<Command>,
     restarts: mpsc::Receiver<Restart>,
-    /// Every second number; those between are for settling.
+    /// Next id, always even; odd ones are for settling.
     next_id: u64,
-    /// The interpreter has executed nothing yet.
+    /// Whether the interpreter has executed nothing yet.
     fresh: bool,
     _permit: OwnedSemaphorePermit,
 }
@@ -63,23 +63,32 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(
         shared: Arc<Shared>,
-        recipe: Recipe,
+        start_spec: StartSpec,
         kernel: Kernel,
         queue: mpsc::Receiver<Command>,
         restarts: mpsc::Receiver<Restart>,
         permit: OwnedSemaphorePermit,
     ) -> Self {
         let kernel = Some(kernel);
-        Self { shared, recipe, kernel, queue, restarts, next_id: 1, fresh: true, _permit: permit }
+        Self {
+            shared,
+            start_spec,
+            kernel,
+            queue,
+            restarts,
+            next_id: 1,
+            fresh: true,
+            _permit: permit,
+        }
     }
 
-    /// Serves until the last handle is dropped or the session ends.
+    /// Runs until the last handle is dropped or the session ends.
     pub(super) async fn serve(mut self) {
         let shared = self.shared.clone();
         loop {
             tokio::select! {
                 command = self.queue.recv() => match command {
-                    Some(Command::Execute(cell)) => self.execute(cell).await,
+                    Some(Command::Execute(pending)) => self.execute(pending).await,
                     Some(Command::Ask(question, answer)) => {
                         let _ = answer.send(self.ask(question).await);
                     }
@@ -97,34 +106,34 @@ impl Task {
         }
     }
 
-    async fn execute(&mut self, cell: Cell) {
-        if cell.log.is_interrupted() {
-            return cell.give_up(Status::Interrupted, "Interrupted", "interrupted before it began");
+    async fn execute(&mut self, pending: PendingExecution) {
+        if pending.log.is_interrupted() {
+            return pending.fail(Status::Interrupted, "Interrupted", "interrupted before it began");
         }
         let mut restart = None;
         for may_retry in [true, false] {
             if let Err(error) = self.revive().await {
-                cell.give_up(Status::Died, "InterpreterDied", &error.to_string());
+                pending.fail(Status::Died, "InterpreterDied", &error.to_string());
                 break;
             }
-            if self.attempt(&cell, may_retry, &mut restart).await != Left::Unbegun {
+            if self.attempt(&pending, may_retry, &mut restart).await != AfterRun::Unbegun {
                 break;
             }
         }
-        drop(cell);
+        drop(pending);
         if let Some(restart) = restart {
             self.restart(restart).await;
         }
     }
 
-    /// Runs the code in the present kernel; notes who wanted a new one meanwhile.
+    /// Runs the code in the current kernel; collects requests for a restart meanwhile.
     async fn attempt(
         &mut self,
-        cell: &Cell,
+        pending: &PendingExecution,
         may_retry: bool,
         restart: &mut Option<Restart>,
-    ) -> Left {
-        let Some(kernel) = &mut self.kernel else { return Left::Dead };
+    ) -> AfterRun {
+        let Some(kernel) = &mut self.kernel else { return AfterRun::Dead };
         self.next_id += 2;
         let fresh = std::mem::take(&mut self.fresh);
         let kill = async {
@@ -134,20 +143,20 @@ impl Task {
             }
         };
         let state = self.shared.watch_state();
-        let mut run = Run::new(cell, kernel, self.next_id);
+        let mut run = Run::new(pending, kernel, self.next_id);
         (run.fresh, run.may_retry) = (fresh, may_retry);
         let left = run.run(state, kill).await;
         match left {
-            Left::Alive => kernel.redirect(Output::new(0), Output::new(0)),
-            Left::Dead | Left::Unbegun => self.kernel = None,
+            AfterRun::Alive => kernel.redirect(Output::new(0), Output::new(0)),
+            AfterRun::Dead | AfterRun::Unbegun => self.kernel = None,
         }
         left
     }
 
-    /// A living kernel, started anew if the last one died.
+    /// Starts a kernel if the last one died.
     async fn revive(&mut self) -> Result<(), Error> {
         if self.kernel.is_none() {
-            self.kernel = Some(self.recipe.start(&self.shared).await?);
+            self.kernel = Some(self.start_spec.start(&self.shared).await?);
             self.fresh = true;
         }
         Ok(())
@@ -161,7 +170,7 @@ impl Task {
     async fn end(&mut self) {
         let Some(mut kernel) = self.kernel.take() else { return };
         kernel.kill().await;
-        while !matches!(kernel.turn().await, Turn::Died(_)) {}
+        while !matches!(kernel.next_event().await, KernelEvent::Died(_)) {}
     }
 
     async fn ask(&mut self, question: Question) -> Result<Answer, Error> {
@@ -186,18 +195,18 @@ impl Task {
 
 async fn answer(kernel: &mut Kernel, body: &serde_json::Value, id: u64) -> Result<Answer, Error> {
     let silent = || Error::InterpreterGone("it did not answer".to_owned());
-    let (sending, thought) = (kernel.time(THOUGHT), kernel.time(THOUGHT));
-    let afterthought = kernel.time(THOUGHT + AFTERTHOUGHT);
+    let (sending, thought) = (kernel.time(ANSWER_TIMEOUT), kernel.time(ANSWER_TIMEOUT));
+    let afterthought = kernel.time(ANSWER_TIMEOUT + INTERRUPTED_ANSWER_TIMEOUT);
     tokio::select! {
         sent = kernel.send(body) => sent?,
         () = sending => return Err(silent()),
     }
     let answered = tokio::select! {
-        answered = hear(kernel, id) => answered,
+        answered = handle(kernel, id) => answered,
         () = thought => {
             kernel.interrupt(id, true).await;
             tokio::select! {
-                answered = hear(kernel, id) => answered,
+                answered = handle(kernel, id) => answered,
                 () = afterthought => Err(silent()),
             }
         }
@@ -208,23 +217,23 @@ async fn answer(kernel: &mut Kernel, body: &serde_json::Value, id: u64) -> Resul
     }
 }
 
-async fn hear(kernel: &mut Kernel, id: u64) -> Result<Answer, Error> {
+async fn handle(kernel: &mut Kernel, id: u64) -> Result<Answer, Error> {
     loop {
-        let said = match kernel.turn().await {
-            Turn::Said(said, _) if said.id() == Some(id) => said,
-            Turn::Died(why) => return Err(Error::InterpreterGone(why)),
+        let frame = match kernel.next_event().await {
+            KernelEvent::Frame(frame, _) if frame.id() == Some(id) => frame,
+            KernelEvent::Died(why) => return Err(Error::InterpreterGone(why)),
             _ => continue,
         };
-        return match said {
-            Said::Variables { variables: Some(variables), .. } => {
+        return match frame {
+            DriverFrame::Variables { variables: Some(variables), .. } => {
                 Ok(Answer { variables: Some(variables), ..Answer::default() })
             }
-            Said::Completions { completions: Some(completions), .. } => {
+            DriverFrame::Completions { completions: Some(completions), .. } => {
                 Ok(Answer { completions: Some(completions), ..Answer::default() })
             }
-            Said::Reset { .. } => Ok(Answer::default()),
-            Said::Refused { message, .. } => Err(Error::InterpreterRefused(message)),
-            Said::Variables { error, .. } | Said::Completions { error, .. } => {
+            DriverFrame::Reset { .. } => Ok(Answer::default()),
+            DriverFrame::Refused { message, .. } => Err(Error::InterpreterRefused(message)),
+            DriverFrame::Variables { error, .. } | DriverFrame::Completions { error, .. } => {
                 let error = error.unwrap_or_default().to_string();
                 Err(Error::InterpreterRefused(error))
             }
@@ -233,10 +242,10 @@ async fn hear(kernel: &mut Kernel, id: u64) -> Result<Answer, Error> {
     }
 }
 
-/// Moves what an idle interpreter writes out of its way, and notices its death.
+/// Reads the output of an idle interpreter, and notices its end.
 async fn idle(kernel: &mut Option<Kernel>) {
     let Some(living) = kernel else { return std::future::pending().await };
-    if let Turn::Died(_) = living.turn().await {
+    if let KernelEvent::Died(_) = living.next_event().await {
         *kernel = None;
     }
 }

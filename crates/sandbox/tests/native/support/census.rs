@@ -1,4 +1,4 @@
-//! Counting what sandboxes leave: processes, cgroups, mounts, namespaces, descriptors, files.
+//! Counts of what sandboxes leave: processes, cgroups, mounts, namespaces, descriptors, files.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Of the service with this pid whose helpers run `exe`.
+    /// Census of the service with this pid whose helpers run `exe`.
     pub(crate) fn of(pid: u32, exe: &Path) -> Self {
         let processes = processes(pid, exe);
         let namespaces = processes.iter().flat_map(|(pid, _)| namespaces(*pid)).collect();
@@ -35,7 +35,7 @@ impl Census {
         }
     }
 
-    /// Nothing that a service makes for others is there any more.
+    /// Whether nothing is left that a service makes for others.
     pub(crate) fn is_clean(&self) -> bool {
         self.processes.is_empty() && self.cgroups.is_empty() && self.namespaces.is_empty()
     }
@@ -45,8 +45,8 @@ fn count(dir: &str) -> usize {
     fs::read_dir(dir).map(Iterator::count).unwrap_or_default()
 }
 
-/// Pid and name of every process that belongs to the service: its helpers' family, and whoever is
-/// in one of its cgroups.
+/// Pid and name of every process that belongs to the service: its helpers and their descendants,
+/// and processes in its cgroups.
 fn processes(service: u32, exe: &Path) -> Vec<(u32, String)> {
     let family = family(exe);
     let caught = |pid: &u32| {
@@ -89,7 +89,7 @@ fn pids() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// How the names of the service's cgroups begin, in its own pid namespace.
+/// Prefix of the names of the service's cgroups, in its own pid namespace.
 fn mark(service: u32) -> String {
     let namespace = fs::metadata("/proc/self/ns/pid").expect("own namespace").ino();
     format!("ringfence.{namespace}.{service}.")
@@ -172,7 +172,7 @@ pub(crate) fn status(pid: u32, key: &str) -> Vec<u32> {
     line.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Lets every process of the service go on that has stopped itself.
+/// Continues every process of the service that has stopped itself.
 pub(crate) fn wake(exe: &Path) {
     use rustix::process::{Pid, Signal, kill_process};
     for pid in family(exe).into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
@@ -180,8 +180,8 @@ pub(crate) fn wake(exe: &Path) {
     }
 }
 
-/// Ends one process of the service for good. Its number may have passed to a stranger by now, so
-/// it is held first and then looked at once more.
+/// Kills one process of the service. Its pid may have been reused by now, so it is opened first and
+/// then checked once more.
 pub(crate) fn kill(pid: u32, exe: &Path) {
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
     let held = Pid::from_raw(pid.cast_signed()).map(|pid| pidfd_open(pid, PidfdFlags::empty()));

@@ -1,4 +1,4 @@
-//! What the tests share: a service with a binary of its own, programs, and short questions.
+//! Shared parts of the tests: a service with a binary of its own, programs, and helpers.
 
 pub(crate) mod alone;
 pub(crate) mod census;
@@ -18,11 +18,11 @@ use ringfence_sandbox::{
 use ringfence_types::{Isolation, Outcome};
 use tempfile::TempDir;
 
-/// Longer than anything takes, even while the machine is busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit that is longer than anything takes, even while the machine is busy.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A backend whose helper processes can be told from everybody else's: it has its own copy of the
-/// binary. The copy is readable to every user, for tests that give up their rights.
+/// A backend whose helper processes can be recognised: it has its own copy of the binary. The copy
+/// is readable to every user, for tests that give up their rights.
 pub(crate) struct Service {
     pub(crate) native: Native,
     pub(crate) exe: PathBuf,
@@ -30,17 +30,17 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Nothing is prepared ahead.
+    /// Service without anything prepared ahead.
     pub(crate) fn cold() -> Self {
         Self::with(Config::one_shot())
     }
 
-    /// With the usual pools.
+    /// Service with the default pools.
     pub(crate) fn pooled() -> Self {
         Self::with(Config::service())
     }
 
-    /// With pools of this kind.
+    /// Service with these pools.
     pub(crate) fn with_pools(pools: PoolConfig) -> Self {
         Self::with(Config { pools: Some(pools), ..Config::service() })
     }
@@ -72,24 +72,24 @@ impl Service {
     }
 }
 
-/// Awaits at most [`PATIENCE`].
+/// Awaits at most [`TEST_TIMEOUT`].
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+    match tokio::time::timeout(TEST_TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("{what}: no end after {PATIENCE:?}"),
+        Err(_) => panic!("{what}: no end after {TEST_TIMEOUT:?}"),
     }
 }
 
-/// Asks again until it holds, or fails.
+/// Polls until the condition holds, or fails.
 pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !holds() {
-        assert!(Instant::now() < deadline, "{what}: not after {PATIENCE:?}");
+        assert!(Instant::now() < deadline, "{what}: not after {TEST_TIMEOUT:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// A way in which a sandbox comes about.
+/// Tier of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tier {
     Cold,
@@ -171,7 +171,7 @@ pub(crate) fn stderr(report: &Report) -> String {
     String::from_utf8_lossy(&report.stderr.kept()).into_owned()
 }
 
-/// Fails with everything the program said.
+/// Fails with all output of the program.
 pub(crate) fn assert_exited(report: &Report, code: i32) {
     assert_eq!(
         report.outcome,
@@ -182,7 +182,7 @@ pub(crate) fn assert_exited(report: &Report, code: i32) {
     );
 }
 
-/// For one thing that is run.
+/// Permit for one run.
 pub(crate) fn permit() -> Permit {
     ringfence_policy::local_permit()
 }

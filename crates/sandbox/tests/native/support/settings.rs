@@ -1,4 +1,4 @@
-//! The environment variables that these tests read, and the processes they start themselves.
+//! Environment variables that these tests read, and processes that they start themselves.
 #![expect(clippy::disallowed_methods, reason = "tests have no other way to be told, or to tell")]
 
 use std::{
@@ -12,13 +12,13 @@ use std::{
 
 use tempfile::TempDir;
 
-/// Where the binary under test is; set by `cargo xtask test`.
+/// Path of the binary under test; set by `cargo xtask test`.
 const BINARY: &str = "RINGFENCE_BIN";
-/// How many sandboxes the leak test runs.
+/// Number of sandboxes in the leak test.
 const LEAK_RUNS: &str = "RINGFENCE_LEAK_RUNS";
-/// How often a whole service is killed.
+/// Number of times a whole service is killed.
 const SERVICE_KILLS: &str = "RINGFENCE_SERVICE_KILLS";
-/// How many cases each fuzz test tries.
+/// Number of cases of each fuzz test.
 const FUZZ_CASES: &str = "RINGFENCE_FUZZ_CASES";
 
 pub(crate) fn leak_runs() -> usize {
@@ -64,12 +64,12 @@ pub(crate) fn binary() -> PathBuf {
     }
 }
 
-/// A copy of the binary that is nobody else's and that every user can run.
+/// A copy of the binary for one test alone that every user can run.
 pub(crate) fn staged_binary() -> (TempDir, PathBuf) {
     stage(&binary(), "ringfence")
 }
 
-/// A copy of this very test.
+/// A copy of this test binary.
 pub(crate) fn staged_test() -> (TempDir, PathBuf) {
     stage(&env::current_exe().expect("a running test has a path"), "native")
 }

@@ -1,4 +1,4 @@
-//! Watching or disturbing the system calls of one process and all that it makes, from outside.
+//! Traces or disturbs the system calls of one process and its children.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::settings;
 
-/// A tracer at work. Detaches when dropped.
+/// A running tracer. Detaches when dropped.
 pub(crate) struct Strace {
     child: Child,
     log: PathBuf,
@@ -34,7 +34,7 @@ impl Strace {
             let line = lines.next().unwrap_or_else(|| panic!("strace gave up: {said}"));
             said.push_str(&line.expect("text"));
         }
-        // Whatever it says later must not block it.
+        // Later output must not block it.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, log, _dir: dir }
     }
@@ -46,8 +46,9 @@ impl Strace {
         log.lines().filter_map(call).collect()
     }
 
-    /// Its death detaches. Asked politely it would wait for a dying init, which itself waits for
-    /// children that only the tracer can let go; every line is written as it comes, so none is lost.
+    /// Killing it detaches. With a softer signal it would wait for a dying init, which itself waits
+    /// for children that only the tracer can release; every line is written as it comes, so none is
+    /// lost.
     fn detach(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

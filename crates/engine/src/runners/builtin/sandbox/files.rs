@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use ringfence_policy::{Action, Permit};
 use ringfence_sandbox::{
-    archive::Report,
+    archive::UnpackReport,
     files::BoxPath,
     session::{FileChanges, SessionId},
 };
@@ -159,7 +159,7 @@ fn permissions(mode: Option<&str>) -> u32 {
     mode.and_then(|mode| u32::from_str_radix(mode, 8).ok()).unwrap_or(0o644)
 }
 
-fn unpacked(report: &Report) -> Value {
+fn unpacked(report: &UnpackReport) -> Value {
     let notes = report.notes.iter().map(|note| json!({"entry": note.entry, "what": note.what}));
     json!({
         "files": report.files,

@@ -1,6 +1,6 @@
 git init --quiet
-git config user.name nobody
-git config user.email nobody@example.org
+git config user.name tester
+git config user.email tester@example.org
 echo text > README
 git add README
 git commit --quiet --message first

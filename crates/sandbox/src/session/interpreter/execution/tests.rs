@@ -1,9 +1,9 @@
-//! Every order of output and events, without a driver.
+//! Orders of output and events, without a driver.
 
 use serde_json::Value;
 
 use super::{
-    super::log::{MOST_BYTES, MOST_EVENTS},
+    super::log::{MAX_EVENT_BYTES, MAX_EVENTS},
     *,
 };
 
@@ -92,15 +92,15 @@ async fn what_was_not_kept_is_told_as_a_gap_of_exact_size() {
 }
 
 #[tokio::test]
-async fn events_nobody_takes_are_dropped_and_counted_but_the_last_is_not() {
+async fn events_that_are_not_read_are_dropped_and_counted_but_the_last_is_not() {
     let log = Arc::new(EventLog::new(8));
-    for _ in 0..MOST_EVENTS + 5 {
+    for _ in 0..MAX_EVENTS + 5 {
         log.push(shown("a"), 1);
     }
-    log.push(shown("big"), MOST_BYTES);
+    log.push(shown("big"), MAX_EVENT_BYTES);
     log.finish(Status::Ok, 1);
     let events = all(log).await;
-    assert_eq!(events.len(), MOST_EVENTS + 2);
+    assert_eq!(events.len(), MAX_EVENTS + 2);
     let last = [Event::Dropped { events: 6 }, Event::Done { status: Status::Ok, count: 1 }];
-    assert_eq!(events[MOST_EVENTS..], last);
+    assert_eq!(events[MAX_EVENTS..], last);
 }

@@ -1,46 +1,46 @@
-//! Turns what came back from a process into a verdict.
+//! Verdict from the result of a process.
 
 use std::time::Duration;
 
 use ringfence_types::{Limit, Limits, Outcome};
 
 use crate::{
-    Case, Decoy, Finding, Judge, Observed, Verdict,
+    Case, Criterion, Decoy, Finding, Observed, Verdict,
     finding::{broken, escaped, find_report, held},
     suite::Control,
     survivors,
 };
 
-/// The promise: whole process trees are gone this soon after their run.
+/// Promised time after a run within which all its processes are gone.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// A filter that kills ends the attack with this signal (SIGSYS).
+/// SIGSYS, with which the filter kills.
 const BAD_CALL: i32 = 31;
 
 /// Slack over a wall limit on a busy machine.
 const SLACK: Duration = Duration::from_millis(1500);
 
-/// Decides over the half inside.
+/// Verdict for the half inside.
 pub(crate) fn inside(case: &Case, seen: &Observed, marker: &str, decoy: &mut Decoy) -> Finding {
     let outcome = match &seen.outcome {
         Ok(outcome) => outcome,
         Err(problem) => return broken(format!("no sandbox: {problem}")),
     };
-    match case.judge {
-        Judge::Report => by_report(case, seen, outcome),
-        Judge::Limit(limit) => by_limit(case, limit, seen, outcome),
-        Judge::ReportOrLimit(limit) if met(outcome) == Some(limit) => {
+    match case.criterion {
+        Criterion::Report => by_report(case, seen, outcome),
+        Criterion::Limit(limit) => by_limit(case, limit, seen, outcome),
+        Criterion::ReportOrLimit(limit) if met(outcome) == Some(limit) => {
             held(format!("stopped by the {} limit", name(limit)))
         }
-        Judge::ReportOrLimit(_) => by_report(case, seen, outcome),
-        Judge::NobodyLeft => nobody_left(marker, &by_report(case, seen, outcome)),
-        Judge::DecoyAlive if !decoy.is_alive() => escaped("a process on the host was killed"),
-        Judge::DecoyAlive => survived(case, seen, outcome),
-        Judge::Flood(written) => flood(&case.limits, written, seen, outcome),
+        Criterion::ReportOrLimit(_) => by_report(case, seen, outcome),
+        Criterion::NoSurvivors => no_survivors(marker, &by_report(case, seen, outcome)),
+        Criterion::DecoyAlive if !decoy.is_alive() => escaped("a process on the host was killed"),
+        Criterion::DecoyAlive => survived(case, seen, outcome),
+        Criterion::Flood(written) => flood(&case.limits, written, seen, outcome),
     }
 }
 
-/// Decides over the control: did the attack work without walls?
+/// Verdict for the control: whether the attack works without isolation.
 pub(crate) fn outside(case: &Case, seen: &Observed, marker: &str) -> Control {
     let left = survivors::find(marker);
     survivors::end(&left);
@@ -48,11 +48,11 @@ pub(crate) fn outside(case: &Case, seen: &Observed, marker: &str) -> Control {
     let Some(Finding { verdict, observed }) = report else {
         return Control::Failed { observed: no_report(seen) };
     };
-    match (case.judge, verdict) {
-        (Judge::NobodyLeft, Verdict::Escaped) if left.is_empty() => {
+    match (case.criterion, verdict) {
+        (Criterion::NoSurvivors, Verdict::Escaped) if left.is_empty() => {
             Control::Failed { observed: "the process it left behind is not there".into() }
         }
-        (Judge::Flood(_), Verdict::Escaped) if seen.stdout.len() < 2 << 20 => {
+        (Criterion::Flood(_), Verdict::Escaped) if seen.stdout.len() < 2 << 20 => {
             Control::Failed { observed: format!("only {} bytes came", seen.stdout.len()) }
         }
         (_, Verdict::Escaped) => Control::Works { observed },
@@ -85,20 +85,20 @@ fn by_limit(case: &Case, limit: Limit, seen: &Observed, outcome: &Outcome) -> Fi
     held(format!("stopped by the {} limit after {:.1?}", name(limit), seen.wall))
 }
 
-fn nobody_left(marker: &str, report: &Finding) -> Finding {
+fn no_survivors(marker: &str, report: &Finding) -> Finding {
     let left = survivors::remaining(marker, GONE_WITHIN);
     survivors::end(&left);
     if !left.is_empty() {
         return escaped(format!("{} processes outlived the run", left.len()));
     }
     match report.verdict {
-        // The attack's part is to leave a process behind; that it did is no verdict yet.
+        // The attack's part is to leave a process behind, which is no verdict yet.
         Verdict::Escaped => held(format!("{}; gone with the run", report.observed)),
         _ => report.clone(),
     }
 }
 
-/// The attack may well have killed itself and everybody in its own sandbox.
+/// Verdict for an attack that may have killed all processes of its own sandbox.
 fn survived(case: &Case, seen: &Observed, outcome: &Outcome) -> Finding {
     match find_report(&case.id, &seen.stdout) {
         Some(finding) => finding,
@@ -114,7 +114,7 @@ fn flood(limits: &Limits, written: u64, seen: &Observed, outcome: &Outcome) -> F
     if met(outcome) == Some(Limit::Output) {
         return held(format!("stopped by the output limit, {kept} bytes kept"));
     }
-    // The report itself adds one line to what was written.
+    // The report itself adds one line to the output.
     if kept + seen.dropped < written {
         return broken(format!("kept {kept} and dropped {}, wrote {written}", seen.dropped));
     }

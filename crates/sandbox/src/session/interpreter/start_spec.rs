@@ -1,4 +1,4 @@
-//! How an interpreter is started, once and again.
+//! Start of an interpreter, also repeated.
 
 use std::{collections::BTreeMap, os::fd::AsFd, sync::Arc};
 
@@ -11,23 +11,23 @@ use super::{
 };
 use crate::{
     Language, Program, Request,
-    job::Job,
+    job::JobChannel,
     launch::{self, JOB_FD},
     output::Output,
     streams::{Streams, job_channel},
 };
 
-/// What is kept of the complaints of a driver that does not start.
-const COMPLAINTS: u64 = 4 << 10;
+/// Bytes kept of the standard error of a driver that does not start.
+const STARTUP_STDERR_BYTES: u64 = 4 << 10;
 
-/// What the init is told.
+/// Message to the init, and the language.
 #[derive(Debug)]
-pub(super) struct Recipe {
+pub(super) struct StartSpec {
     language: Language,
     exec: Exec,
 }
 
-impl Recipe {
+impl StartSpec {
     pub(super) fn new(shared: &Shared, language: Language, options: Options) -> Self {
         let limits = &shared.request.limits;
         let argv = match language {
@@ -44,23 +44,24 @@ impl Recipe {
     /// Starts the process and waits until it is ready for code.
     pub(super) async fn start(&self, shared: &Arc<Shared>) -> Result<Kernel, Error> {
         let used = shared.change().await?;
-        let (mut streams, inside) = Streams::open(COMPLAINTS).map_err(Error::io("make pipes"))?;
+        let (mut streams, inside) =
+            Streams::open(STARTUP_STDERR_BYTES).map_err(Error::io("make pipes"))?;
         let (ours, theirs) = job_channel().map_err(Error::io("make a job channel"))?;
         let mut fds: Vec<_> = inside.iter().map(AsFd::as_fd).collect();
         fds.push(theirs.as_fd());
-        let begun = start(shared, &used.cell, self.exec.clone(), &fds).await?;
+        let begun = start(shared, &used.jailed, self.exec.clone(), &fds).await?;
         streams.stdin = None;
         drop((inside, theirs));
-        // From here on the session may be paused.
+        // The session may be paused from here on.
         let _busy = used.into_busy();
-        let mut kernel = Kernel::new(begun, streams, Job::new(ours), self.language);
+        let mut kernel = Kernel::new(begun, streams, JobChannel::new(ours), self.language);
         kernel.until_ready().await?;
         kernel.redirect(Output::new(0), Output::new(0));
         Ok(kernel)
     }
 }
 
-/// The environment one-shot programs of the language have.
+/// Environment of the language, the same as for one-shot programs.
 fn environment(shared: &Shared, language: Language, own: BTreeMap<String, String>) -> Vec<Vec<u8>> {
     let program = Program::Code { language, code: String::new(), args: Vec::new() };
     let mut request = Request::new(program);

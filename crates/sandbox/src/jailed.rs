@@ -1,4 +1,4 @@
-//! One live sandbox: its init, its cgroup, its workspace. Dropping it is its end.
+//! One live sandbox: its init, its cgroup, its workspace. Dropping it ends the sandbox.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -8,7 +8,7 @@ use std::{
 
 use ringfence_jail::{
     cgroup::Group,
-    wire::{Confine, FromInit, Join, MayMiss, Mode, Standing, ToInit, ToTemplate},
+    wire::{ActiveLayers, Confine, FromInit, Join, MayMiss, Mode, ToInit, ToTemplate},
 };
 use ringfence_types::{Isolation, Layer, Limits, SandboxNetwork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,54 +16,54 @@ use tokio::time::timeout;
 
 use crate::{
     Error,
-    groups::{Groups, Place, Plot, Remains, kill},
+    groups::{Groups, Leftovers, Reservation, SandboxSlot, kill},
     health::SetupTimer,
     ids::Ids,
     link::Link,
     template::Template,
-    watchdog::Ward,
+    watchdog::WatchGuard,
     zygote::Zygote,
 };
 
-/// What a sandbox has to be like, whatever runs in it.
+/// Requirements on a sandbox, independent of its program.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) limits: Limits,
     pub(crate) may_miss: Vec<Layer>,
-    /// It will be paused some day.
+    /// Whether it must be possible to pause it.
     pub(crate) freezer: bool,
 }
 
-/// A sandbox that is locked in, or about to be.
+/// A sandbox that is locked down, or about to be.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct Jailed {
     pub(crate) control: Link<ToInit, FromInit>,
     pub(crate) pidfd: OwnedFd,
     pub(crate) group: Option<Arc<Group>>,
     pub(crate) workspace: Option<OwnedFd>,
-    pub(crate) standing: Option<Standing>,
+    pub(crate) active_layers: Option<ActiveLayers>,
     pub(crate) isolation: Isolation,
-    /// Who owns the workspace's files outside.
+    /// Owner of the workspace's files outside.
     pub(crate) uid: u32,
     pub(crate) mode: Mode,
-    /// The memory it is told it has.
+    /// Memory size that programs are told.
     pub(crate) memory: Arc<AtomicU64>,
-    maker: Maker,
+    parent: ParentProcess,
     groups: Arc<Groups>,
-    place: Option<Place>,
-    /// What `uid` is taken from, unless that is its zygote's or the service's own.
+    slot: Option<SandboxSlot>,
+    /// Ids that `uid` is taken from, unless it is the zygote's or the service's own.
     ids: Option<Ids>,
 }
 
-/// Who made a sandbox. Its end is the sandbox's own, so each sandbox holds it.
+/// Process that made a sandbox. The sandbox ends with it, so each sandbox holds it.
 #[derive(Debug)]
-pub(crate) enum Maker {
+pub(crate) enum ParentProcess {
     Template(Arc<Template>),
     Zygote(Arc<Zygote>),
 }
 
-impl Maker {
-    /// Its name, if it is gone.
+impl ParentProcess {
+    /// Name of the process, if it is gone.
     fn gone(&self) -> Option<&'static str> {
         match self {
             Self::Template(template) => template.is_gone().then_some("template"),
@@ -72,38 +72,39 @@ impl Maker {
     }
 }
 
-/// The parts of a sandbox that was just made.
+/// Parts of a sandbox that was just made.
 #[derive(Debug)]
 pub(crate) struct Adopted {
-    pub(crate) maker: Maker,
+    pub(crate) parent: ParentProcess,
     pub(crate) control: Link<ToInit, FromInit>,
     pub(crate) pidfd: OwnedFd,
     pub(crate) group: Option<Group>,
     pub(crate) uid: u32,
     pub(crate) mode: Mode,
     pub(crate) memory: u64,
-    pub(crate) place: Option<Place>,
+    pub(crate) slot: Option<SandboxSlot>,
     pub(crate) ids: Option<Ids>,
 }
 
-impl Cell {
-    /// Has the template make one. The init locks itself in meanwhile: see [`Cell::ready`].
+impl Jailed {
+    /// Requests one from the template. The init locks itself down meanwhile: see [`Jailed::ready`].
     pub(crate) async fn spawn(
         template: &Arc<Template>,
         groups: &Arc<Groups>,
         shape: &Shape,
     ) -> Result<Self, Error> {
         demand_cgroup(groups, &shape.may_miss)?;
-        let mut plot = Plot::open(groups, &shape.limits, shape.freezer).await?;
-        plot.ids = own_ids(template.mode, Ids::one)?;
-        let named = plot.ids.as_ref().map_or(0, Ids::first);
+        let mut reservation = Reservation::open(groups, &shape.limits, shape.freezer).await?;
+        reservation.ids = own_ids(template.mode, Ids::one)?;
+        let named = reservation.ids.as_ref().map_or(0, Ids::first);
         let (control, theirs) = Link::pair().map_err(Error::io("make a control socket"))?;
-        let pidfd = request(template, shape, groups, plot.group.as_ref(), named, &theirs).await?;
-        let (place, group, ids) = plot.hand_over();
+        let pidfd =
+            request(template, shape, groups, reservation.group.as_ref(), named, &theirs).await?;
+        let (slot, group, ids) = reservation.hand_over();
         let (mode, memory) = (template.mode, shape.limits.memory.0);
-        let maker = Maker::Template(template.clone());
+        let parent = ParentProcess::Template(template.clone());
         let uid = ids.as_ref().map_or_else(service_uid, Ids::first);
-        let made = Adopted { maker, control, pidfd, group, uid, mode, memory, place, ids };
+        let made = Adopted { parent, control, pidfd, group, uid, mode, memory, slot, ids };
         Ok(Self::adopt(made, groups, Isolation::Cold))
     }
 
@@ -114,52 +115,52 @@ impl Cell {
             pidfd: made.pidfd,
             group: made.group.map(Arc::new),
             workspace: None,
-            standing: None,
+            active_layers: None,
             isolation,
             uid: made.uid,
             mode: made.mode,
             memory: Arc::new(AtomicU64::new(made.memory)),
-            maker: made.maker,
+            parent: made.parent,
             groups: groups.clone(),
-            place: made.place,
+            slot: made.slot,
             ids: made.ids,
         }
     }
 
-    /// Waits until all walls stand.
+    /// Waits until the lock-down is complete.
     pub(crate) async fn ready(&mut self) -> Result<(), Error> {
         let _timer = SetupTimer::begin("lock-down");
         let limit = self.setup_timeout();
         match timeout(limit, self.control.receive()).await {
             Ok(Ok(received)) => self.note_ready(received.message, received.fds),
-            Ok(Err(error)) => Err(self.lost_maker().unwrap_or_else(|| error.into())),
+            Ok(Err(error)) => Err(self.lost_parent().unwrap_or_else(|| error.into())),
             Err(_) => Err(Error::SetupTimeout(limit)),
         }
     }
 
-    /// How long it may take until all walls stand.
+    /// Time limit for the lock-down.
     pub(crate) fn setup_timeout(&self) -> Duration {
         self.groups.health.rules.timeout
     }
 
-    /// That whoever made it is gone, which explains its own end better than anything else: the
-    /// kernel kills the sandboxes of a template or zygote after it has closed their maker's sockets,
-    /// so by the time an init is seen to be gone this is known.
-    pub(crate) fn lost_maker(&self) -> Option<Error> {
-        self.maker.gone().map(Error::Gone)
+    /// Error saying that the template or zygote of this sandbox is gone, if so. It explains the end
+    /// of the sandbox best: the kernel kills the sandboxes of a template or zygote after it has
+    /// closed their parent's sockets, so this is known by the time the end of an init is seen.
+    pub(crate) fn lost_parent(&self) -> Option<Error> {
+        self.parent.gone().map(Error::Gone)
     }
 
-    /// Takes the init's word that it is ready.
+    /// Handles the init's message that it is ready.
     pub(crate) fn note_ready(&mut self, message: FromInit, fds: Vec<OwnedFd>) -> Result<(), Error> {
         match message {
-            FromInit::Ready(standing) => {
-                self.standing = Some(standing);
+            FromInit::Ready(active_layers) => {
+                self.active_layers = Some(active_layers);
                 self.groups.health.finished();
                 let mut fds = fds.into_iter();
                 self.workspace = fds.next();
                 if let Some(questions) = fds.next() {
                     let group = self.group.clone();
-                    self.groups.clerk.serve(questions, self.memory.clone(), group);
+                    self.groups.responder.serve(questions, self.memory.clone(), group);
                 }
                 Ok(())
             }
@@ -168,13 +169,13 @@ impl Cell {
         }
     }
 
-    /// Ends everything inside, at once.
+    /// Kills everything inside.
     pub(crate) fn kill(&self) {
         kill(&self.pidfd);
     }
 
-    /// Waits until its init, and so everything inside, is gone; no longer than this. Asks again and
-    /// again, because a pidfd can be awaited only by a thread or by unsafe code.
+    /// Waits until its init, and so everything inside, is gone, at most `limit`. Polls, because a
+    /// pidfd can be awaited only by a thread or by unsafe code.
     pub(crate) async fn wait_for_end(&self, limit: Duration) {
         let gone = async {
             while !self.has_ended() {
@@ -184,9 +185,9 @@ impl Cell {
         let _ = timeout(limit, gone).await;
     }
 
-    /// Puts it on the list of those that the watchdog may end, for as long as the ward is held.
-    pub(crate) fn enlist(&self) -> Ward {
-        self.groups.watchlist.enlist(self.group.clone())
+    /// Lets the watchdog end the program for as long as the guard is held.
+    pub(crate) fn watch(&self) -> WatchGuard {
+        self.groups.watchlist.watch(self.group.clone())
     }
 
     /// Whether its init, and so everything inside, is gone.
@@ -194,20 +195,20 @@ impl Cell {
         has_ended(&self.pidfd)
     }
 
-    /// The cgroups it belongs to.
+    /// Cgroups of the service that it belongs to.
     pub(crate) fn groups(&self) -> &Groups {
         &self.groups
     }
 }
 
-impl Drop for Cell {
+impl Drop for Jailed {
     fn drop(&mut self) {
         self.kill();
         let pidfd = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3).ok();
-        if let Some(place) = self.place.take() {
+        if let Some(slot) = self.slot.take() {
             let (group, workspace) = (self.group.take(), self.workspace.take());
-            let (ids, is_set_up) = (self.ids.take(), self.standing.is_some());
-            self.groups.bury(place, Remains { pidfd, group, workspace, ids, is_set_up });
+            let (ids, is_set_up) = (self.ids.take(), self.active_layers.is_some());
+            self.groups.tear_down(slot, Leftovers { pidfd, group, workspace, ids, is_set_up });
         }
     }
 }
@@ -218,7 +219,7 @@ pub(crate) fn has_ended(pidfd: &OwnedFd) -> bool {
     poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-/// Ids of its own for what a template builds; `None` where all have the service's.
+/// Ids for a sandbox or zygote of a template; `None` where all use the service's uid.
 pub(crate) fn own_ids(
     mode: Mode,
     take: impl FnOnce() -> Result<Ids, Error>,
@@ -229,19 +230,19 @@ pub(crate) fn own_ids(
     }
 }
 
-/// The uid outside of a sandbox that has none of its own.
+/// Uid outside of a sandbox that has none of its own.
 pub(crate) fn service_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Without the memory, cpu or pids controller a sandbox is refused unless the request allows it.
+/// Refuses a sandbox without the memory, cpu or pids controller unless the request allows it.
 pub(crate) fn demand_cgroup(groups: &Groups, may_miss: &[Layer]) -> Result<(), Error> {
-    let walls = [
+    let required = [
         ("memory", Layer::CgroupMemory, "a memory limit"),
         ("cpu", Layer::CgroupCpu, "a cpu limit"),
         ("pids", Layer::CgroupPids, "a process limit"),
     ];
-    for (controller, layer, words) in walls {
+    for (controller, layer, words) in required {
         if let Some(reason) = groups.missing(controller)
             && !may_miss.contains(&layer)
         {
@@ -256,7 +257,8 @@ pub(crate) fn demand_cgroup(groups: &Groups, may_miss: &[Layer]) -> Result<(), E
     Ok(())
 }
 
-/// How the inside is confined for this shape. `uid` is as its maker numbers it: see [`Confine::uid`].
+/// Confinement of a sandbox of this shape. `uid` is in its parent's numbering: see
+/// [`Confine::uid`].
 pub(crate) fn confine(shape: &Shape, uid: u32, groups: &Groups) -> Confine {
     let limits = &shape.limits;
     let bounded = |controller: &str| groups.missing(controller).is_none();
@@ -268,7 +270,7 @@ pub(crate) fn confine(shape: &Shape, uid: u32, groups: &Groups) -> Confine {
         open_files: limits.open_files,
         data: (!bounded("memory")).then_some(limits.memory.0),
         processes: (!bounded("pids")).then(|| u64::from(limits.processes) + 1),
-        // A whole second above the sandbox's own limit, which is watched from outside.
+        // One to two seconds above the sandbox's own limit, which is enforced from outside.
         cpu_secs: limits.cpu_time.map(|time| time.as_secs() + 2),
         cpus: limits.cpus.whole(),
         loopback: limits.network == SandboxNetwork::Loopback,

@@ -1,4 +1,4 @@
-//! Things a kernel has only so many of: descriptors of each kind, timers, queues.
+//! Kernel objects with a limited number: descriptors of each kind, timers, queues.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -13,13 +13,13 @@ use rustix::{
 };
 
 use crate::{
-    Case, Finding, Ground, Group, Judge,
+    AttackContext, Case, Criterion, Finding, Group,
     finding::{escaped, held, not_applicable},
 };
 
-/// More than the 64 descriptors of the sandbox, fewer than any host allows of any kind.
-const ENOUGH: usize = 100;
-/// Far more timers than a program needs; each takes kernel memory.
+/// Number tried: more than the 64 descriptors of the sandbox, fewer than any host allows.
+const OBJECTS_TRIED: usize = 100;
+/// Number of timers tried, far more than a program needs; each takes kernel memory.
 const TIMERS: usize = 16_384;
 
 type Open = fn() -> io::Result<OwnedFd>;
@@ -45,74 +45,74 @@ const KINDS: &[(&str, &str, Open)] = &[
 pub(super) fn cases() -> Vec<Case> {
     let case = |(name, promise, open): &(&str, &str, Open)| {
         let open = *open;
-        let attack = move |ground: &Ground| hoard(ground, open);
+        let attack = move |context: &AttackContext| hoard(context, open);
         Case::new(Group::Resources, format!("R07.{name}"), *promise, attack)
             .limited(|limits| limits.terminals = MAX_TERMINALS)
-            .judged(Judge::ReportOrLimit(Limit::OpenFiles))
+            .judged(Criterion::ReportOrLimit(Limit::OpenFiles))
     };
     let mut cases: Vec<Case> = KINDS.iter().map(case).collect();
     cases.push(Case::new(Group::Resources, "R07.mqueues", "message queues are bounded", queues));
     cases.push(
         Case::new(Group::Resources, "R07.timers", "timers stop at a cap", timers)
-            .judged(Judge::ReportOrLimit(Limit::Memory)),
+            .judged(Criterion::ReportOrLimit(Limit::Memory)),
     );
     let promise = "no terminal unless it was asked for";
-    cases.push(Case::new(Group::Resources, "R07.no-ptys", promise, |ground| {
+    cases.push(Case::new(Group::Resources, "R07.no-ptys", promise, |context| {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY);
-        ground.succeeded("a terminal", terminal.map_err(io::Error::from))
+        context.succeeded("a terminal", terminal.map_err(io::Error::from))
     }));
     let promise = "no resource limit can be raised";
     cases.push(Case::new(Group::Resources, "R07.rlimits", promise, raise_limits));
     cases
 }
 
-/// Asks for the most that may be had before counting.
+/// Raises the soft limit to the hard limit before counting.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let most = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let _ = setrlimit(Resource::Nofile, most);
 }
 
-fn judged(ground: &Ground, had: usize, why: Option<io::Error>) -> Finding {
-    let limit = ground.number("open_files").unwrap_or(0) as usize;
+fn judged(context: &AttackContext, had: usize, why: Option<io::Error>) -> Finding {
+    let limit = context.number("open_files").unwrap_or(0) as usize;
     match why {
         _ if had > limit => escaped(format!("{had} at one time, {limit} are allowed")),
-        Some(error) if ground.is_outside() => not_applicable(format!("{had}, then: {error}")),
+        Some(error) if context.is_outside() => not_applicable(format!("{had}, then: {error}")),
         Some(error) => held(format!("{had}, then: {error}")),
         None => held(format!("{had}")),
     }
 }
 
-fn hoard(ground: &Ground, open: Open) -> Finding {
+fn hoard(context: &AttackContext, open: Open) -> Finding {
     raise_open_files();
     let mut hoard = Vec::new();
-    while hoard.len() < ENOUGH {
+    while hoard.len() < OBJECTS_TRIED {
         match open() {
             Ok(fd) => hoard.push(fd),
-            Err(error) => return judged(ground, hoard.len(), Some(error)),
+            Err(error) => return judged(context, hoard.len(), Some(error)),
         }
     }
-    judged(ground, hoard.len(), None)
+    judged(context, hoard.len(), None)
 }
 
-fn queues(ground: &Ground) -> Finding {
+fn queues(context: &AttackContext) -> Finding {
     raise_open_files();
-    let (queues, why) = attack::hold_message_queues(ENOUGH);
-    judged(ground, queues.len(), why)
+    let (queues, why) = attack::hold_message_queues(OBJECTS_TRIED);
+    judged(context, queues.len(), why)
 }
 
-fn timers(ground: &Ground) -> Finding {
+fn timers(context: &AttackContext) -> Finding {
     match attack::create_timers(TIMERS) {
         (had, None) => escaped(format!("{had} timers")),
-        (had, Some(error)) if ground.is_outside() => {
+        (had, Some(error)) if context.is_outside() => {
             not_applicable(format!("{had} timers, then: {error}"))
         }
         (had, Some(error)) => held(format!("{had} timers, then: {error}")),
     }
 }
 
-/// One more than the hard limit, for each kind that has one.
-fn raise_limits(ground: &Ground) -> Finding {
+/// Tries to raise each limit one above the hard limit.
+fn raise_limits(context: &AttackContext) -> Finding {
     let kinds = [Resource::Nofile, Resource::Core, Resource::Memlock, Resource::Msgqueue];
     let raised = kinds.into_iter().filter(|kind| {
         let before = getrlimit(*kind);
@@ -121,7 +121,7 @@ fn raise_limits(ground: &Ground) -> Finding {
         setrlimit(*kind, higher).is_ok()
     });
     match raised.count() {
-        0 if ground.is_outside() => not_applicable("this user may not raise a limit either"),
+        0 if context.is_outside() => not_applicable("this user may not raise a limit either"),
         0 => held("every try was refused"),
         many => escaped(format!("{many} hard limits were raised")),
     }

@@ -1,4 +1,4 @@
-//! What a driver says in a session.
+//! Frames of a driver in a session.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::{Completions, Status, Variable, events::Raised};
 
-/// One frame. Fields a hostile program leaves out or gets wrong make the frame meaningless, not us
-/// confused: see [`Said::parse`].
+/// One frame. A frame with missing or wrong fields, which a hostile program may send, is ignored:
+/// see [`DriverFrame::parse`].
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum DriverFrame {
     Ready,
     Started {
         id: Option<u64>,
@@ -28,7 +28,7 @@ pub(super) enum Said {
     },
     Done {
         id: Option<u64>,
-        status: SaidStatus,
+        status: FrameStatus,
         execution_count: u64,
     },
     Variables {
@@ -58,29 +58,29 @@ pub(super) enum Said {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum SaidStatus {
+pub(super) enum FrameStatus {
     Ok,
     Error,
     Interrupted,
 }
 
-impl From<SaidStatus> for Status {
-    fn from(said: SaidStatus) -> Self {
-        match said {
-            SaidStatus::Ok => Self::Ok,
-            SaidStatus::Error => Self::Error,
-            SaidStatus::Interrupted => Self::Interrupted,
+impl From<FrameStatus> for Status {
+    fn from(frame: FrameStatus) -> Self {
+        match frame {
+            FrameStatus::Ok => Self::Ok,
+            FrameStatus::Error => Self::Error,
+            FrameStatus::Interrupted => Self::Interrupted,
         }
     }
 }
 
-impl Said {
-    /// Anything we do not understand is [`Said::Other`], which nobody waits for.
+impl DriverFrame {
+    /// Parses a frame; one that is not understood is [`DriverFrame::Other`], which is ignored.
     pub(super) fn parse(frame: &[u8]) -> Self {
         serde_json::from_slice(frame).unwrap_or(Self::Other)
     }
 
-    /// Which execution or question it is about.
+    /// Id of the execution or question that it is about.
     pub(super) fn id(&self) -> Option<u64> {
         match self {
             Self::Started { id }
@@ -102,17 +102,17 @@ mod tests {
 
     use super::*;
 
-    fn check(frame: &str, expected: Said) {
-        assert_eq!(Said::parse(frame.as_bytes()), expected, "{frame}");
+    fn check(frame: &str, expected: DriverFrame) {
+        assert_eq!(DriverFrame::parse(frame.as_bytes()), expected, "{frame}");
     }
 
     #[test]
     fn each_kind_of_frame_is_understood() {
-        check(r#"{"ev":"ready"}"#, Said::Ready);
-        check(r#"{"ev":"started","id":3}"#, Said::Started { id: Some(3) });
+        check(r#"{"ev":"ready"}"#, DriverFrame::Ready);
+        check(r#"{"ev":"started","id":3}"#, DriverFrame::Started { id: Some(3) });
         check(
             r#"{"ev":"done","id":3,"status":"interrupted","execution_count":2}"#,
-            Said::Done { id: Some(3), status: SaidStatus::Interrupted, execution_count: 2 },
+            DriverFrame::Done { id: Some(3), status: FrameStatus::Interrupted, execution_count: 2 },
         );
         let raised = Raised {
             name: "ValueError".to_owned(),
@@ -121,7 +121,7 @@ mod tests {
         };
         check(
             r#"{"ev":"error","id":3,"name":"ValueError","value":"x","traceback":["a"]}"#,
-            Said::Error { id: Some(3), raised },
+            DriverFrame::Error { id: Some(3), raised },
         );
     }
 
@@ -137,17 +137,17 @@ mod tests {
             r#"{"ev":"done","id":-1,"status":"ok","execution_count":1}"#,
             r#"{"ev":"result","id":1,"main":true,"data":[]}"#,
         ] {
-            check(frame, Said::Other);
+            check(frame, DriverFrame::Other);
         }
         let deep =
             format!(r#"{{"ev":"result","id":1,"main":true,"data":{{"a":{}"#, "[".repeat(9999));
-        check(&deep, Said::Other);
+        check(&deep, DriverFrame::Other);
     }
 
     proptest! {
         #[test]
         fn no_frame_panics(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = Said::parse(&bytes);
+            let _ = DriverFrame::parse(&bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Judging without a sandbox: every way a run can come back.
+//! Verdicts without a sandbox, for every kind of result.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use ringfence_types::{Bytes, Hit, Limit, Limits, Outcome};
 use super::*;
 use crate::{Group, finding::not_applicable};
 
-fn case(judge: Judge) -> Case {
+fn case(criterion: Criterion) -> Case {
     Case::new(Group::Kernel, "X1", "a case of its own", |_| not_applicable("never run"))
-        .judged(judge)
+        .judged(criterion)
 }
 
 fn seen(outcome: Outcome, stdout: &str) -> Observed {
@@ -31,7 +31,7 @@ const ESCAPED: &str = "noise\n{\"id\":\"X1\",\"verdict\":\"escaped\",\"observed\
 
 #[track_caller]
 fn check_report(outcome: Outcome, stdout: &str, expected: Verdict) {
-    let finding = by_report(&case(Judge::Report), &seen(outcome.clone(), stdout), &outcome);
+    let finding = by_report(&case(Criterion::Report), &seen(outcome.clone(), stdout), &outcome);
     assert_eq!(finding.verdict, expected, "{finding:?}");
 }
 
@@ -46,9 +46,9 @@ fn a_report_decides_and_its_absence_is_an_error_unless_the_filter_killed() {
 
 #[track_caller]
 fn check_limit(outcome: Outcome, stdout: &str, expected: Verdict) {
-    let judge = Judge::Limit(Limit::Memory);
+    let criterion = Criterion::Limit(Limit::Memory);
     let seen = seen(outcome.clone(), stdout);
-    let finding = by_limit(&case(judge), Limit::Memory, &seen, &outcome);
+    let finding = by_limit(&case(criterion), Limit::Memory, &seen, &outcome);
     assert_eq!(finding.verdict, expected, "{finding:?}");
 }
 
@@ -63,19 +63,19 @@ fn only_the_named_limit_counts() {
 #[test]
 fn a_flood_must_be_cut_and_counted() {
     let limits = Limits { output: Bytes(10), ..Limits::default() };
-    let judge = |kept: &str, dropped| {
+    let flooded = |kept: &str, dropped| {
         let seen = Observed { dropped, ..seen(DONE, kept) };
         flood(&limits, 100, &seen, &DONE).verdict
     };
-    assert_eq!(judge("yyyyyyyyyy", 95), Verdict::Held);
-    assert_eq!(judge("yyyyyyyyyyyy", 95), Verdict::Escaped);
-    assert_eq!(judge("yyyyyyyyyy", 80), Verdict::Error);
+    assert_eq!(flooded("yyyyyyyyyy", 95), Verdict::Held);
+    assert_eq!(flooded("yyyyyyyyyyyy", 95), Verdict::Escaped);
+    assert_eq!(flooded("yyyyyyyyyy", 80), Verdict::Error);
 }
 
 #[test]
 fn a_control_that_is_held_has_failed() {
     let verdict =
-        |report: &str| outside(&case(Judge::Report), &seen(DONE, report), "no-such-marker");
+        |report: &str| outside(&case(Criterion::Report), &seen(DONE, report), "no-such-marker");
     assert!(matches!(verdict(ESCAPED), Control::Works { .. }));
     assert!(matches!(verdict(&ESCAPED.replace("escaped", "held")), Control::Failed { .. }));
     assert!(matches!(verdict(""), Control::Failed { .. }));

@@ -4,7 +4,7 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 
 use super::*;
 
-/// The most locks there can be if each admitted call makes two more, with these held when counted.
+/// Largest number of locks if each admitted call makes two more, with these held when counted.
 fn grow(budget: &mut LockBudget, mut held: u64) -> u64 {
     let now = Instant::now();
     for _ in 0..10 * MAX_LOCKS {
@@ -36,7 +36,7 @@ fn calls_that_keep_nothing_go_on_for_ever_and_are_counted_rarely() {
 }
 
 #[test]
-fn whoever_is_refused_is_counted_again_after_a_while() {
+fn a_refused_sandbox_is_counted_again_after_a_while() {
     let (mut budget, now) = (LockBudget { calls: 0, refused_until: None }, Instant::now());
     assert!(!budget.admit(now, || Some(MAX_LOCKS)), "too many");
     assert!(!budget.admit(now, || panic!("counted at once")));

@@ -1,35 +1,35 @@
-//! Where an attack stands and what it was told.
+//! Context of an attack: its side, and facts about the host.
 
 use std::{collections::BTreeMap, io, path::PathBuf};
 
 use crate::finding::{Finding, broken, escaped, held, is_refusal, not_applicable};
 
-/// Which half of a case a process runs.
+/// Side on which a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// In a sandbox, where it must be held.
+pub enum Side {
+    /// In a sandbox, where the attack must be held.
     Inside,
-    /// On the host, where it must work.
+    /// On the host, where the attack must work.
     Outside,
 }
 
-/// What an attack knows: its place, and facts about the host as `name=value` arguments.
+/// Context of an attack: its side, and facts about the host as `name=value` arguments.
 ///
-/// Secrets among the facts are written backwards, so that an attack that finds them forwards has
-/// found the host's copy and not its own command line.
+/// Secrets among the facts are reversed, so that an attack that finds them forwards has found the
+/// host's copy and not its own command line.
 #[derive(Debug, Clone)]
-pub struct Ground {
-    pub(crate) place: Place,
+pub struct AttackContext {
+    pub(crate) side: Side,
     facts: BTreeMap<String, String>,
 }
 
-impl Ground {
-    /// Parses the arguments after the case's id; the place comes first and defaults to inside.
+impl AttackContext {
+    /// Parses the arguments after the case's id; the side comes first and defaults to inside.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
-        let (place, rest) = match arguments.split_first() {
-            Some((first, rest)) if first == "inside" => (Place::Inside, rest),
-            Some((first, rest)) if first == "outside" => (Place::Outside, rest),
-            _ => (Place::Inside, arguments),
+        let (side, rest) = match arguments.split_first() {
+            Some((first, rest)) if first == "inside" => (Side::Inside, rest),
+            Some((first, rest)) if first == "outside" => (Side::Outside, rest),
+            _ => (Side::Inside, arguments),
         };
         let fact = |argument: &String| {
             let (name, value) = argument
@@ -37,19 +37,19 @@ impl Ground {
                 .ok_or_else(|| format!("`{argument}` is not of the form name=value"))?;
             Ok((name.to_owned(), value.to_owned()))
         };
-        Ok(Self { place, facts: rest.iter().map(fact).collect::<Result<_, String>>()? })
+        Ok(Self { side, facts: rest.iter().map(fact).collect::<Result<_, String>>()? })
     }
 
     pub(crate) fn is_outside(&self) -> bool {
-        self.place == Place::Outside
+        self.side == Side::Outside
     }
 
-    /// One value for each place.
+    /// Value for this side.
     pub(crate) fn pick<T>(&self, inside: T, outside: T) -> T {
         if self.is_outside() { outside } else { inside }
     }
 
-    /// A fact, or nothing if the runner did not tell it.
+    /// A fact; `None` if the runner did not pass it.
     pub(crate) fn fact(&self, name: &str) -> Option<&str> {
         self.facts.get(name).map(String::as_str)
     }
@@ -59,20 +59,20 @@ impl Ground {
         self.fact(name)?.parse().ok()
     }
 
-    /// A fact that was written backwards.
+    /// A fact that was reversed.
     pub(crate) fn secret(&self, name: &str) -> Option<String> {
         self.fact(name).map(|value| value.chars().rev().collect())
     }
 
-    /// A directory to write in: the workspace, or the suite's scratch directory.
+    /// Directory to write in: the workspace, or the suite's scratch directory.
     pub(crate) fn scratch(&self) -> PathBuf {
         let writable =
             |path: &&str| rustix::fs::access(*path, rustix::fs::Access::WRITE_OK).is_ok();
         [".", "/tmp", "/dev/shm"].iter().find(|path| writable(path)).unwrap_or(&".").into()
     }
 
-    /// The walls said no: held inside. Outside a refusal only means that this user or this kernel
-    /// could not do it anyway, and any other error that the control itself is broken.
+    /// Finding for an error. Inside it means held. Outside a refusal only means that this user or
+    /// this kernel could not do it anyway, and any other error that the control itself is broken.
     pub(crate) fn refused(&self, what: &str, error: &io::Error) -> Finding {
         if !self.is_outside() {
             held(format!("{what}: {error}"))
@@ -84,7 +84,7 @@ impl Ground {
         }
     }
 
-    /// The same for files that not every host has.
+    /// Like [`AttackContext::refused`], for files that not every host has.
     pub(crate) fn refused_or_absent(&self, path: &str, error: &io::Error) -> Finding {
         if self.is_outside() && error.kind() == io::ErrorKind::NotFound {
             return not_applicable(format!("this host has no {path}"));
@@ -92,7 +92,7 @@ impl Ground {
         self.refused(path, error)
     }
 
-    /// For calls where any answer but a refusal means that the kernel's code was reached.
+    /// Finding for calls where any answer but a refusal means that the kernel's code was reached.
     pub(crate) fn reached<T>(&self, what: &str, answer: io::Result<T>) -> Finding {
         match answer {
             Ok(_) => escaped(format!("{what} succeeded")),
@@ -101,7 +101,7 @@ impl Ground {
         }
     }
 
-    /// For calls where only success is an escape.
+    /// Finding for calls where only success is an escape.
     pub(crate) fn succeeded<T>(&self, what: &str, answer: io::Result<T>) -> Finding {
         match answer {
             Ok(_) => escaped(format!("{what} succeeded")),
@@ -110,7 +110,7 @@ impl Ground {
     }
 }
 
-/// The worst of several tries: one escape is an escape, and only refusals are held.
+/// Worst of several findings: one escape is an escape, and only refusals are held.
 pub(crate) fn worst(findings: impl IntoIterator<Item = Finding>) -> Option<Finding> {
     use crate::Verdict::{Error, Escaped, Held, NotApplicable, NotPromised};
     let rank = |finding: &Finding| match finding.verdict {

@@ -1,11 +1,11 @@
-//! How many sockets a sandbox's network namespace has.
+//! Limit on the sockets of a sandbox's network namespace.
 //!
-//! A connection over loopback that is never accepted is charged to nobody, and holds up to 128 KiB;
-//! a closed one leaves a trace of 256 bytes for a minute, charged to nobody either. The kernel counts
-//! both per namespace and limits neither, so no more are made beyond these numbers. The decision
-//! depends on the namespace alone, so it does not matter what the asker does with its descriptors and
-//! its memory meanwhile; calls that were let go on and are not carried out yet are as many as the
-//! sandbox has threads.
+//! A connection over loopback that is never accepted holds up to 128 KiB; a closed one leaves 256
+//! bytes for a minute. Neither is charged to a cgroup. The kernel counts both per namespace and
+//! limits neither, so further ones are refused beyond these numbers. The decision depends on the
+//! namespace alone, so it does not matter what the client does with its descriptors and its memory
+//! meanwhile; at most as many calls as the sandbox has threads can be admitted and not yet carried
+//! out.
 
 use std::{
     fs::File,
@@ -13,26 +13,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// TCP sockets with a connection or listening, accepted or not: 32 MiB with 128 KiB each.
+/// Largest number of TCP sockets that are connected or listening, accepted or not: 32 MiB with 128
+/// KiB each.
 const MAX_TCP: u64 = 256;
-/// TCP sockets there may be when another begins to listen. Connections that were reset before they
-/// were accepted keep their data and are counted nowhere, but the queue of a listening socket is
-/// short ([`MAX_BACKLOG`]): 24 queues of 17 with 128 KiB each are 51 MiB.
+/// Largest number of TCP sockets when another begins to listen. Connections that were reset before
+/// they were accepted keep their data and are counted nowhere, but the queue of a listening socket
+/// is short ([`MAX_BACKLOG`]): 24 queues of 17 with 128 KiB each are 51 MiB.
 const MAX_TCP_BEFORE_LISTEN: u64 = 24;
-/// Connections that wait on one listening socket, less one: the kernel lets one more wait than it is
-/// told. `net.core.somaxconn` of a sandbox is the same, but not every kernel lets us set it.
+/// Largest backlog of one listening socket; the kernel lets one connection more wait.
+/// `net.core.somaxconn` of a sandbox is the same, but not every kernel lets us set it.
 pub(super) const MAX_BACKLOG: i32 = 16;
-/// How long a call that was let go on may not be carried out yet: the cpu limit can stop all threads
-/// of a sandbox for a tenth of a second at a time.
+/// Time within which an admitted call is carried out: the cpu limit can stop all threads of a
+/// sandbox for a tenth of a second at a time.
 const LISTEN_DELAY: Duration = Duration::from_secs(1);
-/// Sockets of any family.
+/// Largest number of sockets of any family.
 const MAX_SOCKETS: u64 = 1024;
-/// Closed connections that the kernel remembers: 4 MiB.
+/// Largest number of closed connections that the kernel remembers: 4 MiB.
 const MAX_CLOSED: u64 = 16_384;
-/// More than these files have.
+/// Largest size that is read of these files.
 const MAX_TEXT: u64 = 4096;
 
-/// What a network namespace holds.
+/// Sockets of a network namespace.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Usage {
     sockets: u64,
@@ -47,7 +48,7 @@ impl Usage {
     }
 }
 
-/// Calls of `listen` that were let go on and may not show in the namespace's numbers yet.
+/// Admitted calls of `listen` that may not show in the namespace's numbers yet.
 #[derive(Debug, Default)]
 pub(super) struct Listens(Vec<Instant>);
 
@@ -63,10 +64,10 @@ impl Listens {
     }
 }
 
-/// Usage of the namespace that a thread is in; nothing if it cannot be told.
+/// Usage of the network namespace of a thread; `None` if it cannot be read.
 pub(super) fn usage(pid: u32) -> Option<Usage> {
     let text = read(pid, "sockstat")?;
-    // Absent where the host has no IPv6.
+    // Absent if the host has no IPv6.
     let text6 = read(pid, "sockstat6").unwrap_or_default();
     Some(Usage {
         sockets: number(&text, "sockets:", "used")?,
@@ -82,7 +83,7 @@ fn read(pid: u32, name: &str) -> Option<String> {
     Some(text)
 }
 
-/// The number behind a word, in the line that begins with another.
+/// The number after a word, in the line that begins with `line`.
 fn number(text: &str, line: &str, word: &str) -> Option<u64> {
     let mut words = text.lines().find_map(|text| text.strip_prefix(line))?.split_whitespace();
     words.find(|found| *found == word)?;

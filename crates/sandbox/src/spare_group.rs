@@ -1,8 +1,8 @@
-//! Cgroups, one of them made ahead.
+//! Cgroups of sandboxes, one of them made ahead.
 //!
-//! Making a group takes the kernel longer than anything else a cold sandbox waits for before it is
-//! cloned. So while nobody waits the next one is made, like the last; whoever wants other limits
-//! writes them. No process was ever in it: its counters begin with its sandbox.
+//! Making a group takes the kernel longer than anything else that a cold sandbox waits for before
+//! it is cloned. So the next one is made in idle time, with the limits of the last; a call with
+//! other limits changes them. No process was ever in it: its counters begin with its sandbox.
 
 use std::{
     path::PathBuf,
@@ -14,9 +14,9 @@ use std::{
 
 use ringfence_jail::cgroup::{Base, Error, Group, GroupLimits};
 
-/// Makes the groups below one base.
+/// Factory of the groups below one base.
 #[derive(Debug)]
-pub(crate) struct Maker {
+pub(crate) struct GroupMaker {
     base: Base,
     next: AtomicU64,
     spare: Mutex<Spare>,
@@ -24,29 +24,29 @@ pub(crate) struct Maker {
 
 #[derive(Debug, Default)]
 struct Spare {
-    /// What was asked for last. Nothing is made ahead before somebody has asked once.
+    /// Limits of the last request. Nothing is made ahead before the first request.
     like: Option<GroupLimits>,
     ready: Option<(GroupLimits, Group)>,
 }
 
 impl Spare {
-    /// The limits of the one to make, if there is none.
+    /// Limits of the spare to make, if there is none.
     fn wanted(&self) -> Option<GroupLimits> {
         self.like.filter(|_| self.ready.is_none())
     }
 }
 
-impl Maker {
+impl GroupMaker {
     pub(crate) fn new(base: Base) -> Self {
         Self { base, next: AtomicU64::new(1), spare: Mutex::default() }
     }
 
-    /// The directories of the base.
+    /// Directories of the base.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.base.paths()
     }
 
-    /// A group with these limits that nobody was in.
+    /// Unused group with these limits.
     pub(crate) fn make(&self, limits: &GroupLimits, freezer: bool) -> Result<Group, Error> {
         if freezer {
             return self.new_group(limits, true);
@@ -63,7 +63,8 @@ impl Maker {
         self.next.load(Ordering::Relaxed) > 2
     }
 
-    /// Makes one for whoever comes next, unless there is one. Failing, it leaves the news to them.
+    /// Makes a spare group for the next request, unless there is one. A failure is reported by that
+    /// request.
     pub(crate) fn make_spare(&self) {
         let Some(like) = self.spare().wanted() else { return };
         if let Ok(group) = self.new_group(&like, false) {
@@ -71,7 +72,7 @@ impl Maker {
         }
     }
 
-    /// A spare with other limits; one that does not take them is as good as none.
+    /// A spare with other limits; one that does not take them is dropped.
     fn changed(&self, spare: Group, limits: &GroupLimits) -> Result<Group, Error> {
         match spare.set_limits(limits) {
             Ok(()) => Ok(spare),
@@ -103,7 +104,7 @@ impl Maker {
         }
     }
 
-    /// See [`Base::kernel_memory`].
+    /// Kernel memory; see [`Base::kernel_memory`].
     pub(crate) fn kernel_memory(&self) -> Option<u64> {
         self.base.kernel_memory()
     }
@@ -125,7 +126,7 @@ mod tests {
         GroupLimits { memory: 64 << 20, cpu_millis: 1000, pids }
     }
 
-    /// The name of the group and the most processes it may have, as the kernel says.
+    /// Name of the group and its process limit as the kernel shows it.
     fn found(group: &Group) -> (String, String) {
         let most =
             group.paths().iter().find_map(|dir| fs::read_to_string(dir.join("pids.max")).ok());
@@ -134,24 +135,24 @@ mod tests {
     }
 
     #[test]
-    fn a_group_made_ahead_is_used_once_and_with_the_limits_of_whoever_takes_it() {
-        let maker = Maker::new(Base::create(&Host::detect()).expect("control groups"));
+    fn a_group_made_ahead_is_used_once_and_with_the_limits_of_its_request() {
+        let maker = GroupMaker::new(Base::create(&Host::detect()).expect("control groups"));
         maker.make_spare();
         let make = |pids, freezer| found(&maker.make(&limits(pids), freezer).expect("a group"));
         let pair = |name: &str, most: &str| (name.to_owned(), most.to_owned());
-        assert_eq!(make(5, false), pair("box-1", "5"), "nothing is made before anybody asked");
+        assert_eq!(make(5, false), pair("box-1", "5"), "nothing is made before the first request");
         maker.make_spare();
         maker.make_spare();
         assert_eq!(make(5, true), pair("box-3", "5"), "box-2 has no freezer");
         assert_eq!(make(7, false), pair("box-2", "7"), "made for 5");
-        assert_eq!(make(7, false), pair("box-4", "7"), "nobody gets one twice");
+        assert_eq!(make(7, false), pair("box-4", "7"), "each is used once");
         let removed = remove_trees(&maker.paths(), Duration::from_secs(5)).expect("removed");
         assert_eq!(removed, Removal::Gone);
     }
 
     #[test]
     fn a_base_that_was_removed_is_made_again_with_its_limits() {
-        let maker = Maker::new(Base::create(&Host::detect()).expect("control groups"));
+        let maker = GroupMaker::new(Base::create(&Host::detect()).expect("control groups"));
         let make = || found(&maker.make(&limits(5), false).expect("a group"));
         make();
         maker.make_spare();

@@ -1,19 +1,19 @@
-//! One reader of an output that the writer waits for.
+//! Reader of an output that receives every byte.
 //!
-//! Readers by offset are never waited for and may find a gap. A follower gets every byte: what it
-//! has not taken yet is kept for it, and while that is more than it allows the program's pipe is
-//! not read, so the kernel holds the program. Its clock goes on: the wall limit ends a program
-//! whose follower never comes back.
+//! The program does not wait for readers by offset, which may find a gap. A follower gets every
+//! byte: bytes it has not taken are kept, and while they exceed its bound the program's pipe is not
+//! read, so the kernel blocks the program. The wall limit still applies, and ends a program whose
+//! follower stops reading.
 //!
-//! Invariant: a backlog exceeds its bound by no more than one read of the pipe, plus what the pipe
-//! held when the program ended.
+//! Invariant: a backlog exceeds its bound by at most one read of the pipe, plus the content of the
+//! pipe when the program ended.
 
 use std::collections::VecDeque;
 
 use crate::output::{Chunk, Output};
 
-/// Gets every byte of an output, and holds the program back while it is behind. Dropping it lets
-/// the program go on.
+/// Reader that gets every byte of an output and blocks the program while it is behind. Dropping it
+/// unblocks the program.
 #[derive(Debug)]
 pub struct Follower {
     output: Output,
@@ -24,7 +24,8 @@ impl Follower {
         Self { output }
     }
 
-    /// Waits for the next bytes. A gap can only come first, if the follower was late. Cancel safe.
+    /// Waits for the next bytes. A gap can only come first, if the follower began late. Cancel
+    /// safe.
     pub async fn next(&mut self) -> Chunk {
         self.output.next_for_follower().await
     }
@@ -36,22 +37,22 @@ impl Drop for Follower {
     }
 }
 
-/// What a follower has not taken yet.
+/// Bytes that a follower has not taken yet.
 #[derive(Debug)]
 pub(crate) struct Backlog {
     chunks: VecDeque<Chunk>,
     /// Bytes of all chunks together.
     bytes: u64,
-    /// How far the program may run ahead.
+    /// Bytes by which the program may run ahead.
     ahead: u64,
 }
 
-/// Small writes are put together up to this, or each would cost more than it holds.
+/// Size up to which small writes are joined, to keep the overhead per chunk low.
 const CHUNK: usize = 64 << 10;
 
 impl Backlog {
     pub(crate) fn new(ahead: u64) -> Self {
-        // Nothing at all could never be followed.
+        // With zero the program could never write.
         Self { chunks: VecDeque::new(), bytes: 0, ahead: ahead.max(1) }
     }
 

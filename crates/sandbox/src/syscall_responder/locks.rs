@@ -1,16 +1,15 @@
-//! How many file locks a sandbox may hold.
+//! Limit on the file locks of a sandbox.
 //!
-//! A lock takes some 200 bytes of kernel memory that is charged to nobody, and the kernel has no
-//! limit on their number. Nor does it tell how many there are, other than by listing them. So a
-//! sandbox has a budget of *calls*, of which each makes two locks more at the most (by splitting one
-//! in three). Only when the calls are used up are the locks counted that are really held, which gives
-//! the next budget: a database that locks and unlocks for hours is counted once in a while, and a
-//! sandbox that keeps many is refused.
+//! A lock takes some 200 bytes of kernel memory that is charged to no cgroup, and the kernel
+//! neither limits their number nor counts them, except by listing them. So a sandbox has a budget
+//! of *calls*, each of which makes at most two more locks (by splitting one in three). Only when
+//! the budget is used up are the held locks counted, which gives the next budget: a database that
+//! locks and unlocks for hours is counted rarely, and a sandbox that keeps many is refused.
 //!
-//! Locks are counted where each process shows its own (`/proc/PID/fdinfo`), not in `/proc/locks`:
-//! that is one list for the whole host, and reading it stops everybody who locks. Nothing can hide:
-//! a lock is gone as soon as its process closes the file, threads share their descriptors (see the
-//! rule for `clone`), and a child inherits no lock.
+//! Locks are counted per process (`/proc/PID/fdinfo`), not in `/proc/locks`: that is one list for
+//! the whole host, and reading it blocks every process that locks. No lock can be hidden: it is
+//! gone as soon as its process closes the file, threads share their descriptors (see the rule for
+//! `clone`), and a child inherits no lock.
 
 use std::{
     fs::{self, File},
@@ -21,15 +20,15 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Locks of one sandbox at one time: 14 MiB.
+/// Largest number of locks of one sandbox: 14 MiB.
 const MAX_LOCKS: u64 = 65_536;
-/// Locks held with which no more calls are let through: what is left is worth counting for.
+/// Number of held locks from which no more calls are allowed; below, a new budget is worth a count.
 const MANY_LOCKS: u64 = MAX_LOCKS / 2;
-/// How long a sandbox with many locks is refused before they are counted again.
+/// Time for which a sandbox with many locks is refused before they are counted again.
 const RECOUNT_DELAY: Duration = Duration::from_secs(1);
-/// Processor time for one count. More descriptors or locks than that are taken for too many.
+/// Cpu time for one count. If it is exceeded, the sandbox is taken to hold too many.
 const MAX_COUNT_TIME: Duration = Duration::from_millis(50);
-/// Bytes that one descriptor may tell: more than [`MANY_LOCKS`] locks.
+/// Largest `fdinfo` text of one descriptor: more than [`MANY_LOCKS`] locks.
 const MAX_TEXT: u64 = 4 << 20;
 
 /// Calls that a sandbox may still make before its locks are counted.
@@ -44,7 +43,8 @@ impl LockBudget {
         Self { calls: MAX_LOCKS / 2, refused_until: None }
     }
 
-    /// Whether one more call may be carried out. `count` tells the locks held, if it can.
+    /// Whether one more call is allowed. `count` returns the number of held locks, if it can be
+    /// found.
     pub(super) fn admit(&mut self, now: Instant, count: impl FnOnce() -> Option<u64>) -> bool {
         if self.calls == 0 {
             if self.refused_until.is_some_and(|until| now < until) {
@@ -64,7 +64,7 @@ impl LockBudget {
 }
 
 /// Locks held by all processes in the pid namespace of a thread, up to a little more than
-/// [`MANY_LOCKS`]; nothing if they cannot be counted in time.
+/// [`MANY_LOCKS`]; `None` if they cannot be counted in time.
 pub(super) fn held(pid: u32) -> Option<u64> {
     let namespace = |process: &Path| fs::read_link(process.join("ns/pid"));
     let own = namespace(&PathBuf::from(format!("/proc/{pid}"))).ok()?;
@@ -81,8 +81,8 @@ pub(super) fn held(pid: u32) -> Option<u64> {
     Some(held)
 }
 
-/// Threads share their descriptors, so the first one that has any tells all. A first thread that has
-/// ended has none.
+/// Locks of one process. Threads share their descriptors, so the first thread that has any shows
+/// all; a first thread that has ended has none.
 fn of_process(process: &Path, deadline: Duration) -> Option<u64> {
     for thread in unless_gone(numbered(&process.join("task")))? {
         let descriptors = unless_gone(numbered(&thread.join("fdinfo")))?;
@@ -107,7 +107,7 @@ fn of_descriptors(descriptors: &[PathBuf], deadline: Duration) -> Option<u64> {
     Some(held)
 }
 
-/// A lock is a line such as `lock: 1: POSIX  ADVISORY  WRITE 7 00:2d:57 0 EOF`.
+/// Locks of one descriptor: lines such as `lock: 1: POSIX  ADVISORY  WRITE 7 00:2d:57 0 EOF`.
 fn of_descriptor(path: &Path) -> io::Result<u64> {
     let mut text = Vec::new();
     File::open(path)?.take(MAX_TEXT).read_to_end(&mut text)?;
@@ -129,7 +129,7 @@ fn numbered(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries)
 }
 
-/// A process or descriptor that ended meanwhile holds nothing; one that we may not look at might.
+/// Value read, or the default if the process or descriptor has ended; `None` if it cannot be read.
 fn unless_gone<T: Default>(read: io::Result<T>) -> Option<T> {
     match read {
         Ok(found) => Some(found),
@@ -141,7 +141,7 @@ fn unless_gone<T: Default>(read: io::Result<T>) -> Option<T> {
 
 const ESRCH: i32 = rustix::io::Errno::SRCH.raw_os_error();
 
-/// Time that this thread has spent, which a busy host does not make longer.
+/// Cpu time of this thread, which does not depend on the load of the host.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -1,31 +1,31 @@
-//! How fast one kind of question of one sandbox is answered.
+//! Rate limit for one kind of call of one sandbox.
 //!
-//! A question costs its sandbox nothing and the service some microseconds of processor time, so
-//! there is a burst that is answered at once, then a rate.
+//! A call costs its sandbox nothing and the service some microseconds of cpu time, so a burst is
+//! answered at once, then a rate applies.
 
 use std::time::{Duration, Instant};
 
-/// How long a question waits that comes too early.
-const REST: Duration = Duration::from_millis(1);
+/// Delay of a call that comes too early.
+const DELAY: Duration = Duration::from_millis(1);
 
-/// A burst, filled up again at a rate.
+/// A burst that is refilled at a rate.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateLimit {
     burst: u32,
     per_millisecond: u32,
     spare: u32,
     filled_at: Instant,
 }
 
-impl Pace {
+impl RateLimit {
     pub(super) fn new(now: Instant, burst: u32, per_millisecond: u32) -> Self {
         Self { burst, per_millisecond, spare: burst, filled_at: now }
     }
 
-    /// Waits if the burst is used up: then one question a millisecond, and the rate on top of it.
+    /// Waits if the burst is used up: then one call a millisecond, plus the rate.
     pub(super) fn wait(&mut self) {
         if !self.is_prompt(Instant::now()) {
-            std::thread::sleep(REST);
+            std::thread::sleep(DELAY);
         }
     }
 
@@ -47,26 +47,26 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn prompt(pace: &mut Pace, at: Instant, tries: u32) -> u32 {
-        (0..tries).map(|_| u32::from(pace.is_prompt(at))).sum()
+    fn prompt(rate_limit: &mut RateLimit, at: Instant, tries: u32) -> u32 {
+        (0..tries).map(|_| u32::from(rate_limit.is_prompt(at))).sum()
     }
 
     #[test]
     fn a_burst_is_answered_at_once_and_filled_up_at_the_rate() {
         let begun = Instant::now();
         let after = |milliseconds| begun + Duration::from_millis(milliseconds);
-        let mut pace = Pace::new(begun, 100, 10);
-        assert_eq!(prompt(&mut pace, begun, 1000), 100);
-        assert_eq!(prompt(&mut pace, after(3), 1000), 30);
-        assert_eq!(prompt(&mut pace, after(3), 1000), 0);
-        assert_eq!(prompt(&mut pace, after(86_400_000), 1000), 100, "no more than the burst");
+        let mut rate_limit = RateLimit::new(begun, 100, 10);
+        assert_eq!(prompt(&mut rate_limit, begun, 1000), 100);
+        assert_eq!(prompt(&mut rate_limit, after(3), 1000), 30);
+        assert_eq!(prompt(&mut rate_limit, after(3), 1000), 0);
+        assert_eq!(prompt(&mut rate_limit, after(86_400_000), 1000), 100, "no more than the burst");
     }
 
     #[test]
     fn a_rate_of_zero_never_fills_up() {
         let begun = Instant::now();
-        let mut pace = Pace::new(begun, 2, 0);
-        assert_eq!(prompt(&mut pace, begun, 3), 2);
-        assert_eq!(prompt(&mut pace, begun + Duration::from_secs(3600), 3), 0);
+        let mut rate_limit = RateLimit::new(begun, 2, 0);
+        assert_eq!(prompt(&mut rate_limit, begun, 3), 2);
+        assert_eq!(prompt(&mut rate_limit, begun + Duration::from_secs(3600), 3), 0);
     }
 }

@@ -1,8 +1,8 @@
-//! Files of ours that every sandbox finds, read-only, in `/.ringfence`.
+//! Embedded files that every sandbox has, read-only, in `/.ringfence`.
 
 use ringfence_jail::OwnFile;
 
-/// The interpreters' drivers, found by the build script.
+/// Drivers of the interpreters, listed by the build script.
 const DRIVERS: &[OwnFile] = include!(concat!(env!("OUT_DIR"), "/drivers.rs"));
 
 /// The jail as a library for zygotes.
@@ -11,8 +11,9 @@ const PRELOAD: OwnFile = OwnFile {
     content: include_bytes!(concat!(env!("OUT_DIR"), "/preload.so")),
 };
 
-/// `free`, `ps` and `uptime`, which come first in `PATH`: the system's own need files of `/proc` that a
-/// sandbox does not have. Each falls back to those in a root without Python.
+/// `free`, `ps` and `uptime`, which come first in `PATH`: the system's own versions need files of
+/// `/proc` that a sandbox does not have. In a root without Python each falls back to the system's
+/// version.
 const TOOLS: [OwnFile; 4] = [
     OwnFile { name: "procps.py", content: include_bytes!("../tools/procps.py") },
     OwnFile { name: "bin/free", content: include_bytes!("../tools/free") },
@@ -20,7 +21,7 @@ const TOOLS: [OwnFile; 4] = [
     OwnFile { name: "bin/uptime", content: include_bytes!("../tools/uptime") },
 ];
 
-/// All of them.
+/// All embedded files.
 pub fn own_files() -> Vec<OwnFile> {
     let mut files = DRIVERS.to_vec();
     files.extend(TOOLS);
