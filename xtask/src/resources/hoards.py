@@ -515,7 +515,7 @@ def reset_connection(listener):
         client.connect(listener.getsockname())
         client.setblocking(False)
         client.send(bytes(65536))
-        # Closed with data that nobody has read: the peer is told of a reset.
+        # Closed with unread data: the peer sees a reset.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     except BlockingIOError:
         pass

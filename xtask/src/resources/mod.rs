@@ -1,8 +1,8 @@
-//! What a sandbox can take from the host without being charged for it.
+//! Resources that a sandbox can take from the host without being charged.
 //!
-//! Programs that make as many kernel objects of one kind as they are allowed to run in sandboxes
-//! with default limits; the machine's memory and the charge of the control group are compared. Some
-//! of them would bring an unprotected host down, so they run in the throw-away machine only.
+//! Programs that make as many kernel objects of one kind as they are allowed run in sandboxes with
+//! default limits; the machine's memory and the charge of the control group are compared. Some of
+//! them would crash an unprotected host, so they run only in the throw-away machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::vm;
 
-/// More than this uncharged is a failure.
+/// Largest allowed uncharged memory.
 const MAX_UNCHARGED: i64 = 64 << 20;
-/// Enough for all programs, each bounded by itself.
+/// Time limit for all programs, each of which is bounded by itself.
 const DEADLINE: Duration = Duration::from_secs(7200);
 
 /// One line of `measure.py`.
@@ -91,7 +91,7 @@ fn script(names: &[&str]) -> String {
     script + &format!("python3 /run/measure.py {}\n", names.join(" "))
 }
 
-/// The binary to measure: the one given, else the debug build of this tree.
+/// Binary to measure: the given one, otherwise the debug build of this tree.
 pub fn arguments<'a>(words: &'a [&'a str]) -> Result<(std::path::PathBuf, &'a [&'a str])> {
     match words {
         ["--binary", path, names @ ..] => Ok(((*path).into(), names)),

@@ -26,24 +26,16 @@ const PENDING: &[&str] = &[
     "crates/cli/",
     "crates/edge/",
     "crates/engine/",
-    "crates/hostile/",
-    "crates/jail/",
     "crates/ledger/",
-    "crates/preload/",
     "crates/registry/src/entry.rs",
-    "crates/sandbox/",
     "crates/sqlite/",
     "crates/store/",
     "crates/types/src/call/",
     "crates/types/src/tool.rs",
     "docs/cli.md",
     "docs/decisions/",
-    "docs/kernel-resources.md",
     "docs/ledger.md",
-    "docs/sandboxes.md",
     "docs/stories/",
-    "xtask/src/resources/",
-    "xtask/src/vm/",
 ];
 
 /// Retired words of any text, with their replacement.
@@ -61,6 +53,7 @@ const OPENINGS: &[&str] = &["How", "Of", "Those", "What", "Which", "Who", "Whose
 /// Retired identifiers, with their replacement.
 const IDENTIFIERS: &[(&str, &str)] = &[
     ("AFTER_YOU", "TEARDOWN_DELAY"),
+    ("Asker", "Client"),
     ("Burial", "Teardown"),
     ("ENOUGH", "MAX_<WHAT> or MIN_<WHAT>"),
     ("FIRST_STEPS", "SPARE_DELAY"),
@@ -74,15 +67,22 @@ const IDENTIFIERS: &[(&str, &str)] = &[
     ("Notary", "CheckpointSigner"),
     ("Onward", "DetachOnDrop"),
     ("PATIENCE", "<WHAT>_TIMEOUT"),
+    ("Plot", "Reservation"),
     ("Remains", "Leftovers"),
     ("SECOND_THOUGHTS", "NETNS_IDLE"),
     ("SHORTEST", "MIN_<WHAT>"),
     ("Said", "the name of what it holds, such as `OpaResponse`"),
     ("Witness", "TransactionHook"),
+    ("beget", "fork_child"),
+    ("see_to_it", "ensure_in_cgroup"),
 ];
 
 /// Retired modules, with their replacement.
 const MODULES: &[(&str, &str)] = &[
+    ("crates/hostile/src/attacks/hoards", "kernel_objects"),
+    ("crates/hostile/src/ground", "context"),
+    ("crates/hostile/src/judge", "evaluation"),
+    ("crates/jail/src/clerk", "syscall_responder"),
     ("crates/policy/src/document", "answer"),
     ("crates/policy/src/numbers", "metrics"),
     ("crates/policy/src/rego/again", "replay"),
@@ -92,6 +92,14 @@ const MODULES: &[(&str, &str)] = &[
     ("crates/policy/src/rego/index/shelf", "engine_cache"),
     ("crates/policy/src/said", "answer"),
     ("crates/policy/src/ticks", "change_feed"),
+    ("crates/sandbox/src/cell", "jailed"),
+    ("crates/sandbox/src/clerk", "syscall_responder"),
+    ("crates/sandbox/src/follow", "follower"),
+    ("crates/sandbox/src/live", "supervisor"),
+    ("crates/sandbox/src/own", "own_files"),
+    ("crates/sandbox/src/session/interpreter/recipe", "start_spec"),
+    ("crates/sandbox/src/session/interpreter/said", "driver_frame"),
+    ("crates/sandbox/src/spare", "spare_group"),
 ];
 
 /// Text, doc comments and names are free of retired words outside [`PENDING`].

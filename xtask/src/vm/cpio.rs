@@ -1,4 +1,4 @@
-//! The archive format of an initramfs ("newc"), written into memory.
+//! Archive format of an initramfs ("newc"), written into memory.
 //!
 //! The format is one fixed header per entry, so writing it takes less code than staging a tree
 //! on disk and calling `cpio` would, and device nodes need no privilege.

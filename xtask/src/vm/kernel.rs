@@ -1,4 +1,4 @@
-//! The kernel of the test machine: Debian's packaged cloud kernel, downloaded, never installed.
+//! Kernel of the test machine: Debian's packaged cloud kernel, downloaded, never installed.
 //!
 //! Installing it would touch the host's boot loader; unpacking the package into the cache gives
 //! the same image without any privilege. The cache outlives checkouts.
@@ -36,7 +36,7 @@ fn download(cache: &Path) -> Result<PathBuf> {
     let unpacked = cache.join(&package);
     let renamed = fs::rename(staging.join("unpacked"), &unpacked);
     fs::remove_dir_all(&staging).with_context(|| format!("remove `{}`", staging.display()))?;
-    // A rename onto a filled directory fails when another run was faster; its result is as good.
+    // A rename onto a filled directory fails when another run was faster; its result is the same.
     match newest_image(cache)? {
         Some(image) => Ok(image),
         None => {
@@ -63,7 +63,7 @@ fn only_deb(directory: &Path) -> Result<PathBuf> {
         .context("apt-get download left no package behind")
 }
 
-/// The entries of a directory; none if it does not exist yet. Hidden entries are work in progress.
+/// Entries of a directory; none if it does not exist yet. Hidden entries are unfinished downloads.
 fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
     if !directory.is_dir() {
         return Ok(Vec::new());

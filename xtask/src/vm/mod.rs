@@ -1,8 +1,8 @@
 //! A throw-away machine with another kernel: Debian's 6.1 with cgroup v2, in software emulation.
 //!
-//! The sandbox promises to work on hosts that differ from the one it is built on. This machine is
-//! such a host, made of an unpacked kernel package and an initramfs; nothing on disk, no network,
-//! no privilege needed, gone after one command.
+//! The sandbox has to work on hosts that differ from the one it is built on. This machine is such a
+//! host, made of an unpacked kernel package and an initramfs; it has no disk and no network, needs
+//! no privilege, and ends after one command.
 //!
 //! Invariant: the emulator never outlives the call: a machine past its deadline is killed.
 
@@ -23,15 +23,14 @@ use anyhow::{Context, Result, bail};
 use crate::shell;
 use scratch::Scratch;
 
-/// How long a machine may live unless told otherwise. It boots in a few seconds; the rest is
-/// what the emulated suite needs.
+/// Default time limit of a machine. It boots in a few seconds; the rest is for the emulated suite.
 pub const DEADLINE: Duration = Duration::from_secs(240);
 
 const KERNEL_OPTIONS: &str = "console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on no_timer_check";
 
 const EXIT_MARK: &str = "RINGFENCE-VM-EXIT ";
 
-/// Builds and boots a machine that runs `script`, hands every console line to `on_line`, and
+/// Builds and boots a machine that runs `script`, passes every console line to `on_line`, and
 /// returns the script's exit code.
 pub fn run(
     binary: Option<&Path>,
@@ -56,11 +55,11 @@ pub fn run_with(
     boot(small.emulator(&kernel, &initramfs.path)?, deadline, on_line)
 }
 
-/// In what two machines differ.
+/// Parameters in which two machines differ.
 struct Boot {
-    /// Mebibytes.
+    /// Memory in mebibytes.
     memory: &'static str,
-    /// More words for the kernel's command line.
+    /// Additional words for the kernel's command line.
     append: &'static str,
 }
 
@@ -91,7 +90,7 @@ fn boot(mut command: Command, deadline: Duration, on_line: &mut dyn FnMut(&str))
     let child = command.stdout(Stdio::piped()).spawn().context("start the emulator")?;
     let mut machine = Machine(child);
     let console = machine.0.stdout.take().context("the emulator has no console")?;
-    // Bounded, so that a flood on the console waits for us instead of filling our memory.
+    // Bounded, so that a flood on the console blocks instead of filling our memory.
     let (sender, lines) = sync_channel(1024);
     let reader = std::thread::spawn(move || read_lines(console, &sender));
     let code = follow(&lines, started + deadline, on_line);
@@ -128,12 +127,12 @@ fn read_lines(console: impl Read, sender: &SyncSender<String>) {
     }
 }
 
-/// The emulator process; killed and reaped when it goes out of scope.
+/// Emulator process; killed and reaped on drop.
 struct Machine(Child);
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Both fail only if the process is gone already, which is what we want.
+        // Both fail only if the process has ended already, which is the goal.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

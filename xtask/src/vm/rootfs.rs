@@ -1,7 +1,8 @@
-//! What the test machine holds: a small Debian made of this host's own files.
+//! Content of the test machine: a small Debian made of this host's own files.
 //!
 //! The binary's default root is the host's `/usr`, so the machine needs a real one: a dynamic
-//! loader, bash, the core utilities and Python with its standard library. busybox fills the rest.
+//! loader, bash, the core utilities and Python with its standard library. busybox provides the
+//! rest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +22,7 @@ const PROGRAMS: &[&str] = &[
     "touch", "tr", "true", "uname", "wc", "yes",
 ];
 
-/// Parts of the standard library that only cost memory here.
+/// Parts of the standard library that are not needed here.
 const PYTHON_LEFT_OUT: &[&str] = &[
     "dist-packages",
     "distutils",
@@ -35,10 +36,10 @@ const PYTHON_LEFT_OUT: &[&str] = &[
     "turtledemo",
 ];
 
-/// More than this would not fit beside its unpacked copy in the machine's memory.
-const LARGEST: usize = 120 << 20;
+/// Largest initramfs: more would not fit beside its unpacked copy in the machine's memory.
+const MAX_BYTES: usize = 120 << 20;
 
-/// Builds the initramfs. Each of `built` becomes `/usr/bin/NAME`; `script` is what runs.
+/// Builds the initramfs. Each of `built` becomes `/usr/bin/NAME`; `script` runs at boot.
 pub fn build(built: &[(&str, &Path)], script: &str) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     skeleton(&mut archive, script);
@@ -52,14 +53,14 @@ pub fn build(built: &[(&str, &Path)], script: &str) -> Result<Vec<u8>> {
     }
     add_busybox(&mut archive)?;
     let bytes = archive.finish();
-    if bytes.len() > LARGEST {
-        bail!("the initramfs grew to {} MiB, the limit is {}", bytes.len() >> 20, LARGEST >> 20);
+    if bytes.len() > MAX_BYTES {
+        bail!("the initramfs grew to {} MiB, the limit is {}", bytes.len() >> 20, MAX_BYTES >> 20);
     }
     Ok(bytes)
 }
 
-/// What is under test, without its debugging information and names: those are most of a debug
-/// build, and memory is what the machine has least of.
+/// Adds a binary under test without its debugging information and names: those are most of a debug
+/// build, and the machine has little memory.
 pub(super) fn add_binary(archive: &mut Archive, name: &str, binary: &Path) -> Result<()> {
     for library in libraries(binary)? {
         add_file(archive, &library, &inside(&library))?;
@@ -96,7 +97,7 @@ fn skeleton(archive: &mut Archive, script: &str) {
 }
 
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\n\
-                      nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+                      nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"; // tidy-ok: an account name
 
 /// busybox under its own name.
 pub(super) fn add_busybox_alone(archive: &mut Archive) -> Result<()> {
@@ -174,7 +175,7 @@ fn add_file(archive: &mut Archive, file: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where a host path lies in the machine: relative, and below `usr` as on any merged system.
+/// Path of a host path in the machine: relative, and below `usr` as on any merged system.
 fn inside(path: &Path) -> String {
     let path = path.to_string_lossy();
     let relative = path.trim_start_matches('/');

@@ -1,4 +1,4 @@
-//! Files that are removed with their owner.
+//! Temporary files that are removed on drop.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 
 use crate::settings;
 
-/// One file in the cache directory, gone when this goes out of scope.
+/// One file in the cache directory, removed on drop.
 pub(super) struct Scratch {
     pub(super) path: PathBuf,
 }
 
 impl Scratch {
-    /// Creates the file. The name carries our process id, so that two runs do not meet.
+    /// Creates the file. The name contains our process id, so that two runs do not conflict.
     pub(super) fn create(name: &str, bytes: &[u8]) -> Result<Self> {
         let directory = settings::cache_directory()?;
         std::fs::create_dir_all(&directory)

@@ -1,9 +1,9 @@
-//! The machine with systemd: a small Debian, its service manager as first process, and an ordinary user
+//! Machine with systemd: a small Debian, its service manager as first process, and an ordinary user
 //! whose own manager lingers.
 //!
-//! The tree is made once by debootstrap, which needs root, and kept in the cache. It boots from memory,
-//! as the other machine does, so nothing of a run is left behind. Software emulation makes it slow, so
-//! it is for use by hand and not part of the suites.
+//! The tree is made once by debootstrap, which needs root, and kept in the cache. It boots from
+//! memory, as the other machine does, so a run leaves nothing behind. Software emulation makes it
+//! slow, so it is for use by hand and not part of the suites.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,15 +18,16 @@ use super::scratch::Scratch;
 use super::{Boot, kernel, rootfs};
 use crate::{host, settings, shell};
 
-/// How long a machine with systemd may live: it boots in half a minute of emulation.
+/// Time limit of a machine with systemd: it boots in half a minute of emulation.
 pub const DEADLINE: Duration = Duration::from_secs(1200);
 
-/// The release and what is added to its smallest variant. `curl` and `sudo` are on the first page.
+/// Release, and packages added to its smallest variant. `curl` and `sudo` are used by the README's
+/// first page.
 const RELEASE: &str = "bookworm";
 const PACKAGES: &str =
     "systemd,systemd-sysv,dbus,dbus-user-session,libpam-systemd,python3,curl,procps,sudo";
 
-/// What only costs memory in the machine.
+/// Directories that are not needed in the machine.
 const LEFT_OUT: [&str; 6] = [
     "usr/share/doc",
     "usr/share/info",
@@ -36,20 +37,20 @@ const LEFT_OUT: [&str; 6] = [
     "var/lib/apt/lists",
 ];
 
-/// Units that a machine without devices and terminals only waits for.
+/// Kernel options that mask units which wait for devices and terminals.
 const APPEND: &str = "systemd.show_status=no systemd.mask=serial-getty@ttyS0.service \
                       systemd.mask=getty@tty1.service systemd.mask=systemd-udevd.service \
                       systemd.mask=systemd-udev-trigger.service";
 
-/// Boots the machine, runs `script` there as root with `as-user COMMAND` for the ordinary user, hands
-/// every console line to `on_line`, and returns the script's exit code.
+/// Boots the machine, runs `script` there as root with `as-user COMMAND` for the ordinary user,
+/// passes every console line to `on_line`, and returns the script's exit code.
 pub fn run(binary: Option<&Path>, script: &str, on_line: &mut dyn FnMut(&str)) -> Result<i32> {
     let initramfs = Scratch::create("systemd", &build(&tree()?, binary, script)?)?;
     let boot = Boot { memory: "2048", append: APPEND };
     super::boot(boot.emulator(&kernel::image()?, &initramfs.path)?, DEADLINE, on_line)
 }
 
-/// What the machine must show of the binary: the first page as root and as an ordinary user, and a
+/// Script of checks on the binary: the README's first page as root and as an ordinary user, and a
 /// service whose stop delivers the result of a running call.
 pub fn checks() -> Result<String> {
     let readme = settings::workspace_root().join("README.md");
@@ -59,7 +60,7 @@ pub fn checks() -> Result<String> {
     Ok(include_str!("checks.sh").replace("@FIRST_PAGE@", &page))
 }
 
-/// The tree from the cache, or a new one.
+/// Tree from the cache, or a new one.
 fn tree() -> Result<PathBuf> {
     let tree = settings::cache_directory()?.join(format!("systemd-{RELEASE}"));
     if tree.is_dir() {
@@ -86,7 +87,7 @@ fn tree() -> Result<PathBuf> {
 
 fn build(tree: &Path, binary: Option<&Path>, script: &str) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
-    // What comes first stays: these cover the tree's own.
+    // Entries that are added first win over the tree's own.
     add_ours(&mut archive, tree, script)?;
     if let Some(binary) = binary {
         rootfs::add_binary(&mut archive, "ringfence", binary)?;
@@ -128,7 +129,7 @@ fn add_ours(archive: &mut Archive, tree: &Path, script: &str) -> Result<()> {
     Ok(())
 }
 
-/// Files, directories and links; device nodes are made at boot.
+/// Adds files, directories and links; device nodes are made at boot.
 fn add_tree(archive: &mut Archive, tree: &Path, below: &str) -> Result<()> {
     let directory = tree.join(below);
     let problem = |path: &Path| format!("read `{}` for the machine", path.display());
