@@ -16,7 +16,7 @@ use crate::{
 
 /// Measures `members` children of one zygote.
 pub(crate) async fn measure(members: usize) -> Result<Idle> {
-    let pools = PoolConfig { least: members, ..PoolConfig::default() };
+    let pools = PoolConfig { min_ready: members, ..PoolConfig::default() };
     let native = Native::open(Config { pools: Some(pools), ..Config::service() });
     let filled = wait_for_members(&native, Language::Python).await;
     let idle = filled.and_then(weigh);

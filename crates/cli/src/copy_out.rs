@@ -14,7 +14,7 @@ use std::{
 };
 
 use ringfence_sandbox::{
-    archive::{self, Into, Links, Meta, PackOptions, Policy, Problem, Sink, UnpackLimits},
+    archive::{self, Links, Meta, PackOptions, Policy, Problem, Sink, UnpackLimits, WorkspaceSink},
     files::{BoxPath, FileLimits, Owner, Refused, Workspace},
 };
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ fn unpack(tar: fs::File, top: &Path) -> Result<(), archive::Error> {
         gid: rustix::process::getegid().as_raw(),
     };
     let place = Workspace::new(dir, owner, FileLimits::default());
-    let into = Into { workspace: &place, at: BoxPath::root() };
+    let into = WorkspaceSink { workspace: &place, at: BoxPath::root() };
     let mut sink = Permitted { into, permitted: permitted() };
     archive::unpack(tar, &mut sink, Policy::UPLOAD, UnpackLimits::default()).map(drop)
 }
@@ -116,7 +116,7 @@ fn permitted() -> u32 {
 
 /// A local directory in which nothing gets more permissions than our umask lets it have.
 struct Permitted<'a> {
-    into: Into<'a>,
+    into: WorkspaceSink<'a>,
     permitted: u32,
 }
 

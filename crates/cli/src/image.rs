@@ -3,7 +3,7 @@
 use std::{fmt::Write, process::ExitCode};
 
 use ringfence_sandbox::image::{
-    ImageInfo, ImageSource, ImageStore, Import, LIMITS, Listing, Progress,
+    ImageInfo, ImageListing, ImageSource, ImageStore, Import, LIMITS, Progress,
 };
 use ringfence_types::Bytes;
 
@@ -77,7 +77,7 @@ fn contents(info: &ImageInfo) -> String {
 }
 
 fn list(json: bool, data: DataArgs) -> Result<(), Failure> {
-    let Listing { images, broken } = store(data)?.list()?;
+    let ImageListing { images, broken } = store(data)?.list()?;
     for error in &broken {
         print::note(&format!("warning: {error}; remove it: ringfence image rm {}\n", error.what));
     }

@@ -181,7 +181,7 @@ impl Reader<'_> {
         let (is_watched, taken) =
             (self.truth("sandbox.watchdog"), self.size("sandbox.watchdog_memory"));
         let (memory, least, codes) = (memory?, least?, codes?);
-        let pools = PoolConfig { memory, least, codes, ..PoolConfig::default() };
+        let pools = PoolConfig { memory, min_ready: least, codes, ..PoolConfig::default() };
         let rules = WatchdogRules { memory: taken?, ..WatchdogRules::default() };
         let watchdog = is_watched?.then_some(rules);
         let walls = allow_missing?;
