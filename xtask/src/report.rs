@@ -12,12 +12,15 @@ pub struct Counts {
     pub failed: u64,
     /// Skipped, for a reason that was printed.
     pub skipped: u64,
+    /// Attacks that were held although their control does not apply on this host.
+    pub unproven: u64,
 }
 
 impl Counts {
     /// One check that passed or failed.
     pub fn one(has_passed: bool) -> Self {
-        Self { passed: u64::from(has_passed), failed: u64::from(!has_passed), skipped: 0 }
+        let (passed, failed) = (u64::from(has_passed), u64::from(!has_passed));
+        Self { passed, failed, ..Self::default() }
     }
 
     /// Sum of both.
@@ -27,6 +30,7 @@ impl Counts {
             passed: self.passed + other.passed,
             failed: self.failed + other.failed,
             skipped: self.skipped + other.skipped,
+            unproven: self.unproven + other.unproven,
         }
     }
 }
@@ -50,8 +54,8 @@ pub struct Row {
 /// matters.
 pub fn render(rows: &[Row]) -> String {
     let total = rows.iter().fold(Counts::default(), |sum, row| sum.plus(row.counts));
-    let mut lines =
-        vec![["suite", "against", "passed", "failed", "skipped", "seconds"].map(str::to_owned)];
+    let header = ["suite", "against", "passed", "failed", "skipped", "unproven", "seconds"];
+    let mut lines = vec![header.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));
     let mut text = format!("{}\n", align(&lines));
     for row in rows {
@@ -63,9 +67,11 @@ pub fn render(rows: &[Row]) -> String {
     text
 }
 
-/// `N passed, M failed, K skipped`.
+/// `N passed, M failed, K skipped`, and `, U unproven` if there are such attacks.
 pub fn closing_line(total: Counts) -> String {
-    format!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped)
+    let Counts { passed, failed, skipped, unproven } = total;
+    let line = format!("{passed} passed, {failed} failed, {skipped} skipped");
+    if unproven == 0 { line } else { format!("{line}, {unproven} unproven") }
 }
 
 /// Aligned columns without borders: the first two to the left, numbers to the right.
@@ -89,13 +95,14 @@ pub fn align<const N: usize>(lines: &[[String; N]]) -> String {
     text
 }
 
-fn cells(row: &Row) -> [String; 6] {
+fn cells(row: &Row) -> [String; 7] {
     [
         row.suite.clone(),
         row.against.clone(),
         row.counts.passed.to_string(),
         row.counts.failed.to_string(),
         row.counts.skipped.to_string(),
+        row.counts.unproven.to_string(),
         format!("{:.1}", row.took.as_secs_f64()),
     ]
 }
@@ -106,20 +113,25 @@ mod tests {
 
     #[test]
     fn the_table_is_aligned_and_ends_with_the_plain_line() {
-        let row = |suite: &str, against: &str, passed, failed, skipped, millis| Row {
+        let row = |suite: &str,
+                   against: &str,
+                   [passed, failed, skipped, unproven]: [u64; 4],
+                   millis| Row {
             suite: suite.to_owned(),
             against: against.to_owned(),
-            counts: Counts { passed, failed, skipped },
+            counts: Counts { passed, failed, skipped, unproven },
             took: Duration::from_millis(millis),
             failures: (0..failed).map(|_| "a_test\nthe reason".to_owned()).collect(),
         };
-        let rows =
-            [row("types", "no kernel", 120, 0, 0, 40), row("vm", "kernel 6.1", 3, 1, 2, 12_340)];
-        let expected = "suite  against     passed  failed  skipped  seconds\n\
-                        types  no kernel      120       0        0      0.0\n\
-                        vm     kernel 6.1       3       1        2     12.3\n\n\
+        let rows = [
+            row("types", "no kernel", [120, 0, 0, 0], 40),
+            row("vm", "kernel 6.1", [3, 1, 2, 40], 12_340),
+        ];
+        let expected = "suite  against     passed  failed  skipped  unproven  seconds\n\
+                        types  no kernel      120       0        0         0      0.0\n\
+                        vm     kernel 6.1       3       1        2        40     12.3\n\n\
                         FAILED vm: a_test\nthe reason\n\n\
-                        123 passed, 1 failed, 2 skipped\n";
+                        123 passed, 1 failed, 2 skipped, 40 unproven\n";
         assert_eq!(render(&rows), expected);
     }
 

@@ -133,14 +133,14 @@ fn judge_counted(seen: &Observation) -> (Counts, Option<String>) {
 }
 
 /// Counts of the attack suite: proven by a control, held without an applicable control, failed.
-/// Unproven attacks are counted as skipped here, not as passed.
 fn counts(line: &str) -> Option<Counts> {
     let value: Value = serde_json::from_str(line).ok()?;
     let number = |key: &str| value.get(key).and_then(Value::as_u64);
     Some(Counts {
         passed: number("proven")?,
         failed: number("failed")?,
-        skipped: number("unproven")?,
+        unproven: number("unproven")?,
+        skipped: 0,
     })
 }
 

@@ -199,6 +199,6 @@ mod tests {
         let rows = tracker.rows("6.1");
         let total = rows.iter().fold(Counts::default(), |sum, row| sum.plus(row.counts));
         let failed = (STEPS.len() * IDENTITIES.len() - 1) as u64;
-        assert_eq!(total, Counts { passed: 1, failed, skipped: 0 });
+        assert_eq!(total, Counts { passed: 1, failed, ..Counts::default() });
     }
 }

@@ -84,7 +84,7 @@ fn counts(said: &str, has_succeeded: bool) -> Counts {
     if ran == 0 || (!has_succeeded && failed == 0) {
         return Counts::one(false);
     }
-    Counts { passed: ran.saturating_sub(failed + skipped), failed, skipped }
+    Counts { passed: ran.saturating_sub(failed + skipped), failed, skipped, unproven: 0 }
 }
 
 #[cfg(test)]
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn python_s_closing_words_are_counted() {
         let good = "......\nRan 101 tests in 14.1s\n\nOK\n";
-        assert_eq!(counts(good, true), Counts { passed: 101, failed: 0, skipped: 0 });
+        assert_eq!(counts(good, true), Counts { passed: 101, ..Counts::default() });
         let bad = "Ran 10 tests in 1s\n\nFAILED (failures=1, errors=2, skipped=3)\n";
-        assert_eq!(counts(bad, false), Counts { passed: 4, failed: 3, skipped: 3 });
+        assert_eq!(counts(bad, false), Counts { passed: 4, failed: 3, skipped: 3, unproven: 0 });
     }
 
     #[test]
