@@ -1,5 +1,4 @@
-//! PAX extended headers: `<length> <key>=<value>
-//! `, parsed strictly by their lengths.
+//! PAX extended headers: `<length> <key>=<value>\n`, parsed strictly by their lengths.
 
 use super::Problem;
 
