@@ -38,6 +38,11 @@ pub(crate) fn server_key() -> Option<OsString> {
     variable("RINGFENCE_KEY")
 }
 
+/// The file of authorities that clients are to believe.
+pub(crate) fn server_ca() -> Option<OsString> {
+    variable("RINGFENCE_CA")
+}
+
 /// The socket of a service manager that wants to know when the server is ready.
 pub(crate) fn notify_socket() -> Option<OsString> {
     variable("NOTIFY_SOCKET")

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeSet, fmt::Write, process::ExitCode, time::Duration};
 
+use ringfence_edge::Tls;
 use ringfence_jail::{
     host::{self, Finding, Mode, Report as HostReport, Status},
     scope, subordinate,
 };
 use ringfence_policy::local_permit;
 use ringfence_sandbox::{Config, Error, Native, Program, Report, Request, SetupRules};
-use ringfence_types::{Layer, LayerState, Layers, Limits};
+use ringfence_types::{Clock, Layer, LayerState, Layers, Limits};
 use serde_json::json;
 
 use crate::{
@@ -17,6 +18,8 @@ use crate::{
     failure::Failure,
     print,
     run::runtime,
+    serve::{SystemClock, tls},
+    settings::tls_files,
 };
 
 /// What came of running `true` in a sandbox.
@@ -43,6 +46,7 @@ pub(crate) fn doctor(args: &JsonArgs) -> Result<ExitCode, Failure> {
     scope::enter();
     let mut host = host::examine();
     host.findings.push(open_files());
+    host.findings.extend(certificate());
     subordinate::enter();
     let trial = try_out()?;
     let can_run = trial.has_every_wall();
@@ -58,6 +62,40 @@ fn open_files() -> Finding {
     let limits = Limits::default();
     let each = u64::from(limits.processes).saturating_mul(limits.open_files);
     host::open_files(Config::service().most_sandboxes as u64, each)
+}
+
+/// The certificate that a server here would use, if the settings name one.
+fn certificate() -> Option<Finding> {
+    let files = tls_files()?;
+    let name = "tls-certificate";
+    let usable = Tls::load(&files.certificate, &files.key).map_err(|error| chain(&error));
+    let state = usable.and_then(|tls| match tls.validity() {
+        Some(validity) => tls::state(validity, SystemClock.now()),
+        None => Err("its validity is not understood".to_owned()),
+    });
+    let path = files.certificate.display();
+    Some(match state {
+        Ok(state) => {
+            Finding { name, status: Status::Ok, detail: format!("{path}: {state}"), fix: None }
+        }
+        Err(problem) => Finding {
+            name,
+            status: Status::Degraded,
+            detail: format!("{path}: {problem}"),
+            fix: Some("replace the files of tls.cert and tls.key; a running server notices".into()),
+        },
+    })
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// Runs `true` with every wall, and if the host lacks some, without those that may be missing.

@@ -4,7 +4,7 @@
 //! before and after every handler what no handler may forget.
 //!
 //! Contents: `serve` accepts connections (`connections`: which may be closed to make room,
-//! `write_timeout`: when a client takes nothing); `server` is the way of one request (`host`,
+//! `write_timeout`: when a client takes nothing; `tls`: encryption); `server` is the way of one request (`host`,
 //! `credentials`, `request_trace`, `route_pattern`, `metrics`); the rest is for handlers: [`identity`],
 //! [`body`], [`fields`], [`query`], [`path`], [`reply`], [`problem`], [`sse`].
 //!
@@ -34,6 +34,7 @@ mod route_pattern;
 mod serve;
 mod server;
 pub mod sse;
+mod tls;
 mod write_timeout;
 
 use std::{
@@ -54,6 +55,7 @@ pub use self::{
     problem::Problem,
     refused::{DISK_FULL, setup_failure},
     server::Server,
+    tls::{Tls, TlsError, Validity},
 };
 
 /// One door: routes, and what the edge must know about their paths.

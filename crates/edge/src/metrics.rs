@@ -29,6 +29,7 @@ pub(crate) struct Metrics {
     seconds: Family<OfArea, Histogram, fn() -> Histogram>,
     pub(crate) connections: Gauge<i64, AtomicI64>,
     pub(crate) connections_evicted: Counter,
+    pub(crate) handshakes_failed: Counter,
     pub(crate) streams: Gauge<i64, AtomicI64>,
 }
 
@@ -44,6 +45,7 @@ impl Metrics {
             seconds: Family::new_with_constructor(buckets as fn() -> Histogram),
             connections: Gauge::default(),
             connections_evicted: Counter::default(),
+            handshakes_failed: Counter::default(),
             streams: Gauge::default(),
         };
         let to = &mut metrics.registry;
@@ -52,6 +54,8 @@ impl Metrics {
         to.register("http_connections", "Connections now", metrics.connections.clone());
         let about = "Connections without a key that were closed to make room";
         to.register("http_connections_evicted", about, metrics.connections_evicted.clone());
+        let about = "Connections that ended before TLS was agreed on";
+        to.register("http_tls_handshakes_failed", about, metrics.handshakes_failed.clone());
         to.register("http_event_streams", "Event streams now", metrics.streams.clone());
         metrics
     }

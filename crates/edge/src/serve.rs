@@ -4,7 +4,8 @@
 //! What cannot be read as a request has no path, no key and no trace, and never reaches a handler:
 //! hyper answers it with 400 or 431 and no body, and closes. A client that takes too long for a
 //! header is cut off without an answer. When as many are connected as may be, one that has shown no key
-//! makes room (see `connections`): clients that only hold connections lock no other client out.
+//! makes room (see `connections`): clients that only hold connections lock no other client out. With TLS
+//! the same holds from the first byte on: a handshake has the time of a first header, and makes room.
 
 use std::{
     io,
@@ -18,6 +19,7 @@ use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
@@ -126,12 +128,20 @@ async fn wait_for_room(
 async fn turn_away(server: Server, stream: TcpStream) {
     let mut builder = builder(&server.edge);
     builder.keep_alive(false);
+    let tls = server.tls.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let answer = server.turn_away(&request);
         async move { Ok::<_, std::convert::Infallible>(answer) }
     });
     // A client that does not listen has missed it.
-    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+    match tls {
+        None => drop(builder.serve_connection(TokioIo::new(stream), service).await),
+        Some(tls) => {
+            if let Ok(stream) = tls.acceptor().accept(stream).await {
+                let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+            }
+        }
+    }
 }
 
 /// One connection, from its first byte to its end.
@@ -141,9 +151,35 @@ async fn connection(
     permit: OwnedSemaphorePermit,
     slot: Connection,
 ) {
+    let edge = server.edge.clone();
+    let stream = WriteTimeout::new(stream, edge.config().write_timeout);
+    edge.0.metrics.connections.inc();
+    match server.tls.clone() {
+        None => requests(server, stream, slot).await,
+        Some(tls) => {
+            let secured = tokio::select! {
+                secured = tls.acceptor().accept(stream) => secured.ok(),
+                () = edge.stopping().cancelled() => None,
+                () = slot.closed() => None,
+                () = tokio::time::sleep(edge.config().first_header_timeout) => None,
+            };
+            match secured {
+                Some(stream) => requests(server, stream, slot).await,
+                None => drop(edge.0.metrics.handshakes_failed.inc()),
+            }
+        }
+    }
+    edge.0.metrics.connections.dec();
+    drop(permit);
+}
+
+/// Requests of one connection, one after another.
+async fn requests<S>(server: Server, stream: S, slot: Connection)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (edge, slot) = (server.edge.clone(), Arc::new(slot));
-    let asking = slot.clone();
-    let stream = TokioIo::new(WriteTimeout::new(stream, edge.config().write_timeout));
+    let (asking, stream) = (slot.clone(), TokioIo::new(stream));
     let service = service_fn(move |request: Request<Incoming>| {
         let (server, asking) = (server.clone(), asking.clone());
         async move {
@@ -155,7 +191,6 @@ async fn connection(
     });
     let connection = builder(&edge).serve_connection(stream, service).with_upgrades();
     let mut connection = pin!(connection);
-    edge.0.metrics.connections.inc();
     let is_stopping = tokio::select! {
         _ = connection.as_mut() => false,
         () = edge.stopping().cancelled() => true,
@@ -167,8 +202,6 @@ async fn connection(
         // What is not over by then is cut off.
         let _ = tokio::time::timeout(edge.config().grace, connection).await;
     }
-    edge.0.metrics.connections.dec();
-    drop(permit);
 }
 
 /// Ends if no whole header came in time; pending for ever if one did.

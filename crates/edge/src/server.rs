@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tower::Service;
 
 use crate::{
-    Door, Edge, Problem, credentials, host,
+    Door, Edge, Problem, Tls, credentials, host,
     identity::RequestContext,
     problem_codes,
     request_trace::{Answered, RequestTrace},
@@ -36,6 +36,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Server {
     pub(crate) edge: Edge,
+    pub(crate) tls: Option<Tls>,
     router: Router,
     paths: Arc<Paths>,
 }
@@ -65,7 +66,12 @@ impl Server {
         let routes = doors.iter().map(|door| door.routes());
         let router = routes.fold(Router::new(), Router::merge);
         let router = router.fallback(no_path).method_not_allowed_fallback(no_method);
-        Self { edge, router, paths: Arc::new(Paths::of(doors)) }
+        Self { edge, tls: None, router, paths: Arc::new(Paths::of(doors)) }
+    }
+
+    /// The same server, with TLS on every connection.
+    pub fn with_tls(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
     }
 
     /// The server as a router, for callers that have a listener of their own. It takes requests for

@@ -10,10 +10,11 @@ const SERVE_EXAMPLES: &str = "\
 Examples:
   ringfence serve
   ringfence serve --data ./state --listen 127.0.0.1:0 --skills ./skills
+  ringfence serve --listen 0.0.0.0:7420 --tls-cert server.crt --tls-key server.key
   ringfence config show
 
-The server has no TLS: put a proxy with TLS in front, or listen beyond loopback without encryption
-with --insecure-allow-remote. SIGTERM or Ctrl-C stops it after running calls; a second one, more
+To listen beyond loopback, give it a certificate; --insecure-allow-remote goes without encryption. New
+certificates are used as soon as the files change. SIGTERM or Ctrl-C stops it after running calls; a second one, more
 than a second later, stops it at once.";
 
 #[derive(Debug, Args)]
@@ -52,6 +53,12 @@ pub(crate) struct SettingsArgs {
     /// Listen beyond loopback without encryption
     #[arg(long)]
     pub(crate) insecure_allow_remote: bool,
+    /// Certificate of the server, then those of its issuers (PEM): turns TLS on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Run sandboxes without this wall if the host lacks it; /readyz and receipts name it
     #[arg(long, value_enum, value_name = "WALL")]
     pub(crate) allow_missing: Vec<Wall>,
@@ -81,6 +88,10 @@ pub(crate) struct ClientArgs {
     /// URL of the server [default: $RINGFENCE_URL, or the server that runs on the data directory]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
+    /// Authorities to believe for a URL with https, as a PEM file [default: $RINGFENCE_CA, or those of
+    /// the system]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) data: DataArgs,
     /// Print one JSON object per line

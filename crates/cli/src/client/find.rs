@@ -21,6 +21,25 @@ pub(super) struct Found {
     pub(super) url: String,
     pub(super) key: Option<String>,
     pub(super) data: PathBuf,
+    pub(super) trust: Trust,
+}
+
+/// Certificates that are believed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// No TLS.
+    InTheClear,
+    /// Those of the authorities of this system.
+    System,
+    /// Those of the authorities in this file.
+    Authority(PathBuf),
+    /// The one in this file.
+    Exactly(PathBuf),
+}
+
+/// File in which a server with TLS keeps the certificate that it uses.
+pub(crate) fn certificate_file(data: &Path) -> PathBuf {
+    data.join("server.crt")
 }
 
 /// Where a server tells its address.
@@ -41,16 +60,25 @@ pub(super) fn server(args: &ClientArgs) -> Result<Found, Failure> {
     };
     let key = config::server_key().map(|key| text("RINGFENCE_KEY", key)).transpose()?;
     let local = local(&data)?;
+    let authority = args.ca.clone().or_else(|| config::server_ca().map(PathBuf::from));
+    let is_found = named.is_none();
     let url = match (named, &local) {
         (Some(url), _) => checked(&url)?,
         (None, Some(url)) => url.clone(),
         (None, None) => return Err(not_running(&data)),
     };
+    let is_local = local.as_ref() == Some(&url);
     let key = match key {
-        None if local.as_ref() == Some(&url) => admin_key(&data),
+        None if is_local => admin_key(&data),
         key => key,
     };
-    Ok(Found { url, key, data })
+    let trust = match authority {
+        _ if !url.to_ascii_lowercase().starts_with("https:") => Trust::InTheClear,
+        Some(path) if !is_found => Trust::Authority(path),
+        _ if is_local => Trust::Exactly(certificate_file(&data)),
+        _ => Trust::System,
+    };
+    Ok(Found { url, key, data, trust })
 }
 
 fn text(name: &str, value: std::ffi::OsString) -> Result<String, Failure> {

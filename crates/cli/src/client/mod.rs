@@ -5,6 +5,7 @@ mod find;
 pub(crate) mod pretty;
 pub(crate) mod short_id;
 pub(crate) mod sse;
+mod trust;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -12,7 +13,7 @@ use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use self::find::address_file;
+pub(crate) use self::find::{address_file, certificate_file};
 use crate::{cli::ClientArgs, exit, failure::Failure, run::runtime};
 
 /// A server to speak to.
@@ -35,13 +36,7 @@ impl Client {
         let found = find::server(args)?;
         // The client library takes the process's choice of cryptography and has none of its own.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut http = reqwest::Client::builder();
-        if !found.url.to_ascii_lowercase().starts_with("https:") {
-            // Certificates are looked for when the client is made, and a host without any is refused,
-            // although a connection in the clear needs none.
-            http = http.tls_certs_only([]);
-        }
-        let http = http
+        let http = trust::apply(reqwest::Client::builder(), &found.trust)?
             .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
             // A key goes to the server that was named and nowhere else.

@@ -38,7 +38,7 @@ impl Address {
 }
 
 /// How clients on this machine reach the listener.
-pub(super) fn url(listener: &TcpListener) -> Result<String, Failure> {
+pub(super) fn url(listener: &TcpListener, has_tls: bool) -> Result<String, Failure> {
     let mut address = listener
         .local_addr()
         .map_err(|error| Failure::because("cannot tell where we listen", &error))?;
@@ -49,5 +49,6 @@ pub(super) fn url(listener: &TcpListener) -> Result<String, Failure> {
         };
         address.set_ip(loopback);
     }
-    Ok(format!("http://{address}"))
+    let scheme = if has_tls { "https" } else { "http" };
+    Ok(format!("{scheme}://{address}"))
 }

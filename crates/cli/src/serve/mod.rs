@@ -18,6 +18,7 @@ mod parts;
 mod policy;
 mod stop;
 mod telemetry;
+pub(crate) mod tls;
 
 use std::{
     process::ExitCode,
@@ -62,15 +63,15 @@ fn start(args: &ServeArgs) -> Result<u8, Failure> {
 
 /// A key that travels in the clear is everybody's.
 fn check_reach(settings: &Settings) -> Result<(), Failure> {
-    if settings.listen.ip().is_loopback() || settings.insecure_allow_remote {
+    let is_safe = settings.listen.ip().is_loopback() || settings.tls.is_some();
+    if is_safe || settings.insecure_allow_remote {
         return Ok(());
     }
     let message = format!("`{}` can be reached from other machines", settings.listen);
-    let cause =
-        "there is no TLS in this server, so keys and data would travel in the clear".to_owned();
+    let cause = "without TLS, keys and data would travel in the clear".to_owned();
     Err(Failure::listing(message, vec![cause]).hint(
-        "listen on 127.0.0.1 and put a proxy with TLS in front, or accept it with \
-         --insecure-allow-remote",
+        "give the server a certificate with --tls-cert and --tls-key, listen on 127.0.0.1, or accept \
+         it with --insecure-allow-remote",
     ))
 }
 
@@ -88,10 +89,12 @@ pub(crate) fn runtime(threads: usize) -> Result<Runtime, Failure> {
 async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
     let watched = |error| Failure::because("cannot watch for signals", &error);
     let mut signals = Signals::watch().map_err(watched)?;
+    let tls = tls::open(settings.tls.as_ref())?;
     let listener = listen(settings).await?;
     let opened = parts::open(settings).await?;
     let key = admin::ensure(&opened, &settings.data).await?;
-    let url = address::url(&listener)?;
+    let url = address::url(&listener, tls.is_some())?;
+    tls::tell_certificate(tls.as_ref(), &settings.data)?;
     let address = Address::tell(&settings.data, &url)?;
     Banner { settings, opened: &opened, url: &url, key: key.as_ref() }.show(is_json);
     notify::ready();
@@ -99,8 +102,11 @@ async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
     let config = EdgeConfig { max_connections, ..settings.edge.clone() };
     let edge = Edge::new(opened.engine.clone(), config);
     let api = Api::new(edge.clone(), settings.api.clone());
-    let ended =
-        until_stopped(Server::new(edge, &[&api]), listener, opened, settings, &mut signals).await;
+    let server = Server::new(edge, &[&api]).with_tls(tls.clone());
+    let ended = tokio::select! {
+        ended = until_stopped(server, listener, opened, settings, &mut signals) => ended,
+        never = tls::watch(tls.as_ref(), &settings.data) => match never {},
+    };
     address.forget();
     ended
 }

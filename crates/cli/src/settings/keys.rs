@@ -67,7 +67,8 @@ pub(super) const HOST: &str = "CODE_EXEC_HOST";
 pub(super) const PORT: &str = "CODE_EXEC_PORT";
 
 /// Variables of Ringfence that are not settings of the server.
-pub(super) const OTHERS: &[&str] = &["RINGFENCE_CONFIG", "RINGFENCE_KEY", "RINGFENCE_URL"];
+pub(super) const OTHERS: &[&str] =
+    &["RINGFENCE_CA", "RINGFENCE_CONFIG", "RINGFENCE_KEY", "RINGFENCE_URL"];
 
 /// All settings in the order of the reference.
 pub(super) fn all(host: Host) -> Vec<Key> {
@@ -93,6 +94,8 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         ),
         many("skills", "Folders of skill folders", &[]),
         one("policy", "Folder of Rego rules instead of the built-in ones", String::new()),
+        one("tls.cert", "Certificate chain of the server (PEM); turns TLS on", String::new()),
+        one("tls.key", "Private key of the certificate (PEM)", String::new()),
         one(
             "log.level",
             "Log level, or directives such as info,ringfence_engine=debug",

@@ -84,6 +84,9 @@ impl Layers {
         let path = |path: &PathBuf, name| given(path, Source::Flag(name));
         self.lay(args.data.data.as_ref().map(|data| ("data", path(data, "--data"))));
         self.lay(args.policy.as_ref().map(|policy| ("policy", path(policy, "--policy"))));
+        let cert = args.tls_cert.as_ref().map(|file| ("tls.cert", path(file, "--tls-cert")));
+        let key = args.tls_key.as_ref().map(|file| ("tls.key", path(file, "--tls-key")));
+        self.lay(cert.into_iter().chain(key));
         for (name, flag, value) in [
             ("listen", "--listen", &args.listen),
             ("log.level", "--log-level", &args.log_level),

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     /// Whether others than this machine may reach a door without encryption.
     pub(crate) insecure_allow_remote: bool,
+    /// Certificate and key, if the listener has TLS.
+    pub(crate) tls: Option<TlsFiles>,
     /// Folders of skill folders.
     pub(crate) skills: Vec<PathBuf>,
     /// Who decides.
@@ -64,6 +66,15 @@ pub(crate) struct Settings {
     pub(crate) heads: Heads,
     /// Who is told of events, if anybody.
     pub(crate) webhooks: Option<ringfence_webhook::Config>,
+}
+
+/// Files of a certificate and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    /// Certificate chain.
+    pub(crate) certificate: PathBuf,
+    /// Private key.
+    pub(crate) key: PathBuf,
 }
 
 /// What is logged, and how.
@@ -111,6 +122,13 @@ impl Settings {
         problems.none()?;
         settings.ok_or_else(|| Failure::new("settings could not be read"))
     }
+}
+
+/// Files of TLS as the environment and the settings file name them, for a command that only looks.
+pub(crate) fn tls_files() -> Option<TlsFiles> {
+    let mut problems = Problems::default();
+    let layers = layers(&SettingsArgs::default(), &mut problems);
+    read::tls_files(&layers, &mut problems)
 }
 
 /// The flags over the defaults; neither file nor environment.

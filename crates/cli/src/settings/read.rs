@@ -16,7 +16,7 @@ use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
 use ringfence_store::RoomLimits;
 use ringfence_types::{Bytes, parse_duration};
 
-use super::{Log, Sandbox, Settings, layers::Layers, policy};
+use super::{Log, Sandbox, Settings, TlsFiles, layers::Layers, policy};
 use crate::{cli::Wall, ledger::Heads, problems::Problems};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -32,6 +32,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let mut read = Reader { layers, problems };
     let data = std::path::absolute(layers.path("data")).unwrap_or_else(|_| layers.path("data"));
     let (listen, insecure) = (read.listen(), read.truth("insecure_allow_remote"));
+    let tls = read.tls();
     let (log, threads) = (read.log(), read.count("threads", 1, 256));
     let (otlp, stop_grace) = (read.otlp(), read.time("stop_grace"));
     let calls = read.calls(data.join("work"));
@@ -45,6 +46,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         data,
         listen: listen?,
         insecure_allow_remote: insecure?,
+        tls: tls?,
         skills,
         policy,
         log: log?,
@@ -59,6 +61,11 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         webhooks: webhooks?,
         heads: heads?,
     })
+}
+
+/// Files of TLS alone.
+pub(super) fn tls_files(layers: &Layers, problems: &mut Problems) -> Option<TlsFiles> {
+    Reader { layers, problems }.tls().flatten()
 }
 
 pub(super) struct Reader<'a> {
@@ -78,6 +85,15 @@ impl Reader<'_> {
                 format!("`{text}` is not an address and port such as 127.0.0.1:7420 or [::1]:7420")
             })
         })
+    }
+
+    fn tls(&mut self) -> Option<Option<TlsFiles>> {
+        let file = |name: &str| self.layers.get(name).values.first().map(PathBuf::from);
+        match (file("tls.cert"), file("tls.key")) {
+            (Some(certificate), Some(key)) => Some(Some(TlsFiles { certificate, key })),
+            (None, None) => Some(None),
+            _ => self.problems.keep(Err("tls.cert and tls.key go together: set both".to_owned())),
+        }
     }
 
     fn heads(&mut self) -> Option<Heads> {

@@ -26,7 +26,7 @@ pub(crate) fn config(command: &ConfigCommand) -> Result<ExitCode, Failure> {
     let ConfigCommand::Show { json, server, url, settings } = command;
     if *server {
         let data = DataArgs { data: settings.data.data.clone() };
-        let args = ClientArgs { url: url.clone(), data, json: *json };
+        let args = ClientArgs { url: url.clone(), data, json: *json, ..ClientArgs::default() };
         return on_server(&args, async |server| running(server, *json).await);
     }
     let mut problems = Problems::default();

@@ -19,7 +19,7 @@ fn what_others_can_reach_in_the_clear_is_refused() {
     let data = shown(&place.data());
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:7420"] {
         let ran = ran(&mut command(&["serve", "--data", &data, "--listen", address]));
-        ran.failed(2, &["error: ", "TLS", "hint: ", "--insecure-allow-remote"]);
+        ran.failed(2, &["error: ", "TLS", "hint: ", "--tls-cert", "--insecure-allow-remote"]);
         assert_eq!(ran.stdout, "");
     }
     assert!(!place.data().exists(), "nothing was made");

@@ -103,7 +103,8 @@ impl Place {
         let banner: Value = serde_json::from_str(&banner).expect("one object");
         let key = std::fs::read_to_string(self.data().join("admin.key")).expect("the admin key");
         let url = banner["url"].as_str().expect("an address").to_owned();
-        let address = url.strip_prefix("http://").expect("plain HTTP").to_owned();
+        let (_, address) = url.split_once("://").expect("a URL");
+        let address = address.to_owned();
         Server { child: Some(child), banner, key: key.trim().to_owned(), address, data, ready }
     }
 }
