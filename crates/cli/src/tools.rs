@@ -31,6 +31,14 @@ struct Tool {
     output_schema: Box<RawValue>,
     digest: String,
     limits: Value,
+    circuit: Option<Circuit>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Circuit {
+    state: String,
+    failures: u32,
+    retry_at: Option<String>,
 }
 
 /// All tools of a server, each kept as it came.
@@ -96,7 +104,10 @@ fn understood(text: &str) -> Result<Tool, Failure> {
 fn flags(tool: &Tool) -> String {
     let approval = tool.requires_approval.then_some("requires_approval");
     let memoised = tool.memoised.then_some("memoised");
-    let flags = tool.safety_flags.iter().map(String::as_str).chain(approval).chain(memoised);
+    let circuit = tool.circuit.as_ref().map(|circuit| circuit.state.as_str());
+    let circuit = circuit.filter(|state| *state != "closed").map(|_| "circuit_open");
+    let flags = tool.safety_flags.iter().map(String::as_str);
+    let flags = flags.chain(approval).chain(memoised).chain(circuit);
     flags.collect::<Vec<_>>().join(" ")
 }
 
@@ -107,6 +118,11 @@ fn details(tool: &Tool) -> String {
     let _ = writeln!(text, "from    {}", plain(&tool.origin));
     let _ = writeln!(text, "digest  {}", plain(&tool.digest));
     let _ = writeln!(text, "limits  {}", limits(&tool.limits));
+    if let Some(Circuit { state, failures, retry_at }) = &tool.circuit {
+        let again = retry_at.as_ref().map(|at| format!(", tried again at {at}"));
+        let failures = format!("{state} after {failures} failures{}", again.unwrap_or_default());
+        let _ = writeln!(text, "circuit {}", plain(&failures));
+    }
     let _ = writeln!(text, "\ntakes {}", pretty::pretty(tool.parameters.get()));
     let _ = writeln!(text, "\ngives {}", pretty::pretty(tool.output_schema.get()));
     text

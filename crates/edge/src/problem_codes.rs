@@ -80,6 +80,7 @@ codes! {
     SANDBOX_FAILED INTERNAL_SERVER_ERROR "sandbox_failed" "Sandbox set-up failed"
     TRANSFER_ENCODING_UNSUPPORTED NOT_IMPLEMENTED "transfer_encoding_unsupported" "Unsupported transfer coding"
     BUSY SERVICE_UNAVAILABLE "busy" "Server busy"
+    CIRCUIT_OPEN SERVICE_UNAVAILABLE "circuit_open" "Tool failing"
     STOPPING SERVICE_UNAVAILABLE "stopping" "Server stopping"
     STORE_UNAVAILABLE SERVICE_UNAVAILABLE "store_unavailable" "Store unavailable"
     STORE_GONE SERVICE_UNAVAILABLE "store_gone" "Database files deleted or replaced"

@@ -21,8 +21,8 @@ impl From<&Refused> for Problem {
     }
 }
 
-/// Why a call that has ended is a problem: its sandbox could not be made, which is a failure of the
-/// server and not of the tool. The call is on record with the same code.
+/// Why a call that has ended is a problem: its sandbox could not be made, or its tool is left alone for a
+/// while, which is a failure of the server and not of the tool. The call is on record with the same code.
 pub fn setup_failure(call: &Call) -> Option<Problem> {
     let State::Finished(finished) = &call.state else { return None };
     let Produced::Error(error) = &finished.produced else { return None };
@@ -30,6 +30,7 @@ pub fn setup_failure(call: &Call) -> Option<Problem> {
         ErrorCode::SandboxFailed => &problem_codes::SANDBOX_FAILED,
         ErrorCode::SandboxTimeout => &problem_codes::SANDBOX_TIMEOUT,
         ErrorCode::SandboxUnavailable => &problem_codes::SANDBOX_UNAVAILABLE,
+        ErrorCode::CircuitOpen => &problem_codes::CIRCUIT_OPEN,
         _ => return None,
     };
     let problem = Problem::new(kind, &error.message).with("call_id", call.asked.id);
@@ -156,6 +157,9 @@ fn call(refused: &Refused) -> Problem {
         }
         Refused::NoSandbox => Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, detail)
             .retry_after(Duration::from_secs(15)),
+        Refused::CircuitOpen { retry_after, .. } => {
+            Problem::new(&problem_codes::CIRCUIT_OPEN, detail).retry_after(*retry_after)
+        }
         Refused::Stopping => {
             Problem::new(&problem_codes::STOPPING, detail).retry_after(Duration::from_secs(5))
         }

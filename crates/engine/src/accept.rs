@@ -74,6 +74,10 @@ impl Engine {
         if runners::of(&entry).makes_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
             return Err(Refused::NoSandbox);
         }
+        inner.circuits.check(&who.tenant, entry.tool.digest, known.at).map_err(|open| {
+            let tool = entry.tool.name.to_string();
+            Refused::CircuitOpen { tool, retry_after: open.retry_after }
+        })?;
         let call = call(inner, &origin, known, &entry, &request);
         set_out(inner, entry, call, origin.loan, reserved, request).await
     }

@@ -21,7 +21,8 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Ledger, Memo, Metrics, Telemetry, canary,
+    CircuitSettings, Ledger, Memo, Metrics, Telemetry, canary,
+    circuit::Circuits,
     hold::{self, Locks, RecheckQueue},
     ids::Ids,
     in_flight::InFlightCalls,
@@ -79,6 +80,10 @@ pub struct Settings {
     pub memo: Memo,
     /// How much may be stored.
     pub room: RoomLimits,
+    /// When a tool that fails is left alone.
+    pub circuit: CircuitSettings,
+    /// Further tries of a pure call whose sandbox failed.
+    pub retries: u32,
     /// How many session sandboxes are kept.
     pub sandboxes: SandboxLimits,
 }
@@ -97,6 +102,8 @@ impl Settings {
             work,
             memo: Memo::default(),
             room: RoomLimits::default(),
+            circuit: CircuitSettings::default(),
+            retries: 2,
             sandboxes: SandboxLimits::default(),
         }
     }
@@ -116,6 +123,8 @@ pub(crate) struct Inner {
     pub(crate) ids: Ids,
     pub(crate) in_flight: InFlightCalls,
     pub(crate) queue: Queue,
+    /// Tools that fail.
+    pub(crate) circuits: Circuits,
     /// Session sandboxes, and what runs in them.
     pub(crate) sandboxes: Sandboxes,
     /// Held calls, and when each is looked at again.
@@ -153,6 +162,7 @@ impl Engine {
         let signer = Arc::new(parts.ledger.clone());
         let access = Access::new(parts.store.clone(), signer, parts.clock.clone());
         let inner = Inner {
+            circuits: Circuits::new(parts.settings.circuit),
             parts,
             access,
             metrics: Metrics::new(registry),

@@ -15,6 +15,7 @@ mod accept;
 mod active_call;
 mod canary;
 mod cause;
+mod circuit;
 pub mod data;
 mod decide;
 mod detach_on_drop;
@@ -49,6 +50,7 @@ mod validate;
 pub use self::{
     canary::Tried,
     cause::By,
+    circuit::{CircuitSettings, CircuitState},
     engine::{Engine, Parts, Settings},
     hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
     in_flight::Ticket,

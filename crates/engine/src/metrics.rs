@@ -46,6 +46,7 @@ pub struct Metrics {
     pending: Gauge<i64, AtomicI64>,
     published: Family<OfResult, Counter>,
     memo: Family<ToolResult, Counter>,
+    retries: Family<OfTool, Counter>,
     scraped: Scraped,
     /// Tools whose requests were refused.
     refused: Names,
@@ -69,6 +70,7 @@ impl Metrics {
             pending: Gauge::default(),
             published: Family::default(),
             memo: Family::default(),
+            retries: Family::default(),
             scraped,
             refused: Names::default(),
             tools: RwLock::default(),
@@ -96,6 +98,8 @@ impl Metrics {
         to.register("requeue_pending_total", "Calls held now", self.pending.clone());
         let about = "Calls of tools whose results are remembered, by what was found";
         to.register("tool_memo_lookups", about, self.memo.clone());
+        let about = "Further tries of pure calls whose sandbox failed";
+        to.register("tool_retries", about, self.retries.clone());
         to.register("durable_publish", "Messages published", self.published.clone());
     }
 
@@ -154,6 +158,12 @@ impl Metrics {
     pub(crate) fn looked_up(&self, tool: &ToolName, result: &'static str) {
         let tool = self.tool(tool.as_str()).name.clone();
         self.memo.get_or_create(&ToolResult { tool, result }).inc();
+    }
+
+    /// A pure call is tried again.
+    pub(crate) fn retried(&self, tool: &ToolName) {
+        let tool = self.tool(tool.as_str()).name.clone();
+        self.retries.get_or_create(&OfTool { tool }).inc();
     }
 
     /// A request that was refused before it became a call.

@@ -11,13 +11,14 @@ use std::{
 use ringfence_policy::Permit;
 use ringfence_registry::Entry;
 use ringfence_store::Error;
-use ringfence_types::{Call, Event, Produced, State, Stopper};
+use ringfence_types::{Call, CallId, ErrorCode, Event, FactKind, Json, Produced, State, Stopper};
+use serde::Serialize;
 
 use crate::{
     Subject,
     active_call::ActiveCall,
-    cause,
-    decide::{Authorised, UsedApproval, decide},
+    cause, circuit,
+    decide::{Authorised, PolicyOutcome, UsedApproval, ask_policy, decide},
     dispatch::{self, Started, Work},
     engine::Inner,
     memo,
@@ -233,18 +234,108 @@ async fn wait_for(
     }
 }
 
-/// Runs the call in its sandbox, or inline where there is nothing to confine.
+/// Runs the call, and a pure one again if its sandbox failed.
 async fn run_tool(
+    active: &mut ActiveCall,
+    entry: &Arc<Entry>,
+    mut permit: Permit,
+    seat: &Seat,
+) -> Result<Ended, Error> {
+    let _running = active.inner.metrics.tool(active.asked().tool.name.as_str()).runs();
+    let mut tries = 0;
+    loop {
+        let ended = run_once(active, entry, permit, seat).await?;
+        permit = match retry(active, entry, &ended, tries).await? {
+            Some(permit) => permit,
+            None => return Ok(ended),
+        };
+        tries += 1;
+    }
+}
+
+/// Runs the call unless the circuit of its tool is open.
+async fn run_once(
     active: &mut ActiveCall,
     entry: &Arc<Entry>,
     permit: Permit,
     seat: &Seat,
 ) -> Result<Ended, Error> {
-    let _running = active.inner.metrics.tool(active.asked().tool.name.as_str()).runs();
+    let inner = active.inner.clone();
+    let (clock, tenant) = (&inner.parts.clock, &active.asked().tenant);
+    let passage = match inner.circuits.enter(tenant, &entry.tool, clock.now()) {
+        Ok(passage) => passage,
+        Err(open) => return Ok(circuit::refused(open, &entry.tool, clock.now())),
+    };
+    let ended = run_in_sandbox(active, entry, permit, seat).await?;
+    passage.settle(&ended, clock.now());
+    Ok(ended)
+}
+
+/// A permit for another try of a pure call whose sandbox failed, after a pause. Policy is asked again: a
+/// permit is for one run.
+async fn retry(
+    active: &mut ActiveCall,
+    entry: &Arc<Entry>,
+    ended: &Ended,
+    tries: u32,
+) -> Result<Option<Permit>, Error> {
+    let Some(code) = ended.error().filter(|code| circuit::is_ours(*code)) else { return Ok(None) };
+    if tries >= active.inner.parts.settings.retries || !active.asked().pure {
+        return Ok(None);
+    }
+    let in_flight = active.in_flight();
+    tokio::select! {
+        biased;
+        // It ends as it did.
+        _ = in_flight.cancelled() => return Ok(None),
+        () = tokio::time::sleep(retry_pause(active.asked().id, tries)) => {}
+    }
+    let permit = match ask_policy(active, entry).await? {
+        PolicyOutcome::Allow(allowed, judgement) if allowed.by.is_none() => {
+            active.decided(*judgement);
+            allowed.permit
+        }
+        _ => return Ok(None),
+    };
+    active.inner.metrics.retried(&entry.tool.name);
+    active.note(FactKind::Retried, Json::plain(&Retried { code, tries: tries + 1 }));
+    Ok(Some(permit))
+}
+
+/// Another try of a call.
+#[derive(Serialize)]
+struct Retried {
+    /// Why the last one failed.
+    code: ErrorCode,
+    /// Tries before this one.
+    tries: u32,
+}
+
+/// Pause before the first further try; doubles each time.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+/// Pause before another try: between half and all of its time, by the random part of the call's id, so that
+/// calls that failed together do not come back together.
+fn retry_pause(id: CallId, tries: u32) -> Duration {
+    let whole = RETRY_PAUSE * 2_u32.saturating_pow(tries.min(6));
+    let share = id.0.as_u128() as u32 % 1_000;
+    whole / 2 + whole * share / 2_000
+}
+
+/// Runs the call in its sandbox, or inline where there is nothing to confine.
+async fn run_in_sandbox(
+    active: &mut ActiveCall,
+    entry: &Arc<Entry>,
+    permit: Permit,
+    seat: &Seat,
+) -> Result<Ended, Error> {
     match dispatch::start(active, entry, permit).await {
         Started::Ended(ended) => Ok(*ended),
         Started::Running(work) => {
-            active.step(Event::Start);
+            // Another try goes on in the state of the first.
+            if matches!(active.call.state, State::Dispatched) {
+                active.step(Event::Start);
+            }
             active.show();
             let in_flight = active.in_flight();
             in_flight.set_place(Some(seat.place.clone()));

@@ -31,6 +31,19 @@ pub(crate) enum Ended {
     },
 }
 
+impl Ended {
+    /// Why there is no result, if the call ended with an error.
+    pub(crate) fn error(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Finished { finished, .. } => match &finished.produced {
+                Produced::Error(error) => Some(error.code),
+                Produced::Result(_) => None,
+            },
+            Self::Stopped { .. } => None,
+        }
+    }
+}
+
 /// A record that fails may be a full disk that somebody is clearing; so the end of a call that is on
 /// record, which cannot be had a second time, is tried again after each of these, and then after each
 /// [`LONGEST`].

@@ -113,6 +113,14 @@ pub enum Refused {
     /// The tool needs a sandbox, and the host makes none at the moment.
     #[error("this host cannot make sandboxes at the moment; `/readyz` says why")]
     NoSandbox,
+    /// The tool failed again and again, and is left alone for a while.
+    #[error("tool `{tool}` failed several times in a row; it is tried again in {} s", retry_after.as_secs_f64().ceil())]
+    CircuitOpen {
+        /// The tool.
+        tool: String,
+        /// When it may be worth trying again.
+        retry_after: Duration,
+    },
     /// The server is about to stop.
     #[error("the server is stopping")]
     Stopping,

@@ -39,6 +39,8 @@ pub enum FactKind {
     Dispatched,
     /// The tool runs.
     Started,
+    /// The sandbox of the tool failed, and the call is tried again.
+    Retried,
     /// The tool is being stopped.
     Cancelling,
     /// The tool ended, with a result or an error.
@@ -55,7 +57,7 @@ pub enum FactKind {
 
 impl FactKind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Accepted,
         Self::Decided,
         Self::Held,
@@ -64,6 +66,7 @@ impl FactKind {
         Self::Resolved,
         Self::Dispatched,
         Self::Started,
+        Self::Retried,
         Self::Cancelling,
         Self::Finished,
         Self::Denied,
@@ -83,6 +86,7 @@ impl FactKind {
             Self::Resolved => "call.resolved",
             Self::Dispatched => "call.dispatched",
             Self::Started => "call.started",
+            Self::Retried => "call.retried",
             Self::Cancelling => "call.cancelling",
             Self::Finished => "call.finished",
             Self::Denied => "call.denied",

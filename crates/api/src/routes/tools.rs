@@ -20,7 +20,7 @@ use ringfence_types::{Scope, ToolName, nearest};
 
 use crate::{
     shared::Shared,
-    views::tool::{BrokenView, ToolListView, ToolView},
+    views::tool::{BrokenView, CircuitView, ToolListView, ToolView},
 };
 
 /// Lists all tools, the newest version of each, and the skills that are broken.
@@ -30,12 +30,13 @@ use crate::{
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    _: May<identity::Read>,
+    caller: May<identity::Read>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     Query::of(&uri).finish()?;
     let catalogue = shared.engine.tools();
-    let tools: Vec<_> = newest(&catalogue).map(|entry| view(&shared, &catalogue, entry)).collect();
+    let of = |entry| view(&shared, &caller, &catalogue, entry);
+    let tools: Vec<_> = newest(&catalogue).map(of).collect();
     let broken = catalogue.broken().iter().map(BrokenView::of).collect();
     Ok(reply::ok(&ToolListView { count: tools.len(), tools, broken }))
 }
@@ -60,7 +61,7 @@ pub(crate) async fn read(
     query.finish()?;
     let catalogue = shared.engine.tools();
     match catalogue.get(name.as_str(), version.as_deref()) {
-        Some(entry) => Ok(reply::ok(&view(&shared, &catalogue, entry))),
+        Some(entry) => Ok(reply::ok(&view(&shared, &caller, &catalogue, entry))),
         None => Err(unknown(&catalogue, &caller, name.as_str(), version)),
     }
 }
@@ -101,8 +102,16 @@ pub(crate) fn newest(catalogue: &Catalogue) -> impl Iterator<Item = &Arc<ToolEnt
         .filter_map(<[_]>::last)
 }
 
-fn view<'a>(shared: &Shared, catalogue: &'a Catalogue, entry: &'a ToolEntry) -> ToolView<'a> {
+fn view<'a>(
+    shared: &Shared,
+    caller: &Caller,
+    catalogue: &'a Catalogue,
+    entry: &'a Arc<ToolEntry>,
+) -> ToolView<'a> {
+    let engine = &shared.engine;
+    let circuit = engine.circuit(&caller.principal().tenant, &entry.tool);
+    let circuit = circuit.map(|circuit| CircuitView::of(&circuit, engine.clock().now()));
     let versions = catalogue.versions(entry.tool.name.as_str()).iter();
     let versions = versions.map(|entry| entry.tool.version.as_str()).collect();
-    ToolView::of(entry, versions, shared.engine.memoises(&entry.tool))
+    ToolView::of(entry, versions, engine.memoises(&entry.tool), circuit)
 }

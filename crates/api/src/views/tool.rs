@@ -1,6 +1,9 @@
 //! A tool as clients see it.
 
-use ringfence_engine::data::{Broken, ToolEntry};
+use ringfence_engine::{
+    CircuitState,
+    data::{Broken, ToolEntry},
+};
 use ringfence_types::{Digest, Json, Limits, Origin, SandboxNetwork, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -35,8 +38,36 @@ pub(crate) struct ToolView<'a> {
     requires_approval: bool,
     tags: &'a [String],
     limits: LimitsView,
+    /// Its circuit breaker for this tenant, if it failed last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    circuit: Option<CircuitView>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+}
+
+/// Circuit breaker of a tool for one tenant.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Circuit)]
+pub(crate) struct CircuitView {
+    /// `closed`: calls run; `open`: calls are refused until `retry_at`; `half_open`: one call may try.
+    state: &'static str,
+    /// Failures of the server, and timeouts of a skill, in a row.
+    failures: u32,
+    /// Time at which one call may try.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    retry_at: Option<Timestamp>,
+}
+
+impl CircuitView {
+    pub(crate) fn of(circuit: &CircuitState, now: Timestamp) -> Self {
+        let state = match circuit.opens_at {
+            None => "closed",
+            Some(at) if at > now => "open",
+            Some(_) => "half_open",
+        };
+        Self { state, failures: circuit.failures, retry_at: circuit.opens_at }
+    }
 }
 
 /// What one call may use.
@@ -56,7 +87,12 @@ struct LimitsView {
 }
 
 impl<'a> ToolView<'a> {
-    pub(crate) fn of(entry: &'a ToolEntry, versions: Vec<&'a str>, memoised: bool) -> Self {
+    pub(crate) fn of(
+        entry: &'a ToolEntry,
+        versions: Vec<&'a str>,
+        memoised: bool,
+        circuit: Option<CircuitView>,
+    ) -> Self {
         let tool = &entry.tool;
         Self {
             name: tool.name.as_str(),
@@ -73,6 +109,7 @@ impl<'a> ToolView<'a> {
             requires_approval: tool.requires_approval,
             tags: &tool.tags,
             limits: LimitsView::of(&tool.limits),
+            circuit,
             created_at: tool.created_at,
         }
     }

@@ -48,6 +48,8 @@ pub(super) const OLDER: &[(&str, &str)] = &[
     ("CODE_EXEC_MAX_EXECUTION_TIME", "calls.longest"),
     ("TOOL_EXECUTOR_TIMEOUT", "calls.longest"),
     ("TOOL_EXECUTOR_MAX_CONCURRENT", "calls.running"),
+    ("TOOL_EXECUTOR_CIRCUIT_FAILURE_THRESHOLD", "circuit.failures"),
+    ("TOOL_EXECUTOR_CIRCUIT_RESET_TIMEOUT_SECONDS", "circuit.reset_after"),
     // OpenTelemetry; variables for traces override the general ones.
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp.endpoint"),
     ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "otlp.traces_endpoint"),
@@ -148,6 +150,17 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         ),
         one("calls.longest", "Maximum wall time of a call, whatever its tool allows", "1h".into()),
         one("calls.hold_for", "Time after which an undecided held call expires", "24h".into()),
+        one(
+            "calls.retries",
+            "Further tries of a pure call whose sandbox failed",
+            calls.retries.to_string(),
+        ),
+        one(
+            "circuit.failures",
+            "Failures in a row after which a tool is refused to a tenant; 0 switches it off",
+            calls.circuit.failures.to_string(),
+        ),
+        one("circuit.reset_after", "Time until a refused tool is tried again", "30s".into()),
         one(
             "limits.tenant_bytes_per_hour",
             "Bytes written per tenant and hour; 0 is unlimited",

@@ -143,6 +143,9 @@ impl Reader<'_> {
         let longest = self.time("calls.longest");
         let hold_for = self.time("calls.hold_for");
         let (memo, room) = (self.memo(), self.room());
+        let retries = self.count("calls.retries", 0, 10);
+        let failures = self.count("circuit.failures", 0, 1_000_000);
+        let reset_after = self.time("circuit.reset_after");
         Some(engine::Settings {
             running: running?,
             running_per_tenant: per_tenant?,
@@ -153,6 +156,11 @@ impl Reader<'_> {
             work,
             memo: memo?,
             room: room?,
+            retries: retries? as u32,
+            circuit: engine::CircuitSettings {
+                failures: failures? as u32,
+                reset_after: reset_after?,
+            },
             sandboxes: engine::SandboxLimits::default(),
         })
     }

@@ -3,6 +3,7 @@
 mod authors;
 mod calls;
 mod cancels;
+mod circuits;
 mod evidence;
 mod fetches;
 mod full;

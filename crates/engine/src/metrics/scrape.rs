@@ -34,6 +34,7 @@ pub(super) struct Scraped {
     /// 1 while sandboxes are made, else 0.
     available: Level,
     watchdog_kills: Counter,
+    circuits: Level,
 }
 
 /// One line of a pool, or several added up.
@@ -66,6 +67,8 @@ impl Scraped {
         to.register("storage_refusals", about, new.refused.clone());
         let about = "Whether this host makes sandboxes: 1, or 0 while set-ups hang or fail";
         to.register("sandbox_available", about, new.available.clone());
+        let about = "Tools that are left alone because they failed again and again, by tenant";
+        to.register("tool_circuits_open", about, new.circuits.clone());
         let about = "Programs ended because the host ran short of something no limit counts";
         to.register("sandbox_watchdog_kills", about, new.watchdog_kills.clone());
         new
@@ -87,6 +90,7 @@ impl Scraped {
         self.free.set(room.free().map_or(0, |free| i64::try_from(free).unwrap_or(i64::MAX)));
         self.stored.inc_by(room.stored().saturating_sub(self.stored.get()));
         self.refused.inc_by(room.refused().saturating_sub(self.refused.get()));
+        self.circuits.set(whole(inner.circuits.open_count()));
         let sandbox = &inner.parts.sandbox;
         self.available.set(i64::from(sandbox.readiness().is_ok()));
         catch_up(&self.watchdog_kills, sandbox.watchdog_kills() as usize);

@@ -13,4 +13,5 @@ mod obligations;
 mod overload;
 mod recovery;
 mod replay;
+mod retries;
 mod support;

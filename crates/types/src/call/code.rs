@@ -33,6 +33,8 @@ codes! {
     AddressRefused = "address_refused",
     /// Arguments were masked before the server stopped, so the call cannot be run again.
     ArgsRedacted = "args_redacted",
+    /// The tool failed again and again, and is left alone for a while.
+    CircuitOpen = "circuit_open",
     /// Code of the caller failed.
     CodeFailed = "code_failed",
     /// No connection to the host.
