@@ -21,13 +21,13 @@ pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitAr
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
     DenyArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs, SettingsArgs, ShowArgs,
-    ToolsArgs, WaitArgs,
+    ToolsArgs, UsageArgs, WaitArgs,
 };
 pub(crate) use self::skills::SkillCommand;
 use crate::{
     call, calls, cancel, completions, doctor, events, failure::Failure, holds, image, key,
     ledger as book, logs, policy, run, sandbox, selftest, serve, settings, shell, show, skill,
-    tools, wait,
+    tools, usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -80,6 +80,8 @@ pub(crate) enum Command {
     Approvals(ApprovalsArgs),
     /// Follow the events of all calls
     Events(EventsArgs),
+    /// Show what calls took, per day or hour, key and tool
+    Usage(UsageArgs),
     /// Create, use and remove sandboxes that stay between programs
     #[command(subcommand)]
     Sandbox(SandboxCommand),
@@ -138,6 +140,7 @@ impl Command {
             Self::Deny(args) => holds::deny(&args),
             Self::Approvals(args) => holds::approvals(&args),
             Self::Events(args) => events::events(&args),
+            Self::Usage(args) => usage::usage(&args),
             Self::Sandbox(command) => sandbox::sandbox(&command),
             Self::Skill(command) => skill::skill(&command),
             Self::Key(command) => key::key(&command),

@@ -48,6 +48,7 @@ mod style;
 mod table;
 mod terminal;
 mod tools;
+mod usage;
 mod wait;
 mod words;
 

@@ -13,5 +13,6 @@ pub use ringfence_registry::{
 };
 pub use ringfence_store::{
     ApprovalPage, ApprovalQuery, CallQuery, DecisionQuery, EntryPage, EntryQuery,
-    Error as StoreError, KeptDecision, NoRoom, PAGE, Placed, SessionEvent, SessionQuery, Standing,
+    Error as StoreError, KeptDecision, NoRoom, PAGE, Period, Placed, SessionEvent, SessionQuery,
+    Standing, UsageQuery, UsageRow, Used, hour_of, start_of_hour,
 };

@@ -10,6 +10,7 @@ pub mod packed;
 mod ports;
 mod room;
 mod sqlite;
+mod usage;
 
 use std::fmt::Debug;
 
@@ -25,10 +26,12 @@ pub use self::{
     },
     error::Error,
     ports::{
-        Approvals, Blobs, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Sessions, Store,
+        Approvals, Blobs, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering, Sessions,
+        Store,
     },
     room::{NoRoom, Room, RoomLimits},
     sqlite::SqliteStore,
+    usage::{HOURS_PER_DAY, Period, UsageQuery, UsageRow, Used, hour_of, start_of_hour},
 };
 
 /// Signs the checkpoints of the ledger, one in every commit in which it grows.

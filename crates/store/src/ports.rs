@@ -13,7 +13,7 @@ use crate::{
     ApprovalPage, ApprovalQuery, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery,
     EntryPage, EntryQuery, Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision,
     NewFindings, Placed, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent,
-    SessionQuery, Signed, Standing, Stored, Version, Visitor,
+    SessionQuery, Signed, Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -29,7 +29,7 @@ use crate::{
 ///   refused for want of it here: that is for the parts that take in something new.
 /// - **Tenants take turns.** Reads of one tenant never keep those of another waiting.
 pub trait Store:
-    Calls + Facts + Log + Keys + Approvals + Decisions + Sessions + Blobs + Memos + Canaries
+    Calls + Facts + Log + Keys + Approvals + Decisions + Sessions + Blobs + Memos + Canaries + Metering
 {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
@@ -291,4 +291,14 @@ pub trait Canaries: Debug + Send + Sync + 'static {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Findings, Error>;
+}
+
+/// What ended calls took.
+///
+/// - **In the commit.** The step that ends a call adds it to the hour of its end, once; whatever becomes of
+///   the call later, it stays counted.
+#[async_trait]
+pub trait Metering: Debug + Send + Sync + 'static {
+    /// Sums in the order of time, then of tenant, key and tool.
+    async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error>;
 }

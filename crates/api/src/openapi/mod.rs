@@ -15,7 +15,7 @@ use crate::{
     OPEN_PATHS, docs,
     routes::{
         approvals, calls, canvas, config, engines, events, health, holds, keys, ledger, policy,
-        sandboxes, skills, tools,
+        sandboxes, skills, tools, usage,
     },
 };
 
@@ -34,6 +34,7 @@ use crate::{
         (name = "policy", description = "Asking policy, trying other rules on the past, and why it said what it said"),
         (name = "ledger", description = "What happened, signed, and the proofs of it"),
         (name = "keys", description = "Who may do what"),
+        (name = "usage", description = "What calls took"),
         (name = "sandboxes", description = "Sandboxes that are kept: programs and files in them"),
         (name = "skills", description = "The skills API of the code executor service"),
         (name = "health", description = "How the server is"),
@@ -74,7 +75,7 @@ use crate::{
         skills::read::list, skills::read::read, skills::read::schema, skills::execute::execute,
         skills::register::register, skills::remove::remove,
         health::root, health::health, health::live, health::healthz, health::ready, health::metrics,
-        config::read, docs::document, docs::page,
+        usage::read, config::read, docs::document, docs::page,
     ),
     components(schemas(ProblemView<'static>, Fault)),
 )]

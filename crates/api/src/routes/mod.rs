@@ -14,6 +14,7 @@ pub(crate) mod policy;
 pub(crate) mod sandboxes;
 pub(crate) mod skills;
 pub(crate) mod tools;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/keys", post(keys::create).get(keys::list))
         .route("/v1/keys/{id}", delete(keys::revoke))
         .route("/v1/events", get(events::events))
+        .route("/v1/usage", get(usage::read))
         .route("/v1/config", get(config::read))
         .route("/v1/policy/status", get(engines::status))
         .route("/v1/policy/canary", get(engines::canary))

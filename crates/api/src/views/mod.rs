@@ -6,3 +6,4 @@ pub(crate) mod engine;
 pub(crate) mod hold;
 pub(crate) mod key;
 pub(crate) mod tool;
+pub(crate) mod usage;

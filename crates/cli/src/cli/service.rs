@@ -205,6 +205,57 @@ pub(crate) struct CallsArgs {
     pub(crate) client: ClientArgs,
 }
 
+const USAGE_EXAMPLES: &str = "\
+Examples:
+  ringfence usage
+  ringfence usage --from 2026-11-01 --until 2026-12-01 --by key
+  ringfence usage --hourly --by tool --key 0192f1c5-…";
+
+#[derive(Debug, Args)]
+#[command(after_help = USAGE_EXAMPLES)]
+pub(crate) struct UsageArgs {
+    /// First day or moment, in UTC [default: six days ago]
+    #[arg(long, value_name = "DATE")]
+    pub(crate) from: Option<String>,
+    /// End, not included [default: the next midnight]
+    #[arg(long, value_name = "DATE")]
+    pub(crate) until: Option<String>,
+    /// A row for each hour instead of each day
+    #[arg(long)]
+    pub(crate) hourly: bool,
+    /// A row for each key or tool; repeatable
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) by: Vec<UsageBy>,
+    /// Only calls of this key
+    #[arg(long, value_name = "ID")]
+    pub(crate) key: Option<String>,
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// Another tenant, or `*` for all; needs an admin key of the operator
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+/// Subject by which usage is added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum UsageBy {
+    Key,
+    Tool,
+}
+
+impl UsageBy {
+    /// Its name in a query.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Tool => "tool",
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// Id of the call, or its last characters

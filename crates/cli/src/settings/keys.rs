@@ -94,10 +94,10 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "Listen on non-loopback addresses without encryption",
             "false".into(),
         ),
-        many("skills", "Folders of skill folders", &[]),
-        one("policy", "Folder of Rego rules instead of the built-in ones", String::new()),
         one("tls.cert", "Certificate chain of the server (PEM); turns TLS on", String::new()),
         one("tls.key", "Private key of the certificate (PEM)", String::new()),
+        many("skills", "Folders of skill folders", &[]),
+        one("policy", "Folder of Rego rules instead of the built-in ones", String::new()),
         one(
             "log.level",
             "Log level, or directives such as info,ringfence_engine=debug",

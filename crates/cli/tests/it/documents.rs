@@ -40,6 +40,7 @@ const COMMANDS: &[&[&str]] = &[
     &["deny"],
     &["approvals"],
     &["events"],
+    &["usage"],
     &["key", "create"],
     &["key", "list"],
     &["key", "revoke"],

@@ -29,4 +29,6 @@ mod settings;
 mod skills;
 mod starts;
 mod support;
+mod tls;
+mod usage;
 mod wire;

@@ -9,6 +9,7 @@ mod ledger;
 mod policy;
 mod sessions;
 mod tools;
+mod usage;
 
 pub(crate) use self::health::Probed;
 pub use self::{

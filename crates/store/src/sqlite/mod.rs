@@ -23,6 +23,7 @@ mod rows;
 mod scan;
 mod sessions;
 mod slices;
+mod usage;
 
 use std::{
     path::Path,
@@ -38,9 +39,10 @@ use self::{files::Files, recent::Recent};
 use crate::{
     ApprovalPage, ApprovalQuery, Approvals, Blobs, CallPage, CallQuery, Calls, Canaries,
     CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery,
-    Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, NewDecision, NewFindings, PAGE,
-    Placed, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery,
-    Sessions, Signed, Standing, Store, Stored, Version, Visitor,
+    Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision,
+    NewFindings, PAGE, Placed, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent,
+    SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow, Version,
+    Visitor,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -50,6 +52,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("ledger.sql"),
     include_str!("memos.sql"),
     include_str!("canaries.sql"),
+    include_str!("usage.sql"),
 ];
 
 /// Of a store that is only read. No process has this number.
@@ -347,5 +350,12 @@ impl Canaries for SqliteStore {
         limit: usize,
     ) -> Result<Findings, Error> {
         canaries::find(&self.db, canary, before, limit).await
+    }
+}
+
+#[async_trait]
+impl Metering for SqliteStore {
+    async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
+        usage::list(&self.db, query).await
     }
 }

@@ -12,7 +12,7 @@ use super::{
     files::Held,
     hook,
     ledger::{self, Kept},
-    memos, rows, sessions,
+    memos, rows, sessions, usage,
 };
 use crate::{
     Commit, Error, IDEMPOTENCY_SECS, NewMemo, Record, SessionEvent, Spend, Version, is_derived,
@@ -213,6 +213,7 @@ impl Step {
             let kept = Kept::InRecord(position, part);
             entries = Some(ledger::insert(connection, entry, Some(seq), kept)?);
         }
+        usage::add(connection, &self.call)?;
         if let Some(memo) = &self.memo {
             memos::insert(connection, &self.call.asked, memo, seq, self.call.changed_at)?;
         }

@@ -1,0 +1,12 @@
+//! Usage of tenants, keys and tools.
+
+use ringfence_store::{Error, UsageQuery, UsageRow};
+
+use crate::Engine;
+
+impl Engine {
+    /// What ended calls took, in the order of time.
+    pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
+        self.inner.parts.store.usage(query).await
+    }
+}
