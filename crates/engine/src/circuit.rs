@@ -10,7 +10,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -40,7 +43,7 @@ pub struct CircuitState {
     /// Failures in a row.
     pub failures: u32,
     /// Time at which one call may try again, if the circuit is open.
-    pub opens_at: Option<Timestamp>,
+    pub retry_at: Option<Timestamp>,
     /// Whether a call is trying now.
     pub is_probing: bool,
 }
@@ -59,6 +62,18 @@ type Key = (TenantId, Digest);
 pub(crate) struct Circuits {
     settings: CircuitSettings,
     rows: Arc<Mutex<HashMap<Key, CircuitState>>>,
+    counts: Arc<CircuitCounts>,
+}
+
+/// Changes of circuits so far.
+#[derive(Debug, Default)]
+pub(crate) struct CircuitCounts {
+    /// Circuits that opened.
+    pub(crate) opened: AtomicUsize,
+    /// Open circuits that were closed again.
+    pub(crate) closed: AtomicUsize,
+    /// Calls that tried whether a tool works again.
+    pub(crate) trials: AtomicUsize,
 }
 
 /// Circuits with failures that are kept at one time. Beyond it, failures of further tools are not counted.
@@ -66,12 +81,16 @@ const MAX_CIRCUITS: usize = 10_000;
 
 impl Circuits {
     pub(crate) fn new(settings: CircuitSettings) -> Self {
-        Self { settings, rows: Arc::default() }
+        Self { settings, rows: Arc::default(), counts: Arc::default() }
+    }
+
+    pub(crate) fn counts(&self) -> &CircuitCounts {
+        &self.counts
     }
 
     /// Number of circuits that are open.
     pub(crate) fn open_count(&self) -> usize {
-        self.lock().values().filter(|row| row.opens_at.is_some()).count()
+        self.lock().values().filter(|row| row.retry_at.is_some()).count()
     }
 
     pub(crate) fn state(&self, tenant: &TenantId, tool: Digest) -> Option<CircuitState> {
@@ -104,7 +123,8 @@ impl Circuits {
                 if let Some(open) = self.open(row, now) {
                     return Err(open);
                 }
-                row.is_probing = row.opens_at.is_some();
+                row.is_probing = row.retry_at.is_some();
+                self.counts.trials.fetch_add(usize::from(row.is_probing), Ordering::Relaxed);
                 row.is_probing
             }
             None => false,
@@ -114,10 +134,10 @@ impl Circuits {
     }
 
     fn open(&self, row: &CircuitState, now: Timestamp) -> Option<Open> {
-        let opens_at = row.opens_at?;
+        let retry_at = row.retry_at?;
         let least = Duration::from_secs(1);
-        match (opens_at > now, row.is_probing) {
-            (true, _) => Some(Open { retry_after: opens_at.since(now).max(least) }),
+        match (retry_at > now, row.is_probing) {
+            (true, _) => Some(Open { retry_after: retry_at.since(now).max(least) }),
             (false, true) => Some(Open { retry_after: least }),
             (false, false) => None,
         }
@@ -128,13 +148,21 @@ impl Circuits {
         if self.settings.failures == 0 || (rows.len() >= MAX_CIRCUITS && !rows.contains_key(key)) {
             return;
         }
-        let empty = CircuitState { failures: 0, opens_at: None, is_probing: false };
+        let empty = CircuitState { failures: 0, retry_at: None, is_probing: false };
         let row = rows.entry(key.clone()).or_insert(empty);
         row.failures = row.failures.saturating_add(1);
         row.is_probing = false;
         if row.failures >= self.settings.failures {
-            row.opens_at = Some(now.after(self.settings.reset_after));
+            let is_new = row.retry_at.is_none();
+            self.counts.opened.fetch_add(usize::from(is_new), Ordering::Relaxed);
+            row.retry_at = Some(now.after(self.settings.reset_after));
         }
+    }
+
+    fn worked(&self, key: &Key) {
+        let row = self.lock().remove(key);
+        let was_open = row.is_some_and(|row| row.retry_at.is_some());
+        self.counts.closed.fetch_add(usize::from(was_open), Ordering::Relaxed);
     }
 
     /// Nothing under the lock can panic half-way, so a poisoned lock is as good as any.
@@ -161,7 +189,7 @@ impl Passage {
         self.is_probe = false;
         match ended.error().is_some_and(|code| is_failure(code, self.is_skill)) {
             true => self.circuits.failed(&self.key, now),
-            false => drop(self.circuits.lock().remove(&self.key)),
+            false => self.circuits.worked(&self.key),
         }
     }
 }

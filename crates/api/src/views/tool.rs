@@ -61,12 +61,12 @@ pub(crate) struct CircuitView {
 
 impl CircuitView {
     pub(crate) fn of(circuit: &CircuitState, now: Timestamp) -> Self {
-        let state = match circuit.opens_at {
+        let state = match circuit.retry_at {
             None => "closed",
             Some(at) if at > now => "open",
             Some(_) => "half_open",
         };
-        Self { state, failures: circuit.failures, retry_at: circuit.opens_at }
+        Self { state, failures: circuit.failures, retry_at: circuit.retry_at }
     }
 }
 

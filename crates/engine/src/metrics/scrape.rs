@@ -1,6 +1,9 @@
 //! What is not counted as it happens but looked up when somebody asks.
 
-use std::{collections::HashMap, sync::atomic::AtomicI64};
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicI64, Ordering},
+};
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -35,6 +38,9 @@ pub(super) struct Scraped {
     available: Level,
     watchdog_kills: Counter,
     circuits: Level,
+    circuits_opened: Counter,
+    circuits_closed: Counter,
+    circuit_trials: Counter,
 }
 
 /// One line of a pool, or several added up.
@@ -69,6 +75,12 @@ impl Scraped {
         to.register("sandbox_available", about, new.available.clone());
         let about = "Tools that are left alone because they failed again and again, by tenant";
         to.register("tool_circuits_open", about, new.circuits.clone());
+        let about = "Circuits of tools that opened";
+        to.register("circuit_breaker_opened", about, new.circuits_opened.clone());
+        let about = "Open circuits of tools that were closed again";
+        to.register("circuit_breaker_closed", about, new.circuits_closed.clone());
+        let about = "Calls that tried whether a tool works again";
+        to.register("circuit_breaker_trial", about, new.circuit_trials.clone());
         let about = "Programs ended because the host ran short of something no limit counts";
         to.register("sandbox_watchdog_kills", about, new.watchdog_kills.clone());
         new
@@ -91,6 +103,10 @@ impl Scraped {
         self.stored.inc_by(room.stored().saturating_sub(self.stored.get()));
         self.refused.inc_by(room.refused().saturating_sub(self.refused.get()));
         self.circuits.set(whole(inner.circuits.open_count()));
+        let counts = inner.circuits.counts();
+        catch_up(&self.circuits_opened, counts.opened.load(Ordering::Relaxed));
+        catch_up(&self.circuits_closed, counts.closed.load(Ordering::Relaxed));
+        catch_up(&self.circuit_trials, counts.trials.load(Ordering::Relaxed));
         let sandbox = &inner.parts.sandbox;
         self.available.set(i64::from(sandbox.readiness().is_ok()));
         catch_up(&self.watchdog_kills, sandbox.watchdog_kills() as usize);

@@ -40,10 +40,10 @@ async fn a_pure_call_is_tried_again_on_record_until_its_circuit_opens() {
     assert_eq!(tries, 2, "{kinds:?}");
     assert!(engine.metrics_text().contains("tool_retries_total{tool=\"code_execute\"} 2"));
     // Three failures by now. The fourth opens the circuit, and the next try finds it open.
-    assert_eq!(code(&stand(&engine, &who, run()).await), "circuit_open");
+    assert_eq!(code(&*stand(&engine, &who, run()).await), "circuit_open");
     let refused = engine.call(&who, run()).await.expect_err("it is open");
     assert!(matches!(refused, Refused::CircuitOpen { .. }), "{refused:?}");
     // Another tenant has a circuit of its own.
-    assert_eq!(code(&stand(&engine, &principal("other"), run()).await), "sandbox_failed");
+    assert_eq!(code(&*stand(&engine, &principal("other"), run()).await), "sandbox_failed");
     engine.stop(Duration::from_secs(5)).await;
 }
