@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "telling the developer is what the chores are for")]
 
 pub mod bench;
+pub mod dist;
 pub mod host;
 pub mod prerequisites;
 pub mod report;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use xtask::{bench, resources, services, settings, suite, tidy, vm};
+use xtask::{bench, dist, resources, services, settings, suite, tidy, vm};
 
 const HELP: &str = "\
 usage: cargo xtask <command>
@@ -21,6 +21,7 @@ usage: cargo xtask <command>
                               what a decision costs, beside a real OPA server
   bench ledger [--quick]      what a receipt costs, and how fast the past is judged again
   bench fuzz [--minutes N]    everything that reads hostile bytes, for minutes
+  dist                        a tarball, a Debian package and checksums in target/dist
   services build|up|down|status
                               real policy servers of others, for use by hand
   resources [--binary PATH] [NAME…]
@@ -54,6 +55,7 @@ fn chore(words: &[&str]) -> Result<ExitCode> {
         ["test"] => suite::run(None),
         ["test", filter] => suite::run(Some(filter)),
         ["tidy"] => check_tidy(),
+        ["dist"] => dist::run().map(|()| ExitCode::SUCCESS),
         ["bench", rest @ ..] => bench::run(rest).map(|()| ExitCode::SUCCESS),
         ["services", rest @ ..] => services::run(rest.first().copied()).map(|()| ExitCode::SUCCESS),
         ["resources", rest @ ..] => {
