@@ -72,7 +72,7 @@ impl Door for Api {
 }
 
 /// Beginnings of our paths that metrics count apart.
-const AREAS: [&str; 27] = [
+const AREAS: [&str; 28] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/keys",
@@ -88,6 +88,7 @@ const AREAS: [&str; 27] = [
     "/v1/evaluate",
     "/v1/config",
     "/v1/usage",
+    "/v1/budgets",
     "/v1/policies",
     "/v1/policy",
     "/v1/decisions",

@@ -12,7 +12,7 @@ pub use ringfence_registry::{
     Broken, Catalogue, Entry as ToolEntry, RegisterError, RemoveError, Upload, Violation,
 };
 pub use ringfence_store::{
-    ApprovalPage, ApprovalQuery, CallQuery, DecisionQuery, EntryPage, EntryQuery,
-    Error as StoreError, KeptDecision, NoRoom, PAGE, Period, Placed, SessionEvent, SessionQuery,
-    Standing, UsageQuery, UsageRow, Used, hour_of, start_of_hour,
+    ApprovalPage, ApprovalQuery, Budget, BudgetBounds, BudgetFor, CallQuery, DecisionQuery,
+    EntryPage, EntryQuery, Error as StoreError, KeptDecision, NoRoom, PAGE, Period, Placed,
+    SessionEvent, SessionQuery, Standing, UsageQuery, UsageRow, Used, hour_of, start_of_hour,
 };

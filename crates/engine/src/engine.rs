@@ -15,13 +15,15 @@ use ringfence_egress::Fetcher;
 use ringfence_policy as policy;
 use ringfence_registry::Registry;
 use ringfence_sandbox::Backend;
-use ringfence_store::{RoomLimits, Store};
+use ringfence_store::{BudgetBounds, RoomLimits, Store};
 use ringfence_types::{Clock, Spans, Stopper};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    CircuitSettings, Ledger, Memo, Metrics, Telemetry, canary,
+    CircuitSettings, Ledger, Memo, Metrics, Telemetry,
+    budget::Budgets,
+    canary,
     circuit::Circuits,
     hold::{self, Locks, RecheckQueue},
     ids::Ids,
@@ -80,6 +82,8 @@ pub struct Settings {
     pub memo: Memo,
     /// How much may be stored.
     pub room: RoomLimits,
+    /// What calls of a tenant may take in a day, unless it has a budget of its own for that.
+    pub daily_budget: BudgetBounds,
     /// When a tool that fails is left alone.
     pub circuit: CircuitSettings,
     /// Further tries of a pure call whose sandbox failed.
@@ -102,6 +106,7 @@ impl Settings {
             work,
             memo: Memo::default(),
             room: RoomLimits::default(),
+            daily_budget: BudgetBounds::default(),
             circuit: CircuitSettings::default(),
             retries: 2,
             sandboxes: SandboxLimits::default(),
@@ -123,6 +128,8 @@ pub(crate) struct Inner {
     pub(crate) ids: Ids,
     pub(crate) in_flight: InFlightCalls,
     pub(crate) queue: Queue,
+    /// What calls may take.
+    pub(crate) budgets: Budgets,
     /// Tools that fail.
     pub(crate) circuits: Circuits,
     /// Session sandboxes, and what runs in them.
@@ -162,6 +169,7 @@ impl Engine {
         let signer = Arc::new(parts.ledger.clone());
         let access = Access::new(parts.store.clone(), signer, parts.clock.clone());
         let inner = Inner {
+            budgets: Budgets::default(),
             circuits: Circuits::new(parts.settings.circuit),
             parts,
             access,

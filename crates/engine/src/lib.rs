@@ -13,6 +13,7 @@
 
 mod accept;
 mod active_call;
+mod budget;
 mod canary;
 mod cause;
 mod circuit;
@@ -48,6 +49,7 @@ mod use_cases;
 mod validate;
 
 pub use self::{
+    budget::BudgetState,
     canary::Tried,
     cause::By,
     circuit::{CircuitSettings, CircuitState},

@@ -1,4 +1,4 @@
-//! The path of a call, in order: decide, wait for a place, dispatch, run, record.
+//! The path of a call, in order: decide, reserve budget, wait for a place, dispatch, run, record.
 //!
 //! Accepting came before (see `accept`); publishing comes after, from the record (see `publish`).
 
@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::{
     Subject,
     active_call::ActiveCall,
-    cause, circuit,
+    budget, cause, circuit,
     decide::{Authorised, PolicyOutcome, UsedApproval, ask_policy, decide},
     dispatch::{self, Started, Work},
     engine::Inner,
@@ -122,6 +122,9 @@ async fn run_stages(
     let Some(allowed) = decide(active, entry).await? else {
         return active.commit().await;
     };
+    let Some(reserved) = budget::reserve(active, entry).await? else {
+        return active.commit().await;
+    };
     let Some(seat) = wait_for_place(active, entry, claim).await? else {
         return active.commit().await;
     };
@@ -137,7 +140,10 @@ async fn run_stages(
     memo::settle(active).await;
     active.end_stage(Stage::Run);
     active.end(ended);
-    active.commit_the_end().await
+    let recorded = active.commit_the_end().await;
+    // Only now is it counted.
+    drop(reserved);
+    recorded
 }
 
 /// Puts the intent on record before anything can have an effect; none if the call is held instead.

@@ -3,6 +3,7 @@
 //! The ports (`ports`) know what a call is, never why it changes. Backends pass one contract suite
 //! (`contract`), which is the documentation of the ports made executable.
 
+mod budget;
 pub mod contract;
 mod data;
 mod error;
@@ -17,6 +18,7 @@ use std::fmt::Debug;
 use ringfence_types::Digest;
 
 pub use self::{
+    budget::{Budget, BudgetBounds, BudgetFor},
     data::{
         ApprovalPage, ApprovalQuery, ApprovalRow, CallPage, CallQuery, Commit, Commitment,
         DecisionQuery, EntryPage, EntryQuery, FactQuery, Findings, KeptDecision, Key, Logged,
@@ -26,8 +28,8 @@ pub use self::{
     },
     error::Error,
     ports::{
-        Approvals, Blobs, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering, Sessions,
-        Store,
+        Approvals, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering,
+        Sessions, Store,
     },
     room::{NoRoom, Room, RoomLimits},
     sqlite::SqliteStore,

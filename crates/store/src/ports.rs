@@ -10,10 +10,10 @@ use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, Tenant
 use tokio::sync::watch;
 
 use crate::{
-    ApprovalPage, ApprovalQuery, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery,
-    EntryPage, EntryQuery, Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision,
-    NewFindings, Placed, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent,
-    SessionQuery, Signed, Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
+    ApprovalPage, ApprovalQuery, Budget, BudgetFor, CallPage, CallQuery, CheckpointSigner, Commit,
+    DecisionQuery, EntryPage, EntryQuery, Error, FactQuery, Findings, KeptDecision, Key, Logged,
+    NewDecision, NewFindings, Placed, Record, Remembered, Repair, Revocation, Revoked, Room,
+    SessionEvent, SessionQuery, Signed, Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -29,7 +29,18 @@ use crate::{
 ///   refused for want of it here: that is for the parts that take in something new.
 /// - **Tenants take turns.** Reads of one tenant never keep those of another waiting.
 pub trait Store:
-    Calls + Facts + Log + Keys + Approvals + Decisions + Sessions + Blobs + Memos + Canaries + Metering
+    Calls
+    + Facts
+    + Log
+    + Keys
+    + Approvals
+    + Decisions
+    + Sessions
+    + Blobs
+    + Memos
+    + Canaries
+    + Metering
+    + Budgets
 {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
@@ -301,4 +312,17 @@ pub trait Canaries: Debug + Send + Sync + 'static {
 pub trait Metering: Debug + Send + Sync + 'static {
     /// Sums in the order of time, then of tenant, key and tool.
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error>;
+}
+
+/// Budgets of tenants and keys.
+#[async_trait]
+pub trait Budgets: Debug + Send + Sync + 'static {
+    /// Sets a budget in the place of an earlier one for the same.
+    async fn set_budget(&self, budget: Budget) -> Result<(), Error>;
+
+    /// Removes a budget; `false` if there was none.
+    async fn remove_budget(&self, of: BudgetFor) -> Result<bool, Error>;
+
+    /// Budgets of a tenant, or of all: by tenant, key (none first) and period.
+    async fn budgets(&self, tenant: Option<&TenantId>) -> Result<Vec<Budget>, Error>;
 }

@@ -26,12 +26,18 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
 
 /// Settings by operation. A request that fits the document is accepted or answered with 404. The
 /// operations named here require more than a schema can say: that arguments fit their tool, files are
-/// a skill, an instant is in the future, an idempotency key is new, a workspace fits into its memory.
+/// a skill, an instant is in the future, a range of time is short, an idempotency key is new, a workspace
+/// fits into its memory.
 const SETTINGS: &str = r#"
 [[operations]]
 include-method = "POST"
 include-path-regex = "^(/v1/calls|/v1/keys|/v1/sandboxes|/v1/sandboxes/restore|/skills/register|/skills/execute)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429"]
+
+[[operations]]
+include-method = "GET"
+include-path = "/v1/usage"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403"]
 "#;
 
 /// Requests per operation: enough to meet every status, few enough for every change.

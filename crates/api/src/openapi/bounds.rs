@@ -97,6 +97,12 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ),
     ("KeyRequest", "tenant", TENANT),
     ("KeyRequest", "persona_id", ID),
+    ("BudgetRequest", "tenant", TENANT),
+    ("BudgetRequest", "key_id", UUID),
+    ("BudgetRequest", "per", r#"{"enum": ["day", "hour"]}"#),
+    ("BudgetRequest", "calls", r#"{"maximum": 9007199254740991}"#),
+    ("BudgetRequest", "cpu_seconds", r#"{"minimum": 0, "maximum": 100000000000}"#),
+    ("BudgetRequest", "output_bytes", r#"{"maximum": 9007199254740991}"#),
     ("SandboxRequest", "env", ENVIRONMENT),
     (
         "SandboxRequest",
@@ -132,6 +138,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
 
 /// Bodies in which a field nobody knows is a fault.
 const CLOSED: &[&str] = &[
+    "BudgetRequest",
     "CallRequest",
     "CanvasEvent",
     "CompleteRequest",
@@ -164,7 +171,14 @@ fn parameters(path: &str, operation: &mut Value) {
             ("tool", "query") => TOOL,
             ("name", "path") => TOOL,
             ("session_id", _) => ID,
+            ("tenant", "query") if path == "/v1/usage" => {
+                r#"{"pattern": "^([A-Za-z0-9_-][A-Za-z0-9._-]{0,63}|\\*)$"}"#
+            }
             ("tenant", "query" | "path") => TENANT,
+            ("per", "query") => r#"{"enum": ["day", "hour"]}"#,
+            ("by", "query") => r#"{"enum": ["key", "tool", "key,tool"]}"#,
+            ("key", "query") => UUID,
+            ("from", "query") if path == "/v1/usage" => r#"{"format": "date-time"}"#,
             ("cursor", "query") if path == "/v1/audit" => r#"{"pattern": "^[0-9]{1,18}$"}"#,
             ("cursor", "query") if path == "/v1/policy/canary" => "{}",
             ("cursor" | "parent", "query") => UUID,

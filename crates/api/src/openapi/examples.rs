@@ -39,6 +39,8 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ),
     ("KeyRequest", "label", r#""reviewer""#),
     ("KeyRequest", "scopes", r#"["read", "approve"]"#),
+    ("BudgetRequest", "tenant", r#""acme""#),
+    ("BudgetRequest", "calls", "10000"),
     ("Resolution", "action", r#""approve""#),
     ("ExecRequest", "argv", r#"["ls", "-l"]"#),
     ("ExecuteRequest", "code", r#""print(6 * 7)""#),

@@ -14,8 +14,8 @@ use utoipa::OpenApi;
 use crate::{
     OPEN_PATHS, docs,
     routes::{
-        approvals, calls, canvas, config, engines, events, health, holds, keys, ledger, policy,
-        sandboxes, skills, tools, usage,
+        approvals, budgets, calls, canvas, config, engines, events, health, holds, keys, ledger,
+        policy, sandboxes, skills, tools, usage,
     },
 };
 
@@ -34,7 +34,7 @@ use crate::{
         (name = "policy", description = "Asking policy, trying other rules on the past, and why it said what it said"),
         (name = "ledger", description = "What happened, signed, and the proofs of it"),
         (name = "keys", description = "Who may do what"),
-        (name = "usage", description = "What calls took"),
+        (name = "usage", description = "What calls took, and what they may take"),
         (name = "sandboxes", description = "Sandboxes that are kept: programs and files in them"),
         (name = "skills", description = "The skills API of the code executor service"),
         (name = "health", description = "How the server is"),
@@ -75,7 +75,7 @@ use crate::{
         skills::read::list, skills::read::read, skills::read::schema, skills::execute::execute,
         skills::register::register, skills::remove::remove,
         health::root, health::health, health::live, health::healthz, health::ready, health::metrics,
-        usage::read, config::read, docs::document, docs::page,
+        usage::read, budgets::list, budgets::set, budgets::remove, config::read, docs::document, docs::page,
     ),
     components(schemas(ProblemView<'static>, Fault)),
 )]

@@ -1,6 +1,7 @@
 //! What can be asked for, and who answers.
 
 pub(crate) mod approvals;
+pub(crate) mod budgets;
 pub(crate) mod calls;
 pub(crate) mod canvas;
 pub(crate) mod config;
@@ -47,6 +48,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/keys/{id}", delete(keys::revoke))
         .route("/v1/events", get(events::events))
         .route("/v1/usage", get(usage::read))
+        .route("/v1/budgets", get(budgets::list).put(budgets::set).delete(budgets::remove))
         .route("/v1/config", get(config::read))
         .route("/v1/policy/status", get(engines::status))
         .route("/v1/policy/canary", get(engines::canary))

@@ -15,7 +15,10 @@ use ringfence_types::{InvalidTimestamp, KeyId, Scope, TenantId, Timestamp, ToolN
 
 use crate::{
     shared::Shared,
-    views::usage::{UsageListView, UsageRowView, UsedView},
+    views::{
+        budget::BudgetView,
+        usage::{UsageListView, UsageRowView, UsedView},
+    },
 };
 
 /// Longest range by day, in days.
@@ -76,11 +79,17 @@ pub(crate) async fn read(
     };
     query.finish()?;
     check_tenant(&caller, tenant.as_ref())?;
-    let mut rows = shared.engine.usage(UsageQuery { tenant, ..asked.clone() }).await?;
+    let wanted = UsageQuery { tenant: tenant.clone(), ..asked.clone() };
+    let mut rows = shared.engine.usage(wanted).await?;
     // One more than is shown was asked for.
     let has_more = rows.len() >= PAGE;
     rows.truncate(PAGE - 1);
-    Ok(reply::ok(&view(&asked, &rows, has_more)))
+    let budgets = match &tenant {
+        Some(tenant) => shared.engine.budgets(tenant).await?,
+        None => Vec::new(),
+    };
+    let budgets = budgets.iter().map(BudgetView::of).collect();
+    Ok(reply::ok(&UsageListView { budgets, ..view(&asked, &rows, has_more) }))
 }
 
 /// Other tenants are for the operator's admins.
@@ -149,5 +158,6 @@ fn view(asked: &UsageQuery, rows: &[UsageRow], has_more: bool) -> UsageListView 
         total: UsedView::sum(rows.iter().map(|row| &row.used)),
         rows: rows.iter().map(UsageRowView::of).collect(),
         has_more,
+        budgets: Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! Things as clients see them.
 
 pub(crate) mod approval;
+pub(crate) mod budget;
 pub(crate) mod call;
 pub(crate) mod engine;
 pub(crate) mod hold;

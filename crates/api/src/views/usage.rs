@@ -7,6 +7,8 @@ use ringfence_types::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::budget::BudgetView;
+
 /// Sums of a range of time.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Usage)]
@@ -24,6 +26,8 @@ pub(crate) struct UsageListView {
     pub(crate) total: UsedView,
     /// Whether there are more rows: ask for a shorter range.
     pub(crate) has_more: bool,
+    /// Budgets of the tenant, and how much of each is gone.
+    pub(crate) budgets: Vec<BudgetView>,
 }
 
 /// One sum. Periods without calls have no row.

@@ -162,6 +162,21 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         ),
         one("circuit.reset_after", "Time until a refused tool is tried again", "30s".into()),
         one(
+            "budget.calls_per_day",
+            "Calls per day of a tenant without a budget of its own; 0 is unlimited",
+            "0".into(),
+        ),
+        one(
+            "budget.cpu_per_day",
+            "CPU time per day of a tenant without a budget of its own; 0 is unlimited",
+            "0".into(),
+        ),
+        one(
+            "budget.output_per_day",
+            "Output per day of a tenant without a budget of its own; 0 is unlimited",
+            "0".into(),
+        ),
+        one(
             "limits.tenant_bytes_per_hour",
             "Bytes written per tenant and hour; 0 is unlimited",
             "8G".into(),

@@ -13,7 +13,7 @@ use ringfence_edge::EdgeConfig;
 use ringfence_egress as egress;
 use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
-use ringfence_store::RoomLimits;
+use ringfence_store::{BudgetBounds, RoomLimits};
 use ringfence_types::{Bytes, parse_duration};
 
 use super::{Log, Sandbox, Settings, TlsFiles, layers::Layers, policy};
@@ -143,6 +143,7 @@ impl Reader<'_> {
         let longest = self.time("calls.longest");
         let hold_for = self.time("calls.hold_for");
         let (memo, room) = (self.memo(), self.room());
+        let daily_budget = self.daily_budget();
         let retries = self.count("calls.retries", 0, 10);
         let failures = self.count("circuit.failures", 0, 1_000_000);
         let reset_after = self.time("circuit.reset_after");
@@ -156,12 +157,23 @@ impl Reader<'_> {
             work,
             memo: memo?,
             room: room?,
+            daily_budget: daily_budget?,
             retries: retries? as u32,
             circuit: engine::CircuitSettings {
                 failures: failures? as u32,
                 reset_after: reset_after?,
             },
             sandboxes: engine::SandboxLimits::default(),
+        })
+    }
+
+    fn daily_budget(&mut self) -> Option<BudgetBounds> {
+        let calls = self.count("budget.calls_per_day", 0, usize::MAX);
+        let (cpu, output) = (self.time("budget.cpu_per_day"), self.size("budget.output_per_day"));
+        Some(BudgetBounds {
+            calls: Some(calls? as u64).filter(|calls| *calls > 0),
+            cpu: Some(cpu?).filter(|cpu| !cpu.is_zero()),
+            output_bytes: Some(output?.0).filter(|bytes| *bytes > 0),
         })
     }
 

@@ -1,4 +1,5 @@
-//! Looks at holds again: when rules or tools change, and from time to time.
+//! Looks at holds again: when rules, tools or budgets change, when budgets are renewed, and from time to
+//! time.
 //!
 //! What passes now runs, in the order of the calls within each session. What has waited too long
 //! expires.
@@ -31,6 +32,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             Ok(()) = rules.changed() => inner.rechecks.take_all(),
             () = inner.rechecks.changed.notified() => inner.rechecks.take_all(),
             () = inner.rechecks.sooner.notified() => inner.rechecks.take(inner.parts.clock.now()),
+            () = inner.budgets.renewed(inner.parts.clock.now()) => inner.rechecks.take_all(),
             () = next(&inner) => inner.rechecks.take(inner.parts.clock.now()),
         };
     }

@@ -2,6 +2,7 @@
 //!
 //! Tools that need a sandbox are tried end to end, through the binary, in the tests of `cli`.
 
+mod budgets;
 mod calls;
 mod causes;
 mod holds;

@@ -86,7 +86,17 @@ pub(crate) async fn engine_of(
     policy: Arc<dyn ringfence_policy::Engine>,
     settings: Settings,
 ) -> (TestEngine, Db) {
-    assemble(dir, policy, settings, ringfence_egress::Options::default()).await
+    assemble(dir, policy, settings, ringfence_egress::Options::default(), Arc::new(Wall)).await
+}
+
+/// An engine whose clock the test sets.
+pub(crate) async fn engine_at(
+    dir: &Path,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+) -> (TestEngine, Db) {
+    let policy = Arc::new(Rego::load(&allow_all()).expect("works here"));
+    assemble(dir, policy, settings, ringfence_egress::Options::default(), clock).await
 }
 
 /// An engine whose tools may fetch from one address of this machine.
@@ -100,7 +110,7 @@ pub(crate) async fn engine_fetching(
         allow_private: vec![address.into()],
         ..ringfence_egress::Options::default()
     };
-    assemble(dir, policy, settings, options).await.0
+    assemble(dir, policy, settings, options, Arc::new(Wall)).await.0
 }
 
 async fn assemble(
@@ -108,8 +118,8 @@ async fn assemble(
     policy: Arc<dyn ringfence_policy::Engine>,
     settings: Settings,
     fetching: ringfence_egress::Options,
+    clock: Arc<dyn Clock>,
 ) -> (TestEngine, Db) {
-    let clock: Arc<dyn Clock> = Arc::new(Wall);
     let db =
         Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).expect("works here");
     let store = SqliteStore::open(db.clone(), &dir.join("blobs")).await.expect("works here");

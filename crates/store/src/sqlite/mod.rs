@@ -5,6 +5,7 @@
 
 mod approvals;
 mod blobs;
+mod budgets;
 mod calls;
 mod canaries;
 mod checkpoints;
@@ -37,12 +38,12 @@ use tokio::sync::watch;
 
 use self::{files::Files, recent::Recent};
 use crate::{
-    ApprovalPage, ApprovalQuery, Approvals, Blobs, CallPage, CallQuery, Calls, Canaries,
-    CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery,
-    Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision,
-    NewFindings, PAGE, Placed, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent,
-    SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow, Version,
-    Visitor,
+    ApprovalPage, ApprovalQuery, Approvals, Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery,
+    Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage, EntryQuery,
+    Error, FactQuery, Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering,
+    NewDecision, NewFindings, PAGE, Placed, Record, Remembered, Repair, Revocation, Revoked, Room,
+    SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
+    Version, Visitor,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -53,6 +54,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("memos.sql"),
     include_str!("canaries.sql"),
     include_str!("usage.sql"),
+    include_str!("budgets.sql"),
 ];
 
 /// Of a store that is only read. No process has this number.
@@ -357,5 +359,20 @@ impl Canaries for SqliteStore {
 impl Metering for SqliteStore {
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
         usage::list(&self.db, query).await
+    }
+}
+
+#[async_trait]
+impl Budgets for SqliteStore {
+    async fn set_budget(&self, budget: Budget) -> Result<(), Error> {
+        budgets::set(&self.db, budget).await
+    }
+
+    async fn remove_budget(&self, of: BudgetFor) -> Result<bool, Error> {
+        budgets::remove(&self.db, of).await
+    }
+
+    async fn budgets(&self, tenant: Option<&TenantId>) -> Result<Vec<Budget>, Error> {
+        budgets::list(&self.db, tenant).await
     }
 }
