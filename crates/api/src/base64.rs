@@ -5,7 +5,8 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 
-/// Clients differ about padding, and some do not clear the bits after the last byte.
+/// Lenient decoder: clients differ about padding, and some do not clear the bits after the last
+/// byte.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -13,12 +14,12 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// With padding.
+/// Encodes with padding.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     LENIENT.encode(bytes)
 }
 
-/// Reads text with or without padding; `None` for anything else.
+/// Decodes text with or without padding; `None` for anything else.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     LENIENT.decode(text).ok()
 }

@@ -12,17 +12,17 @@ pub struct ApiConfig {
     pub settings: Vec<Setting>,
 }
 
-/// One setting of the server, fit to be shown: secrets are masked already.
+/// One setting of the server for display; secrets are masked already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Setting {
     /// Its name in the settings file.
     pub name: String,
-    /// Its value; a list if it takes several, null if it has none.
+    /// Value; a list for several, null without one.
     #[schema(value_type = Object)]
     pub value: serde_json::Value,
-    /// Where the value came from: `default`, a file, a variable or a flag.
+    /// Source of the value: `default`, a file, a variable or a flag.
     pub source: String,
-    /// The variable that sets it, if one does.
+    /// The environment variable that sets it, if there is one.
     pub variable: Option<String>,
     /// Its meaning.
     pub about: Option<String>,

@@ -1,5 +1,4 @@
-//! The documentation as a page: written here from the OpenAPI document, without scripts and
-//! without anything from elsewhere.
+//! Documentation page, generated from the OpenAPI document, without scripts and external resources.
 
 mod fields;
 
@@ -41,7 +40,7 @@ pub(crate) async fn page() -> Response {
 
 const STYLE: &str = include_str!("docs.css");
 
-/// Nothing but our own style, told by its digest.
+/// Content security policy: only our own style, by its digest.
 fn policy() -> HeaderValue {
     let digest = base64::encode(Digest::of(STYLE.as_bytes()).as_bytes());
     let policy = format!(
@@ -192,13 +191,13 @@ fn write_body(page: &mut String, document: &Value, operation: &Value) {
     }
 }
 
-/// The operation as a command; its body is the example.
+/// The operation as a curl command with the example body.
 fn write_command(page: &mut String, path: &str, method: &str, operation: &Value) {
     let mut words = String::from("curl");
     if method != "get" {
         let _ = write!(words, " -X {}", method.to_uppercase());
     }
-    // Names in the path are variables of the shell.
+    // Path parameters become shell variables.
     let place = path.replace('{', "$").replace(['}', '*'], "");
     let place: Vec<_> = place.split('/').map(shell_variable).collect();
     let required = operation["parameters"].as_array().into_iter().flatten();
@@ -218,7 +217,7 @@ fn write_command(page: &mut String, path: &str, method: &str, operation: &Value)
     let content = operation["requestBody"]["content"].as_object();
     match content.and_then(|content| content.iter().next()) {
         Some((kind, body)) if kind == "application/json" => {
-            // A quote within would end the word; JSON can write it otherwise.
+            // A single quote would end the shell word; JSON can escape it.
             let body = body["example"].to_string().replace('\'', "\\u0027");
             let _ = write!(words, " \\\n  -H 'Content-Type: {kind}' -d '{body}'");
         }
@@ -230,7 +229,7 @@ fn write_command(page: &mut String, path: &str, method: &str, operation: &Value)
     let _ = write!(page, "<pre><code>{}</code></pre>", escape(&words));
 }
 
-/// `$session_id` as `$SESSION_ID`; any other part of a path as it is.
+/// `$session_id` as `$SESSION_ID`; other parts of a path unchanged.
 fn shell_variable(part: &str) -> String {
     if part.starts_with('$') { part.to_uppercase() } else { part.to_owned() }
 }

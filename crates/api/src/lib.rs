@@ -1,10 +1,10 @@
 //! The REST door: routes, views and the OpenAPI document over the engine's use cases.
 //!
-//! A door translates and does nothing else: a request from a body, an answer from a call. What every
-//! door does alike (listener, identity, limits, problems, event streams) is `edge`; who may do what is
-//! `access`; what may run is the engine's.
+//! A door only translates: a body into a request, a call into an answer. The common parts of all
+//! doors (listener, identity, limits, problems, event streams) are in `edge`; scopes are in
+//! `access`; the decision to run is the engine's.
 //!
-//! Invariant: a foreign id is answered exactly like a missing one.
+//! Invariant: the id of another tenant is answered exactly like a missing one.
 
 mod base64;
 mod config;
@@ -71,7 +71,7 @@ impl Door for Api {
     }
 }
 
-/// Beginnings of our paths that metrics count apart.
+/// Path prefixes that metrics count separately.
 const AREAS: [&str; 28] = [
     "/v1/calls",
     "/v1/tools",

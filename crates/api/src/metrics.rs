@@ -1,4 +1,4 @@
-//! What is counted of questions to policy.
+//! Metrics of questions to policy.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Metrics {
         metrics
     }
 
-    /// Counts a question to policy about something that is done elsewhere.
+    /// Counts a question to policy about an action that is done elsewhere.
     pub(crate) fn evaluated(&self, evaluated: &Evaluated) {
         let Evaluated { verdict, took } = *evaluated;
         let labels = OfDecision { decision: verdict.name(), severity: severity(verdict) };

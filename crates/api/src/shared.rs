@@ -1,4 +1,4 @@
-//! What all requests of this door share.
+//! State shared by all requests of this door.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) config: ApiConfig,
     pub(crate) metrics: Metrics,
-    /// Room for whole workspaces in memory: snapshots on their way in or out.
+    /// Permits for whole workspaces in memory: snapshots on their way in or out.
     pub(crate) packing: Semaphore,
-    /// Room for snapshots that are being sent, each whole in memory.
+    /// Permits for snapshots being sent, each whole in memory.
     pub(crate) sending: Arc<Semaphore>,
-    /// Room for archives that are packed while they are sent, each on a thread of its own.
+    /// Permits for archives that are packed while they are sent, each on a thread of its own.
     pub(crate) packing_out: Arc<Semaphore>,
     /// Session sandboxes by the idempotency keys they were asked for with.
     pub(crate) once: Once,

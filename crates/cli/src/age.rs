@@ -1,16 +1,16 @@
-//! Times as people read them in a list: how long ago, or how long until then.
+//! Relative times for lists: time since an instant, or until it.
 
 use ringfence_types::{Clock as _, Timestamp};
 
 use crate::serve::SystemClock;
 
-/// How long ago an instant was: `12 s ago`, `3 min ago`, `5 h ago`, `9 days ago`.
+/// Time since an instant: `12 s ago`, `3 min ago`, `5 h ago`, `9 days ago`.
 pub(crate) fn ago(instant: &str) -> String {
     let since = |then: Timestamp| format!("{} ago", short(SystemClock.now(), then));
     instant.parse().map_or_else(|_| "-".to_owned(), since)
 }
 
-/// How long until an instant: `12 s`, `3 min`, `5 h`, `9 days`.
+/// Time until an instant: `12 s`, `3 min`, `5 h`, `9 days`.
 pub(crate) fn until(instant: &str) -> String {
     let until = |then: Timestamp| short(then, SystemClock.now());
     instant.parse().map_or_else(|_| "-".to_owned(), until)
@@ -21,7 +21,7 @@ fn short(later: Timestamp, earlier: Timestamp) -> String {
     seconds(later.since(earlier).as_secs())
 }
 
-/// So many seconds, in the unit in which they are a small number.
+/// Seconds in the largest unit that gives a whole number.
 pub(crate) fn seconds(secs: u64) -> String {
     match secs {
         secs @ ..120 => format!("{secs} s"),

@@ -1,13 +1,13 @@
-//! Bytes that are not text, in JSON.
+//! Base64 for binary data in JSON.
 
 use ::base64::{Engine as _, prelude::BASE64_STANDARD};
 
-/// In the usual alphabet, with padding.
+/// Encodes with the standard alphabet and padding.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-/// The bytes of a text that the server wrote.
+/// Decodes base64 of the server.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(text).ok()
 }

@@ -1,4 +1,4 @@
-//! `ringfence call`: one tool call, from words to a result.
+//! `ringfence call`: makes one call and follows it to its result.
 
 pub(crate) mod arguments;
 mod ending;
@@ -26,12 +26,12 @@ use crate::{
     signals::Signals,
 };
 
-/// What the server is asked.
+/// Body of the request.
 #[derive(Debug, Serialize)]
 struct Request<'a> {
     tool: &'a str,
     args: Box<RawValue>,
-    /// At once: what happens then is followed by its events.
+    /// Zero: the call is followed by its events.
     wait: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<&'a str>,
@@ -43,7 +43,7 @@ struct Request<'a> {
     fresh: bool,
 }
 
-/// As much of an accepted call as is needed to follow it.
+/// Part of an accepted call that is needed to follow it.
 #[derive(Debug, Deserialize)]
 struct Accepted {
     id: String,
@@ -99,7 +99,7 @@ async fn make(client: &Client, args: &CallArgs, arguments: Arguments) -> Result<
     client.text(response).await
 }
 
-/// Follows the call to where it stands still; a signal cancels it first.
+/// Follows the call until it has ended or is held; a signal cancels it first.
 async fn follow(client: &Client, args: &CallArgs, id: &str) -> Result<String, Failure> {
     let watched = |error| Failure::because("cannot watch for signals", &error);
     let mut signals = Signals::watch().map_err(watched)?;
@@ -125,7 +125,7 @@ async fn follow(client: &Client, args: &CallArgs, id: &str) -> Result<String, Fa
     client.text(response).await
 }
 
-/// Prints a call that has ended or is held, and gives the exit code. The traceback is left out if
+/// Prints a call that has ended or is held, and returns the exit code. The traceback is left out if
 /// standard error has it already.
 pub(crate) fn tell(text: &str, is_json: bool, with_traceback: bool) -> Result<u8, Failure> {
     let ended = Ended::read(text)?;

@@ -1,4 +1,4 @@
-//! `ringfence calls`: what was called, newest first.
+//! `ringfence calls`: lists calls, newest first.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ use crate::{
     table::{Table, cut},
 };
 
-/// Most calls in one answer of the server.
+/// Calls per page of the server.
 const PAGE: u32 = 200;
 
 #[derive(Debug, Deserialize)]
@@ -29,7 +29,7 @@ struct Listed {
     next_cursor: Option<String>,
 }
 
-/// A call, as much of it as is shown.
+/// The shown part of a call.
 #[derive(Debug, Deserialize)]
 struct Call {
     id: String,
@@ -64,7 +64,7 @@ pub(crate) fn calls(args: &CallsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::DONE))
 }
 
-/// Page by page, as many as asked for.
+/// Reads pages until the limit.
 async fn list(args: &CallsArgs) -> Result<Vec<Box<RawValue>>, Failure> {
     let client = Client::find(&args.client)?;
     let parent = match &args.parent {

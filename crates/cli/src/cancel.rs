@@ -1,4 +1,4 @@
-//! `ringfence cancel`: the end of a call.
+//! `ringfence cancel`: cancels a call.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(crate) fn cancel(args: &CancelArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::DONE))
 }
 
-/// Asks for the end; the call as it stands then.
+/// Cancels a call and returns its state.
 pub(crate) async fn end(client: &Client, id: &str) -> Result<String, Failure> {
     let request = client.request(Method::DELETE, &format!("/v1/calls/{}", escaped(id)));
     let response = client.send(request).await?;

@@ -1,4 +1,5 @@
-//! Commands and flags. Values are taken as text and parsed later, so that all problems are told at once.
+//! Commands and flags. Values are taken as text and parsed later, so that all problems are reported
+//! at once.
 
 mod ledger;
 mod rules;
@@ -201,7 +202,7 @@ pub(crate) struct RunArgs {
     /// Stop the program after this much output [default: no limit]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) output_total: Option<String>,
-    /// How the sandbox is started
+    /// Start of the sandbox
     #[arg(long, value_enum, default_value = "cold")]
     pub(crate) isolation: Tier,
     /// Print one JSON object instead of the output of the program
@@ -408,10 +409,10 @@ pub(crate) enum Wall {
 }
 
 impl Wall {
-    /// All of them.
+    /// All walls.
     pub(crate) const ALL: [Self; 3] = [Self::Cgroup, Self::Landlock, Self::Userns];
 
-    /// As it is written on the command line and in settings.
+    /// Name on the command line and in settings.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Cgroup => "cgroup",
@@ -420,7 +421,7 @@ impl Wall {
         }
     }
 
-    /// The layers of a result that this wall is made of.
+    /// The layers of this wall.
     pub(crate) fn layers(self) -> &'static [Layer] {
         match self {
             Self::Cgroup => &[Layer::CgroupMemory, Layer::CgroupCpu, Layer::CgroupPids],

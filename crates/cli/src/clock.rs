@@ -1,8 +1,8 @@
-//! The time, as RFC 3339 in UTC.
+//! Current time, as RFC 3339 in UTC.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Now, to the second.
+/// Current time, to the second.
 #[expect(clippy::disallowed_methods, reason = "the command line is where time enters")]
 pub(crate) fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
@@ -15,8 +15,8 @@ fn format(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The date of a day counted from 1970, by whole Gregorian cycles of 400 years. Years begin in
-/// March here, so that the leap day is the last one.
+/// Date of a day counted from 1970, by whole Gregorian cycles of 400 years. Years begin in March
+/// here, so that the leap day is the last one.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (cycle, of_cycle) = (days / 146_097, days % 146_097);

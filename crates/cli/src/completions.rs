@@ -1,4 +1,4 @@
-//! `ringfence completions`: what a shell needs to complete our words.
+//! `ringfence completions`: prints a shell completion script.
 
 use std::process::ExitCode;
 

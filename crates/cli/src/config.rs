@@ -1,4 +1,4 @@
-//! What the environment tells us. It is read here, once, and nowhere else.
+//! Environment variables. They are read here, and nowhere else.
 
 use std::{
     env,
@@ -6,16 +6,16 @@ use std::{
     path::PathBuf,
 };
 
-/// Where images and other lasting things live, from flag, environment or the user's usual place.
+/// Data directory, from flag, environment or the user's default.
 pub(crate) fn data_dir(flag: Option<PathBuf>) -> PathBuf {
     flag.or_else(|| variable("RINGFENCE_DATA").map(PathBuf::from)).unwrap_or_else(usual_data_dir)
 }
 
-/// Where they live if nobody says.
+/// Default data directory.
 pub(crate) fn usual_data_dir() -> PathBuf {
     let is_root = rustix::process::geteuid().is_root();
     let path = |name| variable(name).map(PathBuf::from);
-    // The specification has relative ones ignored.
+    // Relative paths are ignored by the specification.
     let shared = path("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let shared = shared.or_else(|| path("HOME").map(|home| home.join(".local/share")));
     usual_place(is_root, shared)
@@ -28,12 +28,12 @@ fn usual_place(is_root: bool, shared: Option<PathBuf>) -> PathBuf {
     }
 }
 
-/// The server that clients are to speak to.
+/// URL of the server for clients.
 pub(crate) fn server_url() -> Option<OsString> {
     variable("RINGFENCE_URL")
 }
 
-/// The secret that clients are to show.
+/// API key of clients.
 pub(crate) fn server_key() -> Option<OsString> {
     variable("RINGFENCE_KEY")
 }
@@ -43,17 +43,17 @@ pub(crate) fn server_ca() -> Option<OsString> {
     variable("RINGFENCE_CA")
 }
 
-/// The socket of a service manager that wants to know when the server is ready.
+/// Socket of a service manager that waits for readiness.
 pub(crate) fn notify_socket() -> Option<OsString> {
     variable("NOTIFY_SOCKET")
 }
 
-/// Whether the user wants colours on a terminal: see <https://no-color.org>.
+/// Whether colours are wanted on a terminal: see <https://no-color.org>.
 pub(crate) fn wants_colour() -> bool {
     variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|name| name != "dumb")
 }
 
-/// Every variable that is set to something and may be a setting of the server.
+/// Variables that are set and may be settings of the server.
 pub(crate) fn variables() -> Vec<(OsString, OsString)> {
     const PREFIXES: [&str; 4] = ["RINGFENCE_", "CODE_EXEC_", "TOOL_EXECUTOR_", "OTEL_"];
     let is_ours = |name: &OsStr| {
@@ -63,7 +63,7 @@ pub(crate) fn variables() -> Vec<(OsString, OsString)> {
     env::vars_os().filter(|(name, value)| is_ours(name) && !value.is_empty()).collect()
 }
 
-/// An empty variable is an unset one.
+/// Value of a variable; an empty one counts as unset.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())

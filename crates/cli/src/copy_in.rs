@@ -1,7 +1,7 @@
 //! Local files and directories for the workspace, read before the sandbox exists.
 //!
-//! Invariant: a symbolic link inside a directory that was named is followed only to a file of the
-//! same directory. A repository from a stranger must not make us read the user's other files.
+//! Invariant: a symbolic link inside a given directory is followed only to a file of the same
+//! directory. An untrusted repository must not make us read the user's other files.
 
 use std::{
     fs,
@@ -12,18 +12,18 @@ use std::{
 
 use ringfence_sandbox::{InputFile, files::BoxPath};
 
-use crate::mapping::FileIn;
+use crate::copy_spec::FileIn;
 
-/// What is read so far, and what is wrong with the rest.
+/// Files read so far, and problems of the others.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub(crate) files: Vec<InputFile>,
     pub(crate) problems: Vec<String>,
-    /// Bytes that may still be read: the workspace's size bounds what we hold in memory.
+    /// Bytes that may still be read: the size of the workspace bounds our memory.
     room: u64,
 }
 
-/// Reads everything that is to be put into a workspace of `room` bytes.
+/// Reads everything for a workspace of `room` bytes.
 pub(crate) fn gather(wanted: &[FileIn], room: u64) -> Gathered {
     let mut gathered = Gathered { files: Vec::new(), problems: Vec::new(), room };
     for FileIn { local, inside } in wanted {
@@ -99,7 +99,7 @@ impl Gathered {
     }
 }
 
-/// Permission bits; what cannot be looked at is refused when it is read.
+/// Permission bits; an unreadable directory is refused when it is read.
 fn mode_of(directory: &Path) -> u32 {
     fs::metadata(directory).map_or(0o755, |found| found.permissions().mode() & 0o777)
 }
@@ -112,6 +112,6 @@ fn read(path: &Path, room: u64) -> Result<(Vec<u8>, u32), String> {
     if content.len() as u64 > room {
         return Err("does not fit into the workspace; raise --disk".to_owned());
     }
-    // Its owner inside can always read and replace it.
+    // The owner inside can always read and replace it.
     Ok((content, mode | 0o600))
 }

@@ -1,10 +1,10 @@
-//! Files of a workspace to the user's own place, after the end of the program that made them.
+//! Files of a workspace, copied to the user's paths after the program has ended.
 //!
-//! Everything about them may be hostile, so they come through the workspace's own gate: regular
-//! files only, no link followed. A file is written beside its place and renamed into it; a
-//! directory is unpacked beside its place, and renamed when it is complete.
+//! They are untrusted, so they are read through the workspace's own interface: regular files only,
+//! no link followed. A file is written beside its target and renamed into it; a directory is
+//! unpacked beside its target, and renamed when it is complete.
 //!
-//! Invariant: nothing but the named local path is written, and never half of it.
+//! Invariant: only the named local path is written, and never partially.
 
 use std::{
     fs,
@@ -19,14 +19,14 @@ use ringfence_sandbox::{
 };
 use serde_json::{Value, json};
 
-use crate::mapping::FileOut;
+use crate::copy_spec::FileOut;
 
-/// What became of one `--out`.
+/// Result of one `--out`.
 #[derive(Debug)]
 pub(crate) struct Copied {
     inside: String,
     local: PathBuf,
-    /// Bytes copied, or why nothing was.
+    /// Bytes copied, or the error.
     pub(crate) done: Result<u64, String>,
 }
 
@@ -39,14 +39,14 @@ impl Copied {
         json!({ "inside": self.inside, "local": self.local, "bytes": bytes, "error": error })
     }
 
-    /// The refusal in words, if it is one.
+    /// The error as text, if there is one.
     pub(crate) fn problem(&self) -> Option<String> {
         let why = self.done.as_ref().err()?;
         Some(format!("--out `{}`: {why}", self.inside))
     }
 }
 
-/// Copies everything that was asked for, whatever becomes of the rest.
+/// Copies all files, each independently of the others.
 pub(crate) fn copy_out(workspace: Option<&Workspace>, wanted: &[FileOut]) -> Vec<Copied> {
     let copy = |file: &FileOut| match workspace {
         None => Err("the sandbox ended before its workspace could be had".to_owned()),
@@ -105,8 +105,7 @@ fn unpack(tar: fs::File, top: &Path) -> Result<(), archive::Error> {
     archive::unpack(tar, &mut sink, Policy::UPLOAD, UnpackLimits::default()).map(drop)
 }
 
-/// The permission bits that our own umask lets a new file have. Bits that make a program act as its
-/// owner stay inside.
+/// Permission bits of a new file under our umask. Set-id bits are dropped.
 fn permitted() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -114,7 +113,7 @@ fn permitted() -> u32 {
     0o777 & !umask.unwrap_or(0o022)
 }
 
-/// A local directory in which nothing gets more permissions than our umask lets it have.
+/// A local directory in which permissions are limited by our umask.
 struct Permitted<'a> {
     into: WorkspaceSink<'a>,
     permitted: u32,
@@ -144,8 +143,8 @@ impl Sink for Permitted<'_> {
     }
 }
 
-/// Where a path lies, a bare name in the current directory. It must be there: else the error would
-/// be about the unfinished copy, whose name nobody has ever heard.
+/// Parent of a path; the current directory for a bare name. It must exist: otherwise the error
+/// would name the temporary file.
 fn parent(path: &Path) -> io::Result<&Path> {
     let parent = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -158,7 +157,7 @@ fn cannot_write(local: &Path, error: &io::Error) -> String {
     format!("cannot write `{}`: {error}", local.display())
 }
 
-/// Why a directory was not copied, without a word of the archive that it would have travelled in.
+/// Reason why a directory was not copied, without mention of the archive.
 fn unpackable(error: &archive::Error) -> String {
     match (&error.problem, &error.entry) {
         (Problem::Files(refused), _) => chain(refused),

@@ -1,4 +1,4 @@
-//! `ringfence doctor`: what this host offers, proven by one sandbox that really runs.
+//! `ringfence doctor`: checks sandbox support on this host with one sandbox that really runs.
 
 use std::{collections::BTreeSet, fmt::Write, process::ExitCode, time::Duration};
 
@@ -22,27 +22,27 @@ use crate::{
     settings::tls_files,
 };
 
-/// What came of running `true` in a sandbox.
+/// Result of running `true` in a sandbox.
 #[derive(Debug)]
 pub(crate) struct Trial {
-    /// Walls that had to be given up for it.
+    /// Layers that had to be given up.
     pub(crate) may_miss: Vec<Layer>,
-    /// The walls that stood, or why there was no sandbox.
+    /// The layers, or the error.
     pub(crate) stood: Result<Layers, String>,
-    /// It was not set up in time, or a helper did not answer.
+    /// Whether the setup timed out, or a helper did not answer.
     hung: bool,
     millis: f64,
 }
 
 impl Trial {
-    /// Whether `run` and `serve` work here without allowances.
+    /// Whether `run` and `serve` work here without `--allow-missing`.
     fn has_every_wall(&self) -> bool {
         self.stood.is_ok() && self.may_miss.is_empty()
     }
 }
 
 pub(crate) fn doctor(args: &JsonArgs) -> Result<ExitCode, Failure> {
-    // The probes of the host fork, so they come before any thread; they look at what `run` would have.
+    // The probes fork, so they come before any thread; they inspect what `run` would use.
     scope::enter();
     let mut host = host::examine();
     host.findings.push(open_files());
@@ -57,7 +57,7 @@ pub(crate) fn doctor(args: &JsonArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if can_run { exit::DONE } else { exit::OURS }))
 }
 
-/// Whether a server of the usual size can be kept from opening files by its sandboxes.
+/// Whether the limit of open files suffices for a server of default size.
 fn open_files() -> Finding {
     let limits = Limits::default();
     let each = u64::from(limits.processes).saturating_mul(limits.open_files);
@@ -98,7 +98,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Runs `true` with every wall, and if the host lacks some, without those that may be missing.
+/// Runs `true` with every layer, and if the host lacks some, without those that may be missing.
 pub(crate) fn try_out() -> Result<Trial, Failure> {
     let may_miss = Wall::ALL.iter().flat_map(|wall| wall.layers()).copied().collect();
     let runtime = runtime()?;
@@ -143,7 +143,7 @@ async fn trial(native: &Native, may_miss: Vec<Layer>) -> Trial {
     }
 }
 
-/// Waits until it is known whether what hung dies when it is killed, and says what to do if not.
+/// Waits until it is known whether the hanging process dies when it is killed, and adds the remedy.
 async fn hung(native: &Native, trial: Trial) -> Trial {
     let known = async {
         while native.available().is_ok() {
@@ -186,7 +186,7 @@ fn text(host: &HostReport, trial: &Trial) -> String {
     let mut told = BTreeSet::new();
     for finding in &host.findings {
         text.push_str(&finding_lines(finding, width));
-        // What one remedy mends may be missing several times.
+        // One remedy may apply to several findings.
         if let Some(fix) = finding.fix.as_ref().filter(|fix| told.insert(*fix)) {
             text.push_str(&row("", "", &format!("fix: {fix}"), width));
         }
@@ -240,12 +240,12 @@ fn verdict(host: &HostReport, trial: &Trial) -> String {
     }
 }
 
-/// Names of layers for people, with commas between them.
+/// Names of layers, separated by commas.
 pub(crate) fn layer_names(layers: &[Layer]) -> String {
     layers.iter().map(|layer| layer_name(*layer)).collect::<Vec<_>>().join(", ")
 }
 
-/// The flags that make a run possible without these layers.
+/// The flags that allow a run without these layers.
 pub(crate) fn allowances(may_miss: &[Layer]) -> String {
     Wall::ALL
         .iter()

@@ -1,4 +1,4 @@
-//! `ringfence events`: what happens to all calls, as it happens.
+//! `ringfence events`: follows the events of all calls.
 
 use std::process::ExitCode;
 

@@ -2,22 +2,22 @@
 
 use ringfence_types::{Limit, Outcome};
 
-/// Everything was done.
+/// Success.
 pub(crate) const DONE: u8 = 0;
-/// The program failed in a way that has no code of its own: it met a limit.
+/// The program failed without an exit code of its own: it reached a limit.
 pub(crate) const FAILED: u8 = 1;
-/// We failed, or were misused.
+/// Error of Ringfence, or misuse.
 pub(crate) const OURS: u8 = 2;
 /// Policy denied the call.
 pub(crate) const DENIED: u8 = 3;
 /// The call is held for approval.
 pub(crate) const HELD: u8 = 4;
-/// The program ran out of wall-clock time.
+/// The program reached its wall-clock limit.
 pub(crate) const TIMED_OUT: u8 = 124;
-/// Added to the number of a signal, as shells do.
+/// Added to the number of a signal, as in shells.
 pub(crate) const SIGNAL_BASE: u8 = 128;
 
-/// The code that tells how a program ended.
+/// Exit code of an outcome.
 pub(crate) fn of_outcome(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Exited { code } => (code & 0xff) as u8,
@@ -28,7 +28,7 @@ pub(crate) fn of_outcome(outcome: &Outcome) -> u8 {
     }
 }
 
-/// The code for an end by a signal.
+/// Exit code of an end by a signal.
 pub(crate) fn of_signal(signal: i32) -> u8 {
     SIGNAL_BASE | (signal & 0x7f) as u8
 }

@@ -1,5 +1,4 @@
-//! How we tell that we failed: `error:`, its causes, and a hint. Exit code 2, unless a signal ended
-//! what we did.
+//! Error output: `error:`, its causes, and a hint. Exit code 2, unless a signal ended the command.
 
 use std::{error::Error, fmt::Write, process::ExitCode};
 
@@ -7,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::{exit, print, style::Tone};
 
-/// Something of ours went wrong, or was asked for wrongly.
+/// An error of Ringfence, or a misuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What failed.
+    /// The message.
     message: String,
-    /// Why, from the nearest cause to the farthest; for misuse, every problem there is.
+    /// Causes, from the nearest to the farthest; for misuse, every problem.
     causes: Vec<String>,
-    /// The exact next thing to try.
+    /// The next step to try.
     hint: Option<String>,
     /// Whether `--json` was asked for.
     is_json: bool,
@@ -23,20 +22,20 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure of which the message is all that is known.
+    /// A failure with a message alone.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         let (message, causes, hint) = (message.into(), Vec::new(), None);
         Self { message, causes, hint, is_json: false, code: exit::OURS }
     }
 
-    /// A failure that is an error, with its causes.
+    /// A failure from an error, with its causes.
     pub(crate) fn of(error: &dyn Error) -> Self {
         let mut failure = Self::new(error.to_string());
         failure.add_sources(error);
         failure
     }
 
-    /// A failure whose cause is an error.
+    /// A failure with an error as its cause.
     pub(crate) fn because(message: impl Into<String>, error: &dyn Error) -> Self {
         let mut failure = Self::new(message);
         failure.causes.push(error.to_string());
@@ -44,7 +43,7 @@ impl Failure {
         failure
     }
 
-    /// Several problems of what was asked for, all at once; at least one.
+    /// All problems of a request at once; at least one.
     pub(crate) fn misuse(mut problems: Vec<String>) -> Self {
         match problems.len() {
             1 => Self::new(problems.remove(0)),
@@ -54,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// A failure with everything that is to be said about it.
+    /// A failure with a list of causes.
     pub(crate) fn listing(message: impl Into<String>, causes: Vec<String>) -> Self {
         Self { causes, ..Self::new(message) }
     }
@@ -70,17 +69,17 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// It will be told as an object on standard output, too.
+    /// Also printed as an object on standard output.
     pub(crate) fn in_json(self, is_json: bool) -> Self {
         Self { is_json, ..self }
     }
 
-    /// It ends with another code than that of our failures.
+    /// With another exit code.
     pub(crate) fn code(self, code: u8) -> Self {
         Self { code, ..self }
     }
 
-    /// Tells it and gives the exit code.
+    /// Prints it and returns the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
         if self.is_json {
             print::line(&self.json().to_string());

@@ -1,7 +1,7 @@
-//! A report as one object. The fields are part of the interface: see `docs/cli.md`.
+//! Report of a run as one JSON object. The fields are part of the interface: see `docs/cli.md`.
 //!
 //! Durations are seconds in fields that end with `_secs`, sizes are bytes in fields that end with
-//! `_bytes`. What is not known is null; no field is ever left out, except those that `docs/cli.md`
+//! `_bytes`. Unknown values are null; no field is ever left out, except those that `docs/cli.md`
 //! calls optional.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{base64, copy_out::Copied};
 
-/// The one object.
+/// The report.
 #[derive(Debug, Default, Serialize)]
 struct Object<'a> {
     outcome: &'static str,
@@ -22,7 +22,7 @@ struct Object<'a> {
     limit: Option<&'a Hit>,
     hints: &'a [Hint],
     stdout: String,
-    /// Optional: only if `stdout` is not what was written, because that is not text.
+    /// Optional: only if standard output is not valid UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     stdout_base64: Option<String>,
     stderr: String,
@@ -65,7 +65,7 @@ struct TimingsObject {
     total_secs: f64,
 }
 
-/// The object for a program that ran, as one line.
+/// The report of a program that ran, as one line.
 pub(crate) fn report(report: &Report, out: &[Copied]) -> String {
     line(&Object {
         outcome: outcome(&report.outcome),
@@ -91,12 +91,12 @@ pub(crate) fn report(report: &Report, out: &[Copied]) -> String {
     })
 }
 
-/// The object if we were told to end before there was a program.
+/// The report of a run that was ended before its program started.
 pub(crate) fn never_ran() -> String {
     line(&Object { outcome: outcome(&Outcome::Cancelled), ..Object::default() })
 }
 
-/// Numbers, texts and maps with text keys: nothing here can fail to be written.
+/// Numbers, texts and maps with text keys: serializing cannot fail.
 fn line(object: &Object<'_>) -> String {
     serde_json::to_string(object).unwrap_or_default()
 }
@@ -116,7 +116,7 @@ fn streams<'a>(stdout: &Output, stderr: &Output) -> Object<'a> {
     Object { stdout, stdout_base64, stderr, stderr_base64, ..Object::default() }
 }
 
-/// As text; bytes that are none are replaced there and kept exactly beside it.
+/// Text, with invalid UTF-8 replaced; the exact bytes are beside it then.
 fn text(bytes: Vec<u8>) -> (String, Option<String>) {
     String::from_utf8(bytes).map_or_else(
         |error| {
@@ -127,7 +127,7 @@ fn text(bytes: Vec<u8>) -> (String, Option<String>) {
     )
 }
 
-/// JSON if it is, else the text itself; null if nothing was written.
+/// Parsed JSON, else the text itself; null for empty output.
 fn result(bytes: &[u8]) -> Value {
     match bytes {
         [] => Value::Null,
@@ -157,7 +157,7 @@ fn timings(timings: &Timings) -> TimingsObject {
     }
 }
 
-/// Microseconds are all we can honestly tell.
+/// Seconds with microsecond precision.
 fn secs(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1e6
 }

@@ -1,4 +1,4 @@
-//! `ringfence key`: who may come in.
+//! `ringfence key`: creates, lists and revokes API keys.
 
 use std::process::ExitCode;
 
@@ -52,7 +52,7 @@ async fn carry_out(command: &KeyCommand, args: &ClientArgs) -> Result<(), Failur
     }
 }
 
-/// An instant, or how long from now.
+/// An instant, or a duration from now.
 fn expiry(text: &str) -> Result<Timestamp, Failure> {
     if let Ok(instant) = text.parse() {
         return Ok(instant);
@@ -69,10 +69,13 @@ async fn create(client: &Client, body: &Value, is_json: bool) -> Result<(), Fail
         print::line(&made.to_string());
         return Ok(());
     }
-    // The secret alone on standard output, so that it can go where it belongs.
+    // Only the secret on standard output, for scripts.
     print::line(made["secret"].as_str().unwrap_or_default());
     let id = made["key_id"].as_str().unwrap_or_default();
-    print::note(&format!("key {id} was made; this is the only time its secret is shown\n"));
+    print::note(&format!(
+        "key {id} created; its secret is not shown again
+    "
+    ));
     Ok(())
 }
 

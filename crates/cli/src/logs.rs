@@ -1,4 +1,4 @@
-//! `ringfence logs`: what a call's program wrote, byte for byte.
+//! `ringfence logs`: prints the output of a call, byte for byte.
 
 use std::process::ExitCode;
 
@@ -15,20 +15,20 @@ use crate::{
     run::runtime,
 };
 
-/// A piece of an output stream.
+/// A chunk of an output stream.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) bytes: Vec<u8>,
-    /// Bytes before it that were not kept.
+    /// Bytes before it that were dropped.
     pub(crate) skipped: u64,
-    /// Where to go on.
+    /// Offset of the next chunk.
     pub(crate) next: u64,
-    /// Whether nothing follows.
+    /// Whether the stream ends here.
     pub(crate) is_end: bool,
 }
 
 /// Seconds to wait for more.
-const PATIENCE: u32 = 25;
+const POLL_SECS: u32 = 25;
 
 pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
     let told = runtime()?.block_on(follow(args));
@@ -42,9 +42,9 @@ async fn follow(args: &LogsArgs) -> Result<(), Failure> {
     let stream = if args.stderr { "stderr" } else { "stdout" };
     let mut offset = 0;
     loop {
-        // Before the piece: what is read of a call that has ended is all there is.
+        // Before the chunk: the output of an ended call is complete.
         let is_over = is_over(&client, &id).await?;
-        let wait = if is_over || args.follow { PATIENCE } else { 1 };
+        let wait = if is_over || args.follow { POLL_SECS } else { 1 };
         let piece = piece(&client, &id, stream, offset, wait).await?;
         show(&piece, args.client.json);
         offset = piece.next;
@@ -58,7 +58,7 @@ async fn follow(args: &LogsArgs) -> Result<(), Failure> {
     }
 }
 
-/// Between two looks at a call that nothing can be waited for on.
+/// Pause between two polls, where no request can wait.
 pub(crate) async fn pause() {
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
 }
@@ -83,7 +83,7 @@ fn show(piece: &Piece, is_json: bool) {
     }
 }
 
-/// Bytes from an offset.
+/// A chunk from an offset.
 pub(crate) async fn piece(
     client: &Client,
     id: &str,

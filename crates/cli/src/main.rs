@@ -1,6 +1,6 @@
 //! The `ringfence` binary: flags, wiring, exit codes.
 //!
-//! One binary plays several parts. The helper parts need a process with a single thread, so `main`
+//! One binary has several roles. The helper roles need a process with a single thread, so `main`
 //! branches to them before anything else happens.
 //!
 //! Invariant: no thread and no runtime exists before [`role::play`] has returned.
@@ -17,6 +17,7 @@ mod completions;
 mod config;
 mod copy_in;
 mod copy_out;
+mod copy_spec;
 mod doctor;
 mod events;
 mod exit;
@@ -26,14 +27,14 @@ mod image;
 mod json;
 mod key;
 mod ledger;
+mod limit_text;
 mod logs;
-mod mapping;
-mod plan;
 mod policy;
 mod print;
 mod problems;
 mod role;
 mod run;
+mod run_request;
 mod sandbox;
 mod selftest;
 mod serve;
@@ -50,7 +51,6 @@ mod terminal;
 mod tools;
 mod usage;
 mod wait;
-mod words;
 
 use std::process::ExitCode;
 
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     match cli::Cli::try_parse() {
         Ok(cli) => cli.command.carry_out().unwrap_or_else(|failure| failure.tell()),
         Err(error) => {
-            // Help and version come this way too; whoever closed our output asked for silence.
+            // Help and version come this way too; a closed output is not an error.
             let _ = error.print();
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::OURS))
         }

@@ -1,19 +1,19 @@
-//! Words for people and data for programs, to the right place and never failing on a closed pipe.
+//! Output: data to standard output, messages to standard error. A closed pipe is not an error.
 
 use std::io::{self, IsTerminal, Write};
 
-/// One line of data to standard output.
+/// Prints one line of data to standard output.
 pub(crate) fn line(text: &str) {
     data(format!("{text}\n").as_bytes());
 }
 
-/// Data to standard output. Whoever closed it does not want it.
+/// Prints data to standard output; a reader that closed it does not want it.
 pub(crate) fn data(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
-/// Words to standard error.
+/// Prints a message to standard error.
 pub(crate) fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,10 +1,10 @@
-//! Everything that is wrong with a request, so that it can be told at once.
+//! Collected problems of a request, reported at once.
 
 use std::ffi::OsString;
 
 use crate::failure::Failure;
 
-/// All that was found to be wrong.
+/// Problems found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     found: Vec<String>,
@@ -16,12 +16,12 @@ impl Problems {
         self.found.push(problem.into());
     }
 
-    /// What to tell the user to try; the last one counts.
+    /// Sets the hint; the last one counts.
     pub(crate) fn hint(&mut self, hint: impl Into<String>) {
         self.hint = Some(hint.into());
     }
 
-    /// Fails if there are any.
+    /// Fails if there are problems.
     pub(crate) fn none(self) -> Result<(), Failure> {
         if self.found.is_empty() {
             return Ok(());
@@ -33,12 +33,12 @@ impl Problems {
         })
     }
 
-    /// The value, or `None` and one problem more.
+    /// The value, or `None` and another problem.
     pub(crate) fn keep<T>(&mut self, result: Result<T, String>) -> Option<T> {
         result.map_err(|problem| self.add(problem)).ok()
     }
 
-    /// Those that can be parsed; the others are problems.
+    /// The values that can be parsed; the others are problems.
     pub(crate) fn all<T>(
         &mut self,
         texts: &[OsString],
@@ -61,7 +61,7 @@ impl Problems {
         }
     }
 
-    /// The same for a value that need not be.
+    /// Sets an optional value from a flag, if it was given.
     pub(crate) fn set_some<T, E: std::fmt::Display>(
         &mut self,
         value: &mut Option<T>,

@@ -1,11 +1,11 @@
-//! The helper parts of the binary, told by its name or its first argument.
+//! Helper roles of the binary, selected by its name or its first argument.
 
 use std::{env, process::ExitCode};
 
 use ringfence_hostile::{ROLE as ATTACK_ROLE, attack_main};
 use ringfence_sandbox::{SPAWNER_ROLE, own_files};
 
-/// Plays a helper's part if this process was started for one; `None` means it is the user's.
+/// Runs a helper role if this process was started for one; `None` for a user's command.
 pub(crate) fn play() -> Option<ExitCode> {
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
@@ -17,7 +17,7 @@ pub(crate) fn play() -> Option<ExitCode> {
     is_attack.then(|| attack(arguments))
 }
 
-/// The attacks' arguments are made by our own suite; one that is not text is none of its.
+/// Runs an attack. Its arguments come from our own suite and are text.
 fn attack(arguments: env::ArgsOs) -> ExitCode {
     let arguments: Vec<String> =
         arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();

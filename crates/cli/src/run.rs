@@ -1,4 +1,4 @@
-//! `ringfence run`: one program, one sandbox, its output live and its exit code ours.
+//! `ringfence run`: one program in one sandbox, with live output and its exit code.
 
 use std::{cell::Cell, io, process::ExitCode};
 
@@ -11,36 +11,34 @@ use tokio::runtime::Runtime;
 use crate::{
     cli::RunArgs,
     copy_out::{self, Copied},
+    copy_spec::FileOut,
     exit,
     failure::Failure,
-    json,
-    mapping::FileOut,
-    plan::{Plan, plan},
-    print,
+    json, limit_text, print,
+    run_request::{RunRequest, run_request},
     signals::Signals,
     stream::{self, Both},
-    words,
 };
 
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let is_json = args.json;
-    let plan = plan(&args).map_err(|failure| failure.in_json(is_json))?;
+    let run = run_request(&args).map_err(|failure| failure.in_json(is_json))?;
     prepare_process();
     let runtime = runtime()?;
-    let code = runtime.block_on(carry_out(plan, is_json));
+    let code = runtime.block_on(carry_out(run, is_json));
     // A thread may be stuck reading our standard input or writing to a reader that is gone.
     runtime.shutdown_background();
     code.map(ExitCode::from).map_err(|failure| failure.in_json(is_json))
 }
 
-/// Takes what this host gives an ordinary user on request: a control group and ids of its own. Must be
-/// called before the process has a second thread.
+/// Requests what this host offers an ordinary user: a cgroup and subordinate ids. Must be called
+/// before the process has a second thread.
 pub(crate) fn prepare_process() {
     scope::enter();
     subordinate::enter();
 }
 
-/// One thread is enough for one sandbox, and the quickest to start.
+/// A runtime with one thread: enough for one sandbox, and the quickest to start.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -48,21 +46,21 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::because("cannot start the runtime", &error))
 }
 
-async fn carry_out(plan: Plan, is_json: bool) -> Result<u8, Failure> {
+async fn carry_out(run: RunRequest, is_json: bool) -> Result<u8, Failure> {
     let native = Native::open(Config::one_shot());
-    let told = tell(&native, plan, is_json).await;
-    // Our end is the order to end for everything we started: the spawner sees its socket close,
-    // kills what is left, removes the cgroups and goes. Waiting for that (`Native::close`) would
-    // double the time of a short program and make it no safer, since it must work for a crash too.
+    let told = tell(&native, run, is_json).await;
+    // Our end ends everything we started: the spawner sees its socket close, kills what is left,
+    // removes the cgroups and exits. Waiting for that (`Native::close`) would double the time of a
+    // short program and make it no safer, since it must work for a crash too.
     std::mem::forget(native);
     told
 }
 
-async fn tell(native: &Native, plan: Plan, is_json: bool) -> Result<u8, Failure> {
+async fn tell(native: &Native, run: RunRequest, is_json: bool) -> Result<u8, Failure> {
     let mut signals =
         Signals::watch().map_err(|error| Failure::because("cannot watch for signals", &error))?;
     let started = tokio::select! {
-        started = native.run(local_permit(), plan.request) => started?,
+        started = native.run(local_permit(), run.request) => started?,
         signal = signals.first() => {
             if is_json {
                 print::line(&json::never_ran());
@@ -71,13 +69,13 @@ async fn tell(native: &Native, plan: Plan, is_json: bool) -> Result<u8, Failure>
         }
     };
     match is_json {
-        true => report_on(started, &plan.out, &mut signals).await,
-        false => pass_on(started, plan.ahead, &plan.out, &mut signals).await,
+        true => report_on(started, &run.out, &mut signals).await,
+        false => pass_on(started, run.ahead, &run.out, &mut signals).await,
     }
 }
 
-/// Waits for the end and tells all of it as one object. A signal to us ends the program, which has
-/// its report all the same; a second one is somebody in a hurry.
+/// Waits for the end and prints the report as one object. A signal ends the program, which is still
+/// reported; a second signal exits at once.
 async fn report_on(
     started: Running,
     out: &[FileOut],
@@ -97,7 +95,7 @@ async fn report_on(
         }
     };
     match told_to_end {
-        // Half a result must not replace a whole one: nothing is copied out.
+        // A partial result must not replace a complete one: nothing is copied out.
         Some(signal) if report.outcome == Outcome::Cancelled => {
             print::line(&json::report(&report, &[]));
             Ok(exit::of_signal(signal))
@@ -112,7 +110,7 @@ async fn report_on(
     }
 }
 
-/// Passes the output on while it comes, then says what the program itself could not.
+/// Relays the output while it comes, then prints limits and hints.
 async fn pass_on(
     started: Running,
     ahead: u64,
@@ -121,7 +119,7 @@ async fn pass_on(
 ) -> Result<u8, Failure> {
     let delivered = Cell::new(0);
     let both = Both::follow(&started.stdout, &started.stderr, ahead)
-        .ok_or_else(|| Failure::new("somebody else follows the program's output"))?;
+        .ok_or_else(|| Failure::new("the program's output has another reader already"))?;
     match watch(started, both, &delivered, signals).await? {
         Watched::Unread => Ok(exit::DONE),
         Watched::Interrupted(signal) => Ok(exit::of_signal(signal)),
@@ -130,25 +128,26 @@ async fn pass_on(
             let written = report.stdout.total() + report.stderr.total();
             let undelivered = written.saturating_sub(delivered.get());
             let refused = refusals(&copied);
-            let words = words::of(&report, undelivered) + refused.as_deref().unwrap_or_default();
+            let words =
+                limit_text::of(&report, undelivered) + refused.as_deref().unwrap_or_default();
             say(words, is_stalled).await;
             Ok(code(&report, refused.is_some()))
         }
     }
 }
 
-/// How watching a program ended.
+/// Result of watching a program.
 enum Watched {
-    /// With its report, and whether our reader takes nothing any more.
+    /// Its report, and whether our reader stalls.
     Reported(Box<Report>, bool),
-    /// Nobody reads our output any more.
+    /// Our output was closed.
     Unread,
-    /// We were told to end.
+    /// A signal ended the command.
     Interrupted(i32),
 }
 
-/// Waits for the end of the program and of its output, or for a reason not to. Leaving early drops
-/// the program and so ends it.
+/// Waits for the end of the program and of its output, or for a reason to stop. Returning early
+/// drops the program and so ends it.
 async fn watch(
     started: Running,
     both: Both,
@@ -171,7 +170,7 @@ async fn watch(
     if is_relayed {
         return Ok(Watched::Reported(report, false));
     }
-    // The streams are closed by now, so what is left to write is bounded.
+    // The streams are closed by now, so the rest to write is bounded.
     tokio::select! {
         done = the_rest(relaying, delivered, &report) => match done {
             Some(done) => is_read(done).map(|_| Watched::Reported(report, false)),
@@ -181,8 +180,8 @@ async fn watch(
     }
 }
 
-/// A limit on time is a promise that we end, so a reader that stalls is not waited for after it.
-/// For a program that ended by itself we wait as long as any writer to a pipe would.
+/// Waits for the rest of the output. After a time limit a stalled reader is not waited for; after a
+/// program that ended by itself we wait as long as any writer to a pipe would.
 async fn the_rest<T>(
     relaying: impl Future<Output = T> + Unpin,
     delivered: &Cell<u64>,
@@ -190,7 +189,7 @@ async fn the_rest<T>(
 ) -> Option<T> {
     match &report.outcome {
         Outcome::OverLimit(hit) if hit.limit == Limit::Wall => {
-            stream::unless_stalled(relaying, delivered, stream::PATIENCE).await
+            stream::unless_stalled(relaying, delivered, stream::STALL_TIMEOUT).await
         }
         _ => Some(relaying.await),
     }
@@ -205,8 +204,7 @@ pub(crate) fn is_read(done: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
-/// Our words on standard error. If a reader stalls it may be the one of that, too: then they are
-/// written beside us and our end does not wait for them.
+/// Prints messages to standard error; on a background thread if a stalled reader may block it.
 async fn say(text: String, is_stalled: bool) {
     if !is_stalled {
         return print::note(&text);
@@ -215,7 +213,7 @@ async fn say(text: String, is_stalled: bool) {
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), saying).await;
 }
 
-/// What could not be copied out, if anything.
+/// Failed copies, if any.
 fn refusals(copied: &[Copied]) -> Option<String> {
     let problems: Vec<String> = copied.iter().filter_map(Copied::problem).collect();
     (!problems.is_empty()).then(|| Failure::misuse(problems).text())
@@ -224,7 +222,7 @@ fn refusals(copied: &[Copied]) -> Option<String> {
 fn code(report: &Report, is_out_refused: bool) -> u8 {
     match exit::of_outcome(&report.outcome) {
         exit::DONE if is_out_refused => exit::OURS,
-        // A program that failed has told more than we can.
+        // A program that failed has its own exit code.
         code => code,
     }
 }

@@ -24,10 +24,10 @@ use crate::{
     run::{prepare_process, runtime},
 };
 
-/// Where a sandbox with [`Root::HostWithAttack`] finds our binary.
+/// Path of our binary in a sandbox with [`Root::HostWithAttack`].
 const ATTACK: &[u8] = b"/.ringfence/attack";
 
-/// The result channel, which every program is given.
+/// Descriptor of the result channel, which every program has.
 const RESULT: i32 = 3;
 
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<ExitCode, Failure> {
@@ -37,7 +37,7 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<ExitCode, Failure> {
     if let Err(why) = trial.stood {
         let failure = Failure::new(format!("no sandbox can run here: {why}"));
         return Err(fail(
-            failure.hint("`ringfence doctor` tells what is missing and how to mend it"),
+            failure.hint("`ringfence doctor` lists what is missing and how to fix it"),
         ));
     }
     if !args.json && !trial.may_miss.is_empty() {
@@ -73,7 +73,7 @@ fn attack(args: &SelftestArgs, may_miss: Vec<Layer>) -> Result<Summary, Failure>
     summary
 }
 
-/// How many cases the words choose; none at all is a mistake.
+/// Number of selected cases; none is an error.
 fn chosen(only: &[String]) -> Result<usize, Failure> {
     let matches = |word: &str| {
         let found = cases().iter();
@@ -116,7 +116,7 @@ fn case_json(result: &CaseResult) -> serde_json::Value {
     })
 }
 
-/// The real sandbox inside, our own binary outside.
+/// The sandbox for attacks, and our binary for controls.
 struct Walls {
     runtime: Runtime,
     native: Native,

@@ -1,7 +1,7 @@
-//! `ringfence shell`: an interactive sandbox, with a terminal of its own if we have one.
+//! `ringfence shell`: an interactive sandbox, with a terminal of its own on a terminal.
 //!
-//! What is typed goes in as it is, so the keys that interrupt or suspend act inside. The user's
-//! terminal is put back on every way out: the end of the shell, of the sandbox, a signal, a panic.
+//! Input is passed unchanged, so the keys that interrupt or suspend act inside. The user's terminal
+//! is restored on every way out: the end of the shell, of the sandbox, a signal, a panic.
 
 use std::{cell::Cell, io::Cursor, os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
 
@@ -21,20 +21,19 @@ use crate::{
     cli::ShellArgs,
     exit,
     failure::Failure,
-    plan::{Place, duration, place, place_limits},
-    print,
+    limit_text, print,
     problems::Problems,
     run::{is_read, prepare_process, runtime},
+    run_request::{SandboxParts, duration, place, place_limits},
     signals::Signals,
     stream::Both,
     terminal::{self, Raw},
-    words,
 };
 
-/// Long enough for a day's work, short enough not to be forgotten.
-const LIFETIME: Duration = Duration::from_secs(8 * 3600);
+/// Default lifetime: long enough for a day's work, short enough not to be forgotten.
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(8 * 3600);
 
-/// What is tried when no command is given.
+/// Shells that are tried without a command.
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
 pub(crate) fn shell(args: ShellArgs) -> Result<ExitCode, Failure> {
@@ -43,7 +42,7 @@ pub(crate) fn shell(args: ShellArgs) -> Result<ExitCode, Failure> {
     if args.place.terminals.is_none() {
         limits.terminals = SESSION_TERMINALS;
     }
-    let mut lifetime = LIFETIME;
+    let mut lifetime = DEFAULT_LIFETIME;
     problems.set(&mut lifetime, "--timeout", &args.timeout, duration);
     let place = place(&args.place, limits, &mut problems);
     problems.none()?;
@@ -63,11 +62,11 @@ pub(crate) fn shell(args: ShellArgs) -> Result<ExitCode, Failure> {
 
 async fn open(
     native: &Native,
-    place: Place,
+    place: SandboxParts,
     lifetime: Duration,
     argv: Vec<Vec<u8>>,
 ) -> Result<u8, Failure> {
-    let Place { root, limits, env, files, may_miss } = place;
+    let SandboxParts { root, limits, env, files, may_miss } = place;
     let request =
         SessionRequest { root, limits, env, may_miss, lifetime, ..SessionRequest::default() };
     let session = native.session(local_permit(), request).await.map_err(failed)?;
@@ -95,20 +94,20 @@ async fn attend(
     };
     let left = converse(&process, &mut signals).await;
     drop(raw);
-    // Only now: on a raw terminal our words would be a staircase.
-    let Left { code, words } = left?;
+    // Only now: a raw terminal would not return the carriage.
+    let ShellEnd { code, words } = left?;
     print::note(&words);
     Ok(code)
 }
 
-/// How a shell was left.
-struct Left {
+/// End of a shell.
+struct ShellEnd {
     code: u8,
-    /// What it could not say itself.
+    /// Messages after the end.
     words: String,
 }
 
-impl Left {
+impl ShellEnd {
     fn silently(code: u8) -> Self {
         Self { code, words: String::new() }
     }
@@ -136,14 +135,14 @@ fn request(argv: Vec<Vec<u8>>) -> ExecRequest {
     }
 }
 
-/// How far a program may be ahead of what we could show of its output.
-const AHEAD: u64 = 1 << 20;
+/// Bytes that a program may be ahead of the reader of its output.
+const MAX_AHEAD_BYTES: u64 = 1 << 20;
 
-/// Carries keys in and output out until the program ends or we are told to.
-async fn converse(process: &Process, signals: &mut Signals) -> Result<Left, Failure> {
+/// Relays input and output until the program ends or a signal comes.
+async fn converse(process: &Process, signals: &mut Signals) -> Result<ShellEnd, Failure> {
     let delivered = Cell::new(0);
-    let both = Both::follow(process.stdout(), process.stderr(), AHEAD)
-        .ok_or_else(|| Failure::new("somebody else follows the program's output"))?;
+    let both = Both::follow(process.stdout(), process.stderr(), MAX_AHEAD_BYTES)
+        .ok_or_else(|| Failure::new("the program's output has another reader already"))?;
     let relaying = both.relay(&delivered);
     let typing = type_in(process);
     let resizing = follow_size(process);
@@ -154,21 +153,21 @@ async fn converse(process: &Process, signals: &mut Signals) -> Result<Left, Fail
             end = process.wait() => break end.map_err(failed)?,
             done = &mut relaying, if !relayed => match is_read(done)? {
                 true => relayed = true,
-                false => return Ok(Left::silently(exit::DONE)),
+                false => return Ok(ShellEnd::silently(exit::DONE)),
             },
             () = &mut typing, if !typed => typed = true,
             () = &mut resizing => {}
-            signal = signals.first() => return Ok(Left::silently(exit::of_signal(signal))),
+            signal = signals.first() => return Ok(ShellEnd::silently(exit::of_signal(signal))),
         }
     };
     if !relayed {
         is_read(relaying.await)?;
     }
-    let (code, words) = (exit::of_outcome(&end.outcome), words::of_outcome(&end.outcome));
-    Ok(Left { code, words })
+    let (code, words) = (exit::of_outcome(&end.outcome), limit_text::of_outcome(&end.outcome));
+    Ok(ShellEnd { code, words })
 }
 
-/// Passes on what comes from our standard input, until it or the program ends.
+/// Sends our standard input, until it or the program ends.
 async fn type_in(process: &Process) {
     let mut keys = tokio::io::stdin();
     let mut buffer = vec![0; 4096];
@@ -180,13 +179,13 @@ async fn type_in(process: &Process) {
     process.close_stdin().await;
 }
 
-/// Tells the program whenever our window changes. Never returns.
+/// Forwards every change of the window size. Never returns.
 async fn follow_size(process: &Process) {
     let Ok(mut changed) = signal(SignalKind::window_change()) else {
         return std::future::pending().await;
     };
     while changed.recv().await.is_some() {
-        // Refused only if there is no terminal or no program, and then nobody needs it.
+        // Fails only without a terminal or a program, and then it does not matter.
         let _ = process.resize(terminal::size());
     }
     std::future::pending().await

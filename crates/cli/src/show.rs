@@ -1,6 +1,6 @@
-//! `ringfence show`: everything about one call.
+//! `ringfence show`: shows everything about one call.
 
-mod text;
+mod call_text;
 
 use std::process::ExitCode;
 
@@ -18,13 +18,13 @@ use crate::{
     run::runtime,
 };
 
-/// A call, its events and its receipt, each as the server gives it.
+/// A call, its events and its receipt, each as the server returns it.
 #[derive(Debug, Serialize)]
 struct Shown {
     call: Box<RawValue>,
-    /// Of a call that has ended; empty before.
+    /// Events of an ended call; empty before.
     events: Vec<Box<RawValue>>,
-    /// Of a call that has ended.
+    /// Receipt of an ended call.
     receipt: Option<Box<RawValue>>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::because("cannot write the object", &error))?;
         print::line(&text);
     } else {
-        print::data(text::of(&shown).as_bytes());
+        print::data(call_text::of(&shown).as_bytes());
     }
     Ok(ExitCode::from(exit::DONE))
 }
@@ -50,7 +50,7 @@ async fn fetch(client: &Client, id: &str) -> Result<Shown, Failure> {
     let path = format!("/v1/calls/{}", escaped(id));
     let call: Box<RawValue> = client.get(&path).await?;
     let state = value(&call)["state"].as_str().unwrap_or_default().to_owned();
-    // The events of a call under way end with the call, and a receipt comes with its end.
+    // The event stream of a running call ends with the call, and a receipt comes with its end.
     if !State::is_final_name(&state) {
         return Ok(Shown { call, events: Vec::new(), receipt: None });
     }
@@ -71,7 +71,7 @@ async fn events(client: &Client, path: &str) -> Result<Vec<Box<RawValue>>, Failu
     Ok(all)
 }
 
-/// For looking into it; its text is what is printed.
+/// Parsed for reading; the raw text is what is printed.
 fn value(raw: &RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! Being asked to end: by a key, a supervisor, or a terminal that went away.
+//! Signals that ask for an end: from a key, a supervisor, or a closed terminal.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for the signals that ask for an end.
+/// Watcher of these signals.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
@@ -21,7 +21,7 @@ impl Signals {
         })
     }
 
-    /// The number of the first that comes.
+    /// Number of the first signal.
     pub(crate) async fn first(&mut self) -> i32 {
         tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),

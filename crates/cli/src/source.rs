@@ -1,4 +1,4 @@
-//! Where code comes from, and in which language it is.
+//! Source and language of code.
 
 use std::{
     ffi::OsStr,
@@ -9,8 +9,8 @@ use std::{
 
 use ringfence_sandbox::Language;
 
-/// Code beyond this is data, and belongs into a file of the workspace.
-const MOST_CODE: u64 = 16 << 20;
+/// Maximum bytes of code; larger input belongs into a file of the workspace.
+const MAX_CODE_BYTES: u64 = 16 << 20;
 
 /// Reads a file of code; `-` is standard input.
 pub(crate) fn read(file: &Path) -> Result<String, String> {
@@ -28,9 +28,9 @@ pub(crate) fn read(file: &Path) -> Result<String, String> {
 
 fn bounded(reader: impl Read) -> Result<String, String> {
     let mut bytes = Vec::new();
-    let read = reader.take(MOST_CODE + 1).read_to_end(&mut bytes);
+    let read = reader.take(MAX_CODE_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("cannot be read: {error}"))?;
-    if bytes.len() as u64 > MOST_CODE {
+    if bytes.len() as u64 > MAX_CODE_BYTES {
         return Err("is longer than 16 MiB".to_owned());
     }
     String::from_utf8(bytes)
@@ -51,7 +51,8 @@ fn by_extension(extension: &str) -> Option<Language> {
     }
 }
 
-/// `#!/usr/bin/env -S python3 -u` names python as `#!/usr/bin/python3.11` does.
+/// The language of a first line: `#!/usr/bin/env -S python3 -u` and `#!/usr/bin/python3.11` are
+/// Python.
 fn by_first_line(code: &str) -> Option<Language> {
     let words = code.lines().next()?.strip_prefix("#!")?.split_ascii_whitespace();
     let mut names = words.map(|word| word.rsplit('/').next().unwrap_or(word));

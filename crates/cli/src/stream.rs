@@ -1,18 +1,18 @@
-//! The program's output on its way to ours: live and byte-exact.
+//! Relay of a program's output: live and byte-exact.
 //!
-//! Our own output may be a pipe that nobody reads. Writing to it happens on a thread for blocking
-//! work, so the clock of the sandbox goes on. A program that is too far ahead of our reader is held
-//! at its own pipe until the reader caught up: nothing is lost, and what we hold is bounded.
+//! Our own output may be a pipe without a reader. Writing to it happens on a blocking thread, so
+//! the clock of the sandbox goes on. A program that is too far ahead of our reader is blocked at
+//! its own pipe until the reader caught up: nothing is lost, and our memory is bounded.
 
 use std::{cell::Cell, io, time::Duration};
 
 use ringfence_sandbox::{Chunk, Follower, Output};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// How long a reader may take nothing at all once the program's time is over.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Time after which a reader that takes nothing counts as stalled, once the program's time is over.
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Both streams of a program, followed.
+/// Both output streams of a program.
 #[derive(Debug)]
 pub(crate) struct Both {
     stdout: Follower,
@@ -20,8 +20,8 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// The program may be `ahead` bytes ahead of our reader, on each stream. `None` if somebody
-    /// else follows one of them.
+    /// Follows both streams; the program may be `ahead` bytes ahead of our reader on each. `None`
+    /// if one of them has another reader.
     pub(crate) fn follow(stdout: &Output, stderr: &Output, ahead: u64) -> Option<Self> {
         Some(Self { stdout: stdout.follow(ahead)?, stderr: stderr.follow(ahead)? })
     }
@@ -46,23 +46,22 @@ async fn relay(
                 to.flush().await?;
                 delivered.set(delivered.get() + bytes.len() as u64);
             }
-            // Only what came before we followed can be missing, and we follow from the start.
+            // Only output from before the start of the relay can be missing, and there is none.
             Chunk::Gap { .. } => {}
             Chunk::End => return Ok(()),
         }
     }
 }
 
-/// Waits for the rest to be delivered, but not for a reader that takes nothing for as long as
-/// `patience`: then `None`.
+/// Waits for the rest to be delivered; `None` if the reader takes nothing for `stall_timeout`.
 pub(crate) async fn unless_stalled<T>(
     mut relaying: impl Future<Output = T> + Unpin,
     delivered: &Cell<u64>,
-    patience: Duration,
+    stall_timeout: Duration,
 ) -> Option<T> {
     loop {
         let before = delivered.get();
-        match tokio::time::timeout(patience, &mut relaying).await {
+        match tokio::time::timeout(stall_timeout, &mut relaying).await {
             Ok(done) => return Some(done),
             Err(_) if delivered.get() == before => return None,
             Err(_) => {}
@@ -87,15 +86,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_is_slow_is_waited_for_and_one_that_stalls_is_not() {
-        let (delivered, patience) = (Cell::new(0), Duration::from_millis(50));
+        let (delivered, stall_timeout) = (Cell::new(0), Duration::from_millis(50));
         let slow = async {
             for _ in 0..5 {
-                tokio::time::sleep(patience / 2).await;
+                tokio::time::sleep(stall_timeout / 2).await;
                 delivered.set(delivered.get() + 1);
             }
         };
-        assert_eq!(unless_stalled(Box::pin(slow), &delivered, patience).await, Some(()));
+        assert_eq!(unless_stalled(Box::pin(slow), &delivered, stall_timeout).await, Some(()));
         let never = std::future::pending::<()>();
-        assert_eq!(unless_stalled(never, &delivered, patience).await, None);
+        assert_eq!(unless_stalled(never, &delivered, stall_timeout).await, None);
     }
 }

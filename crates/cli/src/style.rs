@@ -14,7 +14,7 @@ const DEFAULT_WIDTH: usize = 80;
 pub(crate) enum Tone {
     /// It worked.
     Good,
-    /// It is under way, or waits for a person.
+    /// It is running, or waits for a person.
     Waiting,
     /// It failed or was refused.
     Bad,

@@ -1,4 +1,4 @@
-//! Aligned tables without borders. Text from elsewhere cannot move the cursor.
+//! Aligned tables without borders. Untrusted text cannot move the cursor.
 
 use crate::style::{self, Tone};
 
@@ -9,14 +9,14 @@ const MAX_FOLDED_LINES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
     rows: Vec<Row<N>>,
-    /// Lines beneath rows: how many rows there were, the line, and on how many lines it may be.
+    /// Lines beneath rows: index of the row, the line, and its maximum number of lines.
     notes: Vec<(usize, String, usize)>,
 }
 
 #[derive(Debug)]
 struct Row<const N: usize> {
     cells: [String; N],
-    /// The column that has a tone.
+    /// Column with a tone.
     tone: Option<(usize, Tone)>,
 }
 
@@ -30,18 +30,18 @@ impl<const N: usize> Table<N> {
         self.rows.push(Row { cells: cells.map(|cell| plain(&cell)), tone: None });
     }
 
-    /// A row of which one column has a tone.
+    /// Adds a row with a tone in one column.
     pub(crate) fn toned_row(&mut self, cells: [String; N], column: usize, tone: Tone) {
         let cells = cells.map(|cell| plain(&cell));
         self.rows.push(Row { cells, tone: Some((column, tone)) });
     }
 
-    /// A line of its own beneath the last row, indented, cut to the width.
+    /// Adds a line beneath the last row, indented and cut to the width.
     pub(crate) fn note(&mut self, text: &str) {
         self.notes.push((self.rows.len(), plain(text), 1));
     }
 
-    /// A text beneath the last row, indented, folded to the width and cut after a few lines.
+    /// Adds a text beneath the last row, indented, folded to the width and cut after a few lines.
     pub(crate) fn folded(&mut self, text: &str) {
         self.notes.push((self.rows.len(), plain(text), MAX_FOLDED_LINES));
     }
@@ -106,7 +106,7 @@ pub(crate) fn fold(text: &str, width: usize, max_lines: usize) -> Vec<String> {
     lines
 }
 
-/// The text, or its beginning with `…` in place of the rest.
+/// The text, or its beginning and `…`.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.chars().count() > most {
         true => {
@@ -117,8 +117,8 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Text on one line, without control characters and invisible ones: a person who decides by what is
-/// shown must see all of it, in its order.
+/// Text on one line, with control and invisible characters escaped: a person who decides by it must
+/// see all of it, in its order.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -131,8 +131,7 @@ pub(crate) fn plain(text: &str) -> String {
     out
 }
 
-/// Marks of direction, which change the order in which text is read; characters without width; and
-/// the invisible letters of tags.
+/// Whether a character is invisible: marks of direction, characters without width, and tag letters.
 fn is_unseen(c: char) -> bool {
     matches!(
         u32::from(c),

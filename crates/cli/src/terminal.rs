@@ -1,4 +1,4 @@
-//! The user's own terminal: raw while a shell runs, and as it was afterwards.
+//! The user's own terminal: raw while a shell runs, restored afterwards.
 
 use std::{
     io,
@@ -12,28 +12,28 @@ use rustix::{
     termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr},
 };
 
-/// What a terminal is assumed to be when it does not say.
-const USUAL: Size = Size { rows: 24, columns: 80 };
+/// Default size of a terminal.
+const DEFAULT_SIZE: Size = Size { rows: 24, columns: 80 };
 
-/// Settings to go back to, also for the panic hook, which no destructor runs after.
-static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+/// Settings to restore, also for the panic hook, after which no destructor runs.
+static SAVED_SETTINGS: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Whether keyboard and screen are a terminal.
 pub(crate) fn is_interactive() -> bool {
     isatty(stdin()) && isatty(stdout())
 }
 
-/// The screen's size now.
+/// Current size of the screen.
 pub(crate) fn size() -> Size {
     match tcgetwinsize(stdout()) {
         Ok(size) if size.ws_row > 0 && size.ws_col > 0 => {
             Size { rows: size.ws_row, columns: size.ws_col }
         }
-        _ => USUAL,
+        _ => DEFAULT_SIZE,
     }
 }
 
-/// Every key goes to the sandbox as it is until this is dropped.
+/// Raw mode: every key goes to the sandbox until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Raw(());
 
@@ -42,7 +42,7 @@ impl Raw {
         let before = tcgetattr(keyboard())?;
         let mut raw = before.clone();
         raw.make_raw();
-        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        *SAVED_SETTINGS.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
         restore_on_panic();
         let entered = Self(());
         tcsetattr(keyboard(), OptionalActions::Now, &raw)?;
@@ -57,16 +57,16 @@ impl Drop for Raw {
 }
 
 fn restore() {
-    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let before = SAVED_SETTINGS.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(before) = before {
-        // What was typed and not read stays for whoever reads next.
+        // Typed input that was not read stays for the next reader.
         let _ = tcsetattr(keyboard(), OptionalActions::Now, &before);
     }
 }
 
 fn restore_on_panic() {
-    static HOOKED: OnceLock<()> = OnceLock::new();
-    HOOKED.get_or_init(|| {
+    static PANIC_HOOK: OnceLock<()> = OnceLock::new();
+    PANIC_HOOK.get_or_init(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             restore();

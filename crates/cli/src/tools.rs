@@ -1,4 +1,4 @@
-//! `ringfence tools`: what a server offers, what is broken, and what one tool takes.
+//! `ringfence tools`: lists the tools of a server, or shows one.
 
 use std::{fmt::Write, process::ExitCode};
 
@@ -15,7 +15,7 @@ use crate::{
     table::{Table, plain},
 };
 
-/// A tool, as much of it as is shown.
+/// The shown part of a tool.
 #[derive(Debug, Deserialize)]
 struct Tool {
     name: String,
@@ -41,7 +41,7 @@ struct Circuit {
     retry_at: Option<String>,
 }
 
-/// All tools of a server, each kept as it came.
+/// All tools of a server, as they came.
 #[derive(Debug, Deserialize)]
 struct Listed {
     tools: Vec<Box<RawValue>>,

@@ -1,4 +1,4 @@
-//! `ringfence wait`: the end of a call that was made before.
+//! `ringfence wait`: waits for the end of a call.
 
 use std::{
     process::ExitCode,
@@ -55,7 +55,7 @@ async fn end(client: &Client, id: &str, timeout: Option<Duration>) -> Result<Str
             let hint = format!("it goes on; end it with: ringfence cancel {id}");
             return Err(Failure::new(message).hint(hint).code(exit::TIMED_OUT));
         }
-        // Less than a second is left, or the call is on its way to a runner.
+        // Less than a second is left, or the call is about to start.
         pause().await;
     }
 }

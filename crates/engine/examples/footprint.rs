@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p ringfence-engine --example footprint [calls]`
 //!
-//! Makes calls of the built-in tool `echo`, 64 at a time, on a whole engine with its own database, and
-//! asks SQLite (`dbstat`) how many bytes of pages each table and each index has then. What is there
-//! before the first call is subtracted.
+//! Makes calls of the built-in tool `echo`, 64 at a time, on a whole engine with its own database,
+//! and asks SQLite (`dbstat`) for the page bytes of each table and index. The bytes before the
+//! first call are subtracted.
 #![expect(clippy::print_stdout, reason = "printing is what this program does")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made should stop")]
 

@@ -1,9 +1,9 @@
-//! What a start takes to read the whole log and to hold the rows of keys and approvals against it.
+//! Time of a start to read the whole log and to compare the rows of keys and approvals with it.
 //!
 //! `cargo run --release -p ringfence-engine --example log_scan [entries]`
 //!
-//! Writes so many receipts, as a server does, and reads them back the way a start does: every hash and
-//! the tree made anew, every entry looked at for keys and approvals.
+//! Writes the given number of receipts as a server does and reads them back as a start does:
+//! recomputes every hash and the tree, and reads every entry for keys and approvals.
 #![expect(clippy::print_stdout, reason = "printing is what this program does")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made should stop")]
 
@@ -16,7 +16,7 @@ use ringfence_store::{
     SqliteStore, Store,
     contract::samples::{accepted, finished, in_state, record},
 };
-use ringfence_types::{Receipt, Seen, Timestamp};
+use ringfence_types::{Receipt, ReceiptDetails, Timestamp};
 
 /// Calls at one time.
 const WRITERS: u64 = 64;
@@ -40,7 +40,7 @@ async fn main() {
                     let call = in_state(&accepted(&tenant), finished());
                     let mut step = record(&call, None);
                     step.entries.clear();
-                    let receipt = Receipt::of(&call, Seen::default()).unwrap();
+                    let receipt = Receipt::of(&call, ReceiptDetails::default()).unwrap();
                     step.entries.push(signer.prepare_step(Entry::call(receipt)).unwrap());
                     store.record(step).await.unwrap();
                 }

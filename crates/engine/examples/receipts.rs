@@ -1,11 +1,12 @@
-//! What a receipt costs: the last record of a call, with its entry of the ledger and without.
+//! Cost of a receipt: the last record of a call, with and without its ledger entry.
 //!
 //! `cargo run --release -p ringfence-engine --example receipts [seconds per row]`
 //!
-//! Both write the same call and the same facts with many writers at once, wait for the disk at every
-//! commit, and differ only in what the ledger adds: the receipt, its digests, the leaf, the row, and
-//! the checkpoint of the commit. There is no way to switch the ledger off in a server; this is how to
-//! tell what it takes. The signature of the entry itself is made when a proof is asked for: what that takes is told first.
+//! Both variants write the same call and the same facts with many writers at once, sync at every
+//! commit, and differ only in the ledger's part: the receipt, its digests, the leaf, the row, and
+//! the checkpoint of the commit. A server cannot switch the ledger off, so its cost is measured
+//! here. The signature of the entry itself is made when a proof is asked for; its cost is printed
+//! first.
 #![expect(clippy::print_stdout, reason = "printing is what this program does")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made should stop")]
 
@@ -25,7 +26,7 @@ use ringfence_store::{
     Record, SqliteStore, Store,
     contract::samples::{accepted, finished, in_state, record},
 };
-use ringfence_types::{Call, Receipt, Sealed, Seen, Timestamp};
+use ringfence_types::{Call, Receipt, ReceiptDetails, Sealed, Timestamp};
 
 /// Calls at one time.
 const WRITERS: usize = 64;
@@ -37,7 +38,7 @@ fn main() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let signer = Signer::new(key(), "example".into()).unwrap();
     let call = in_state(&accepted(&"default".parse().unwrap()), finished());
-    let bytes = Entry::call(Receipt::of(&call, Seen::default()).unwrap()).payload.len();
+    let bytes = Entry::call(Receipt::of(&call, ReceiptDetails::default()).unwrap()).payload.len();
     let made = each(&call, |entry| signer.prepare_step(entry).unwrap());
     let signed = each(&call, |entry| signer.seal(entry).unwrap());
     println!("{:<34}{made:>10.1} µs of CPU, {bytes} bytes of statement", "making one");
@@ -71,7 +72,7 @@ fn last(call: &Call, signer: Option<&Signer>) -> Record {
     let mut step = record(call, None);
     step.entries.clear();
     if let Some(signer) = signer {
-        let receipt = Receipt::of(call, Seen::default()).unwrap();
+        let receipt = Receipt::of(call, ReceiptDetails::default()).unwrap();
         step.entries.push(signer.prepare_step(Entry::call(receipt)).unwrap());
     }
     step
@@ -81,7 +82,7 @@ fn last(call: &Call, signer: Option<&Signer>) -> Record {
 fn each(call: &Call, seal: impl Fn(Entry) -> Sealed) -> f64 {
     let (before, count) = (cpu(), 20_000);
     for _ in 0..count {
-        let receipt = Receipt::of(call, Seen::default()).unwrap();
+        let receipt = Receipt::of(call, ReceiptDetails::default()).unwrap();
         std::hint::black_box(seal(Entry::call(receipt)));
     }
     (cpu() - before).as_secs_f64() * 1e6 / f64::from(count)

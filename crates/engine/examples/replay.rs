@@ -1,5 +1,5 @@
-//! How fast the past is judged again: fills a store with decisions by real records, then replays
-//! them against rules that changed, and prints the rate.
+//! Speed of a policy replay: fills a store with decisions by real records, then replays them
+//! against changed rules and prints the rate.
 //!
 //! `cargo run --release -p ringfence-engine --example replay [decisions]`
 #![expect(clippy::print_stdout, reason = "printing is what this program does")]
@@ -23,7 +23,7 @@ use ringfence_types::{Clock, Json, Timestamp};
 /// Records that are on their way at one time.
 const AT_ONCE: usize = 500;
 
-/// When the first decision was made.
+/// Time of the first decision.
 const BEGIN: i64 = 1_767_225_600_000_000;
 
 #[derive(Debug)]
@@ -55,8 +55,8 @@ async fn measure(folder: &Path, count: usize) {
             bundle,
             history: DecisionQuery::default(),
             listed: 100,
-            most: usize::MAX,
-            longest: Duration::from_secs(3_600),
+            max_decisions: usize::MAX,
+            time_limit: Duration::from_secs(3_600),
             threads,
         };
         let replay = engine.replay(request).await.unwrap();
@@ -72,7 +72,7 @@ async fn measure(folder: &Path, count: usize) {
     engine.stop(Duration::from_secs(5)).await;
 }
 
-/// What changed: one more flag is denied. Answers are shared by equal flags.
+/// Changed rules: one more flag is denied. Answers are shared by equal flags.
 const FLAGS: &str = r#"package ringfence
 
 default decision := {"decision": "allow"}
@@ -82,7 +82,7 @@ decision := {"decision": "deny", "reasons": [{"rule": "personal", "message": "no
 }
 "#;
 
-/// What changed: mail outside is held. Every document has arguments of its own.
+/// Changed rules: mail to the outside is held. Every document has its own arguments.
 const ARGUMENTS: &str = r#"package ringfence
 
 default decision := {"decision": "allow"}

@@ -1,10 +1,10 @@
-//! The first step: identity, tool, arguments, idempotency. What is refused here leaves no trace.
+//! The first step: identity, tool, arguments, idempotency. A refused request leaves no trace.
 //!
-//! Whoever asks may go away at any moment, and what waits here is then dropped half-way. Nothing is
-//! held meanwhile that is not given back by being dropped, and a call whose record was begun goes on
-//! without whoever asked.
+//! The caller may disconnect at any moment, and the future of this step is then dropped half-way.
+//! Everything held meanwhile is released by its drop, and a call whose record was begun goes on
+//! without its caller.
 
-mod earlier;
+mod idempotency;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use ringfence_types::{
 };
 use tokio::sync::oneshot;
 
-use self::earlier::{Earlier, Reserved};
+use self::idempotency::{Earlier, Reserved};
 use crate::{
     By, CallRequest, Engine, Refused, Ticket,
     active_call::ActiveCall,
@@ -28,7 +28,7 @@ use crate::{
     trace::new_trace,
 };
 
-/// What a call is called and who it is for, known before its tool is looked at.
+/// Identity of a call, known before its tool is looked up.
 struct Known {
     id: CallId,
     at: Timestamp,
@@ -39,14 +39,14 @@ struct Known {
 }
 
 impl Engine {
-    /// Accepts a call, or an earlier one with the same idempotency key. It goes on with its ticket,
-    /// whether somebody waits or the ticket is dropped.
+    /// Accepts a call, or finds an earlier one with the same idempotency key. The call is driven by
+    /// its ticket, and by a task of its own once the ticket is dropped.
     pub async fn call(&self, who: &Principal, request: CallRequest) -> Result<Ticket, Refused> {
         self.call_by(who, request, By::Client).await
     }
 
-    /// The same for a call that the server makes by itself. A child runs in the place of its parent and
-    /// with its rights; the idempotency key is derived, so the same thing is asked for once.
+    /// Accepts a call that the server makes by itself. A child runs in the place of its parent and
+    /// with its rights; the idempotency key is derived, so equal requests make one call.
     pub async fn call_by(
         &self,
         who: &Principal,
@@ -62,9 +62,9 @@ impl Engine {
         let origin = cause::origin(inner, who, &by)?;
         let who = &origin.principal;
         let known = known(inner, &origin, &request)?;
-        // Before anything that may have changed since: a call that was made is not refused when it
-        // is asked for again, though its tool is another one by now, or gone.
-        let reserved = match earlier::look(inner, who.key, &known).await? {
+        // Before everything that may have changed since: a call that was made is found when it is
+        // asked for again, even if its tool was changed or removed.
+        let reserved = match idempotency::find_earlier(inner, who.key, &known).await? {
             Earlier::Call(ticket) => return Ok(*ticket),
             Earlier::None(reserved) => reserved,
         };
@@ -88,7 +88,7 @@ fn known(inner: &Inner, origin: &Origin, request: &CallRequest) -> Result<Known,
     let persona = persona(&origin.principal, request.persona.clone())?;
     let (args_digest, inputs_hash) = request.args.hashes();
     let idempotency =
-        earlier::idempotency(request, origin.key.clone(), args_digest, persona.as_ref())?;
+        idempotency::idempotency(request, origin.key.clone(), args_digest, persona.as_ref())?;
     Ok(Known { id: inner.ids.call(at), at, persona, args_digest, inputs_hash, idempotency })
 }
 
@@ -114,7 +114,7 @@ fn check_arguments(entry: &Entry, args: &Json) -> Result<(), Refused> {
     entry.check_input(args).map_err(|violations| {
         let name = entry.tool.name.as_str();
         let summary = runners::of(entry)
-            .complaint(entry, &violations)
+            .argument_error(entry, &violations)
             .map(str::to_owned)
             .unwrap_or_else(|| format!("the arguments do not fit tool `{name}`"));
         Refused::InvalidArguments { summary, violations }
@@ -164,7 +164,7 @@ fn call(
     Call { asked, edited: None, decision: None, state: State::Accepted, changed_at }
 }
 
-/// Gives the call a place and sends it on its way.
+/// Gives the call a place and starts its pipeline.
 async fn set_out(
     inner: &Arc<Inner>,
     entry: Arc<Entry>,
@@ -190,7 +190,7 @@ async fn set_out(
     }
     let active = ActiveCall::begin(inner.clone(), call, parent);
     if let Some(reserved) = reserved {
-        reserved.belongs_to_the_call();
+        reserved.leave_to_call();
     }
     let in_flight = active.in_flight();
     if !detached {
@@ -198,13 +198,13 @@ async fn set_out(
         return Ok(Ticket { id, replayed: false, in_flight, driver: Some(driver) });
     }
     let (tell, told) = oneshot::channel();
-    // Nobody is expected to wait for one whose name is told at once, so it goes on by itself.
+    // The client learns the id at once and does not wait, so the call runs in its own task.
     drop(DetachOnDrop::new(&inner.tasks, record_and_run(active, entry, claim, tell)));
     told.await.unwrap_or(Err(Refused::Stopping))?;
     Ok(Ticket { id, replayed: false, in_flight, driver: None })
 }
 
-/// The name of the call is about to be told, so it must survive from here on.
+/// Records the call before its id is sent, so that it survives from here on.
 async fn record_and_run(
     mut active: ActiveCall,
     entry: Arc<Entry>,
@@ -216,7 +216,7 @@ async fn record_and_run(
     if !is_recorded {
         active.abandon();
     }
-    // Whoever asked may be gone.
+    // The client may be gone.
     let _ = tell.send(recorded.map_err(Refused::from));
     if is_recorded {
         pipeline::run(active, entry, claim).await;

@@ -1,43 +1,44 @@
-//! One call under way: its state, what became true and is not yet on record, and its record.
+//! One call in flight: its state, its unrecorded changes, and its record.
 
 use std::sync::Arc;
 
 use ringfence_ledger::Entry;
 use ringfence_store::{Error, NewDecision, Record, SessionEvent, Spend, Stored, Version};
 use ringfence_types::{
-    About, Approval, Asked, Call, Digest, Effect, Event, Fact, FactKind, Json, Receipt, Redact,
-    Sealed, Seen, ToolName, ToolRef,
+    About, Approval, Asked, Call, Digest, Event, Fact, FactKind, Json, Receipt, ReceiptDetails,
+    Redact, Sealed, ToolName, ToolRef,
 };
 use serde::Serialize;
 
 use crate::{
-    Pen, engine::Inner, hold::Recheck, in_flight::InFlight, record, stage_spans::StageSpans,
+    LedgerGuard, engine::Inner, hold::Recheck, in_flight::InFlight, record, stage_spans::StageSpans,
 };
 
-/// Owned by the one task that drives the call.
+/// A call with what it owns while it runs; owned by the one task that drives it.
 #[derive(Debug)]
 pub(crate) struct ActiveCall {
     pub(crate) inner: Arc<Inner>,
-    /// Shared with whoever looks at it; a step changes a copy if somebody does.
+    /// Shared with readers; a step changes a copy while another reader holds it.
     pub(crate) call: Arc<Call>,
-    /// Of the newest record; none while the call is not on record.
+    /// Version of the newest record; none while the call is not on record.
     pub(crate) version: Option<Version>,
-    /// What the next record takes with it.
+    /// Parts of the next record.
     pub(crate) pending: Pending,
     /// Whether the newest record is of a held call.
     was_held: bool,
-    /// The arguments as they came and as somebody changed them, where those of the call are masked.
+    /// The arguments as they came and as an approver edited them, where those of the call are
+    /// masked.
     pub(crate) truth: Option<(Json, Option<Json>)>,
-    /// What its run showed that only its receipt tells.
-    pub(crate) seen: Seen,
-    /// Under which key its result is remembered, if it is.
+    /// Details of its run for the receipt.
+    pub(crate) details: ReceiptDetails,
+    /// Memo key of its result, if the result is remembered.
     pub(crate) memo: Option<Digest>,
     in_flight: Arc<InFlight>,
-    /// Where the time went, if anybody records it.
+    /// Times of its stages, if its trace is recorded.
     pub(crate) stage_spans: Option<Box<StageSpans>>,
 }
 
-/// What is said of a call that was accepted.
+/// Tool part of the fact about an accepted call.
 #[derive(Serialize)]
 struct Tool<'a> {
     digest: Digest,
@@ -45,25 +46,25 @@ struct Tool<'a> {
     version: &'a str,
 }
 
-/// What became true of a call since its newest record. A record that may fail is made from a copy, or
-/// the value is cloned before and put back.
+/// Changes of a call since its newest record. A record that may fail is made from a copy, or the
+/// value is cloned before and put back.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pending {
-    /// What became true.
+    /// Facts since the newest record.
     pub(crate) facts: Vec<Fact>,
     /// Bytes that the record refers to.
     pub(crate) blobs: Vec<Vec<u8>>,
-    /// What the call adds to its session.
+    /// Events that the call adds to its session.
     pub(crate) session_events: Vec<SessionEvent>,
     /// An approval that the record gives.
     pub(crate) approval: Option<Approval>,
     /// The approval that the record uses.
     pub(crate) spends: Option<Spend>,
-    /// What policy said.
+    /// Decisions of policy.
     pub(crate) decisions: Vec<NewDecision>,
     /// Whether an earlier record holds other arguments than the call has now.
     pub(crate) rewrite: bool,
-    /// What goes on the ledger, beside the entry of a call that ends.
+    /// Ledger entries beside the entry of a call that ends.
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -78,7 +79,7 @@ impl ActiveCall {
         active
     }
 
-    /// A call that stood still and goes on.
+    /// A stored call that continues.
     pub(crate) fn from_record(inner: Arc<Inner>, stored: Stored) -> Self {
         let parent = stored.call.asked.cause.as_ref().and_then(|cause| cause.parent);
         // If the call that made it still runs, it ends with that call.
@@ -88,12 +89,12 @@ impl ActiveCall {
         active
     }
 
-    /// A held call that takes one step and stands still again; nobody sees it as under way.
+    /// A held call that takes one step and stays held; it is not listed as in flight.
     pub(crate) fn for_one_step(inner: Arc<Inner>, stored: Stored) -> Self {
         Self::new(inner, stored.call, Some(stored.version), None)
     }
 
-    /// The same call, to go on from its newest record; none if it is under way already.
+    /// The same call, to continue from its newest record; none if it is in flight already.
     pub(crate) fn resume(&self) -> Option<Self> {
         let (inner, call) = (self.inner.clone(), Call::clone(&self.call));
         let version = self.version?;
@@ -123,7 +124,7 @@ impl ActiveCall {
             version,
             pending: Pending::default(),
             truth: None,
-            seen: Seen::default(),
+            details: ReceiptDetails::default(),
             memo: None,
             in_flight,
         }
@@ -137,7 +138,7 @@ impl ActiveCall {
         &self.call.asked
     }
 
-    /// The arguments that it runs with, for policy and for whatever runs.
+    /// The unmasked arguments, for policy and for the runner.
     pub(crate) fn args(&self) -> &Json {
         match &self.truth {
             Some((asked, edited)) => edited.as_ref().unwrap_or(asked),
@@ -145,29 +146,25 @@ impl ActiveCall {
         }
     }
 
-    /// What is masked of the call.
+    /// Masked fields of the call.
     pub(crate) fn redact(&self) -> Option<&Redact> {
         let decision = self.call.decision.as_ref();
         decision.map(|decision| &decision.obligations.redact).filter(|redact| !redact.is_empty())
     }
 
     /// Takes one step of the state machine, in memory.
-    pub(crate) fn step(&mut self, event: Event) -> Effect {
+    pub(crate) fn step(&mut self, event: Event) {
         let before = self.call.state.clone();
         match before.on(event) {
-            Ok((state, effect)) => {
+            Ok(state) => {
                 let call = Arc::make_mut(&mut self.call);
                 call.state = state;
                 call.changed_at = self.inner.parts.clock.now();
                 let (kind, data) = record::fact_of(&self.call);
                 self.note(kind, data);
-                effect
             }
-            Err(illegal) => {
-                // Only a mistake of ours gets here; the call stays where it was.
-                tracing::error!(%illegal, "an impossible step");
-                Effect::Nothing
-            }
+            // Only a bug of ours gets here; the call stays where it was.
+            Err(illegal) => tracing::error!(%illegal, "invalid step of a call"),
         }
     }
 
@@ -178,16 +175,16 @@ impl ActiveCall {
 
     /// Puts everything that became true on record.
     pub(crate) async fn commit(&mut self) -> Result<(), Error> {
-        // One that was looked at and stays as it was needs no record.
+        // A call that was checked and has not changed needs no record.
         if self.version.is_none() || !self.pending.facts.is_empty() {
             let inner = self.inner.clone();
-            let pen = inner.parts.ledger.pen().await;
-            let record = self.record(&pen)?;
+            let guard = inner.parts.ledger.signing_guard().await;
+            let record = self.record(&guard)?;
             self.version = Some(inner.parts.store.record(record).await?);
         }
         let over = self.call.state.is_final() || self.call.hold().is_some();
         if over {
-            // Before anybody learns of the end: whoever then uses the key finds the record.
+            // Before the end is published: the next user of the key then finds the record.
             self.inner.in_flight.remove(&self.call, &self.in_flight);
         }
         if self.call.state.is_final() {
@@ -199,10 +196,10 @@ impl ActiveCall {
     }
 
     /// The next record. What is pending is part of it from here on.
-    fn record(&mut self, pen: &Pen<'_>) -> Result<Record, Error> {
+    fn record(&mut self, guard: &LedgerGuard<'_>) -> Result<Record, Error> {
         let mut pending = std::mem::take(&mut self.pending);
         Ok(Record {
-            entries: self.sealed(pen, std::mem::take(&mut pending.entries))?,
+            entries: self.sealed(guard, std::mem::take(&mut pending.entries))?,
             memo: self.new_memo(),
             call: self.call.clone(),
             seen: self.version,
@@ -216,7 +213,7 @@ impl ActiveCall {
         })
     }
 
-    /// Keeps the list of held calls, and their number, as they are on record.
+    /// Updates the recheck queue and the number of held calls from the record.
     fn tell_who_waits(&mut self) {
         let id = self.call.asked.id;
         let is_held = self.call.hold().is_some();
@@ -230,19 +227,19 @@ impl ActiveCall {
         self.was_held = is_held;
     }
 
-    /// Whom and what an entry concerns that is made now.
+    /// Subject of a ledger entry that is made now.
     pub(crate) fn about(&self) -> About {
         About::call(&self.call.asked, self.inner.parts.clock.now())
     }
 
-    /// What goes on the ledger; made here, because the one writer has no time for it.
-    fn sealed(&self, pen: &Pen<'_>, entries: Vec<Entry>) -> Result<Vec<Sealed>, Error> {
-        let ending = Receipt::of(&self.call, self.seen.clone()).map(Entry::call);
+    /// Signed entries for the ledger; signed here to keep the single writer thread free.
+    fn sealed(&self, guard: &LedgerGuard<'_>, entries: Vec<Entry>) -> Result<Vec<Sealed>, Error> {
+        let ending = Receipt::of(&self.call, self.details.clone()).map(Entry::call);
         let entries = entries.into_iter().chain(ending);
-        entries.map(|entry| pen.seal_step(entry)).collect()
+        entries.map(|entry| guard.seal_step(entry)).collect()
     }
 
-    /// Shows where the call stands without a record of it.
+    /// Publishes the state of the call without a record of it.
     pub(crate) fn show(&self) {
         self.in_flight.show(self.call.clone(), self.version.is_some(), false);
     }

@@ -1,7 +1,7 @@
-//! What was found about policies that are tried, kept beyond this process.
+//! Findings about canary policies, kept beyond this process.
 //!
-//! The policy finds and counts in memory; what is new is put on record about once a second, and before
-//! anybody is shown it. A crash loses what was found since.
+//! The policy engine counts in memory; new findings are stored about once a second, and before they
+//! are shown. A crash loses the findings since the last store.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,36 +12,36 @@ use tokio::sync::Mutex;
 
 use crate::{Engine, dispatch::chain, engine::Inner};
 
-/// Most differences kept of one policy.
-const MOST: u32 = 10_000;
+/// Stored differences per policy.
+const MAX_STORED_DIFFERENCES: u32 = 10_000;
 
-/// Not more often than this.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Time between two stores.
+const STORE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was counted of each when it was last put on record.
-pub(crate) type Marks = Mutex<HashMap<String, Counts>>;
+/// Counts of each canary when they were last stored.
+pub(crate) type StoredCounts = Mutex<HashMap<String, Counts>>;
 
-/// What was found about one policy that is tried, in this process and before.
+/// Findings about one canary policy, of this process and earlier ones.
 #[derive(Debug)]
-pub struct Tried {
-    /// As it is; its counts and differences are all there are, or a page of them.
+pub struct CanaryFindings {
+    /// The report; its counts and differences are complete, or one page of them.
     pub report: CanaryReport,
-    /// When the first of it was found.
+    /// Time of the first finding.
     pub since: Option<Timestamp>,
-    /// For the next page of differences, if there may be one.
+    /// Start of the next page of differences, if there may be one.
     pub next: Option<u64>,
 }
 
 impl Engine {
-    /// What was found about the policies that are tried, or the one of a name: each with its newest
+    /// Findings about all canary policies, or about the named one: each with its newest
     /// differences, or with those before a number.
     pub async fn canaries(
         &self,
         name: Option<&str>,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<Tried>, Error> {
-        keep(&self.inner).await?;
+    ) -> Result<Vec<CanaryFindings>, Error> {
+        store_findings(&self.inner).await?;
         let mut all = Vec::new();
         let is_wanted = |report: &CanaryReport| name.is_none_or(|name| report.name == name);
         for report in self.inner.parts.policy.canaries().into_iter().filter(is_wanted) {
@@ -52,16 +52,16 @@ impl Engine {
     }
 }
 
-fn tried(mut report: CanaryReport, found: Findings, limit: usize) -> Tried {
+fn tried(mut report: CanaryReport, found: Findings, limit: usize) -> CanaryFindings {
     let is_page = found.differences.len() >= limit;
     let next = found.differences.last().map(|(number, _)| *number).filter(|_| is_page);
     let read = |(_, text): &(u64, String)| serde_json::from_str::<Difference>(text).ok();
     report.differences = found.differences.iter().filter_map(read).collect();
     report.counts = counts(&found.counts);
-    Tried { report, since: found.since, next }
+    CanaryFindings { report, since: found.since, next }
 }
 
-/// Keeps what is found until the engine stops, and the last of it then.
+/// Stores new findings until the engine stops, and the last ones then.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut found = inner.parts.policy.found();
     loop {
@@ -69,7 +69,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             () = inner.stopping.cancelled() => true,
             more = found.changed() => more.is_err(),
         };
-        if let Err(error) = keep(&inner).await {
+        if let Err(error) = store_findings(&inner).await {
             let error = chain(&error);
             tracing::warn!(error, "what was found about a tried policy is not kept yet");
         }
@@ -78,16 +78,16 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         }
         tokio::select! {
             () = inner.stopping.cancelled() => {}
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(STORE_INTERVAL) => {}
         }
     }
 }
 
-/// Puts on record what was found since it was last done.
-async fn keep(inner: &Inner) -> Result<(), Error> {
-    let mut marks = inner.marks.lock().await;
+/// Stores the findings since the last store.
+async fn store_findings(inner: &Inner) -> Result<(), Error> {
+    let mut canary_counts = inner.canary_counts.lock().await;
     for report in inner.parts.policy.canaries() {
-        let mark = marks.get(&report.name).copied().unwrap_or_default();
+        let mark = canary_counts.get(&report.name).copied().unwrap_or_default();
         if mark == report.counts {
             continue;
         }
@@ -101,15 +101,15 @@ async fn keep(inner: &Inner) -> Result<(), Error> {
             at: inner.parts.clock.now(),
             counts: since(report.counts, mark),
             differences,
-            most: MOST,
+            most: MAX_STORED_DIFFERENCES,
         };
         inner.parts.store.add_findings(new).await?;
-        marks.insert(report.name, report.counts);
+        canary_counts.insert(report.name, report.counts);
     }
     Ok(())
 }
 
-/// In the order in which they are kept.
+/// Differences of the counts, in the order of their columns.
 fn since(now: Counts, then: Counts) -> Vec<u64> {
     vec![
         now.same - then.same,

@@ -96,8 +96,8 @@ impl By {
         }
     }
 
-    /// The same for the same thing, and different for different things: a JSON text after a character
-    /// that no key of a client has.
+    /// Derived key, equal for equal causes only: JSON text after a character that no client key
+    /// has.
     fn key(&self) -> Option<String> {
         let parts = match self {
             Self::Client => return None,
@@ -140,7 +140,7 @@ pub(crate) fn origin(inner: &Inner, who: &Principal, by: &By) -> Result<Origin, 
     if depth > MAX_DEPTH {
         return Err(Refused::TooDeep);
     }
-    // What the parent was accepted with, whatever its key may do by now.
+    // The rights that the parent was accepted with, even if its key has changed since.
     let principal =
         Principal { persona: asked.persona.clone(), scopes: asked.scopes.clone(), ..who.clone() };
     let loan = parent.lend().ok_or(Refused::ParentNotRunning(id))??;
@@ -174,10 +174,9 @@ impl InFlight {
 }
 
 /// Calls per read.
-const ROUND: usize = 50;
+const CHILDREN_PER_READ: usize = 50;
 
-/// Ends what waits for a person among the calls that a cancelled call made. Those that run see by
-/// themselves that it was cancelled.
+/// Ends the held calls that a cancelled call made. Running ones see the cancellation by themselves.
 pub(crate) async fn end_held_children(active: &ActiveCall) {
     let State::Cancelled { by } = active.call.state else { return };
     if active.in_flight().loans.get().is_none() {
@@ -191,7 +190,7 @@ pub(crate) async fn end_held_children(active: &ActiveCall) {
         session: None,
         parent: Some(asked.id),
         before: None,
-        limit: ROUND,
+        limit: CHILDREN_PER_READ,
     };
     loop {
         let page = match active.inner.parts.store.calls(query.clone()).await {
@@ -233,7 +232,7 @@ impl Engine {
         })
     }
 
-    /// Ends what a revoked key has in flight, with the calls those made, and has holds decided anew.
+    /// Cancels the calls of a revoked key with the calls those made, and rechecks held calls.
     pub fn key_revoked(&self, key: KeyId, by: KeyId) {
         for in_flight in self.inner.in_flight.all() {
             if in_flight.now().call.asked.key == key {
@@ -244,7 +243,7 @@ impl Engine {
     }
 }
 
-/// Made when the first child asks for a place; most calls have none.
+/// Set when the first child asks for a place; most calls have none.
 pub(crate) type LoansOnce = OnceLock<Loans>;
 
 #[cfg(test)]

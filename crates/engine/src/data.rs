@@ -1,7 +1,7 @@
 //! Plain data of the parts below the engine that doors name: queries, pages, tools, explanations.
 //!
-//! A door depends on the engine and not on the crates of its parts, so what it is handed is named
-//! here. No store, policy engine or registry is among it.
+//! A door depends on the engine and not on the crates of its parts, so the data it gets is named
+//! here. It includes no store, policy engine or registry.
 
 pub use ringfence_ledger::Selection;
 pub use ringfence_policy::{

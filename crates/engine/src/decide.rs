@@ -1,5 +1,5 @@
-//! Deciding: what policy says of a call, with the approval that applies to it, and what the call is
-//! from then on.
+//! Deciding: the answer of policy about a call, the approval that applies to it, and the steps that
+//! follow.
 //!
 //! In this file, in order:
 //! 1. [`decide`], the stage of the pipeline;
@@ -23,28 +23,28 @@ use serde::Serialize;
 
 use crate::{Engine, active_call::ActiveCall, runners, stage_spans::Stage};
 
-/// Most approvals that are held against one call: of those for its key, its tool and its place.
+/// Approvals that are compared with one call: those for its key, tool and place.
 const MAX_APPROVALS: usize = 200;
-/// The rule that is named when a call has lost the key that made it.
+/// Rule named when the key that made a call was revoked.
 const KEY_REVOKED: &str = "key_revoked";
-/// The engine that is named when no engine was asked.
-const OURSELVES: &str = "ringfence";
+/// Engine named when no policy engine was asked.
+const ENGINE_NAME: &str = "ringfence";
 
-/// Policy's word, and the approval that it was given for.
+/// The permit of policy, and the approval that it depends on.
 #[derive(Debug)]
 pub(crate) struct Authorised {
     pub(crate) permit: Permit,
     pub(crate) by: Option<UsedApproval>,
 }
 
-/// The approval that made policy allow a call, and what policy says without it.
+/// The approval that made policy allow a call, and the answer without it.
 #[derive(Debug)]
 pub(crate) struct UsedApproval {
     pub(crate) approval: Standing,
     pub(crate) held: Box<Judgement>,
 }
 
-/// What policy said, of which document, and its text.
+/// The answer of policy, with its document and the document's text.
 #[derive(Debug)]
 pub(crate) struct Judgement {
     pub(crate) decision: Decision,
@@ -52,16 +52,16 @@ pub(crate) struct Judgement {
     pub(crate) document: String,
 }
 
-/// What policy says of a call.
+/// Result of asking policy about a call.
 #[derive(Debug)]
 pub(crate) enum PolicyOutcome {
     Allow(Box<Authorised>, Box<Judgement>),
-    /// With why approvals that were meant for this call do not apply.
+    /// With the reasons why approvals meant for this call do not apply.
     Hold(Box<Judgement>, Vec<String>),
     Deny(Box<Judgement>),
 }
 
-/// Asks policy. Unless it allows the call, the call stands still.
+/// Asks policy. Unless policy allows the call, the call is held or ends.
 pub(crate) async fn decide(
     active: &mut ActiveCall,
     entry: &Entry,
@@ -86,7 +86,7 @@ pub(crate) async fn decide(
     Ok(allowed)
 }
 
-/// The document that policy judges.
+/// The document that policy decides about.
 fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
     let asked = active.asked();
     let parts = &active.inner.parts;
@@ -94,7 +94,7 @@ fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
     Input { args: active.args().clone(), action: runners::of(entry).action(entry), ..input }
 }
 
-/// Asks; and asks again with an approval if the first answer was to wait.
+/// Asks policy, and once more with an approval if the first answer was to hold.
 pub(crate) async fn ask_policy(active: &ActiveCall, entry: &Entry) -> Result<PolicyOutcome, Error> {
     let input = policy_input(active, entry);
     if is_without_maker(active).await? {
@@ -108,7 +108,7 @@ pub(crate) async fn ask_policy(active: &ActiveCall, entry: &Entry) -> Result<Pol
             Ok(PolicyOutcome::Allow(Box::new(Authorised { permit, by: None }), judged(decision)))
         }
         Decided::Deny(decision) => Ok(PolicyOutcome::Deny(judged(decision))),
-        // Nobody knows under which rules, so no approval can be for them.
+        // Without an answer the rules are unknown, so no approval can be bound to them.
         Decided::Hold(decision) if is_unavailable(&decision) => {
             Ok(PolicyOutcome::Hold(judged(decision), Vec::new()))
         }
@@ -116,8 +116,8 @@ pub(crate) async fn ask_policy(active: &ActiveCall, entry: &Entry) -> Result<Pol
     }
 }
 
-/// Whether a call that waited was made by a key that was revoked meanwhile. Of a call that is new
-/// the edge has just looked.
+/// Whether the key of a call that waited was revoked meanwhile. For a new call the edge has just
+/// checked the key.
 async fn is_without_maker(active: &ActiveCall) -> Result<bool, Error> {
     if active.call.hold().is_none() {
         return Ok(false);
@@ -126,7 +126,7 @@ async fn is_without_maker(active: &ActiveCall) -> Result<bool, Error> {
     Ok(key.is_some_and(|key| key.revoked_at.is_some()))
 }
 
-/// No rule needs to be asked about it: whoever revoked the key wants nothing more done by it.
+/// Denial of a call whose key was revoked; no rule is asked about it.
 fn without_maker(active: &ActiveCall, input: Input) -> Judgement {
     let message = "the key that made the call was revoked while it waited".to_owned();
     let document = input.text();
@@ -136,7 +136,7 @@ fn without_maker(active: &ActiveCall, input: Input) -> Judgement {
         obligations: Obligations::default(),
         approvals: None,
         approval: None,
-        engine: OURSELVES.to_owned(),
+        engine: ENGINE_NAME.to_owned(),
         policy: active.inner.parts.policy.revision(),
         input: Digest::of(document.as_bytes()),
         fail_open: false,
@@ -155,7 +155,7 @@ async fn with_approval(active: &ActiveCall, held: Box<Judgement>) -> Result<Poli
         let policy = held.decision.policy;
         let changes = standing.approval.changes(&presented(active, &standing, policy, now));
         if changes.is_empty() && !active.inner.parts.ledger.attests(&standing.approval).await? {
-            // Whoever wrote that row, it was no server of ours; looking for others goes on.
+            // No server of ours wrote that row; go on with the others.
             let (call_id, approval) = (active.asked().id, standing.approval.id);
             tracing::error!(%call_id, %approval, "an approval is not what the ledger says: not used");
             let words = format!(
@@ -170,7 +170,7 @@ async fn with_approval(active: &ActiveCall, held: Box<Judgement>) -> Result<Poli
             let input = Input { approval, ..held.input.clone() };
             return Ok(second(active, input, held, standing).await);
         }
-        // Of several the newest is what people remember; it came first.
+        // The newest comes first, and is the one people remember.
         if changed.is_empty() && is_meant(&changes) {
             changed = changes.iter().map(ToString::to_string).collect();
         }
@@ -178,8 +178,8 @@ async fn with_approval(active: &ActiveCall, held: Box<Judgement>) -> Result<Poli
     Ok(PolicyOutcome::Hold(held, changed))
 }
 
-/// Whether an approval that does not apply was meant for this caller and place, so that whoever
-/// looks at the hold wants to know why.
+/// Whether an approval that does not apply was meant for this caller and place, so that the hold
+/// should say why.
 fn is_meant(changes: &[Change]) -> bool {
     let elsewhere = |change: &Change| {
         matches!(change, Change::Tenant | Change::Reach(_) | Change::Key | Change::Persona)
@@ -194,7 +194,7 @@ async fn candidates(active: &ActiveCall, now: Timestamp) -> Result<Vec<Standing>
         tenant: asked.tenant.clone(),
         tool: Some(asked.tool.name.clone()),
         usable_by: Some(Usable { key: asked.key, call: asked.id, session: asked.session.clone() }),
-        // Those that are over are looked at only to say so, by a call that was approved before.
+        // Expired ones are read only to say so, for a call that was approved before.
         live_at: active.call.hold().is_none_or(|hold| hold.votes.is_empty()).then_some(now),
         before: None,
         // A call that was cut off and runs again has its own use already.
@@ -213,7 +213,7 @@ async fn candidates(active: &ActiveCall, now: Timestamp) -> Result<Vec<Standing>
     }
 }
 
-/// The call as an approval is held against it.
+/// The call in the form that approvals are compared with.
 fn presented<'a>(
     active: &'a ActiveCall,
     standing: &Standing,
@@ -238,7 +238,7 @@ fn presented<'a>(
     }
 }
 
-/// Policy looks at the approval. What it says stands only if it is the same policy.
+/// Asks policy again with the approval. The answer counts only if it comes from the same policy.
 async fn second(
     active: &ActiveCall,
     input: Input,
@@ -268,7 +268,7 @@ async fn second(
     }
 }
 
-/// What is said of a call that was decided.
+/// Fact about a call that was decided.
 #[derive(Serialize)]
 struct DecidedFact<'a> {
     policy: Digest,
@@ -277,9 +277,9 @@ struct DecidedFact<'a> {
 }
 
 impl ActiveCall {
-    /// Remembers what policy said, and about which document. The same once more, for example when
-    /// an approval is looked at again, is not told twice. Once a call is allowed, nobody but the
-    /// tool sees what is to be masked of its arguments.
+    /// Remembers the decision and its document. A repetition, for example when an approval is
+    /// checked again, adds no second fact. Once a call is allowed, only the tool sees its masked
+    /// arguments.
     pub(crate) fn decided(&mut self, judgement: Judgement) {
         let Judgement { decision, input, document } = judgement;
         let redact = &decision.obligations.redact;
@@ -290,7 +290,7 @@ impl ActiveCall {
             self.inner.metrics.decided(&self.call.asked, &decision);
             let Decision { verdict, reasons, policy, .. } = &decision;
             let data = Json::plain(&DecidedFact { policy: *policy, reasons, verdict: *verdict });
-            // Of a call that ends or runs, the decision is part of its own entry.
+            // The receipt of a call that ends or runs includes the decision.
             if *verdict == Verdict::Hold {
                 self.pending.entries.push(LedgerEntry::decision(self.about(), &decision));
             }
@@ -301,7 +301,7 @@ impl ActiveCall {
         Arc::make_mut(&mut self.call).decision = Some(decision);
     }
 
-    /// Masks the arguments of the call, and gives the document with those.
+    /// Masks the arguments of the call, and returns the document with the masked ones.
     fn mask(&mut self, redact: &Redact, input: &Input) -> String {
         let mask = |json: &Json| redact.apply(RedactRoot::Args, json);
         let document = Input { args: mask(&input.args), ..input.clone() }.text();
@@ -316,8 +316,7 @@ impl ActiveCall {
         document
     }
 
-    /// Takes the mask off a call that is not allowed any more: whoever decides about it must see
-    /// what it is.
+    /// Restores the arguments of a call that is no longer allowed: approvers must see them.
     pub(crate) fn unmask(&mut self) {
         let Some((asked, edited)) = self.truth.take() else { return };
         let call = Arc::make_mut(&mut self.call);
@@ -328,7 +327,7 @@ impl ActiveCall {
         self.pending.rewrite = self.is_durable();
     }
 
-    /// Holds the call; or leaves it as it is if it is held for the same reasons already.
+    /// Holds the call, or leaves it unchanged if it is held for the same reasons already.
     pub(crate) fn hold(&mut self, judgement: Judgement, changed: Vec<String>) {
         self.unmask();
         let hold = park(self, &judgement.decision, changed);
@@ -342,7 +341,7 @@ impl ActiveCall {
     }
 }
 
-/// Whether two decisions say the same, of documents that may differ in their time.
+/// Whether two decisions are equal; their documents may differ in time.
 fn is_same(one: &Decision, other: &Decision) -> bool {
     one.verdict == other.verdict
         && one.policy == other.policy
@@ -350,8 +349,8 @@ fn is_same(one: &Decision, other: &Decision) -> bool {
         && one.approval == other.approval
 }
 
-/// The hold that a decision puts a call in. What people have done with it so far is kept if the
-/// call is still what they were shown; otherwise it is presented to them again.
+/// The hold for a decision. Votes so far are kept if the call is still what the voters were shown;
+/// otherwise the call is presented again.
 fn park(active: &ActiveCall, decision: &Decision, changed: Vec<String>) -> Box<Hold> {
     let now = active.inner.parts.clock.now();
     let before = active.call.hold();
@@ -388,20 +387,20 @@ fn keep_votes(active: &ActiveCall, before: &Hold, hold: &mut Hold) {
     }
 }
 
-/// A decision that is on record.
+/// A decision on record.
 #[derive(Debug)]
 pub(crate) struct RecordedDecision {
-    /// Its name.
+    /// Id of the decision.
     pub(crate) id: u64,
-    /// What was decided.
+    /// The decision.
     pub(crate) decided: Decided,
 }
 
 impl Engine {
-    /// Asks policy about something that is no call, and keeps the answer before giving it.
+    /// Asks policy about an action other than a call, and records the answer before returning it.
     pub(crate) async fn decide_action(&self, input: &Input) -> Result<RecordedDecision, Error> {
         let parts = &self.inner.parts;
-        // What removes something makes room.
+        // Removing frees space.
         if input.action != Action::ToolRemove {
             parts.store.room().admit(&input.tenant)?;
         }
@@ -421,7 +420,7 @@ impl Engine {
         Ok(RecordedDecision { id, decided })
     }
 
-    /// A name for something that policy is asked about beside calls.
+    /// An id for an action other than a call.
     pub(crate) fn new_name(&self) -> ringfence_types::CallId {
         self.inner.ids.call(self.inner.parts.clock.now())
     }

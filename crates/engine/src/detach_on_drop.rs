@@ -1,7 +1,6 @@
-//! A call on its way: driven by whoever waits for it, and by a task of its own once nobody does.
+//! A call driven by its waiting caller, and by a task of its own once the caller stops waiting.
 //!
-//! Most calls are over before their caller loses patience. Those cost no task, and their caller
-//! need not be woken by one.
+//! Most calls end before their caller stops waiting. Those need no task and no wake-up by one.
 
 use std::{
     fmt,
@@ -12,14 +11,14 @@ use std::{
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-/// The rest of a call. Dropping it lets the call go on by itself.
+/// The rest of a call. Dropping it moves the call to its own task.
 pub(crate) struct DetachOnDrop {
-    /// None once the call has come to where it stands still.
+    /// None once the call has ended or is held.
     future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl DetachOnDrop {
-    /// Tracked from here on, whoever drives it.
+    /// Tracked from here on, wherever it is polled.
     pub(crate) fn new(
         tasks: &TaskTracker,
         future: impl Future<Output = ()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! From a permit to something that runs. The permit is consumed here: one permit, one run.
+//! From a permit to running work. The permit is consumed here: one permit, one run.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     runners::{self, Job, ended, failure},
 };
 
-/// Starts what the permit allows.
+/// Starts the work that the permit allows.
 pub(crate) async fn start(active: &ActiveCall, entry: &Arc<Entry>, permit: Permit) -> Started {
     let started_at = active.inner.parts.clock.now();
     if !is_for(&permit, active) {

@@ -1,4 +1,4 @@
-//! The engine as its owner holds it: parts in, doors' handle out, an orderly end.
+//! The engine for its owner: assembled from parts, used through a handle, stopped in order.
 
 use std::{
     path::PathBuf,
@@ -25,7 +25,7 @@ use crate::{
     budget::Budgets,
     canary,
     circuit::Circuits,
-    hold::{self, Locks, RecheckQueue},
+    hold::{self, HoldLocks, RecheckQueue},
     ids::Ids,
     in_flight::InFlightCalls,
     ledger::{self, Tools},
@@ -36,64 +36,64 @@ use crate::{
     use_cases::Probed,
 };
 
-/// What the engine is made of. Whoever starts it picks the backends.
+/// Parts of the engine. The owner picks the backends.
 #[derive(Debug)]
 pub struct Parts {
     /// Durable state.
     pub store: Arc<dyn Store>,
-    /// Where results are published.
+    /// Message bus for results.
     pub bus: Arc<dyn Bus>,
-    /// Who decides.
+    /// Policy engine.
     pub policy: Arc<dyn policy::Engine>,
-    /// What tools there are.
+    /// Tools.
     pub registry: Registry,
-    /// Where everything that happens is signed and proved; of the same store.
+    /// Ledger that signs and proves everything that happens; of the same store.
     pub ledger: Ledger,
-    /// Where programs run.
+    /// Backend that runs programs.
     pub sandbox: Arc<dyn Backend>,
-    /// How tools reach the network, or why they cannot.
+    /// Network access of tools, or the reason why there is none.
     pub fetcher: Result<Fetcher, ringfence_egress::SetupError>,
-    /// What time it is.
+    /// Wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Who watches.
+    /// Spans and metrics.
     pub telemetry: Telemetry,
-    /// The rest.
+    /// Bounds and paths.
     pub settings: Settings,
 }
 
-/// Bounds and places.
+/// Bounds and paths.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Calls in sandboxes at one time.
+    /// Running calls.
     pub running: usize,
-    /// Of these, of one tenant.
+    /// Running calls per tenant.
     pub running_per_tenant: usize,
-    /// Calls waiting for a sandbox.
+    /// Calls waiting for a place.
     pub waiting: usize,
-    /// Of these, of one tenant.
+    /// Calls waiting for a place, per tenant.
     pub waiting_per_tenant: usize,
-    /// No call runs longer, whatever its tool says.
-    pub longest: Duration,
-    /// A held call that nobody decides about ends after this.
+    /// Maximum wall time of a call, whatever its tool allows.
+    pub max_wall_time: Duration,
+    /// Time after which an undecided held call expires.
     pub hold_for: Duration,
-    /// Holds one directory per tenant, which `file_read` reads.
+    /// Directory with one work directory per tenant, which `file_read` reads.
     pub work: PathBuf,
-    /// Of which tools results are remembered.
+    /// Tools whose results are remembered.
     pub memo: Memo,
-    /// How much may be stored.
+    /// Storage limits.
     pub room: RoomLimits,
-    /// What calls of a tenant may take in a day, unless it has a budget of its own for that.
+    /// Default daily budget of a tenant.
     pub daily_budget: BudgetBounds,
-    /// When a tool that fails is left alone.
+    /// Circuit breaker.
     pub circuit: CircuitSettings,
-    /// Further tries of a pure call whose sandbox failed.
+    /// Retries of a pure call whose sandbox failed.
     pub retries: u32,
-    /// How many session sandboxes are kept.
+    /// Limits on session sandboxes.
     pub sandboxes: SandboxLimits,
 }
 
 impl Settings {
-    /// Usual bounds for a machine with so many processors.
+    /// Default bounds for a machine with this many processors.
     pub fn for_processors(processors: usize, work: PathBuf) -> Self {
         let running = (processors * 8).clamp(8, 512);
         Self {
@@ -101,7 +101,7 @@ impl Settings {
             running_per_tenant: (running * 3 / 4).max(1),
             waiting: 10_000,
             waiting_per_tenant: 2_000,
-            longest: Duration::from_secs(3_600),
+            max_wall_time: Duration::from_secs(3_600),
             hold_for: Duration::from_secs(86_400),
             work,
             memo: Memo::default(),
@@ -128,35 +128,35 @@ pub(crate) struct Inner {
     pub(crate) ids: Ids,
     pub(crate) in_flight: InFlightCalls,
     pub(crate) queue: Queue,
-    /// What calls may take.
+    /// Budgets of tenants and keys.
     pub(crate) budgets: Budgets,
-    /// Tools that fail.
+    /// Circuit breakers by tenant and tool.
     pub(crate) circuits: Circuits,
-    /// Session sandboxes, and what runs in them.
+    /// Session sandboxes, and the programs in them.
     pub(crate) sandboxes: Sandboxes,
-    /// Held calls, and when each is looked at again.
+    /// Held calls, with the time of their next recheck.
     pub(crate) rechecks: RecheckQueue,
-    /// Who decides about a hold.
-    pub(crate) locks: Locks,
-    /// What was last put on record of policies that are tried.
-    pub(crate) marks: canary::Marks,
+    /// Locks of holds that are being decided.
+    pub(crate) locks: HoldLocks,
+    /// Counts of canary policies when they were last stored.
+    pub(crate) canary_counts: canary::StoredCounts,
     /// Owns every task of the engine: stopping waits for all of them.
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     /// Owns the publisher, which ends after all other tasks: calls end while the engine stops.
     pub(crate) publisher: TaskTracker,
-    /// Every other task has ended.
+    /// Set when every other task has ended.
     pub(crate) drained: CancellationToken,
     /// Whether the last call that could not be recorded met a full disk.
     pub(crate) disk_full: AtomicBool,
-    /// The last probe of the store.
+    /// Result of the last probe of the store.
     pub(crate) probed: Probed,
-    /// A turn at judging the past, which keeps every processor busy.
+    /// Held by the one replay that runs: a replay keeps every processor busy.
     pub(crate) replay_turn: Semaphore,
 }
 
 impl Engine {
-    /// Starts: what an earlier process left unfinished is dealt with first.
+    /// Starts the engine, after dealing with calls that an earlier process left unfinished.
     pub async fn start(mut parts: Parts) -> Result<Self, ringfence_store::Error> {
         let bounds = Bounds {
             running: parts.settings.running,
@@ -179,8 +179,8 @@ impl Engine {
             queue: Queue::new(bounds),
             sandboxes: Sandboxes::default(),
             rechecks: RecheckQueue::default(),
-            locks: Locks::default(),
-            marks: canary::Marks::default(),
+            locks: HoldLocks::default(),
+            canary_counts: canary::StoredCounts::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             publisher: TaskTracker::new(),
@@ -190,7 +190,7 @@ impl Engine {
             replay_turn: Semaphore::new(1),
         };
         let inner = Arc::new(inner);
-        // Before any call: what its digest stands for is on the ledger first.
+        // Before any call: the ledger names a tool digest before a receipt uses it.
         let Parts { ledger, registry, clock, .. } = &inner.parts;
         let mut tools = Tools::recorded(ledger).await?;
         tools.record(ledger, &registry.catalogue(), clock.now()).await?;
@@ -203,17 +203,17 @@ impl Engine {
         Ok(Self { inner })
     }
 
-    /// What is counted and timed.
+    /// Counters and timers.
     pub fn metrics(&self) -> &Metrics {
         &self.inner.metrics
     }
 
-    /// All of it, and all that watches beside it, in the text format of OpenMetrics.
+    /// All metrics of the engine and of the parts beside it, in the OpenMetrics text format.
     pub fn metrics_text(&self) -> String {
         self.inner.metrics.text(&self.inner)
     }
 
-    /// Keys: who may do what.
+    /// Keys and their scopes.
     pub fn access(&self) -> &Access {
         &self.inner.access
     }
@@ -223,17 +223,17 @@ impl Engine {
         self.inner.disk_full.load(Ordering::Relaxed)
     }
 
-    /// What time it is.
+    /// The wall clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.parts.clock
     }
 
-    /// Takes spans, if anybody does.
+    /// Receiver of spans, if there is one.
     pub fn spans(&self) -> Option<&dyn Spans> {
         self.inner.parts.telemetry.spans.as_deref()
     }
 
-    /// How many calls run and how many wait for a place.
+    /// Numbers of running calls and of calls that wait for a place.
     pub fn load(&self) -> (usize, usize) {
         self.inner.queue.load()
     }

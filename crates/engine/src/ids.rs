@@ -1,14 +1,15 @@
-//! New names for calls and approvals: unique, and sorting by the time of the clock that made them.
+//! New ids for calls and approvals: unique, and sorted by their creation time.
 
 use std::sync::Mutex;
 
 use ringfence_types::{ApprovalId, CallId, Timestamp};
 use uuid::{ContextV7, Uuid};
 
-/// Makes names.
+/// Generator of ids.
 #[derive(Debug)]
 pub(crate) struct Ids {
-    /// Counts within one millisecond, so that names made in one sort by order of making.
+    /// Counts within one millisecond, so that ids of the same millisecond sort by order of
+    /// creation.
     context: Mutex<ContextV7>,
 }
 

@@ -1,4 +1,4 @@
-//! Calls that are under way in this process, as others see them.
+//! Calls in flight in this process, as other tasks see them.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::{cause::LoansOnce, detach_on_drop::DetachOnDrop, queue::Turn, sandboxes::Program};
 
-/// One call under way.
+/// One call in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     seen: watch::Sender<Snapshot>,
@@ -23,7 +23,7 @@ pub(crate) struct InFlight {
     outputs: OnceLock<(Output, Output)>,
     /// The program of a session sandbox that the call started.
     program: OnceLock<Program>,
-    /// The one reader of the execution that the call began, until it is taken.
+    /// The reader of the execution that the call began, until it is taken.
     execution: Mutex<Option<Execution>>,
     /// The call that made this one; it ends when that one does.
     pub(crate) parent: Option<Arc<InFlight>>,
@@ -32,13 +32,13 @@ pub(crate) struct InFlight {
     pub(crate) loans: LoansOnce,
 }
 
-/// A call as it stands.
+/// State of a call at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) call: Arc<Call>,
-    /// It is on record, so its name may be told.
+    /// The call is on record, so its id may be sent.
     pub(crate) durable: bool,
-    /// Nothing more happens in this process: it is at its end, held, or could not be recorded.
+    /// Nothing more happens in this process: the call has ended, is held, or could not be recorded.
     pub(crate) over: bool,
 }
 
@@ -61,7 +61,7 @@ impl InFlight {
         self.seen.send_replace(Snapshot { call, durable, over });
     }
 
-    /// Says that nothing more happens, whatever was shown last.
+    /// Marks the call as over, whatever its last state was.
     pub(crate) fn end(&self) {
         self.seen.send_modify(|seen| seen.over = true);
     }
@@ -70,7 +70,7 @@ impl InFlight {
         self.seen.borrow().clone()
     }
 
-    /// The first to ask is remembered.
+    /// Cancels the call; the first canceller is remembered.
     pub(crate) fn cancel(&self, by: Stopper) {
         self.cancel.send_if_modified(|asked| {
             let first = asked.is_none();
@@ -89,12 +89,12 @@ impl InFlight {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says which place the call runs in; none when it does not run any more.
+    /// Sets the place that the call runs in; none when it no longer runs.
     pub(crate) fn set_place(&self, place: Option<Arc<Turn>>) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
-    /// Waits until the call, or the call that made it, is asked to end, or until the latter is over.
+    /// Waits until the call or its parent is cancelled, or until the parent is over.
     pub(crate) async fn cancelled(&self) -> Stopper {
         let Some(parent) = &self.parent else { return self.asked_to_end().await };
         tokio::select! {
@@ -136,7 +136,7 @@ impl InFlight {
         self.outputs.get()
     }
 
-    /// Waits until `is_enough`.
+    /// Waits until the state satisfies `is_enough`.
     pub(crate) async fn until(&self, is_enough: impl Fn(&Snapshot) -> bool) -> Snapshot {
         let now = self.now();
         if is_enough(&now) {
@@ -150,7 +150,7 @@ impl InFlight {
     }
 }
 
-/// All calls under way, and the idempotency keys they hold.
+/// All calls in flight, and the idempotency keys they hold.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightCalls {
     tables: Mutex<Tables>,
@@ -179,7 +179,7 @@ impl InFlightCalls {
         self.lock().calls.values().cloned().collect()
     }
 
-    /// Reserves an idempotency key; the call that holds it already, if one does.
+    /// Reserves an idempotency key, or returns the call that holds it.
     pub(crate) fn reserve(&self, key: (KeyId, String), id: CallId) -> Option<CallId> {
         let mut tables = self.lock();
         if let Some(holder) = tables.keys.get(&key) {
@@ -193,7 +193,7 @@ impl InFlightCalls {
         self.lock().keys.remove(key);
     }
 
-    /// Forgets a call that is over, unless it has set out again since.
+    /// Removes a call that is over, unless it has been started again since.
     pub(crate) fn remove(&self, call: &Call, in_flight: &Arc<InFlight>) {
         let mut tables = self.lock();
         if tables.calls.get(&call.asked.id).is_some_and(|listed| Arc::ptr_eq(listed, in_flight)) {
@@ -209,20 +209,20 @@ fn is_running(call: &Call) -> bool {
     matches!(call.state, State::Running | State::Cancelling { .. })
 }
 
-/// A call that was accepted: its name, and the way to its end. The call goes on while somebody
-/// waits, and by itself as soon as the wait is over or the ticket is dropped.
+/// An accepted call: its id, and the way to its end. The call is driven while the caller waits, and
+/// by a task of its own as soon as the wait is over or the ticket is dropped.
 #[derive(Debug)]
 #[must_use = "a call goes on when its ticket is waited for or dropped"]
 pub struct Ticket {
     pub(crate) id: CallId,
     pub(crate) replayed: bool,
     pub(crate) in_flight: Arc<InFlight>,
-    /// None for a call that goes on by itself or is over.
+    /// None for a call that runs in its own task or is over.
     pub(crate) driver: Option<DetachOnDrop>,
 }
 
 impl Ticket {
-    /// The call's name.
+    /// Id of the call.
     pub const fn id(&self) -> CallId {
         self.id
     }
@@ -242,8 +242,9 @@ impl Ticket {
         self.in_flight.take_execution()
     }
 
-    /// The call once it runs or stands still; on record either way. `None` if it could not be recorded.
-    /// For one that goes on by itself ([`CallRequest::detached`](crate::CallRequest::detached)).
+    /// The call once it runs, is held or has ended; on record in each case. `None` if it could not
+    /// be recorded. For a call that runs in its own task
+    /// ([`CallRequest::detached`](crate::CallRequest::detached)).
     pub async fn started(&mut self) -> Option<Arc<Call>> {
         let seen = self.in_flight.until(|seen| seen.over || is_running(&seen.call)).await;
         seen.durable.then_some(seen.call)
@@ -252,7 +253,7 @@ impl Ticket {
     /// Waits like [`Ticket::wait`], and reads the execution that the call begins meanwhile to its end.
     pub async fn wait_and_collect(
         &mut self,
-        patience: Duration,
+        timeout: Duration,
     ) -> (Option<Arc<Call>>, Option<Collected>) {
         let in_flight = self.in_flight.clone();
         let collecting = async move {
@@ -262,18 +263,18 @@ impl Ticket {
                 None => None,
             }
         };
-        tokio::join!(self.wait(patience), collecting)
+        tokio::join!(self.wait(timeout), collecting)
     }
 
-    /// The call at its end, or as it stands after `patience`; on record either way. `None` if it
+    /// The call at its end, or its state after `timeout`; on record in both cases. `None` if it
     /// could not be recorded.
-    pub async fn wait(&mut self, patience: Duration) -> Option<Arc<Call>> {
+    pub async fn wait(&mut self, timeout: Duration) -> Option<Arc<Call>> {
         match self.driver.take() {
-            // If it is not over then, it goes on by itself: it is dropped here.
-            Some(driver) => drop(tokio::time::timeout(patience, driver).await),
+            // After the timeout the driver is dropped, and the call goes on in its own task.
+            Some(driver) => drop(tokio::time::timeout(timeout, driver).await),
             None => {
                 let over = self.in_flight.until(|seen| seen.over);
-                drop(tokio::time::timeout(patience, over).await);
+                drop(tokio::time::timeout(timeout, over).await);
             }
         }
         let seen = self.in_flight.until(|seen| seen.durable || seen.over).await;

@@ -1,15 +1,14 @@
 //! One tool call, from request to recorded result.
 //!
-//! The engine owns the *order* of things (accept, decide, dispatch, sandbox, validate, record,
-//! publish) and nothing else: it never touches the OS (see `sandbox`) and never sees SQL (see
-//! `store`). The order is in `pipeline`; each step has a file of its name.
+//! The engine owns the *order* of the steps (accept, decide, wait, dispatch, run, record, publish)
+//! and nothing else: it never touches the OS (see `sandbox`) and never sees SQL (see `store`). The
+//! order is in `pipeline`; accepting comes before it, publishing after it.
 //!
 //! Invariants:
 //! - Nothing runs without a `Permit`, and only `policy` makes one.
-//! - A call is durable before it can have an effect outside its sandbox, and before anybody is
-//!   told its name.
-//! - Every call that was made durable comes to exactly one final state, with one entry of the
-//!   ledger in the same commit.
+//! - A call is durable before it can have an effect outside its sandbox, and before its id is sent.
+//! - Every durable call reaches exactly one final state, with one entry of the ledger in the same
+//!   commit.
 
 mod accept;
 mod active_call;
@@ -50,20 +49,21 @@ mod validate;
 
 pub use self::{
     budget::BudgetState,
-    canary::Tried,
+    canary::CanaryFindings,
     cause::By,
     circuit::{CircuitSettings, CircuitState},
     engine::{Engine, Parts, Settings},
-    hold::{Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide},
+    hold::{Action, ApprovalScope, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest},
     in_flight::Ticket,
     ledger::{
-        Artifact, Difference, DifferingRow, Kept, Keys, Ledger, LogScan, NotRotated, OpenError,
-        Pen, Rotated, Unprovable, artifacts as ledger_artifacts, consistency as ledger_consistency,
-        keys as ledger_keys, proof as ledger_proof, tile as ledger_tile,
+        Artifact, Difference, DifferingRow, Kept, Keys, Ledger, LedgerGuard, LogScan, NotRotated,
+        OpenError, Rotated, Unprovable, artifacts as ledger_artifacts,
+        consistency as ledger_consistency, keys as ledger_keys, proof as ledger_proof,
+        tile as ledger_tile,
     },
     memo::Memo,
     metrics::Metrics,
-    read::{Bytes, FactId, Follow, OutputStream},
+    read::{FactId, Follow, OutputChunk, OutputStream},
     replay::{Counted, Flipped, Flips, Replay, ReplayError, ReplayRequest},
     request::{CallRequest, Refused},
     runners::builtin::{CANVAS_BYTES, tools as builtin_tools},

@@ -1,17 +1,17 @@
-//! Giving the result of an earlier equal call instead of running a tool again, where an operator
-//! asked for that by the tool's name.
+//! Memoisation: the result of an earlier equal call instead of another run, for tools that an
+//! operator named.
 //!
-//! The memory is an index over the record (see `Memos::remembered`), kept in the commit of the call
-//! that ran. Nothing here stands in for a decision: whoever gets here holds a permit. Two equal calls
-//! at the same time may both run; the later end is remembered.
+//! The memos are an index over the records (see `Memos::remembered`), written in the commit of the
+//! call that ran. They replace no decision: every call that gets here holds a permit. Two equal
+//! calls at the same time may both run; the later end is remembered.
 
 use std::{collections::BTreeSet, sync::Once, time::Duration};
 
 use ringfence_policy::Permit;
 use ringfence_store::{NewMemo, Remembered};
 use ringfence_types::{
-    Digest, Finished, Json, Memoised, Obligations, Origin, Seen, State, TenantId, Timestamp, Tool,
-    ToolName,
+    Digest, Finished, Json, Memoised, Obligations, Origin, ReceiptDetails, State, TenantId,
+    Timestamp, Tool, ToolName,
 };
 use serde::Serialize;
 
@@ -19,49 +19,49 @@ use crate::{
     Engine, active_call::ActiveCall, dispatch, engine::Inner, record::Ended, runners::builtin,
 };
 
-/// Of which tools results are remembered, and how much.
+/// Tools whose results are remembered, and bounds.
 #[derive(Debug, Clone)]
 pub struct Memo {
-    /// By name; none unless an operator says so.
+    /// Names of the tools; none unless an operator lists them.
     pub tools: BTreeSet<ToolName>,
-    /// A result is given again for so long.
+    /// Lifetime of a remembered result.
     pub keep_for: Duration,
-    /// Results remembered of one tenant; the oldest give way.
-    pub most_per_tenant: u32,
+    /// Remembered results per tenant; the oldest are dropped.
+    pub max_per_tenant: u32,
 }
 
 impl Default for Memo {
     fn default() -> Self {
         let keep_for = Duration::from_secs(86_400);
-        Self { tools: BTreeSet::new(), keep_for, most_per_tenant: 10_000 }
+        Self { tools: BTreeSet::new(), keep_for, max_per_tenant: 10_000 }
     }
 }
 
-/// Flags of tools that look at nothing but their arguments. `file_system` does no harm, but what it
-/// reads may be another thing tomorrow.
-const BY_ARGUMENTS: &[&str] = &["none", "pii_risk"];
+/// Flags of tools that read nothing but their arguments. `file_system` is harmless, but the files
+/// may change.
+const ARGUMENT_ONLY_FLAGS: &[&str] = &["none", "pii_risk"];
 
-/// Whether the result of a tool may be remembered at all, whatever an operator says.
-fn can_be(tool: &Tool) -> bool {
-    let flags = tool.safety_flags.iter().all(|flag| BY_ARGUMENTS.contains(&flag.as_str()));
+/// Whether the result of a tool may be remembered at all, whatever the operator lists.
+fn can_be_memoised(tool: &Tool) -> bool {
+    let flags = tool.safety_flags.iter().all(|flag| ARGUMENT_ONLY_FLAGS.contains(&flag.as_str()));
     flags && (tool.origin != Origin::Builtin || builtin::is_repeatable(&tool.name))
 }
 
 impl Engine {
-    /// Whether results of a tool are remembered here.
+    /// Whether results of a tool are remembered.
     pub fn memoises(&self, tool: &Tool) -> bool {
         is_on(&self.inner, tool)
     }
 }
 
 fn is_on(inner: &Inner, tool: &Tool) -> bool {
-    inner.parts.settings.memo.tools.contains(&tool.name) && can_be(tool)
+    inner.parts.settings.memo.tools.contains(&tool.name) && can_be_memoised(tool)
 }
 
-/// Everything that a result depends on. The tenant is part of it, so nobody gets, and nobody can
-/// find out about, what another tenant's call gave.
+/// Everything that a result depends on. The tenant is part of it, so no tenant gets or detects
+/// results of another.
 #[derive(Serialize)]
-struct Key<'a> {
+struct MemoKey<'a> {
     tenant: &'a TenantId,
     tool: Digest,
     args: Digest,
@@ -70,7 +70,7 @@ struct Key<'a> {
     obligations: &'a Obligations,
 }
 
-/// The end of a call whose equal is remembered. A call that may be remembered itself learns its key.
+/// The end of a call whose equal is remembered. A call that may be remembered gets its key.
 pub(crate) async fn recall(active: &mut ActiveCall, tool: &Tool, permit: &Permit) -> Option<Ended> {
     if !is_on(&active.inner, tool) {
         return None;
@@ -88,15 +88,15 @@ pub(crate) async fn recall(active: &mut ActiveCall, tool: &Tool, permit: &Permit
     found
 }
 
-/// None for a call that must run, and whose result is its own: one that a person looked at, or that
-/// no policy was asked about; and for every call once the runtime is not what it was.
+/// Memo key of a call. None for a call that must run: one that a person approved, or one without a
+/// policy decision; and for every call once the host's programs have changed.
 async fn key(active: &ActiveCall, permit: &Permit) -> Option<Digest> {
     let decision = active.call.decision.as_ref()?;
     let by_rule = active.call.edited.is_none() && decision.approval.is_none();
     if !by_rule || decision.fail_open || !dispatch::is_for(permit, active) {
         return None;
     }
-    let key = Key {
+    let key = MemoKey {
         tenant: &active.asked().tenant,
         tool: permit.tool(),
         args: permit.args(),
@@ -107,17 +107,20 @@ async fn key(active: &ActiveCall, permit: &Permit) -> Option<Digest> {
     Some(Digest::of_json(&Json::plain(&key)))
 }
 
-/// It stays so until the server is started anew, and one line is enough.
-static TOLD: Once = Once::new();
+/// One warning is enough: the condition lasts until a restart.
+static WARNED: Once = Once::new();
 
-/// Looks at files, so not on a thread that serves.
+/// Digest of the runtime; reads files, so it runs on a blocking thread.
 async fn runtime(inner: &Inner) -> Option<Digest> {
     let sandbox = inner.parts.sandbox.clone();
     let runtime = tokio::task::spawn_blocking(move || sandbox.runtime()).await.ok().flatten();
     if runtime.is_none() {
-        TOLD.call_once(|| {
-            let hint = "start the server anew";
-            tracing::warn!(hint, "the host's programs were changed: results are not remembered");
+        WARNED.call_once(|| {
+            let hint = "restart the server";
+            tracing::warn!(
+                hint,
+                "programs of the host have changed: results are no longer memoised"
+            );
         });
     }
     runtime
@@ -128,11 +131,11 @@ async fn find(active: &ActiveCall, key: Digest) -> Option<Ended> {
     let now = parts.clock.now();
     let since = before(now, parts.settings.memo.keep_for);
     match parts.store.remembered(&active.asked().tenant, key, since).await {
-        Ok(remembered) => given_again(remembered?, now),
+        Ok(remembered) => memoised_end(remembered?, now),
         Err(error) => {
-            // Nothing depends on a memory: the call runs.
+            // A memo is optional: the call runs.
             let error = dispatch::chain(&error);
-            tracing::warn!(error, "what is remembered cannot be read");
+            tracing::warn!(error, "cannot read memos");
             None
         }
     }
@@ -143,8 +146,8 @@ fn before(now: Timestamp, span: Duration) -> Timestamp {
     Timestamp::from_micros(now.as_micros().saturating_sub(span))
 }
 
-/// What the earlier call gave and printed; what its run used and stood behind is on its own receipt.
-fn given_again(remembered: Remembered, now: Timestamp) -> Option<Ended> {
+/// Result and output of the earlier call; usage and layers of that run are on its own receipt.
+fn memoised_end(remembered: Remembered, now: Timestamp) -> Option<Ended> {
     let Remembered { call, entry, leaf } = remembered;
     let State::Finished(before) = call.state else { return None };
     let memoised = Memoised { call: call.asked.id, entry, leaf, ended_at: call.changed_at };
@@ -158,11 +161,11 @@ fn given_again(remembered: Remembered, now: Timestamp) -> Option<Ended> {
         memoised: Some(memoised),
         ..*before
     };
-    let (blobs, session_events, seen) = (Vec::new(), Vec::new(), Seen::default());
-    Some(Ended::Finished { finished: Box::new(finished), blobs, session_events, seen })
+    let (blobs, session_events, details) = (Vec::new(), Vec::new(), ReceiptDetails::default());
+    Some(Ended::Finished { finished: Box::new(finished), blobs, session_events, details })
 }
 
-/// Lets go of the key if the runtime changed while the call ran.
+/// Drops the memo key if the runtime changed while the call ran.
 pub(crate) async fn settle(active: &mut ActiveCall) {
     if active.memo.is_some() && runtime(&active.inner).await.is_none() {
         active.memo = None;
@@ -170,11 +173,11 @@ pub(crate) async fn settle(active: &mut ActiveCall) {
 }
 
 impl ActiveCall {
-    /// What the next record remembers: the result of a call that ran and has one.
+    /// Memo of the next record: the result of a call that ran and has one.
     pub(crate) fn new_memo(&self) -> Option<NewMemo> {
         let State::Finished(finished) = &self.call.state else { return None };
         let is_own = finished.is_success() && finished.memoised.is_none();
-        let most = self.inner.parts.settings.memo.most_per_tenant;
+        let most = self.inner.parts.settings.memo.max_per_tenant;
         self.memo.filter(|_| is_own).map(|key| NewMemo { key, most })
     }
 }
@@ -186,7 +189,8 @@ mod tests {
     #[test]
     fn only_what_looks_at_nothing_but_its_arguments_can_be_remembered() {
         let tools = crate::builtin_tools(Timestamp::from_micros(0));
-        let can: Vec<_> = tools.iter().filter(|tool| can_be(tool)).map(|tool| &tool.name).collect();
+        let can: Vec<_> =
+            tools.iter().filter(|tool| can_be_memoised(tool)).map(|tool| &tool.name).collect();
         assert_eq!(
             can.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
             ["echo", "code_execute"]
@@ -205,7 +209,7 @@ mod tests {
             (&["none", "external_call"], false),
             (&["a flag of tomorrow"], false),
         ] {
-            assert_eq!(can_be(&skill(flags)), expected, "{flags:?}");
+            assert_eq!(can_be_memoised(&skill(flags)), expected, "{flags:?}");
         }
     }
 
@@ -216,7 +220,7 @@ mod tests {
         let (free, bound) =
             (Obligations::default(), Obligations { fresh: true, ..Obligations::default() });
         let digest = |text: &str| Digest::of(text.as_bytes());
-        let key = || Key {
+        let key = || MemoKey {
             tenant: &acme,
             tool: digest("tool"),
             args: digest("args"),
@@ -226,12 +230,12 @@ mod tests {
         };
         let keys = [
             key(),
-            Key { tenant: &other, ..key() },
-            Key { tool: digest("x"), ..key() },
-            Key { args: digest("x"), ..key() },
-            Key { runtime: digest("x"), ..key() },
-            Key { policy: digest("x"), ..key() },
-            Key { obligations: &bound, ..key() },
+            MemoKey { tenant: &other, ..key() },
+            MemoKey { tool: digest("x"), ..key() },
+            MemoKey { args: digest("x"), ..key() },
+            MemoKey { runtime: digest("x"), ..key() },
+            MemoKey { policy: digest("x"), ..key() },
+            MemoKey { obligations: &bound, ..key() },
         ];
         let digests: BTreeSet<_> =
             keys.iter().map(|key| Digest::of_json(&Json::plain(key))).collect();

@@ -1,4 +1,4 @@
-//! What others are told of a commit: the messages on the bus.
+//! Messages on the bus about a commit.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -11,14 +11,14 @@ use ringfence_types::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Held calls.
-const BLOCKED: &str = "policy.blocked";
+/// Topic of held calls.
+const BLOCKED_TOPIC: &str = "policy.blocked";
 
-/// How calls ended.
-const RESULTS: &str = "tool.results";
+/// Topic of ended calls.
+const RESULTS_TOPIC: &str = "tool.results";
 
 /// The topics that messages are published to.
-pub(crate) const TOPICS: [&str; 2] = [BLOCKED, RESULTS];
+pub(crate) const TOPICS: [&str; 2] = [BLOCKED_TOPIC, RESULTS_TOPIC];
 
 /// The messages of a commit to some of the topics, in the order of its facts.
 pub(crate) fn of(commit: &Commit, topics: &[&str]) -> impl Iterator<Item = Message> {
@@ -30,24 +30,26 @@ pub(crate) fn of(commit: &Commit, topics: &[&str]) -> impl Iterator<Item = Messa
         match fact.kind {
             FactKind::Held if is_blocked_read => {
                 let payload = blocked(call, fact, &event_id);
-                Some(message(call, fact, BLOCKED, &event_id, payload))
+                Some(message(call, fact, BLOCKED_TOPIC, &event_id, payload))
             }
-            kind if is_result_read && kind.is_final() => Some(told(call, fact, &event_id)),
+            kind if is_result_read && kind.is_final() => {
+                Some(result_message(call, fact, &event_id))
+            }
             _ => None,
         }
     })
 }
 
-/// How a call ended. One result that no bus takes must not keep back those behind it, so such a
-/// message says where the result is instead.
-fn told(call: &Call, fact: &Fact, event_id: &str) -> Message {
-    let send = |payload| message(call, fact, RESULTS, event_id, payload);
+/// Message about the end of a call. A result too large for the bus would block those behind it, so
+/// such a message refers to the result instead.
+fn result_message(call: &Call, fact: &Fact, event_id: &str) -> Message {
+    let send = |payload| message(call, fact, RESULTS_TOPIC, event_id, payload);
     let whole = send(result(call, event_id));
     if whole.size() <= LARGEST {
         return whole;
     }
     let mut short = send(reference(call, event_id));
-    // The name of CloudEvents' extension for data that is elsewhere.
+    // CloudEvents extension for data that is stored elsewhere.
     short.headers.push(("ce_dataref".to_owned(), place(call).into_bytes()));
     short
 }
@@ -67,7 +69,7 @@ fn message(call: &Call, fact: &Fact, topic: &str, event_id: &str, payload: Vec<u
         ("ce_type".to_owned(), topic.as_bytes().to_vec()),
         ("ce_time".to_owned(), fact.at.to_string().into_bytes()),
     ];
-    // The names of CloudEvents' extension for distributed tracing.
+    // CloudEvents extension for distributed tracing.
     let trace = TraceCarrier::of(asked);
     for (name, value) in
         [("ce_traceparent", trace.traceparent), ("ce_tracestate", trace.tracestate)]
@@ -77,7 +79,8 @@ fn message(call: &Call, fact: &Fact, topic: &str, event_id: &str, payload: Vec<u
     Message { topic: topic.to_owned(), key: Some(key.into_bytes()), headers, payload }
 }
 
-/// What the originals merge into every message, for whoever goes on with the trace.
+/// Trace context that *SomaAgent 01* merges into every message, for consumers that continue the
+/// trace.
 #[derive(Serialize)]
 struct TraceCarrier {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +100,7 @@ impl TraceCarrier {
 
 /// A `tool_result` as its schema defines it.
 #[derive(Serialize)]
-struct ToolResult<'a> {
+struct ToolResultMessage<'a> {
     event_id: &'a str,
     execution_time: f64,
     metadata: Metadata<'a>,
@@ -109,14 +112,14 @@ struct ToolResult<'a> {
     trace_context: TraceCarrier,
 }
 
-/// The schema wants an object.
+/// Payload; the schema requires an object.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Payload<'a> {
     Object(&'a Json),
     Other { result: &'a Json },
     Error { code: ErrorCode, message: &'a str },
-    Said { message: &'static str },
+    Message { message: &'static str },
     Elsewhere { dataref: String, message: &'static str },
 }
 
@@ -124,18 +127,19 @@ fn result(call: &Call, event_id: &str) -> Vec<u8> {
     tool_result(call, event_id, metadata(call), status(call))
 }
 
-/// The same without what can be large: the tool's words and the client's data.
+/// The message without its large parts: the tool's output and the client's data.
 fn reference(call: &Call, event_id: &str) -> Vec<u8> {
     let mut metadata = metadata(call);
-    metadata.retain(|name, value| name == "request_id" && value.get().len() <= SHORT);
+    metadata
+        .retain(|name, value| name == "request_id" && value.get().len() <= MAX_REQUEST_ID_BYTES);
     let (status, _, execution_time) = status(call);
     let message = "The result is too large for a message.";
     let payload = Payload::Elsewhere { dataref: place(call), message };
     tool_result(call, event_id, metadata, (status, payload, execution_time))
 }
 
-/// No honest name of a request is longer.
-const SHORT: usize = 1 << 10;
+/// Maximum bytes of a request id in a message by reference.
+const MAX_REQUEST_ID_BYTES: usize = 1 << 10;
 
 type Metadata<'a> = BTreeMap<Cow<'a, str>, Cow<'a, RawValue>>;
 
@@ -145,7 +149,7 @@ fn tool_result(
     metadata: Metadata<'_>,
     (status, payload, execution_time): (&'static str, Payload<'_>, f64),
 ) -> Vec<u8> {
-    written(&ToolResult {
+    written(&ToolResultMessage {
         event_id,
         execution_time,
         metadata,
@@ -158,7 +162,7 @@ fn tool_result(
     })
 }
 
-/// The client's, and the one field that ties a result to its request if the client sent none.
+/// Metadata of the client, and the id that ties a result to its request if the client sent none.
 fn metadata(call: &Call) -> Metadata<'_> {
     let given: BTreeMap<String, &RawValue> = call.asked.metadata.read().unwrap_or_default();
     let given = given.into_iter().map(|(name, value)| (name.into(), Cow::Borrowed(value)));
@@ -171,7 +175,7 @@ fn metadata(call: &Call) -> Metadata<'_> {
 }
 
 fn status(call: &Call) -> (&'static str, Payload<'_>, f64) {
-    let said = |message| Payload::Said { message };
+    let message = |message| Payload::Message { message };
     match &call.state {
         State::Finished(finished) => {
             let seconds = finished.duration.as_secs_f64();
@@ -181,7 +185,7 @@ fn status(call: &Call) -> (&'static str, Payload<'_>, f64) {
                 }
                 Produced::Result(result) => ("success", Payload::Other { result }, seconds),
                 Produced::Error(error) if error.code == ErrorCode::Timeout => {
-                    ("timeout", said("Tool execution timed out"), seconds)
+                    ("timeout", message("Tool execution timed out"), seconds)
                 }
                 Produced::Error(error) => {
                     let (code, message) = (error.code, error.message.as_str());
@@ -189,16 +193,16 @@ fn status(call: &Call) -> (&'static str, Payload<'_>, f64) {
                 }
             }
         }
-        State::Denied { .. } => ("blocked", said("Policy denied tool execution."), 0.0),
-        State::Expired { .. } => ("expired", said("Nobody decided about the call in time."), 0.0),
-        State::Cancelled { .. } => ("cancelled", said("The call was cancelled."), 0.0),
-        _ => ("outcome_unknown", said("The outcome of the call is unknown."), 0.0),
+        State::Denied { .. } => ("blocked", message("Policy denied tool execution."), 0.0),
+        State::Expired { .. } => ("expired", message("The call was not approved in time."), 0.0),
+        State::Cancelled { .. } => ("cancelled", message("The call was cancelled."), 0.0),
+        _ => ("outcome_unknown", message("The outcome of the call is unknown."), 0.0),
     }
 }
 
 /// A call that waits for a person.
 #[derive(Serialize)]
-struct Blocked<'a> {
+struct BlockedMessage<'a> {
     action: &'static str,
     event_id: &'a str,
     persona_id: Option<&'a PersonaId>,
@@ -217,7 +221,7 @@ struct Blocked<'a> {
 fn blocked(call: &Call, fact: &Fact, event_id: &str) -> Vec<u8> {
     let asked = &call.asked;
     let first = call.decision.as_ref().and_then(|decision| decision.reasons.first());
-    written(&Blocked {
+    written(&BlockedMessage {
         action: "tool.execute",
         event_id,
         persona_id: asked.persona.as_ref(),

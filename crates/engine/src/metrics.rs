@@ -1,6 +1,6 @@
-//! What is counted and timed, under the names that dashboards of the originals know and under
-//! those their documents promised. No tenant, argument or call id is ever a label, and no label
-//! has more values than [`MOST_NAMES`].
+//! Counters and timers, under the names that dashboards of *SomaAgent 01* use and under the
+//! documented ones. No tenant, argument or call id is ever a label, and no label has more values
+//! than [`MAX_LABEL_NAMES`].
 
 mod labels;
 mod scrape;
@@ -19,18 +19,18 @@ use prometheus_client::{
 use ringfence_types::{Asked, Decision, Finished, Produced, ToolName, Verdict};
 
 use self::{
-    labels::{Names, OfResult, OfTool, ToolDecision, ToolOutcome, ToolReason, ToolResult},
+    labels::{Names, ResultLabel, ToolDecision, ToolLabel, ToolLookup, ToolOutcome, ToolReason},
     scrape::Scraped,
-    tool::{OfOneTool, Timing},
+    tool::{Timing, ToolMetrics},
 };
 use crate::engine::Inner;
 
-/// Tools, and rules that held calls, that have labels of their own. Skills come and go, and each
-/// would leave its numbers behind for good.
-const MOST_NAMES: usize = 500;
+/// Tools, and rules that held calls, with labels of their own. Skills come and go, and each label
+/// stays for the life of the process.
+const MAX_LABEL_NAMES: usize = 500;
 
-/// What all others are counted as.
-const OTHER: &str = "other";
+/// Label of all further names.
+const OTHER_LABEL: &str = "other";
 
 /// The engine's own metrics.
 #[derive(Debug)]
@@ -40,18 +40,18 @@ pub struct Metrics {
     decisions: Family<ToolDecision, Counter>,
     seconds: Timing,
     seconds_as_promised: Timing,
-    inflight: Family<OfTool, Gauge>,
+    inflight: Family<ToolLabel, Gauge>,
     requeued: Family<ToolReason, Counter>,
-    blocked: Family<OfTool, Counter>,
+    blocked: Family<ToolLabel, Counter>,
     pending: Gauge<i64, AtomicI64>,
-    published: Family<OfResult, Counter>,
-    memo: Family<ToolResult, Counter>,
-    retries: Family<OfTool, Counter>,
+    published: Family<ResultLabel, Counter>,
+    memo: Family<ToolLookup, Counter>,
+    retries: Family<ToolLabel, Counter>,
     scraped: Scraped,
     /// Tools whose requests were refused.
     refused: Names,
-    /// What is counted for each call, so that a call looks its tool up once by reference.
-    tools: RwLock<HashMap<String, Arc<OfOneTool>>>,
+    /// Metrics by tool, so that a call looks its tool up once.
+    tools: RwLock<HashMap<String, Arc<ToolMetrics>>>,
 }
 
 impl Metrics {
@@ -96,24 +96,24 @@ impl Metrics {
         to.register("policy_blocked", "Calls held or denied by policy", self.blocked.clone());
         to.register("requeue_pending", "Calls held now", self.pending.clone());
         to.register("requeue_pending_total", "Calls held now", self.pending.clone());
-        let about = "Calls of tools whose results are remembered, by what was found";
+        let about = "Lookups of remembered results by tool and result";
         to.register("tool_memo_lookups", about, self.memo.clone());
         let about = "Further tries of pure calls whose sandbox failed";
         to.register("tool_retries", about, self.retries.clone());
         to.register("durable_publish", "Messages published", self.published.clone());
     }
 
-    /// What is counted of a tool.
-    pub(crate) fn tool(&self, name: &str) -> Arc<OfOneTool> {
+    /// Metrics of a tool.
+    pub(crate) fn tool(&self, name: &str) -> Arc<ToolMetrics> {
         let known = self.tools.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(tool) = known.get(name) {
             return tool.clone();
         }
-        let is_full = known.len() >= MOST_NAMES;
+        let is_full = known.len() >= MAX_LABEL_NAMES;
         drop(known);
-        let name = if is_full { OTHER } else { name };
+        let name = if is_full { OTHER_LABEL } else { name };
         let mut known = self.tools.write().unwrap_or_else(PoisonError::into_inner);
-        let made = || Arc::new(OfOneTool::new(self, name));
+        let made = || Arc::new(ToolMetrics::new(self, name));
         known.entry(name.to_owned()).or_insert_with(made).clone()
     }
 
@@ -131,7 +131,7 @@ impl Metrics {
         };
         let name = tool.name.clone();
         self.decisions.get_or_create(&ToolDecision { tool: name.clone(), decision: answer }).inc();
-        self.blocked.get_or_create(&OfTool { tool: name.clone() }).inc();
+        self.blocked.get_or_create(&ToolLabel { tool: name.clone() }).inc();
         if decision.verdict == Verdict::Hold {
             let reason = self.scraped.rules.name(rule);
             self.requeued.get_or_create(&ToolReason { tool: name, reason }).inc();
@@ -148,34 +148,34 @@ impl Metrics {
                 self.requests.get_or_create(&labels).inc()
             }
         };
-        // Nothing ran, so nothing took any time.
+        // No tool ran, so there is no duration.
         if finished.memoised.is_none() {
             tool.took(finished.duration);
         }
     }
 
-    /// Whether a remembered result was found: `hit`, `miss`, or `fresh` if none was wanted.
+    /// Counts a memo lookup: `hit`, `miss`, or `fresh` if the caller asked for a run.
     pub(crate) fn looked_up(&self, tool: &ToolName, result: &'static str) {
         let tool = self.tool(tool.as_str()).name.clone();
-        self.memo.get_or_create(&ToolResult { tool, result }).inc();
+        self.memo.get_or_create(&ToolLookup { tool, result }).inc();
     }
 
-    /// A pure call is tried again.
+    /// Counts a retry of a pure call.
     pub(crate) fn retried(&self, tool: &ToolName) {
         let tool = self.tool(tool.as_str()).name.clone();
-        self.retries.get_or_create(&OfTool { tool }).inc();
+        self.retries.get_or_create(&ToolLabel { tool }).inc();
     }
 
-    /// A request that was refused before it became a call.
+    /// Counts a request that was refused before it became a call.
     pub fn refused(&self, tool: &str, code: &str) {
-        // Nothing ran, so nothing but this is counted of it.
+        // Only this counter: nothing ran.
         let labels = ToolOutcome { tool: self.refused.name(tool), outcome: code.to_owned() };
         self.requests.get_or_create(&labels).inc();
     }
 
     pub(crate) fn published(&self, worked: bool, messages: usize) {
         let result = if worked { "published" } else { "failed" };
-        self.published.get_or_create(&OfResult { result }).inc_by(messages as u64);
+        self.published.get_or_create(&ResultLabel { result }).inc_by(messages as u64);
     }
 
     pub(crate) fn held(&self, change: i64) {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn names_beyond_the_bound_are_counted_together() {
         let metrics = Metrics::new(Registry::default());
-        for number in 0..MOST_NAMES + 50 {
+        for number in 0..MAX_LABEL_NAMES + 50 {
             metrics.refused(&format!("tool-{number}"), "invalid");
             metrics.tool(&format!("tool-{number}")).allowed.inc();
         }
@@ -210,7 +210,7 @@ mod tests {
             ("tool_executor_policy_decisions_total", "decision=\"allowed\""),
         ] {
             let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(labels));
-            assert_eq!(lines.count(), MOST_NAMES + 1, "{name}");
+            assert_eq!(lines.count(), MAX_LABEL_NAMES + 1, "{name}");
             let other = format!("{name}{{tool=\"other\",{labels}}} 50");
             assert!(text.contains(&other), "{other}");
         }

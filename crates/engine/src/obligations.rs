@@ -1,4 +1,4 @@
-//! Keeping to what policy allowed a call under. What cannot be kept refuses the call and says so.
+//! Obligations of a permit. A call whose obligations cannot be kept is refused with the reason.
 
 use ringfence_egress::{Hosts, Pattern};
 use ringfence_registry::Entry;
@@ -10,7 +10,7 @@ use ringfence_types::{
 
 use crate::{engine::Inner, in_flight::InFlight, runners};
 
-/// Refuses a call whose sandbox would be weaker than policy demands, before there is one.
+/// Refuses a call whose sandbox would be weaker than policy requires, before there is one.
 pub(crate) fn check(
     inner: &Inner,
     entry: &Entry,
@@ -20,14 +20,14 @@ pub(crate) fn check(
     let has_sandbox = runners::of(entry).needs_sandbox(entry);
     if !has_sandbox {
         let message = format!(
-            "policy demands a sandbox, and tool `{}` is part of the server and runs without one",
+            "policy requires a sandbox, and tool `{}` is built in and runs without one",
             entry.tool.name
         );
         return Err(refusal(message));
     }
     inner.parts.sandbox.check(&least.layers).map_err(|error| {
         let missing = error.public_message();
-        refusal(format!("policy demands a wall that is missing here: {missing}"))
+        refusal(format!("policy requires an isolation layer that this host lacks: {missing}"))
     })
 }
 
@@ -35,7 +35,7 @@ fn refusal(message: String) -> CallError {
     CallError { code: ErrorCode::IsolationUnavailable, message, details: None }
 }
 
-/// Asks for a sandbox that will do: never for a weaker one than the request did.
+/// Raises the isolation of a request to the obligations; never lowers it.
 pub(crate) fn isolate(obligations: &Obligations, request: &mut Request) {
     if let Some(least) = &obligations.min_isolation {
         request.isolation = least.tier(request.isolation);
@@ -43,8 +43,8 @@ pub(crate) fn isolate(obligations: &Obligations, request: &mut Request) {
     }
 }
 
-/// Whether the sandbox was what policy demanded, as it was observed. It was asked for, so only a
-/// mistake of ours or a change of the host gets here; then nobody sees a result.
+/// Checks that the observed sandbox was as strong as policy requires. It was requested that way, so
+/// only a bug of ours or a change of the host fails here; then the result is withheld.
 pub(crate) fn met(least: Option<&MinIsolation>, report: &Report) -> Result<(), CallError> {
     let Some(least) = least else { return Ok(()) };
     let stands = |layer: &Layer| matches!(report.layers.0.get(layer), Some(LayerState::Active(_)));
@@ -54,23 +54,23 @@ pub(crate) fn met(least: Option<&MinIsolation>, report: &Report) -> Result<(), C
     }
     let tier = report.isolation;
     Err(refusal(format!(
-        "the sandbox was weaker than policy demands: {tier:?}, without {missing:?}"
+        "the sandbox was weaker than policy requires: {tier:?}, without {missing:?}"
     )))
 }
 
-/// The hosts that a fetch may speak to, on every hop.
+/// Hosts that a fetch may contact, on every hop.
 pub(crate) fn hosts(obligations: &Obligations) -> Result<Hosts, CallError> {
     let Some(network) = &obligations.network else { return Ok(Hosts::Any) };
     let patterns: Result<Vec<Pattern>, _> =
         network.hosts().iter().map(|host| host.parse()).collect();
     patterns.map(Hosts::Only).map_err(|invalid| CallError {
         code: ErrorCode::ObligationInvalid,
-        message: format!("policy names hosts that are none: {invalid}"),
+        message: format!("invalid host in the `network` obligation: {invalid}"),
         details: None,
     })
 }
 
-/// Lets others follow what a program prints, unless that is masked.
+/// Publishes the output of a running program, unless it is masked.
 pub(crate) fn show(obligations: &Obligations, in_flight: &InFlight, running: &Running) {
     let redact = &obligations.redact;
     if !redact.has(RedactRoot::Stdout) && !redact.has(RedactRoot::Stderr) {
@@ -78,7 +78,8 @@ pub(crate) fn show(obligations: &Obligations, in_flight: &InFlight, running: &Ru
     }
 }
 
-/// Masks what came of a call, before it is kept, shown or told. Digests stay those of what was.
+/// Masks the end of a call before it is stored, shown or published. Digests stay those of the
+/// unmasked data.
 pub(crate) fn mask(redact: &Redact, finished: &mut Finished, blobs: &mut Vec<Vec<u8>>) {
     if redact.is_empty() {
         return;
@@ -103,13 +104,14 @@ pub(crate) fn mask(redact: &Redact, finished: &mut Finished, blobs: &mut Vec<Vec
     }
 }
 
-/// What went wrong is told in the program's own words, or quotes the result that did not fit.
+/// Whether an error quotes masked data: the program's own output, or a result that violates its
+/// schema.
 fn quotes(redact: &Redact, error: &CallError) -> bool {
     let of_result = error.code.quotes_the_result() && redact.has(RedactRoot::Result);
     of_result || redact.has(RedactRoot::Stderr)
 }
 
-/// The digest stays; the bytes are not kept.
+/// Drops the bytes of a stream; the digest stays.
 fn forget(stream: &Stream, blobs: &mut Vec<Vec<u8>>) {
     blobs.retain(|bytes| Some(Digest::of(bytes)) != stream.digest);
 }

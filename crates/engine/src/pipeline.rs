@@ -1,6 +1,6 @@
-//! The path of a call, in order: decide, reserve budget, wait for a place, dispatch, run, record.
+//! Pipeline of a call, in order: decide, reserve budget, wait for a place, dispatch, run, record.
 //!
-//! Accepting came before (see `accept`); publishing comes after, from the record (see `publish`).
+//! Accepting comes before (see `accept`); publishing comes after, from the record (see `publish`).
 
 use std::{
     pin::Pin,
@@ -27,14 +27,14 @@ use crate::{
     stage_spans::Stage,
 };
 
-/// A pure call that takes longer than this is put on record while it runs. One that is faster
-/// costs a single commit: nobody knows its name yet, and running it again would do no harm.
-const UNRECORDED: Duration = Duration::from_millis(25);
+/// Run time after which a pure call is recorded while it runs. A faster one costs a single commit:
+/// its id has not been sent yet, and running it again would do no harm.
+const RECORD_AFTER: Duration = Duration::from_millis(25);
 
-/// Before a call that could not be recorded is looked at again.
-const STORE_PAUSE: Duration = Duration::from_secs(5);
+/// Delay before a call that could not be recorded is tried again.
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// Drives one call to where it stands still.
+/// Drives one call until it is held or has ended.
 pub(crate) async fn run(active: ActiveCall, entry: Arc<Entry>, claim: Claim) {
     let policy = active.inner.parts.policy.revision();
     match Subject::of_call(active.asked(), policy) {
@@ -50,7 +50,7 @@ async fn run_unscoped(mut active: ActiveCall, entry: Arc<Entry>, claim: Claim) {
     note(&active.call);
     cause::end_held_children(&active).await;
     if matches!(driven, Err(Error::Stale)) && active.is_durable() {
-        tracing::debug!("somebody else took the call's next step");
+        tracing::debug!("another task took the next step of the call");
         active.abandon();
         active.look_again();
     } else if let Err(error) = driven {
@@ -65,7 +65,7 @@ async fn run_unscoped(mut active: ActiveCall, entry: Arc<Entry>, claim: Claim) {
     }
 }
 
-/// One line of the log per call: what it was and how it ended, never what was in it.
+/// Logs one line per call: its tool and its end, never its content.
 fn note(call: &Call) {
     let (tool, state) = (&call.asked.tool.name, call.state.name());
     let (error, milliseconds) = match &call.state {
@@ -81,8 +81,8 @@ fn note(call: &Call) {
     tracing::info!(%tool, state, error, milliseconds, "call");
 }
 
-/// Somebody was told of a call, and the store did not take its next step. Nothing has begun without a
-/// record, so the call goes on from the record that it has, when the store can be used again.
+/// Continues a recorded call whose next step the store did not take. Nothing starts without a
+/// record, so the call goes on from its newest record when the store can be used again.
 fn retry_later(
     inner: Arc<Inner>,
     call: Arc<Call>,
@@ -92,8 +92,8 @@ fn retry_later(
         let (tenant, id) = (&call.asked.tenant, call.asked.id);
         let stored = loop {
             tokio::select! {
-                () = tokio::time::sleep(STORE_PAUSE) => {}
-                // The next start looks at all of them.
+                () = tokio::time::sleep(STORE_RETRY_DELAY) => {}
+                // The next start recovers all of them.
                 () = inner.stopping.cancelled() => return,
             }
             if let Ok(stored) = inner.parts.store.call(tenant, id).await {
@@ -146,7 +146,7 @@ async fn run_stages(
     recorded
 }
 
-/// Puts the intent on record before anything can have an effect; none if the call is held instead.
+/// Records the intent before anything can have an effect; none if the call is held instead.
 async fn dispatch(
     active: &mut ActiveCall,
     entry: &Entry,
@@ -161,7 +161,7 @@ async fn dispatch(
         }
         return Ok(Some(permit));
     };
-    // While it waited for its place, what was approved may have changed.
+    // While the call waited for its place, the approved state may have changed.
     drop((permit, by));
     match decide(active, entry).await? {
         Some(Authorised { permit, by: Some(by) }) => spend(active, permit, by).await,
@@ -174,7 +174,7 @@ async fn dispatch(
     }
 }
 
-/// Uses an approval in the same commit as the intent; whoever was faster may have used it up.
+/// Uses an approval in the same commit as the intent; another call may have used it up first.
 async fn spend(
     active: &mut ActiveCall,
     permit: Permit,
@@ -195,7 +195,7 @@ async fn spend(
     }
 }
 
-/// Waits for a place; `None` if somebody cancelled meanwhile.
+/// Waits for a place; `None` if the call was cancelled meanwhile.
 async fn wait_for_place(
     active: &mut ActiveCall,
     entry: &Entry,
@@ -215,13 +215,13 @@ async fn wait_for_place(
     }
 }
 
-/// Waits for a place, keeping the record true meanwhile.
+/// Waits for a place, and records the call meanwhile if that takes long.
 async fn wait_for(
     active: &mut ActiveCall,
     seat: impl Future<Output = Option<Seat>>,
 ) -> Result<Option<Seat>, Error> {
     let in_flight = active.in_flight();
-    let recorded = tokio::time::sleep(UNRECORDED);
+    let recorded = tokio::time::sleep(RECORD_AFTER);
     tokio::pin!(recorded, seat);
     let mut waiting_on_record = active.is_durable();
     loop {
@@ -352,10 +352,10 @@ async fn run_in_sandbox(
     }
 }
 
-/// Waits for the end of what runs, keeping the record true meanwhile.
+/// Waits for the end of the work, and records the call meanwhile if that takes long.
 async fn supervise(active: &mut ActiveCall, mut work: Work) -> Result<Ended, Error> {
     let in_flight = active.in_flight();
-    let recorded = tokio::time::sleep(UNRECORDED);
+    let recorded = tokio::time::sleep(RECORD_AFTER);
     tokio::pin!(recorded);
     let (mut on_record, mut cancelling) = (false, false);
     loop {
@@ -375,7 +375,8 @@ async fn supervise(active: &mut ActiveCall, mut work: Work) -> Result<Ended, Err
 }
 
 fn ask_to_stop(active: &mut ActiveCall, work: &Work, by: Stopper) {
-    if active.step(Event::Cancel(by)) == ringfence_types::Effect::Stop {
+    active.step(Event::Cancel(by));
+    if matches!(active.call.state, State::Cancelling { .. }) {
         work.stop();
     }
 }

@@ -1,32 +1,32 @@
-//! The last step: what is on record is told to the bus, at least once, in order.
+//! The last step: publishes records to the bus, at least once and in order.
 //!
-//! The facts are the outbox. A cursor remembers how far they were published; it moves only after
-//! the bus took them, so a crash in between publishes again and never skips. What no group reads is not
-//! copied to the bus: a group that comes later begins with what is published then.
+//! The facts are the outbox. A cursor remembers the last published commit; it moves only after the
+//! bus took the messages, so a crash in between publishes again and never skips. Topics that no
+//! group reads are not copied to the bus: a later group begins with what is published then.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{engine::Inner, message};
 
-/// Who reads the facts.
+/// Name of the publisher's cursor.
 const CURSOR: &str = "publish";
 
 /// Commits per round.
-const ROUND: usize = 500;
+const COMMITS_PER_ROUND: usize = 500;
 
-/// Between rounds that left nothing behind. The bus spreads messages over partitions and writes at
-/// least a page of each, so what gathers for this long is written for the price of a few.
-const GATHER: Duration = Duration::from_millis(10);
+/// Delay after a round that left nothing behind. The bus spreads messages over partitions and
+/// writes at least a page of each, so gathering for this long writes fewer pages.
+const GATHER_TIME: Duration = Duration::from_millis(10);
 
-/// After a round that failed.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Delay after a round that failed.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Publishes until every call has ended and nothing is left.
+/// Publishes until every call has ended and no commit is left.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut newest = inner.parts.store.newest();
-    let mut place = Place::default();
+    let mut place = Position::default();
     loop {
         match place.advance(&inner).await {
             Ok(0) if inner.drained.is_cancelled() => return,
@@ -36,10 +36,10 @@ pub(crate) async fn run(inner: Arc<Inner>) {
                     () = inner.drained.cancelled() => {}
                 }
             }
-            Ok(ROUND..) => {}
+            Ok(COMMITS_PER_ROUND..) => {}
             Ok(_) => {
                 tokio::select! {
-                    () = tokio::time::sleep(GATHER) => {}
+                    () = tokio::time::sleep(GATHER_TIME) => {}
                     () = inner.drained.cancelled() => {}
                 }
             }
@@ -48,35 +48,35 @@ pub(crate) async fn run(inner: Arc<Inner>) {
                 if inner.drained.is_cancelled() {
                     return;
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// How far the facts were published.
+/// Position of the publisher.
 #[derive(Debug, Default)]
-struct Place {
-    /// The bus has everything up to here; none until the cursor was read.
+struct Position {
+    /// The last commit that the bus has; none until the cursor was read.
     published: Option<u64>,
-    /// The cursor does not say so yet.
+    /// Whether the stored cursor is behind.
     is_unsaved: bool,
 }
 
-impl Place {
-    /// Publishes the next commits; how many there were. The cursor is moved while the next ones
-    /// are on their way, or when there are none.
+impl Position {
+    /// Publishes the next commits and returns their number. The cursor is stored while the next
+    /// ones are published, or when there are none.
     async fn advance(&mut self, inner: &Inner) -> Result<usize, Error> {
         let published = match self.published {
             Some(published) => published,
             None => *self.published.insert(inner.parts.store.cursor(CURSOR).await?),
         };
-        let commits = inner.parts.store.commits(published, ROUND).await?;
+        let commits = inner.parts.store.commits(published, COMMITS_PER_ROUND).await?;
         let Some(last) = commits.last().map(|commit| commit.position) else {
             self.save(inner, published).await?;
             return Ok(0);
         };
-        // After the commits were read: a group that joined before one of them is seen here.
+        // After the commits were read: a group that joined before one of them is included.
         let mut read = Vec::new();
         for topic in message::TOPICS {
             if inner.parts.bus.is_read(topic).await? {

@@ -1,7 +1,8 @@
-//! Who runs next: a bounded number at once, overall and per tenant, and tenants take turns.
+//! Queue of calls for places: a bounded number runs at once, overall and per tenant, and tenants
+//! take turns.
 //!
-//! A tenant that floods fills its own line and nobody else's: the next free place goes to the
-//! tenant that has waited longest for one, not to the longest line.
+//! A tenant that floods fills only its own line: the next free place goes to the tenant that has
+//! waited longest for one, not to the longest line.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::cause::Loan;
 
-/// How many may run and wait.
+/// Bounds on running and waiting calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) running: usize,
@@ -22,20 +23,20 @@ pub(crate) struct Bounds {
     pub(crate) waiting_per_tenant: usize,
 }
 
-/// The line in front of the sandboxes.
+/// The queue in front of the sandboxes.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     shared: Arc<Shared>,
 }
 
-/// More is waiting than may wait.
+/// The queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// A place among those that run; dropping it gives it to the next.
+/// The right to one of the places for running calls; dropping it passes the place on.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// None for what runs beside the line and takes no place from it.
+    /// None for a call that runs beside the queue and takes no place.
     place: Option<(Arc<Shared>, TenantId)>,
 }
 
@@ -44,13 +45,13 @@ impl Turn {
         Self { place: Some((shared.clone(), tenant)) }
     }
 
-    /// Whether it takes a place from others.
+    /// Whether it takes one of the bounded places.
     pub(crate) const fn is_in_line(&self) -> bool {
         self.place.is_some()
     }
 }
 
-/// A place in the line.
+/// A position in the queue: a turn, or the wait for one.
 #[derive(Debug)]
 pub(crate) enum Place {
     Now(Turn),
@@ -58,19 +59,19 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// For a call that takes no place from others.
+    /// For a call that takes no place.
     pub(crate) fn beside() -> Self {
         Self::Now(Turn { place: None })
     }
 }
 
-/// When a call comes by its place.
+/// The way in which a call gets its place.
 #[derive(Debug)]
 pub(crate) enum Claim {
-    /// It has one: whoever finds the line full is refused before policy is asked.
+    /// It has one: a full queue refuses a call before policy is asked.
     Made(Place),
-    /// It was held, and joins the line once policy allows it: what is held still takes no place from
-    /// anybody. Until then it may have one among those that are judged again.
+    /// It was held, and joins the queue once policy allows it: a held call takes no place. Until
+    /// then it may hold a permit of the recheck worker.
     WhenAllowed(Option<OwnedSemaphorePermit>),
     /// It runs in the place of the call that made it.
     Lent(Loan),
@@ -79,9 +80,9 @@ pub(crate) enum Claim {
 /// The place that a call runs in, for as long as it runs.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    /// Its own, or that of the topmost call above it.
+    /// Its own place, or that of the topmost call above it.
     pub(crate) place: Arc<Turn>,
-    /// Its share of what its parent and the topmost call may lend.
+    /// Permits of the parent's and the topmost call's limits on children.
     _lent: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
@@ -90,7 +91,8 @@ impl Seat {
         Self { place: Arc::new(turn), _lent: None }
     }
 
-    /// Waits while as many children of the same parent run as may; `None` if none may any more.
+    /// Waits while the parent has its maximum of running children; `None` once the parent has
+    /// ended.
     pub(crate) async fn lent(loan: Loan) -> Option<Self> {
         let child = loan.children.acquire_owned().await.ok()?;
         Some(Self { place: loan.place, _lent: Some((child, loan.descendant)) })
@@ -108,7 +110,7 @@ struct Lines {
     running: usize,
     waiting: usize,
     tenants: HashMap<TenantId, Line>,
-    /// Tenants with somebody waiting, each once, the next to be served in front.
+    /// Tenants with waiting calls, each once, the next to be served in front.
     round: VecDeque<TenantId>,
 }
 
@@ -142,12 +144,12 @@ impl Queue {
         Ok(Place::Later(lines.wait(tenant)))
     }
 
-    /// A place for a call that was accepted before: it cannot be refused any more.
+    /// A place for a call that was accepted before and cannot be refused any more.
     pub(crate) fn rejoin(&self, tenant: &TenantId) -> Place {
         self.join(tenant).unwrap_or_else(|Full| Place::Later(self.shared.lock().wait(tenant)))
     }
 
-    /// How many run and how many wait.
+    /// Numbers of running and waiting calls.
     pub(crate) fn load(&self) -> (usize, usize) {
         let lines = self.shared.lock();
         (lines.running, lines.waiting)
@@ -209,7 +211,7 @@ impl Shared {
         let next = lines.next(self.bounds);
         drop(lines);
         if let Some((tenant, give)) = next {
-            // Whoever gave up waiting hands the turn back, and so to the one behind, by dropping it.
+            // A receiver that stopped waiting drops the turn, which passes it on.
             drop(give.send(Turn::of(self, tenant)));
         }
     }
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_gave_up_is_passed_over_and_nothing_is_lost() {
+    fn a_waiter_that_gave_up_is_passed_over_and_nothing_is_lost() {
         let queue = queue(1, 1, 10);
         let turn = now(queue.join(&tenant("a")));
         drop(later(queue.join(&tenant("a"))));

@@ -1,4 +1,4 @@
-//! Reading: calls, outputs, receipts and facts of one tenant. Foreign ids look like missing ones.
+//! ReadReport: calls, outputs, receipts and facts of one tenant. Ids of other tenants are not found.
 
 use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::{Engine, active_call::ActiveCall, engine::Inner};
 
-/// Which of a program's streams.
+/// One of a program's output streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputStream {
     /// Standard output.
@@ -21,7 +21,7 @@ pub enum OutputStream {
 }
 
 impl OutputStream {
-    /// Under which it is masked.
+    /// Field of the `redact` obligation that masks the stream.
     const fn root(self) -> RedactRoot {
         match self {
             Self::Stdout => RedactRoot::Stdout,
@@ -30,30 +30,31 @@ impl OutputStream {
     }
 }
 
-/// A piece of a stream.
+/// A chunk of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bytes {
-    /// Where it begins: not before what was asked for, later if that was not kept.
+pub struct OutputChunk {
+    /// Start of the chunk: the requested offset, or a later one if bytes were dropped.
     pub offset: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Where to go on.
+    /// Offset of the next chunk.
     pub next: u64,
-    /// Whether nothing comes after it.
+    /// Whether the stream ends here.
     pub is_end: bool,
 }
 
-/// Most bytes in one piece.
-const PIECE: usize = 1 << 20;
+/// Maximum bytes of one chunk.
+const MAX_CHUNK: usize = 1 << 20;
 
 impl Engine {
-    /// One call. What is on record counts before what this process knows of it, unless it has gone
-    /// on since: whoever learnt of a fact finds the call as it is after that fact.
+    /// One call: the record, or the in-flight state if that is newer. A client that learnt of a
+    /// fact finds the call in the state of that fact or later.
     pub async fn get(&self, who: &Principal, id: CallId) -> Result<Option<Arc<Call>>, Error> {
         let in_flight = self.inner.in_flight.get(id).map(|in_flight| in_flight.now());
         let in_flight =
             in_flight.filter(|seen| seen.durable && seen.call.asked.tenant == who.tenant);
-        // A foreign call goes the same way as a missing one, so that it takes the same time.
+        // A call of another tenant is looked up like a missing one, so that both take the same
+        // time.
         let stored = self.inner.parts.store.call(&who.tenant, id).await?;
         Ok(match (stored, in_flight) {
             (Some(stored), Some(in_flight))
@@ -66,7 +67,7 @@ impl Engine {
         })
     }
 
-    /// One call once it has ended or is held, or as it stands after `timeout`.
+    /// One call once it has ended or is held, or its state after `timeout`.
     pub async fn wait_for(
         &self,
         who: &Principal,
@@ -81,8 +82,8 @@ impl Engine {
         self.get(who, id).await
     }
 
-    /// Calls, newest first, and where the next page begins. A page may be short, or empty, and not
-    /// the last. The tenant of the query is the principal's, whatever it says.
+    /// Calls, newest first, and the start of the next page. A page may be short or empty without
+    /// being the last. The tenant of the query is always the principal's.
     pub async fn list(
         &self,
         who: &Principal,
@@ -93,7 +94,7 @@ impl Engine {
         Ok((page.calls.into_iter().map(|stored| stored.call).collect(), page.next))
     }
 
-    /// Asks for the end of a call, and says where it stands then; `None` if there is none.
+    /// Cancels a call and returns its state; `None` if there is no such call.
     pub async fn cancel(&self, who: &Principal, id: CallId) -> Result<Option<Arc<Call>>, Error> {
         let by = Stopper::Key(who.key);
         if let Some(in_flight) = self.inner.in_flight.get(id)
@@ -123,20 +124,20 @@ impl Engine {
         Ok(Some(active.call))
     }
 
-    /// The receipt of a call that came to its end.
+    /// The receipt of a call that has ended.
     pub async fn receipt(&self, who: &Principal, id: CallId) -> Result<Option<Receipt>, Error> {
         self.inner.parts.store.receipt(&who.tenant, id).await
     }
 
-    /// A piece of what a call's program wrote; waits for more while it runs. `None` if there is
-    /// no such call.
+    /// A chunk of a program's output; waits for more while the program runs. `None` if there is no
+    /// such call.
     pub async fn output(
         &self,
         who: &Principal,
         id: CallId,
         stream: OutputStream,
         offset: u64,
-    ) -> Result<Option<Bytes>, Error> {
+    ) -> Result<Option<OutputChunk>, Error> {
         if let Some(bytes) = live_output(&self.inner, who, id, stream, offset).await {
             return Ok(Some(bytes));
         }
@@ -145,7 +146,7 @@ impl Engine {
         };
         let redact = stored.call.decision.as_ref().map(|decision| &decision.obligations.redact);
         let kept = match &stored.call.state {
-            // Equal bytes of another call may be there; they are not this call's to show.
+            // The blob may exist for another call with equal bytes; this call must not show it.
             _ if redact.is_some_and(|redact| redact.has(stream.root())) => Stream::default(),
             State::Finished(finished) => match stream {
                 OutputStream::Stdout => finished.stdout.clone(),
@@ -156,7 +157,7 @@ impl Engine {
         kept_output(self.inner.parts.store.as_ref(), kept, offset).await.map(Some)
     }
 
-    /// Facts as they become true, from after the given one.
+    /// Facts as they are recorded, after the given one.
     pub fn follow(&self, who: &Principal, call: Option<CallId>, after: Option<FactId>) -> Follow {
         let store = self.inner.parts.store.clone();
         let newest = store.newest();
@@ -182,7 +183,7 @@ impl Engine {
         Ok(facts.iter().any(|logged| id(logged) > after))
     }
 
-    /// The newest fact there is, to begin with what comes.
+    /// The newest fact, to begin with the facts after it.
     pub fn newest_fact(&self) -> FactId {
         FactId { position: *self.inner.parts.store.newest().borrow(), index: u32::MAX }
     }
@@ -202,33 +203,33 @@ async fn live_output(
     id: CallId,
     stream: OutputStream,
     offset: u64,
-) -> Option<Bytes> {
+) -> Option<OutputChunk> {
     let in_flight = inner.in_flight.get(id)?;
     if in_flight.now().call.asked.tenant != who.tenant {
         return None;
     }
-    // A program that has not started will have something to say.
+    // A program that has not started may still print.
     in_flight.until(|seen| seen.over || has_started(&seen.call)).await;
     let (stdout, stderr) = in_flight.outputs()?;
     let output = match stream {
         OutputStream::Stdout => stdout,
         OutputStream::Stderr => stderr,
     };
-    Some(match output.read(offset, PIECE).await {
+    Some(match output.read(offset, MAX_CHUNK).await {
         Chunk::Data(bytes) => {
             let next = offset + bytes.len() as u64;
-            Bytes { offset, bytes, next, is_end: false }
+            OutputChunk { offset, bytes, next, is_end: false }
         }
         Chunk::Gap { resume, .. } => {
-            Bytes { offset: resume, bytes: Vec::new(), next: resume, is_end: false }
+            OutputChunk { offset: resume, bytes: Vec::new(), next: resume, is_end: false }
         }
-        Chunk::End => Bytes { offset, bytes: Vec::new(), next: offset, is_end: true },
+        Chunk::End => OutputChunk { offset, bytes: Vec::new(), next: offset, is_end: true },
     })
 }
 
-/// Offsets count what was written; what is kept has a hole in it.
-async fn kept_output(store: &dyn Store, kept: Stream, offset: u64) -> Result<Bytes, Error> {
-    let end = |at| Bytes { offset: at, bytes: Vec::new(), next: at, is_end: true };
+/// A chunk of a stored stream. Offsets count written bytes; the stored stream may have a hole.
+async fn kept_output(store: &dyn Store, kept: Stream, offset: u64) -> Result<OutputChunk, Error> {
+    let end = |at| OutputChunk { offset: at, bytes: Vec::new(), next: at, is_end: true };
     let Some(digest) = kept.digest else { return Ok(end(offset)) };
     if offset >= kept.length {
         return Ok(end(offset));
@@ -241,18 +242,18 @@ async fn kept_output(store: &dyn Store, kept: Stream, offset: u64) -> Result<Byt
     };
     let after_hole = offset >= hole.saturating_add(dropped) && hole != u64::MAX;
     let at = if after_hole { offset - dropped } else { offset };
-    let most = if after_hole { PIECE as u64 } else { (hole - offset).min(PIECE as u64) };
+    let most = if after_hole { MAX_CHUNK as u64 } else { (hole - offset).min(MAX_CHUNK as u64) };
     let bytes = store.blob(digest, at, most).await?.unwrap_or_default();
     let next = offset + bytes.len() as u64;
-    Ok(Bytes { offset, next, is_end: next >= kept.length || bytes.is_empty(), bytes })
+    Ok(OutputChunk { offset, next, is_end: next >= kept.length || bytes.is_empty(), bytes })
 }
 
-/// Names a fact, in the order of facts.
+/// Id of a fact, in the order of facts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FactId {
-    /// Of its commit.
+    /// Position of its commit.
     pub position: u64,
-    /// Among those of its commit.
+    /// Index within its commit.
     pub index: u32,
 }
 
@@ -262,7 +263,7 @@ impl fmt::Display for FactId {
     }
 }
 
-/// Not the name of a fact.
+/// A text that is not the id of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an event id such as 17-0")]
 pub struct InvalidFactId;
@@ -278,7 +279,7 @@ impl FromStr for FactId {
     }
 }
 
-/// Facts as they become true.
+/// Facts as they are recorded.
 #[derive(Debug)]
 pub struct Follow {
     store: Arc<dyn Store>,
@@ -290,7 +291,7 @@ pub struct Follow {
 }
 
 /// Facts per read.
-const ROUND: usize = 200;
+const FACTS_PER_READ: usize = 200;
 
 impl Follow {
     /// The next fact; waits for it. Cancelling the wait loses nothing.
@@ -313,9 +314,9 @@ impl Follow {
         let query = FactQuery {
             tenant: Some(self.who.tenant.clone()),
             call: self.call,
-            // The rest of a commit whose first facts were seen may be missing.
+            // More facts of the commit of `after` may be missing.
             after: self.after.position.saturating_sub(1),
-            limit: ROUND,
+            limit: FACTS_PER_READ,
         };
         let facts = self.store.facts(query).await?;
         let new = |logged: &Logged| {

@@ -1,38 +1,38 @@
-//! From what happened to what is kept: the last step, its facts, its receipt.
+//! The last step of a call as it is recorded: its state, its facts, its receipt.
 
 use std::time::Duration;
 
 use ringfence_store::{Error, SessionEvent};
 use ringfence_types::{
-    Call, CallId, ErrorCode, Event, FactKind, Finished, Json, Produced, Reason, Seen, State,
-    Stopper,
+    Call, CallId, ErrorCode, Event, FactKind, Finished, Json, Produced, Reason, ReceiptDetails,
+    State, Stopper,
 };
 use serde::Serialize;
 
 use crate::{active_call::ActiveCall, obligations};
 
-/// How a call that was dispatched came to its end.
+/// End of a call that was dispatched.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// It ran, or failed to.
+    /// It ran, or failed to start.
     Finished {
         finished: Box<Finished>,
-        /// Bytes that it refers to.
+        /// Bytes that the result refers to.
         blobs: Vec<Vec<u8>>,
-        /// What it adds to its session.
+        /// Events that it adds to its session.
         session_events: Vec<SessionEvent>,
-        /// What only its receipt tells.
-        seen: Seen,
+        /// Details for its receipt.
+        details: ReceiptDetails,
     },
     /// It was stopped on request.
     Stopped {
-        /// What only its receipt tells.
-        seen: Seen,
+        /// Details for its receipt.
+        details: ReceiptDetails,
     },
 }
 
 impl Ended {
-    /// Why there is no result, if the call ended with an error.
+    /// Error of a call without a result.
     pub(crate) fn error(&self) -> Option<ErrorCode> {
         match self {
             Self::Finished { finished, .. } => match &finished.produced {
@@ -44,10 +44,10 @@ impl Ended {
     }
 }
 
-/// A record that fails may be a full disk that somebody is clearing; so the end of a call that is on
-/// record, which cannot be had a second time, is tried again after each of these, and then after each
-/// [`LONGEST`].
-const PATIENCE: [Duration; 5] = [
+/// Delays between the first tries to record the end of a call; the following ones are
+/// [`MAX_RECORD_DELAY`] apart. A record may fail because of a full disk that an operator is
+/// clearing, and the end of a recorded call cannot be produced a second time.
+const RECORD_RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(50),
     Duration::from_millis(250),
     Duration::from_secs(1),
@@ -55,40 +55,40 @@ const PATIENCE: [Duration; 5] = [
     Duration::from_secs(15),
 ];
 
-/// Between further tries.
-const LONGEST: Duration = Duration::from_secs(15);
+/// Delay between further tries.
+const MAX_RECORD_DELAY: Duration = Duration::from_secs(15);
 
 impl ActiveCall {
     /// Takes the last step.
     pub(crate) fn end(&mut self, ended: Ended) {
         match ended {
-            Ended::Finished { mut finished, mut blobs, session_events, seen } => {
-                // What an earlier call gave was masked then, by the same obligations.
+            Ended::Finished { mut finished, mut blobs, session_events, details } => {
+                // The result of an earlier call was masked then, by the same obligations.
                 if let Some(redact) = self.redact().filter(|_| finished.memoised.is_none()) {
                     obligations::mask(redact, &mut finished, &mut blobs);
                 }
-                self.seen = seen;
+                self.details = details;
                 self.inner.metrics.finished(&self.call.asked, &finished);
                 self.pending.blobs = blobs;
                 self.pending.session_events = session_events;
                 self.step(Event::Finish(finished));
             }
-            Ended::Stopped { seen } => {
-                self.seen = seen;
+            Ended::Stopped { details } => {
+                self.details = details;
                 self.step(Event::Stopped);
             }
         }
     }
 
-    /// Puts the end on record, with patience.
+    /// Records the end, and tries again if the store fails.
     pub(crate) async fn commit_the_end(&mut self) -> Result<(), Error> {
-        // One that nobody knows of had no effect: its caller may ask again, and need not wait.
+        // An unrecorded call had no effect and its id is unknown: its caller may ask again.
         if !self.is_durable() {
             return self.commit().await;
         }
         let inner = self.inner.clone();
-        // Given up when the server stops only: whoever knows of the call waits for its end.
-        for pause in PATIENCE.into_iter().chain(std::iter::repeat(LONGEST)) {
+        // Given up only when the server stops: clients that know the call wait for its end.
+        for pause in RECORD_RETRY_DELAYS.into_iter().chain(std::iter::repeat(MAX_RECORD_DELAY)) {
             match self.try_commit().await? {
                 None => return Ok(()),
                 Some(error) if inner.stopping.is_cancelled() => return Err(error),
@@ -102,8 +102,8 @@ impl ActiveCall {
         Ok(())
     }
 
-    /// Puts what became true on record while the call goes on. If that cannot be done now, and the call is
-    /// on record already, the next record says it too.
+    /// Records the changes while the call goes on. If that fails and the call is on record already,
+    /// the next record has them too.
     pub(crate) async fn commit_meanwhile(&mut self) -> Result<(), Error> {
         match self.is_durable() {
             true => self.try_commit().await.map(drop),
@@ -111,7 +111,7 @@ impl ActiveCall {
         }
     }
 
-    /// Puts everything on record; if the store cannot do it now, says why and forgets nothing.
+    /// Records all changes; if the store fails, returns its error and keeps the changes.
     async fn try_commit(&mut self) -> Result<Option<Error>, Error> {
         let pending = self.pending.clone();
         match self.commit().await {
@@ -126,12 +126,12 @@ impl ActiveCall {
     }
 }
 
-/// The fact that a step makes true.
+/// Fact of a step.
 pub(crate) fn fact_of(call: &Call) -> (FactKind, Json) {
     let data = match &call.state {
-        State::Held(hold) => Json::plain(&Why { reasons: &hold.reasons }),
-        State::Denied { reasons } | State::Expired { reasons } => Json::plain(&Why { reasons }),
-        State::Cancelling { by } | State::Cancelled { by } => Json::plain(&By { by }),
+        State::Held(hold) => Json::plain(&Reasons { reasons: &hold.reasons }),
+        State::Denied { reasons } | State::Expired { reasons } => Json::plain(&Reasons { reasons }),
+        State::Cancelling { by } | State::Cancelled { by } => Json::plain(&CancelledBy { by }),
         State::Finished(finished) => summary(finished),
         State::Accepted | State::Dispatched | State::Running | State::OutcomeUnknown => {
             Json::empty_object()
@@ -140,31 +140,31 @@ pub(crate) fn fact_of(call: &Call) -> (FactKind, Json) {
     (FactKind::of_state(&call.state), data)
 }
 
-/// Why a call is held or denied.
+/// Reasons of a held or denied call.
 #[derive(Serialize)]
-struct Why<'a> {
+struct Reasons<'a> {
     reasons: &'a [Reason],
 }
 
-/// Who ended a call.
+/// Canceller of a call.
 #[derive(Serialize)]
-struct By<'a> {
+struct CancelledBy<'a> {
     by: &'a Stopper,
 }
 
-/// How a call finished.
+/// Summary of a finished call.
 #[derive(Serialize)]
 struct Summary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failed<'a>>,
     execution_time_ms: f64,
-    /// The call that ran in its place.
+    /// The earlier call whose result it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     memoised: Option<CallId>,
     success: bool,
 }
 
-/// Why it has no result.
+/// Error of a call without a result.
 #[derive(Serialize)]
 struct Failed<'a> {
     code: ErrorCode,

@@ -1,10 +1,10 @@
-//! What an earlier process left unfinished: run again if that is harmless, else told as unknown.
+//! Recovery of unfinished calls of an earlier process: pure ones run again, others end as unknown.
 
 use std::sync::Arc;
 
 use ringfence_registry::Entry;
 use ringfence_store::{Error, Stored};
-use ringfence_types::{CallError, Digest, Effect, ErrorCode, Event, Produced};
+use ringfence_types::{CallError, Digest, ErrorCode, Event, Produced, State};
 
 use crate::{
     active_call::ActiveCall, dispatch::without_program, engine::Inner, hold::Recheck, pipeline,
@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// Calls per read.
-const ROUND: usize = 200;
+const CALLS_PER_READ: usize = 200;
 
-/// Looks at every call that is not at its end.
+/// Recovers every unfinished call.
 pub(crate) async fn run(inner: &Arc<Inner>) -> Result<(), Error> {
     let mut after = None;
     loop {
-        let left = inner.parts.store.unfinished(after, ROUND).await?;
+        let left = inner.parts.store.unfinished(after, CALLS_PER_READ).await?;
         let Some(last) = left.last() else { return Ok(()) };
         after = Some(last.call.asked.id);
         for stored in left {
@@ -39,40 +39,42 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
     let (trace_id, tenant) = (stored.call.asked.trace_id.clone(), stored.call.asked.tenant.clone());
     let (trace_id, tenant) = (trace_id.as_str(), tenant.as_str());
     let mut active = ActiveCall::from_record(inner.clone(), stored);
-    match (active.step(Event::Recover { pure }), entry) {
-        (Effect::Decide, Some(_)) if !is_whole => {
+    active.step(Event::Recover { pure });
+    let runs_again = matches!(active.call.state, State::Accepted);
+    match (runs_again, entry) {
+        (true, Some(_)) if !is_whole => {
             let message = "policy had some of its arguments masked before the server went down";
             fail(active, ErrorCode::ArgsRedacted, message).await
         }
-        (Effect::Decide, Some(entry)) => {
-            tracing::info!(call_id = %id, trace_id, tenant, "a call of an earlier process is run again");
+        (true, Some(entry)) => {
+            tracing::info!(call_id = %id, trace_id, tenant, "running a call of an earlier process again");
             let place = inner.place_again(&entry, &active.asked().tenant);
             inner.tasks.spawn(pipeline::run(active, entry, Claim::Made(place)));
             Ok(())
         }
-        (Effect::Decide, None) => {
-            // Nobody can run it again.
+        (true, None) => {
+            // Without its tool the call cannot run again.
             let message = "the tool was removed or changed while the server was down";
             fail(active, ErrorCode::ToolChanged, message).await
         }
         _ => {
-            tracing::warn!(call_id = %id, trace_id, tenant, state = active.call.state.name(), "a call was cut off");
+            tracing::warn!(call_id = %id, trace_id, tenant, state = active.call.state.name(), "a call was interrupted by the end of the server");
             active.commit().await
         }
     }
 }
 
-/// The tool as it was when the call was accepted; another version is another tool.
+/// The tool as it was when the call was accepted; another version does not count.
 fn same_tool(inner: &Inner, stored: &Stored) -> Option<Arc<Entry>> {
     inner.parts.registry.catalogue().by_digest(stored.call.asked.tool.digest).cloned()
 }
 
-/// Whether the arguments on record are those that came.
+/// Whether the stored arguments are unmasked.
 fn is_whole(stored: &Stored) -> bool {
     Digest::of_json(stored.call.args()) == stored.call.args_digest()
 }
 
-/// Ends a call that cannot be run again.
+/// Ends a call that cannot run again.
 async fn fail(mut active: ActiveCall, code: ErrorCode, message: &str) -> Result<(), Error> {
     let at = active.inner.parts.clock.now();
     let error = CallError { code, message: message.to_owned(), details: None };

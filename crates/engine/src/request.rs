@@ -1,4 +1,4 @@
-//! What a door asks for, and why it may be refused before anything is stored.
+//! Requests of doors, and the reasons why they are refused before anything is stored.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use crate::sandboxes::Attachment;
 /// A request to run one tool.
 #[derive(Debug, Clone)]
 pub struct CallRequest {
-    /// Which tool.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// Which version; the newest without one.
+    /// Version of the tool; the newest without one.
     pub version: Option<String>,
-    /// With which arguments: an object.
+    /// Arguments: an object.
     pub args: Json,
-    /// What it belongs to.
+    /// Session of the call.
     pub session: Option<SessionId>,
-    /// On whose behalf.
+    /// Persona that the call is made for.
     pub persona: Option<PersonaId>,
-    /// The client's own data: an object. Nobody here acts on it.
+    /// The client's own data: an object. The server does not act on it.
     pub metadata: Json,
-    /// Equal keys mean the same request, done once.
+    /// Idempotency key: equal keys mean the same request, done once.
     pub idempotency_key: Option<String>,
-    /// The trace it is part of.
+    /// Trace of the request.
     pub trace: Option<TraceContext>,
-    /// Whether its name is told before it ends, so that it must be on record at once.
+    /// Whether the id is sent before the call ends, so that the call must be on record at once.
     pub detached: bool,
     /// Whether it must run even if the result of an equal call is remembered.
     pub fresh: bool,
-    /// Bytes that come beside the arguments, which name their digest.
+    /// Bytes beside the arguments, which name their digest.
     pub attachment: Option<Attachment>,
 }
 
 impl CallRequest {
-    /// A request with everything optional left out.
+    /// A request without optional parts.
     pub fn new(tool: ToolName, args: Json) -> Self {
         Self {
             tool,
@@ -53,40 +53,40 @@ impl CallRequest {
     }
 }
 
-/// Why a request was not accepted. Nothing of it is stored.
+/// Reason why a request was not accepted. Nothing of it is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// There is no such tool.
+    /// The tool does not exist.
     #[error("there is no tool `{name}`")]
     UnknownTool {
-        /// As asked.
+        /// Requested name.
         name: String,
     },
-    /// There is such a tool, but not in this version.
+    /// The tool exists, but not in this version.
     #[error("tool `{name}` has no version `{version}`")]
     UnknownVersion {
-        /// As asked.
+        /// Requested name.
         name: String,
-        /// As asked.
+        /// Requested version.
         version: String,
     },
-    /// There is a skill of this name, but it is broken.
+    /// The skill exists, but is broken.
     #[error("tool `{name}` is broken: {}", problems.join("; "))]
     BrokenTool {
-        /// As asked.
+        /// Requested name.
         name: String,
-        /// What is wrong with it.
+        /// Problems of the skill.
         problems: Vec<String>,
     },
-    /// The arguments do not fit the tool.
+    /// The arguments violate the tool's schema.
     #[error("{summary}")]
     InvalidArguments {
-        /// In one sentence.
+        /// Summary in one sentence.
         summary: String,
-        /// Each problem and where it is.
+        /// Each violation with its location.
         violations: Vec<Violation>,
     },
-    /// The key may act for one persona only, and this is another.
+    /// The key is bound to another persona.
     #[error("this key may not act for persona `{0}`")]
     ForeignPersona(PersonaId),
     /// The idempotency key is not 1 to 255 printable ASCII characters.
@@ -95,22 +95,22 @@ pub enum Refused {
     /// The idempotency key was used for another request.
     #[error("this idempotency key was used for another request, call {0}")]
     KeyReused(CallId),
-    /// The request with this idempotency key has not ended yet.
+    /// The call with this idempotency key has not ended yet.
     #[error("call {0} with this idempotency key has not ended yet")]
     StillRunning(CallId),
-    /// The call that asks for it does not run, or was asked to stop.
+    /// The parent call does not run, or was cancelled.
     #[error("call {0} is not running, so it cannot make calls")]
     ParentNotRunning(CallId),
-    /// Too many calls are above it.
+    /// The call would be nested too deeply.
     #[error("a call has at most {} calls above it", ringfence_types::MAX_DEPTH)]
     TooDeep,
-    /// Too much is waiting.
+    /// The queue is full.
     #[error("too many calls are waiting")]
     Busy {
-        /// When it may be worth trying again.
+        /// Suggested delay before the next try.
         retry_after: Duration,
     },
-    /// The tool needs a sandbox, and the host makes none at the moment.
+    /// The tool needs a sandbox, and the host cannot make one at the moment.
     #[error("this host cannot make sandboxes at the moment; `/readyz` says why")]
     NoSandbox,
     /// The tool failed again and again, and is left alone for a while.
@@ -124,7 +124,7 @@ pub enum Refused {
     /// The server is about to stop.
     #[error("the server is stopping")]
     Stopping,
-    /// The call could not be put on record.
+    /// The call could not be recorded.
     #[error("the call could not be recorded")]
     Store(#[from] ringfence_store::Error),
 }

@@ -1,7 +1,7 @@
-//! A call as traces show it: one span, and one below it for each stage.
+//! Trace spans of a call: one for the call, and one below it for each stage.
 //!
 //! The stages follow each other without a gap, so one reading of the clock ends one and begins the
-//! next. Nothing of this happens for a call whose trace nobody records.
+//! next. A call whose trace is not recorded skips all of this.
 
 use ringfence_types::{
     Asked, Attribute, Call, Finished, Produced, Span, SpanId, SpanKind, State, Timestamp,
@@ -18,11 +18,11 @@ pub(crate) enum Stage {
     Queue,
     /// The tool runs.
     Run,
-    /// What happened is put on record.
+    /// The step is recorded.
     Record,
 }
 
-/// Stages of a call so far, with the time each took.
+/// Stages of a call so far, with their durations.
 #[derive(Debug)]
 pub(crate) struct StageSpans {
     began: Timestamp,
@@ -95,7 +95,7 @@ fn whole(call: &Call, spans: &StageSpans) -> Option<Span> {
     })
 }
 
-/// Codes only: what a program said of its failure may be somebody's data.
+/// Error code of a failed call; a program's own words may contain user data.
 fn failure(state: &State) -> Option<String> {
     match state {
         State::Finished(finished) => match &finished.produced {

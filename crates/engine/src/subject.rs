@@ -1,8 +1,7 @@
-//! Whom the work at hand is for, so that every line of the log can say so.
+//! Subject of the current work (trace, tenant, call), which every log line includes.
 //!
-//! Carried by the task instead of by spans of the log: entering and leaving costs a swap of one
-//! thread-local value, nothing is formatted before somebody writes a line, and a line has it at
-//! any level of the log.
+//! The task carries it instead of log spans: entering and leaving costs a swap of one thread-local
+//! value, nothing is formatted before a line is written, and a line has it at any log level.
 
 use ringfence_types::{Asked, CallId, Digest, PersonaId, TenantId, TraceId};
 
@@ -10,23 +9,23 @@ tokio::task_local! {
     static SUBJECT: Subject;
 }
 
-/// Whom the work at hand is for.
+/// Subject of the current work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// The trace it is part of.
+    /// Trace of the work.
     pub trace: TraceId,
-    /// Whose it is, once that is known.
+    /// Tenant, once it is known.
     pub tenant: Option<TenantId>,
-    /// On whose behalf.
+    /// Persona that the work is done for.
     pub persona: Option<PersonaId>,
-    /// Which call, if it is one.
+    /// The call, if the work is one.
     pub call: Option<CallId>,
-    /// Of the rules in force when the work began.
+    /// Revision of the rules in force when the work began.
     pub policy: Option<Digest>,
 }
 
 impl Subject {
-    /// Work for nobody in particular yet.
+    /// Work without a known tenant yet.
     pub const fn of_trace(trace: TraceId) -> Self {
         Self { trace, tenant: None, persona: None, call: None, policy: None }
     }
@@ -38,17 +37,17 @@ impl Subject {
         Some(Self { trace, tenant, persona, call: Some(asked.id), policy: Some(policy) })
     }
 
-    /// Does work for this subject.
+    /// Runs a future with this subject.
     pub async fn scope<F: Future>(self, work: F) -> F::Output {
         SUBJECT.scope(self, work).await
     }
 
-    /// Says a word for this subject.
+    /// Runs a function with this subject.
     pub fn say<R>(self, word: impl FnOnce() -> R) -> R {
         SUBJECT.sync_scope(self, word)
     }
 
-    /// Looks at whom the work at hand is for, if it is for somebody.
+    /// Reads the subject of the current work, if there is one.
     pub fn look<R>(look: impl FnOnce(&Self) -> R) -> Option<R> {
         SUBJECT.try_with(look).ok()
     }

@@ -1,7 +1,7 @@
-//! Syntax of skill handlers, checked when their folder is loaded and not when they are first called.
+//! Syntax check of skill handlers when their folder is loaded, before their first call.
 //!
-//! Python compiles the handler inside a sandbox of its own, and executes nothing of it. Where there is no
-//! sandbox to be had, nothing is said of the handler: its calls will tell.
+//! Python compiles the handler inside a sandbox of its own and executes nothing of it. Without a
+//! sandbox the check is skipped, and syntax errors show in the first call.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use crate::engine::Inner;
 
-const CHECK: &str = include_str!("syntax.py");
+const CHECK_PROGRAM: &str = include_str!("syntax.py");
 
-/// Far more than compiling a handler takes.
+/// Timeout of the check; compiling a handler takes far less.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Follows the catalogue until the engine stops.
@@ -41,7 +41,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         tokio::select! {
             digest = next => match digest {
                 Some(digest) => drop(checked.insert(digest)),
-                // What is gone is forgotten.
+                // Forget removed tools.
                 None => checked.retain(|digest: &Digest| catalogue.by_digest(*digest).is_some()),
             },
             () = inner.stopping.cancelled() => return,
@@ -57,13 +57,13 @@ async fn check(inner: &Inner, entry: &Entry) {
     let _ = rejected.await;
 }
 
-/// Why Python cannot compile a handler. None if it can, or if there is no sandbox to try it in.
+/// Syntax error of a handler. None if Python compiles it, or if there is no sandbox for the check.
 pub async fn syntax_problem(sandbox: &dyn Backend, entry: &Entry) -> Option<String> {
     let Runs::Python { code, module, .. } = &entry.runs else { return None };
     let args = json!({"source": &**code, "file": format!("{module}.py")});
     let program = Program::Call {
         language: Language::Python,
-        code: CHECK.into(),
+        code: CHECK_PROGRAM.into(),
         file: "/.ringfence/syntax.py".to_owned(),
         function: Some("check".to_owned()),
         args: Json::from_value(&args)?,
@@ -71,7 +71,8 @@ pub async fn syntax_problem(sandbox: &dyn Backend, entry: &Entry) -> Option<Stri
     };
     let limits = Limits { wall: CHECK_TIMEOUT, ..Limits::default() };
     let request = Request { limits, ..Request::new(program) };
-    // Our own program, about which policy has no say: it compiles the handler and executes none of it.
+    // Our own program, which needs no policy decision: it compiles the handler and executes none of
+    // it.
     let running = sandbox.run(local_permit(), request).await.ok()?;
     let report = running.wait().await.ok()?;
     let found = serde_json::from_slice::<Value>(&report.result).ok()?;

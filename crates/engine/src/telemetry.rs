@@ -1,15 +1,15 @@
-//! Who watches: where spans go and where numbers are registered.
+//! Telemetry: the receiver of spans and the registry of metrics.
 
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use ringfence_types::Spans;
 
-/// Who watches. Nobody by default.
+/// Receiver of spans and registry of metrics; by default there is no receiver.
 #[derive(Debug, Default)]
 pub struct Telemetry {
-    /// Numbers of parts that the engine does not know; its own are put beside them.
+    /// Metrics of parts that the engine does not know; its own are added to them.
     pub registry: Registry,
-    /// Takes spans.
+    /// Receiver of spans.
     pub spans: Option<Arc<dyn Spans>>,
 }

@@ -1,4 +1,4 @@
-//! New names for traces and spans.
+//! New ids for traces and spans.
 
 use std::sync::{
     LazyLock,
@@ -8,14 +8,14 @@ use std::sync::{
 use ringfence_types::{SpanId, Spans, TraceId, TraceParent};
 use uuid::Uuid;
 
-/// A trace that begins here. It is recorded if somebody records it.
+/// A new trace. It is recorded if there is a receiver of spans.
 pub fn new_trace(spans: Option<&dyn Spans>) -> TraceParent {
     let trace = TraceId::from_random(Uuid::new_v4().as_u128());
     TraceParent::begin(trace, new_span(), spans.is_some_and(|spans| spans.samples(trace)))
 }
 
-/// A name for a piece of work: unique in this process and hard to meet by chance in any other. It
-/// guards nothing, so it need not be a secret and costs no system call.
+/// A span id: unique in this process and unlikely to occur in any other. It is no secret, so it
+/// costs no system call.
 pub fn new_span() -> SpanId {
     static NEXT: LazyLock<AtomicU64> =
         LazyLock::new(|| AtomicU64::new(Uuid::new_v4().as_u64_pair().1));
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_differ_and_what_nobody_records_is_not_sampled() {
+    fn ids_differ_and_a_trace_without_a_receiver_is_not_sampled() {
         let names: std::collections::HashSet<_> = (0..10_000).map(|_| new_span()).collect();
         assert_eq!(names.len(), 10_000);
         let (one, other) = (new_trace(None), new_trace(None));

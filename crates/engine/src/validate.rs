@@ -1,10 +1,10 @@
-//! The last check: does the result fit what the tool promised?
+//! Validation of results against the tool's output schema.
 
 use ringfence_registry::Entry;
 use ringfence_types::{CallError, ErrorCode, Json, Produced};
 use serde_json::json;
 
-/// A result that does not fit is an error of the tool's, never passed on and never dropped.
+/// The result, or an error of the tool if the result violates its schema.
 pub(crate) fn output(entry: &Entry, result: Json) -> Produced {
     match entry.check_output(&result) {
         Ok(()) => Produced::Result(result),

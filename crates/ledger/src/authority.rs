@@ -1,10 +1,10 @@
-//! What the ledger says of keys and approvals, folded from its entries in their order.
+//! State of keys and approvals according to the ledger, folded from its entries in order.
 //!
-//! Rows of keys and approvals are what a server acts by; the entries are what was signed. Whoever holds
-//! the rows against this finds every row that was changed, added or taken away outside a server.
+//! A server acts by the rows of keys and approvals; the entries are what was signed. Comparing the
+//! rows with this state finds every row that was changed, added or removed outside a server.
 //!
-//! Invariant: only the text of an entry counts, never what is kept beside it: the text is what the tree
-//! commits to.
+//! Invariant: only the text of an entry counts, never the columns beside it: the tree commits to
+//! the text.
 
 use std::collections::BTreeMap;
 
@@ -19,61 +19,62 @@ use crate::{
     statement::predicate_type,
 };
 
-/// A key of the API, as the entries say it.
+/// State of an API key according to the entries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyClaim {
-    /// The entry that made it.
+    /// Index of the entry about its creation.
     pub entry: u64,
-    /// Whose it is.
+    /// Tenant of the key.
     pub tenant: TenantId,
-    /// When it was made.
+    /// Creation time.
     pub at: Timestamp,
-    /// What was said of it then.
+    /// The creation entry's statement.
     pub said: KeyChange,
-    /// When it was revoked.
+    /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// An approval, as the entries say it. Small, because there may be many: the rest is in its entry.
+/// State of an approval according to the entries. Small, because there may be many: the rest is in
+/// its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalClaim {
-    /// The entry that gave it.
+    /// Index of the entry that gave it.
     pub entry: u64,
-    /// Of the approval, as [`ApprovalClaim::digest`] says it.
+    /// Digest of the approval, as of [`ApprovalClaim::digest`].
     pub content: Digest,
-    /// When it was revoked, and by which key.
+    /// Time of revocation, and the revoking key.
     pub revoked: Option<(Timestamp, KeyId)>,
-    /// Calls that ended and ran by it.
+    /// Ended calls that ran by it.
     pub used: u32,
 }
 
 impl ApprovalClaim {
-    /// The digest of an approval, whoever wrote it down.
+    /// The digest of an approval, from an entry or from a row.
     pub fn digest(approval: &Approval) -> Digest {
         let text = serde_json::to_vec(approval).expect("plain data with text keys");
         Digest::of(&text)
     }
 }
 
-/// Keys and approvals as the entries of a ledger say them.
+/// State of keys and approvals according to the entries of a ledger.
 #[derive(Debug, Default)]
 pub struct Authority {
-    /// Keys of the API, by their names.
+    /// API keys by id.
     pub keys: BTreeMap<KeyId, KeyClaim>,
-    /// Approvals, by their names.
+    /// Approvals by id.
     pub approvals: BTreeMap<ApprovalId, ApprovalClaim>,
-    /// Keys of the ledger itself, each with the entry that names it.
+    /// Keys of the ledger itself, each with the index of the entry that names it.
     pub signers: Vec<(u64, PublicKey)>,
 }
 
 #[derive(Deserialize)]
-struct Told<T> {
+struct Predicate<T> {
     at: Timestamp,
     tenant: Option<TenantId>,
     said: T,
 }
 
-/// An approval that was given, or the word that one was taken back.
+/// An approval that was given, or its revocation.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ApprovalEntry {
@@ -81,22 +82,22 @@ enum ApprovalEntry {
     Given(Box<Approval>),
 }
 
-/// Of a receipt: by which approval the call was allowed, and when it began. One that was cancelled
-/// before it began has used nothing.
+/// Part of a receipt: the approval that allowed the call, and the start time. A call that was
+/// cancelled before its start has used no approval.
 #[derive(Deserialize)]
-struct Ran {
+struct ApprovalUse {
     call: CallId,
-    decision: Option<By>,
+    decision: Option<UsedApproval>,
     started_at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
-struct By {
+struct UsedApproval {
     approval: Option<ApprovalId>,
 }
 
 impl Authority {
-    /// Takes the next entry: its index and its text.
+    /// Applies the next entry: its index and its text.
     pub fn take(&mut self, index: u64, payload: &str) {
         if is_of(EntryKind::Call, payload) {
             self.ran(payload);
@@ -105,14 +106,15 @@ impl Authority {
         } else if is_of(EntryKind::Approval, payload) {
             self.approval(index, payload);
         } else if is_of(EntryKind::CheckpointKey, payload)
-            && let Ok(Told::<LedgerKey> { said, .. }) = predicate(payload)
+            && let Ok(Predicate::<LedgerKey> { said, .. }) = predicate(payload)
         {
             self.signers.push((index, said.public));
         }
     }
 
     fn key(&mut self, entry: u64, payload: &str) {
-        let Ok(Told::<KeyChange> { at, tenant: Some(tenant), said }) = predicate(payload) else {
+        let Ok(Predicate::<KeyChange> { at, tenant: Some(tenant), said }) = predicate(payload)
+        else {
             return;
         };
         if said.event == "revoked" {
@@ -126,7 +128,7 @@ impl Authority {
     }
 
     fn approval(&mut self, entry: u64, payload: &str) {
-        let Ok(Told::<ApprovalEntry> { at, said, .. }) = predicate(payload) else { return };
+        let Ok(Predicate::<ApprovalEntry> { at, said, .. }) = predicate(payload) else { return };
         match said {
             ApprovalEntry::Revoked { event, id, by } => {
                 if event == "revoked"
@@ -151,27 +153,27 @@ impl Authority {
     }
 }
 
-/// The approval that a call used, the call, and when it began, if the entry is the receipt of a call
-/// that ran by one.
+/// The approval that a call used, the call, and its start time, if the entry is the receipt of a
+/// call that ran by an approval.
 pub fn approval_used_by(payload: &str) -> Option<(ApprovalId, CallId, Timestamp)> {
-    // Nearly all receipts name none and need not be parsed.
+    // Nearly all receipts name no approval and need no parsing.
     if !payload.contains("\"approval\":\"") || !is_of(EntryKind::Call, payload) {
         return None;
     }
-    let Ran { call, decision, started_at } = predicate(payload).ok()?;
+    let ApprovalUse { call, decision, started_at } = predicate(payload).ok()?;
     Some((decision?.approval?, call, started_at?))
 }
 
-/// Whether an entry is of a kind, without parsing it. A quote inside a string is escaped, so the pattern
-/// cannot be part of one.
+/// Whether an entry is of a kind, without parsing it. Quotes inside strings are escaped, so the
+/// pattern cannot occur in one.
 fn is_of(kind: EntryKind, payload: &str) -> bool {
     let name = predicate_type(kind);
-    let after = |at: usize| payload[at + FIELD.len()..].strip_prefix(name);
-    payload.find(FIELD).and_then(after).is_some_and(|rest| rest.starts_with('"'))
+    let after = |at: usize| payload[at + KIND_FIELD.len()..].strip_prefix(name);
+    payload.find(KIND_FIELD).and_then(after).is_some_and(|rest| rest.starts_with('"'))
 }
 
-/// What stands before the kind of an entry.
-const FIELD: &str = "\"predicateType\":\"";
+/// Text in front of the kind of an entry.
+const KIND_FIELD: &str = "\"predicateType\":\"";
 
 #[cfg(test)]
 mod tests {
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn text_inside_an_entry_is_no_entry() {
         let mut authority = Authority::default();
-        // Whoever may choose words cannot choose what kind of entry they stand in.
+        // A text chosen by a client cannot change the kind of its entry.
         let before = Some(entry("created", "a", 5));
         let at = Timestamp::from_micros(9);
         let change = Maintenance::BeganAnew { before };

@@ -1,8 +1,8 @@
-//! One file that proves what happened: entries, where they stand, what commits to them, which keys
-//! signed, and, if asked for, the bytes that they refer to.
+//! Proof bundle: one file with entries, their inclusion proofs, the checkpoint, the keys, and, on
+//! request, the artifacts.
 //!
-//! A proof of inclusion shows that an entry is in the log; it cannot show that none was left out.
-//! So the server signs a list of what the file holds, and the file is nothing else.
+//! An inclusion proof shows that an entry is in the log; it cannot show that none was left out. So
+//! the server signs a manifest of the file's content, and verification compares the two.
 
 use std::collections::BTreeSet;
 
@@ -10,55 +10,54 @@ use ringfence_types::{About, CallId, Digest, EntryKind, SessionId, TenantId, Tim
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    absent::{Absent, absent},
     chain::Chain,
     checkpoint::Checkpoint,
     encoding,
     entry::about,
     envelope::Envelope,
     flaw::{Flaw, Place, Problem},
-    given_again,
     key::PublicKey,
-    merkle,
+    memo_source, merkle,
+    missing_artifacts::{MissingArtifact, missing_artifacts},
     note::Note,
     statement::{self, Statement, Subject},
 };
 
-/// Of every bundle.
-const FORMAT: &str = "https://ringfence.dev/bundle/v1";
+/// Format name of every bundle.
+const BUNDLE_FORMAT: &str = "https://ringfence.dev/bundle/v1";
 
-/// Bytes of a file among which its format stands, however it is written.
-const BEGINNING: usize = 200;
+/// Number of leading bytes in which the format name is searched.
+const FORMAT_SEARCH_BYTES: usize = 200;
 
-/// Of the statement that says what a bundle holds.
-const MANIFEST: &str = "https://ringfence.dev/attestation/bundle/v1";
+/// Predicate type of a manifest.
+const MANIFEST_TYPE: &str = "https://ringfence.dev/attestation/bundle/v1";
 
-/// The file.
+/// Proof bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
     format: String,
-    /// Says what else is here; none until it is signed.
+    /// Signed list of the content; none until it is signed.
     pub(crate) manifest: Option<Envelope>,
-    /// The signed note.
+    /// The checkpoint as a signed note.
     checkpoint: String,
-    /// The entries that name the keys, from the first of the log.
+    /// Entries that name the keys, from the first of the log.
     keys: Vec<Item>,
     /// The entries.
     entries: Vec<Item>,
-    /// The bytes that they refer to; none if nobody asked for them.
+    /// Artifacts of the entries; none if they were not asked for.
     artifacts: Option<Vec<Artifact>>,
 }
 
-/// An entry and where it stands.
+/// An entry with its inclusion proof.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// Where it stands in the log.
+    /// Index in the log.
     pub index: u64,
-    /// The entry.
+    /// The signed entry.
     pub envelope: Envelope,
-    /// That it stands there, by the checkpoint.
+    /// Inclusion proof by the checkpoint.
     #[serde(with = "encoding::hashes")]
     pub proof: Vec<Digest>,
 }
@@ -67,14 +66,14 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
-    /// Their digest.
+    /// Digest of the bytes.
     pub digest: Digest,
     /// The bytes.
     #[serde(with = "encoding::bytes")]
     pub bytes: Vec<u8>,
 }
 
-/// What a bundle is about.
+/// Subject of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
@@ -84,89 +83,90 @@ pub enum Selection {
     Session(SessionId),
 }
 
-/// What the server says of a bundle.
+/// The server's signed statement about a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// When it was made.
+    /// Creation time.
     pub at: Timestamp,
-    /// Whose entries it holds.
+    /// Tenant of the entries.
     pub tenant: TenantId,
-    /// Which: all of these that the log had then, and the receipts of earlier calls whose results
-    /// they were given.
+    /// Selection of the entries: all that the log had then, and the receipts of earlier calls whose
+    /// results they reuse.
     pub selection: Selection,
 }
 
-/// A bundle that holds.
+/// A verified bundle.
 #[derive(Debug, Clone)]
 pub struct Verified {
-    /// What the server said of it.
+    /// The manifest.
     pub manifest: Manifest,
-    /// What commits to it.
+    /// The checkpoint over its entries.
     pub checkpoint: Checkpoint,
-    /// The key that signed both.
+    /// The key that signed manifest and checkpoint.
     pub key: PublicKey,
-    /// All keys that the log had, with the first entry of each.
+    /// All keys of the log, with the first entry of each.
     pub chain: Chain,
     /// The entries.
     pub entries: Vec<Shown>,
-    /// Bytes that were compared with their digests; none if there are none in it.
+    /// Number of artifacts that were compared with their digests; none if the bundle has none.
     pub artifacts: Option<usize>,
-    /// What receipts name and a file with bytes does not hold: masked by policy, or left out.
-    pub absent: Vec<Absent>,
+    /// Missing artifacts of a bundle with artifacts: masked by policy, or left out.
+    pub missing_artifacts: Vec<MissingArtifact>,
 }
 
-/// An entry that holds.
+/// A verified entry.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// Where it stands.
+    /// Index in the log.
     pub index: u64,
-    /// What it tells of.
+    /// Kind of the entry.
     pub kind: EntryKind,
-    /// Whom and what it concerns.
+    /// Subject of the entry.
     pub about: About,
     /// The text of its predicate.
     pub predicate: String,
-    /// Whether it has a signature of its own; without one it is the checkpoint's word.
+    /// Whether it has a signature of its own; without one the checkpoint vouches for it.
     pub is_signed: bool,
 }
 
 impl Manifest {
     pub(crate) fn statement(&self, bundle: &Bundle) -> String {
-        statement::write(&bundle.subjects(), MANIFEST, self)
+        statement::write(&bundle.subjects(), MANIFEST_TYPE, self)
     }
 }
 
 impl Bundle {
-    /// Not signed yet: see [`crate::Signer::bundle`].
+    /// An unsigned bundle: see [`crate::Signer::bundle`].
     pub fn new(
         checkpoint: String,
         keys: Vec<Item>,
         entries: Vec<Item>,
         artifacts: Option<Vec<Artifact>>,
     ) -> Self {
-        let format = FORMAT.to_owned();
+        let format = BUNDLE_FORMAT.to_owned();
         Self { format, manifest: None, checkpoint, keys, entries, artifacts }
     }
 
-    /// The file's one form: a line of JSON.
+    /// Text of the bundle: one line of JSON.
     pub fn render(&self) -> String {
         serde_json::to_string(self).expect("plain data with text keys") + "\n"
     }
 
-    /// What is in a file, in whatever text it is written.
+    /// The bundle in a file, in any JSON layout.
     fn parse(text: &[u8]) -> Result<Self, Problem> {
-        let beginning = &text[..text.len().min(BEGINNING)];
-        let is_ours = beginning.windows(FORMAT.len()).any(|part| part == FORMAT.as_bytes());
+        let beginning = &text[..text.len().min(FORMAT_SEARCH_BYTES)];
+        let is_ours =
+            beginning.windows(BUNDLE_FORMAT.len()).any(|part| part == BUNDLE_FORMAT.as_bytes());
         match serde_json::from_slice::<Self>(text) {
-            Ok(bundle) if bundle.format == FORMAT => Ok(bundle),
+            Ok(bundle) if bundle.format == BUNDLE_FORMAT => Ok(bundle),
             Err(error) if is_ours && error.is_eof() => Err(Problem::Cut(text.len())),
             _ if is_ours => Err(Problem::Form),
             _ => Err(Problem::NotOurs),
         }
     }
 
-    /// Everything in it by digest, in order.
+    /// Digests of the whole content, in order.
     fn subjects(&self) -> Vec<Subject> {
         let leaf = |name: &str, item: &Item| {
             Subject::new(format!("{name}/{}", item.index), item.envelope.leaf())
@@ -179,11 +179,11 @@ impl Bundle {
         std::iter::once(checkpoint).chain(keys).chain(entries).chain(artifacts).collect()
     }
 
-    /// Reads and checks a file. With a key, only what that key signed counts.
+    /// Parses and checks a file. With a pinned key, only that key's signature counts.
     pub fn verify(text: &[u8], pinned: Option<Digest>) -> Result<Verified, Flaw> {
         let bundle = Self::parse(text).map_err(|problem| Place::File.is(problem))?;
         let verified = bundle.check(pinned)?;
-        // Last, so that a forged file is not taken for one that was merely written anew.
+        // Last, so that a forged file is not reported as merely reformatted.
         match bundle.render().as_bytes() == text {
             true => Ok(verified),
             false => Err(Place::File.is(Problem::Reformatted)),
@@ -195,11 +195,12 @@ impl Bundle {
         let ground = Ground::of(&bundle.checkpoint, &bundle.keys, pinned)?;
         let manifest = bundle.check_manifest(&ground.key)?;
         let entries = ground.show(&bundle.entries)?;
-        let originals = given_again::originals(&bundle.entries, &entries, &manifest)?;
-        let own = entries.iter().filter(|entry| !originals.contains(&entry.index));
+        let memo_sources = memo_source::memo_sources(&bundle.entries, &entries, &manifest)?;
+        let own = entries.iter().filter(|entry| !memo_sources.contains(&entry.index));
         own.into_iter().try_for_each(|entry| entry.check_belongs(&manifest))?;
         let artifacts = bundle.check_artifacts()?;
-        let absent = bundle.artifacts.as_ref().map(|here| absent(&entries, here));
+        let missing_artifacts =
+            bundle.artifacts.as_ref().map(|here| missing_artifacts(&entries, here));
         let Ground { checkpoint, key, chain } = ground;
         Ok(Verified {
             manifest,
@@ -208,7 +209,7 @@ impl Bundle {
             chain,
             entries,
             artifacts,
-            absent: absent.unwrap_or_default(),
+            missing_artifacts: missing_artifacts.unwrap_or_default(),
         })
     }
 
@@ -221,13 +222,13 @@ impl Bundle {
         let statement = Statement::parse(&envelope.payload);
         let statement = statement.ok_or_else(|| flaw(Problem::Statement))?;
         let manifest = serde_json::from_str(&statement.predicate).ok();
-        let manifest = manifest.filter(|_| statement.predicate_type == MANIFEST);
+        let manifest = manifest.filter(|_| statement.predicate_type == MANIFEST_TYPE);
         let manifest = manifest.ok_or_else(|| flaw(Problem::Statement))?;
         self.compare(&statement.subject)?;
         Ok(manifest)
     }
 
-    /// What is here is what the list names, one by one.
+    /// Compares the content with the list, one by one.
     fn compare(&self, listed: &[Subject]) -> Result<(), Flaw> {
         let here = self.subjects();
         let longer = here.len().max(listed.len());
@@ -261,7 +262,7 @@ impl Bundle {
     }
 }
 
-/// The place of what a list names.
+/// The place that a list item names.
 fn place(subject: &Subject) -> Place {
     match subject.name.split_once('/') {
         Some((_, index)) => index.parse().map_or(Place::Manifest, Place::Entry),
@@ -280,7 +281,7 @@ fn in_order(items: &[Item]) -> Result<(), Flaw> {
 }
 
 impl Item {
-    /// That it stands under the checkpoint.
+    /// Checks the inclusion proof by the checkpoint.
     fn check(&self, checkpoint: &Checkpoint) -> Result<(), Flaw> {
         let Checkpoint { size, root, .. } = checkpoint;
         let leaf = self.envelope.leaf();
@@ -289,7 +290,7 @@ impl Item {
     }
 
     fn show(&self, ground: &Ground) -> Result<Shown, Flaw> {
-        // A copy, because a key that stands among the entries adds nothing to those that are known.
+        // A copy: a key among the entries adds nothing to the known keys.
         let statement = ground.chain.clone().check(self.index, &self.envelope)?;
         self.check(&ground.checkpoint)?;
         Shown::of(self.index, statement, true)
@@ -304,7 +305,7 @@ impl Shown {
         Ok(Self { index, kind, about, predicate: statement.predicate, is_signed })
     }
 
-    /// That it is one of those that the bundle is about.
+    /// Checks that it belongs to the bundle's selection.
     pub(crate) fn check_belongs(&self, manifest: &Manifest) -> Result<(), Flaw> {
         let is_foreign = match &manifest.selection {
             Selection::Call(call) => self.about.call != Some(*call),
@@ -317,20 +318,20 @@ impl Shown {
     }
 }
 
-/// What proofs stand on: a checkpoint that holds, and the keys of its log.
+/// Basis of proofs: a verified checkpoint, and the keys of its log.
 #[derive(Debug, Clone)]
 pub struct Ground {
-    /// What commits to everything.
+    /// The checkpoint.
     pub checkpoint: Checkpoint,
     /// The key that signed it.
     pub key: PublicKey,
-    /// All keys that the log had, with the first entry of each.
+    /// All keys of the log, with the first entry of each.
     pub chain: Chain,
 }
 
 impl Ground {
     /// Checks a signed note and the entries that name the keys, from the first of the log. With a
-    /// key, only what that key signed counts.
+    /// pinned key, only that key's signature counts.
     pub fn of(note: &str, keys: &[Item], pinned: Option<Digest>) -> Result<Self, Flaw> {
         let unreadable = || Place::Checkpoint(0).is(Problem::Form);
         let note = Note::parse(note).ok_or_else(unreadable)?;
@@ -349,7 +350,7 @@ impl Ground {
         }
     }
 
-    /// Checks entries: each signed by the key that was in force, each under the checkpoint.
+    /// Checks entries: each signed by the key in force, each under the checkpoint.
     pub fn show(&self, entries: &[Item]) -> Result<Vec<Shown>, Flaw> {
         in_order(entries)?;
         entries.iter().map(|item| item.show(self)).collect()

@@ -1,5 +1,5 @@
-//! Which key was in force when. The first entry of a log names its first key and is signed by it;
-//! every later key is named by an entry that the key before it signed.
+//! Chain of ledger keys. The first entry of a log names its first key and is signed by it; every
+//! later key is named by an entry that the previous key signed.
 
 use ringfence_types::{Digest, EntryKind, Sealed};
 
@@ -16,12 +16,12 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     origin: String,
-    /// The first entry that each may sign, and the key. Never empty; in order.
+    /// The first entry that each key may sign, and the key. Never empty; in order.
     keys: Vec<(u64, PublicKey)>,
 }
 
 impl Chain {
-    /// From the first entry of the log.
+    /// The chain that begins with the first entry of the log.
     pub fn begin(first: &Envelope) -> Result<Self, Flaw> {
         let place = || Place::Entry(0);
         let statement = statement(0, &first.payload)?;
@@ -35,7 +35,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// The name of the log.
+    /// Name of the log.
     pub fn origin(&self) -> &str {
         &self.origin
     }
@@ -45,13 +45,13 @@ impl Chain {
         self.keys.iter().map(|(from, key)| (*from, key))
     }
 
-    /// The key in force for the entry of this index, and for a checkpoint over so many entries.
+    /// The key in force for the entry with this index, and for a checkpoint over that many entries.
     pub fn at(&self, index: u64) -> &PublicKey {
         let after = self.keys.partition_point(|(from, _)| *from <= index);
         &self.keys[after.saturating_sub(1)].1
     }
 
-    /// Checks an entry that is not the first, and takes the key that it names, if it names one.
+    /// Checks an entry other than the first, and adds the key that it names, if any.
     pub fn check(&mut self, index: u64, envelope: &Envelope) -> Result<Statement, Flaw> {
         let statement = statement(index, &envelope.payload)?;
         match statement.kind() {
@@ -64,7 +64,7 @@ impl Chain {
         Ok(statement)
     }
 
-    /// Checks an entry that is kept without a signature: the end of a call, under the key in force.
+    /// Checks an entry without a signature: the end of a call, under the key in force.
     pub fn check_unsigned(&self, index: u64, sealed: &Sealed) -> Result<Statement, Flaw> {
         let statement = statement(index, &sealed.payload)?;
         self.check_signer(index, sealed.signer)?;
@@ -74,7 +74,7 @@ impl Chain {
         }
     }
 
-    /// Checks that the key in force has signed a checkpoint over so many entries.
+    /// Checks that the key in force has signed a checkpoint over that many entries.
     pub fn check_note(&self, size: u64, note: &Note) -> Result<(), Flaw> {
         match note.is_signed_by(&self.origin, self.at(size)) {
             true => Ok(()),
@@ -101,7 +101,7 @@ impl Chain {
         Self::check_made_by(self.at(index), index, envelope)
     }
 
-    /// The end of a call is signed when a proof is asked for, by the key that is in force then: that of
+    /// Checks the signature of a call's end, which is made when a proof is asked for: by the key of
     /// its time, or a later one.
     fn check_end(&self, index: u64, envelope: &Envelope) -> Result<(), Flaw> {
         let before = self.keys.partition_point(|(from, _)| *from <= index).saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Checkpoints of C2SP `tlog-checkpoint`: which log, how many entries, and the root over them.
+//! Checkpoints of C2SP `tlog-checkpoint`: name of the log, number of entries, root.
 
 use ringfence_types::Digest;
 
@@ -8,19 +8,19 @@ use crate::{
     note::{self, Note},
 };
 
-/// What the log commits to.
+/// Checkpoint: the commitment of a log to its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Which log: the name it has for everybody.
+    /// Name of the log.
     pub origin: String,
-    /// Entries under it.
+    /// Number of entries under it.
     pub size: u64,
-    /// Of the tree with these entries.
+    /// Root of the tree with these entries.
     pub root: Digest,
 }
 
 impl Checkpoint {
-    /// As a note that the key has signed.
+    /// The checkpoint as a note signed by the key.
     pub fn sign(&self, key: &SigningKey) -> Note {
         Note::sign(self.text(), &self.origin, key)
     }
@@ -29,7 +29,8 @@ impl Checkpoint {
         format!("{}\n{}\n{}\n", self.origin, self.size, base64(self.root.as_bytes()))
     }
 
-    /// What a note says, whoever signed it. Lines beyond the three are not ours.
+    /// The checkpoint in a note; signatures are not checked. Lines beyond the first three are
+    /// ignored.
     pub fn of(note: &Note) -> Option<Self> {
         let mut lines = note.text.lines();
         let (origin, size, root) = (lines.next()?, lines.next()?, lines.next()?);
@@ -39,13 +40,14 @@ impl Checkpoint {
         (is_origin(origin) && checkpoint.text() == note.text).then_some(checkpoint)
     }
 
-    /// The key as tools that read checkpoints of this log take it.
+    /// The key in the form that verifiers of checkpoints use.
     pub fn verifier(origin: &str, key: &PublicKey) -> String {
         note::verifier(origin, key)
     }
 }
 
-/// Whether it can be the name of a log: it is also the name of who signs, so no spaces and no plus.
+/// Whether the text is a valid name of a log: it is also the name of the signer, so no spaces and
+/// no plus.
 pub(crate) fn is_origin(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_graphic() && c != '+';
     (1..=200).contains(&text.len()) && text.chars().all(plain)

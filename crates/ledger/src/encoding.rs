@@ -1,5 +1,4 @@
-//! Bytes as text, in one form each: base64 with its padding and without stray bits, hexadecimal
-//! digits in lower case.
+//! Bytes as text, with one spelling each: padded base64 without stray bits, lower-case hexadecimal.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ringfence_types::Digest;
@@ -9,14 +8,14 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Appends to a text.
+/// Appends base64 to a text.
 pub(crate) fn push_base64(bytes: &[u8], to: &mut String) {
     STANDARD.encode_string(bytes, to);
 }
 
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     let bytes = STANDARD.decode(text).ok()?;
-    // The decoder may be lenient one day; a second spelling would be a byte nobody checks.
+    // Re-encoded and compared: a lenient decoder would accept a second spelling.
     (base64(&bytes) == text).then_some(bytes)
 }
 
@@ -35,7 +34,7 @@ pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     (hex(&bytes) == text).then_some(bytes)
 }
 
-/// A digest as bare digits, as key ids and subjects have it.
+/// A digest as bare digits, as in key ids and subjects.
 pub(crate) fn bare_digest(text: &str) -> Option<Digest> {
     from_hex(text).map(Digest::from_bytes)
 }

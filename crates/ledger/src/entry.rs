@@ -1,7 +1,7 @@
-//! What can be put on record: one function per kind.
+//! Entries of the ledger: one constructor per kind.
 //!
-//! The predicate of a call is its receipt. Every other predicate says when and whom it concerns,
-//! and then, under `said`, what.
+//! The predicate of a call is its receipt. Every other predicate has time and subject, and the
+//! statement itself under `said`.
 
 use ringfence_types::{
     About, CallId, Decision, Digest, EntryKind, Json, KeyId, PersonId, PersonaId, Receipt, Scopes,
@@ -14,22 +14,23 @@ use crate::{
     statement::{self, Subject, predicate_type},
 };
 
-/// Something to be put on record, not signed yet.
+/// An unsigned entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it tells of.
+    /// Kind of the entry.
     pub kind: EntryKind,
-    /// Whom and what it concerns.
+    /// Subject of the entry.
     pub about: About,
     /// The statement.
     pub payload: String,
 }
 
-/// Most bytes of a statement whose envelope fits: base64 adds a third, and the rest some hundred.
-const ROOM: usize = 48_000;
+/// Maximum bytes of a statement whose envelope fits: base64 adds a third, and the rest some
+/// hundred.
+const MAX_STATEMENT_BYTES: usize = 48_000;
 
 impl Entry {
-    /// A call came to its end. One that policy said too much about is shortened, and says so.
+    /// End of a call. A receipt that is too long is shortened, and says so.
     pub fn call(receipt: Receipt) -> Self {
         let about = About {
             tenant: Some(receipt.tenant.clone()),
@@ -39,13 +40,13 @@ impl Entry {
             at: receipt.ended_at,
         };
         let mut payload = call(&receipt);
-        if payload.len() > ROOM {
+        if payload.len() > MAX_STATEMENT_BYTES {
             payload = call(&receipt.shortened());
         }
         Self { kind: EntryKind::Call, about, payload }
     }
 
-    /// Policy decided, and the call goes on waiting.
+    /// Decision of policy about a call that stays held.
     pub fn decision(about: About, decision: &Decision) -> Self {
         let mut decision = decision.clone();
         decision.reasons.truncate(16);
@@ -56,25 +57,25 @@ impl Entry {
         Self::of(EntryKind::Decision, about, None, &decision)
     }
 
-    /// Somebody approved. `approval` is plain data of a few kilobytes at most.
+    /// Approval by a person. `approval` is plain data of a few kilobytes at most.
     pub fn approval(about: About, approval: &impl Serialize) -> Self {
         Self::of(EntryKind::Approval, about, None, approval)
     }
 
-    /// Somebody did something about a call that was held. `resolution` is plain data of a few
-    /// kilobytes at most.
+    /// Resolution of a held call by a person. `resolution` is plain data of a few kilobytes at
+    /// most.
     pub fn resolution(about: About, resolution: &impl Serialize) -> Self {
         Self::of(EntryKind::Resolution, about, None, resolution)
     }
 
-    /// A tool came, changed or went.
+    /// Added, changed or removed tool.
     pub fn tool(at: Timestamp, change: &ToolChange) -> Self {
         let about = About { tool: Some(change.tool.name.clone()), ..About::server(at) };
         let subject = Subject::new(change.tool.name.as_str(), change.tool.digest);
         Self::of(EntryKind::Tool, about, Some(subject), change)
     }
 
-    /// A key of the API was made or revoked.
+    /// Created or revoked API key.
     pub fn key(tenant: TenantId, at: Timestamp, change: &KeyChange) -> Self {
         Self::of(EntryKind::Key, About::tenant(tenant, at), None, change)
     }
@@ -85,16 +86,17 @@ impl Entry {
         Self::of(EntryKind::CheckpointKey, About::server(at), Some(subject), key)
     }
 
-    /// The operator, whose tenant this is, changed the ledger, or rows beside it, while no server ran.
+    /// Maintenance of the ledger or its rows by the operator, whose tenant this is, while no server
+    /// ran.
     pub fn maintenance(tenant: TenantId, at: Timestamp, change: &Maintenance) -> Self {
         Self::of(EntryKind::Maintenance, About::tenant(tenant, at), None, change)
     }
 
-    /// What has no bytes of its own to point to points to what is said.
+    /// An entry of a kind; without a subject of its own, the statement is its subject.
     fn of(kind: EntryKind, about: About, subject: Option<Subject>, said: &impl Serialize) -> Self {
         let own = || Subject::new(kind.name(), digest(said));
         let subject = subject.unwrap_or_else(own);
-        let told = Told { about: &about, said };
+        let told = EntryPredicate { about: &about, said };
         let payload = statement::write(&[subject], predicate_type(kind), &told);
         Self { kind, about, payload }
     }
@@ -112,20 +114,20 @@ fn call(receipt: &Receipt) -> String {
     ];
     let of = |(name, digest): (&str, Option<Digest>)| Some(Subject::new(name, digest?));
     let mut subject: Vec<_> = parts.into_iter().filter_map(of).collect();
-    // A statement is about something: what produced nothing is about its own receipt.
+    // A statement needs a subject: without artifacts it is the receipt itself.
     if subject.is_empty() {
         subject.push(Subject::new("receipt", receipt.digest()));
     }
     statement::write(&subject, predicate_type(EntryKind::Call), receipt)
 }
 
-/// The predicate of everything but calls.
-struct Told<'a, T> {
+/// Predicate of all entries but calls.
+struct EntryPredicate<'a, T> {
     about: &'a About,
     said: &'a T,
 }
 
-impl<T: Serialize> Serialize for Told<'_, T> {
+impl<T: Serialize> Serialize for EntryPredicate<'_, T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let About { tenant, call, persona, tool, at } = self.about;
         let mut map = to.serialize_map(None)?;
@@ -142,15 +144,15 @@ impl<T: Serialize> Serialize for Told<'_, T> {
         if let Some(tool) = tool {
             map.serialize_entry("tool", tool)?;
         }
-        // Last, and one level down: nothing in it can stand for what is above.
+        // Last, and one level down, so that no part of it can stand for a field above.
         map.serialize_entry("said", self.said)?;
         map.end()
     }
 }
 
-/// What a predicate says of when and whom.
+/// Time and subject of a predicate.
 #[derive(Deserialize)]
-struct Heard {
+struct PredicateSubject {
     at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
     tenant: Option<TenantId>,
@@ -166,9 +168,9 @@ enum Named {
     Exactly(ToolRef),
 }
 
-/// Whom and what a predicate concerns, read from the predicate itself.
+/// Subject of an entry, read from its predicate.
 pub(crate) fn about(kind: EntryKind, predicate: &str) -> Option<About> {
-    let Heard { at, ended_at, tenant, call, persona, tool } =
+    let PredicateSubject { at, ended_at, tenant, call, persona, tool } =
         serde_json::from_str(predicate).ok()?;
     let at = if kind == EntryKind::Call { ended_at } else { at };
     let tool = tool.map(|tool| match tool {
@@ -179,118 +181,119 @@ pub(crate) fn about(kind: EntryKind, predicate: &str) -> Option<About> {
 }
 
 #[derive(Deserialize)]
-struct Said<T> {
+struct Statement<T> {
     said: T,
 }
 
-/// What is said in a predicate that is not of a call.
+/// The `said` part of a predicate other than a call's.
 pub(crate) fn said<T: DeserializeOwned>(predicate: &str) -> Option<T> {
-    serde_json::from_str(predicate).ok().map(|Said { said }| said)
+    serde_json::from_str(predicate).ok().map(|Statement { said }| said)
 }
 
-/// What an entry says that is not about the end of a call; none if it says something else.
+/// The statement of an entry other than a call's; none if it has another form.
 pub fn said_in<T: DeserializeOwned>(entry: &Sealed) -> Option<T> {
-    entry.predicate().ok().map(|Said { said }| said)
+    entry.predicate().ok().map(|Statement { said }| said)
 }
 
-/// A tool that came, changed or went.
+/// Statement about an added, changed or removed tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolChange {
-    /// What happened.
+    /// The change.
     pub event: ToolEvent,
     /// The tool, as it is now or was last.
     pub tool: ToolRef,
-    /// Where it comes from.
+    /// Source of the tool.
     pub origin: String,
-    /// What it was before, if it changed.
+    /// Previous digest, if it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Digest>,
 }
 
-/// What happened to a tool.
+/// Change of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolEvent {
     /// It can be called from now on.
     Added,
-    /// It is another one under the same name and version.
+    /// The content changed under the same name and version.
     Changed,
     /// It cannot be called any more.
     Removed,
 }
 
-/// A key of the API that was made or revoked. Never its secret, nor the digest by which it is found.
+/// Statement about a created or revoked API key. Never its secret, nor the digest by which it is
+/// found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeyChange {
     /// `created` or `revoked`.
     pub event: String,
     /// The key.
     pub key: KeyId,
-    /// What people call it.
+    /// Label of the key.
     pub label: String,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Scopes,
     /// The only persona it may act for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<PersonaId>,
-    /// Whose hands it is in.
+    /// Person who has the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<PersonId>,
-    /// When it ends by itself.
+    /// Time of expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// The key that did it; none for the first.
+    /// The key that made the change; none for the first key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<KeyId>,
-    /// Which secret it has, as [`KeyChange::fingerprint_of`] says it; absent in entries of earlier
+    /// Fingerprint of its secret, as of [`KeyChange::fingerprint_of`]; absent in entries of earlier
     /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Digest>,
 }
 
 impl KeyChange {
-    /// The digest of the digest that is kept of a secret: tells whether a row has the secret that the
-    /// key was made with, and finds no key.
+    /// The digest of the stored digest of a secret: it shows whether a row has the key's original
+    /// secret, and cannot be used to find the key.
     pub fn fingerprint_of(secret: Digest) -> Digest {
         Digest::of(secret.as_bytes())
     }
 }
 
-/// What the operator did to the ledger, or to rows beside it, while no server ran.
+/// Maintenance of the ledger or its rows by the operator while no server ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Maintenance {
-    /// The log begins here in the place of another one, which was lost or erased.
+    /// The log replaces another one, which was lost or erased.
     BeganAnew {
-        /// The newest checkpoint known of the log before it, as a signed note.
+        /// The newest known checkpoint of the previous log, as a signed note.
         before: Option<String>,
     },
-    /// The log goes on although a checkpoint that was kept is not of its past.
+    /// The log goes on although it does not continue a stored checkpoint.
     RollbackAccepted {
-        /// The checkpoint, as a signed note: the history it commits to was given up.
+        /// The checkpoint, as a signed note; the history under it was given up.
         abandoned: String,
-        /// Entries that the log had when that was accepted.
+        /// Number of entries of the log at that time.
         entries: u64,
     },
-    /// Rows of keys and approvals were set to what the entries say.
+    /// Rows of keys and approvals were reset to the ledger's statements.
     RowsRepaired {
-        /// How many differences there were.
+        /// Number of differences.
         differences: u64,
-        /// The first of them, in words.
+        /// Descriptions of the first ones.
         rows: Vec<String>,
     },
 }
 
-/// A key of the ledger itself.
+/// Statement about a key of the ledger itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LedgerKey {
-    /// The name of the log.
+    /// Name of the log.
     pub origin: String,
     /// The key that signs from the next entry on.
     pub public: PublicKey,
-    /// Its id.
+    /// Id of the key.
     pub id: Digest,
-    /// The key that signed until now; none for the first.
+    /// The previous key; none for the first.
     pub replaces: Option<Digest>,
 }

@@ -1,4 +1,4 @@
-//! Envelopes of DSSE v1: a payload, its type, who signed it.
+//! Envelopes of DSSE v1: a payload, its type, its signer and signature.
 
 use ringfence_types::{Digest, Sealed};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -9,20 +9,20 @@ use crate::{
     merkle,
 };
 
-/// Of every payload.
-const TYPE: &str = "application/vnd.in-toto+json";
+/// Payload type of every envelope.
+const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 
-/// Most bytes of an envelope: entries in tiles have lengths of two bytes.
-pub const MOST: usize = u16::MAX as usize;
+/// Maximum bytes of an envelope: entries in tiles have lengths of two bytes.
+pub const MAX_ENVELOPE_BYTES: usize = u16::MAX as usize;
 
 /// A signed payload, written in one form: no space, keys in this order, one signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
     /// The statement.
     pub payload: String,
-    /// The id of the key that signed.
+    /// Id of the signing key.
     pub signer: Digest,
-    /// By that key.
+    /// Signature by that key.
     pub signature: [u8; 64],
 }
 
@@ -43,19 +43,19 @@ struct Signature {
 }
 
 impl Envelope {
-    /// The envelope of an entry that has its signature.
+    /// The envelope of a signed entry.
     pub fn of(sealed: &Sealed) -> Option<Self> {
         let Sealed { payload, signer, signature, .. } = sealed;
         Some(Self { payload: payload.clone(), signer: *signer, signature: (*signature)? })
     }
 
-    /// Its text.
+    /// Text of the envelope.
     pub fn render(&self) -> String {
         let mut text = String::with_capacity(length(&self.payload));
         text.push_str(r#"{"payload":""#);
         push_base64(self.payload.as_bytes(), &mut text);
         text.push_str(r#"","payloadType":""#);
-        text.push_str(TYPE);
+        text.push_str(PAYLOAD_TYPE);
         text.push_str(r#"","signatures":[{"keyid":""#);
         text.push_str(&self.signer.hex());
         text.push_str(r#"","sig":""#);
@@ -64,13 +64,13 @@ impl Envelope {
         text
     }
 
-    /// Reads what [`Envelope::render`] writes, and nothing else.
+    /// Parses exactly the output of [`Envelope::render`].
     pub fn parse(text: &str) -> Option<Self> {
         let envelope: Self = serde_json::from_str(text).ok()?;
         (envelope.render() == text).then_some(envelope)
     }
 
-    /// Its hash as a leaf of the log.
+    /// Leaf hash in the log.
     pub fn leaf(&self) -> Digest {
         leaf(&self.payload)
     }
@@ -81,23 +81,22 @@ impl Envelope {
     }
 }
 
-/// How long the text of an envelope with such a payload is.
+/// Length of the envelope's text for this payload.
 pub(crate) fn length(payload: &str) -> usize {
-    // Without the payload: a key id of 64 digits and a signature of 88 characters among the rest.
-    const REST: usize = 68 + TYPE.len() + 64 + 88;
-    payload.len().div_ceil(3) * 4 + REST
+    // Everything but the payload: among it a key id of 64 digits and a signature of 88 characters.
+    const OVERHEAD: usize = 68 + PAYLOAD_TYPE.len() + 64 + 88;
+    payload.len().div_ceil(3) * 4 + OVERHEAD
 }
 
-/// The hash of a statement as a leaf of the log: of the bytes that are signed, and not of the
-/// signature. So a log can commit to a statement before it is signed, and a signature that comes
-/// later changes nothing; Ed25519 gives the same one whenever it is made.
+/// Leaf hash of a statement: over the signed bytes, without the signature. So a log can commit to a
+/// statement before it is signed, and a later signature changes nothing; Ed25519 is deterministic.
 pub fn leaf(payload: &str) -> Digest {
-    merkle::leaf_of_parts(&[head(TYPE, payload).as_bytes(), payload.as_bytes()])
+    merkle::leaf_of_parts(&[head(PAYLOAD_TYPE, payload).as_bytes(), payload.as_bytes()])
 }
 
-/// What is signed: DSSE's pre-authentication encoding.
+/// The signed bytes: DSSE's pre-authentication encoding.
 pub(crate) fn preimage(payload: &str) -> Vec<u8> {
-    encoded(TYPE, payload)
+    encoded(PAYLOAD_TYPE, payload)
 }
 
 fn encoded(kind: &str, payload: &str) -> Vec<u8> {
@@ -112,7 +111,7 @@ impl Serialize for Envelope {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (payload, sig) = (base64(self.payload.as_bytes()), base64(&self.signature));
         let signatures = [Signature { keyid: self.signer.hex(), sig }];
-        Wire { payload, payload_type: TYPE.to_owned(), signatures }.serialize(to)
+        Wire { payload, payload_type: PAYLOAD_TYPE.to_owned(), signatures }.serialize(to)
     }
 }
 
@@ -129,7 +128,7 @@ impl Wire {
         let payload = String::from_utf8(from_base64(&self.payload)?).ok()?;
         let signature = from_base64(&sig)?.try_into().ok()?;
         let signer = bare_digest(&keyid)?;
-        (self.payload_type == TYPE).then_some(Envelope { payload, signer, signature })
+        (self.payload_type == PAYLOAD_TYPE).then_some(Envelope { payload, signer, signature })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong, and with which entry.
+//! Findings of a verification: a place and a problem.
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use ringfence_types::Digest;
 
 use crate::merkle::Mismatch;
 
-/// Something that is not as it was signed.
+/// A difference from what was signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct Flaw {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// Where something is wrong.
+/// Place of a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// The entry of this index.
+    /// The entry with this index.
     Entry(u64),
     /// One of the entries from the first to the last of these.
     Entries(u64, u64),
-    /// The checkpoint over so many entries.
+    /// The checkpoint over that many entries.
     Checkpoint(u64),
     /// A tile of hashes, by its path.
     Tile(String),
-    /// Bytes that an entry refers to.
+    /// An artifact of an entry.
     Artifact(Digest),
-    /// The statement that says what the bundle holds.
+    /// The signed list of a bundle's content.
     Manifest,
     /// The file itself.
     File,
@@ -49,25 +49,25 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong.
+/// Problem that was found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It cannot be read at all.
+    /// It cannot be parsed.
     #[error("not in the form that was written")]
     Form,
-    /// It is no file of ours, so nothing can be said of it.
+    /// It is not a file of Ringfence.
     #[error("not a file that `ringfence export` wrote")]
     NotOurs,
-    /// It ends before its end.
+    /// The file is truncated.
     #[error("cut off after {0} bytes: the rest is missing")]
     Cut(usize),
-    /// It says what was signed, in other text than was written.
+    /// The content is as signed, but its JSON layout was changed.
     #[error(
         "reformatted: everything in it is as it was signed, but not the text around it; \
          verify the file as it was exported"
     )]
     Reformatted,
-    /// It is not a statement of a kind that we know.
+    /// It is not a known kind of statement.
     #[error("not a statement of this log")]
     Statement,
     /// The key that it names was not in force.
@@ -81,56 +81,56 @@ pub enum Problem {
     /// The signature is not by the key.
     #[error("the signature is not by the key that it names")]
     Signature,
-    /// It has no signature, and must have one.
+    /// The required signature is missing.
     #[error("it has no signature")]
     Unsigned,
-    /// The leaf that was kept is not that of the entry.
+    /// The stored leaf hash differs from that of the entry.
     #[error("its hash is not the one on record")]
     Leaf,
-    /// What is kept beside the statement is not what the statement says.
-    #[error("what is kept beside it is not what it says")]
+    /// The columns beside the statement differ from the statement.
+    #[error("the columns beside it differ from its text")]
     Index,
-    /// The same entry stands before it.
-    #[error("the same entry stands before it")]
+    /// The same entry occurs before it.
+    #[error("the same entry occurs before it")]
     Repeated,
-    /// Another entry stands where this one should.
+    /// The entry is missing.
     #[error("missing; entry {found} follows")]
     Missing {
         /// The entry that was found instead.
         found: u64,
     },
-    /// Entries end before it.
+    /// The log ends before it.
     #[error("missing; there are only {size} entries")]
     Truncated {
-        /// How many there are.
+        /// Number of entries.
         size: u64,
     },
-    /// The entries are not those that were signed.
+    /// The entries differ from those under the checkpoint.
     #[error("not those under the checkpoint over {size} entries")]
     Root {
-        /// Of the checkpoint.
+        /// Size of the checkpoint.
         size: u64,
     },
-    /// The proof of inclusion does not hold.
+    /// The inclusion proof does not hold.
     #[error("not under the checkpoint: {0}")]
     Inclusion(Mismatch),
-    /// The signed list does not name it in its place.
+    /// The signed list names something else in its place.
     #[error("not what the signed list names in its place")]
     Unlisted,
-    /// The signed list names it, and it is not here.
+    /// The signed list names it, and it is missing.
     #[error("missing: the signed list names it, and it is not in the file")]
     LeftOut,
-    /// Its place is not where it belongs.
+    /// It is out of order.
     #[error("not in order")]
     Order,
-    /// It concerns something else than the bundle is about.
+    /// It is outside the bundle's selection.
     #[error("concerns something else")]
     Foreign,
-    /// It has the result of an earlier call, whose entry is not in the bundle or says otherwise.
-    #[error("its result is said to be that of entry {0}, which is not here or says otherwise")]
+    /// It reuses the result of an earlier call, whose entry is missing or differs.
+    #[error("its result should be that of entry {0}, which is missing or differs")]
     Original(u64),
-    /// What is kept of what it names is not there, or is something else.
-    #[error("the {0} that is kept is not what it names")]
+    /// A stored artifact is missing or differs from the receipt.
+    #[error("the stored {0} differs from the receipt")]
     Kept(&'static str),
     /// The bytes have another digest.
     #[error("the bytes have another digest")]
@@ -143,7 +143,7 @@ pub enum Problem {
         /// The name it gives.
         found: String,
     },
-    /// It was not signed by the key that was asked for.
+    /// It was not signed by the pinned key.
     #[error("not signed by {0}")]
     Unpinned(Digest),
 }

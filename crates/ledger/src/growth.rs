@@ -1,5 +1,5 @@
-//! That a log only grew since an older checkpoint, for somebody who has that checkpoint and nothing of
-//! the log: by the proof of RFC 6962 that a server gives.
+//! Growth of a log since an older checkpoint, verified with that checkpoint alone: by the
+//! consistency proof of RFC 6962 that a server gives.
 
 use ringfence_types::Digest;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use crate::{
     note::Note,
 };
 
-/// What a server says about its growth. Nothing is verified by reading it.
+/// A server's unverified answer about its growth.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Growth {
     /// Hashes that lead from the older root to the newer one.
@@ -23,7 +23,7 @@ pub struct Growth {
     checkpoint: String,
 }
 
-/// A log that only grew.
+/// Verified growth of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grown {
     /// The older checkpoint.
@@ -35,8 +35,8 @@ pub struct Grown {
 }
 
 impl Growth {
-    /// Holds it against an older checkpoint. `keys` are those of the log, each with the index of the
-    /// entry that names it, in order.
+    /// Verifies the growth since an older checkpoint. `keys` are those of the log, each with the
+    /// index of the entry that names it, in order.
     pub fn verify(&self, older: &str, keys: &[(u64, PublicKey)]) -> Result<Grown, Flaw> {
         let (from, _) = signed_checkpoint(older, keys)?;
         let (to, key) = signed_checkpoint(&self.checkpoint, keys)?;
@@ -48,7 +48,7 @@ impl Growth {
             return Err(Place::Entry(to.size).is(Problem::Truncated { size: to.size }));
         }
         let (old, new) = ((from.size, from.root), (to.size, to.root));
-        // Nothing is promised about no entries.
+        // The empty log promises nothing.
         let held =
             if from.size == 0 { Ok(()) } else { merkle::verify_consistency(old, new, &self.proof) };
         match held {
@@ -61,7 +61,7 @@ impl Growth {
     }
 }
 
-/// A checkpoint that the key in force has signed, and that key. `keys` are those of the log, each with
+/// A checkpoint signed by the key in force, and that key. `keys` are those of the log, each with
 /// the index of the entry that names it, in order.
 pub fn signed_checkpoint(
     text: &str,
@@ -70,7 +70,7 @@ pub fn signed_checkpoint(
     let unreadable = || Place::Checkpoint(0).is(Problem::Form);
     let note = Note::parse(text).ok_or_else(unreadable)?;
     let checkpoint = Checkpoint::of(&note).ok_or_else(unreadable)?;
-    // The entry that names a key is the last that the one before it signs.
+    // The entry that names a key is the last that the previous key signs.
     let is_in_force =
         |(named_at, _): &&(u64, PublicKey)| *named_at == 0 || *named_at < checkpoint.size;
     let key = keys.iter().rfind(is_in_force).map(|(_, key)| *key);

@@ -1,4 +1,4 @@
-//! Keys of the ledger: Ed25519, named by a digest of the public half.
+//! Keys of the ledger: Ed25519, identified by a digest of the public key.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::encoding::{base64, from_base64, from_hex, hex};
 
-/// Text or bytes that are no key.
+/// Text or bytes that are not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an Ed25519 key")]
 pub struct InvalidKey;
 
-/// The public half. Written as 64 hexadecimal digits.
+/// Public key. Written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// From its 32 bytes.
+    /// Public key from its 32 bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -29,7 +29,7 @@ impl PublicKey {
         &self.0
     }
 
-    /// Its name: the digest of its description in canonical JSON, as securesystemslib has it.
+    /// Id of the key: the digest of its description in canonical JSON, as in securesystemslib.
     pub fn id(&self) -> Digest {
         let public = hex(&self.0);
         let described = format!(
@@ -43,18 +43,18 @@ impl PublicKey {
         UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
     }
 
-    /// As other tools read it: `SubjectPublicKeyInfo` in PEM.
+    /// PEM for other tools: `SubjectPublicKeyInfo`.
     pub fn pem(&self) -> String {
-        pem("PUBLIC KEY", &[&PUBLIC[..], &self.0].concat())
+        pem("PUBLIC KEY", &[&PUBLIC_KEY_DER[..], &self.0].concat())
     }
 
-    /// Reads PEM, or the digits.
+    /// Parses PEM, or hexadecimal digits.
     pub fn parse(text: &str) -> Result<Self, InvalidKey> {
         let text = text.trim();
         if let Some(bytes) = from_hex(text) {
             return Ok(Self(bytes));
         }
-        from_pem("PUBLIC KEY", &PUBLIC, text).map(Self).ok_or(InvalidKey)
+        from_pem("PUBLIC KEY", &PUBLIC_KEY_DER, text).map(Self).ok_or(InvalidKey)
     }
 }
 
@@ -84,36 +84,38 @@ impl TryFrom<String> for PublicKey {
     }
 }
 
-/// The private half. It signs, and shows itself only as the file that keeps it.
+/// Private key. Its bytes are only available as the content of its file.
 pub struct SigningKey {
     seed: [u8; 32],
     pair: Ed25519KeyPair,
 }
 
 impl SigningKey {
-    /// From 32 random bytes.
+    /// Private key from 32 random bytes.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).expect("any 32 bytes are a seed");
         Self { seed, pair }
     }
 
-    /// Reads what [`SigningKey::pem`] writes; so does OpenSSL.
+    /// Parses the output of [`SigningKey::pem`]; OpenSSL reads it as well.
     pub fn parse(text: &str) -> Result<Self, InvalidKey> {
-        from_pem("PRIVATE KEY", &PRIVATE, text.trim()).map(Self::from_seed).ok_or(InvalidKey)
+        from_pem("PRIVATE KEY", &PRIVATE_KEY_DER, text.trim())
+            .map(Self::from_seed)
+            .ok_or(InvalidKey)
     }
 
-    /// As the file that keeps it: PKCS#8 in PEM.
+    /// Content of its file: PKCS#8 in PEM.
     pub fn pem(&self) -> String {
-        pem("PRIVATE KEY", &[&PRIVATE[..], &self.seed].concat())
+        pem("PRIVATE KEY", &[&PRIVATE_KEY_DER[..], &self.seed].concat())
     }
 
-    /// The public half.
+    /// The public key.
     pub fn public(&self) -> PublicKey {
         let bytes = self.pair.public_key().as_ref().try_into();
         PublicKey(bytes.expect("a public key of Ed25519 has 32 bytes"))
     }
 
-    /// Signs.
+    /// Signature over a message.
     pub fn sign(&self, message: &[u8]) -> [u8; 64] {
         let signature = self.pair.sign(message);
         signature.as_ref().try_into().expect("a signature of Ed25519 has 64 bytes")
@@ -126,11 +128,12 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// What stands before the 32 bytes of a private key in DER (RFC 8410, section 7).
-const PRIVATE: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+/// DER bytes in front of a private key (RFC 8410, section 7).
+const PRIVATE_KEY_DER: [u8; 16] =
+    [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// What stands before the 32 bytes of a public key in DER (RFC 8410, section 4).
-const PUBLIC: [u8; 12] = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
+/// DER bytes in front of a public key (RFC 8410, section 4).
+const PUBLIC_KEY_DER: [u8; 12] = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
 
 fn pem(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", base64(der))

@@ -1,22 +1,22 @@
-//! What makes a record evidence.
+//! Transparency log: entries, signatures, checkpoints and proofs.
 //!
-//! An entry is a statement of in-toto in an envelope of DSSE, signed with Ed25519 ([`Entry`],
-//! [`Signer`], [`Envelope`]). Entries are the leaves of a tree that only grows ([`merkle`]); a signed
+//! An entry is an in-toto statement in a DSSE envelope, signed with Ed25519 ([`Entry`], [`Signer`],
+//! [`Envelope`]). Entries are the leaves of a tree that only grows ([`merkle`]); a signed
 //! [`Checkpoint`] commits to all of them; keys follow one another in entries of their own
-//! ([`Chain`]). Whoever has a checkpoint can be shown that an entry is under it, and that a later
-//! checkpoint took nothing away.
+//! ([`Chain`]). A holder of a checkpoint can verify that an entry is under it, and that a later
+//! checkpoint removed nothing.
 //!
-//! Everything here is a function of its arguments: no file, no clock, no task. Formats are those of
-//! others, so that others can check us: RFC 6962 for hashes, C2SP `tlog-tiles`, `tlog-checkpoint`
-//! and `signed-note`, in-toto attestation v1, DSSE v1.
+//! Everything here is a function of its arguments: no file, no clock, no task. All formats are
+//! public standards, so that other tools can verify them: RFC 6962 for hashes, C2SP `tlog-tiles`,
+//! `tlog-checkpoint` and `signed-note`, in-toto attestation v1, DSSE v1.
 //!
-//! The end of a call is kept without a signature of its own ([`Signer::prepare_step`]): the checkpoint of
-//! its commit vouches for it. Only what is under one is signed, when a proof is asked for.
+//! The end of a call is stored without a signature of its own ([`Signer::prepare_step`]): the
+//! checkpoint of its commit vouches for it. It is signed when a proof is asked for, and only under
+//! a checkpoint.
 //!
-//! Invariant: every structure has one byte form. What is read is written again and compared, so no
-//! byte of what was verified can be changed without notice.
+//! Invariant: every structure has one byte form. Parsed input is rendered again and compared, so no
+//! verified byte can be changed unnoticed.
 
-mod absent;
 mod authority;
 mod bundle;
 mod chain;
@@ -25,30 +25,31 @@ mod encoding;
 mod entry;
 mod envelope;
 mod flaw;
-mod given_again;
 mod growth;
+mod inclusion;
 mod key;
 mod log;
+mod memo_source;
 pub mod merkle;
+mod missing_artifacts;
 mod note;
-mod proved;
 mod signer;
 mod statement;
 
 pub use self::{
-    absent::Absent,
     authority::{ApprovalClaim, Authority, KeyClaim, approval_used_by},
     bundle::{Artifact, Bundle, Ground, Item, Manifest, Selection, Shown, Verified},
     chain::Chain,
     checkpoint::Checkpoint,
     entry::{Entry, KeyChange, LedgerKey, Maintenance, ToolChange, ToolEvent, said_in},
-    envelope::{Envelope, MOST as MOST_ENVELOPE, leaf as entry_leaf},
+    envelope::{Envelope, MAX_ENVELOPE_BYTES, leaf as entry_leaf},
     flaw::{Flaw, Place, Problem},
     growth::{Grown, Growth, signed_checkpoint},
+    inclusion::Proved,
     key::{InvalidKey, PublicKey, SigningKey},
     log::{Audited, LogCheck, Row},
+    missing_artifacts::MissingArtifact,
     note::Note,
-    proved::Proved,
-    signer::{Own, Signer, TooLarge},
+    signer::{OwnCheckpoint, Signer, TooLarge},
     statement::{Statement, Subject, kind_of, predicate_type},
 };

@@ -1,8 +1,8 @@
-//! The whole log, entry by entry: nothing changed, nothing missing, nothing moved.
+//! Verification of the whole log, entry by entry: nothing changed, missing or moved.
 //!
-//! Each entry is checked by itself: by its signature, or, where that is not made yet, by the checkpoint
-//! over it, which must be there. Where they stand is checked by every checkpoint on the way, so
-//! that what was moved is found between two checkpoints that are close together.
+//! Each entry is checked by its signature or, without one, by the checkpoint over it, which must
+//! exist. The order is checked by every checkpoint on the way, so that a moved entry is located
+//! between two close checkpoints.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -19,50 +19,50 @@ use crate::{
     statement::Statement,
 };
 
-/// An entry as it was found.
+/// A stored entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Where it stands.
+    /// Index in the log.
     pub index: u64,
-    /// What is kept there.
+    /// The entry at that index.
     pub sealed: Sealed,
 }
 
-/// Checks a log as it is read.
+/// Check of a log while it is read.
 #[derive(Debug, Default)]
 pub struct LogCheck {
     chain: Option<Chain>,
     tree: Builder,
-    /// Not reached yet, in order.
+    /// Checkpoints that are not reached yet, in order.
     ahead: VecDeque<(Checkpoint, Note)>,
-    /// The last one that held: entries under it, and their root.
+    /// The last verified checkpoint: number of entries, and root.
     held: Option<(u64, Digest)>,
     kinds: BTreeMap<EntryKind, u64>,
-    /// Entries without a signature, and the last of them.
+    /// Number of entries without a signature, and the last of them.
     unsigned: (u64, Option<u64>),
-    /// Half of every leaf: enough to tell them apart. An entry that was copied to the end would be
-    /// signed again by the next checkpoint, and nothing else would tell.
+    /// Half of every leaf hash, to detect repeated entries: an entry copied to the end would be
+    /// signed again by the next checkpoint, and nothing else would show it.
     seen: HashSet<[u8; 16]>,
 }
 
-/// A log that holds.
+/// A verified log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audited {
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Of these, by kind.
+    /// Numbers by kind.
     pub kinds: BTreeMap<EntryKind, u64>,
-    /// Of these, without a signature of their own yet; the checkpoint covers them.
+    /// Entries without a signature of their own yet; the checkpoint covers them.
     pub unsigned: u64,
-    /// The newest checkpoint that was checked: entries under it, and their root.
+    /// The newest verified checkpoint: number of entries, and root.
     pub checkpoint: Option<(u64, Digest)>,
-    /// The keys; none if there are no entries.
+    /// The keys; none for an empty log.
     pub chain: Option<Chain>,
 }
 
 impl LogCheck {
-    /// Takes a checkpoint that the log must agree with. They come in order of size, each before the
-    /// entry after its last.
+    /// Adds a checkpoint that the log must agree with. Checkpoints come in order of size, each
+    /// before the entry after its last.
     pub fn expect(&mut self, note: &str) -> Result<(), Flaw> {
         let unreadable = || Place::Checkpoint(self.tree.size()).is(Problem::Form);
         let note = Note::parse(note).ok_or_else(unreadable)?;
@@ -75,7 +75,7 @@ impl LogCheck {
         self.compare()
     }
 
-    /// Takes the next entry; tiles that it fills are handed out to be compared.
+    /// Checks the next entry; full tiles are handed out for comparison.
     pub fn row(&mut self, row: &Row, full: impl FnMut(Tile)) -> Result<(), Flaw> {
         let expected = self.tree.size();
         if row.index != expected {
@@ -105,7 +105,7 @@ impl LogCheck {
         Ok(())
     }
 
-    /// What an entry says, by whose signature it does.
+    /// The statement of an entry, checked by its signature or by its key.
     fn statement(&mut self, row: &Row) -> Result<Statement, Flaw> {
         let Row { index, sealed } = row;
         let flaw = |problem| Place::Entry(*index).is(problem);
@@ -146,7 +146,7 @@ impl LogCheck {
         Ok(())
     }
 
-    /// There are no more entries.
+    /// Result after the last entry.
     pub fn finish(self) -> Result<Audited, Flaw> {
         let entries = self.tree.size();
         if let Some((_, _)) = self.ahead.front() {

@@ -7,10 +7,10 @@ use crate::{
     key::{PublicKey, SigningKey},
 };
 
-/// A text with signatures. Nothing is verified by reading it.
+/// A text with signatures. Parsing verifies nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What was signed; ends with a line feed.
+    /// Signed text; ends with a line feed.
     pub text: String,
     signatures: Vec<Line>,
 }
@@ -22,66 +22,66 @@ struct Line {
     signature: Vec<u8>,
 }
 
-/// Says that a key is one of Ed25519.
+/// Algorithm byte of Ed25519.
 const ED25519: u8 = 1;
 
-/// What stands before a signature: an em dash and a space.
-const DASH: &str = "\u{2014} ";
+/// Prefix of a signature line: an em dash and a space.
+const SIGNATURE_PREFIX: &str = "\u{2014} ";
 
-/// Most bytes and signatures of a note that is read.
-const MOST: (usize, usize) = (64 << 10, 16);
+/// Maximum bytes and signatures of a parsed note.
+const MAX_NOTE: (usize, usize) = (64 << 10, 16);
 
 impl Note {
-    /// Signs a text, in this name.
+    /// Signs a text under this name.
     pub fn sign(text: String, name: &str, key: &SigningKey) -> Self {
         let signature = key.sign(text.as_bytes()).to_vec();
         let line = Line { name: name.to_owned(), hash: hash(name, &key.public()), signature };
         Self { text, signatures: vec![line] }
     }
 
-    /// The whole of it.
+    /// Text of the note with its signatures.
     pub fn render(&self) -> String {
         let mut whole = format!("{}\n", self.text);
         for Line { name, hash, signature } in &self.signatures {
             let body = base64(&[&hash[..], signature].concat());
-            whole += &format!("{DASH}{name} {body}\n");
+            whole += &format!("{SIGNATURE_PREFIX}{name} {body}\n");
         }
         whole
     }
 
-    /// Reads what [`Note::render`] writes; signatures of others may be among them.
+    /// Parses the output of [`Note::render`]; signatures of other keys may be among the lines.
     pub fn parse(whole: &str) -> Option<Self> {
         let at = whole.rfind("\n\n")? + 1;
         let (text, signatures) = (&whole[..at], whole[at + 1..].strip_suffix('\n')?);
         let lines: Option<Vec<_>> = signatures.split('\n').map(line).collect();
         let note = Self { text: text.to_owned(), signatures: lines? };
         let is_plain = text.chars().all(|c| c == '\n' || !c.is_control());
-        let fits = whole.len() <= MOST.0 && note.signatures.len() <= MOST.1;
+        let fits = whole.len() <= MAX_NOTE.0 && note.signatures.len() <= MAX_NOTE.1;
         (is_plain && fits && note.render() == whole).then_some(note)
     }
 
-    /// Whether the key has signed it in this name.
+    /// Whether the key has signed it under this name.
     pub fn is_signed_by(&self, name: &str, key: &PublicKey) -> bool {
         let hash = hash(name, key);
         let signed = |line: &Line| match line.signature.as_slice().try_into() {
             Ok(signature) => key.has_signed(self.text.as_bytes(), signature),
             Err(_) => false,
         };
-        // As the specification wants it: one that claims to be by the key must be.
+        // By the specification, every signature that claims to be by the key must verify.
         let mut claimed = self.signatures.iter().filter(|l| l.name == name && l.hash == hash);
         claimed.next().is_some_and(signed) && claimed.all(signed)
     }
 }
 
 fn line(text: &str) -> Option<Line> {
-    let (name, body) = text.strip_prefix(DASH)?.split_once(' ')?;
+    let (name, body) = text.strip_prefix(SIGNATURE_PREFIX)?.split_once(' ')?;
     let body = from_base64(body)?;
     let (hash, signature) = body.split_first_chunk::<4>()?;
     let is_name = !name.is_empty() && !name.contains(['+', ' ']);
     is_name.then(|| Line { name: name.to_owned(), hash: *hash, signature: signature.to_vec() })
 }
 
-/// The first bytes of the digest of name and key.
+/// Key hash: the first bytes of the digest of name and key.
 fn hash(name: &str, key: &PublicKey) -> [u8; 4] {
     let whole = [name.as_bytes(), b"\n", &[ED25519], key.as_bytes()].concat();
     let digest = Digest::of(&whole);
@@ -89,7 +89,7 @@ fn hash(name: &str, key: &PublicKey) -> [u8; 4] {
     [one, two, three, four]
 }
 
-/// The key as tools for notes take it.
+/// The key in the form that note verifiers use.
 pub(crate) fn verifier(name: &str, key: &PublicKey) -> String {
     let hash = crate::encoding::hex(&hash(name, key));
     format!("{name}+{hash}+{}", base64(&[&[ED25519], &key.as_bytes()[..]].concat()))

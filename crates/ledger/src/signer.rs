@@ -1,4 +1,4 @@
-//! Who signs the ledger.
+//! Signer of the ledger.
 
 use ringfence_types::{Digest, EntryKind, Sealed};
 
@@ -7,7 +7,7 @@ use crate::{
     bundle::Manifest,
     checkpoint::{Checkpoint, is_origin},
     entry::Entry,
-    envelope::{self, Envelope, MOST, preimage},
+    envelope::{self, Envelope, MAX_ENVELOPE_BYTES, preimage},
     key::{PublicKey, SigningKey},
     merkle::{self, Mismatch},
     note::Note,
@@ -15,18 +15,18 @@ use crate::{
 
 /// An entry that is too long for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the entry has {bytes} bytes; the log takes {MOST}")]
+#[error("the entry has {bytes} bytes; the log takes {MAX_ENVELOPE_BYTES}")]
 pub struct TooLarge {
     /// Bytes of its envelope.
     pub bytes: usize,
 }
 
-/// A checkpoint that the key at hand has signed: only [`Signer::own`] makes one.
+/// A checkpoint signed by our own key: only [`Signer::own`] makes one.
 #[derive(Debug, Clone)]
-pub struct Own(Checkpoint);
+pub struct OwnCheckpoint(Checkpoint);
 
-impl Own {
-    /// What it commits to.
+impl OwnCheckpoint {
+    /// The checkpoint.
     pub const fn checkpoint(&self) -> &Checkpoint {
         &self.0
     }
@@ -42,7 +42,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Signs with this key, for the log of this name; none if that is no name.
+    /// A signer with this key for the log of this name; none if the name is invalid.
     pub fn new(key: SigningKey, origin: String) -> Option<Self> {
         let public = key.public();
         let id = public.id();
@@ -50,17 +50,17 @@ impl Signer {
         is_name.then_some(Self { key, public, id, origin })
     }
 
-    /// The name of the log.
+    /// Name of the log.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The public half of the key.
+    /// The public key.
     pub const fn public(&self) -> &PublicKey {
         &self.public
     }
 
-    /// The id of the key.
+    /// Id of the key.
     pub const fn id(&self) -> Digest {
         self.id
     }
@@ -72,9 +72,9 @@ impl Signer {
         Ok(Sealed { signature, ..sealed })
     }
 
-    /// Makes an entry ready to be kept in a log whose every commit is under a checkpoint. The end of a
-    /// call gets no signature of its own: [`Signer::sign_proved`] makes one when a proof is asked for.
-    /// Of the other kinds there are few, and people act by them: they are signed at once.
+    /// Prepares an entry for a log whose every commit is under a checkpoint. The end of a call gets
+    /// no signature of its own: [`Signer::sign_proved`] makes one when a proof is asked for. The
+    /// other kinds are few, and people act by them: they are signed at once.
     pub fn prepare_step(&self, entry: Entry) -> Result<Sealed, TooLarge> {
         match entry.kind {
             EntryKind::Call => self.prepare(entry),
@@ -85,26 +85,26 @@ impl Signer {
     fn prepare(&self, entry: Entry) -> Result<Sealed, TooLarge> {
         let Entry { kind, about, payload } = entry;
         let bytes = envelope::length(&payload);
-        if bytes > MOST {
+        if bytes > MAX_ENVELOPE_BYTES {
             return Err(TooLarge { bytes });
         }
         let leaf = envelope::leaf(&payload);
         Ok(Sealed { kind, about, payload, signature: None, signer: self.id, leaf })
     }
 
-    /// What a checkpoint commits to, if this key has signed it for this log.
-    pub fn own(&self, note: &str) -> Option<Own> {
+    /// The checkpoint in a note, if this key has signed it for this log.
+    pub fn own(&self, note: &str) -> Option<OwnCheckpoint> {
         let note = Note::parse(note)?;
         let is_ours = note.is_signed_by(&self.origin, &self.public);
         let checkpoint = Checkpoint::of(&note)?;
-        (is_ours && checkpoint.origin == self.origin).then_some(Own(checkpoint))
+        (is_ours && checkpoint.origin == self.origin).then_some(OwnCheckpoint(checkpoint))
     }
 
-    /// Signs the end of a call that is kept without a signature. What is kept may have been changed
-    /// since: only what stands under a checkpoint of ours is signed.
+    /// Signs the stored end of a call. The stored row may have been changed, so only an entry under
+    /// a checkpoint of our own is signed.
     pub fn sign_proved(
         &self,
-        own: &Own,
+        own: &OwnCheckpoint,
         index: u64,
         payload: &str,
         proof: &[Digest],
@@ -114,12 +114,12 @@ impl Signer {
         Ok(self.key.sign(&preimage(payload)))
     }
 
-    /// Signs what the log commits to.
+    /// Signs a checkpoint.
     pub fn checkpoint(&self, size: u64, root: Digest) -> Note {
         Checkpoint { origin: self.origin.clone(), size, root }.sign(&self.key)
     }
 
-    /// Signs that a bundle is whole.
+    /// Signs the manifest of a bundle.
     pub fn bundle(&self, manifest: &Manifest, mut bundle: Bundle) -> Bundle {
         let payload = manifest.statement(&bundle);
         let signature = self.key.sign(&preimage(&payload));

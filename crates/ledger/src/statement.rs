@@ -1,4 +1,4 @@
-//! Statements of in-toto attestation v1: about which bytes, and what.
+//! Statements of in-toto attestation v1: subjects and a predicate.
 
 use ringfence_types::{Digest, EntryKind};
 use serde::{Deserialize, Serialize};
@@ -6,20 +6,20 @@ use serde_json::value::RawValue;
 
 use crate::encoding::bare_digest;
 
-/// Of every statement.
-const TYPE: &str = "https://in-toto.io/Statement/v1";
+/// Type of every statement.
+const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 
-/// What the statement is about, by digest.
+/// Subject of a statement, by digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
-    /// What it is called here.
+    /// Name of the subject.
     pub name: String,
-    /// Its digest.
+    /// Digest of the subject.
     pub digest: Sha256,
 }
 
-/// A digest by the name of its algorithm.
+/// Digest under the name of its algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sha256 {
@@ -28,18 +28,18 @@ pub struct Sha256 {
 }
 
 impl Subject {
-    /// Something with this digest.
+    /// A subject with this digest.
     pub fn new(name: impl Into<String>, digest: Digest) -> Self {
         Self { name: name.into(), digest: Sha256 { sha256: digest.hex() } }
     }
 }
 
-/// A statement that was read: the right type, at least one subject.
+/// A parsed statement: the right type, at least one subject.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    /// What it is about.
+    /// Subjects.
     pub subject: Vec<Subject>,
-    /// The URI that says what the predicate means.
+    /// URI of the predicate's meaning.
     pub predicate_type: String,
     /// The text of the predicate.
     pub predicate: String,
@@ -73,30 +73,31 @@ pub(crate) fn write(
     predicate_type: &str,
     predicate: &impl Serialize,
 ) -> String {
-    let statement = Written { kind: TYPE, subject, predicate_type, predicate };
-    // Room for most, so that the text is not moved while it grows.
+    let statement = Written { kind: STATEMENT_TYPE, subject, predicate_type, predicate };
+    // Capacity for most statements, to avoid reallocation.
     let mut text = Vec::with_capacity(2_048);
     serde_json::to_writer(&mut text, &statement).expect("plain data with text keys");
     String::from_utf8(text).expect("JSON is UTF-8")
 }
 
 impl Statement {
-    /// Reads the text of a statement.
+    /// Parses the text of a statement.
     pub fn parse(text: &str) -> Option<Self> {
         let Read { kind, subject, predicate_type, predicate } = serde_json::from_str(text).ok()?;
         let is_subject = |subject: &Subject| bare_digest(&subject.digest.sha256).is_some();
-        let is_valid = kind == TYPE && !subject.is_empty() && subject.iter().all(is_subject);
+        let is_valid =
+            kind == STATEMENT_TYPE && !subject.is_empty() && subject.iter().all(is_subject);
         let predicate = predicate.get().to_owned();
         is_valid.then_some(Self { subject, predicate_type, predicate })
     }
 
-    /// What it tells of, if it is an entry of ours.
+    /// Kind of the entry, if it is one of ours.
     pub fn kind(&self) -> Option<EntryKind> {
         kind_of(&self.predicate_type)
     }
 }
 
-/// The URI that says what the predicate of such an entry means.
+/// Predicate URI of a kind of entry.
 pub const fn predicate_type(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::Call => "https://ringfence.dev/attestation/call/v1",
@@ -110,7 +111,7 @@ pub const fn predicate_type(kind: EntryKind) -> &'static str {
     }
 }
 
-/// The kind of entry whose predicate has this URI.
+/// Kind of entry of a predicate URI.
 pub fn kind_of(predicate: &str) -> Option<EntryKind> {
     EntryKind::ALL.into_iter().find(|kind| predicate_type(*kind) == predicate)
 }

@@ -25,25 +25,25 @@ pub struct Entry {
     output: Schema,
 }
 
-/// How a tool runs.
+/// Code of a tool.
 #[derive(Clone)]
 pub enum Runs {
-    /// The binary knows.
+    /// Part of the binary.
     Builtin,
     /// A function in Python, called with the arguments as keywords.
     Python {
-        /// The text of the file that has the function.
+        /// Text of the file with the function.
         code: Arc<str>,
-        /// The name of that file without `.py`.
+        /// Name of that file without `.py`.
         module: String,
-        /// The function to call.
+        /// Name of the function.
         function: String,
-        /// Every other file of the folder by path, to be placed beside it.
+        /// Other files of the folder by path, placed beside it.
         files: Vec<(String, Arc<[u8]>)>,
     },
 }
 
-/// The kinds of tools, by how they run. A runner is chosen by it.
+/// Kind of a tool, by which its runner is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Part of the binary.
@@ -53,7 +53,7 @@ pub enum Kind {
 }
 
 impl Runs {
-    /// The kind of runner that it takes.
+    /// Kind of the tool.
     pub const fn kind(&self) -> Kind {
         match self {
             Runs::Builtin => Kind::Builtin,
@@ -61,7 +61,7 @@ impl Runs {
         }
     }
 
-    /// What a call of the tool starts, in one word.
+    /// Name of the handler, such as `module.function`.
     pub fn handler(&self, tool: &Tool) -> String {
         match self {
             Runs::Builtin => format!("builtin.{}", tool.name),

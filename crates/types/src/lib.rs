@@ -28,8 +28,8 @@ pub use approval::{
     Reach, Terms, Test, Vote, shown,
 };
 pub use call::{
-    Asked, Call, CallError, Cause, Effect, ErrorCode, Event, Finished, Idempotency, Illegal,
-    MAX_DEPTH, Memoised, PlanStep, Produced, State, Stopper, Stream, TurnRef,
+    Asked, Call, CallError, Cause, ErrorCode, Event, Finished, Idempotency, Illegal, MAX_DEPTH,
+    Memoised, PlanStep, Produced, State, Stopper, Stream, TurnRef,
 };
 pub use decision::{Decision, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};
@@ -49,7 +49,7 @@ pub use outcome::{
     Absent, Evidence, Hit, Isolation, Layer, LayerState, Layers, Limit, Outcome, Truncated, Usage,
 };
 pub use principal::{InvalidScope, Principal, Scope, Scopes};
-pub use receipt::{Flow, Receipt, Seen};
+pub use receipt::{Flow, Receipt, ReceiptDetails};
 pub use sealed::{About, EntryKind, Sealed, UnknownKind, predicate};
 pub use size::{Bytes, InvalidQuantity, parse_duration};
 pub use span::{Attribute, Span, SpanKind, Spans};

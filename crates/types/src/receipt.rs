@@ -2,7 +2,7 @@
 //!
 //! It is the predicate of the call's entry in the ledger, and stored nowhere else.
 
-mod unseen;
+mod not_observed;
 
 use std::{borrow::Cow, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 
 /// Facts known only to the runner; on the receipt, not in the call row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ReceiptDetails {
     /// Limits of the sandbox.
     pub limits: Option<Limits>,
     /// Network exchanges through the server, in order.
@@ -116,7 +116,7 @@ const REASONS: (usize, usize) = (16, 256);
 
 impl Receipt {
     /// Receipt of a call in a final state; `None` before.
-    pub fn of(call: &Call, seen: Seen) -> Option<Self> {
+    pub fn of(call: &Call, details: ReceiptDetails) -> Option<Self> {
         if !call.state.is_final() {
             return None;
         }
@@ -155,9 +155,9 @@ impl Receipt {
             usage: finished.and_then(|finished| finished.usage),
             isolation: finished.and_then(|finished| finished.isolation),
             layers: finished.and_then(|finished| finished.layers.clone()),
-            not_observed: unseen::words(&call.state, &seen),
-            limits: seen.limits,
-            egress: seen.egress,
+            not_observed: not_observed::words(&call.state, &details),
+            limits: details.limits,
+            egress: details.egress,
             inputs_hash: call.inputs_hash().to_owned(),
             outputs_hash: finished.map(|f| f.outputs_hash.clone()).unwrap_or_default(),
             accepted_at: asked.accepted_at,
@@ -180,7 +180,7 @@ impl Receipt {
                 reason.rule = reason.rule.chars().take(length).collect();
             }
         }
-        let words = "what policy said beyond the beginning of its first reasons: there is no room";
+        let words = "reasons of policy beyond the first ones: left out for size";
         self.not_observed.push(Cow::Borrowed(words));
         self
     }

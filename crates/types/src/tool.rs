@@ -33,7 +33,7 @@ pub struct Tool {
     pub created_at: Timestamp,
 }
 
-/// Where a tool comes from.
+/// Source of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -41,16 +41,16 @@ pub enum Origin {
     Builtin,
     /// A skill folder beside the server.
     Folder,
-    /// A skill folder that somebody sent.
+    /// An uploaded skill folder.
     Upload,
 }
 
-/// Flags of tools that cannot change anything outside their own sandbox.
+/// Flags of tools without effects outside their own sandbox.
 const HARMLESS: &[&str] = &["none", "pii_risk", "file_system"];
 
 impl Tool {
-    /// Whether running it a second time does no harm: it has no effect outside its sandbox.
-    /// A tool with an unknown flag or without any flag is not pure.
+    /// Whether a second run does no harm, because the tool has no effect outside its sandbox. A
+    /// tool with an unknown flag or without any flag is not pure.
     pub fn is_pure(&self) -> bool {
         !self.safety_flags.is_empty()
             && self.safety_flags.iter().all(|flag| HARMLESS.contains(&flag.as_str()))

@@ -61,7 +61,7 @@ pub(super) fn kind(schema: &Value) -> String {
     }
 }
 
-/// What a value must keep to beside its type.
+/// Bounds of a value beside its type.
 const BOUNDS: &[(&str, &str)] = &[
     ("format", ""),
     ("minimum", "at least "),

@@ -1,8 +1,8 @@
-//! What the types of handlers cannot say about themselves: how names are written, how long texts
-//! are, that fields nobody knows are refused, which bodies are bytes.
+//! Bounds that handler types cannot express: patterns of names, lengths of texts, refused unknown
+//! fields, binary bodies.
 //!
-//! A request that fits this document is not refused for its shape. What no schema can say (that
-//! arguments fit their tool, that an instant is in the future) is left to the answer.
+//! A request that fits this document is not refused for its shape. Conditions beyond a schema (that
+//! arguments fit their tool, that an instant is in the future) are checked by the server.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(super) fn write(document: &mut Value) {
     let stdin = &mut schemas["ExecRequest"]["properties"]["stdin"];
     let described = stdin["description"].take();
     *stdin = json!({"oneOf": [text, coded, open, {"type": "null"}], "description": described});
-    // Anything at all.
+    // Any JSON value.
     for (schema, field) in [
         ("CanvasEvent", "content"),
         ("Kept", "content"),
@@ -73,10 +73,10 @@ const NAMED: &str = r#"{"required": ["name"], "properties": {
     "name": {"type": "string", "pattern": "^[a-z0-9_]+(\\.[a-z0-9_]+)*$", "maxLength": 64}}}"#;
 const UUID: &str = r#"{"format": "uuid"}"#;
 const KEY: &str = r#"{"pattern": "^(\"[!#-\\[\\]-~]{1,255}\"|[!#-\\[\\]-~]{1,255})$", "example": "\"8e03978e\""}"#;
-/// What has a UUID for its name.
+/// Parameters that are UUIDs.
 const UUIDS: &[&str] =
     &["/v1/calls", "/v1/keys", "/v1/holds", "/v1/requeue", "/v1/policy/requeue", "/v1/approvals"];
-/// How base64 is written.
+/// Pattern of base64.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 
 /// Fields of bodies, by schema.
@@ -136,7 +136,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("CompleteRequest", "code", r#"{"maxLength": 1000000}"#),
 ];
 
-/// Bodies in which a field nobody knows is a fault.
+/// Bodies in which an unknown field is an error.
 const CLOSED: &[&str] = &[
     "BudgetRequest",
     "CallRequest",
@@ -161,7 +161,7 @@ fn parameters(path: &str, operation: &mut Value) {
     for parameter in all.into_iter().flatten() {
         let (name, place) = (parameter["name"].clone(), parameter["in"].clone());
         let schema = &mut parameter["schema"];
-        // A parameter that is left out is not there; none can be null.
+        // An omitted parameter is absent; parameters are never null.
         if let Some(kind) = schema["type"].as_array().and_then(|kinds| kinds.first()).cloned() {
             schema["type"] = kind;
         }

@@ -15,11 +15,11 @@ pub(super) fn write(document: &mut Value) {
     }
 }
 
-/// Bodies are not deeper.
+/// Nesting limit of example bodies.
 const DEPTH: usize = 6;
 
-/// Values of fields, by schema and name: fields that are required and have no plain value, and those
-/// that show what a body is for.
+/// Values of fields, by schema and name: required fields without a plain value, and fields that
+/// show the purpose of a body.
 const FIELDS: &[(&str, &str, &str)] = &[
     ("CallRequest", "tool", r#""echo""#),
     ("CallRequest", "args", r#"{"text": "hello"}"#),

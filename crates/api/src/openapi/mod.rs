@@ -1,5 +1,4 @@
-//! The OpenAPI document. Paths are described at their handlers; what all of them share is added
-//! here, so that no handler forgets it.
+//! The OpenAPI document. Paths are described at their handlers; the common parts are added here.
 
 mod bounds;
 mod examples;
@@ -26,18 +25,18 @@ use crate::{
         description = "Runs what agents ask for inside real sandboxes, behind policy, and proves what happened. Every refusal is a problem of RFC 9457 with a stable code, with one exception: what cannot be read as a request at all (a broken request line, a header that is too large or has too many fields) is answered with 400 or 431 without a body, and the connection is closed.",
     ),
     tags(
-        (name = "calls", description = "Running tools and seeing what came of it"),
-        (name = "holds", description = "Calls that wait for a person, and what people decide"),
-        (name = "tools", description = "What can be called"),
-        (name = "events", description = "What happens, as it happens"),
-        (name = "canvas", description = "What was put on a session's canvas"),
-        (name = "policy", description = "Asking policy, trying other rules on the past, and why it said what it said"),
-        (name = "ledger", description = "What happened, signed, and the proofs of it"),
-        (name = "keys", description = "Who may do what"),
-        (name = "usage", description = "What calls took, and what they may take"),
-        (name = "sandboxes", description = "Sandboxes that are kept: programs and files in them"),
-        (name = "skills", description = "The skills API of the code executor service"),
-        (name = "health", description = "How the server is"),
+        (name = "calls", description = "Run tools and read results"),
+        (name = "holds", description = "Held calls, approvals and resolutions"),
+        (name = "tools", description = "Available tools"),
+        (name = "events", description = "Live events"),
+        (name = "canvas", description = "Session canvas"),
+        (name = "policy", description = "Evaluate, replay and explain policy decisions"),
+        (name = "ledger", description = "Signed log, receipts and proofs"),
+        (name = "keys", description = "API keys"),
+        (name = "usage", description = "Usage and budgets of calls"),
+        (name = "sandboxes", description = "Session sandboxes: programs, interpreters and files"),
+        (name = "skills", description = "Skills API, compatible with the Code Executor Service"),
+        (name = "health", description = "Health, readiness and metrics"),
     ),
     paths(
         calls::create::create, calls::list::list, calls::read::read, calls::read::cancel,
@@ -121,13 +120,13 @@ fn complete(document: &mut Value) {
     examples::write(document);
 }
 
-/// A name for programs that write clients: `get_v1_calls_id`.
+/// Operation id for client generators: `get_v1_calls_id`.
 fn name(method: &str, path: &str) -> String {
     let words = path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty());
     words.fold(method.to_owned(), |name, word| name + "_" + word)
 }
 
-/// Adds to an operation what every one of its kind can answer.
+/// Adds the common responses to an operation.
 fn share(method: &str, path: &str, operation: &mut Value) {
     let has_body = operation.get("requestBody").is_some();
     let is_open = OPEN_PATHS.contains(&path);
@@ -137,19 +136,19 @@ fn share(method: &str, path: &str, operation: &mut Value) {
     }
     let shared = [
         (true, "400", "The request is malformed"),
-        (!is_open, "401", "No key, or one that is not known, revoked or expired"),
-        (true, "403", "The key may not do this, or the server is not called by this name"),
-        (path.contains('{'), "404", "There is no such thing for this key"),
+        (!is_open, "401", "Missing, unknown, revoked or expired key"),
+        (true, "403", "The key lacks a scope, or the `Host` header is not allowed"),
+        (path.contains('{'), "404", "Not found"),
         (true, "405", "Method not allowed"),
-        (has_body, "408", "The body took too long"),
+        (has_body, "408", "Timeout while reading the body"),
         (has_body, "413", "The body is too large"),
-        (has_body, "415", "The body is of the wrong type"),
-        (has_body, "422", "Something in the request does not fit"),
-        (!is_open, "429", "The key makes too many requests, or too many calls are waiting"),
-        (true, "431", "The header is too large; there is no body"),
+        (has_body, "415", "Unsupported content type"),
+        (has_body, "422", "Invalid request"),
+        (!is_open, "429", "Rate limit exceeded, or too many calls are waiting"),
+        (true, "431", "The headers are too large; the response has no body"),
         (true, "500", "Internal server error"),
-        (true, "503", "The server is busy or stopping, or the store does not answer"),
-        (!is_open, "504", "The answer took too long"),
+        (true, "503", "The server is busy or shutting down, or the store is unavailable"),
+        (!is_open, "504", "The request timed out"),
     ];
     let Some(responses) = operation["responses"].as_object_mut() else { return };
     for (applies, status, description) in shared {
@@ -161,7 +160,7 @@ fn share(method: &str, path: &str, operation: &mut Value) {
     sort(responses);
 }
 
-/// Every refusal without a body of its own is a problem.
+/// Adds the problem body to every error response without one.
 fn write_problem(status: &str, response: &mut Value) {
     if status >= "400" && status != "431" && response.get("content").is_none() {
         response["content"] = json!({

@@ -1,10 +1,10 @@
-//! The scope that each operation needs. Handlers check it by their type (`May<Read>`), which a document
-//! cannot see; a test calls every operation without the scope written here and with nothing else.
+//! Scopes of operations. Handlers check them by type (`May<Read>`), which the document cannot see;
+//! a test calls every operation with every scope but the one written here.
 
 use ringfence_types::Scope::{self, Admin, Approve, Call, Read};
 use serde_json::{Value, json};
 
-/// Operations that need something else than their method suggests.
+/// Operations whose scope differs from that of their method.
 const SPECIAL: &[(&str, &str, &[Scope])] = &[
     ("post", "/v1/keys", &[Admin]),
     ("get", "/v1/keys", &[Admin]),
@@ -34,7 +34,7 @@ const SPECIAL: &[(&str, &str, &[Scope])] = &[
     ("get", "/v1/sandboxes/{id}/interpreters/{interpreter}/variables", &[Call]),
 ];
 
-/// Scopes of which a key needs one. Looking needs `read`, doing needs `call`.
+/// Scopes of which a key needs one: `read` for reading, `call` for everything else.
 fn needed(method: &str, path: &str) -> &'static [Scope] {
     let special = SPECIAL.iter().find(|(verb, place, _)| (*verb, *place) == (method, path));
     match special {
@@ -44,7 +44,8 @@ fn needed(method: &str, path: &str) -> &'static [Scope] {
     }
 }
 
-/// Writes the scope of an operation: as its security requirement, and as the end of its description.
+/// Writes the scope of an operation: as its security requirement, and at the end of its
+/// description.
 pub(super) fn write(method: &str, path: &str, operation: &mut Value) {
     let scopes = needed(method, path);
     operation["security"] = scopes.iter().map(|scope| json!({"key": [scope.name()]})).collect();

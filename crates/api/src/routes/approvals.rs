@@ -1,4 +1,4 @@
-//! What people allowed, and taking it back.
+//! Approvals: listing and revoking.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ use crate::{
 
 /// Lists approvals of the tenant, newest first.
 ///
-/// There may be fewer than `limit` in an answer, or none, if what the filters find is rare;
-/// `next_cursor` tells whether there are more.
+/// A page may have fewer than `limit` approvals, or none, without being the last: continue while
+/// there is a `next_cursor`.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "holds",
     params(
         ("tool" = Option<String>, Query, description = "Only for this tool"),
-        ("live" = Option<bool>, Query, description = "`true` for those that are neither over nor revoked; some of them may be used up"),
+        ("live" = Option<bool>, Query, description = "`true` for approvals that are neither expired nor revoked; some may be used up"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of an earlier answer"),
-        ("limit" = Option<u64>, Query, description = "At most so many, from 1 to 200; 50 without"),
+        ("limit" = Option<u64>, Query, description = "Page size, from 1 to 200; default 50"),
     ),
     responses((status = 200, description = "Approvals", body = ApprovalListView<'static>))
 )]
@@ -60,7 +60,7 @@ pub(crate) async fn list(
     Ok(reply::ok(&ApprovalListView { approvals, next_cursor: next }))
 }
 
-/// Shows an approval: its bounds, who gave it, how much of it is left.
+/// Shows an approval: its bounds, its approvers, its remaining uses.
 #[utoipa::path(
     get, path = "/v1/approvals/{id}", tag = "holds",
     params(("id" = String, Path, description = "The approval")),
@@ -76,11 +76,11 @@ pub(crate) async fn read(
     Ok(reply::ok(&ApprovalView::of(&found, shared.engine.clock().now())))
 }
 
-/// Takes an approval back: no call that has not begun runs by it any more.
+/// Revokes an approval: calls that have not started no longer run by it.
 #[utoipa::path(
     delete, path = "/v1/approvals/{id}", tag = "holds",
     params(("id" = String, Path, description = "The approval")),
-    responses((status = 204, description = "It is revoked"))
+    responses((status = 204, description = "Revoked"))
 )]
 pub(crate) async fn revoke(
     State(shared): State<Arc<Shared>>,

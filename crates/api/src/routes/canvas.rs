@@ -1,4 +1,4 @@
-//! The canvas of a session: what was put there, in order.
+//! Canvas of a session: its items, in order.
 
 use std::sync::Arc;
 
@@ -21,23 +21,23 @@ use utoipa::ToSchema;
 
 use crate::shared::Shared;
 
-/// Something to put on a canvas.
+/// Item for a canvas.
 #[derive(ToSchema)]
 #[schema(as = CanvasEvent)]
 #[expect(dead_code, reason = "it documents what `read_body` reads field by field")]
 pub(crate) struct CanvasBody {
     session_id: String,
     persona_id: Option<String>,
-    /// Where on the canvas; `default` without.
+    /// Pane of the canvas; `default` by default.
     pane: Option<String>,
-    /// Anything.
+    /// Any JSON value.
     #[schema(value_type = Object)]
     content: Json,
     #[schema(value_type = Option<Object>)]
     metadata: Option<Json>,
 }
 
-/// What is kept of it.
+/// Payload of the stored session event.
 #[derive(Serialize)]
 struct Payload {
     r#type: &'static str,
@@ -47,7 +47,7 @@ struct Payload {
     metadata: Option<Json>,
 }
 
-/// What is shown of it.
+/// Item of a canvas.
 #[derive(Serialize, ToSchema)]
 #[schema(as = CanvasItem)]
 pub(crate) struct ItemView {
@@ -75,16 +75,16 @@ struct Kept {
 #[derive(Serialize, ToSchema)]
 #[schema(as = CanvasStored)]
 pub(crate) struct StoredView {
-    /// `stored`.
+    /// Always `stored`.
     status: &'static str,
 }
 
-/// Puts something on a session's canvas: content and metadata of at most 256 KiB.
+/// Adds an item to a session's canvas: content and metadata of at most 256 KiB.
 #[utoipa::path(
     post, path = "/v1/canvas/event", tag = "canvas", request_body = CanvasBody,
     responses(
-        (status = 200, description = "It is stored", body = StoredView),
-        (status = 422, description = "The body does not fit"),
+        (status = 200, description = "Stored", body = StoredView),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn append(
@@ -126,7 +126,7 @@ fn read_body(body: &Json) -> Result<(SessionId, Payload), Problem> {
     })
 }
 
-/// It is kept one level deeper than it came.
+/// The content is stored one level deeper than it came.
 fn too_deep() -> Problem {
     Problem::new(&problem_codes::BODY_MALFORMED, "the content is nested too deeply")
 }
@@ -141,10 +141,10 @@ fn check_persona(caller: &Caller, asked: Option<&PersonaId>) -> Result<(), Probl
     }
 }
 
-/// Most items shown.
-const SHOWN: usize = 100;
+/// Maximum number of items shown.
+const MAX_ITEMS: usize = 100;
 
-/// Shows the last hundred things on a session's canvas, oldest first.
+/// Shows the last hundred items of a session's canvas, oldest first.
 #[utoipa::path(
     get, path = "/v1/canvas/{session_id}", tag = "canvas",
     params(("session_id" = String, Path, description = "The session")),
@@ -161,7 +161,7 @@ pub(crate) async fn read(
         kind: Some("canvas".to_owned()),
         after: 0,
         last: true,
-        limit: SHOWN,
+        limit: MAX_ITEMS,
     };
     let events = shared.engine.session_events(query).await?;
     let items: Vec<_> = events.into_iter().filter_map(item).collect();

@@ -22,8 +22,8 @@ pub(crate) struct SettingListView<'a> {
     settings: &'a [Setting],
 }
 
-/// Shows the settings that the server was started with, and where each value came from. Secrets are
-/// masked. Only for keys of the operator.
+/// Shows the settings of the running server with their sources. Secrets are masked. Only for keys
+/// of the operator.
 #[utoipa::path(
     get, path = "/v1/config", tag = "health",
     responses((status = 200, description = "Settings", body = SettingListView<'static>))

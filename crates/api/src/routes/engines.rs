@@ -1,4 +1,4 @@
-//! Who decides, how they are, and what is tried beside them. For operators: problems quote rules.
+//! Policy engines and canary policies. For operators: problems quote rules.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     views::engine::{CanaryListView, PolicyStatusView},
 };
 
-/// Shows each policy engine, how it is and which rules it has.
+/// Shows the state and the rules of each policy engine.
 #[utoipa::path(
     get, path = "/v1/policy/status", tag = "policy",
     responses((status = 200, description = "Engines", body = PolicyStatusView))
@@ -35,14 +35,14 @@ pub(crate) async fn status(
     }))
 }
 
-/// Shows what was found about policies that are tried beside the one in force, in this process and
-/// before: counts, and the newest differences of each.
+/// Shows the findings about canary policies, of this process and earlier ones: counts, and the
+/// newest differences of each.
 #[utoipa::path(
     get, path = "/v1/policy/canary", tag = "policy",
     params(
-        ("name" = Option<String>, Query, description = "Only this one"),
+        ("name" = Option<String>, Query, description = "Only this canary"),
         ("cursor" = Option<u64>, Query, description = "Only differences older than those of an earlier answer: the `next_cursor` of a canary"),
-        ("limit" = Option<u64>, Query, description = "Most differences of each; 500 without it", minimum = 1, maximum = 1000),
+        ("limit" = Option<u64>, Query, description = "Maximum differences of each canary; default 500", minimum = 1, maximum = 1000),
     ),
     responses((status = 200, description = "Canaries", body = CanaryListView))
 )]

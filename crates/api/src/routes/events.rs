@@ -1,4 +1,4 @@
-//! What happens to all calls of a tenant, as it happens.
+//! Events of all calls of a tenant, live.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use ringfence_edge::{
 
 use crate::shared::Shared;
 
-/// Streams events of the tenant's calls from now on, or from after `Last-Event-ID`.
+/// Streams events of the tenant's calls from now on, or after `Last-Event-ID`.
 #[utoipa::path(
     get, path = "/v1/events", tag = "events",
     params(
         ("after" = Option<String>, Query, description = "As `Last-Event-ID`; `0-0` is the beginning"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
+        ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received"),
     ),
     responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"))
 )]

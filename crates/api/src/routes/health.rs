@@ -1,4 +1,4 @@
-//! Whether we are well, for machines that ask often and without a key.
+//! Health and readiness, for frequent probes without a key.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use utoipa::ToSchema;
 
 use crate::{routes::tools::newest, shared::Shared};
 
-/// The service in one glance.
+/// Name and version of the service.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Root)]
 pub(crate) struct RootView {
     service: &'static str,
     status: &'static str,
     skills_loaded: usize,
-    /// Where the documentation is.
+    /// Path of the documentation.
     docs: &'static str,
 }
 
-/// The service in two glances.
+/// Health of the service.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Health)]
 pub(crate) struct HealthView {
@@ -38,37 +38,37 @@ pub(crate) struct HealthView {
     skills_count: usize,
 }
 
-/// An answer to a probe.
+/// Answer to a probe.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Probe)]
 pub(crate) struct ProbeView {
     /// `alive`, `ready`, `stopping`, `store_unavailable`, `storage_low`, `sandbox_unavailable`, or
     /// `store_gone` if files of the database were deleted or replaced: then only a restart helps.
     status: &'static str,
-    /// Why no sandboxes are made at the moment, if so.
+    /// Reason why sandboxes cannot be made at the moment, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     sandbox: Option<SandboxProbeView>,
-    /// Layers that the sandboxes of this host lack, which the operator allowed (`sandbox.allow_missing`).
+    /// Layers that this host lacks and the operator allowed to be missing
+    /// (`sandbox.allow_missing`).
     #[serde(skip_serializing_if = "<[Layer]>::is_empty")]
     #[schema(required = false, value_type = Vec<String>)]
     missing_layers: Vec<Layer>,
-    /// How policy is, where that is asked for. Calls can be taken whatever it is: those that nobody
-    /// can decide about are held.
+    /// State of policy, if asked for. Calls are accepted in any state: undecided ones are held.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     policy: Option<PolicyProbeView>,
 }
 
-/// Why no sandboxes are made at the moment.
+/// Reason why sandboxes cannot be made at the moment.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SandboxProbe)]
 pub(crate) struct SandboxProbeView {
-    /// What was seen.
+    /// Observation.
     reason: String,
-    /// What the operator of the host can do.
+    /// Remedy for the operator of the host.
     hint: String,
-    /// Processes of the host that hang and do not die when killed.
+    /// Processes of the host that hang and cannot be killed.
     processes: Vec<i32>,
 }
 
@@ -78,13 +78,13 @@ fn sandbox(shared: &Shared) -> Option<SandboxProbeView> {
     Some(SandboxProbeView { reason, hint, processes: why.processes })
 }
 
-/// How policy is, for everybody.
+/// State of policy, without details.
 #[derive(Serialize, ToSchema)]
 #[schema(as = PolicyProbe)]
 pub(crate) struct PolicyProbeView {
-    /// The worst that an engine is: `well`, `stale`, `troubled` or `down`.
+    /// The worst state of an engine: `well`, `stale`, `troubled` or `down`.
     state: &'static str,
-    /// Tenants whose calls run although nobody answers.
+    /// Number of tenants whose calls run while no engine answers.
     fail_open_tenants: usize,
 }
 
@@ -97,7 +97,7 @@ fn policy(shared: &Shared) -> PolicyProbeView {
     }
 }
 
-/// Says that the service is there. A browser is sent to the documentation.
+/// Shows name and version of the service. Redirects browsers to the documentation.
 #[utoipa::path(
     get, path = "/", tag = "health",
     responses(
@@ -121,7 +121,7 @@ pub(crate) async fn root(State(shared): State<Arc<Shared>>, headers: HeaderMap) 
     })
 }
 
-/// Says how the service is.
+/// Shows the health of the service.
 #[utoipa::path(get, path = "/health", tag = "health", responses((status = 200, description = "It is well", body = HealthView)))]
 pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     reply::ok(&HealthView {
@@ -136,21 +136,21 @@ fn skills(shared: &Shared) -> usize {
     newest(&shared.engine.tools()).filter(|entry| entry.is_skill()).count()
 }
 
-/// Says that the process answers.
+/// Liveness probe: the process answers.
 #[utoipa::path(get, path = "/livez", tag = "health", responses((status = 200, description = "It does", body = ProbeView)))]
 pub(crate) async fn live() -> Response {
     let (sandbox, missing_layers, policy) = (None, Vec::new(), None);
     reply::ok(&ProbeView { status: "alive", sandbox, missing_layers, policy })
 }
 
-/// Says that the process answers, by the name that many probes use.
+/// Liveness probe under the name that many tools use.
 #[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, description = "It does", body = ProbeView)))]
 pub(crate) async fn healthz() -> Response {
     live().await
 }
 
-/// Says whether calls can be taken: the store can be written, so that they are put on record, the disk
-/// has more than its reserve, the host still makes sandboxes, and nobody told us to stop.
+/// Readiness probe: the store can be written, the disk has more than its reserve, the host can make
+/// sandboxes, and the server is not shutting down.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
     responses(
@@ -182,13 +182,13 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     response
 }
 
-/// Told to a probe that finds the server not ready.
+/// Retry delay for a probe that finds the server not ready.
 const RETRY_AFTER_SECS: HeaderValue = HeaderValue::from_static("5");
 
-/// Everything that is counted and timed.
+/// Metrics for Prometheus.
 #[utoipa::path(
     get, path = "/metrics", tag = "health",
-    responses((status = 200, description = "Prometheus' text format, or OpenMetrics if asked for", content(
+    responses((status = 200, description = "Prometheus text format, or OpenMetrics on request", content(
         (String = "text/plain"), (String = "application/openmetrics-text"),
     )))
 )]
@@ -197,7 +197,7 @@ pub(crate) async fn metrics(
     OptionalCaller(caller): OptionalCaller,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    // Without a key only if the operator opened it; the edge has seen to that.
+    // Requests without a key get here only if the operator allowed it: the edge has checked.
     if caller.is_some_and(|caller| !caller.principal().scopes.allow(Scope::Read)) {
         return Err(identity::scope_missing(Scope::Read));
     }

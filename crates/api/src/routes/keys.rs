@@ -1,4 +1,4 @@
-//! Keys: made, listed, revoked.
+//! API keys: creating, listing, revoking.
 
 use std::sync::Arc;
 
@@ -26,34 +26,34 @@ use crate::{
     views::key::{KeyListView, KeyView},
 };
 
-/// A key to be made.
+/// Request for a key.
 #[derive(ToSchema)]
 #[schema(as = KeyRequest)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
 pub(crate) struct KeyBody {
-    /// What people call it: 1 to 200 characters.
+    /// Label: 1 to 200 characters.
     label: String,
-    /// What it may do: `call`, `read`, `approve`, `admin`.
+    /// Scopes: `call`, `read`, `approve`, `admin`.
     scopes: Vec<String>,
-    /// Whose; your own tenant without one.
+    /// Tenant of the key; your own by default.
     tenant: Option<String>,
     /// The only persona it may act for.
     persona_id: Option<String>,
-    /// Whose hands it will be in, such as an address of mail. Keys of one person count as one where
-    /// different people are needed: to approve a call, and to approve it together. Kept in lower
+    /// Person who will have the key, such as a mail address. Keys of one person count as one where
+    /// different people are needed: to approve a call, and to approve it together. Stored in lower
     /// case, so that one person has one spelling.
     person: Option<String>,
-    /// When it ends by itself.
+    /// Time of expiry.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
 
-/// Makes a key. Its secret is in this answer and nowhere else.
+/// Creates a key. Its secret is in this answer and nowhere else.
 #[utoipa::path(
     post, path = "/v1/keys", tag = "keys", request_body = KeyBody,
     responses(
         (status = 201, description = "The key with its secret", body = KeyView<'static>),
-        (status = 422, description = "The body does not fit"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn create(
@@ -97,7 +97,7 @@ fn read(who: &Principal, now: Timestamp, body: &Json) -> Result<KeyRequest, Prob
     })
 }
 
-/// Lists keys, oldest first; never their secrets.
+/// Lists keys, oldest first, without their secrets.
 #[utoipa::path(
     get, path = "/v1/keys", tag = "keys",
     params(("tenant" = Option<String>, Query, description = "Only of this tenant")),
@@ -117,14 +117,14 @@ pub(crate) async fn list(
     Ok(reply::ok(&KeyListView { count: keys.len(), keys }))
 }
 
-/// Revokes a key, at once and for good. Event streams and terminals that it opened are closed, and what
-/// it started in session sandboxes ends.
+/// Revokes a key, at once and for good. Its event streams and terminals are closed, and its
+/// programs in session sandboxes end.
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "keys",
     params(("id" = String, Path, description = "The key")),
     responses(
         (status = 204, description = "The key is revoked"),
-        (status = 409, description = "It is the last key that can make keys"),
+        (status = 409, description = "It is the last key that can create keys"),
     )
 )]
 pub(crate) async fn revoke(

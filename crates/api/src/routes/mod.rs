@@ -1,4 +1,4 @@
-//! What can be asked for, and who answers.
+//! Routes and their handlers.
 
 pub(crate) mod approvals;
 pub(crate) mod budgets;

@@ -1,4 +1,4 @@
-//! What tools there are.
+//! Tools.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     views::tool::{BrokenView, CircuitView, ToolListView, ToolView},
 };
 
-/// Lists all tools, the newest version of each, and the skills that are broken.
+/// Lists all tools, the newest version of each, and broken skills.
 #[utoipa::path(
     get, path = "/v1/tools", tag = "tools",
     responses((status = 200, description = "Tools", body = ToolListView<'static>))
@@ -41,12 +41,12 @@ pub(crate) async fn list(
     Ok(reply::ok(&ToolListView { count: tools.len(), tools, broken }))
 }
 
-/// Shows a tool, the newest version or the one asked for.
+/// Shows a tool: the newest version, or the given one.
 #[utoipa::path(
     get, path = "/v1/tools/{name}", tag = "tools",
     params(
         ("name" = String, Path, description = "The tool"),
-        ("version" = Option<String>, Query, description = "Which version; the newest without"),
+        ("version" = Option<String>, Query, description = "Version; the newest by default"),
     ),
     responses((status = 200, description = "The tool", body = ToolView<'static>))
 )]
@@ -66,7 +66,7 @@ pub(crate) async fn read(
     }
 }
 
-/// No such tool, or none of this version.
+/// The problem of an unknown tool or version.
 fn unknown(catalogue: &Catalogue, caller: &Caller, name: &str, version: Option<String>) -> Problem {
     let versions = catalogue.versions(name).iter().map(|entry| entry.tool.version.as_str());
     let versions = versions.collect::<Vec<_>>().join(", ");
@@ -80,7 +80,7 @@ fn unknown(catalogue: &Catalogue, caller: &Caller, name: &str, version: Option<S
     }
 }
 
-/// There is no tool of this name. Keys that may list the tools are told the nearest name.
+/// The problem of an unknown tool. Keys that may list the tools are told the nearest name.
 pub(crate) fn not_found(catalogue: &Catalogue, caller: &Caller, name: &str) -> Problem {
     let detail = format!("there is no tool `{name}`");
     let may_list = caller.principal().scopes.allow(Scope::Read);

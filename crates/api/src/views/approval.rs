@@ -1,4 +1,4 @@
-//! An approval as clients see it.
+//! View of an approval.
 
 use ringfence_engine::data::Standing;
 use ringfence_types::{
@@ -8,42 +8,42 @@ use ringfence_types::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What people allowed, and how much of it is left.
+/// An approval and its remaining uses.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Approval)]
 pub(crate) struct ApprovalView<'a> {
-    /// Its name.
+    /// Id of the approval.
     #[schema(value_type = String)]
     id: ApprovalId,
     /// The held call that was shown.
     #[schema(value_type = String)]
     call: CallId,
-    /// For this tool,
+    /// Name of the tool.
     tool: &'a str,
-    /// in this version,
+    /// Version of the tool.
     version: &'a str,
-    /// exactly as it was.
+    /// Digest of that version.
     #[schema(value_type = String)]
     digest: Digest,
-    /// For calls made by this key,
+    /// Key of the covered calls.
     #[schema(value_type = String)]
     key: KeyId,
-    /// on behalf of this persona.
+    /// Persona of the covered calls.
     #[schema(value_type = Option<String>)]
     persona_id: Option<&'a PersonaId>,
-    /// While these rules are in force.
+    /// Digest of the rules under which it applies.
     #[schema(value_type = String)]
     policy: Digest,
     /// Its bounds.
     terms: TermsView<'a>,
-    /// Who gave it.
+    /// Approvers.
     votes: Vec<VoteView<'a>>,
     #[schema(value_type = String, format = DateTime)]
     given_at: Timestamp,
-    /// Whether calls can use it: `standing`; or why none can: `used_up`, `expired`, `revoked`, or
+    /// `standing` if calls can use it, else the reason: `used_up`, `expired`, `revoked`, or
     /// `withdrawn` if a key that gave it was revoked.
     state: &'static str,
-    /// How many calls have used it.
+    /// Number of calls that have used it.
     used: u32,
     #[schema(value_type = Option<String>, format = DateTime)]
     revoked_at: Option<Timestamp>,
@@ -55,13 +55,13 @@ pub(crate) struct ApprovalView<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Terms)]
 pub(crate) struct TermsView<'a> {
-    /// How far it reaches: `once`, `session` or `rule`.
+    /// Scope: `once`, `session` or `rule`.
     scope: &'static str,
-    /// Of the arguments, if it is for exactly those.
+    /// Digest of the arguments, if it is for exactly those.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     args: Option<Digest>,
-    /// Conditions on arguments otherwise.
+    /// Conditions on the arguments otherwise.
     #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
     #[schema(value_type = Option<Vec<Object>>)]
     conditions: Option<&'a Predicate>,
@@ -71,22 +71,22 @@ pub(crate) struct TermsView<'a> {
     session_id: Option<&'a SessionId>,
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
-    /// For so many calls.
+    /// Number of calls.
     uses: u32,
-    /// All of it as a sentence.
+    /// The bounds as a sentence.
     summary: String,
 }
 
-/// One person's yes.
+/// Vote of one person.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Vote)]
 pub(crate) struct VoteView<'a> {
     /// The key of the person.
     #[schema(value_type = String)]
     by: KeyId,
-    /// What people call that key.
+    /// Label of that key.
     label: &'a str,
-    /// The person, if the key says who that is.
+    /// The person, if the key names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     person: Option<&'a PersonId>,
@@ -96,12 +96,12 @@ pub(crate) struct VoteView<'a> {
     reason: Option<&'a str>,
 }
 
-/// Some approvals, newest first.
+/// Page of approvals, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ApprovalList)]
 pub(crate) struct ApprovalListView<'a> {
     pub(crate) approvals: Vec<ApprovalView<'a>>,
-    /// Send as `cursor` for older ones; none at the end.
+    /// Cursor of the next page; none at the end.
     pub(crate) next_cursor: Option<String>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> ApprovalView<'a> {
     }
 }
 
-/// What people did comes before what time and use did.
+/// State of an approval; acts of people take precedence over time and use.
 fn state(standing: &Standing, now: Timestamp) -> &'static str {
     let terms = &standing.approval.terms;
     match standing {

@@ -1,4 +1,4 @@
-//! A call as clients see it.
+//! View of a call.
 
 use ringfence_types::{
     ApprovalId, Call, CallError, CallId, Cause, Decision, Digest, Finished, Isolation, Json,
@@ -10,35 +10,35 @@ use utoipa::ToSchema;
 
 use super::hold::WaitsView;
 
-/// A call as it stands. What does not exist in its state is left out.
+/// A call with its current state. Fields that do not exist in its state are left out.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Call)]
 pub(crate) struct CallView<'a> {
-    /// Its name.
+    /// Id of the call.
     #[schema(value_type = String)]
     id: CallId,
-    /// Where it stands: `accepted`, `held`, `dispatched`, `running`, `cancelling`, `finished`,
-    /// `denied`, `expired`, `cancelled` or `outcome_unknown`.
+    /// State: `accepted`, `held`, `dispatched`, `running`, `cancelling`, `finished`, `denied`,
+    /// `expired`, `cancelled` or `outcome_unknown`.
     state: &'static str,
-    /// The tool.
+    /// Name of the tool.
     tool: &'a str,
-    /// Its version.
+    /// Version of the tool.
     version: &'a str,
-    /// Of exactly this version of the tool.
+    /// Digest of that version.
     #[schema(value_type = String)]
     digest: Digest,
-    /// The arguments that it runs with.
+    /// Arguments that it runs with.
     #[schema(value_type = Object)]
     args: &'a Json,
-    /// The arguments that were asked for, if a person changed them when approving.
+    /// Requested arguments, if an approver edited them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     asked_args: Option<&'a Json>,
-    /// What it belongs to.
+    /// Session of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     session_id: Option<&'a SessionId>,
-    /// On whose behalf it was made.
+    /// Persona that the call is made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     persona_id: Option<&'a PersonaId>,
@@ -50,64 +50,64 @@ pub(crate) struct CallView<'a> {
     /// The client's own data.
     #[schema(value_type = Object)]
     metadata: &'a Json,
-    /// When it was accepted.
+    /// Time of acceptance.
     #[schema(value_type = String, format = DateTime)]
     accepted_at: Timestamp,
-    /// When its state last changed.
+    /// Time of the last change of state.
     #[schema(value_type = String, format = DateTime)]
     changed_at: Timestamp,
-    /// What policy said.
+    /// Decision of policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<DecisionView<'a>>,
-    /// Why it is held or denied, by rule.
+    /// Reasons of a held or denied call, by rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     reasons: Option<&'a [Reason]>,
-    /// What a held call waits for.
+    /// Hold of a held call.
     #[serde(skip_serializing_if = "Option::is_none")]
     hold: Option<WaitsView<'a>>,
-    /// What the tool gave.
+    /// Result of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     result: Option<&'a Json>,
-    /// Why there is no result.
+    /// Error of a call without a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorView<'a>>,
-    /// How its program ended.
+    /// Outcome of its program.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     outcome: Option<&'a Outcome>,
-    /// What it used.
+    /// Resources used.
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<UsageView>,
-    /// How its sandbox came about: `cold`, `warm` or `zygote`.
+    /// Start of its sandbox: `cold`, `warm` or `zygote`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     isolation: Option<Isolation>,
-    /// The walls that stood around it, and those that were absent.
+    /// Isolation layers, active and absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     layers: Option<&'a Layers>,
-    /// Where the result comes from, if nothing ran for it.
+    /// Source of the result, if nothing ran for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     memoised: Option<MemoisedView>,
-    /// How long it took.
+    /// Duration of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<TimingsView>,
-    /// What it printed.
+    /// Standard output.
     #[serde(skip_serializing_if = "Option::is_none")]
     stdout: Option<StreamView>,
-    /// What it complained.
+    /// Standard error.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<StreamView>,
-    /// Of the arguments, in the form of the skills API.
+    /// Digest of the arguments in the form of the skills API.
     inputs_hash: &'a str,
-    /// Of the result, in the form of the skills API.
+    /// Digest of the result in the form of the skills API.
     #[serde(skip_serializing_if = "Option::is_none")]
     outputs_hash: Option<&'a str>,
-    /// For finding it in traces.
+    /// Trace id.
     trace_id: &'a str,
-    /// Where to go from here.
+    /// Links of the call.
     links: LinksView,
 }
 
@@ -144,32 +144,32 @@ impl<'a> CancelView<'a> {
     }
 }
 
-/// What policy said.
+/// Decision of policy.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Decision)]
 struct DecisionView<'a> {
     /// `allow`, `hold` or `deny`.
     verdict: &'static str,
-    /// Why, by rule.
+    /// Reasons by rule.
     #[schema(value_type = Vec<Object>)]
     reasons: &'a [Reason],
-    /// What an allowed call must keep to.
+    /// Obligations of an allowed call.
     #[serde(skip_serializing_if = "is_free")]
     #[schema(value_type = Option<Object>)]
     obligations: &'a Obligations,
-    /// Which engine answered.
+    /// Name of the engine.
     engine: &'a str,
-    /// Of the rules that were in force.
+    /// Digest of the rules in force.
     #[schema(value_type = String)]
     policy: Digest,
-    /// Of the document that was judged.
+    /// Digest of the document that was evaluated.
     #[schema(value_type = String)]
     input: Digest,
-    /// The approval that it was allowed by.
+    /// The approval that allowed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     approval: Option<ApprovalId>,
-    /// Nobody answered, and the call ran because an operator set its tenant to fail open.
+    /// No engine answered, and the call ran because an operator set its tenant to fail open.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     fail_open: bool,
@@ -179,21 +179,21 @@ fn is_free(obligations: &&Obligations) -> bool {
     **obligations == Obligations::default()
 }
 
-/// Why a call has no result.
+/// Error of a call without a result.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CallError)]
 struct ErrorView<'a> {
-    /// Stable, for programs.
+    /// Stable code.
     code: &'a str,
-    /// For a person.
+    /// Message for a person.
     message: &'a str,
-    /// What else is known.
+    /// Details.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     details: Option<&'a Json>,
 }
 
-/// What a call used.
+/// Resources used by a call.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Usage)]
 struct UsageView {
@@ -206,54 +206,54 @@ struct UsageView {
     processes: u32,
 }
 
-/// The earlier call whose result was given once more.
+/// The earlier call whose result was reused.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Memoised)]
 struct MemoisedView {
     /// The call that ran.
     #[schema(value_type = String)]
     call_id: CallId,
-    /// When it ended.
+    /// Time of its end.
     #[schema(value_type = String, format = DateTime)]
     ended_at: Timestamp,
-    /// Where its entry stands in the ledger.
+    /// Index of its entry in the ledger.
     entry: u64,
-    /// Of that entry, as a leaf of the ledger's tree.
+    /// Leaf of that entry in the ledger's tree.
     #[schema(value_type = String)]
     leaf: Digest,
-    /// Where its receipt is.
+    /// Link to its receipt.
     #[schema(value_type = String)]
     receipt: Href,
 }
 
-/// How long a call took.
+/// Durations of a call.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Timings)]
 struct TimingsView {
-    /// When it began to run.
+    /// Start time.
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
-    /// How long it ran.
+    /// Duration of the run.
     duration_ms: f64,
     /// From acceptance to the end.
     total_ms: f64,
 }
 
-/// What is kept of an output stream.
+/// Stored part of an output stream.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OutputStream)]
 struct StreamView {
     /// Bytes written by the program.
     length: u64,
-    /// The middle that was not kept: where it begins and how many bytes it had.
+    /// The gap in the middle: offset and number of dropped bytes.
     #[schema(value_type = Option<Object>)]
     truncated: Option<Truncated>,
-    /// Where the bytes are.
+    /// Link to the bytes.
     #[schema(value_type = String)]
     href: Href,
 }
 
-/// Where to go from a call.
+/// Links of a call.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Links)]
 struct LinksView {
@@ -351,7 +351,7 @@ fn reasons(state: &State) -> Option<&[Reason]> {
     }
 }
 
-/// Why a call that is at its end has no result.
+/// The error of an ended call without a result.
 fn error(call: &Call) -> Option<ErrorView<'_>> {
     let plain = |code, message| Some(ErrorView { code, message, details: None });
     match &call.state {
@@ -361,12 +361,12 @@ fn error(call: &Call) -> Option<ErrorView<'_>> {
                 Some(ErrorView { code: code.as_str(), message, details: details.as_ref() })
             }
         },
-        State::Denied { .. } => plain("denied", "policy does not allow it"),
-        State::Expired { .. } => plain("expired", "nobody decided about it in time"),
-        State::Cancelled { .. } => plain("cancelled", "it was ended on request"),
+        State::Denied { .. } => plain("denied", "policy does not allow the call"),
+        State::Expired { .. } => plain("expired", "the call was not approved in time"),
+        State::Cancelled { .. } => plain("cancelled", "the call was cancelled"),
         State::OutcomeUnknown => plain(
             "outcome_unknown",
-            "the server stopped while it ran: it may have had its effect or part of it",
+            "the server stopped while the call ran: its effect may have happened in full, in part or not at all",
         ),
         _ => None,
     }
@@ -417,16 +417,16 @@ impl TimingsView {
     }
 }
 
-/// To the microsecond.
+/// Milliseconds with microsecond precision.
 pub(crate) fn millis(duration: std::time::Duration) -> f64 {
     duration.as_micros() as f64 / 1_000.0
 }
 
-/// Some calls, newest first.
+/// Page of calls, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CallList)]
 pub(crate) struct CallListView<'a> {
     pub(crate) calls: Vec<CallView<'a>>,
-    /// Send as `cursor` for older ones; none at the end.
+    /// Cursor of the next page; none at the end.
     pub(crate) next_cursor: Option<String>,
 }

@@ -1,23 +1,23 @@
-//! Who decides, as operators see it.
+//! Views of policy engines and canaries, for operators.
 
 use ringfence_engine::{
-    Tried,
+    CanaryFindings,
     data::{Counts, Difference, Side, Status},
 };
 use ringfence_types::{Digest, Reason, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Who decides.
+/// State of policy.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PolicyStatus)]
 pub(crate) struct PolicyStatusView {
-    /// Of the rules in force.
+    /// Revision of the rules in force.
     #[schema(value_type = String)]
     pub(crate) revision: Digest,
-    /// Each engine that is asked, and what else belongs to it.
+    /// All engines.
     pub(crate) engines: Vec<EngineView>,
-    /// Tenants whose calls run although nobody answers.
+    /// Tenants whose calls run while no engine answers.
     pub(crate) fail_open: Vec<String>,
 }
 
@@ -25,62 +25,62 @@ pub(crate) struct PolicyStatusView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PolicyEngine)]
 pub(crate) struct EngineView {
-    /// Which one.
+    /// Name of the engine.
     engine: String,
     /// `well`, `stale`, `troubled` or `down`.
     state: &'static str,
-    /// Of its rules, as far as known.
+    /// Revision of its rules, as far as known.
     #[schema(value_type = String)]
     revision: Digest,
-    /// What is wrong.
+    /// Problems.
     problems: Vec<String>,
 }
 
-/// What was found about policies that are tried.
+/// Findings about canary policies.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CanaryList)]
 pub(crate) struct CanaryListView {
-    /// One per policy that is tried.
+    /// Canaries.
     pub(crate) canaries: Vec<CanaryView>,
 }
 
-/// What was found about one.
+/// Findings about one canary policy.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Canary)]
 pub(crate) struct CanaryView {
     name: String,
-    /// The engine that is tried.
+    /// The engine of the canary.
     candidate: String,
-    /// Of its rules.
+    /// Revision of its rules.
     #[schema(value_type = String)]
     revision: Digest,
-    /// Whose calls it judges; everybody's if there is none.
+    /// Tenants whose calls it evaluates; empty for all.
     tenants: Vec<String>,
-    /// Whether calls of these tenants run while nobody answers.
+    /// Whether calls of these tenants run while no engine answers.
     fail_open: bool,
-    /// Since when it is counted; none if nothing was found yet.
+    /// Time of the first finding; none without findings.
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
     counts: CanaryCountsView,
-    /// The newest first; the newest 10 000 are kept.
+    /// Differences, newest first; the newest 10 000 are stored.
     differences: Vec<DifferenceView>,
-    /// Send as `cursor` for older ones; none at the end.
+    /// Cursor of older differences; none at the end.
     next_cursor: Option<u64>,
 }
 
-/// What came of its questions.
+/// Counts of its answers.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CanaryCounts)]
 struct CanaryCountsView {
     same: u64,
     different: u64,
-    /// It gave no answer.
+    /// No answer.
     unavailable: u64,
-    /// It was not asked, because too many waited.
+    /// Not asked, because too many were waiting.
     left_out: u64,
 }
 
-/// A call about which two policies differ.
+/// A call about which the two policies differ.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CanaryDifference)]
 struct DifferenceView {
@@ -92,7 +92,7 @@ struct DifferenceView {
     candidate: SideView,
 }
 
-/// What one of two policies says.
+/// Answer of one of the two policies.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CanarySide)]
 struct SideView {
@@ -111,8 +111,8 @@ impl From<Status> for EngineView {
     }
 }
 
-impl From<Tried> for CanaryView {
-    fn from(Tried { report, since, next }: Tried) -> Self {
+impl From<CanaryFindings> for CanaryView {
+    fn from(CanaryFindings { report, since, next }: CanaryFindings) -> Self {
         let Counts { same, different, unavailable, left_out } = report.counts;
         Self {
             name: report.name,

@@ -1,4 +1,4 @@
-//! A hold as clients see it: exactly what would happen, and what it waits for.
+//! View of a hold: exactly what would run, and what it waits for.
 
 use std::collections::HashMap;
 
@@ -10,51 +10,51 @@ use utoipa::ToSchema;
 
 use super::approval::{TermsView, VoteView, votes};
 
-/// What a held call waits for, within a call.
+/// Hold of a call, within the call.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Waits)]
 pub(crate) struct WaitsView<'a> {
     #[schema(value_type = String, format = DateTime)]
     since: Timestamp,
-    /// When it ends by itself, undecided.
+    /// Time of expiry.
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
-    /// How many different people must approve.
+    /// Number of different people who must approve.
     approvals_needed: u32,
-    /// Who did so far.
+    /// Approvals so far.
     votes: Vec<VoteView<'a>>,
-    /// Why an approval that was given does not apply.
+    /// Reasons why an existing approval does not apply.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     changed: &'a [String],
-    /// Where whoever may approve decides.
+    /// Link for approvers to decide.
     #[schema(value_type = String)]
     resolve: Place,
 }
 
-/// A call that waits, as whoever decides about it sees it.
+/// A held call, for approvers.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Hold)]
 pub(crate) struct HoldView<'a> {
     /// The call.
     #[schema(value_type = String)]
     id: CallId,
-    /// The tool that would run,
+    /// Name of the tool that would run.
     tool: &'a str,
-    /// in this version,
+    /// Version of the tool.
     version: &'a str,
-    /// exactly as it is.
+    /// Digest of that version.
     #[schema(value_type = String)]
     digest: Digest,
-    /// The arguments it would run with.
+    /// Arguments that it would run with.
     #[schema(value_type = Object)]
     args: &'a Json,
-    /// Those that were asked for, if a person changed them.
+    /// Requested arguments, if an approver edited them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     asked_args: Option<&'a Json>,
     /// Whether it has no effect outside its sandbox.
     pure: bool,
-    /// Whoever made the call; neither that key nor another of the same person can approve it.
+    /// Key that made the call; neither that key nor another of the same person can approve it.
     #[schema(value_type = String)]
     key: KeyId,
     /// Label of that key.
@@ -64,34 +64,34 @@ pub(crate) struct HoldView<'a> {
     persona_id: Option<&'a PersonaId>,
     #[schema(value_type = Option<String>)]
     session_id: Option<&'a SessionId>,
-    /// The client's own data. Nobody checked it.
+    /// The client's own data, unverified.
     #[schema(value_type = Object)]
     metadata: &'a Json,
-    /// Why it waits, by rule.
+    /// Reasons by rule.
     #[schema(value_type = Vec<Object>)]
     reasons: &'a [Reason],
-    /// Of the rules that hold it.
+    /// Digest of the rules that hold it.
     #[schema(value_type = Option<String>)]
     policy: Option<Digest>,
-    /// What those who approved so far agreed on.
+    /// Terms that the approvers so far agreed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     proposal: Option<TermsView<'a>>,
     #[serde(flatten)]
     waits: WaitsView<'a>,
-    /// Of all that an approval is bound to. Send it back with a resolution, and it counts only if
-    /// nothing has changed.
+    /// Digest of everything that an approval is bound to. Send it back with a resolution, and the
+    /// resolution counts only if nothing has changed.
     #[schema(value_type = String)]
     shown: Digest,
-    /// For finding it in traces.
+    /// Trace id.
     trace_id: &'a str,
 }
 
-/// Some holds, newest first.
+/// Page of holds, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HoldList)]
 pub(crate) struct HoldListView<'a> {
     pub(crate) holds: Vec<HoldView<'a>>,
-    /// Send as `cursor` for older ones; none at the end.
+    /// Cursor of the next page; none at the end.
     pub(crate) next_cursor: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl<'a> WaitsView<'a> {
 }
 
 impl<'a> HoldView<'a> {
-    /// None of a call that is not held.
+    /// The view; none for a call that is not held.
     pub(crate) fn of(call: &'a Call, labels: &'a HashMap<KeyId, String>) -> Option<Self> {
         let (asked, hold) = (&call.asked, call.hold()?);
         Some(Self {

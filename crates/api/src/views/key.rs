@@ -1,4 +1,4 @@
-//! A key as clients see it: never its secret, except once.
+//! View of an API key, without its secret except at creation.
 
 use ringfence_access::Key;
 use ringfence_types::{KeyId, PersonId, PersonaId, Scopes, TenantId, Timestamp};
@@ -9,41 +9,41 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Key)]
 pub(crate) struct KeyView<'a> {
-    /// Its name.
+    /// Id of the key.
     #[schema(value_type = String)]
     key_id: KeyId,
-    /// What people call it.
+    /// Label.
     label: &'a str,
-    /// Whose it is.
+    /// Tenant of the key.
     #[schema(value_type = String)]
     tenant: &'a TenantId,
     /// The only persona it may act for.
     #[schema(value_type = Option<String>)]
     persona_id: Option<&'a PersonaId>,
-    /// Whose hands it is in.
+    /// Person who has the key.
     #[schema(value_type = Option<String>)]
     person: Option<&'a PersonId>,
-    /// What it may do.
+    /// Scopes.
     #[schema(value_type = Vec<String>)]
     scopes: &'a Scopes,
     /// The first characters of the secret.
     prefix: &'a str,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// By which key.
+    /// Key that created it.
     #[schema(value_type = Option<String>)]
     created_by: Option<KeyId>,
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
-    /// About when it was last used.
+    /// Approximate time of the last use.
     #[schema(value_type = Option<String>, format = DateTime)]
     last_used_at: Option<Timestamp>,
-    /// Whether it has ended by itself.
+    /// Whether it has expired.
     expired: bool,
     revoked: bool,
     #[schema(value_type = Option<String>, format = DateTime)]
     revoked_at: Option<Timestamp>,
-    /// The secret, shown this once.
+    /// The secret, only in the answer to its creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
 }

@@ -1,4 +1,4 @@
-//! Things as clients see them.
+//! Views: the data that clients see.
 
 pub(crate) mod approval;
 pub(crate) mod budget;

@@ -1,4 +1,4 @@
-//! A tool as clients see it.
+//! View of a tool.
 
 use ringfence_engine::{
     CircuitState,
@@ -8,7 +8,7 @@ use ringfence_types::{Digest, Json, Limits, Origin, SandboxNetwork, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A tool. The first three fields are what agents need.
+/// A tool. The first three fields are those that agents need.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Tool)]
 pub(crate) struct ToolView<'a> {
@@ -21,19 +21,19 @@ pub(crate) struct ToolView<'a> {
     #[schema(value_type = Object)]
     output_schema: &'a Json,
     version: &'a str,
-    /// All versions there are, oldest first.
+    /// All versions, oldest first.
     versions: Vec<&'a str>,
-    /// Of everything that makes it what it is.
+    /// Digest of definition, schemas and code.
     #[schema(value_type = String)]
     digest: Digest,
     /// `builtin`, `folder` or `upload`.
     #[schema(value_type = String)]
     origin: Origin,
-    /// What it may do, in the words of policy.
+    /// Declared capabilities, as policy knows them.
     safety_flags: &'a [String],
     /// Whether it has no effect outside its sandbox, so that a second run does no harm.
     pure: bool,
-    /// Whether its results are remembered here and given again for the same arguments.
+    /// Whether its results are remembered and reused for equal arguments.
     memoised: bool,
     requires_approval: bool,
     tags: &'a [String],
@@ -70,7 +70,7 @@ impl CircuitView {
     }
 }
 
-/// What one call may use.
+/// Limits of one call.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ToolLimits)]
 struct LimitsView {
@@ -136,11 +136,11 @@ impl LimitsView {
 pub(crate) struct ToolListView<'a> {
     pub(crate) tools: Vec<ToolView<'a>>,
     pub(crate) count: usize,
-    /// Skills that cannot be used, and why.
+    /// Broken skills with their problems.
     pub(crate) broken: Vec<BrokenView<'a>>,
 }
 
-/// A skill that cannot be used.
+/// A broken skill.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrokenTool)]
 pub(crate) struct BrokenView<'a> {
@@ -149,7 +149,7 @@ pub(crate) struct BrokenView<'a> {
 }
 
 impl<'a> BrokenView<'a> {
-    /// Where it is on the host is nobody's business.
+    /// The view; the path on the host is not shown.
     pub(crate) fn of(broken: &'a Broken) -> Self {
         Self { name: &broken.name, problems: &broken.problems }
     }

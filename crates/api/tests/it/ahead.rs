@@ -1,4 +1,5 @@
-//! Whose code is executed once for all its calls, and whose in each call's own sandbox.
+//! Skills whose module is executed once for all calls, and skills whose module runs in each call's
+//! own sandbox.
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,7 @@ async fn a_skill_beside_the_server_is_loaded_ahead_and_an_uploaded_one_never() {
     let took = start.elapsed();
     let start = Instant::now();
     while start.elapsed() < took * 2 {
-        assert!(loads_itself(&server, "sent").await, "whoever sent it is not trusted");
+        assert!(loads_itself(&server, "sent").await, "an uploaded skill is not trusted");
     }
     server.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Who may do what: every route with no key, a wrong one, one without the scope, a stranger's.
+//! Authorization: every route without a key, with a wrong one, without the scope, and as another
+//! tenant.
 
 use ringfence_types::Scope;
 use serde_json::{Value, json};
@@ -104,10 +105,10 @@ async fn without_a_known_key_every_route_is_closed() {
 }
 
 #[tokio::test]
-async fn ids_of_another_tenant_look_like_ids_of_nobody() {
+async fn ids_of_another_tenant_look_like_missing_ids() {
     let server = Server::start().await;
     let ids = ids(&server).await;
-    let nobody = Ids {
+    let unknown = Ids {
         call: "019a8b7c-1234-7abc-8def-0123456789ab".to_owned(),
         key: "5cdc1b56-8f4e-4a1b-9f5e-0123456789ab".to_owned(),
     };
@@ -116,10 +117,10 @@ async fn ids_of_another_tenant_look_like_ids_of_nobody() {
         ROUTES.iter().filter(|(_, path)| path.contains("{call}") || path.contains("{key}"))
     {
         let foreign = ask(&server, &ids, method, path, Some(&stranger)).await;
-        let missing = ask(&server, &nobody, method, path, Some(&stranger)).await;
+        let missing = ask(&server, &unknown, method, path, Some(&stranger)).await;
         assert_eq!(foreign.status, 404, "{method} {path}: {foreign:?}");
-        assert_eq!(anonymous(&foreign, &ids), anonymous(&missing, &nobody), "{method} {path}");
-        // Control: the owner finds it, except that nobody may revoke the last admin key.
+        assert_eq!(anonymous(&foreign, &ids), anonymous(&missing, &unknown), "{method} {path}");
+        // Control: the owner finds it, except that the last admin key cannot be revoked.
         let own = ask(&server, &ids, method, path, Some(&server.admin)).await;
         assert_ne!(own.status, 404, "{method} {path}");
     }
@@ -157,7 +158,7 @@ async fn open_paths_need_no_key_and_tell_nothing() {
 }
 
 #[tokio::test]
-async fn however_often_somebody_asks_whether_we_are_ready_little_is_written() {
+async fn however_often_readiness_is_probed_little_is_written() {
     let server = Server::start().await;
     let began = std::time::Instant::now();
     let mut written = std::collections::BTreeSet::new();

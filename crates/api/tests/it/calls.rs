@@ -4,7 +4,7 @@ use ringfence_engine::{By, CallRequest};
 use ringfence_types::{Json, KeyId, PlanStep, Principal, Scope};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Plan, Server, send, with_json, within};
+use crate::support::{Plan, STEP_TIMEOUT, Server, send, with_json, within};
 
 #[tokio::test]
 async fn a_call_is_made_and_found_again() {
@@ -49,7 +49,7 @@ async fn a_call_says_what_led_to_it_and_calls_are_found_by_their_parent() {
     let request =
         CallRequest::new("echo".parse().unwrap(), Json::of(&json!({"text": "step"})).unwrap());
     let by = By::Step { parent: None, step, attempt: 1 };
-    let made = server.engine.call_by(&who, request, by).await.unwrap().wait(PATIENCE).await;
+    let made = server.engine.call_by(&who, request, by).await.unwrap().wait(STEP_TIMEOUT).await;
     let place = format!("/v1/calls/{}", made.unwrap().asked.id);
     let cause = json!({"step": {"plan": "p-1", "step": "pay"}, "depth": 0});
     assert_eq!(server.get(&place).await.json()["cause"], cause);
@@ -268,7 +268,7 @@ async fn a_trace_parent_that_is_not_valid_begins_a_new_trace() {
     ] {
         let response = send(request).await.header("traceresponse").unwrap().to_owned();
         assert!(!response.contains(trace), "{response}");
-        // Nobody records it, and it says so.
+        // No receiver records it, and the header says so.
         assert!(response.ends_with("-02"), "{response}");
     }
     server.stop().await;

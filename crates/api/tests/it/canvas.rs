@@ -70,7 +70,7 @@ async fn content_stays_digit_by_digit() {
 }
 
 #[tokio::test]
-async fn nobody_signs_with_another_name_on_a_canvas() {
+async fn a_bound_key_signs_with_its_own_persona_on_a_canvas() {
     let server = Server::start().await;
     let body = json!({"label": "p", "scopes": ["call", "read"], "persona_id": "p"});
     let bound = server.post("/v1/keys", &body).await.json()["secret"].as_str().unwrap().to_owned();

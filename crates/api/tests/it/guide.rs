@@ -1,4 +1,4 @@
-//! What the guide to skills says, tried sentence by sentence.
+//! The guide to skills, tried sentence by sentence.
 
 use serde_json::{Value, json};
 

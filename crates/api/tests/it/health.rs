@@ -11,7 +11,7 @@ use ringfence_sandbox::{Config, SetupRules};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{PATIENCE, Plan, Server, binary, send};
+use crate::support::{Plan, STEP_TIMEOUT, Server, binary, send};
 
 /// Every spawner moves itself into this cgroup, and with it all it makes. What is frozen there
 /// neither goes on nor dies when it is killed, as if the kernel held it.
@@ -67,7 +67,7 @@ async fn a_host_whose_set_ups_hang_is_not_ready_until_it_recovers() {
     let ready = || async { send(server.bare("GET", "/readyz")).await };
     assert_eq!((call().await.status, ready().await.status), (200, 200), "the control");
     freezer.set("FROZEN");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STEP_TIMEOUT;
     while ready().await.status == 200 {
         let answer = call().await;
         if answer.status != 200 {

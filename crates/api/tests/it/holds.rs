@@ -22,7 +22,7 @@ async fn server() -> Server {
 
 /// A key of the operator's tenant with these scopes.
 async fn key(server: &Server, scopes: &[&str]) -> String {
-    let body = json!({"label": "somebody", "scopes": scopes});
+    let body = json!({"label": "person", "scopes": scopes});
     let made = send(with_json(server.bare("POST", "/v1/keys").bearer_auth(&server.admin), &body));
     made.await.json()["secret"].as_str().unwrap().to_owned()
 }
@@ -88,7 +88,7 @@ async fn a_hold_shows_what_would_happen_and_an_approval_of_it_runs_it() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_decide_is_refused_by_name() {
+async fn keys_that_may_not_decide_are_refused_with_the_reason() {
     let server = server().await;
     let agent = key(&server, &["call", "approve"]).await;
     let id = held(&server, &agent, "hello").await;

@@ -141,11 +141,11 @@ async fn the_first_admin_key_is_made_once() {
         ringfence_types::About::server(clock.now()),
         &"revoked behind the door",
     );
-    let entry = server.ledger.pen().await.seal(entry).unwrap();
+    let entry = server.ledger.signing_guard().await.seal(entry).unwrap();
     let (key, at) = (keys[0].id, clock.now());
     let revocation = ringfence_store::Revocation { key, tenant: None, at, keeps_admin_of: None };
     store.revoke_key(revocation, entry).await.unwrap();
-    // A key whose secret nobody could keep is not made: nobody could ever use it.
+    // A key whose answer could not be sent is not made: its secret would be lost.
     let count = store.keys(None).await.unwrap().len();
     let full = |_: &Secret| Err(std::io::Error::other("the disk is full"));
     let failed = server.engine.access().ensure_admin_key(full).await;
@@ -191,7 +191,7 @@ async fn of_two_admins_that_revoke_each_other_one_stays() {
         let two = server.key("default", &[Scope::Admin]).await;
         assert_eq!(revoke(&one, &last).await, 204);
         let ended = tokio::join!(revoke(&one, &two), revoke(&two, &one));
-        assert_ne!(ended, (204, 204), "nobody could come in any more");
+        assert_ne!(ended, (204, 204), "no admin key would be left");
         last = if works(&server, &one).await == 200 { one } else { two };
         assert_eq!(works(&server, &last).await, 200, "{ended:?}");
     }

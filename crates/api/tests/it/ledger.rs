@@ -204,7 +204,7 @@ async fn what_an_entry_says_is_its_tenant_s_alone() {
         assert_eq!(count(&server.admin, &query).await, 0, "{query}");
         assert_eq!(count(&theirs, &query).await, 1, "the control: {query}");
     }
-    assert_eq!(count(&theirs, "kind=checkpoint-key").await, 1, "the server's are everybody's");
+    assert_eq!(count(&theirs, "kind=checkpoint-key").await, 1, "the server's are visible to all");
     server.stop().await;
 }
 

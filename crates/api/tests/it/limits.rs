@@ -10,7 +10,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::support::{PATIENCE, Plan, Server, send, with_json, within};
+use crate::support::{Plan, STEP_TIMEOUT, Server, send, with_json, within};
 
 fn status(answer: &[u8]) -> &str {
     let line = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
@@ -65,7 +65,7 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
 async fn large_bodies_share_a_bounded_room() {
     let config = EdgeConfig {
         max_bodies_together: 100 << 10,
-        request_timeout: PATIENCE,
+        request_timeout: STEP_TIMEOUT,
         ..Default::default()
     };
     let server = Server::of(Plan::with(config)).await;
@@ -119,7 +119,7 @@ async fn a_header_that_never_ends_and_a_client_that_says_nothing_are_cut_off() {
     for beginning in ["", "GET / HTTP/1.1\r\nhost: loc"] {
         let began = Instant::now();
         let answer = server.raw(beginning.as_bytes()).await;
-        assert!(began.elapsed() < PATIENCE / 2, "{beginning:?}");
+        assert!(began.elapsed() < STEP_TIMEOUT / 2, "{beginning:?}");
         assert!(matches!(status(&answer), "none" | "408 Request Timeout"), "{beginning:?}");
     }
     server.stop().await;
@@ -222,7 +222,7 @@ async fn a_request_under_way_is_answered_when_the_server_stops() {
     let rest = rest.to_owned();
     let (engine, admin) = (server.engine.clone(), server.admin.clone());
     let answering = tokio::spawn(async move {
-        // The listener goes first, so that nobody new comes in.
+        // The listener goes first, so that no new client gets in.
         while TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -277,7 +277,7 @@ async fn what_is_no_request_is_answered_without_a_body_and_closed() {
         assert!(head.contains("\r\nconnection: close\r\n"), "{what}: {text}");
         assert!(head.contains("\r\ncontent-length: 0\r\n") && head.ends_with("\r\n\r\n"), "{what}");
     }
-    // To whoever begins with HTTP/2 there is nothing to say in its language.
+    // A client that begins with HTTP/2 gets no answer in its protocol.
     assert_eq!(server.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await, b"");
     server.echo("and the server goes on").await;
     server.stop().await;
@@ -318,8 +318,8 @@ async fn headers_and_bodies_that_drip_are_cut_off() {
 }
 
 #[tokio::test]
-async fn connections_that_only_hold_a_place_keep_nobody_out() {
-    let long = PATIENCE * 2;
+async fn idle_connections_do_not_keep_others_out() {
+    let long = STEP_TIMEOUT * 2;
     let config = EdgeConfig {
         max_connections: 4,
         header_timeout: long,
@@ -341,7 +341,7 @@ async fn connections_that_only_hold_a_place_keep_nobody_out() {
     let metrics = server.get("/metrics").await;
     let metrics = String::from_utf8(metrics.bytes).unwrap();
     assert!(metrics.contains("http_connections_evicted_total 1"), "{metrics}");
-    // The control: the others are still there, and so is whoever has shown a key.
+    // The control: the others are still there, and so is the client that has shown a key.
     held[3].write_all(b"alhost\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
     within("an answer", held[3].read_to_end(&mut answer)).await.unwrap();
@@ -352,7 +352,7 @@ async fn connections_that_only_hold_a_place_keep_nobody_out() {
 #[tokio::test]
 async fn a_first_header_has_less_time_than_the_next() {
     let config = EdgeConfig {
-        header_timeout: PATIENCE * 2,
+        header_timeout: STEP_TIMEOUT * 2,
         first_header_timeout: Duration::from_millis(100),
         ..Default::default()
     };

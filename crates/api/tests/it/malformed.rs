@@ -28,7 +28,7 @@ async fn bodies_that_are_not_json_as_we_accept_it_are_refused() {
         ),
         ("bytes that are no text", b"{\"tool\":\"\xff\xfe\",\"args\":{}}".to_vec()),
         ("half a surrogate pair", br#"{"tool":"echo","args":{"text":"\ud800"}}"#.to_vec()),
-        ("a number nobody can read", br#"{"tool":"echo","args":{"text":1e999}}"#.to_vec()),
+        ("a number out of range", br#"{"tool":"echo","args":{"text":1e999}}"#.to_vec()),
         ("not a number", br#"{"tool":"echo","args":{"text":NaN}}"#.to_vec()),
         ("a hundred thousand levels", deep.into_bytes()),
     ];
@@ -85,7 +85,7 @@ async fn a_body_of_another_type_or_compressed_is_refused() {
     server.stop().await;
 }
 
-/// What stands before `chunked` was ignored, and the body taken without it.
+/// Once the codings before `chunked` were ignored, and the body taken without them.
 #[tokio::test]
 async fn transfer_codings_other_than_chunked_are_refused() {
     let server = Server::start().await;

@@ -11,7 +11,7 @@ use ringfence_types::Scope;
 
 use crate::support::{Answer, Server, send};
 
-/// How far from a coin toss a guess by time may be: a thousand requests would not tell.
+/// Maximum advantage of a guess by time over a coin toss: a thousand requests would not tell.
 const TOLERATED: f64 = 0.02;
 
 #[expect(clippy::disallowed_methods, reason = "tests have no other way to be told")]
@@ -91,7 +91,7 @@ async fn a_foreign_id_is_answered_as_one_that_nothing_has() {
         );
         assert!((chance - 0.5).abs() < TOLERATED, "{chance}");
     }
-    // Control: whoever owns it sees it.
+    // Control: the owner sees it.
     assert_eq!(server.get(&format!("/v1/calls/{foreign}")).await.status, 200);
     server.stop().await;
 }

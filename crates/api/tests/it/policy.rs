@@ -253,7 +253,8 @@ async fn proposed_rules_are_tried_on_the_past_page_by_page() {
     let of_one = json!({"files": {"a.rego": STRICT}, "tenant": "one"});
     let own = server.post("/v1/policy/replay", &of_one).await.json();
     assert_eq!((&own["decisions"], &own["calls"][0]["call"]), (&json!(1), &json!(id)));
-    // Rules are code. Whoever cannot put them in force cannot have them run here, not even on their own.
+    // Rules are code: only keys that may put rules in force can run them, even on their own
+    // decisions.
     let refused = post(&server, &one, "/v1/policy/replay", &of_one).await;
     assert_eq!((refused.status, refused.problem().as_str()), (403, "operator_required"));
     let caller = server.key("one", &[Scope::Call, Scope::Read]).await;
@@ -388,7 +389,7 @@ async fn a_key_of_one_persona_asks_for_that_persona_only() {
         let id = said["decision"]["id"].as_u64().or(said["context"]["id"].as_u64()).unwrap();
         let kept = server.get(&format!("/v1/decisions/{id}")).await.json();
         assert_eq!(kept["input"]["persona_id"], "ann", "{path}");
-        // Control: a key of nobody in particular asks for anybody.
+        // Control: a key without a persona asks for any persona.
         assert_eq!(server.post(path, &foreign).await.status, 200);
     }
     server.stop().await;

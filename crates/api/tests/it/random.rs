@@ -1,5 +1,4 @@
-//! Requests nobody thought of. Whatever comes, the answer is a documented status, and the server
-//! goes on.
+//! Random requests. Whatever comes, the answer is a documented status, and the server goes on.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +14,7 @@ use tokio::{
 
 use crate::support::{Server, within};
 
-/// How many requests; `RINGFENCE_API_CASES` asks for more.
+/// Number of requests; `RINGFENCE_API_CASES` asks for more.
 #[expect(clippy::disallowed_methods, reason = "tests have no other way to be told")]
 fn cases() -> usize {
     std::env::var("RINGFENCE_API_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_500)

@@ -84,7 +84,7 @@ async fn a_place_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn all_events_of_a_tenant_are_streamed_and_of_nobody_else() {
+async fn all_events_of_a_tenant_are_streamed_and_of_no_other() {
     let server = Server::start().await;
     let stranger = server.key("other", &[Scope::Call, Scope::Read]).await;
     let response = server.request("GET", "/v1/events?after=0-0").send().await.unwrap();
@@ -152,9 +152,9 @@ async fn a_key_has_a_bounded_number_of_streams() {
     server.stop().await;
 }
 
-/// A client that stops reading is cut off after a while, and slows down nobody meanwhile.
+/// A client that stops reading is cut off after a while, and slows down no other client meanwhile.
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_cut_off_and_hinders_nobody() {
+async fn a_client_that_takes_nothing_is_cut_off_and_hinders_no_other() {
     let config = EdgeConfig { write_timeout: Duration::from_millis(300), ..Default::default() };
     let server = Server::of(Plan::with(config)).await;
     let mut lazy = TcpStream::connect(server.address).await.unwrap();
@@ -185,7 +185,7 @@ async fn a_client_that_takes_nothing_is_cut_off_and_hinders_nobody() {
 /// Reads a stream to its end.
 async fn rest(mut response: reqwest::Response) {
     within("the end of the stream", async {
-        // Whoever cuts it off has ended it as well.
+        // Whichever part cuts it off has ended it as well.
         while let Ok(Some(_)) = response.chunk().await {}
     })
     .await;
@@ -208,7 +208,7 @@ async fn a_stream_ends_with_the_key_that_opened_it() {
     let id = revoked["key_id"].as_str().unwrap();
     assert_eq!(server.delete(&format!("/v1/keys/{id}")).await.status, 204);
     rest(stream).await;
-    // One that nobody revoked goes on, with heartbeats and with events.
+    // A key that was not revoked goes on, with heartbeats and with events.
     let own = server.echo("x").await["id"].as_str().unwrap().to_owned();
     let mut text = String::new();
     within("an event", async {

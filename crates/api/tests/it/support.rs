@@ -32,7 +32,7 @@ use tokio::{
 };
 
 /// Longer than anything takes, even while the machine is busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The machine's clock.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Clock for Wall {
     }
 }
 
-/// What a server is made of, where tests differ.
+/// Parts of a server in which tests differ.
 pub(crate) struct Plan {
     pub(crate) config: EdgeConfig,
     pub(crate) api: ApiConfig,
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     pub(crate) sandboxes: SandboxLimits,
     /// The binary for sandboxes. Without one no sandbox can be had, which inline tools never need.
     pub(crate) binary: Option<PathBuf>,
-    /// How sandboxes are made, instead of the usual way with that binary.
+    /// Sandbox configuration, instead of the default one with that binary.
     pub(crate) sandbox: Option<ringfence_sandbox::Config>,
     /// Skill folders by name: path and content of their files.
     pub(crate) skills: Vec<(&'static str, Vec<(&'static str, &'static str)>)>,
@@ -256,9 +256,9 @@ pub(crate) async fn send(request: reqwest::RequestBuilder) -> Answer {
 
 /// Waits, but not for ever.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+    match tokio::time::timeout(STEP_TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("no {what} within {PATIENCE:?}"),
+        Err(_) => panic!("no {what} within {STEP_TIMEOUT:?}"),
     }
 }
 

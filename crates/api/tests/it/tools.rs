@@ -1,4 +1,4 @@
-//! What tools there are.
+//! Tools.
 
 use serde_json::json;
 

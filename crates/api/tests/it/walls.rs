@@ -1,7 +1,7 @@
 //! A01: a key of one tenant on every route that names a thing of another.
 //!
-//! The routes come from the OpenAPI document, so that a new one is tried without anybody thinking
-//! of it; one with a parameter that this test does not know fails it.
+//! The routes come from the OpenAPI document, so that a new one is covered automatically; one with
+//! a parameter that this test does not know fails it.
 
 use ringfence_api::Api;
 use ringfence_types::Scope;
@@ -53,7 +53,7 @@ impl Things {
         }
     }
 
-    /// The path with names of things that exist; none of a route that belongs to everybody.
+    /// The path with ids of existing things; none for a route that is open to all tenants.
     fn path(&self, route: &str) -> Option<String> {
         let shared = ["/skills/", "/v1/tools/", "/v1/ledger/", "/v1/policies/"];
         if !route.contains('{') || shared.iter().any(|prefix| route.starts_with(prefix)) {
@@ -140,7 +140,8 @@ async fn whatever_one_tenant_has_is_not_there_for_another() {
             let answer = send(request).await;
             tried += 1;
             if route == "/v1/canvas/{session_id}" {
-                // A session is a name that anybody may choose; that of another is another.
+                // Any tenant may choose the name of a session; the same name of another tenant is
+                // another session.
                 assert_eq!(answer.json()["events"].as_array().map_or(0, Vec::len), 0, "{path}");
                 continue;
             }

@@ -1,4 +1,4 @@
-//! From words to arguments: `name=value` typed by the tool's schema, `name:=JSON` as it is.
+//! Arguments on the command line: `name=value` typed by the tool's schema, `name:=JSON` verbatim.
 
 use std::{
     collections::BTreeMap,
@@ -14,15 +14,15 @@ use crate::{
     problems::Problems,
 };
 
-/// More than a server takes.
-const LARGEST: u64 = 64 << 20;
+/// Maximum bytes of arguments that are read; servers accept less.
+const MAX_ARGUMENTS_BYTES: u64 = 64 << 20;
 
-/// What was given.
+/// Arguments as given.
 #[derive(Debug)]
 pub(super) enum Arguments {
     /// One JSON object.
     Whole(Box<RawValue>),
-    /// Name by name.
+    /// Arguments by name.
     Named(Vec<Word>),
 }
 
@@ -41,7 +41,7 @@ impl Arguments {
         }
         if args.values == ["-"] {
             let mut text = String::new();
-            let read = input.take(LARGEST).read_to_string(&mut text);
+            let read = input.take(MAX_ARGUMENTS_BYTES).read_to_string(&mut text);
             read.map_err(|error| Failure::because("read the arguments", &error))?;
             return whole("standard input", &text);
         }
@@ -68,7 +68,7 @@ impl Arguments {
     }
 }
 
-/// The schema by which words get their types; null where each is JSON already.
+/// The schema that types the arguments; null if each is JSON already.
 pub(crate) async fn schema(
     client: &Client,
     words: &[Word],
@@ -120,7 +120,7 @@ fn object(words: &[Word], schema: &Value) -> Result<Box<RawValue>, Failure> {
         .map_err(|error| Failure::because("cannot write the arguments", &error))
 }
 
-/// A value in the type that the schema wants; text where it does not say.
+/// A value in the type that the schema names; text without one.
 pub(crate) fn json(word: &Word, schema: &Value) -> Result<Box<RawValue>, String> {
     let raw = |text: &str| serde_json::from_str::<Box<RawValue>>(text);
     let wrong = |what: &str| format!("{}: `{}` is not {what}", word.name, word.value);

@@ -1,4 +1,4 @@
-//! How a call ended, as an exit code and in words.
+//! End of a call as an exit code and as text.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::{exit, failure::Failure, table::plain};
 
-/// A call that stands still.
+/// A call that has ended or is held.
 #[derive(Debug, Deserialize)]
 pub(super) struct Ended {
     id: String,
@@ -21,7 +21,7 @@ pub(super) struct Ended {
     memoised: Option<Memoised>,
 }
 
-/// The earlier call whose result it is.
+/// The earlier call whose result was reused.
 #[derive(Debug, Deserialize)]
 struct Memoised {
     call_id: String,
@@ -35,7 +35,7 @@ struct CallError {
     details: Option<Details>,
 }
 
-/// What is known beside the message, as far as it is for people.
+/// Error details for people.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Details {
@@ -49,7 +49,7 @@ struct Reason {
     message: String,
 }
 
-/// Whether a call in this state has ended or waits for a person.
+/// Whether a call in this state has ended or is held.
 pub(crate) fn is_still(state: &str) -> bool {
     state == "held" || State::is_final_name(state)
 }
@@ -67,7 +67,7 @@ impl Ended {
             .map_err(|error| Failure::because("the server's answer is not understood", &error))
     }
 
-    /// What the tool gave.
+    /// Result of the tool.
     pub(super) fn result(&self) -> Option<&str> {
         self.result.as_ref().map(|result| result.get())
     }
@@ -85,13 +85,13 @@ impl Ended {
         }
     }
 
-    /// Whether nobody could decide about it: then no person can either.
+    /// Whether policy gave no answer: then no person can approve it either.
     fn is_undecided(&self) -> bool {
         self.reasons.iter().any(|reason| reason.rule == "policy_unavailable")
     }
 
-    /// What there is to say beside the result, for people. Its program's own words are part of it
-    /// only if they were not shown already.
+    /// Text beside the result, for people. The traceback is included only if it was not shown
+    /// already.
     pub(super) fn words(&self, with_traceback: bool) -> String {
         let (id, tool) = (plain(&self.id), plain(&self.tool));
         let mut text = match (self.state.as_str(), &self.error) {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_nobody_can_decide_about_is_not_said_to_wait_for_a_person() {
+    fn a_call_without_an_answer_of_policy_is_not_said_to_wait_for_approval() {
         let words = |rule: &str| {
             let reasons = serde_json::json!([{"rule": rule, "message": "m"}]);
             let call =

@@ -1,4 +1,4 @@
-//! What happens while a call runs: its program's output, and a line that says that it runs.
+//! Live output of a running call, and a progress line.
 
 use std::time::Instant;
 
@@ -14,9 +14,9 @@ use crate::{
 };
 
 /// Seconds to wait for more output.
-const PATIENCE: u32 = 25;
+const POLL_SECS: u32 = 25;
 
-/// How far a call has come.
+/// Progress of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
     Before,
@@ -24,7 +24,7 @@ enum Stage {
     Over,
 }
 
-/// Until the call stands still and its output is told.
+/// Follows the call until it has ended or is held and its output is printed.
 pub(super) async fn follow(client: &Client, id: &str, is_quiet: bool) -> Result<(), Failure> {
     let (stage, seen) = watch::channel(Stage::Before);
     let events = events(client, id, stage, is_quiet);
@@ -39,7 +39,7 @@ pub(super) async fn follow(client: &Client, id: &str, is_quiet: bool) -> Result<
     tokio::try_join!(events, pumps).map(drop)
 }
 
-/// Reads what happens to the call and tells its stage.
+/// Reads the events of the call and publishes its stage.
 async fn events(
     client: &Client,
     id: &str,
@@ -56,7 +56,7 @@ async fn events(
             event = events.next() => event?,
             () = pause() => {
                 let secs = began.elapsed().as_secs_f64();
-                // Somebody who waits half a second wants to know what for.
+                // After half a second, show what the user waits for.
                 if let Some(line) = line.as_ref().filter(|_| secs > 0.5) {
                     line.show(&format!("{state} {secs:.1} s"));
                 }
@@ -83,11 +83,11 @@ async fn pump(
     mut stage: watch::Receiver<Stage>,
 ) -> Result<(), Failure> {
     let mut offset = 0;
-    // A sender that is gone has said that it is over, or failed, which ends us too.
+    // A dropped sender means that the call is over or failed, which ends this too.
     let _ = stage.wait_for(|stage| *stage != Stage::Before).await;
     loop {
         let is_over = *stage.borrow() == Stage::Over;
-        let piece = logs::piece(client, id, stream, offset, PATIENCE).await?;
+        let piece = logs::piece(client, id, stream, offset, POLL_SECS).await?;
         if piece.skipped > 0 {
             print::note(&format!("\nwarning: {} bytes were not kept\n", piece.skipped));
         }
@@ -106,6 +106,6 @@ async fn pump(
 
 fn relay(bytes: &[u8]) {
     use std::io::Write;
-    // Whoever closed it does not want it.
+    // A reader that closed it does not want it.
     let _ = std::io::stderr().lock().write_all(bytes);
 }

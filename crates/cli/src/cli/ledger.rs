@@ -148,17 +148,17 @@ pub(crate) enum LedgerCommand {
     BeginAnew(MaintenanceArgs),
     /// Accept a database that is older than the newest checkpoint, or of another history
     ///
-    /// Only while no server runs. It is put on the ledger. What was revoked or used since the older
-    /// database was made counts again: revoke it again first thing.
+    /// Only while no server runs. Recorded on the ledger. Revocations and uses since the older
+    /// database was made are lost: revoke again first.
     AcceptRollback(MaintenanceArgs),
     /// Restore rows of keys and approvals from the ledger
     ///
-    /// Only while no server runs. It is put on the ledger. A key whose secret was changed or lost stays
-    /// as a revoked one.
+    /// Only while no server runs. Recorded on the ledger. A key whose secret was changed or lost
+    /// stays as a revoked one.
     Repair(MaintenanceArgs),
 }
 
-/// Which data directory, and how to print.
+/// Data directory and output format.
 #[derive(Debug, Args)]
 pub(crate) struct MaintenanceArgs {
     #[command(flatten)]

@@ -39,9 +39,9 @@ pub(crate) enum SandboxCommand {
     /// Copy a file or directory into a sandbox or out of it
     #[command(after_help = EXAMPLES)]
     Cp {
-        /// What to copy: a local path, or ID:PATH of a sandbox's workspace
+        /// Source: a local path, or ID:PATH of a sandbox's workspace
         from: String,
-        /// Where to: a local path, or ID:PATH of a sandbox's workspace
+        /// Target: a local path, or ID:PATH of a sandbox's workspace
         to: String,
         #[command(flatten)]
         client: ClientArgs,

@@ -82,7 +82,7 @@ pub(crate) enum ConfigCommand {
     },
 }
 
-/// Which server, and how to print.
+/// Server and output format.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ClientArgs {
     /// URL of the server [default: $RINGFENCE_URL, or the server that runs on the data directory]
@@ -177,7 +177,7 @@ pub(crate) struct WaitArgs {
     /// Id of the call, or its last characters
     #[arg(value_name = "CALL")]
     pub(crate) id: String,
-    /// How long to wait, such as 30s or 5m [default: until it ends]
+    /// Maximum time to wait, such as 30s or 5m [default: until it ends]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
     #[command(flatten)]

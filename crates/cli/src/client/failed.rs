@@ -1,4 +1,4 @@
-//! What a server's refusal, or its silence, means for whoever asked.
+//! Errors of a server, or of the connection to it, with hints.
 
 use reqwest::Response;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::Client;
 use crate::{failure::Failure, table::plain};
 
-/// As much of an RFC 9457 problem as people need.
+/// The shown part of an RFC 9457 problem.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Problem {
@@ -14,9 +14,9 @@ struct Problem {
     detail: String,
     code: String,
     trace_id: String,
-    /// Of `scope_missing`.
+    /// Field of `scope_missing`.
     scope: String,
-    /// Of `args_invalid`.
+    /// Field of `args_invalid`.
     tool: String,
     errors: Vec<Fault>,
 }
@@ -29,7 +29,7 @@ struct Fault {
 }
 
 impl Client {
-    /// Nobody answered.
+    /// The failure of a connection that was not made.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let failure = Failure::because(format!("no server answers at {}", self.base), error);
         match error.is_connect() || error.is_timeout() {
@@ -40,12 +40,12 @@ impl Client {
         }
     }
 
-    /// The answer broke off.
+    /// The failure of a connection that broke.
     pub(crate) fn broken(&self, error: &reqwest::Error) -> Failure {
         Failure::because(format!("the connection to {} broke", self.base), error)
     }
 
-    /// The server said no.
+    /// The failure of a refused request.
     pub(super) async fn refused(&self, response: Response) -> Failure {
         let status = response.status();
         let text = response.text().await.unwrap_or_default();
@@ -54,7 +54,7 @@ impl Client {
         let message = words.into_iter().find(|text| !text.is_empty());
         let message = message.map_or_else(|| format!("the server answered {status}"), |m| plain(m));
         let mut lines = vec![message];
-        // One fault is often all that the message says.
+        // A single fault often repeats the message.
         let is_told = |fault: &Fault| lines[0].ends_with(&*plain(&fault.detail));
         if !matches!(problem.errors.as_slice(), [one] if is_told(one)) {
             lines.extend(problem.errors.iter().map(fault));
@@ -101,7 +101,7 @@ impl Client {
                 "free space on the disk of the server's data directory; it goes on by itself"
                     .to_owned()
             }
-            "internal" => format!("the server's log has more under trace {}", problem.trace_id),
+            "internal" => format!("see the server's log for trace {}", problem.trace_id),
             _ if problem.code.is_empty() && status >= 400 => {
                 format!("is {} a Ringfence server?", self.base)
             }

@@ -1,7 +1,7 @@
-//! Which server, and with which key.
+//! Finding the server and the key.
 //!
-//! A server writes its address into its data directory and holds a lock on that file for as long
-//! as it lives, so a file that a crash left behind names nobody, whoever has the port now.
+//! A server writes its address into its data directory and locks that file while it lives, so a
+//! file that a crash left behind is ignored.
 //!
 //! Invariant: the admin key of the data directory goes to the server of that data directory only.
 
@@ -15,9 +15,9 @@ use serde::Deserialize;
 
 use crate::{cli::ClientArgs, config, failure::Failure};
 
-/// A server, as far as it is known.
+/// A server as far as it is known.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundServer {
     pub(super) url: String,
     pub(super) key: Option<String>,
     pub(super) data: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) fn certificate_file(data: &Path) -> PathBuf {
     data.join("server.crt")
 }
 
-/// Where a server tells its address.
+/// File with the address of a server.
 pub(crate) fn address_file(data: &Path) -> PathBuf {
     data.join("server.json")
 }
@@ -52,7 +52,7 @@ struct Told {
     url: String,
 }
 
-pub(super) fn server(args: &ClientArgs) -> Result<Found, Failure> {
+pub(super) fn server(args: &ClientArgs) -> Result<FoundServer, Failure> {
     let data = config::data_dir(args.data.data.clone());
     let named = match &args.url {
         Some(url) => Some(url.clone()),
@@ -78,12 +78,12 @@ pub(super) fn server(args: &ClientArgs) -> Result<Found, Failure> {
         _ if is_local => Trust::Exactly(certificate_file(&data)),
         _ => Trust::System,
     };
-    Ok(Found { url, key, data, trust })
+    Ok(FoundServer { url, key, data, trust })
 }
 
 fn text(name: &str, value: std::ffi::OsString) -> Result<String, Failure> {
     let text = value.into_string().ok().map(|text| text.trim().to_owned());
-    // A line break would end the header that the key is sent in.
+    // A line break would end the header that carries the key.
     let text = text.filter(|text| !text.chars().any(char::is_control));
     text.ok_or_else(|| Failure::new(format!("{name} is not plain text")))
 }
@@ -103,7 +103,7 @@ fn local(data: &Path) -> Result<Option<String>, Failure> {
         Err(error) => return Err(failed(error)),
     };
     match file.try_lock_shared() {
-        // Nobody holds it, so whoever wrote it is gone.
+        // The file is not locked, so the server that wrote it is gone.
         Ok(()) => return Ok(None),
         Err(TryLockError::WouldBlock) => {}
         Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -121,7 +121,7 @@ fn not_running(data: &Path) -> Failure {
     ))
 }
 
-/// A file that cannot be read is as good as none: the server will say that a key is missing.
+/// The admin key; none if its file cannot be read: the server then reports a missing key.
 fn admin_key(data: &Path) -> Option<String> {
     let key = fs::read_to_string(data.join("admin.key")).ok()?;
     Some(key.trim().to_owned())

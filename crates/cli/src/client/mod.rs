@@ -1,4 +1,4 @@
-//! Speaking to a server: finding it, asking, and telling what went wrong in a way that helps.
+//! HTTP client of a server: finding it, requests, and helpful errors.
 
 mod failed;
 mod find;
@@ -16,30 +16,30 @@ use serde_json::Value;
 pub(crate) use self::find::{address_file, certificate_file};
 use crate::{cli::ClientArgs, exit, failure::Failure, run::runtime};
 
-/// A server to speak to.
+/// A server.
 #[derive(Debug)]
 pub(crate) struct Client {
     http: reqwest::Client,
-    /// Without a slash at the end.
+    /// Base URL without a slash at the end.
     base: String,
     key: Option<String>,
-    /// Where a local server keeps its state, for hints.
+    /// Data directory of a local server, for hints.
     data: PathBuf,
 }
 
-/// A server that takes longer than this to accept a connection is none.
-const CONNECT: Duration = Duration::from_secs(5);
+/// Timeout of a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
-    /// The server that the arguments, the environment or the data directory name.
+    /// The server named by the arguments, the environment or the data directory.
     pub(crate) fn find(args: &ClientArgs) -> Result<Self, Failure> {
         let found = find::server(args)?;
-        // The client library takes the process's choice of cryptography and has none of its own.
+        // The client library has no TLS provider of its own.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = trust::apply(reqwest::Client::builder(), &found.trust)?
             .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT)
-            // A key goes to the server that was named and nowhere else.
+            .connect_timeout(CONNECT_TIMEOUT)
+            // The key goes to the named server and nowhere else.
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
@@ -47,13 +47,13 @@ impl Client {
         Ok(Self { http, base: found.url, key: found.key, data: found.data })
     }
 
-    /// Asks and reads the answer as JSON.
+    /// Sends a GET request and parses the answer as JSON.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let response = self.send(self.request(Method::GET, path)).await?;
         self.read(response).await
     }
 
-    /// Sends JSON and reads the answer as JSON.
+    /// Posts JSON and parses the answer as JSON.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         let request = self.request(Method::POST, path);
         let request = request.header("content-type", "application/json").body(body.to_string());
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Sends; an answer that is not a success is a failure.
+    /// Sends a request; an answer other than success is a failure.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         match response.status().is_success() {
@@ -91,7 +91,7 @@ impl Client {
     }
 }
 
-/// Does one thing at the server that the arguments name.
+/// Runs a command against the server that the arguments name.
 pub(crate) fn on_server(
     args: &ClientArgs,
     work: impl AsyncFnOnce(&Client) -> Result<(), Failure>,
@@ -100,7 +100,7 @@ pub(crate) fn on_server(
     done.map(|()| ExitCode::from(exit::DONE)).map_err(|failure| failure.in_json(args.json))
 }
 
-/// A part of a path or query, with everything but the plainest characters escaped.
+/// A part of a path or query, with everything but unreserved characters escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()

@@ -1,7 +1,6 @@
-//! JSON with other white space and nothing else changed: numbers keep their digits and members
-//! their order.
+//! JSON with changed white space only: numbers keep their digits and members their order.
 
-/// Over several lines, indented.
+/// Indented, on several lines.
 pub(crate) fn pretty(json: &str) -> String {
     let mut writer = Writer { out: String::with_capacity(json.len() * 2), depth: 0 };
     let tokens = tokens(json);
@@ -12,7 +11,7 @@ pub(crate) fn pretty(json: &str) -> String {
     writer.out
 }
 
-/// On one line, without any.
+/// On one line, without white space.
 pub(crate) fn compact(json: &str) -> String {
     tokens(json).concat()
 }
@@ -54,8 +53,8 @@ impl Writer {
     }
 }
 
-/// Brackets, commas, colons, and values with their quotes. The text is JSON already, so only
-/// strings and white space need to be told apart.
+/// Tokens: brackets, commas, colons, and values with their quotes. The text is valid JSON, so only
+/// strings and white space are told apart.
 fn tokens(json: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = json.trim_start();
@@ -74,7 +73,7 @@ fn tokens(json: &str) -> Vec<&str> {
     tokens
 }
 
-/// The length of the string that the text begins with.
+/// Length of the string at the beginning of the text.
 fn string(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

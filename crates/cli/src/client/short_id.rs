@@ -1,4 +1,4 @@
-//! Short ids: the last characters of an id, as few as tell it apart. Ids of calls begin with the time
+//! Short ids: the last characters of an id, as few as are unique. Ids of calls begin with the time
 //! and share their first characters, so the last ones are used.
 
 use serde_json::Value;
@@ -6,22 +6,22 @@ use serde_json::Value;
 use super::{Client, escaped};
 use crate::{failure::Failure, table::plain};
 
-/// Characters that are shown of an id, if they tell it apart in its list.
-const SHOWN: usize = 8;
+/// Characters shown of an id, if they are unique in its list.
+const SHOWN_CHARS: usize = 8;
 
-/// Characters that are enough to look an id up.
-const MIN_GIVEN: usize = 4;
+/// Minimum characters for a lookup.
+const MIN_LOOKUP_CHARS: usize = 4;
 
-/// An id with as many characters is whole.
-const WHOLE: usize = 32;
+/// Minimum characters of a whole id.
+const WHOLE_ID_CHARS: usize = 32;
 
-/// The newest entries of a list among which an id is looked up.
-const MAX_LOOKED_UP: usize = 1_000;
+/// Newest entries of a list that are searched.
+const MAX_SEARCHED: usize = 1_000;
 
-/// Candidates that are named if several ids fit.
+/// Candidates that are listed if several ids match.
 const MAX_CANDIDATES: usize = 5;
 
-/// What an id names.
+/// Kind of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Call,
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// Where the server lists them, in which field of the answer, and which field of each is its id.
+    /// Path of the list, field of its entries, and field of their ids.
     const fn list(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Call => ("/v1/calls?limit=200", "calls", "id"),
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// A line that helps to choose among candidates.
+    /// Line that helps to choose among candidates.
     fn line(self, entry: &Value) -> String {
         let text = |name: &str| entry[name].as_str();
         let more = [text("state"), text("tool"), text("label"), text("accepted_at")];
@@ -63,21 +63,22 @@ impl Kind {
     }
 }
 
-/// The ids of one list, shortened alike.
+/// The ids of one list, shortened to equal length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShortIds {
     length: usize,
 }
 
 impl ShortIds {
-    /// As short as they can be told apart.
+    /// The shortest length that keeps them unique.
     pub(crate) fn of(ids: &[&str]) -> Self {
         let differ = |length: usize| {
             let mut ends: Vec<_> = ids.iter().map(|id| end(id, length)).collect();
             ends.sort_unstable();
             ends.windows(2).all(|pair| pair[0] != pair[1])
         };
-        let length = (SHOWN..WHOLE).find(|length| differ(*length)).unwrap_or(usize::MAX);
+        let length =
+            (SHOWN_CHARS..WHOLE_ID_CHARS).find(|length| differ(*length)).unwrap_or(usize::MAX);
         Self { length }
     }
 
@@ -94,13 +95,13 @@ fn end(id: &str, length: usize) -> &str {
 
 /// Whether a text can only be part of an id.
 pub(crate) fn is_short(text: &str) -> bool {
-    (MIN_GIVEN..WHOLE).contains(&text.len())
+    (MIN_LOOKUP_CHARS..WHOLE_ID_CHARS).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 impl Client {
-    /// The whole id of which the last characters are given. A whole one, and a text that is none, stay as
-    /// they are: the server answers for them.
+    /// The whole id for its last characters. A whole id, and a text that is no id, are returned
+    /// unchanged: the server answers for them.
     pub(crate) async fn whole_id(&self, kind: Kind, given: &str) -> Result<String, Failure> {
         if !is_short(given) {
             return Ok(given.to_owned());
@@ -108,7 +109,7 @@ impl Client {
         chosen(kind, given, &self.ending_with(kind, given).await?)
     }
 
-    /// Entries of a list whose id ends so.
+    /// Entries of a list whose id ends with the text.
     pub(crate) async fn ending_with(&self, kind: Kind, given: &str) -> Result<Vec<Value>, Failure> {
         let given = given.to_ascii_lowercase();
         let (path, list, id) = kind.list();
@@ -122,7 +123,7 @@ impl Client {
             let fits = |entry: &&Value| entry[id].as_str().is_some_and(|id| id.ends_with(&given));
             found.extend(entries.iter().filter(fits).cloned());
             match page["next_cursor"].as_str() {
-                Some(next) if seen < MAX_LOOKED_UP => cursor = format!("&cursor={}", escaped(next)),
+                Some(next) if seen < MAX_SEARCHED => cursor = format!("&cursor={}", escaped(next)),
                 _ => return Ok(found),
             }
         }
@@ -135,7 +136,7 @@ fn chosen(kind: Kind, given: &str, found: &[Value]) -> Result<String, Failure> {
         [one] => Ok(one[kind.list().2].as_str().unwrap_or_default().to_owned()),
         [] => {
             let hint = format!(
-                "only the newest {MAX_LOOKED_UP} are looked up; give the whole id of an older one"
+                "only the newest {MAX_SEARCHED} are looked up; give the whole id of an older one"
             );
             Err(Failure::new(format!("no {} ends with `{given}`", kind.name())).hint(hint))
         }

@@ -1,12 +1,12 @@
-//! Server-sent events, as much of them as our servers use.
+//! Server-sent events, as far as our servers use them.
 
 use reqwest::Response;
 
 use super::Client;
 use crate::failure::Failure;
 
-/// An event longer than this is no event of ours.
-const LONGEST: usize = 16 << 20;
+/// Maximum bytes of an event.
+const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// One event.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -29,13 +29,13 @@ impl<'a> Events<'a> {
         Self { client, response, reader: Reader::default() }
     }
 
-    /// The next one; `None` when the server ended the stream.
+    /// The next event; `None` when the server ended the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             if let Some(event) = self.reader.next() {
                 return Ok(Some(event));
             }
-            if self.reader.bytes.len() > LONGEST {
+            if self.reader.bytes.len() > MAX_EVENT_BYTES {
                 return Err(Failure::new("the server sends an event without end"));
             }
             let chunk = self.response.chunk().await;
@@ -47,14 +47,14 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Bytes that came and are not read yet.
+/// Received bytes that are not parsed yet.
 #[derive(Debug, Default)]
 struct Reader {
     bytes: Vec<u8>,
 }
 
 impl Reader {
-    /// The next whole event; comments alone are none.
+    /// The next complete event; comments alone do not count.
     fn next(&mut self) -> Option<Event> {
         loop {
             let end = self.bytes.windows(2).position(|pair| pair == b"\n\n")?;
@@ -77,7 +77,7 @@ fn event(block: &str) -> Event {
             "event" => value.clone_into(&mut event.kind),
             "data" if event.data.is_empty() => value.clone_into(&mut event.data),
             "data" => event.data = format!("{}\n{value}", event.data),
-            // Comments, which are heartbeats, and `retry`, for we do not connect again.
+            // Comments are heartbeats; `retry` does not matter without reconnects.
             _ => {}
         }
     }

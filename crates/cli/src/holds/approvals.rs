@@ -1,4 +1,4 @@
-//! `ringfence approvals`: what people allowed, and taking it back.
+//! `ringfence approvals`: lists and revokes approvals.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(crate) fn approvals(args: &ApprovalsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::DONE))
 }
 
-/// A page of them, as the server gives it.
+/// A page of approvals.
 #[derive(Debug, Deserialize)]
 struct Listed {
     approvals: Vec<Box<RawValue>>,

@@ -1,8 +1,8 @@
-//! From words to conditions: `/to suffix @example.com`.
+//! Conditions on the command line: `/to suffix @example.com`.
 
 use serde_json::{Value, json};
 
-/// A condition as the server takes it.
+/// A condition in the form of the API.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let mut words = text.splitn(3, ' ');
     let (Some(path), Some(test), Some(value)) = (words.next(), words.next(), words.next()) else {

@@ -1,4 +1,4 @@
-//! Saying yes or no, after seeing exactly to what.
+//! Approving and denying, after showing exactly what would run.
 
 use std::{
     collections::BTreeMap,
@@ -51,17 +51,17 @@ pub(crate) fn deny(args: &DenyArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::DONE))
 }
 
-/// Has policy asked again.
+/// Asks policy again.
 pub(super) async fn reevaluate(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
     resolve(client, id, &Answer::plain(json!({"action": "reevaluate"})), is_json).await
 }
 
-/// What somebody decides.
+/// Resolution of a hold.
 #[derive(Debug, Serialize)]
 struct Answer {
     #[serde(flatten)]
     fields: Value,
-    /// As text: an argument that nobody edits keeps every digit.
+    /// As text: arguments without edits keep every digit.
     #[serde(skip_serializing_if = "Option::is_none")]
     edited_args: Option<Edited>,
 }
@@ -82,7 +82,7 @@ fn body(args: &ApproveArgs) -> Result<Value, Failure> {
     problems.hint("write conditions as --where '/to suffix @example.com'");
     problems.none()?;
     let conditions = (!conditions.is_empty() || args.any_arguments).then_some(conditions);
-    // Said and not left to the server, so that whoever decides sees them.
+    // Sent explicitly, so that the user sees them.
     let (lasts, uses) = match args.scope.as_deref() {
         Some("session") => (Some("8h"), Some(100)),
         _ => (None, None),
@@ -97,8 +97,8 @@ fn body(args: &ApproveArgs) -> Result<Value, Failure> {
     }))
 }
 
-/// The whole arguments, if some are to be others. Values are typed by the tool's schema, as those of
-/// `call` are.
+/// All arguments with the edits, if there are any. Values are typed by the tool's schema, as in
+/// `call`.
 async fn edits(
     client: &Client,
     hold: &Hold,
@@ -129,7 +129,7 @@ fn edited(hold: &Hold, words: &[Word], schema: &Value) -> Result<Edited, Failure
     Ok(edited)
 }
 
-/// Shows what would happen and asks; `--yes` is the answer where nobody can be asked.
+/// Shows what would run and asks for confirmation; `--yes` confirms without a terminal.
 fn agree(hold: &Hold, answer: &Answer, args: &ApproveArgs) -> Result<(), Failure> {
     if args.yes {
         return Ok(());
@@ -140,8 +140,8 @@ fn agree(hold: &Hold, answer: &Answer, args: &ApproveArgs) -> Result<(), Failure
     }
     print::note(&bounds(&answer.fields));
     if !stdin().is_terminal() {
-        let failure = Failure::new("nobody can be asked: standard input is no terminal");
-        return Err(failure.hint("look at what is shown above, then add --yes"));
+        let failure = Failure::new("cannot ask for confirmation: standard input is not a terminal");
+        return Err(failure.hint("check what is shown above, then add --yes"));
     }
     print::note("approve? [y/N] ");
     let mut answer = String::new();
@@ -149,7 +149,7 @@ fn agree(hold: &Hold, answer: &Answer, args: &ApproveArgs) -> Result<(), Failure
     read.map_err(|error| Failure::because("read the answer", &error))?;
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure::new("not approved; the call waits as before")),
+        _ => Err(Failure::new("not approved; the call stays held")),
     }
 }
 
@@ -164,7 +164,7 @@ fn written(value: &impl Serialize) -> Result<String, Failure> {
         .map_err(|error| Failure::because("cannot write the request", &error))
 }
 
-/// What a yes would be good for, all of it.
+/// The bounds of the approval as a sentence.
 fn bounds(body: &Value) -> String {
     let text = |name: &str| plain(body[name].as_str().unwrap_or_default());
     let calls = match text("scope").as_str() {
@@ -196,7 +196,7 @@ async fn resolve(client: &Client, id: &str, answer: &Answer, is_json: bool) -> R
     Ok(())
 }
 
-/// What became of the call, in words.
+/// State of the call after the resolution, as text.
 fn became(asked: &Value, call: &Value) -> String {
     let state = call["state"].as_str().unwrap_or("unknown");
     let votes = call["hold"]["votes"].as_array().map_or(0, Vec::len);
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_that_nobody_edits_keeps_every_digit() {
+    fn arguments_without_edits_keep_every_digit() {
         let text = r#"{"to":"a","n":12345678901234567890123.50,"deep":{"x":1e400}}"#;
         let mut hold = show::tests::sample();
         hold.args = RawValue::from_string(text.to_owned()).unwrap();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_approves_what_is_denied_is_not_told_that_it_runs() {
+    fn approving_a_denied_call_does_not_report_that_it_runs() {
         let approve = json!({"action": "approve"});
         let denied = json!({"state": "denied", "reasons": [{"rule": "r", "message": "no"}]});
         assert_eq!(became(&approve, &denied), "is denied all the same: no");

@@ -1,4 +1,4 @@
-//! `ringfence holds`, `approve`, `deny` and `approvals`: what waits for a person.
+//! `ringfence holds`, `approve`, `deny` and `approvals`: held calls and approvals.
 
 mod approvals;
 mod conditions;
@@ -28,7 +28,7 @@ use crate::{
     table::{Table, cut},
 };
 
-/// A hold, as much of it as is shown.
+/// The shown part of a hold.
 #[derive(Debug, Deserialize)]
 pub(super) struct Hold {
     pub(super) id: String,
@@ -92,7 +92,7 @@ pub(crate) fn holds(args: &HoldsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::DONE))
 }
 
-/// The text of a hold and what it says.
+/// The JSON of a hold, and the parsed hold.
 async fn read(client: &Client, id: &str) -> Result<(Box<RawValue>, Hold), Failure> {
     let text: Box<RawValue> = client.get(&format!("/v1/holds/{}", escaped(id))).await?;
     let hold = understood(&text)?;
@@ -136,7 +136,7 @@ async fn list(client: &Client, args: &HoldsArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A row for each, with its arguments and the reason beneath it.
+/// A row for each hold, with its arguments and the reason beneath it.
 fn table(holds: &[Hold]) -> Table<6> {
     let ids = ShortIds::of(&holds.iter().map(|hold| hold.id.as_str()).collect::<Vec<_>>());
     let mut table = Table::new(["CALL", "TOOL", "BY", "WHEN", "LEFT", "APPROVED"]);

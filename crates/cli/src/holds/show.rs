@@ -1,11 +1,11 @@
-//! A hold on a screen: exactly what would happen.
+//! Text of a hold: exactly what would run.
 
 use std::fmt::Write as _;
 
 use super::Hold;
 use crate::{client::pretty, table::plain};
 
-/// Everything that whoever decides should see.
+/// Everything that an approver should see.
 pub(super) fn hold(hold: &Hold) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -50,7 +50,7 @@ fn maker(hold: &Hold) -> String {
     text
 }
 
-/// Indented; what it holds came from elsewhere, and JSON has no control characters of its own.
+/// Indented JSON; its content is untrusted, and JSON has no control characters of its own.
 fn arguments(text: &mut String, title: &str, json: &str) {
     let _ = writeln!(text, "{title}");
     for line in pretty::pretty(json).lines() {

@@ -1,4 +1,4 @@
-//! Whether what is kept beside the ledger is what its receipts name: arguments, results, output.
+//! Comparison of stored artifacts with their receipts: arguments, results, output.
 
 use ringfence_engine::Kept;
 use ringfence_ledger::{Flaw, Place, Problem};
@@ -6,10 +6,10 @@ use ringfence_store::SqliteStore;
 use ringfence_types::{EntryKind, Receipt};
 use serde_json::json;
 
-use super::verify::{Found, broken};
+use super::verify::{VerifyReport, broken};
 use crate::failure::Failure;
 
-/// What was compared so far.
+/// Counts of compared artifacts.
 #[derive(Debug, Default)]
 pub(super) struct Artifacts {
     whole: u64,
@@ -17,7 +17,7 @@ pub(super) struct Artifacts {
 }
 
 impl Artifacts {
-    /// Compares what the receipt in an entry names; any other entry names nothing.
+    /// Compares the artifacts of a receipt; other entries have none.
     pub(super) async fn compare(
         &mut self,
         store: &SqliteStore,
@@ -45,8 +45,8 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Adds to what is told.
-    pub(super) fn tell(&self, found: &mut Found) {
+    /// Adds the counts to the report.
+    pub(super) fn tell(&self, found: &mut VerifyReport) {
         let Self { whole, masked } = self;
         found.text += &format!("artifacts   {whole} as they are kept, each with its digest\n");
         if *masked > 0 {

@@ -1,4 +1,4 @@
-//! `ringfence audit`: what happened, from the ledger itself.
+//! `ringfence audit`: lists entries of the ledger.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use reqwest::Method;
 use ringfence_types::{Clock as _, Timestamp, parse_duration};
 use serde_json::Value;
 
-use super::what::what;
+use super::entry_summary::summary;
 use crate::{
     cli::AuditArgs,
     client::{Client, escaped, pretty, short_id::Kind},
@@ -54,7 +54,7 @@ async fn fetch(args: &AuditArgs) -> Result<String, Failure> {
     client.text(response).await
 }
 
-/// An instant, or how long ago.
+/// An instant, or a duration before now.
 fn instant(flag: &str, text: &str) -> Result<String, Failure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant.to_string());
@@ -79,7 +79,7 @@ fn table(text: &str) -> String {
     let mut table = Table::new(["INDEX", "AT", "KIND", "WHAT"]);
     for entry in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let text = |name: &str| entry[name].as_str().unwrap_or("-").to_owned();
-        let said = what(&text("kind"), &entry["statement"]["predicate"]);
+        let said = summary(&text("kind"), &entry["statement"]["predicate"]);
         let tool = entry["tool"].as_str().map_or(String::new(), |tool| format!("{tool} "));
         let index = entry["index"].to_string();
         table.row([index, seconds(&text("at")), text("kind"), format!("{tool}{said}")]);

@@ -1,4 +1,4 @@
-//! `ringfence export`: one file that proves a call or a session.
+//! `ringfence export`: writes the proof of a call or a session to a file.
 
 use std::{fs, process::ExitCode};
 
@@ -32,7 +32,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::DONE))
 }
 
-/// The call that is meant, by its id or the end of it; none if it must be a session.
+/// The call with this id or id suffix; none if it must be a session.
 async fn call(client: &Client, id: &str) -> Result<Option<String>, Failure> {
     if id.parse::<CallId>().is_ok() {
         return Ok(Some(id.to_owned()));

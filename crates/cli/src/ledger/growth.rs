@@ -1,4 +1,4 @@
-//! `ringfence ledger consistency`: whether a server's log only grew since a checkpoint that was kept.
+//! `ringfence ledger consistency`: checks that a server's log continues a stored checkpoint.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(super) async fn consistency(
 ) -> Result<(), Failure> {
     let older = kept(file)?;
     let checkpoint = Note::parse(&older).and_then(|note| Checkpoint::of(&note));
-    let none = || Failure::new(format!("`{}` is no checkpoint of a log", file.display()));
+    let none = || Failure::new(format!("`{}` is not a checkpoint of a log", file.display()));
     let size = checkpoint.ok_or_else(none)?.size.max(1);
     let Keys { keys } = server.get("/v1/ledger/keys").await?;
     let keys: Vec<_> = keys.into_iter().map(|key| (key.named_at, key.public)).collect();

@@ -1,10 +1,10 @@
-//! The newest checkpoint, kept outside the database: `ledger.head` beside the key, and wherever else the
-//! operator says.
+//! Heads: the newest checkpoint, stored outside the database in `ledger.head` beside the key, and
+//! where the operator configures it.
 //!
-//! At a start the log must be a continuation of every head that is found, so an older database that was
-//! put back, or another history, is noticed. Heads are written in the background, after the commit that
-//! they are of: no call waits for one, and none is ever ahead of the database. A server that is killed
-//! leaves a head that is at most [`LAG`] and one write behind.
+//! At a start the log must continue every head that is found, so that an older database or another
+//! history is detected. Heads are written in the background, after their commit: no call waits for
+//! one, and none is ever ahead of the database. A server that is killed leaves a head that is at
+//! most [`WRITE_INTERVAL`] and one write behind.
 
 use std::{
     fs, io,
@@ -22,38 +22,38 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use crate::failure::Failure;
 
-/// Time from one head to the next, while entries come.
-const LAG: Duration = Duration::from_millis(500);
+/// Time between two writes of a head, while entries come.
+const WRITE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a request for a head, or with one, may take.
+/// Timeout of a request to `ledger.head_url`.
 const URL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Largest head that is read.
-const MAX_HEAD: usize = 64 << 10;
+/// Maximum bytes of a head.
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// Where the newest checkpoint is kept outside the database.
+/// Additional places of heads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Heads {
-    /// Another file, on another disk or in a directory that others guard.
+    /// Another file, on another disk or in a protected directory.
     pub(crate) path: Option<PathBuf>,
-    /// Taken by PUT and given by GET.
+    /// URL that takes heads by PUT and returns them by GET.
     pub(crate) url: Option<Url>,
 }
 
-/// The head beside the key.
+/// Path of the head beside the key.
 pub(super) fn path(data: &Path) -> PathBuf {
     data.join("ledger.head")
 }
 
 /// One place of a head.
 #[derive(Debug, Clone)]
-enum Place {
+enum HeadPlace {
     File(PathBuf),
     Url(Url, reqwest::Client),
 }
 
-impl Place {
-    /// What it is called; an address may have a secret in its path or query.
+impl HeadPlace {
+    /// Name for messages; a URL may have a secret in its path or query.
     fn name(&self) -> String {
         match self {
             Self::File(path) => format!("`{}`", path.display()),
@@ -77,7 +77,7 @@ impl Place {
                 let mut bytes = Vec::new();
                 while let Some(part) = answer.chunk().await.map_err(without_url)? {
                     bytes.extend_from_slice(&part);
-                    if bytes.len() > MAX_HEAD {
+                    if bytes.len() > MAX_HEAD_BYTES {
                         return Err(io::Error::other("the answer is too large for a checkpoint"));
                     }
                 }
@@ -106,8 +106,8 @@ fn without_url(error: reqwest::Error) -> io::Error {
     io::Error::other(error.without_url())
 }
 
-/// Readers see the old file or the new one, whole, also after a crash of the machine. That the
-/// old one may come back then does no harm: it is of the same log.
+/// Replaces a file atomically, also across a crash of the machine. An old version that comes back
+/// then does no harm: it is of the same log.
 fn replace(path: &Path, note: &str) -> io::Result<()> {
     use io::Write as _;
     let fresh = path.with_extension("head.new");
@@ -119,34 +119,34 @@ fn replace(path: &Path, note: &str) -> io::Result<()> {
 
 /// A head that was found.
 #[derive(Debug)]
-pub(super) struct Found {
-    /// Where.
+pub(super) struct FoundHead {
+    /// Name of its place.
     name: String,
     note: String,
     size: u64,
 }
 
-/// The heads of a data directory that were found at a start.
+/// The heads that were found at a start.
 #[derive(Debug, Default)]
 pub(super) struct FoundHeads {
-    heads: Vec<Found>,
+    heads: Vec<FoundHead>,
 }
 
-/// A log that is not a continuation of a head.
+/// A log that does not continue a head.
 #[derive(Debug)]
 pub(super) struct Departed {
     /// The head, as a signed note.
     pub(super) note: String,
-    /// What is wrong, in words.
+    /// Description of the problem.
     pub(super) causes: Vec<String>,
 }
 
 impl Heads {
-    fn places(&self, data: &Path) -> Result<Vec<Place>, Failure> {
-        let mut places = vec![Place::File(path(data))];
-        places.extend(self.path.clone().map(Place::File));
+    fn places(&self, data: &Path) -> Result<Vec<HeadPlace>, Failure> {
+        let mut places = vec![HeadPlace::File(path(data))];
+        places.extend(self.path.clone().map(HeadPlace::File));
         if let Some(url) = &self.url {
-            // The client library takes the process's choice of cryptography and has none of its own.
+            // The client library has no TLS provider of its own.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let http = reqwest::Client::builder()
                 .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
@@ -155,13 +155,13 @@ impl Heads {
                 .no_proxy()
                 .build()
                 .map_err(|error| Failure::because("cannot prepare ledger.head_url", &error))?;
-            places.push(Place::Url(url.clone(), http));
+            places.push(HeadPlace::Url(url.clone(), http));
         }
         Ok(places)
     }
 
-    /// All heads that can be read. An address that does not answer is told and passed over: calls must
-    /// not depend on it, and the file beside the key is compared in any case.
+    /// All readable heads. A URL that does not answer is reported and skipped: the server must not
+    /// depend on it, and the file beside the key is compared in any case.
     pub(super) async fn read(&self, data: &Path) -> Result<FoundHeads, Failure> {
         let mut heads = Vec::new();
         for place in self.places(data)? {
@@ -169,26 +169,27 @@ impl Heads {
             let note = match (place.read().await, &place) {
                 (Ok(Some(note)), _) => note,
                 (Ok(None), _) => continue,
-                (Err(error), Place::Url(..)) => {
+                (Err(error), HeadPlace::Url(..)) => {
                     tracing::warn!(%error, "{name} does not give the newest checkpoint");
                     continue;
                 }
-                (Err(error), Place::File(_)) => {
+                (Err(error), HeadPlace::File(_)) => {
                     let message = format!("cannot read the newest checkpoint in {name}");
                     return Err(Failure::because(message, &error));
                 }
             };
             let read = Note::parse(&note).and_then(|note| Checkpoint::of(&note));
             let Some(checkpoint) = read else {
-                let cause = "it is not a checkpoint of a log: damaged, or changed by somebody";
+                let cause =
+                    "it is not a checkpoint of a log: damaged, or modified outside this server";
                 return Err(refused(&name, vec![cause.to_owned()]).hint(move_away(&name)));
             };
-            heads.push(Found { name, note, size: checkpoint.size });
+            heads.push(FoundHead { name, note, size: checkpoint.size });
         }
         Ok(FoundHeads { heads })
     }
 
-    /// Writes the newest checkpoint everywhere, now.
+    /// Writes the newest checkpoint to all places, now.
     pub(super) async fn write(&self, data: &Path, store: &dyn Store) -> Result<(), Failure> {
         let newest = store.checkpoint().await;
         let newest = newest.map_err(|error| Failure::because("cannot read the ledger", &error))?;
@@ -204,10 +205,10 @@ impl Heads {
 }
 
 impl FoundHeads {
-    /// The head beside the key was not there. Nothing is lost by that: whoever can take the file away
-    /// can also read the key beside it, and data of earlier versions has none.
+    /// Whether the head beside the key is missing. That is only a warning: a person who can remove
+    /// the file can also read the key beside it, and data of earlier versions has none.
     pub(super) fn is_missing(&self, data: &Path) -> bool {
-        let name = Place::File(path(data)).name();
+        let name = HeadPlace::File(path(data)).name();
         !self.heads.iter().any(|head| head.name == name)
     }
 
@@ -215,18 +216,18 @@ impl FoundHeads {
         self.heads.is_empty()
     }
 
-    /// The head over most entries.
+    /// The head with the most entries.
     pub(super) fn newest(&self) -> Option<&str> {
         self.heads.iter().max_by_key(|head| head.size).map(|head| head.note.as_str())
     }
 
-    /// The sizes at which the log is compared.
+    /// Sizes at which the log is compared.
     pub(super) fn sizes(&self) -> Vec<u64> {
         self.heads.iter().map(|head| head.size).collect()
     }
 
-    /// Compares the log with every head: of the same log, signed by its keys, and not of another history.
-    /// What somebody made up is an error; what was true once is [`Departed`].
+    /// Compares the log with every head: of the same log, signed by its keys, and of the same
+    /// history. A forged head is an error; a formerly valid one is [`Departed`].
     pub(super) fn compare(
         &self,
         scan: &LogScan,
@@ -241,16 +242,17 @@ impl FoundHeads {
     }
 }
 
-impl Found {
+impl FoundHead {
     fn compare(&self, scan: &LogScan, at_hand: &PublicKey) -> Result<Option<Departed>, Failure> {
         let Self { name, note: text, size } = self;
         let note = Note::parse(text).ok_or_else(|| refused(name, Vec::new()))?;
         let head = Checkpoint::of(&note).ok_or_else(|| refused(name, Vec::new()))?;
-        // A database that is older than the newest key does not name that key.
+        // A database older than the newest key does not name that key.
         let is_signed = signed_checkpoint(text, &scan.authority.signers).is_ok()
             || note.is_signed_by(&head.origin, at_hand);
         if !is_signed {
-            let cause = "no key of this log has signed it: of another log, or changed by somebody";
+            let cause =
+                "no key of this log has signed it: of another log, or modified outside this server";
             return Err(refused(name, vec![cause.to_owned()]).hint(move_away(name)));
         }
         let found = scan.size();
@@ -285,7 +287,7 @@ fn move_away(name: &str) -> String {
 }
 
 impl Departed {
-    /// Why the server does not start, and what to do.
+    /// The reason why the server does not start, and the next step.
     pub(super) fn failure(mut self) -> Failure {
         self.causes.push(
             "keys that were revoked and approvals that were used since would count again"
@@ -299,7 +301,7 @@ impl Departed {
     }
 }
 
-/// Keeps heads up to date in the background.
+/// Background task that writes heads.
 #[derive(Debug)]
 pub(crate) struct HeadKeeper {
     tasks: Vec<JoinHandle<()>>,
@@ -307,7 +309,7 @@ pub(crate) struct HeadKeeper {
 }
 
 impl HeadKeeper {
-    /// Begins; each place on its own, so that a slow one holds up no other.
+    /// Starts it; each place has its own task, so that a slow one delays no other.
     pub(crate) fn start(
         heads: &Heads,
         data: &Path,
@@ -336,7 +338,7 @@ impl HeadKeeper {
 }
 
 async fn keep(
-    place: Place,
+    place: HeadPlace,
     store: Arc<dyn Store>,
     failed: Counter,
     mut stop: watch::Receiver<bool>,
@@ -370,9 +372,9 @@ async fn keep(
             return;
         }
         let next = async {
-            tokio::time::sleep(LAG).await;
+            tokio::time::sleep(WRITE_INTERVAL).await;
             if !is_failing {
-                // The store is as old as this task.
+                // The store outlives this task.
                 let _ = grown.wait_for(|size| *size != kept).await;
             }
         };

@@ -1,4 +1,4 @@
-//! The file of the key that signs the ledger: its owner's alone.
+//! File of the ledger's signing key, readable by its owner alone.
 
 use std::{
     fs, io,
@@ -23,12 +23,12 @@ fn next_path(data: &Path) -> PathBuf {
     data.join("ledger.next.key")
 }
 
-/// Makes the first key of a ledger that is about to begin. It counts once the ledger names it.
+/// Makes the first key of a new ledger. It counts once the ledger names it.
 pub(super) fn first(data: &Path) -> Result<SigningKey, Failure> {
     make(&next_path(data))
 }
 
-/// The ledger names the next key: it is in force.
+/// Puts the next key in force: the ledger names it.
 pub(super) fn take_over(data: &Path) -> Result<(), Failure> {
     let path = path(data);
     let moved = fs::rename(next_path(data), &path);
@@ -36,8 +36,8 @@ pub(super) fn take_over(data: &Path) -> Result<(), Failure> {
     kept.map_err(|error| Failure::because(format!("cannot write `{}`", path.display()), &error))
 }
 
-/// Reads the key of a ledger with entries: those of a key that is gone cannot be followed by those of
-/// another, so none is made.
+/// Reads the key of a ledger with entries. None is made if it is missing: another key cannot
+/// continue the ledger.
 pub(super) fn load(data: &Path) -> Result<SigningKey, Failure> {
     let path = path(data);
     match fs::read_to_string(&path) {
@@ -55,7 +55,7 @@ fn parse(path: &Path, text: &str) -> Result<SigningKey, Failure> {
     let mode = fs::metadata(path).map(|found| found.permissions().mode()).unwrap_or(0o777);
     if mode & 0o077 != 0 {
         let message = format!("others can read the key of the ledger, `{shown}`");
-        let cause = "whoever has it can sign what never happened".to_owned();
+        let cause = "anyone who has it can sign forged entries".to_owned();
         let hint = format!("chmod 600 {shown}, and ringfence ledger rotate if others had it");
         return Err(Failure::listing(message, vec![cause]).hint(hint));
     }
@@ -80,7 +80,7 @@ fn fresh() -> Result<SigningKey, Failure> {
     }
 }
 
-/// The keys of a data directory.
+/// Key files of a data directory.
 #[derive(Debug)]
 pub(super) struct Files(pub(super) PathBuf);
 
@@ -94,8 +94,8 @@ impl Keys for Files {
     }
 }
 
-/// Ends a change of keys that was cut off: the next key is in force if the ledger says so, and else
-/// never was.
+/// Completes an interrupted rotation: the next key is in force if the ledger names it, and is
+/// removed otherwise.
 pub(super) async fn settle(data: &Path, store: &dyn Store) -> Result<(), Failure> {
     let next = next_path(data);
     let Ok(text) = fs::read_to_string(&next) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The whole log: every entry by itself, all of them by every checkpoint.
+//! Verification of the whole log: every entry, by every checkpoint.
 
 use ringfence_engine::LogScan;
 use ringfence_ledger::{
@@ -11,17 +11,20 @@ use serde_json::json;
 use super::{
     artifacts::Artifacts,
     differing, directory, head, reading, records,
-    verify::{Found, broken, kept},
+    verify::{VerifyReport, broken, kept},
 };
 use crate::{cli::VerifyArgs, exit, failure::Failure};
 
-/// Checks all of it.
-pub(super) async fn check(args: &VerifyArgs, pinned: Option<Digest>) -> Result<Found, Failure> {
+/// Verifies the log.
+pub(super) async fn check(
+    args: &VerifyArgs,
+    pinned: Option<Digest>,
+) -> Result<VerifyReport, Failure> {
     let mut older = Vec::new();
     if let Some(path) = &args.checkpoint {
         older.push(Older::read(&kept(path)?, "--checkpoint")?);
     }
-    // Before the log is read: it is never ahead of the log.
+    // Before the log is read: the head is never ahead of the log.
     let head = head::path(&directory(&args.data));
     if head.exists() {
         older.push(Older::read(&kept(&head)?, &head.display().to_string())?);
@@ -34,7 +37,7 @@ pub(super) async fn check(args: &VerifyArgs, pinned: Option<Digest>) -> Result<F
     let check = LogCheck::default();
     let mut reading = Reading { store: &store, check, older, at: 0, artifacts };
     reading.entries().await?;
-    // An entry is there before a checkpoint commits to it; so one that is not there was taken away.
+    // An entry is stored before a checkpoint covers it, so a missing one was removed.
     let end = reading.at;
     if let Some(Signed { size, .. }) = newest.filter(|newest| newest.size > end) {
         let flaw = ringfence_ledger::Flaw {
@@ -71,7 +74,7 @@ fn unreadable(error: ringfence_store::Error) -> Failure {
     Failure::because("cannot read the ledger", &error)
 }
 
-/// A checkpoint from earlier.
+/// An earlier checkpoint.
 struct Older {
     size: u64,
     note: String,
@@ -90,11 +93,11 @@ impl Older {
 struct Reading<'a> {
     store: &'a SqliteStore,
     check: LogCheck,
-    /// Not compared yet, the smallest first.
+    /// Earlier checkpoints that are not compared yet, smallest first.
     older: Vec<Older>,
     /// Entries so far.
     at: u64,
-    /// What is kept beside them, if that is compared.
+    /// Comparison of artifacts, if asked for.
     artifacts: Option<Artifacts>,
 }
 
@@ -113,7 +116,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Those over what comes next.
+    /// Adds the checkpoints over the next entries.
     async fn checkpoints(&mut self, entries: u64) -> Result<(), Failure> {
         let end = self.at + entries;
         let found = self.store.checkpoints(self.at, PAGE).await.map_err(unreadable)?;
@@ -125,7 +128,7 @@ impl Reading<'_> {
         self.expect_older(end)
     }
 
-    /// Those from earlier that are over at most so many entries.
+    /// Adds earlier checkpoints over at most that many entries.
     fn expect_older(&mut self, most: u64) -> Result<(), Failure> {
         while self.older.first().is_some_and(|older| older.size <= most) {
             let older = self.older.remove(0);
@@ -157,7 +160,7 @@ impl Reading<'_> {
 }
 
 impl Reading<'_> {
-    /// Compares what is kept beside an entry.
+    /// Compares the rows and artifacts of an entry.
     async fn beside(&mut self, row: &Row) -> Result<(), Failure> {
         let Row { index, sealed } = row;
         let statement = Statement::parse(&sealed.payload);
@@ -168,7 +171,7 @@ impl Reading<'_> {
     }
 }
 
-fn told(audited: &Audited, pinned: Option<Digest>) -> Result<Found, Failure> {
+fn told(audited: &Audited, pinned: Option<Digest>) -> Result<VerifyReport, Failure> {
     let empty = || Failure::new("the ledger has no entries");
     let chain = audited.chain.as_ref().ok_or_else(empty)?;
     let key = *chain.at(audited.entries);
@@ -204,5 +207,5 @@ fn told(audited: &Audited, pinned: Option<Digest>) -> Result<Found, Failure> {
             .collect::<Vec<_>>(),
         "keyid": key.id().hex(),
     });
-    Ok(Found { text, json, key: key.id().hex() })
+    Ok(VerifyReport { text, json, key: key.id().hex() })
 }

@@ -1,5 +1,5 @@
-//! What an operator does to the ledger while no server runs: begins anew, accepts a rollback, repairs
-//! rows. Each is on the ledger afterwards.
+//! Maintenance of the ledger while no server runs: begin anew, accept a rollback, repair rows. Each
+//! is recorded on the ledger.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -20,8 +20,8 @@ use crate::{
     settings::Settings,
 };
 
-/// What is moved aside when a log begins anew: everything that the old one was about.
-const OF_THE_OLD_LOG: [&str; 8] = [
+/// Files that are moved aside when a log begins anew: everything of the old one.
+const OLD_LOG_FILES: [&str; 8] = [
     "ringfence.db",
     "ringfence.db-wal",
     "ringfence.db-shm",
@@ -29,11 +29,11 @@ const OF_THE_OLD_LOG: [&str; 8] = [
     "ledger.head",
     "admin.key",
     "ledger.next.key",
-    // Last: until it is gone, no start takes what is left for a first one.
+    // Last: while it is there, no start takes the rest for a first start.
     "ledger.key",
 ];
 
-/// The directory and the places of heads, as a server would have them.
+/// Data directory and heads, as a server would have them.
 fn settings(args: &MaintenanceArgs) -> Result<Settings, Failure> {
     let settings = SettingsArgs {
         data: DataArgs { data: args.data.data.clone() },
@@ -50,7 +50,7 @@ fn told(args: &MaintenanceArgs, object: &Value, text: &str) {
     }
 }
 
-/// An open database, with nobody else on it.
+/// An exclusively opened database.
 struct Opened {
     db: Db,
     ledger: Ledger,
@@ -73,7 +73,7 @@ impl Opened {
         recorded.map_err(|error| Failure::because("cannot write to the ledger", &error))
     }
 
-    /// Keeps the newest checkpoint outside, and closes the database.
+    /// Writes the heads, and closes the database.
     async fn close(self, data: &Path, heads: &Heads) -> Result<(), Failure> {
         let written = heads.write(data, self.store.as_ref()).await;
         drop((self.ledger, self.store));
@@ -86,7 +86,7 @@ fn operator() -> TenantId {
     OPERATOR_TENANT.parse().expect("our own name is valid")
 }
 
-/// Begins a log under a new key in the place of one that was lost or erased.
+/// Begins a log under a new key in place of a lost or erased one.
 pub(super) async fn begin_anew(args: &MaintenanceArgs) -> Result<(), Failure> {
     let settings = settings(args)?;
     let (data, heads) = (&settings.data, &settings.heads);
@@ -94,8 +94,8 @@ pub(super) async fn begin_anew(args: &MaintenanceArgs) -> Result<(), Failure> {
         return Err(Failure::new(format!("there is no ledger in `{}`", data.display()))
             .hint("start a server: it begins one"));
     }
-    // Nobody else may have it open; and it is empty, or somebody would lose evidence by a slip. It is
-    // read and not opened as a store, which would remove blobs that no row names.
+    // No other process may have it open, and it must be empty, so that a slip destroys no evidence.
+    // It is read and not opened as a store, which would remove blobs that no row names.
     let is_there = data.join("ringfence.db").exists();
     let db = open_database(data)?;
     let entries = match is_there {
@@ -114,13 +114,13 @@ pub(super) async fn begin_anew(args: &MaintenanceArgs) -> Result<(), Failure> {
              directory away and start a server with a new one",
         ));
     }
-    // One that cannot be used says nothing of the log before, and is moved aside with it.
+    // An unusable head says nothing about the old log, and is moved aside with it.
     let before = heads.read(data).await.ok();
     let before = before.and_then(|found| found.newest().map(str::to_owned));
     db.close();
     let folder = data.join(format!("before-{}", SystemClock.now().as_micros()));
     fs::create_dir(&folder).map_err(|error| cannot_move(&folder, &error))?;
-    for name in OF_THE_OLD_LOG {
+    for name in OLD_LOG_FILES {
         match fs::rename(data.join(name), folder.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(cannot_move(&folder, &error));
@@ -140,10 +140,10 @@ pub(super) async fn begin_anew(args: &MaintenanceArgs) -> Result<(), Failure> {
 
 fn cannot_move(folder: &Path, error: &std::io::Error) -> Failure {
     let message = format!("cannot move the old ledger to `{}`", folder.display());
-    Failure::because(message, error).hint("run it again: what was moved stays moved")
+    Failure::because(message, error).hint("run it again: moved files stay moved")
 }
 
-/// Goes on with a log that is not a continuation of its newest checkpoint.
+/// Continues a log that does not continue its newest checkpoint.
 pub(super) async fn accept_rollback(args: &MaintenanceArgs) -> Result<(), Failure> {
     let settings = settings(args)?;
     let (data, heads) = (&settings.data, &settings.heads);
@@ -155,7 +155,7 @@ pub(super) async fn accept_rollback(args: &MaintenanceArgs) -> Result<(), Failur
     Ok(())
 }
 
-/// Sets rows of keys and approvals to what the entries say.
+/// Resets rows of keys and approvals to the ledger's statements.
 pub(super) async fn repair(args: &MaintenanceArgs) -> Result<(), Failure> {
     let settings = settings(args)?;
     let (data, heads) = (&settings.data, &settings.heads);

@@ -1,4 +1,4 @@
-//! `ringfence ledger`: its checkpoint, its keys.
+//! `ringfence ledger`: checkpoints, keys and rotation.
 
 use std::process::ExitCode;
 
@@ -74,7 +74,7 @@ fn list(keys: &Value, is_json: bool) {
     print::data(table.text().as_bytes());
 }
 
-/// By the server, if one runs on the data directory or is named; else here.
+/// Rotates the key: by the server if one runs on the data directory or is named, else here.
 async fn rotate(args: &ClientArgs) -> Result<(), Failure> {
     let rotated = match Client::find(args) {
         Ok(server) => server.post("/v1/ledger/rotate", &json!({})).await?,
@@ -93,8 +93,8 @@ async fn rotate(args: &ClientArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The new key is on disk before the ledger names it, and in its place after; a crash in between is
-/// settled by whoever opens the ledger next.
+/// Rotates the key without a server. The new key is on disk before the ledger names it, and moved
+/// into place after; the next start completes an interrupted rotation.
 async fn rotate_here(args: &DataArgs) -> Result<Value, Failure> {
     let data = super::directory(args);
     let db = database(&data)?;

@@ -1,7 +1,8 @@
-//! The ledger of a data directory: its key, and what the commands about it share.
+//! The ledger of a data directory: opening it, and common parts of the ledger commands.
 
 mod artifacts;
 mod audit;
+mod entry_summary;
 mod export;
 mod growth;
 mod head;
@@ -12,7 +13,6 @@ mod manage;
 mod records;
 mod replay;
 mod verify;
-mod what;
 
 use std::{
     path::{Path, PathBuf},
@@ -36,25 +36,25 @@ pub(crate) use self::{
 };
 use crate::{cli::DataArgs, config, failure::Failure, serve::SystemClock};
 
-/// Differences that are told when a server does not start because of them.
-const MAX_TOLD: usize = 50;
+/// Differences listed when they keep a server from starting.
+const MAX_LISTED: usize = 50;
 
-/// What an operator accepts that keeps a server from starting.
+/// Condition that an operator accepts although it keeps a server from starting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accept {
     Nothing,
-    /// A log that is not a continuation of a head; on record afterwards.
+    /// A log that does not continue a head; recorded afterwards.
     Rollback,
-    /// Rows that are not what the entries say, to repair them.
+    /// Rows that differ from the entries, to repair them.
     DifferingRows,
-    /// Heads of the log before one that begins anew.
+    /// Heads of the previous log, when a log begins anew.
     OtherLog,
 }
 
-/// Opens the ledger with the key of the directory; on the first start there is a new one.
+/// Opens the ledger with the key of the directory; the first start makes one.
 ///
-/// The log must be whole, a continuation of every head that is found, and what its entries say of keys
-/// and approvals must be what the rows say.
+/// The log must be complete and continue every head, and the rows of keys and approvals must match
+/// its entries.
 pub(crate) async fn open(
     data: &Path,
     store: Arc<dyn Store>,
@@ -110,9 +110,10 @@ async fn open_accepting(
 
 /// Begins a ledger, unless there was one.
 ///
-/// Invariant: `ledger.key` is there only if a commit that names it is on disk. The first key waits as
-/// `ledger.next.key` until then, so a crash at any moment leaves a first start to be repeated, or a key
-/// that `key::settle` puts in its place; and a key beside an empty ledger means that entries were lost.
+/// Invariant: `ledger.key` exists only if a commit that names it is on disk. The first key waits as
+/// `ledger.next.key` until then, so a crash at any moment leaves a first start to be repeated, or a
+/// key that `key::settle` puts in its place; and a key beside an empty ledger means that entries
+/// were lost.
 async fn begin(
     data: &Path,
     store: Arc<dyn Store>,
@@ -129,7 +130,7 @@ async fn begin(
     Ok(ledger)
 }
 
-/// That the database is there if its ledger was.
+/// Checks that the database exists if its ledger did.
 pub(crate) fn check_not_lost(data: &Path) -> Result<(), Failure> {
     let was_there = key::path(data).exists() || head::path(data).exists();
     match was_there && !data.join("ringfence.db").exists() {
@@ -168,7 +169,7 @@ fn cannot_open(error: &dyn std::error::Error) -> Failure {
     Failure::because("cannot open the ledger", error)
 }
 
-/// That every row of a key or an approval is what the entries say.
+/// Checks that every row of a key or an approval matches the entries.
 async fn check_rows(scan: &LogScan, store: &dyn Store, accept: Accept) -> Result<(), Failure> {
     if scan.differing.is_empty() || accept == Accept::DifferingRows {
         return Ok(());
@@ -178,10 +179,10 @@ async fn check_rows(scan: &LogScan, store: &dyn Store, accept: Accept) -> Result
     ))
 }
 
-/// The rows that are not what the ledger says.
+/// The failure that lists the differing rows.
 async fn differing(scan: &LogScan, store: &dyn Store) -> Result<Failure, Failure> {
     let all = scan.differences(store).await.map_err(|error| cannot_open(&error))?;
-    let mut causes: Vec<_> = all.iter().take(MAX_TOLD).map(ToString::to_string).collect();
+    let mut causes: Vec<_> = all.iter().take(MAX_LISTED).map(ToString::to_string).collect();
     let more = all.len() - causes.len();
     if more > 0 {
         causes.push(format!("and {more} more"));
@@ -193,7 +194,7 @@ async fn differing(scan: &LogScan, store: &dyn Store) -> Result<Failure, Failure
     ))
 }
 
-/// What a data directory holds, to be read, whether or not a server runs on it.
+/// The store of a data directory for reading, whether or not a server runs on it.
 async fn reading(args: &DataArgs) -> Result<SqliteStore, Failure> {
     let data = directory(args);
     let path = data.join("ringfence.db");

@@ -1,5 +1,4 @@
-//! Whether the rows of a call are what its receipt says: its state, what policy said about it, and the
-//! fact of its end.
+//! Comparison of a call's rows with its receipt: state, decision, and the fact of its end.
 
 use ringfence_ledger::{Flaw, Place, Problem};
 use ringfence_store::{
@@ -10,7 +9,7 @@ use ringfence_types::{Decision, Digest, EntryKind, Receipt, RedactRoot, Verdict}
 use super::verify::broken;
 use crate::failure::Failure;
 
-/// Compares the rows of the call whose receipt this is; any other entry is of no call's end.
+/// Compares the rows of a receipt's call; other entries have none.
 pub(super) async fn compare(
     store: &SqliteStore,
     index: u64,
@@ -44,16 +43,16 @@ pub(super) async fn compare(
     Ok(())
 }
 
-/// Whether the document that was judged is the one that the decision names. One that policy had masked
-/// is kept in part only.
+/// Whether the stored document is the one that the decision names. A masked one is stored in part
+/// only.
 fn is_whole(kept: &KeptDecision) -> bool {
     let Decision { verdict, obligations, input, .. } = &kept.kept.decision;
     let is_masked = *verdict == Verdict::Allow && obligations.redact.has(RedactRoot::Args);
     is_masked || Digest::of(kept.kept.input.as_bytes()) == *input
 }
 
-/// Whether what is kept is what the receipt says. The document may be a later one, of the same content
-/// but for its time, and reasons may be shortened.
+/// Whether the stored decision matches the receipt. The document may be a later one that differs in
+/// time only, and reasons may be shortened.
 fn is_said(kept: Option<&Decision>, said: Option<&Decision>) -> bool {
     match (kept, said) {
         (Some(kept), Some(said)) => {

@@ -1,7 +1,7 @@
-//! `ringfence replay`: whether a call would give the same again.
+//! `ringfence replay`: repeats a call and compares the results.
 //!
-//! The call is made anew, through policy and on record like any other, with the recorded arguments and
-//! exactly the recorded tool. What is compared is the digest on the two receipts, so nobody's word counts.
+//! The call is made again, through policy and on record like any other, with the recorded arguments
+//! and exactly the recorded tool. The digests on the two receipts are compared.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use crate::{
     run::runtime,
 };
 
-/// As much of a call as is needed to make it again.
+/// The part of a call that is needed to repeat it.
 #[derive(Debug, Deserialize)]
 struct Call {
     id: String,
@@ -29,7 +29,7 @@ struct Call {
     args: Box<RawValue>,
 }
 
-/// What the server is asked.
+/// Body of the request.
 #[derive(Debug, Serialize)]
 struct Request<'a> {
     tool: &'a str,
@@ -37,12 +37,12 @@ struct Request<'a> {
     args: &'a RawValue,
     metadata: Value,
     wait: u32,
-    /// What was remembered would prove nothing.
+    /// Always true: a remembered result would prove nothing.
     fresh: bool,
 }
 
 /// Seconds to wait for the end of the second call.
-const WAIT: u32 = 300;
+const WAIT_SECS: u32 = 300;
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let is_json = args.client.json;
@@ -59,7 +59,7 @@ async fn carry_out(args: &ReplayArgs) -> Result<u8, Failure> {
     let before = before
         .ok_or_else(|| impossible(format!("the call is {}, without a result", first.state)))?;
     if is_masked(&receipt) {
-        return Err(impossible("policy had some of its arguments masked, so nobody has them"));
+        return Err(impossible("policy had some of its arguments masked, so they are not stored"));
     }
     check_tool(&client, &first).await?;
     let second = again(&client, &first).await?;
@@ -80,18 +80,18 @@ async fn receipt(client: &Client, call: &Call) -> Result<Value, Failure> {
     client.get(&format!("/v1/calls/{}/receipt", escaped(&call.id))).await
 }
 
-/// The digest of what a call gave, from its receipt.
+/// Digest of the result on a receipt.
 fn result(receipt: &Value) -> Option<String> {
     receipt["result"].as_str().map(str::to_owned)
 }
 
-/// Whether the arguments on record are not those that it ran with.
+/// Whether the recorded arguments are masked.
 fn is_masked(receipt: &Value) -> bool {
     let masked = receipt["decision"]["obligations"]["redact"].as_array().into_iter().flatten();
     masked.filter_map(Value::as_str).any(|pointer| pointer.starts_with("/args"))
 }
 
-/// Only exactly the same tool, and only one whose second run does no harm.
+/// Checks that the tool is unchanged and pure.
 async fn check_tool(client: &Client, call: &Call) -> Result<(), Failure> {
     let path = format!("/v1/tools/{}?version={}", escaped(&call.tool), escaped(&call.version));
     let tool: Value = client.get(&path).await?;
@@ -111,7 +111,7 @@ async fn again(client: &Client, call: &Call) -> Result<Call, Failure> {
         version: &call.version,
         args: &call.args,
         metadata: json!({ "replay_of": call.id }),
-        wait: WAIT,
+        wait: WAIT_SECS,
         fresh: true,
     };
     let body = serde_json::to_string(&request)

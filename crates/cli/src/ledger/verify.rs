@@ -1,12 +1,14 @@
-//! `ringfence verify`: whether what is on record is what was signed. Needs nothing but the record.
+//! `ringfence verify`: checks records against their signatures, without a server.
 
 use std::{fs, io::Read as _, path::Path, process::ExitCode};
 
-use ringfence_ledger::{Absent, Bundle, Flaw, Ground, Problem, PublicKey, Selection, Shown};
+use ringfence_ledger::{
+    Bundle, Flaw, Ground, MissingArtifact, Problem, PublicKey, Selection, Shown,
+};
 use ringfence_types::{CallId, Digest};
 use serde_json::{Value, json};
 
-use super::{artifacts::Artifacts, log, reading, what::what};
+use super::{artifacts::Artifacts, entry_summary::summary, log, reading};
 use crate::{cli::VerifyArgs, exit, failure::Failure, print, run::runtime, table::plain};
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
@@ -32,15 +34,15 @@ fn carry_out(args: &VerifyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is told of something that holds.
-pub(super) struct Found {
+/// Report of a successful verification.
+pub(super) struct VerifyReport {
     pub(super) text: String,
     pub(super) json: Value,
     /// The key that signed last.
     pub(super) key: String,
 }
 
-/// A key by its id, or by a file.
+/// A pinned key, by its id or by a file.
 fn pin(text: &str) -> Result<Digest, Failure> {
     let bare = text.strip_prefix("sha256:").unwrap_or(text);
     if let Ok(id) = format!("sha256:{bare}").parse() {
@@ -55,12 +57,12 @@ fn pin(text: &str) -> Result<Digest, Failure> {
         .map_err(|error| Failure::because(format!("--key: cannot use `{text}`"), &error))
 }
 
-/// Something does not hold.
+/// The failure of a verification.
 pub(super) fn broken(what: &str, flaw: &Flaw) -> Failure {
     Failure::because(format!("{what} does not hold"), flaw).code(exit::FAILED)
 }
 
-fn bundle(file: &Path, pinned: Option<Digest>) -> Result<Found, Failure> {
+fn bundle(file: &Path, pinned: Option<Digest>) -> Result<VerifyReport, Failure> {
     let unreadable = |error| Failure::because(format!("cannot read `{}`", file.display()), &error);
     let text = match file.as_os_str() == "-" {
         true => {
@@ -88,9 +90,9 @@ fn bundle(file: &Path, pinned: Option<Digest>) -> Result<Found, Failure> {
     if let Some(count) = verified.artifacts {
         told.text += &format!("artifacts   {count}, each with its digest\n");
     }
-    let absent = |absent: &Absent| json!({"entry": absent.entry, "name": absent.name, "digest": absent.digest});
-    told.json["absent"] = verified.absent.iter().map(absent).collect();
-    for Absent { entry, name, digest } in &verified.absent {
+    let absent = |absent: &MissingArtifact| json!({"entry": absent.entry, "name": absent.name, "digest": absent.digest});
+    told.json["absent"] = verified.missing_artifacts.iter().map(absent).collect();
+    for MissingArtifact { entry, name, digest } in &verified.missing_artifacts {
         told.text += &format!(
             "absent      the {name} of entry {entry}, {digest}: masked by policy, or left out\n"
         );
@@ -98,8 +100,12 @@ fn bundle(file: &Path, pinned: Option<Digest>) -> Result<Found, Failure> {
     Ok(told)
 }
 
-/// One call, from the data directory.
-async fn one(args: &VerifyArgs, call: &str, pinned: Option<Digest>) -> Result<Found, Failure> {
+/// Verifies one call of the data directory.
+async fn one(
+    args: &VerifyArgs,
+    call: &str,
+    pinned: Option<Digest>,
+) -> Result<VerifyReport, Failure> {
     let id: CallId = call.parse().map_err(|error| Failure::because("--call", &error))?;
     let store = reading(&args.data).await?;
     let proof = ringfence_engine::ledger_proof(&store, id).await;
@@ -122,7 +128,7 @@ async fn one(args: &VerifyArgs, call: &str, pinned: Option<Digest>) -> Result<Fo
     Ok(found)
 }
 
-fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
+fn told(ground: &Ground, entries: &[Shown], about: &str) -> VerifyReport {
     let Ground { checkpoint, key, .. } = ground;
     let mut text = format!(
         "verified    {about}\nlog         {}\ncheckpoint  {} entries, root {}\nkey         {}\n",
@@ -136,7 +142,7 @@ fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
         let predicate: Value = serde_json::from_str(&entry.predicate).unwrap_or_default();
         let kind = entry.kind.name();
         let tool = entry.about.tool.as_ref().map_or(String::new(), |tool| format!("{tool} "));
-        let said = plain(&what(kind, &predicate));
+        let said = plain(&summary(kind, &predicate));
         let (index, at) = (entry.index, entry.about.at);
         text += &format!("entry       {index}  {at}  {kind}  {tool}{said}{by}\n");
         if let (Some(call), Some(index)) =
@@ -154,10 +160,10 @@ fn told(ground: &Ground, entries: &[Shown], about: &str) -> Found {
         "size": checkpoint.size, "root": checkpoint.root, "keyid": key.id().hex(),
         "entries": entries.iter().map(entry).collect::<Vec<_>>(),
     });
-    Found { text, json, key: key.id().hex() }
+    VerifyReport { text, json, key: key.id().hex() }
 }
 
-/// A checkpoint that somebody kept.
+/// A stored checkpoint.
 pub(super) fn kept(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path)
         .map_err(|error| Failure::because(format!("cannot read `{}`", path.display()), &error))

@@ -60,7 +60,7 @@ async fn find(client: &Client, id: &str) -> Result<Kept, Failure> {
     listed.decisions.pop().ok_or_else(|| Failure::new("there is no decision about this call"))
 }
 
-/// Never over something that is there.
+/// Writes a new file; an existing one is kept.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::because(format!("cannot write `{}`", path.display()), &error)

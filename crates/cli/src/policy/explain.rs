@@ -1,4 +1,4 @@
-//! `ringfence policy explain`: why a call was decided as it was.
+//! `ringfence policy explain`: explains the decision about a call.
 
 use std::{fmt::Write, process::ExitCode};
 
@@ -66,7 +66,7 @@ fn said(part: &Value) -> String {
     part["says"].as_str().map_or("nothing".to_owned(), plain)
 }
 
-/// Which of several engines it is, and what it says.
+/// Adds the name and the answer of an engine.
 fn add_engine(text: &mut String, part: &Value) {
     let (engine, policy) = (word(&part["engine"]), word(&part["policy"]));
     let _ = match part["explained"].as_bool() {
@@ -91,7 +91,7 @@ fn add_part(text: &mut String, part: &Value) {
     add_change(text, &part["change"]);
 }
 
-/// As JSON, on one line, not without end.
+/// A value as JSON on one line, cut to a bounded length.
 fn value(value: &Value) -> String {
     let text = value.to_string();
     match text.chars().count() > 200 {

@@ -1,4 +1,4 @@
-//! `ringfence policy`: testing rules, trying them on the past, and how and why they decide.
+//! `ringfence policy`: tests, replays, shadows and explains rules.
 
 mod case;
 mod explain;
@@ -55,7 +55,7 @@ pub(crate) fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The rules of a folder, or everything that is wrong with its files.
+/// The rules of a folder, or all problems of its files.
 fn read(folder: &Path) -> Result<Bundle, Failure> {
     Bundle::from_folder(folder).map_err(|invalid| unusable(folder, &invalid))
 }

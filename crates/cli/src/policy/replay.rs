@@ -1,6 +1,6 @@
-//! `ringfence policy replay`: what proposed rules would have decided.
+//! `ringfence policy replay`: evaluates recorded decisions by proposed rules.
 //!
-//! The server judges a few seconds' worth per request; what it says is added up here.
+//! The server evaluates for a few seconds per request; the results are added up here.
 
 use std::{collections::BTreeMap, fmt::Write, path::Path, process::ExitCode, time::Instant};
 
@@ -19,7 +19,7 @@ use crate::{
     table::{Table, plain},
 };
 
-/// What is asked for.
+/// Filter of the decisions.
 pub(super) struct Asked<'a> {
     pub(super) folder: &'a Path,
     pub(super) since: Option<&'a str>,
@@ -31,7 +31,7 @@ pub(super) struct Asked<'a> {
 
 type Kinds = BTreeMap<String, u64>;
 
-/// What a server says about a part of the past.
+/// Answer of the server about a part of the history.
 #[derive(Debug, Deserialize)]
 struct Part {
     policy: String,
@@ -53,7 +53,7 @@ struct Flips {
     rules: BTreeMap<String, Kinds>,
 }
 
-/// All of it.
+/// Sum of all parts.
 #[derive(Debug, Default)]
 struct Whole {
     policy: String,
@@ -105,7 +105,7 @@ pub(super) async fn replay(asked: &Asked<'_>, args: &ClientArgs) -> Result<ExitC
     Ok(ExitCode::from(exit::DONE))
 }
 
-/// An instant, or how long ago.
+/// An instant, or a duration before now.
 fn instant(flag: &str, text: &str) -> Result<Timestamp, Failure> {
     if let Ok(instant) = text.parse() {
         return Ok(instant);

@@ -1,4 +1,4 @@
-//! How those who decide are, and what is tried beside them.
+//! State of the policy engines and canaries.
 
 use serde_json::Value;
 

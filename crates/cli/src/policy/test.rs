@@ -1,4 +1,4 @@
-//! `ringfence policy test`: the tests of a bundle, here and now.
+//! `ringfence policy test`: runs the tests of a bundle locally.
 
 use std::{fmt::Write, path::Path, process::ExitCode};
 
@@ -72,7 +72,7 @@ fn add_coverage(text: &mut String, file: &Coverage) {
     text.push('\n');
 }
 
-/// `3-5, 9`.
+/// Line ranges such as `3-5, 9`.
 fn ranges(lines: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for line in lines {

@@ -1,7 +1,7 @@
-//! `ringfence sandbox cp`: files and directories, into a sandbox and out of it.
+//! `ringfence sandbox cp`: copies files and directories into a sandbox and out of it.
 //!
-//! Names from a sandbox are not trusted: a directory is copied into a new one, and nothing but its files and
-//! directories is made there.
+//! Names from a sandbox are untrusted: a directory is copied into a new one, and only files and
+//! directories are created there.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use crate::{
     table::plain,
 };
 
-/// One name in a workspace.
+/// One entry of a workspace.
 #[derive(Debug, Deserialize)]
 struct Entry {
     path: String,
@@ -42,7 +42,7 @@ enum End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// `ID:path` is in a sandbox. A local name that looks so is written `./ID:path`.
+    /// Parses `ID:path` as a path in a sandbox. A local name of that form is written `./ID:path`.
     fn parse(text: &'a str) -> Self {
         let is_id = |id: &str| {
             let is_whole = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -86,12 +86,12 @@ impl Files<'_> {
         format!("{}/files{rest}?path={}", self.place, escaped(path))
     }
 
-    /// What a name in the sandbox is.
+    /// The entry at a path of the sandbox.
     async fn stat(&self, path: &str) -> Result<Entry, Failure> {
         self.client.get(&self.path("/stat", path)).await
     }
 
-    /// Copies into the sandbox. A name that ends with a slash, and a directory, is copied into.
+    /// Copies into the sandbox. A target that ends with a slash, or is a directory, is copied into.
     async fn put(&self, from: &Path, to: &str) -> Result<(), Failure> {
         let found = fs::metadata(from).map_err(local("read", from))?;
         let is_into = to.is_empty() || to.ends_with('/');
@@ -131,7 +131,7 @@ impl Files<'_> {
                 match (kind.is_dir(), kind.is_file()) {
                     (true, _) => left.push((entry.path(), to)),
                     (_, true) => self.put_file(&entry.path(), &to).await?,
-                    _ => skipped(&entry.path().display().to_string(), "it is no file"),
+                    _ => skipped(&entry.path().display().to_string(), "it is not a file"),
                 }
             }
         }
@@ -170,7 +170,7 @@ impl Files<'_> {
                 format!("`{}` has more than {} names", plain(from), listing.entries.len());
             return Err(Failure::new(message).hint("copy its directories one by one"));
         }
-        // A new one, so that nothing in it leads elsewhere.
+        // A new directory, so that nothing in it leads elsewhere.
         fs::create_dir(to).map_err(local("make", to))?;
         let top = from.trim_start_matches("/workspace").trim_matches('/');
         for Entry { path, kind } in &listing.entries {

@@ -1,4 +1,4 @@
-//! `ringfence sandbox exec`: one program in a sandbox, its output live and its exit code ours.
+//! `ringfence sandbox exec`: one program in a session sandbox, with live output and its exit code.
 
 use std::{io::Write as _, process::ExitCode};
 
@@ -21,7 +21,7 @@ use crate::{
     table::plain,
 };
 
-/// Bytes of standard input that are sent at a time.
+/// Bytes of standard input per request.
 const INPUT_BYTES: usize = 64 << 10;
 
 /// Seconds that one request waits for the end.
@@ -85,7 +85,7 @@ fn request(args: &SandboxExecArgs) -> Result<Value, Failure> {
     Ok(body)
 }
 
-/// Waits for the end and prints the program as the server gives it.
+/// Waits for the end and prints the program as the server returns it.
 async fn whole(client: &Client, program: &str) -> Result<u8, Failure> {
     loop {
         let shown: Value = client.get(&format!("{program}?wait={POLL_SECS}")).await?;
@@ -96,7 +96,7 @@ async fn whole(client: &Client, program: &str) -> Result<u8, Failure> {
     }
 }
 
-/// Prints what the program writes, as it comes.
+/// Prints the program's output as it comes.
 async fn relayed(client: &Client, program: &str) -> Result<u8, Failure> {
     let request = client.request(Method::GET, &format!("{program}/events"));
     let mut events = Events::new(client, client.send(request).await?);
@@ -130,10 +130,10 @@ fn written(data: &Value) -> Vec<u8> {
     }
 }
 
-/// The exit code, and a word about a limit that was met.
+/// The exit code, with a message about a limit that was reached.
 fn told(end: &Value) -> u8 {
     if end["timed_out"] == true {
-        print::note("error: the program met its time limit\nhint: give more with --timeout\n");
+        print::note("error: the program reached its time limit\nhint: give more with --timeout\n");
     } else if let Some(hint) = end["outcome"]["hint"].as_str() {
         print::note(&format!("hint: {}\n", plain(hint)));
     }
@@ -159,7 +159,8 @@ async fn feed(client: &Client, program: &str) -> Result<(), Failure> {
         let request = client.request(Method::POST, &path);
         let request = request.header("content-type", "application/octet-stream");
         let sent = client.send(request.body(buffer[..count].to_vec())).await;
-        // A program that has ended or closed its input reads no more; its end tells the rest.
+        // A program that has ended or closed its input reads no more; its end is reported
+        // elsewhere.
         if sent.is_err() || count == 0 {
             return Ok(());
         }

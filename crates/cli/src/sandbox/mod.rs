@@ -1,4 +1,4 @@
-//! `ringfence sandbox`: sandboxes of a server that are kept between programs.
+//! `ringfence sandbox`: session sandboxes of a server.
 
 mod copy;
 mod exec;
@@ -41,7 +41,7 @@ pub(crate) fn sandbox(command: &SandboxCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The path of a sandbox, by its id or the end of it.
+/// The path of a sandbox, by its id or id suffix.
 async fn place(client: &Client, id: &str) -> Result<String, Failure> {
     let id = client.whole_id(Kind::Sandbox, id).await?;
     Ok(format!("/v1/sandboxes/{}", escaped(&id)))
@@ -83,7 +83,7 @@ async fn list(client: &Client, is_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The body that asks for a sandbox, or everything that is wrong with the flags.
+/// The request for a sandbox, or all problems of the flags.
 fn request(args: &SandboxLimitArgs) -> Result<Value, Failure> {
     let mut problems = Problems::default();
     let (mut limits, mut body) = (Map::new(), Map::new());
@@ -136,7 +136,7 @@ fn seconds(text: &str) -> Result<Value, String> {
     parse_duration(text).map(|time| json!(time.as_secs())).map_err(|error| error.to_string())
 }
 
-/// `NAME=VALUE` of each.
+/// Variables from `NAME=VALUE`.
 fn variables(given: &[String], problems: &mut Problems) -> Map<String, Value> {
     let pair = |text: &String| {
         let (name, value) =
@@ -157,7 +157,7 @@ async fn create(client: &Client, body: &Value, is_json: bool) -> Result<(), Fail
         return Ok(());
     }
     let made: Value = serde_json::from_str(made.get()).unwrap_or_default();
-    // The id alone on standard output, for scripts.
+    // Only the id on standard output, for scripts.
     print::line(made["id"].as_str().unwrap_or_default());
     let left = age::seconds(made["left_secs"].as_f64().unwrap_or_default() as u64);
     print::note(&format!("it ends after {left} without use\n"));

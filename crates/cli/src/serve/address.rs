@@ -1,4 +1,4 @@
-//! Where the server listens, told in its data directory for as long as it lives.
+//! Address of the server, written into its data directory while it lives.
 
 use std::{
     fs::{self, File},
@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 use super::data;
 use crate::{client::address_file, failure::Failure};
 
-/// The file with the address. The lock on it lives as long as this value: a file that a crash left
-/// behind is not locked, so no client believes it.
+/// The file with the address, locked while this value lives: a file that a crash left behind is not
+/// locked, so clients ignore it.
 #[derive(Debug)]
 pub(super) struct Address {
     path: PathBuf,
@@ -29,15 +29,15 @@ impl Address {
         Ok(Self { path, _locked: locked })
     }
 
-    /// Nobody is to come any more.
+    /// Removes the file: the server accepts no more clients.
     pub(super) fn forget(self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(%error, path = %self.path.display(), "the address could not be removed");
+            tracing::warn!(%error, path = %self.path.display(), "cannot remove the address file");
         }
     }
 }
 
-/// How clients on this machine reach the listener.
+/// URL of the listener for clients on this machine.
 pub(super) fn url(listener: &TcpListener, has_tls: bool) -> Result<String, Failure> {
     let mut address = listener
         .local_addr()

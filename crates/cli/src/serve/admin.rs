@@ -1,4 +1,4 @@
-//! The first key: made on the first start, shown once, kept for its owner beside the data.
+//! The first admin key: made on the first start, shown once, stored in the data directory.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use ringfence_access::{NewKey, Secret};
 use super::{data, parts::Opened};
 use crate::failure::Failure;
 
-/// Makes it if no key can make others.
+/// Makes it if no key can create others.
 pub(super) async fn ensure(opened: &Opened, dir: &Path) -> Result<Option<NewKey>, Failure> {
     let path = dir.join("admin.key");
     let keep = |secret: &Secret| data::write(&path, &format!("{}\n", secret.reveal())).map(drop);

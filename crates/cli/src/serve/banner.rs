@@ -1,7 +1,7 @@
-//! Report of a server that is ready: where it is, what it keeps to, how to call it.
+//! Report of a ready server: its address, its settings, an example call.
 //!
-//! Invariant: the admin key is shown on a terminal only. What is not a terminal is kept by others: a
-//! journal, a file, a collector of logs.
+//! Invariant: the admin key is shown on a terminal only. Other outputs are stored: a journal, a
+//! file, a log collector.
 
 use std::{
     fmt::Write,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::parts::Opened;
 use crate::{doctor::layer_names, print, settings::Settings, table::plain};
 
-/// Everything worth a line.
+/// Content of the report.
 #[derive(Debug)]
 pub(super) struct Banner<'a> {
     pub(super) settings: &'a Settings,
@@ -26,8 +26,7 @@ pub(super) struct Banner<'a> {
 }
 
 impl Banner<'_> {
-    /// To standard output as one object; else in words for a person at a terminal, or as one line of
-    /// the log.
+    /// Prints the report: one object on standard output, text on a terminal, or one log line.
     pub(super) fn show(&self, is_json: bool) {
         if is_json {
             print::line(&self.json().to_string());

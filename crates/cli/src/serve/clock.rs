@@ -1,10 +1,10 @@
-//! The time, for everything below.
+//! Wall clock of the server.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfence_types::{Clock, Timestamp};
 
-/// This machine's clock.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SystemClock;
 

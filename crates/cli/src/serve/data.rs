@@ -1,4 +1,4 @@
-//! The data directory: nobody else's to read.
+//! Data directory, private to its owner.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::failure::Failure;
 
-/// Makes it if need be, and takes everybody else's rights to it away.
+/// Creates it if necessary, and removes the permissions of others.
 pub(super) fn prepare(data: &Path) -> Result<(), Failure> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(data);
     let closed = made.and_then(|()| {
@@ -28,14 +28,14 @@ pub(super) fn prepare(data: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Writes a file for the owner alone; whoever looks sees all of it or none.
+/// Writes a file for the owner alone, atomically.
 pub(crate) fn write(path: &Path, content: &str) -> io::Result<fs::File> {
     let fresh = path.with_extension("new");
     let _ = fs::remove_file(&fresh);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
     file.write_all(content.as_bytes())?;
     file.sync_all()?;
-    // Before it has its name: who finds the name finds it locked.
+    // Locked before it gets its name: a reader of the name finds it locked.
     file.lock()?;
     fs::rename(&fresh, path)?;
     if let Some(folder) = path.parent() {

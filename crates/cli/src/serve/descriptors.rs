@@ -1,17 +1,17 @@
-//! As many connections as there are descriptors for.
+//! Limit of connections by the number of descriptors.
 
 use rustix::process::{Resource, getrlimit};
 
 use crate::settings::Settings;
 
-/// Descriptors for files, the database, the log and whatever else there is one of.
-const BASE: u64 = 256;
+/// Descriptors for files, the database, the log and the like.
+const BASE_DESCRIPTORS: u64 = 256;
 
-/// Descriptors of one call that runs: its control socket, pipes, process and workspace.
-const PER_CALL: u64 = 12;
+/// Descriptors of one running call: its control socket, pipes, process and workspace.
+const DESCRIPTORS_PER_CALL: u64 = 12;
 
-/// The limit of connections, lowered to what the limit of descriptors leaves. Beyond it `accept` would
-/// fail, and so would everything else that opens something.
+/// The limit of connections, lowered to what the limit of descriptors allows. Beyond it `accept`
+/// and every other open would fail.
 pub(super) fn max_connections(settings: &Settings) -> usize {
     let wanted = settings.edge.max_connections;
     let limit = getrlimit(Resource::Nofile).current;
@@ -28,10 +28,10 @@ pub(super) fn max_connections(settings: &Settings) -> usize {
     wanted.min(room)
 }
 
-/// Connections that a limit of descriptors leaves room for; at least a quarter of it.
+/// Connections within a limit of descriptors; at least a quarter of it.
 fn room(limit: Option<u64>, running: u64) -> usize {
     let Some(limit) = limit else { return usize::MAX };
-    let needed = BASE.saturating_add(PER_CALL.saturating_mul(running));
+    let needed = BASE_DESCRIPTORS.saturating_add(DESCRIPTORS_PER_CALL.saturating_mul(running));
     let room = limit.saturating_sub(needed).max(limit / 4).max(1);
     usize::try_from(room).unwrap_or(usize::MAX)
 }

@@ -1,8 +1,8 @@
-//! The skills that are part of the binary. The table is made by the build script from `skills/`.
+//! Skills that are part of the binary. The build script makes the table from `skills/`.
 
 use ringfence_registry::EmbeddedSkill;
 
-/// All of them.
+/// All embedded skills.
 pub(super) const SKILLS: &[EmbeddedSkill] = include!(concat!(env!("OUT_DIR"), "/skills.rs"));
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What is logged, to standard error: text for people, one object per line for programs.
+//! Log on standard error: text for people, one object per line for programs.
 //!
-//! Each line that is written while work is done for somebody says for whom: trace, tenant, persona
-//! and call, as far as they are known, and under which rules.
+//! A line written during work for a client has its subject: trace, tenant, persona and call, as far
+//! as they are known, and the rules in force.
 //!
 //! A warning that repeats itself is written once in an interval, with a count (`repeated`).
 
@@ -24,7 +24,7 @@ use tracing_subscriber::{
 use self::repeats::{Repeats, Verdict};
 use crate::{failure::Failure, settings::Log};
 
-/// Starts it, for good.
+/// Starts the log for the rest of the process.
 pub(super) fn start(log: &Log) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&log.level)
         .map_err(|error| Failure::because(format!("log.level: `{}`", log.level), &error))?;
@@ -43,10 +43,10 @@ pub(super) fn start(log: &Log) -> Result<(), Failure> {
     started.map_err(|error| Failure::because("cannot start the log", error.as_ref()))
 }
 
-/// How fields are added to a line.
+/// Function that adds fields to a line.
 type Add = fn(&mut String, &[(&'static str, String)]);
 
-/// A format, how fields are added to a line of it, and which lines were written.
+/// A format, its function for fields, and the repeated lines.
 struct Addressed<F> {
     format: F,
     add: Add,
@@ -84,7 +84,7 @@ where
     }
 }
 
-/// What is known of a subject, under the names that the API has for it.
+/// Fields of a subject, under their names in the API.
 fn fields(subject: &Subject) -> Vec<(&'static str, String)> {
     let fields = [
         ("trace_id", Some(subject.trace.to_string())),
@@ -105,7 +105,7 @@ fn as_text(line: &mut String, fields: &[(&'static str, String)]) {
     line.push('\n');
 }
 
-/// A line is one object, so its last brace is where more of it goes.
+/// Adds fields to a line that is one object: before its last brace.
 fn as_json(line: &mut String, fields: &[(&'static str, String)]) {
     let Some(end) = line.rfind('}') else { return };
     line.truncate(end);

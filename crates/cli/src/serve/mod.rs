@@ -1,9 +1,9 @@
-//! `ringfence serve`: everything wired, opened in order, ended in order.
+//! `ringfence serve`: wires all parts, opens and closes them in order.
 //!
-//! Order of opening: settings, data directory, log, parts, listener, key, address. Nobody is told
-//! the address before calls can be taken. Order of ending: the engine, the listener, the sandboxes, the
-//! database; what is on record is never behind what was answered, and results of calls that end during
-//! the grace can be read.
+//! Order of opening: settings, data directory, log, parts, listener, key, address. The address is
+//! published once calls can be accepted. Order of closing: the engine, the listener, the sandboxes,
+//! the database; the record is never behind an answer, and results of calls that end during the
+//! grace period can be read.
 
 mod address;
 mod admin;
@@ -50,18 +50,18 @@ fn start(args: &ServeArgs) -> Result<u8, Failure> {
     ringfence_jail::heap::return_large_blocks();
     let settings = Settings::load(&args.settings)?;
     check_reach(&settings)?;
-    // While there is one thread, and after the settings, which depend on who we are.
+    // While there is one thread, and after the settings, which depend on the user.
     prepare_process();
     data::prepare(&settings.data)?;
     log::start(&settings.log)?;
     let runtime = runtime(settings.threads)?;
     let ended = runtime.block_on(run(&settings, args.json));
-    // What was not over by now is not waited for: a second signal asked for that.
+    // After a second signal, unfinished work is not waited for.
     runtime.shutdown_background();
     ended
 }
 
-/// A key that travels in the clear is everybody's.
+/// Refuses remote access without encryption: keys would be readable on the network.
 fn check_reach(settings: &Settings) -> Result<(), Failure> {
     let is_safe = settings.listen.ip().is_loopback() || settings.tls.is_some();
     if is_safe || settings.insecure_allow_remote {
@@ -75,7 +75,7 @@ fn check_reach(settings: &Settings) -> Result<(), Failure> {
     ))
 }
 
-/// As few threads as serve well: each costs memory, and what runs long runs in a sandbox.
+/// A runtime with few threads: each costs memory, and long work runs in sandboxes.
 pub(crate) fn runtime(threads: usize) -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -122,7 +122,7 @@ async fn listen(settings: &Settings) -> Result<TcpListener, Failure> {
     })
 }
 
-/// Serves until a signal comes, then ends in good order, or at once after a second one.
+/// Serves until a signal comes, then shuts down in order, or at once after a second one.
 async fn until_stopped(
     server: Server,
     listener: TcpListener,
@@ -164,8 +164,8 @@ async fn until_stopped(
     }
 }
 
-/// Time for clients to read the results of the calls that were waited for: whoever followed a call
-/// asks for its result after its last event.
+/// Time for clients to read the results of drained calls: a client that followed a call asks for
+/// its result after its last event.
 const RESULT_READ_TIME: Duration = Duration::from_secs(1);
 
 /// Lets running calls end, for `grace` at most.

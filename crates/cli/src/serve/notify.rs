@@ -1,4 +1,4 @@
-//! Tells a service manager that the server is ready: the protocol of `sd_notify(3)`.
+//! Readiness notification of a service manager: the protocol of `sd_notify(3)`.
 
 use std::{
     ffi::OsStr,
@@ -14,7 +14,7 @@ use std::{
 
 use crate::config;
 
-/// Sends `READY=1` to the service manager that started this process, if it wants to know.
+/// Sends `READY=1` to the service manager that started this process, if there is one.
 pub(super) fn ready() {
     if let Some(socket) = config::notify_socket()
         && let Err(error) = send(&socket, b"READY=1")

@@ -1,4 +1,4 @@
-//! Picks the backends and puts the engine together.
+//! Parts of a server: opens the backends and the engine.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -22,27 +22,27 @@ use crate::{
     settings::Settings,
 };
 
-/// Everything that is open.
+/// All open parts.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) engine: Engine,
-    /// Of the rules in force.
+    /// Revision of the rules in force.
     pub(super) policy: Digest,
     db: Db,
     bus: SqliteBus,
     sandbox: Native,
-    /// Sends traces, if they are wanted.
+    /// Exporter of traces, if configured.
     exporter: Option<Exporter>,
-    /// Look for changed skills and rules until told to stop.
+    /// Watchers of skills and rules.
     watchers: Vec<JoinHandle<()>>,
     watching: Stop,
-    /// Tells others of events, if they are to be told.
+    /// Webhooks, if configured.
     webhooks: Option<Webhooks>,
-    /// Keeps the newest checkpoint outside the database.
+    /// Writer of the heads.
     heads: HeadKeeper,
 }
 
-/// Opens everything. What is slow and needed by nobody yet goes on in the background.
+/// Opens everything. Slow parts that are not needed yet continue in the background.
 pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let sandbox = sandbox(settings);
     let trial = trial(&sandbox);
@@ -50,7 +50,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let Decider { engine: policy, mut watchers } = policy::open(settings, &watching)?;
     let fetcher = Fetcher::system(settings.egress.clone());
     if let Err(error) = &fetcher {
-        // One tool goes without; the rest of the server has no use for certificates.
+        // Only `http_fetch` needs certificates.
         let hint = "install the authorities of your system: apt install ca-certificates";
         tracing::warn!(%error, hint, "`http_fetch` cannot work");
     }
@@ -99,7 +99,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     })
 }
 
-/// They join before anything is published, so that a first start misses nothing.
+/// Starts the webhooks before anything is published, so that a first start misses no event.
 async fn webhooks(
     settings: &Settings,
     bus: &SqliteBus,
@@ -131,7 +131,8 @@ fn sandbox(settings: &Settings) -> Native {
     sandbox
 }
 
-/// Begins a trial of the sandbox; waits for its end. Without sandboxes there is nothing to serve.
+/// Starts a trial of the sandbox; the future waits for its end. Without sandboxes there is nothing
+/// to serve.
 fn trial(sandbox: &Native) -> impl Future<Output = Result<(), Failure>> + use<> {
     let native = sandbox.clone();
     let trying = tokio::spawn(async move { native.trial().await });
@@ -151,7 +152,7 @@ fn trial(sandbox: &Native) -> impl Future<Output = Result<(), Failure>> + use<> 
 
 fn registry(settings: &Settings) -> Result<Registry, Failure> {
     for folder in settings.skills.iter().filter(|folder| !folder.exists()) {
-        tracing::warn!(folder = %folder.display(), "there is no such folder of skills yet");
+        tracing::warn!(folder = %folder.display(), "skills folder does not exist yet");
     }
     let config = RegistryConfig {
         builtins: builtin_tools(SystemClock.now()),
@@ -164,14 +165,14 @@ fn registry(settings: &Settings) -> Result<Registry, Failure> {
 }
 
 pub(crate) fn database(data: &Path) -> Result<Db, Failure> {
-    // Before anything is made: opening an empty store removes blobs that no row names.
+    // Before anything is created: opening an empty store removes blobs that no row names.
     ledger::check_not_lost(data)?;
     open_database(data)
 }
 
-/// The database, or a new one, whatever else is in the directory.
+/// Opens or creates the database of a directory.
 pub(crate) fn open_database(data: &Path) -> Result<Db, Failure> {
-    // Small caches: the kernel's own cache of the file is close behind, and shared.
+    // Small caches: the kernel's page cache is close behind, and shared.
     let options =
         DbOptions { writer_cache_kib: 4 << 10, reader_cache_kib: 1 << 10, ..DbOptions::default() };
     Db::open(&data.join("ringfence.db"), &options).map_err(|error| {
@@ -184,14 +185,14 @@ pub(crate) fn open_database(data: &Path) -> Result<Db, Failure> {
     })
 }
 
-/// A watcher looks at folders; one that hangs there is not waited for longer.
+/// Time to wait for a watcher, which may hang in a folder.
 const WATCHER_GRACE: Duration = Duration::from_secs(1);
 
 impl Opened {
-    /// Closes everything that is under the engine, which has stopped.
+    /// Closes everything under the engine, which has stopped.
     pub(crate) async fn close(self) {
         self.watching.ask();
-        // What it looked for is nobody's concern any more, so neither is how it ended.
+        // The watchers' results no longer matter.
         for watcher in self.watchers {
             let _ = tokio::time::timeout(WATCHER_GRACE, watcher).await;
         }
@@ -201,7 +202,7 @@ impl Opened {
         }
         let traces = async {
             if let Some(exporter) = self.exporter {
-                exporter.close(telemetry::LAST_TRACES).await;
+                exporter.close(telemetry::TRACES_TIMEOUT).await;
             }
         };
         tokio::join!(self.sandbox.close(), traces, self.heads.close());

@@ -1,5 +1,4 @@
-//! Who decides, put together: engines, how they are combined, what is tried beside them, where it is
-//! logged.
+//! Policy of a server, assembled: engines, their combination, canaries, decision log.
 
 use std::{path::Path, sync::Arc};
 
@@ -18,11 +17,11 @@ use crate::{
     },
 };
 
-/// Whoever decides, and what looks after the rules meanwhile.
+/// The policy engine, and its watchers.
 #[derive(Debug)]
 pub(super) struct Decider {
     pub(super) engine: Arc<dyn Engine>,
-    /// Look for changed rules until told to stop.
+    /// Watchers of rules.
     pub(super) watchers: Vec<JoinHandle<()>>,
 }
 
@@ -53,7 +52,7 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// The embedded rules and everybody elsewhere.
+    /// Opens the embedded rules and the remote engines.
     fn engines(&mut self, wanted: &Policy) -> Result<(), Failure> {
         let embedded: Arc<dyn Engine> = match &wanted.folder {
             Some(folder) => self.folder(EMBEDDED, folder)?,
@@ -72,7 +71,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Rules of a folder, watched from now on.
+    /// Opens and watches the rules of a folder.
     fn folder(&mut self, name: &str, path: &Path) -> Result<Arc<dyn Engine>, Failure> {
         let folder = Folder::open(name, path)
             .map_err(|invalid| unusable(&path.display().to_string(), &invalid))?;
@@ -87,7 +86,7 @@ impl Opening<'_> {
         found.ok_or_else(|| Failure::new(format!("there is no policy engine `{name}`")))
     }
 
-    /// One engine that is always asked alone needs nobody to combine it.
+    /// Combines the engines of the routes; a single engine is used directly.
     fn combined(&self, routes: &[Route]) -> Result<Arc<dyn Engine>, Failure> {
         if let [Route { engines, .. }] = routes
             && let [only] = engines.as_slice()

@@ -1,8 +1,8 @@
-//! The wish to stop, which may be asked for once and waited for by many.
+//! Stop signal, sent once and awaited by many.
 
 use tokio::sync::watch;
 
-/// The wish to stop.
+/// Stop signal.
 #[derive(Debug)]
 pub(super) struct Stop(watch::Sender<bool>);
 
@@ -17,7 +17,7 @@ impl Stop {
         self.0.send_replace(true);
     }
 
-    /// Waits for it; who asks may be gone by then.
+    /// Waits for the signal; the sender may be gone by then.
     pub(super) fn asked(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut receiver = self.0.subscribe();
         async move {

@@ -1,4 +1,4 @@
-//! Who watches the server: numbers that the engine does not count, and where traces go.
+//! Telemetry of the server: metrics beside the engine's, and the exporter of traces.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use ringfence_sqlite::Db;
 
 use crate::{failure::Failure, settings::Settings};
 
-/// How long traces that wait may take when the server ends.
-pub(super) const LAST_TRACES: Duration = Duration::from_secs(5);
+/// Time for sending the last traces at shutdown.
+pub(super) const TRACES_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) fn open(
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! Settings from the environment: our own names, and older ones that still mean something.
+//! Settings from the environment: our own variables, and compatible ones of other services.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::problems::Problems;
 
-/// Names and values as the process got them; empty ones are unset ones.
+/// Variables of the process; empty ones count as unset.
 pub(super) type Variables = [(OsString, OsString)];
 
-/// Everything that the environment sets, older names first, so that ours cover them.
+/// All settings of the environment, compatible names first, so that ours override them.
 pub(super) fn read(variables: &Variables, problems: &mut Problems) -> Vec<(&'static str, Given)> {
     let keys = keys::all(Host::this());
     let mut found = older(variables, &keys, problems);
@@ -33,7 +33,7 @@ pub(super) fn read(variables: &Variables, problems: &mut Problems) -> Vec<(&'sta
     found
 }
 
-/// The file with settings, by flag or variable.
+/// The settings file, by flag or variable.
 pub(super) fn config_file(
     flag: Option<&PathBuf>,
     variables: &Variables,
@@ -60,7 +60,7 @@ fn older(
         if let (Some(key), Some(text)) = (key, value(variable)) {
             let text = match *name {
                 "log.level" => level(&text),
-                // OpenTelemetry writes times in milliseconds.
+                // OpenTelemetry has milliseconds.
                 "otlp.timeout" => format!("{text}ms"),
                 _ => text,
             };
@@ -70,7 +70,7 @@ fn older(
     found
 }
 
-/// The originals wrote levels in capitals, by the names that Python has for them.
+/// A log level of SomaAgent 01 or the Code Executor Service: Python's names, in capitals.
 fn level(text: &str) -> String {
     match text.to_ascii_lowercase().as_str() {
         "warning" => "warn".to_owned(),
@@ -80,7 +80,7 @@ fn level(text: &str) -> String {
     }
 }
 
-/// The originals have two variables for what is one setting here.
+/// `listen` from the two variables of the Code Executor Service.
 fn listen(host: Option<String>, port: Option<String>) -> Option<(&'static str, Given)> {
     let source = match (&host, &port) {
         (None, None) => return None,
@@ -102,8 +102,8 @@ fn text(name: &str, value: &OsString) -> Result<String, String> {
     value.to_str().map(str::to_owned).ok_or_else(|| format!("{name} is not UTF-8"))
 }
 
-/// Several folders are separated as in PATH, several of anything else by commas. `none` is the empty
-/// list: an empty variable is an unset one and cannot say it.
+/// Values of a list: folders are separated as in PATH, others by commas. `none` is the empty list,
+/// since an empty variable counts as unset.
 fn split(key: &Key, text: &str) -> Vec<String> {
     if !key.is_list {
         return vec![text.to_owned()];

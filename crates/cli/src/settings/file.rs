@@ -15,44 +15,44 @@ use super::{
 };
 use crate::problems::Problems;
 
-/// Far more than anybody writes by hand.
-const LARGEST: u64 = 1 << 20;
+/// Maximum bytes of a settings file.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Where the settings are, and whether they must be there.
+/// Path of the settings file, and whether it must exist.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct FilePlace {
     path: PathBuf,
     is_named: bool,
 }
 
-/// The named file, else the one in the data directory if there is one.
-pub(super) fn find(named: Option<PathBuf>, data: &Path) -> Option<Place> {
+/// The named file, else the one in the data directory if it exists.
+pub(super) fn find(named: Option<PathBuf>, data: &Path) -> Option<FilePlace> {
     if let Some(path) = named {
-        return Some(Place { path, is_named: true });
+        return Some(FilePlace { path, is_named: true });
     }
     let path = data.join("ringfence.toml");
-    path.exists().then_some(Place { path, is_named: false })
+    path.exists().then_some(FilePlace { path, is_named: false })
 }
 
-/// What a file says.
+/// Content of a settings file.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// Settings that have a place in the table of all settings.
+pub(super) struct FileSettings {
+    /// Settings of the table of all settings.
     pub(super) settings: Vec<(&'static str, Given)>,
-    /// The tables of `policy`, and the file they are in.
+    /// Tables of `policy`, and their file.
     pub(super) policy: Option<(Table, PathBuf)>,
 }
 
 /// All settings of the file.
-pub(super) fn read(place: Option<&Place>, problems: &mut Problems) -> Found {
-    let Some(place) = place else { return Found::default() };
+pub(super) fn read(place: Option<&FilePlace>, problems: &mut Problems) -> FileSettings {
+    let Some(place) = place else { return FileSettings::default() };
     let shown = place.path.display();
     let text = content(&place.path).map_err(|error| format!("{shown}: {error}"));
     let table = text.and_then(|text| {
         text.parse::<Table>().map_err(|error| format!("{shown}: {}", place_of(&text, &error)))
     });
-    let Some(table) = problems.keep(table) else { return Found::default() };
-    let (keys, found) = (keys::all(Host::this()), Found::default());
+    let Some(table) = problems.keep(table) else { return FileSettings::default() };
+    let (keys, found) = (keys::all(Host::this()), FileSettings::default());
     let mut reading = Reading { place, keys, found, problems };
     reading.table(&table, "");
     reading.found
@@ -60,8 +60,8 @@ pub(super) fn read(place: Option<&Place>, problems: &mut Problems) -> Found {
 
 pub(super) fn content(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LARGEST {
+    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MAX_FILE_BYTES {
         true => Err(io::Error::other("larger than 1 MiB")),
         false => Ok(text),
     }
@@ -75,9 +75,9 @@ fn place_of(text: &str, error: &toml::de::Error) -> String {
 }
 
 struct Reading<'a> {
-    place: &'a Place,
+    place: &'a FilePlace,
     keys: Vec<Key>,
-    found: Found,
+    found: FileSettings,
     problems: &'a mut Problems,
 }
 
@@ -97,7 +97,8 @@ impl Reading<'_> {
         }
     }
 
-    /// A folder alone is a setting like others; everything else has names that we do not choose.
+    /// Reads `policy`: a folder alone is a setting like others; tables have names chosen by the
+    /// operator.
     fn policy(&mut self, tables: &Table) {
         if let Some(folder) = tables.get("folder") {
             self.setting("policy", false, folder);
@@ -145,7 +146,7 @@ impl Reading<'_> {
     }
 }
 
-/// Text, numbers and truth values as text.
+/// Text, numbers and booleans as text.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

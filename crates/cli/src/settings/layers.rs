@@ -1,4 +1,4 @@
-//! Values as text, each with the place it came from; a later layer covers an earlier one.
+//! Values as text, each with its source; a later layer overrides an earlier one.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::cli::SettingsArgs;
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
     Default,
@@ -18,7 +18,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// In a few words, for people.
+    /// Short description for people.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Default => "default".to_owned(),
@@ -29,19 +29,19 @@ impl Source {
     }
 }
 
-/// A value and its place.
+/// A value and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Given {
-    /// One, several for a list, or none if there is no default.
+    /// One value, several for a list, or none without a default.
     pub(super) values: Vec<String>,
     pub(super) source: Source,
 }
 
-/// All settings as they stand.
+/// All settings, merged.
 #[derive(Debug)]
 pub(super) struct Layers {
     rows: Vec<(Key, Given)>,
-    /// The tables of `policy`, and the file they are in.
+    /// Tables of `policy`, and their file.
     policy: Option<(toml::Table, PathBuf)>,
 }
 
@@ -54,13 +54,13 @@ impl Layers {
         Self { rows: keys::all(*host).into_iter().map(row).collect(), policy: None }
     }
 
-    /// The data directory, which has a flag older than the settings, and its usual place.
+    /// Sets the data directory, which has a flag older than the settings, and its default.
     pub(super) fn data(&mut self, flag: Option<&PathBuf>, usual: PathBuf) {
         self.lay([("data", given(&usual, Source::Default))]);
         self.lay(flag.map(|path| ("data", given(path, Source::Flag("--data")))));
     }
 
-    /// Covers what is there.
+    /// Overrides values.
     pub(super) fn lay(&mut self, values: impl IntoIterator<Item = (&'static str, Given)>) {
         for (name, value) in values {
             if let Some((_, row)) = self.rows.iter_mut().find(|(key, _)| key.name == name) {
@@ -69,8 +69,8 @@ impl Layers {
         }
     }
 
-    /// Covers what is there with what the file says.
-    pub(super) fn file(&mut self, found: file::Found) {
+    /// Overrides values by those of the file.
+    pub(super) fn file(&mut self, found: file::FileSettings) {
         self.lay(found.settings);
         self.policy = found.policy;
     }
@@ -79,7 +79,7 @@ impl Layers {
         self.policy.as_ref().map(|(table, path)| (table, path.as_path()))
     }
 
-    /// Covers everything with what the flags say.
+    /// Overrides values by the flags.
     pub(super) fn flags(&mut self, args: &SettingsArgs) {
         let path = |path: &PathBuf, name| given(path, Source::Flag(name));
         self.lay(args.data.data.as_ref().map(|data| ("data", path(data, "--data"))));
@@ -116,7 +116,7 @@ impl Layers {
         self.rows.iter().map(|(key, given)| (key, given))
     }
 
-    /// The value of a setting; each name in our code is one of the table's.
+    /// The value of a setting; every name in the code is in the table.
     pub(super) fn get(&self, name: &str) -> &Given {
         let row = self.rows.iter().find(|(key, _)| key.name == name);
         &row.expect("a name of the table, as a test checks").1
@@ -131,7 +131,7 @@ fn given(path: &Path, source: Source) -> Given {
     Given { values: vec![text(path)], source }
 }
 
-/// A path that is not UTF-8 keeps what can be shown; opening it then says that it is missing.
+/// A path as text; one that is not UTF-8 is shown as far as possible, and opening it then fails.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

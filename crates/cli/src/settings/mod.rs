@@ -1,8 +1,8 @@
-//! What the operator decides: flags over environment over file over defaults.
+//! Settings of the server: flags over environment over file over defaults.
 //!
-//! Every setting is declared once, in [`keys`], with its meaning and its default. The layers are
-//! merged as text, then read into types in one go, so that all problems are told at once, each with
-//! the place it came from.
+//! Every setting is declared once, in [`keys`], with its description and its default. The layers
+//! are merged as text, then parsed into types together, so that all problems are reported at once,
+//! each with its source.
 
 mod environment;
 mod file;
@@ -29,28 +29,28 @@ use crate::{
     cli::SettingsArgs, config as places, failure::Failure, ledger::Heads, problems::Problems,
 };
 
-/// Everything a server is made of, complete and checked.
+/// All settings of a server, complete and checked.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Where everything that lasts is.
+    /// Data directory.
     pub(crate) data: PathBuf,
-    /// Where to listen.
+    /// Address to listen on.
     pub(crate) listen: SocketAddr,
-    /// Whether others than this machine may reach a door without encryption.
+    /// Whether other machines may connect without encryption.
     pub(crate) insecure_allow_remote: bool,
     /// Certificate and key, if the listener has TLS.
     pub(crate) tls: Option<TlsFiles>,
     /// Folders of skill folders.
     pub(crate) skills: Vec<PathBuf>,
-    /// Who decides.
+    /// Policy.
     pub(crate) policy: policy::Policy,
-    /// What is logged, and how.
+    /// Log level and format.
     pub(crate) log: Log,
-    /// Where traces go, if anywhere.
+    /// Receiver of traces, if configured.
     pub(crate) otlp: Option<ringfence_otlp::Config>,
-    /// Threads that serve.
+    /// Threads that serve requests.
     pub(crate) threads: usize,
-    /// How long calls may go on after the server was told to stop.
+    /// Time that running calls get to finish at shutdown.
     pub(crate) stop_grace: Duration,
     /// Bounds of the engine.
     pub(crate) calls: engine::Settings,
@@ -60,11 +60,11 @@ pub(crate) struct Settings {
     pub(crate) edge: EdgeConfig,
     /// Limits of the REST door.
     pub(crate) api: ApiConfig,
-    /// What tools may fetch.
+    /// Egress of tools.
     pub(crate) egress: egress::Options,
-    /// Where the newest checkpoint of the ledger is kept, beside the data directory.
+    /// Places of the newest ledger checkpoint besides the data directory.
     pub(crate) heads: Heads,
-    /// Who is told of events, if anybody.
+    /// Webhooks, if configured.
     pub(crate) webhooks: Option<ringfence_webhook::Config>,
 }
 
@@ -77,32 +77,32 @@ pub(crate) struct TlsFiles {
     pub(crate) key: PathBuf,
 }
 
-/// What is logged, and how.
+/// Log level and format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Log {
     /// A level, or directives such as `info,ringfence_engine=debug`.
     pub(crate) level: String,
-    /// One object per line instead of text.
+    /// Whether lines are JSON objects.
     pub(crate) is_json: bool,
 }
 
 /// Sandboxes of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Sandbox {
-    /// At one time.
+    /// Maximum number of sandboxes.
     pub(crate) most: usize,
     /// Interpreters prepared ahead.
     pub(crate) pools: PoolConfig,
-    /// Those prepared before anybody asks.
+    /// Languages whose interpreters are started ahead.
     pub(crate) prepare: Vec<Language>,
-    /// When a program is ended for the sake of the host.
+    /// Rules of the watchdog.
     pub(crate) watchdog: Option<WatchdogRules>,
-    /// Layers that they may lack.
+    /// Layers that sandboxes may lack.
     pub(crate) may_miss: Vec<Layer>,
 }
 
 impl Settings {
-    /// Reads all layers, or says everything that is wrong with them.
+    /// Reads all layers; fails with all problems.
     pub(crate) fn load(args: &SettingsArgs) -> Result<Self, Failure> {
         let mut problems = Problems::default();
         let layers = layers(args, &mut problems);
@@ -115,7 +115,8 @@ impl Settings {
         settings.ok_or_else(|| Failure::new("settings could not be read"))
     }
 
-    /// The flags over the defaults, for a command that must not depend on how servers are set up here.
+    /// Settings from flags and defaults alone, for a command that must not depend on the server
+    /// settings of this host.
     pub(crate) fn of_flags(args: &SettingsArgs) -> Result<Self, Failure> {
         let mut problems = Problems::default();
         let settings = read::settings(&layers_of_flags(args), &mut problems);
@@ -131,7 +132,7 @@ pub(crate) fn tls_files() -> Option<TlsFiles> {
     read::tls_files(&layers, &mut problems)
 }
 
-/// The flags over the defaults; neither file nor environment.
+/// Layers of flags and defaults, without file and environment.
 fn layers_of_flags(args: &SettingsArgs) -> Layers {
     let mut layers = Layers::of_defaults(&Host::this());
     layers.flags(args);
@@ -146,7 +147,7 @@ fn layers(args: &SettingsArgs, problems: &mut Problems) -> Layers {
     let variables = places::variables();
     let from_environment = environment::read(&variables, problems);
     let file = environment::config_file(args.config.as_ref(), &variables, problems);
-    // The data directory may be named by flag or variable only: the file is found through it.
+    // The data directory comes from flag or variable only: the file is found through it.
     let data = from_environment.iter().find(|(name, _)| *name == "data");
     layers.lay(data.cloned());
     layers.flags(args);

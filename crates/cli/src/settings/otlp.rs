@@ -1,4 +1,4 @@
-//! Where traces go: the settings of `otlp`, read into what the exporter wants.
+//! Settings of `otlp` as the configuration of the exporter.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use ringfence_otlp as otlp;
 use super::{file, read::Reader};
 
 impl Reader<'_> {
-    /// Nothing without an address; then nothing else of it matters.
+    /// The configuration; none without an endpoint, and then nothing else matters.
     pub(super) fn otlp(&mut self) -> Option<Option<otlp::Config>> {
         let is_given = |name: &str| !self.layers.get(name).values.is_empty();
         let endpoint = match (is_given("otlp.traces_endpoint"), is_given("otlp.endpoint")) {
@@ -21,7 +21,7 @@ impl Reader<'_> {
         };
         let protocol = self.one("otlp.protocol", |text| match text {
             "http/protobuf" => Ok(()),
-            other => Err(format!("`{other}` is not spoken here; http/protobuf is")),
+            other => Err(format!("`{other}` is not supported; use http/protobuf")),
         });
         let (listed, kept) = (self.many("otlp.headers", header), self.kept_headers());
         let (timeout, queue) = (self.time("otlp.timeout"), self.count("otlp.queue", 1, 1_000_000));
@@ -37,7 +37,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// Those of the file, if there is one.
+    /// Headers of the file, if there is one.
     fn kept_headers(&mut self) -> Option<Vec<(HeaderName, HeaderValue)>> {
         if self.layers.get("otlp.headers_file").values.is_empty() {
             return Some(Vec::new());
@@ -65,7 +65,7 @@ impl Reader<'_> {
         let version = ("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         let mut resource = vec![("service.name".to_owned(), service?), version];
         for (name, value) in more? {
-            // Said by hand beats said by default.
+            // An explicit attribute overrides the default one.
             resource.retain(|(known, _)| *known != name);
             resource.push((name, value));
         }
@@ -75,7 +75,7 @@ impl Reader<'_> {
 
 const WRONG_LINE: &str = "a line is not `name: value`";
 
-/// Secrets belong into headers: an address is shown and logged.
+/// Endpoint without credentials: it is shown and logged, so secrets belong into headers.
 fn address(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     match url {
@@ -87,15 +87,15 @@ fn address(text: &str) -> Result<Url, String> {
     }
 }
 
-/// Where a receiver at this address takes traces.
+/// Path for traces below a base URL.
 fn below(base: &Url) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}/v1/traces", base.path().trim_end_matches('/')));
     url
 }
 
-/// `name=value`, as the standard variable has it: the value is encoded like part of a URL. What is
-/// wrong with it is told without it.
+/// Header from `name=value`; as in the standard variable, the value is percent-encoded. Errors do
+/// not repeat the value.
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once('=').ok_or("a header is not name=value")?;
     field(name, &decoded(value))
@@ -109,7 +109,7 @@ fn field(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), String> 
     Ok((name, value))
 }
 
-/// `%20` is a space; what is no such code stays as it is.
+/// Percent-decoded text; an invalid escape stays as it is.
 fn decoded(text: &str) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((&byte, after)) = rest.split_first() {

@@ -1,4 +1,4 @@
-//! From text to types, every problem named with the place its value came from.
+//! Parsing of settings, with every problem and its source.
 
 use std::{
     fmt::Display,
@@ -21,13 +21,13 @@ use crate::{cli::Wall, ledger::Heads, problems::Problems};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// A level, or a level for a part of the server.
+/// Whether a text is a level, or a level for a part of the server.
 fn is_directive(text: &str) -> bool {
     let level = text.rsplit_once('=').map_or(text, |(_, level)| level).trim();
     LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level))
 }
 
-/// All of them; `None` only if a problem was added.
+/// All settings; `None` only if a problem was added.
 pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Settings> {
     let mut read = Reader { layers, problems };
     let data = std::path::absolute(layers.path("data")).unwrap_or_else(|_| layers.path("data"));
@@ -76,7 +76,7 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     fn listen(&mut self) -> Option<std::net::SocketAddr> {
         self.one("listen", |text| {
-            // A name may stand for this machine; any other would need a lookup.
+            // `localhost` is accepted; any other name would need a lookup.
             let text = text
                 .strip_prefix("localhost")
                 .map(|port| format!("127.0.0.1{port}"))
@@ -118,7 +118,7 @@ impl Reader<'_> {
     fn log(&mut self) -> Option<Log> {
         let level = self.one("log.level", |text| {
             let parsed = tracing_subscriber::EnvFilter::try_new(text);
-            // A word alone would be taken for the name of a part, and silence all others.
+            // A bare word would be taken for the name of a part, and silence all others.
             match parsed.is_ok() && text.split(',').all(is_directive) {
                 true => Ok(text.to_owned()),
                 false => Err(format!("`{text}` is not a level: one of {}", LEVELS.join(", "))),
@@ -152,7 +152,7 @@ impl Reader<'_> {
             running_per_tenant: per_tenant?,
             waiting: waiting?,
             waiting_per_tenant: waiting_per_tenant?,
-            longest: longest?,
+            max_wall_time: longest?,
             hold_for: hold_for?,
             work,
             memo: memo?,
@@ -197,7 +197,7 @@ impl Reader<'_> {
             most.ok_or_else(|| format!("`{text}` is not a number from 1 to 10000000"))
         });
         let tools = tools?.into_iter().collect();
-        Some(engine::Memo { tools, keep_for: keep_for?, most_per_tenant: most? })
+        Some(engine::Memo { tools, keep_for: keep_for?, max_per_tenant: most? })
     }
 
     fn sandbox(&mut self) -> Option<Sandbox> {
@@ -278,7 +278,7 @@ impl Reader<'_> {
     }
 }
 
-/// Bodies are held in memory, so one that needs more than an address can say is no body.
+/// Bytes as `usize`: bodies are held in memory.
 fn as_usize(bytes: Bytes) -> usize {
     usize::try_from(bytes.0).unwrap_or(usize::MAX)
 }
@@ -313,7 +313,7 @@ impl Reader<'_> {
             let value = parse(text).map_err(|error| format!("{name} (from {source}): {error}"));
             self.problems.keep(value)
         });
-        // Collected before it is judged, so that every problem is told.
+        // Collected first, so that every problem is reported.
         values.collect::<Vec<_>>().into_iter().collect()
     }
 

@@ -1,4 +1,4 @@
-//! `ringfence config show`: every setting, its value, and where that came from.
+//! `ringfence config show`: every setting, its value and its source.
 
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ pub(crate) fn config(command: &ConfigCommand) -> Result<ExitCode, Failure> {
     let layers = read_layers(settings, &mut problems);
     read::settings(&layers, &mut problems);
     show(&settings_of(&layers), *json)?;
-    // What is wrong is told after what is there: the table is how one finds it.
+    // Problems come after the table, which helps to find them.
     problems.none().map_err(|failure| failure.in_json(*json))?;
     Ok(ExitCode::from(exit::DONE))
 }
@@ -62,7 +62,7 @@ fn show(settings: &[Setting], is_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every setting as it can be shown.
+/// Every setting for display.
 pub(super) fn settings_of(layers: &Layers) -> Vec<Setting> {
     let tables = tables(layers).into_iter().map(|[name, value, source]| Setting {
         name,
@@ -74,7 +74,7 @@ pub(super) fn settings_of(layers: &Layers) -> Vec<Setting> {
     layers.rows().map(|(key, given)| setting(key, given)).chain(tables).collect()
 }
 
-/// Name, value and file of all that is in tables with names that we do not choose.
+/// Name, value and file of the policy tables.
 fn tables(layers: &Layers) -> Vec<[String; 3]> {
     let Some((table, path)) = layers.policy() else { return Vec::new() };
     let rows = policy::rows(table).into_iter().filter(|(name, _)| name != "policy.folder");
@@ -96,7 +96,7 @@ fn setting(key: &Key, given: &Given) -> Setting {
     }
 }
 
-/// A secret keeps its name, if it has one, and nothing else.
+/// Displayed values; a secret keeps only its name, if it has one.
 fn shown(key: &Key, given: &Given) -> Vec<String> {
     let hidden = |value: &String| match value.split_once('=') {
         Some((name, _)) => format!("{name}=***"),

@@ -1,15 +1,15 @@
-//! Who is told of events: the settings of `webhook`.
+//! Settings of `webhook`.
 
 use reqwest::Url;
 use ringfence_webhook::{Config, Secret};
 
 use super::read::Reader;
 
-/// Events that are published.
+/// Published topics.
 const TOPICS: [&str; 2] = ["policy.blocked", "tool.results"];
 
 impl Reader<'_> {
-    /// Nothing without an address; then nothing else of it matters.
+    /// The configuration; none without a URL, and then nothing else matters.
     pub(super) fn webhooks(&mut self) -> Option<Option<Config>> {
         if self.layers.get("webhook.urls").values.is_empty() {
             return Some(None);
@@ -34,7 +34,7 @@ impl Reader<'_> {
     }
 }
 
-/// Not repeated in the complaint: its path may be a secret.
+/// A URL. Errors do not repeat it: its path may be a secret.
 pub(super) fn address(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     url.filter(Url::has_host)

@@ -1,11 +1,11 @@
-//! The result of an example against the one that its author expects.
+//! Comparison of an example's result with the expected one.
 
 use serde_json::Value;
 
-/// Differences that are named.
+/// Differences that are listed.
 const MAX_DIFFERENCES: usize = 10;
 
-/// Where the result is another than expected, by JSON Pointer. Of a subset, objects may have more members.
+/// Differences by JSON Pointer. With a subset, objects may have more members.
 pub(super) fn differences(expected: &Value, found: &Value, is_subset: bool) -> Vec<String> {
     let mut all = Vec::new();
     add(&mut all, "", expected, found, is_subset);
@@ -41,7 +41,7 @@ fn add(all: &mut Vec<String>, at: &str, expected: &Value, found: &Value, is_subs
     }
 }
 
-/// Numbers are the same however they are written: 1 and 1.0.
+/// Whether two numbers are equal however they are written: 1 and 1.0.
 fn is_same(expected: &Value, found: &Value) -> bool {
     let numbers = expected.is_number() && found.is_number();
     expected == found || (numbers && expected.as_f64() == found.as_f64())

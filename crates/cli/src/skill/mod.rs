@@ -45,12 +45,12 @@ pub(crate) fn skill(command: &SkillCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The skill of a folder, or everything that is wrong with it.
+/// The skill of a folder, or all its problems.
 fn read(folder: &Path) -> Result<SkillFolder, Vec<String>> {
     SkillFolder::read(folder, SystemClock.now())
 }
 
-/// A folder that cannot be used, as the end of a command.
+/// The failure of a command with an invalid folder.
 fn broken(folder: &Path, problems: Vec<String>) -> Failure {
     let problems = problems.iter().map(|problem| plain(problem)).collect();
     Failure::listing(format!("the skill `{}` cannot be used", folder.display()), problems)
@@ -67,7 +67,7 @@ fn check(folder: &Path, is_json: bool) -> Result<ExitCode, Failure> {
         print::line(&object.to_string());
     } else if let (Ok(skill), []) = (&found, problems.as_slice()) {
         let (tool, count) = (&skill.entry.tool, skill.examples.len());
-        print::line(&format!("{} {} is fine, with {count} examples", tool.name, tool.version));
+        print::line(&format!("{} {} is valid, with {count} examples", tool.name, tool.version));
     } else {
         problems.iter().for_each(|problem| print::line(&plain(problem)));
         print::note(&format!("{} problems in `{}`\n", problems.len(), folder.display()));
@@ -75,7 +75,7 @@ fn check(folder: &Path, is_json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if problems.is_empty() { exit::DONE } else { exit::FAILED }))
 }
 
-/// Why Python cannot compile the handler, if it cannot.
+/// Syntax error of the handler, if it has one.
 fn syntax(skill: &SkillFolder) -> Result<Option<String>, Failure> {
     prepare_process();
     let runtime = runtime()?;

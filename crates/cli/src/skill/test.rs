@@ -1,7 +1,7 @@
-//! `ringfence skill test`: the examples of a skill, run as a server would run them.
+//! `ringfence skill test`: runs the examples of a skill as a server would.
 //!
-//! The engine of a server is opened on an empty directory, with rules that allow everything, and takes the
-//! folder as an upload: schemas, limits and the sandbox are those of a real call.
+//! The engine of a server is opened on an empty directory, with rules that allow everything, and
+//! gets the folder as an upload: schemas, limits and the sandbox are those of a real call.
 
 use std::{fs, path::Path, process::ExitCode, time::Duration};
 
@@ -25,17 +25,17 @@ use crate::{
 
 const ALLOW_ALL: &str = "package ringfence\n\ndecision := {\"decision\": \"allow\"}\n";
 
-/// Longer than the limits of any call.
+/// Timeout of a call: longer than the limits of any tool.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// The calls of a test are made by no key of any server.
+/// Key id of the calls, which is no key of any server.
 const NO_KEY: &str = "00000000-0000-0000-0000-000000000000";
 
-/// An example that was run.
+/// Result of one example.
 #[derive(Debug)]
 struct Tested {
     index: usize,
-    /// Why it failed, line by line; empty if it passed.
+    /// Problems, line by line; empty if it passed.
     problems: Vec<String>,
     took: Duration,
 }
@@ -66,7 +66,7 @@ pub(super) fn test(folder: &Path, is_json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if failed == 0 { exit::DONE } else { exit::FAILED }))
 }
 
-/// Those of a server for this command alone.
+/// Settings of a server for this command alone.
 fn settings(place: &Path) -> Result<Settings, Failure> {
     let (data, policy) = (place.join("data"), place.join("policy"));
     let failed = |error| Failure::because(format!("cannot write `{}`", place.display()), &error);
@@ -104,7 +104,7 @@ async fn run_all(engine: &Engine, skill: &SkillFolder) -> Result<Vec<Tested>, Fa
     Ok(tested)
 }
 
-/// The only user of that engine.
+/// The only principal of that engine.
 fn author() -> Principal {
     Principal {
         key: NO_KEY.parse().expect("an id of a key"),

@@ -22,7 +22,7 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
 BINARY = os.environ["RINGFENCE_BINARY"]
-PATIENCE = 60
+STEP_TIMEOUT = 60
 
 
 class Server:
@@ -48,12 +48,12 @@ class Server:
         request = urllib.request.Request(self.url + path, data=data)
         request.add_header("Authorization", f"Bearer {self.key}")
         request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=STEP_TIMEOUT) as answer:
             return answer.read()
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(PATIENCE)
+        self.process.wait(STEP_TIMEOUT)
         self.process.stdout.close()
         self.log.close()
         self.dir.cleanup()

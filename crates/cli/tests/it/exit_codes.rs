@@ -30,7 +30,10 @@ fn an_exception_is_the_program_s_failure() {
 #[test]
 fn a_timeout_is_124_with_cause_and_hint() {
     let ran = ringfence(&["run", "--timeout", "300ms", "--", "sleep", "60"]);
-    ran.failed(124, &["error: the program met its wall limit of 300ms", "hint: raise --timeout"]);
+    ran.failed(
+        124,
+        &["error: the program reached its wall limit of 300ms", "hint: raise --timeout"],
+    );
 }
 
 #[test]

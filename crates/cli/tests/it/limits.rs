@@ -70,7 +70,7 @@ fn open_files_of_javascript_in_a_cold_sandbox() {
     check("open_files", "--open-files", &args);
 }
 
-/// Nobody counts refused descriptors: without a driver the program's own words are all there is.
+/// Refused descriptors are not counted: without a driver only the program's own output shows them.
 #[test]
 fn open_files_without_a_driver_are_hinted_at_and_never_proven() {
     let code = "import os\nfds = [os.open('/dev/null', 0) for _ in range(10_000)]";
@@ -86,7 +86,7 @@ fn open_files_without_a_driver_are_hinted_at_and_never_proven() {
     let (_, object) = json(&["--", "sh", "-c", "echo 'Too many open files' >&2"]);
     assert_eq!(object["hints"], serde_json::json!([]), "it ended well");
     let ran = ringfence(&["run", "--open-files", "32", "-c", code]);
-    ran.failed(1, &["hint: the program's own words mention `too many open files`"]);
+    ran.failed(1, &["hint: the program's output mentions `too many open files`"]);
 }
 
 #[test]
@@ -103,7 +103,10 @@ fn a_program_that_stays_within_its_limits_met_none() {
 #[test]
 fn a_limit_is_explained_on_standard_error() {
     let ran = ringfence(&["run", "--memory", "64M", "-c", "x = bytearray(10**9)"]);
-    ran.failed(1, &["error: the program met its memory limit of 64 MiB", "hint: raise --memory"]);
+    ran.failed(
+        1,
+        &["error: the program reached its memory limit of 64 MiB", "hint: raise --memory"],
+    );
 }
 
 #[test]

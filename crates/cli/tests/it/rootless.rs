@@ -11,23 +11,30 @@ use std::{
 
 use crate::support::{BINARY, Ran, command, scratch};
 
-const NOBODY: &str = "65534";
+const UNPRIVILEGED_ID: &str = "65534";
 
-/// Runs a copy of the binary that everybody can reach, as nobody if we are root.
+/// Runs a copy of the binary that all users can reach, as an unprivileged user if we are root.
 fn rootless(dir: &Path, args: &[&str]) -> Ran {
     let copy = staged(dir);
-    let mut as_nobody =
+    let mut unprivileged =
         command(if rustix::process::geteuid().is_root() { "setpriv" } else { "env" });
     if rustix::process::geteuid().is_root() {
-        let ids =
-            ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--bounding-set", "-all"];
-        as_nobody.args(ids);
+        let ids = [
+            "--reuid",
+            UNPRIVILEGED_ID,
+            "--regid",
+            UNPRIVILEGED_ID,
+            "--clear-groups",
+            "--bounding-set",
+            "-all",
+        ];
+        unprivileged.args(ids);
     }
-    let output = as_nobody.arg(&copy).args(args).stdin(Stdio::null()).current_dir("/").output();
+    let output = unprivileged.arg(&copy).args(args).stdin(Stdio::null()).current_dir("/").output();
     output.expect("setpriv is installed").into()
 }
 
-/// A copy of the binary that everybody can reach.
+/// A copy of the binary that all users can reach.
 fn staged(dir: &Path) -> PathBuf {
     let copy = dir.join("ringfence");
     if !copy.exists() {
@@ -42,8 +49,8 @@ fn staged(dir: &Path) -> PathBuf {
 /// Where the subordinate ids of the tests begin, and how many there are.
 const SUBORDINATE: (u32, u32) = (1_200_000, 65_536);
 
-/// The binary as nobody with subordinate ids, which only this mount namespace knows of; `None`, said
-/// aloud, where that cannot be.
+/// The binary as an unprivileged user with subordinate ids, which only this mount namespace has;
+/// `None`, with a message, where that is impossible.
 fn with_subordinate_ids(dir: &Path, args: &[&str]) -> Option<Command> {
     let there =
         ["/usr/bin/newuidmap", "/etc/subuid", "/etc/subgid"].map(|path| fs::exists(path).ok());
@@ -86,7 +93,7 @@ fn programs_run_and_the_result_says_which_walls_stood() {
 fn a_missing_cgroup_is_refused_unless_allowed() {
     let dir = scratch();
     let ran = rootless(dir.path(), &["run", "--", "true"]);
-    // On a host that delegates cgroups to everybody there is nothing to refuse.
+    // On a host that delegates cgroups to all users there is nothing to refuse.
     if ran.code != Some(0) {
         ran.failed(2, &["error: this host lacks", "--allow-missing cgroup"]);
     }
@@ -119,7 +126,7 @@ fn the_doctor_tells_how_to_run_here() {
     // Each remedy once, however much it mends.
     let fixes: Vec<&str> = ran.text().lines().filter(|line| line.contains("fix: ")).collect();
     assert_eq!(fixes.iter().collect::<BTreeSet<_>>().len(), fixes.len(), "{fixes:?}");
-    // As `run` does: on a host that delegates cgroups to everybody there is nothing to refuse.
+    // As `run` does: on a host that delegates cgroups to all users there is nothing to refuse.
     let run = rootless(dir.path(), &["run", "--", "true"]);
     assert_eq!(ran.code, run.code, "{ran:?} {run:?}");
     if run.code != Some(0) {
@@ -136,7 +143,7 @@ fn attacks_are_held() {
     assert_eq!(ran.json()["failed"], 0);
 }
 
-/// What the kernel counts by user was shared by all sandboxes of a user and the service.
+/// Kernel counters by user were shared by all sandboxes of a user and the service.
 #[test]
 fn with_subordinate_ids_no_sandbox_has_the_uid_of_the_user() {
     let dir = scratch();

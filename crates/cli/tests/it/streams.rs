@@ -84,7 +84,7 @@ fn standard_input_is_passed_through() {
 }
 
 #[test]
-fn input_that_nobody_reads_holds_nobody_up() {
+fn unread_input_delays_no_program() {
     let flood = vec![b'x'; 64 << 20];
     fed(&flood, &["run", "--", "true"]).said(0, "");
     fed(&flood, &["run", "--", "head", "-c", "3"]).said(0, "xxx");
@@ -130,7 +130,7 @@ fn a_reader_that_stalls_does_not_stop_the_clock() {
 fn a_reader_that_stalls_for_ever_is_left_after_the_time_limit() {
     let mut child = stalled("stalled-81724");
     let mut code = None;
-    until("we end although nobody reads", || {
+    until("we end although no reader is left", || {
         code = child.try_wait().expect("a child").map(|status| status.code());
         code.is_some()
     });
@@ -138,7 +138,7 @@ fn a_reader_that_stalls_for_ever_is_left_after_the_time_limit() {
     child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("text");
     assert_eq!(code, Some(Some(124)));
     assert!(stderr.contains("bytes of output were not delivered"), "{stderr}");
-    assert!(stderr.contains("error: the program met its wall limit of 2s"), "{stderr}");
+    assert!(stderr.contains("error: the program reached its wall limit of 2s"), "{stderr}");
 }
 
 /// A program that writes without end to a pipe that is full at once and stays unread.
@@ -163,7 +163,7 @@ fn a_slow_reader_gets_every_byte_and_the_program_waits_for_it() {
     let code = format!(
         "import os\nfor n in range({BLOCKS}): os.write(1, n.to_bytes(8, 'little') * ({BLOCK} // 8))"
     );
-    // Written at once by a program that nobody holds back, this takes well below a second.
+    // Written at once by a program without a limit, this takes well below a second.
     let mut child = command(BINARY)
         .args(["run", "--timeout", "5m", "-c", &code, "--", "slow-55123"])
         .stdin(Stdio::null())

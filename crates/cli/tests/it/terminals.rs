@@ -134,7 +134,10 @@ fn a_shell_that_met_a_limit_says_which_and_by_its_code() {
     ran.failed(124, &["its lifetime is over", "hint: raise --timeout"]);
     let code = "x = bytearray(10**9)";
     let ran = ringfence(&["shell", "--memory", "64M", "--", "python3", "-c", code]);
-    ran.failed(1, &["error: the program met its memory limit of 64 MiB", "hint: raise --memory"]);
+    ran.failed(
+        1,
+        &["error: the program reached its memory limit of 64 MiB", "hint: raise --memory"],
+    );
     // The control: the same within its limits.
     ringfence(&["shell", "--", "python3", "-c", "x = bytearray(10**6)"]).said(0, "");
 }

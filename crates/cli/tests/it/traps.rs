@@ -1,10 +1,10 @@
-//! F30, R16: Files that wait for somebody to run them, and sources that never end.
+//! F30, R16: Files that wait to be run by a user, and sources that never end.
 
 use std::{path::Path, process::Stdio};
 
 use crate::support::{BINARY, Ran, command, json, ringfence, scratch, shown, write};
 
-/// What a workspace may hold for the tools of whoever looks at it, all of which runs `touch`.
+/// Files of a workspace that the user's tools may run; each would run `touch`.
 const TRAPS: &str = r#"
 git init -q -b main traps && cd traps
 printf '#!/bin/sh\ntouch "%s"\n' "$1" > trap.sh && chmod 755 trap.sh

@@ -17,12 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 BINARY = os.environ["RINGFENCE_BINARY"]
-PATIENCE = 60
+STEP_TIMEOUT = 60
 
 
 def until(what, holds):
     """Waits for a condition; the machine is left to what is waited for."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + STEP_TIMEOUT
     while True:
         found = holds()
         if found:
@@ -43,7 +43,7 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"]))
-                outer.gate.wait(PATIENCE)
+                outer.gate.wait(STEP_TIMEOUT)
                 status = outer.answers.pop(0) if outer.answers else 200
                 if status == 200:
                     request = ExportTraceServiceRequest()
@@ -151,7 +151,7 @@ class Server:
         for name, value in dict(headers).items():
             request.add_header(name, value)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(request, timeout=STEP_TIMEOUT) as answer:
                 return answer.status, answer.headers, answer.read().decode()
         except urllib.error.HTTPError as answer:
             with answer:
@@ -172,7 +172,7 @@ class Server:
         """Asks it to end; its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(STEP_TIMEOUT)
         self.process.stdout.close()
         return code
 

@@ -34,7 +34,7 @@ fn a_new_skill_is_checked_tested_registered_called_and_removed() {
     again.failed(2, &["cannot make `word_count`"]);
     within(place.path("").as_path(), &["skill", "new", "Not A Name"]).failed(2, &["Not A Name"]);
     let checked = ran(&mut command(&["skill", "check", &path])).worked();
-    assert_eq!(checked.stdout, "word_count 0.1.0 is fine, with 1 examples\n");
+    assert_eq!(checked.stdout, "word_count 0.1.0 is valid, with 1 examples\n");
     let tested = ran(&mut command(&["skill", "test", &path])).worked();
     assert!(tested.stdout.starts_with("passed  example 0 ("), "{tested:?}");
     assert!(tested.stdout.ends_with("1 passed, 0 failed\n"), "{tested:?}");

@@ -1,5 +1,5 @@
-//! What an auditor holds in hands beyond the ledger itself: the bytes that it names, a checkpoint that
-//! was kept, and who it was that approved.
+//! Evidence beyond the ledger itself: the artifacts that it names, a stored checkpoint, and the
+//! identity of approvers.
 
 use std::{fs, path::Path};
 
@@ -82,7 +82,7 @@ fn a_server_exports_no_entry_that_is_not_what_was_signed() {
 }
 
 #[test]
-fn a_copy_that_nobody_can_write_is_verified_and_left_as_it_was() {
+fn a_read_only_copy_is_verified_and_left_as_it_was() {
     let place = Place::new();
     let server = place.serve();
     printing(&server);
@@ -97,7 +97,7 @@ fn a_copy_that_nobody_can_write_is_verified_and_left_as_it_was() {
 }
 
 #[test]
-fn whoever_kept_a_checkpoint_can_tell_that_the_log_only_grew() {
+fn a_stored_checkpoint_shows_that_the_log_only_grew() {
     let place = Place::new();
     let server = place.serve();
     let kept = server.client(&["ledger", "checkpoint"]).worked().stdout;

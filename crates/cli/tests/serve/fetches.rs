@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, Server, shown, until};
 
-/// Sends whoever asks for `/` to `/gone`, which is not there; answers anything else.
+/// Redirects `/` to `/gone`, which does not exist; answers anything else.
 fn site() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -17,7 +17,7 @@ use crate::{
 /// Clients at one time.
 const CLIENTS: usize = 4;
 /// Acknowledged calls before the file is deleted.
-const ENOUGH: usize = 40;
+const MIN_CALLS: usize = 40;
 
 /// Makes calls until the server refuses them, and deletes `path` meanwhile. Gives the ids of those that
 /// were acknowledged.
@@ -33,7 +33,7 @@ fn acknowledged(server: &Server, path: &Path) -> Vec<String> {
                 }
             });
         }
-        until("calls are acknowledged", || count() >= ENOUGH);
+        until("calls are acknowledged", || count() >= MIN_CALLS);
         fs::remove_file(path).expect("it is there");
     });
     ids.into_inner().expect("no client has panicked")
@@ -53,7 +53,7 @@ fn echo(server: &Server) -> Result<Value, String> {
     }
 }
 
-/// What the server says of itself, again and again.
+/// Health of the server, again and again.
 fn check_refusing(place: &Place, server: &Server, ids: &[String]) {
     let ready = server.ask("GET", "/readyz", None);
     assert_eq!((ready.status, &ready.json()["status"]), (503, &json!("store_gone")), "{ready:?}");
@@ -144,7 +144,7 @@ fn a_server_whose_files_are_left_alone_takes_calls() {
     let place = Place::new();
     let server = place.serve();
     fs::write(place.data().join("another-file"), "").expect("a file");
-    let ids: Vec<_> = (0..ENOUGH)
+    let ids: Vec<_> = (0..MIN_CALLS)
         .map(|_| echo(&server).expect("taken")["id"].as_str().expect("an id").to_owned())
         .collect();
     let ready = wire::ask(&server.address, "GET", "/readyz", &[], None).expect("an answer");

@@ -33,7 +33,7 @@ fn entries(data: &Path) -> u64 {
     object["entries"].as_u64().expect("a number")
 }
 
-/// What a copy of the data directory holds that a backup would.
+/// Files of the data directory that a backup would have.
 fn copied(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a folder");
     for name in ["ringfence.db", "ledger.key", "ledger.head"] {
@@ -41,7 +41,7 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// What erases a ledger and leaves nothing that contradicts itself.
+/// Erases a ledger and leaves nothing that contradicts itself.
 const ERASE: &str = "DELETE FROM ledger; DELETE FROM checkpoints; DELETE FROM tiles;";
 
 #[test]
@@ -214,7 +214,7 @@ fn an_older_database_that_is_put_back_is_noticed_and_accepted_only_on_record() {
 }
 
 #[test]
-fn a_head_that_nobody_of_this_log_signed_is_named() {
+fn a_head_that_no_key_of_this_log_signed_is_named() {
     let place = Place::new();
     place.serve().stop();
     let head = place.data().join("ledger.head");
@@ -239,7 +239,7 @@ fn a_head_that_nobody_of_this_log_signed_is_named() {
 }
 
 #[test]
-fn a_head_at_an_address_is_kept_compared_and_holds_nobody_up() {
+fn a_head_at_a_url_is_stored_compared_and_delays_no_call() {
     let (url, kept) = keeper();
     let place = Place::new();
     let settings = [("RINGFENCE_LEDGER_HEAD_URL", url.as_str())];
@@ -256,7 +256,7 @@ fn a_head_at_an_address_is_kept_compared_and_holds_nobody_up() {
     let refused = ran(command(&["serve", "--listen", "127.0.0.1:0", "--data", &data])
         .envs(settings.iter().copied()));
     refused.failed(2, &["the ledger is empty, and it was not before"]);
-    // The control, and an address that nobody answers: told and counted.
+    // The control, and a URL without a server: reported and counted.
     let place = Place::new();
     let server = place.serve_with(&[("RINGFENCE_LEDGER_HEAD_URL", "http://127.0.0.1:1/head")]);
     echo(&server);

@@ -17,7 +17,7 @@ fn sends(place: &Place) {
 
 /// A key with these scopes, made by the admin.
 fn key(server: &Server, scopes: &str) -> String {
-    server.client(&["key", "create", "somebody", "--scope", scopes]).stdout.trim().to_owned()
+    server.client(&["key", "create", "person", "--scope", scopes]).stdout.trim().to_owned()
 }
 
 fn with_key(server: &Server, key: &str, args: &[&str]) -> Ran {
@@ -53,7 +53,7 @@ fn what_is_held_is_shown_and_runs_when_a_reviewer_approves() {
     for part in ["send_note 1.0.0", "outside its sandbox", "0 of 1", "\"text\": \"hello\""] {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
-    // Whoever made it may not; who cannot be asked must say so.
+    // The maker may not approve; without a terminal, --yes is needed.
     server.client(&["approve", id, "--yes"]).failed(2, &["error: ", "approve"]);
     with_key(&server, &boss, &["approve", id]).failed(2, &["would run with", "--yes"]);
     assert_eq!(call(&server, id)["state"], "held");
@@ -93,7 +93,7 @@ fn an_edit_gets_its_type_from_the_schema_of_the_tool() {
 }
 
 #[test]
-fn a_reviewer_s_no_is_told_to_whoever_asks() {
+fn the_denial_of_a_reviewer_is_shown_to_the_caller() {
     let place = Place::new();
     sends(&place);
     let server = place.serve();
@@ -116,7 +116,7 @@ fn holds_and_approvals_survive_a_kill() {
     server.kill();
     let server = place.serve();
     until("the approved one to end", || {
-        // It may have been cut off in the middle of its effect: then nobody can say.
+        // It may have been cut off in the middle of its effect: then its outcome is unknown.
         ["finished", "outcome_unknown"].contains(&call(&server, &first)["state"].as_str().unwrap())
     });
     assert_eq!(call(&server, &second)["state"], "held");
@@ -125,7 +125,7 @@ fn holds_and_approvals_survive_a_kill() {
 }
 
 #[test]
-fn a_hold_is_told_to_whoever_is_to_be_told() {
+fn a_hold_is_sent_to_its_webhook() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
     let place = Place::new();
@@ -167,7 +167,7 @@ fn request(stream: &mut std::net::TcpStream) -> String {
 }
 
 #[test]
-fn whoever_follows_a_call_that_expires_is_told_and_let_go() {
+fn a_client_that_follows_an_expiring_call_sees_the_end() {
     let place = Place::new();
     sends(&place);
     let server = place.serve_with(&[("RINGFENCE_CALLS_HOLD_FOR", "1s")]);

@@ -45,7 +45,7 @@ fn in_place(mut command: Command, dir: &Path) -> Command {
     command
 }
 
-/// Pastes the first page; its report is for whoever reads a failure.
+/// Pastes the first page; its report helps to understand a failure.
 fn paste_first_page(bash: Command, dir: &Path) {
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let page = fs::read_to_string(readme).expect("the README");

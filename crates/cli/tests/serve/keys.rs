@@ -1,4 +1,4 @@
-//! Who may come in.
+//! API keys.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -32,7 +32,7 @@ fn the_first_start_keeps_the_key_for_its_owner() {
     assert_eq!(again.call("echo", &serde_json::json!({"text": "x"}))["state"], "finished");
 }
 
-/// What a first start without `--json` writes until it listens, and the key that it made.
+/// Output of a first start without `--json` until it listens, and the key that it made.
 fn first_words(format: &str) -> (String, String) {
     let place = Place::new();
     let data = place.data().to_str().expect("a path of text").to_owned();

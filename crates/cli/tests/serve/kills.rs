@@ -2,8 +2,8 @@
 //!
 //! What must hold after each restart: every call that was acknowledged is there, with exactly one
 //! final state, one receipt, its events in order; a request that is repeated with its idempotency
-//! key is not done twice; a call that may have had an effect is begun once and, if nobody knows how
-//! it ended, says so; nothing of the dead server is left on the host.
+//! key is not done twice; a call that may have had an effect is begun once and, if its end
+//! is unknown, says so; nothing of the dead server is left on the host.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +28,7 @@ const MOMENTS: [u64; 10] = [350, 40, 900, 120, 10, 600, 200, 75, 1500, 25];
 /// Clients at one time.
 const CLIENTS: usize = 8;
 
-/// What was asked, and what was answered before the end.
+/// Requests, and their answers before the end.
 #[derive(Debug, Clone)]
 struct Sent {
     body: Value,
@@ -43,7 +43,7 @@ fn locked(log: &Log) -> MutexGuard<'_, BTreeMap<String, Sent>> {
     log.lock().expect("no client has panicked")
 }
 
-/// What was asked in one round.
+/// Requests of one round.
 fn of_round(log: &Log, round: usize) -> BTreeMap<String, Sent> {
     let log = locked(log);
     let prefix = format!("{round}-");

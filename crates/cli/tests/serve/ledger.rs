@@ -37,7 +37,7 @@ pub(crate) fn meddle(data: &Path, sql: &'static str) {
     db.close();
 }
 
-/// What is done to the data of a server, and the words that name it.
+/// Changes to the data of a server, and the words that name them.
 pub(crate) type Change<'a> = (&'a dyn Fn(&Path), &'a str);
 
 /// The texts of one record of a call, to be changed.
@@ -171,7 +171,7 @@ fn a_session_is_exported_whole() {
     server.client(&["export", "s", "-o", &file]).worked();
     let object = verify(&[&file, "--json"]).worked().json();
     assert_eq!(object["entries"].as_array().map(Vec::len), Some(3));
-    server.client(&["export", "nobody's"]).failed(2, &["error: "]);
+    server.client(&["export", "unknown"]).failed(2, &["error: "]);
 }
 
 #[test]
@@ -217,10 +217,9 @@ fn calls_of_a_killed_server_are_signed_by_the_next_when_a_proof_is_asked_for() {
     assert_eq!(log(&place.data()).worked().json()["unsigned"], 40);
 }
 
-/// Whoever writes to the database while no server runs gets nothing signed: neither what they add nor
-/// what they change.
+/// Entries that are added or changed in the database while no server runs are never signed.
 #[test]
-fn a_server_does_not_sign_for_what_somebody_put_into_its_ledger() {
+fn a_server_does_not_sign_entries_from_outside() {
     let place = Place::new();
     let server = place.serve();
     echo(&server, "one");
@@ -256,7 +255,7 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// What can be done to a database, and the words that name it.
+/// Changes to a database, and the words that name them.
 type Meddling = (fn(&Path), &'static str);
 
 const MEDDLING: [Meddling; 12] = [

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, Server, command, ran, shown, skill, until};
 
-/// What it gives is never the same, unless it did not run.
+/// Skill whose result differs in every run.
 const DICE: &str = "import os\n\ndef run(n=0):\n    print('rolled')\n    \
                     return {'rolled': os.urandom(8).hex()}\n";
 
@@ -19,7 +19,7 @@ fn place() -> Place {
     place
 }
 
-/// What it gave, and the call that it has that from.
+/// Result of a call, and the call whose result was reused.
 fn roll(server: &Server, n: u32) -> (Value, Option<String>) {
     given(&server.call("dice", &json!({ "n": n })))
 }

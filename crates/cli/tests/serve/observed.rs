@@ -125,7 +125,7 @@ fn secrets_of_the_receiver_of_traces_are_not_shown() {
     wrong.env("RINGFENCE_OTLP_ENDPOINT", "http://127.0.0.1:4318");
     wrong.env("RINGFENCE_OTLP_HEADERS", "hunter2").env("RINGFENCE_OTLP_PROTOCOL", "grpc");
     let wrong = ran(&mut wrong);
-    let grpc = "otlp.protocol (from RINGFENCE_OTLP_PROTOCOL): `grpc` is not spoken here";
+    let grpc = "otlp.protocol (from RINGFENCE_OTLP_PROTOCOL): `grpc` is not supported";
     wrong.failed(2, &["otlp.headers (from RINGFENCE_OTLP_HEADERS)", grpc]);
     assert!(!wrong.stderr.contains("hunter2"), "{}", wrong.stderr);
 }

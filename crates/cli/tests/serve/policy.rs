@@ -1,5 +1,5 @@
-//! Who decides, as a server is set up to ask them: a real OPA that goes away and comes back, rules
-//! that change, candidates, and what operators see of it.
+//! Policy as a server is configured: a real OPA that goes away and comes back, rules that change,
+//! candidates, and the view of operators.
 
 use ringfence_testkit::{Opa, server};
 use serde_json::{Value, json};
@@ -209,7 +209,7 @@ fn what_was_found_about_a_candidate_outlives_a_kill() {
 #[test]
 fn each_of_several_engines_is_explained_or_named_as_one_that_cannot_be() {
     let place = Place::new();
-    // The first has an opinion, so nobody speaks to the second.
+    // The first has an opinion, so the second is not asked.
     let elsewhere = "[policy.engines.corp]\nkind = \"opa\"\nurl = \"http://127.0.0.1:9\"\n";
     configure(
         &place,
@@ -246,12 +246,12 @@ fn tables_of_policy_are_shown_and_everything_wrong_in_them_is_told() {
     let data = shown(&place.data());
     let shown = ran(&mut command(&["config", "show", "--data", &data])).worked().stdout;
     assert!(shown.contains("policy.engines.corp.url") && shown.contains("http://a:1"), "{shown}");
-    configure(&place, "[policy]\nuse = [\"nobody\"]\nfolder = 7.5\n[policy.engines.x]\nurl = 1\n");
+    configure(&place, "[policy]\nuse = [\"unknown\"]\nfolder = 7.5\n[policy.engines.x]\nurl = 1\n");
     let told = ran(&mut command(&["serve", "--data", &data]));
     told.failed(
         2,
         &[
-            "policy.use: no engine is called `nobody`",
+            "policy.use: no engine is called `unknown`",
             "policy.engines.x.kind: is missing",
             "policy.engines.x.url: is not text",
         ],

@@ -174,7 +174,7 @@ fn calls_are_filtered_as_the_api_filters_them() {
     server.client(&["calls", "--state", "gone"]).failed(2, &["state", "must be one of"]);
 }
 
-/// What a command writes to a terminal so many columns wide.
+/// Output of a command on a terminal of that many columns.
 fn on_terminal(server: &Server, args: &[&str], columns: u16, variables: &[(&str, &str)]) -> String {
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&screen).and_then(|()| unlockpt(&screen)).expect("a terminal");

@@ -1,4 +1,4 @@
-//! What a server leaves behind on the host: processes, cgroups, mounts.
+//! Leftovers of a server on the host: processes, cgroups, mounts.
 
 use std::{
     collections::BTreeSet,

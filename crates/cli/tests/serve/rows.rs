@@ -1,5 +1,5 @@
-//! Rows of keys and approvals that somebody changed in the database: named at start and by `verify`, set
-//! right by `repair`, and never acted by.
+//! Rows of keys and approvals changed in the database: named at start and by `verify`, corrected by
+//! `repair`, and never acted on.
 
 use std::{fs, path::Path};
 
@@ -57,7 +57,7 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// What somebody with the database can do to rows, and the words that name it.
+/// Changes to rows by a person with access to the database, and the words that name them.
 const MEDDLING: [(&str, &str, &str); 13] = [
     (
         "UPDATE keys SET revoked_at = NULL WHERE label = 'agent'",
@@ -208,7 +208,7 @@ fn a_decision_or_a_state_that_was_changed_is_found_by_verify() {
 }
 
 #[test]
-fn a_call_that_cannot_be_read_is_named_and_keeps_nobody_from_starting() {
+fn an_unreadable_call_is_named_and_does_not_prevent_a_start() {
     let place = Place::new();
     skill(
         &place.skills(),

@@ -64,7 +64,7 @@ fn a_client_without_a_server_is_told_how_to_start_one() {
     let server = place.serve();
     let address = server.address.clone();
     server.kill();
-    // The address is still written down, and nobody believes it.
+    // The address is still written down, and clients ignore it.
     assert!(place.data().join("server.json").exists());
     ran(&mut command(&["tools", "--data", &data])).failed(2, &["no server runs"]);
     let url = format!("http://{address}");

@@ -17,7 +17,7 @@ use crate::wire;
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_ringfence");
 
 /// Far beyond what anything here should take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `ringfence` in an environment without settings.
 pub(crate) fn command(args: &[&str]) -> Command {
@@ -122,7 +122,7 @@ fn first_line(child: &mut Child) -> Option<String> {
         // Kept open for as long as the server lives.
         let _ = reader.read_to_end(&mut Vec::new());
     });
-    receiver.recv_timeout(PATIENCE).ok()
+    receiver.recv_timeout(STEP_TIMEOUT).ok()
 }
 
 /// A server that is killed with this value.
@@ -197,7 +197,7 @@ pub(crate) fn signal(pid: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid.expect("a pid"), signal).expect("it lives");
 }
 
-/// What came of one command.
+/// Result of one command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -247,7 +247,7 @@ pub(crate) fn shown(path: &Path) -> String {
 
 /// Waits for a condition.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STEP_TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline, "never came true: {what}");
         // Not a measure of time: the machine is left to what is waited for.

@@ -1,4 +1,4 @@
-//! One at a time for each call, among those that decide about holds in this process.
+//! One lock per held call, for the deciders of this process.
 
 use std::{
     collections::HashMap,
@@ -8,38 +8,38 @@ use std::{
 use ringfence_types::CallId;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-type Table = HashMap<CallId, Arc<AsyncMutex<()>>>;
+type LockTable = HashMap<CallId, Arc<AsyncMutex<()>>>;
 
 #[derive(Debug, Default)]
-pub(crate) struct Locks {
-    table: Mutex<Table>,
+pub(crate) struct HoldLocks {
+    table: Mutex<LockTable>,
 }
 
-/// Whoever has it decides about the call; the next waits until it is dropped.
+/// Exclusive right to decide about a call; the next decider waits until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock<'a> {
-    locks: &'a Locks,
+pub(crate) struct HoldLock<'a> {
+    locks: &'a HoldLocks,
     call: CallId,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl Locks {
-    pub(crate) async fn of(&self, call: CallId) -> Lock<'_> {
+impl HoldLocks {
+    pub(crate) async fn of(&self, call: CallId) -> HoldLock<'_> {
         let lock = self.with(|table| table.entry(call).or_default().clone());
         let guard = Some(lock.lock_owned().await);
-        Lock { locks: self, call, guard }
+        HoldLock { locks: self, call, guard }
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Table) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut LockTable) -> T) -> T {
         act(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Drop for Lock<'_> {
+impl Drop for HoldLock<'_> {
     fn drop(&mut self) {
         self.guard.take();
         self.locks.with(|table| {
-            // The table's own is the last one if nobody waits.
+            // One more reference than the table's own means that another decider waits.
             if table.get(&self.call).is_some_and(|lock| Arc::strong_count(lock) == 1) {
                 table.remove(&self.call);
             }
@@ -55,7 +55,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_second_waits_and_nothing_is_left() {
-        let locks = Locks::default();
+        let locks = HoldLocks::default();
         let call = CallId(Uuid::now_v7());
         let first = locks.of(call).await;
         let mut second = Box::pin(locks.of(call));

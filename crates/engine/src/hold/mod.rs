@@ -1,13 +1,13 @@
-//! Calls that wait: parked with a reason, approved, judged again, expired.
+//! Held calls: parked with a reason, approved, decided again, expired.
 //!
-//! An approval never runs anything. It is kept, and the call goes through the pipeline once more: policy
-//! is asked again, sees the approval if it applies, and says what it says (see `decide`).
+//! An approval never runs anything. It is stored, and the call goes through the pipeline once more:
+//! policy is asked again and sees the approval if it applies (see `decide`).
 //!
 //! Invariants:
-//! - A hold is resolved once: whoever comes second finds that it is not held any more.
-//! - What was approved is what runs: tool, arguments, principal and policy are compared when the
+//! - A hold is resolved once: the second resolver finds the call no longer held.
+//! - Only the approved call runs: tool, arguments, principal and policy are compared when the
 //!   approval is used, and its use is in the same commit as the intent to run.
-//! - A hold that nobody resolves ends as expired, never as denied.
+//! - A hold without a decision ends as expired, never as denied.
 
 mod locks;
 mod recheck_queue;
@@ -17,11 +17,11 @@ mod terms;
 mod worker;
 
 pub(crate) use self::{
-    locks::Locks,
+    locks::HoldLocks,
     recheck_queue::{Recheck, RecheckQueue},
     worker::run,
 };
 pub use self::{
     resolve::{Action, NotResolved, Resolution, Resolved},
-    terms::{InvalidTerms, TermsRequest, Wide},
+    terms::{ApprovalScope, InvalidTerms, TermsRequest},
 };

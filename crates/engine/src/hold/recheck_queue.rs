@@ -1,4 +1,4 @@
-//! When each held call is looked at again.
+//! Queue of held calls by the time of their next recheck.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -10,12 +10,12 @@ use ringfence_types::{Call, CallId, SessionId, TenantId, Timestamp};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// The first look comes after this; each further one after twice as long as the one before.
-const FIRST: Duration = Duration::from_secs(5);
-/// But never after more than this.
-const LONGEST: Duration = Duration::from_secs(600);
+/// Delay of the first recheck; each further delay is twice the one before.
+const FIRST_RECHECK_DELAY: Duration = Duration::from_secs(5);
+/// Maximum delay between two rechecks.
+const MAX_RECHECK_DELAY: Duration = Duration::from_secs(600);
 
-/// A held call of which it is time.
+/// A held call whose recheck is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Recheck {
     pub(crate) tenant: TenantId,
@@ -32,49 +32,49 @@ impl From<&Call> for Recheck {
 
 #[derive(Debug, Default)]
 pub(crate) struct RecheckQueue {
-    table: Mutex<Table>,
-    /// Told when something may be due earlier than before.
+    table: Mutex<RecheckTable>,
+    /// Notified when a recheck may be due earlier than before.
     pub(crate) sooner: Notify,
-    /// Told when something changed that may concern any of them.
+    /// Notified when a change may concern every held call.
     pub(crate) changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    by_call: HashMap<CallId, Place>,
+struct RecheckTable {
+    by_call: HashMap<CallId, Scheduled>,
     by_time: BTreeSet<(Timestamp, CallId)>,
-    /// Those that belong to a session.
+    /// Held calls by session.
     by_session: HashMap<(TenantId, SessionId), BTreeSet<CallId>>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Scheduled {
     tenant: TenantId,
     session: Option<SessionId>,
-    /// Somebody is going to look at it, and has not begun.
+    /// Taken for a recheck that has not begun.
     is_taken: bool,
     at: Timestamp,
     tries: u32,
     expires_at: Timestamp,
 }
 
-impl Place {
-    /// The session that the call belongs to.
+impl Scheduled {
+    /// Session of the call.
     fn line(&self) -> Option<(TenantId, SessionId)> {
         Some((self.tenant.clone(), self.session.clone()?))
     }
 }
 
 impl RecheckQueue {
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, RecheckTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call was held, or is still held after another look.
+    /// Adds a call that was held, or is still held after a recheck.
     pub(crate) fn add(&self, due: Recheck, now: Timestamp, expires_at: Timestamp) {
         let mut table = self.lock();
         let tries = table.remove(due.call).map_or(0, |place| place.tries + 1);
-        let pause = FIRST.saturating_mul(1 << tries.min(16)).min(LONGEST);
+        let pause = FIRST_RECHECK_DELAY.saturating_mul(1 << tries.min(16)).min(MAX_RECHECK_DELAY);
         let at = now.after(pause).min(expires_at);
         table.by_time.insert((at, due.call));
         let Recheck { tenant, session, .. } = due;
@@ -82,22 +82,22 @@ impl RecheckQueue {
             let line = table.by_session.entry((tenant.clone(), session.clone())).or_default();
             line.insert(due.call);
         }
-        let place = Place { tenant, session, is_taken: false, at, tries, expires_at };
+        let place = Scheduled { tenant, session, is_taken: false, at, tries, expires_at };
         table.by_call.insert(due.call, place);
         self.sooner.notify_one();
     }
 
-    /// A call is not held any more.
+    /// Removes a call that is no longer held.
     pub(crate) fn remove(&self, call: CallId) {
         self.lock().remove(call);
     }
 
-    /// Those whose time has come, oldest call first, each with the older ones of its session: what
-    /// passes runs in order. They stay until they are added again or removed, but are not due again
-    /// before somebody has begun to look at them.
+    /// Calls whose recheck is due, oldest first, each with the older ones of its session, so that a
+    /// session's calls run in order. They stay queued until they are added again or removed, but
+    /// are not due again before their recheck has begun.
     pub(crate) fn take(&self, now: Timestamp) -> Vec<Recheck> {
         let mut table = self.lock();
-        // No id is smaller than this one.
+        // The smallest possible id.
         let first = CallId(Uuid::nil());
         let rest = table.by_time.split_off(&(now.after(Duration::from_micros(1)), first));
         let due = std::mem::replace(&mut table.by_time, rest);
@@ -106,7 +106,7 @@ impl RecheckQueue {
         table.named([due, older].concat())
     }
 
-    /// All of them, oldest call first: something changed that may concern any.
+    /// All held calls, oldest first, after a change that may concern any of them.
     pub(crate) fn take_all(&self) -> Vec<Recheck> {
         let mut table = self.lock();
         table.by_time.clear();
@@ -114,24 +114,26 @@ impl RecheckQueue {
         table.named(calls)
     }
 
-    /// Somebody looks at one now: what changes from here on is another reason to look.
+    /// Marks the recheck of a call as begun: a change from here on makes it due again.
     pub(crate) fn begin(&self, call: CallId) {
         if let Some(place) = self.lock().by_call.get_mut(&call) {
             place.is_taken = false;
         }
     }
 
-    /// Puts back one that could not be looked at.
+    /// Postpones a recheck that could not be done.
     pub(crate) fn recheck_later(&self, call: CallId, now: Timestamp) {
         let mut table = self.lock();
         let Some(place) = table.by_call.get_mut(&call) else { return };
-        place.at = now.after(FIRST).min(place.expires_at.max(now.after(FIRST)));
+        place.at = now
+            .after(FIRST_RECHECK_DELAY)
+            .min(place.expires_at.max(now.after(FIRST_RECHECK_DELAY)));
         let at = place.at;
         table.by_time.insert((at, call));
         self.sooner.notify_one();
     }
 
-    /// Something happened to one: it is due now.
+    /// Makes a call due now.
     pub(crate) fn recheck_now(&self, call: CallId, now: Timestamp) {
         let mut table = self.lock();
         let Some(place) = table.by_call.get_mut(&call) else { return };
@@ -141,14 +143,14 @@ impl RecheckQueue {
         self.sooner.notify_one();
     }
 
-    /// When the next is due.
+    /// Time of the next recheck.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.lock().by_time.first().map(|(at, _)| *at)
     }
 }
 
-impl Table {
-    fn remove(&mut self, call: CallId) -> Option<Place> {
+impl RecheckTable {
+    fn remove(&mut self, call: CallId) -> Option<Scheduled> {
         let place = self.by_call.remove(&call)?;
         self.by_time.remove(&(place.at, call));
         if let Some(line) = place.line()
@@ -162,9 +164,9 @@ impl Table {
         Some(place)
     }
 
-    /// The older calls of its session, which are looked at before it, whenever they are due.
+    /// The older calls of the same session, which are rechecked first even if they are due later.
     fn take_older(&mut self, call: CallId) -> Vec<CallId> {
-        let line = self.by_call.get(&call).and_then(Place::line);
+        let line = self.by_call.get(&call).and_then(Scheduled::line);
         let Some(calls) = line.and_then(|line| self.by_session.get(&line)) else {
             return Vec::new();
         };
@@ -177,7 +179,7 @@ impl Table {
         older
     }
 
-    /// Those of these that nobody has taken yet.
+    /// Marks these calls as taken and returns those that were not.
     fn named(&mut self, mut calls: Vec<CallId>) -> Vec<Recheck> {
         calls.sort();
         calls.dedup();
@@ -231,7 +233,7 @@ mod tests {
         assert_eq!(rechecks.take(at(4)), []);
         assert_eq!(rechecks.take_all(), [due(1), due(3)]);
         assert_eq!(rechecks.next(), None, "being looked at");
-        assert_eq!(rechecks.take_all(), [], "whoever took them sees what changed meanwhile");
+        assert_eq!(rechecks.take_all(), [], "taken calls are rechecked after the change anyway");
         rechecks.begin(due(1).call);
         assert_eq!(rechecks.take_all(), [due(1)], "but not what changes from now on");
         rechecks.recheck_later(due(3).call, at(10));
@@ -248,7 +250,7 @@ mod tests {
             rechecks.add(session(number), at(0), at(999));
         }
         rechecks.take_all();
-        // The older one was looked at more often, so it is due later.
+        // The older call was rechecked more often, so it is due later.
         for (number, now) in [(1, 5), (1, 6), (1, 7), (2, 8)] {
             rechecks.begin(due(number).call);
             rechecks.add(session(number), at(now), at(999));

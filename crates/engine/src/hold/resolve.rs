@@ -1,4 +1,4 @@
-//! What people say about a hold.
+//! Resolutions of holds by people: approve, deny, discard, ask policy again.
 
 use std::sync::Arc;
 
@@ -19,98 +19,99 @@ use crate::{
     queue::Claim,
 };
 
-/// Longest reason in somebody's words, in bytes.
-const REASON: usize = 2_000;
+/// Maximum bytes of a reason.
+const MAX_REASON_BYTES: usize = 2_000;
 
-/// What somebody wants done with a hold.
+/// Request to resolve a hold.
 #[derive(Debug, Clone, Default)]
 pub struct Resolution {
-    /// What.
+    /// The action.
     pub action: Action,
-    /// Why, in their words.
+    /// Reason given by the approver.
     pub reason: Option<String>,
-    /// Of what they were shown; without it, what stands now counts as shown.
+    /// Digest of what the approver was shown; without it, the current state counts as shown.
     pub shown: Option<Digest>,
 }
 
-/// What is to be done with a hold.
+/// Action on a hold.
 #[derive(Debug, Clone, Default)]
 pub enum Action {
-    /// Policy is asked again.
+    /// Ask policy again.
     #[default]
     Reevaluate,
-    /// It may run, within bounds.
+    /// Allow the call within bounds.
     Approve {
         /// The bounds.
         terms: TermsRequest,
-        /// With these arguments instead of those that were asked for.
+        /// Arguments that replace those of the request.
         edited: Option<Json>,
     },
-    /// It may not run.
+    /// Deny the call.
     Deny,
-    /// Nobody needs it any more.
+    /// Cancel the call: it is no longer needed.
     Discard,
 }
 
-/// What became of a resolution.
+/// Result of a resolution.
 #[derive(Debug)]
 pub enum Resolved {
-    /// It goes its way.
+    /// The call continues.
     Runs(Arc<Call>),
-    /// It is held still: it needs more people, or policy holds it all the same.
+    /// The call stays held: it needs more approvals, or policy still holds it.
     Waits(Arc<Call>),
-    /// It has ended.
+    /// The call has ended.
     Ended(Arc<Call>),
 }
 
-/// Why a hold was not resolved.
+/// Reason why a hold was not resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum NotResolved {
-    /// There is no such call.
-    #[error("there is no such call")]
+    /// The call does not exist.
+    #[error("call not found")]
     Missing,
-    /// It is not held, or not any more.
+    /// The call is not held, or no longer.
     #[error("the call is {0}, not held")]
     NotHeld(&'static str),
-    /// Whoever made a call cannot approve it.
-    #[error("whoever made a call cannot approve it")]
+    /// The maker of a call cannot approve it.
+    #[error("the key that made a call, or another key of the same person, cannot approve it")]
     OwnCall,
     /// The key may not approve.
     #[error("the key does not have the scope `approve`")]
     Scope,
-    /// One person counts once.
+    /// Each person can approve once.
     #[error(
-        "this key, or another of the same person, has approved the call before: somebody else is needed"
+        "this key, or another key of the same person, has already approved the call: another person must approve"
     )]
     Twice,
-    /// What was shown is not what would run.
-    #[error("the call is not what was shown any more: look at it again")]
+    /// The call differs from what was shown.
+    #[error("the call has changed since it was shown: read it again, then decide")]
     Changed,
     /// The tool was changed or removed.
-    #[error("the tool was changed or removed since: discard the hold and call again")]
+    #[error("the tool was changed or removed: discard the hold and call again")]
     ToolChanged,
-    /// The edited arguments do not fit the tool.
+    /// The edited arguments violate the tool's schema.
     #[error("the edited arguments do not fit the tool")]
     InvalidArguments(Vec<Violation>),
-    /// The bounds cannot be.
+    /// The bounds are invalid.
     #[error(transparent)]
     Terms(#[from] InvalidTerms),
-    /// Policy does not answer, so nobody knows what would be approved.
-    #[error("the policy does not answer: the call waits until it does")]
+    /// Policy does not answer, so the approval cannot be bound to its rules.
+    #[error("the policy engine does not answer: the call stays held until it does")]
     PolicyUnavailable,
     /// The reason is too long.
-    #[error("a reason has at most {REASON} bytes")]
+    #[error("a reason has at most {MAX_REASON_BYTES} bytes")]
     Reason,
     /// The server is about to stop.
-    #[error("the server is stopping")]
+    #[error("the server is shutting down")]
     Stopping,
-    /// It could not be recorded.
+    /// The resolution could not be recorded.
     #[error("the resolution could not be recorded")]
     Store(#[from] Error),
 }
 
 impl Engine {
-    /// Resolves a hold. Of several who try, one wins; the others find it not held.
+    /// Resolves a hold. The first of several concurrent resolvers wins; the others find it not
+    /// held.
     pub async fn resolve(
         &self,
         who: &Principal,
@@ -123,7 +124,7 @@ impl Engine {
         if !who.scopes.allow(Scope::Approve) {
             return Err(NotResolved::Scope);
         }
-        if resolution.reason.as_ref().is_some_and(|reason| reason.len() > REASON) {
+        if resolution.reason.as_ref().is_some_and(|reason| reason.len() > MAX_REASON_BYTES) {
             return Err(NotResolved::Reason);
         }
         let _lock = self.inner.locks.of(id).await;
@@ -134,7 +135,7 @@ impl Engine {
         };
         let now = self.inner.parts.clock.now();
         if hold.expires_at <= now {
-            // Whoever looks after holds has not come to it yet.
+            // The recheck worker has not expired it yet.
             self.inner.rechecks.recheck_now(id, now);
             return Err(NotResolved::NotHeld("expired"));
         }
@@ -149,14 +150,14 @@ impl Engine {
             Action::Discard => resolver.discard(stored).await,
         };
         match resolved {
-            // Another server was faster.
+            // Another server was first.
             Err(NotResolved::Store(Error::Stale)) => Err(NotResolved::NotHeld("decided")),
             other => other,
         }
     }
 }
 
-/// Somebody who resolves.
+/// A person resolving a hold.
 struct Resolver<'a> {
     inner: &'a Arc<Inner>,
     who: &'a Principal,
@@ -219,7 +220,7 @@ impl Resolver<'_> {
             entry.check_input(&args).map_err(NotResolved::InvalidArguments)?;
             active.edit(self.edited(args), self.who);
         }
-        // What is approved is what is in force now, not what was when the call was held.
+        // The approval is bound to the rules in force now, not to those at the time of the hold.
         let mut now = self.redecided(&mut active, &entry).await?;
         if now == Redecided::Held && self.vote(&mut active, terms).await? {
             now = Redecided::Passes;
@@ -232,7 +233,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Adds a vote, and says whether it makes the approval whole.
+    /// Adds a vote; returns whether the approval is complete.
     async fn vote(
         &self,
         active: &mut ActiveCall,
@@ -263,7 +264,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Asks policy about the call as it is now. If it is held, the hold is as policy says now.
+    /// Asks policy about the call as it is now. A call that stays held gets the hold of this
+    /// answer.
     async fn redecided(
         &self,
         active: &mut ActiveCall,
@@ -288,7 +290,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The hold with those votes only whose keys are not revoked by now.
+    /// The hold without the votes of revoked keys.
     async fn counted(&self, mut hold: Hold) -> Result<Hold, NotResolved> {
         let mut counted = Vec::new();
         for vote in std::mem::take(&mut hold.votes) {
@@ -337,34 +339,34 @@ impl Resolver<'_> {
         catalogue.by_digest(call.asked.tool.digest).cloned().ok_or(NotResolved::ToolChanged)
     }
 
-    /// Sends a call that is held into the pipeline once more, in the background.
+    /// Sends a held call through the pipeline once more, in the background.
     fn set_out(&self, active: &ActiveCall, entry: Arc<Entry>) -> Resolved {
         let (inner, call) = (self.inner, active.call.clone());
         match active.resume() {
             Some(active) => {
                 inner.tasks.spawn(pipeline::run(active, entry, Claim::WhenAllowed(None)));
             }
-            // It is in the pipeline, and will find that something changed.
+            // It is in the pipeline, and will see the change.
             None => inner.rechecks.recheck_now(call.asked.id, inner.parts.clock.now()),
         }
         Resolved::Runs(call)
     }
 }
 
-/// Somebody, for the reader of a record: by the key, and by what that is called.
+/// Person and key, for readers of a record.
 fn named(who: &Principal) -> String {
     let person = who.person.as_ref().map(|person| format!("{person}, "));
     format!("{}key {} ({})", person.unwrap_or_default(), who.key, who.label)
 }
 
-/// What policy says of a held call now.
+/// Answer of policy about a held call now.
 #[derive(Debug, PartialEq, Eq)]
 enum Redecided {
-    /// It waits.
+    /// It stays held.
     Held,
-    /// It does not.
+    /// It is allowed.
     Passes,
-    /// It has ended.
+    /// It is denied.
     Denied,
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::active_call::ActiveCall;
 
-/// What is said of a resolution.
+/// Fact about a resolution.
 #[derive(Serialize)]
 struct ResolutionFact<'a> {
     action: &'a str,
@@ -22,7 +22,7 @@ struct ResolutionFact<'a> {
     reason: Option<&'a str>,
 }
 
-/// What is said of arguments that a person changed.
+/// Fact about arguments that an approver edited.
 #[derive(Serialize)]
 struct EditFact<'a> {
     action: &'static str,
@@ -34,7 +34,7 @@ struct EditFact<'a> {
     person: Option<&'a PersonId>,
 }
 
-/// What is said of a vote.
+/// Fact about a vote.
 #[derive(Serialize)]
 struct VoteFact {
     approval: Option<ringfence_types::ApprovalId>,
@@ -43,7 +43,7 @@ struct VoteFact {
 }
 
 impl ActiveCall {
-    /// Adds a vote to the hold, and the approval if it is whole.
+    /// Adds a vote to the hold, and the approval if it is complete.
     pub(crate) fn vote(&mut self, hold: Hold, approval: Option<Approval>) {
         let said = VoteFact {
             approval: approval.as_ref().map(|approval| approval.id),
@@ -59,7 +59,7 @@ impl ActiveCall {
         self.pending.approval = approval;
     }
 
-    /// Puts other arguments in place of those that were asked for.
+    /// Replaces the arguments of the request by edited ones.
     pub(crate) fn edit(&mut self, edited: Edited, who: &Principal) {
         let said = EditFact {
             action: "edit",
@@ -74,7 +74,7 @@ impl ActiveCall {
         self.note(FactKind::Edited, Json::plain(&said));
     }
 
-    /// Remembers what somebody said about the hold.
+    /// Adds the fact about a resolution of the hold.
     pub(crate) fn note_resolution(&mut self, action: &str, who: &Principal, reason: Option<&str>) {
         let (label, person) = (who.label.as_str(), who.person.as_ref());
         let said = ResolutionFact { action, by: who.key, label, person, reason };
@@ -88,7 +88,7 @@ impl ActiveCall {
         self.pending.spends = Some(Spend::of(approval, at));
     }
 
-    /// Somebody else changed the call, so it is looked at as it is now.
+    /// Rechecks the call, which another server or task has changed.
     pub(crate) fn look_again(&self) {
         self.inner.rechecks.recheck_now(self.call.asked.id, self.inner.parts.clock.now());
     }

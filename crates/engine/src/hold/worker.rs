@@ -1,8 +1,8 @@
-//! Looks at holds again: when rules, tools or budgets change, when budgets are renewed, and from time to
+//! Rechecks of holds: when rules, tools or budgets change, when budgets are renewed, and from time to
 //! time.
 //!
-//! What passes now runs, in the order of the calls within each session. What has waited too long
-//! expires.
+//! Calls that policy allows now run, in their order within each session. Calls that waited too long
+//! expire.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,19 +13,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::Recheck;
 use crate::{active_call::ActiveCall, engine::Inner, pipeline, queue::Claim};
 
-/// Holds that policy is asked about at one time: there may be very many, and calls that come in
-/// want to be judged too.
-const LOOKS: usize = 8;
+/// Held calls that policy is asked about at one time; more would delay the decisions about new
+/// calls.
+const MAX_RECHECKS_AT_ONCE: usize = 8;
 
-/// Looks until the engine stops.
+/// Rechecks held calls until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut tools = inner.parts.registry.changes();
     let mut rules = inner.parts.policy.changed();
-    // What was approved and not begun when the server went down begins now.
+    // Calls that were approved but not started when the server went down start now.
     let mut due = inner.rechecks.take_all();
-    let looks = Arc::new(Semaphore::new(LOOKS));
+    let permits = Arc::new(Semaphore::new(MAX_RECHECKS_AT_ONCE));
     loop {
-        look(&inner, &looks, due);
+        look(&inner, &permits, due);
         due = tokio::select! {
             () = inner.stopping.cancelled() => return,
             Ok(()) = tools.changed() => inner.rechecks.take_all(),
@@ -46,28 +46,28 @@ async fn next(inner: &Inner) {
     }
 }
 
-/// Calls of one session, one after the other.
-type Lines = BTreeMap<(TenantId, Option<SessionId>, usize), Vec<Recheck>>;
+/// Calls by session; those of one session are rechecked one after the other.
+type SessionLines = BTreeMap<(TenantId, Option<SessionId>, usize), Vec<Recheck>>;
 
-fn look(inner: &Arc<Inner>, looks: &Arc<Semaphore>, due: Vec<Recheck>) {
-    let mut lines = Lines::new();
+fn look(inner: &Arc<Inner>, permits: &Arc<Semaphore>, due: Vec<Recheck>) {
+    let mut lines = SessionLines::new();
     for (index, due) in due.into_iter().enumerate() {
-        // Calls without a session wait for nobody.
+        // Calls without a session are rechecked independently.
         let line = if due.session.is_some() { 0 } else { index + 1 };
         let key = (due.tenant.clone(), due.session.clone(), line);
         lines.entry(key).or_default().push(due);
     }
     for line in lines.into_values() {
-        inner.tasks.spawn(go(inner.clone(), looks.clone(), line));
+        inner.tasks.spawn(go(inner.clone(), permits.clone(), line));
     }
 }
 
-async fn go(inner: Arc<Inner>, looks: Arc<Semaphore>, line: Vec<Recheck>) {
+async fn go(inner: Arc<Inner>, permits: Arc<Semaphore>, line: Vec<Recheck>) {
     for due in line {
         let look = tokio::select! {
-            // Whoever starts next looks at all of them.
+            // The next start rechecks all of them.
             () = inner.stopping.cancelled() => return,
-            look = looks.clone().acquire_owned() => look,
+            look = permits.clone().acquire_owned() => look,
         };
         let Ok(look) = look else { return };
         inner.rechecks.begin(due.call);
@@ -77,7 +77,7 @@ async fn go(inner: Arc<Inner>, looks: Arc<Semaphore>, line: Vec<Recheck>) {
     }
 }
 
-/// The call, if it is held and not under way.
+/// The call, if it is held and not in flight.
 async fn held(inner: &Inner, due: &Recheck) -> Option<Stored> {
     if inner.in_flight.get(due.call).is_some() {
         inner.rechecks.recheck_later(due.call, inner.parts.clock.now());
@@ -110,7 +110,7 @@ async fn one(inner: &Arc<Inner>, stored: Stored, look: OwnedSemaphorePermit) {
             let active = ActiveCall::from_record(inner.clone(), stored);
             pipeline::run(active, entry, Claim::WhenAllowed(Some(look))).await;
         }
-        // It cannot run; whoever looks at it is told so, and it expires.
+        // The tool is gone, so the call cannot run: it waits to expire or to be discarded.
         None => inner.rechecks.recheck_later(id, now.after(Duration::from_secs(60))),
     }
 }

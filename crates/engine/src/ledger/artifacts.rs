@@ -1,36 +1,36 @@
-//! The bytes that a receipt names, as they are kept: arguments, result, what was printed.
+//! Stored bytes that a receipt names: arguments, result, output.
 //!
-//! The ledger has their digests. The bytes themselves are rows and files that somebody may have
-//! changed, so whoever hands them out, or is asked to look, compares them here.
+//! The ledger has only their digests. The bytes are rows and files that may have been changed
+//! outside this server, so they are compared here before they are handed out.
 
 use ringfence_store::{Error, Store};
 use ringfence_types::{
     Call, Digest, Produced, Receipt, RedactRoot, State, Stream, json::canonical,
 };
 
-/// One of the things that a receipt names by digest.
+/// One artifact that a receipt names by digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
-    /// What it is: `args`, `asked_args`, `result`, `stdout` or `stderr`.
+    /// Its name: `args`, `asked_args`, `result`, `stdout` or `stderr`.
     pub name: &'static str,
-    /// As the receipt says.
+    /// Digest on the receipt.
     pub digest: Digest,
-    /// As it is kept.
+    /// Stored bytes.
     pub kept: Kept,
 }
 
-/// What is kept of it.
+/// State of the stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
     /// The bytes that the receipt names.
     Whole(Vec<u8>),
-    /// Policy had some of it masked, so nobody has the whole.
+    /// Policy had parts of it masked, so the whole was not stored.
     Masked,
-    /// It is not there, or is something else than the receipt names.
+    /// It is missing, or differs from the receipt.
     Other,
 }
 
-/// Everything that a receipt names.
+/// All artifacts that a receipt names.
 pub async fn artifacts(store: &dyn Store, receipt: &Receipt) -> Result<Vec<Artifact>, Error> {
     let stored = store.call(&receipt.tenant, receipt.call).await?;
     let call = stored.as_ref().map(|stored| &stored.call);
@@ -65,7 +65,7 @@ async fn printed(
 ) -> Result<Option<Artifact>, Error> {
     let Some(digest) = stream.digest else { return Ok(None) };
     let bytes = match store.blob(digest, 0, u64::MAX).await {
-        // A file that is gone or damaged is what we are here to find.
+        // A missing or damaged file is a finding here, not a failure.
         Err(Error::Backend { .. }) => None,
         read => read?,
     };

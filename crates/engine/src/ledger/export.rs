@@ -1,4 +1,4 @@
-//! One file that proves a call or a session to somebody who has nothing else.
+//! Proof bundle: one file that proves a call or a session without access to the server.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use ringfence_types::{CallId, EntryKind, Principal, Receipt, Timestamp};
 
 use super::{Kept, Ledger, all, damaged, proofs::key_entries};
 
-/// Most entries in one file.
-const MOST: usize = 5_000;
+/// Entries per bundle.
+const MAX_BUNDLE_ENTRIES: usize = 5_000;
 
-/// Most bytes of artifacts in one file.
-const MOST_BYTES: usize = 64 << 20;
+/// Bytes of artifacts per bundle.
+const MAX_BUNDLE_BYTES: usize = 64 << 20;
 
-/// Why there is no proof.
+/// Reason why there is no proof.
 #[derive(Debug, thiserror::Error)]
 pub enum Unprovable {
     /// There are too many entries for one file.
-    #[error("there are more than {MOST} entries; export single calls instead")]
+    #[error("there are more than {MAX_BUNDLE_ENTRIES} entries; export single calls instead")]
     TooMany,
     /// There are too many bytes for one file.
-    #[error("the artifacts have more than {} MiB; export without them", MOST_BYTES >> 20)]
+    #[error("the artifacts have more than {} MiB; export without them", MAX_BUNDLE_BYTES >> 20)]
     TooLarge,
-    /// What is kept of a call is not what its receipt names.
-    #[error("the {1} of call {0}, as kept, is not what its receipt names: somebody changed it")]
+    /// A stored artifact differs from the receipt.
+    #[error("the stored {1} of call {0} differs from its receipt: modified outside this server")]
     Changed(CallId, &'static str),
-    /// An entry is not what was signed.
+    /// An entry differs from what was signed.
     #[error("the ledger is not what was signed: {0}")]
     Flawed(Flaw),
     /// The store failed.
@@ -35,7 +35,8 @@ pub enum Unprovable {
 }
 
 impl Ledger {
-    /// The file about a call or a session of a tenant; none if there are no entries about it.
+    /// The proof bundle about a call or a session of a tenant; none if there are no entries about
+    /// it.
     pub async fn export(
         &self,
         who: &Principal,
@@ -44,36 +45,36 @@ impl Ledger {
         at: Timestamp,
     ) -> Result<Option<Bundle>, Unprovable> {
         let store = self.store();
-        // The key that signed the checkpoint signs the list, and entries without a signature.
-        let pen = self.pen().await;
-        let mut entries = all(store, query(who, &selection), MOST).await?;
+        // The signer of the checkpoint also signs the manifest, and entries without a signature.
+        let guard = self.signing_guard().await;
+        let mut entries = all(store, query(who, &selection), MAX_BUNDLE_ENTRIES).await?;
         if entries.is_empty() {
             return Ok(None);
         }
-        if entries.len() > MOST {
+        if entries.len() > MAX_BUNDLE_ENTRIES {
             return Err(Unprovable::TooMany);
         }
-        // After the entries were read: there was none without a checkpoint over it.
+        // After the entries were read: every readable entry has a checkpoint over it.
         let note = self.checkpoint().await?.ok_or_else(damaged)?.note;
-        let own = pen.signer().own(&note).ok_or_else(damaged)?;
-        add_originals(store, who, &mut entries).await?;
+        let own = guard.signer().own(&note).ok_or_else(damaged)?;
+        add_memo_sources(store, who, &mut entries).await?;
         let mut keys = key_entries(store).await?;
         keys.retain(|key| key.index < own.checkpoint().size);
-        let keys = self.items(&keys, pen.signer(), &own).await?;
-        let proved = self.items(&entries, pen.signer(), &own).await?;
+        let keys = self.items(&keys, guard.signer(), &own).await?;
+        let proved = self.items(&entries, guard.signer(), &own).await?;
         let artifacts = match with_artifacts {
             true => Some(artifacts(store, &entries).await?),
             false => None,
         };
         let manifest = Manifest { at, tenant: who.tenant.clone(), selection };
         let bundle = Bundle::new(note, keys, proved, artifacts);
-        checked(pen.signer().bundle(&manifest, bundle)).await.map(Some)
+        checked(guard.signer().bundle(&manifest, bundle)).await.map(Some)
     }
 }
 
 impl Ledger {
-    /// The DSSE envelope of a call's receipt; none before the call has ended, or if the tenant has no
-    /// such call.
+    /// The DSSE envelope of a call's receipt; none before the call has ended, or if the tenant has
+    /// no such call.
     pub(crate) async fn receipt_envelope(
         &self,
         who: &Principal,
@@ -81,16 +82,18 @@ impl Ledger {
     ) -> Result<Option<Envelope>, Error> {
         let query =
             EntryQuery { kind: Some(EntryKind::Call), ..query(who, &Selection::Call(call)) };
-        let pen = self.pen().await;
-        let Some(entry) = all(self.store(), query, MOST).await?.pop() else { return Ok(None) };
-        // After the entry was read: there was none without a checkpoint over it.
-        let own = self.own(pen.signer()).await?;
-        let items = self.items(&[entry], pen.signer(), &own).await?;
+        let guard = self.signing_guard().await;
+        let Some(entry) = all(self.store(), query, MAX_BUNDLE_ENTRIES).await?.pop() else {
+            return Ok(None);
+        };
+        // After the entry was read: every readable entry has a checkpoint over it.
+        let own = self.own(guard.signer()).await?;
+        let items = self.items(&[entry], guard.signer(), &own).await?;
         Ok(items.into_iter().next().map(|item| item.envelope))
     }
 }
 
-/// What is handed out holds: whoever gets it may never come back to ask.
+/// The bundle, verified before it is handed out.
 async fn checked(bundle: Bundle) -> Result<Bundle, Unprovable> {
     let check = tokio::task::spawn_blocking(move || {
         Bundle::verify(bundle.render().as_bytes(), None).map(|_| bundle)
@@ -109,8 +112,8 @@ fn query(who: &Principal, selection: &Selection) -> EntryQuery {
     }
 }
 
-/// The receipts of earlier calls whose results these were given: each came before its own.
-async fn add_originals(
+/// Receipts of the earlier calls whose results memoised calls were given.
+async fn add_memo_sources(
     store: &dyn Store,
     who: &Principal,
     entries: &mut Vec<Placed>,
@@ -128,8 +131,8 @@ async fn add_originals(
     Ok(())
 }
 
-/// The bytes that receipts refer to: arguments, result, what was printed. What was masked is left out;
-/// what is kept and is something else than a receipt names is no proof of anything.
+/// Bytes that receipts refer to: arguments, result, output. Masked ones are left out; a stored
+/// artifact that differs from its receipt is an error.
 async fn artifacts(store: &dyn Store, entries: &[Placed]) -> Result<Vec<Artifact>, Unprovable> {
     let mut kept: Vec<Artifact> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -143,7 +146,7 @@ async fn artifacts(store: &dyn Store, entries: &[Placed]) -> Result<Vec<Artifact
                 Kept::Other => return Err(Unprovable::Changed(receipt.call, found.name)),
             }
         }
-        if kept.iter().map(|artifact| artifact.bytes.len()).sum::<usize>() > MOST_BYTES {
+        if kept.iter().map(|artifact| artifact.bytes.len()).sum::<usize>() > MAX_BUNDLE_BYTES {
             return Err(Unprovable::TooLarge);
         }
     }

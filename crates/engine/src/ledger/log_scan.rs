@@ -1,8 +1,8 @@
-//! The whole log and the rows of keys and approvals beside it, held against each other in one pass.
+//! Scan of the whole log, compared with the rows of keys and approvals in one pass.
 //!
-//! A server acts by rows; the entries are what was signed. So at every start the tree is made anew from
-//! the text of the entries, and what they say of keys and approvals is compared with the rows. Memory
-//! grows with the number of keys and approvals, not with the number of entries.
+//! A server acts by rows; the entries are what was signed. So every start rebuilds the tree from
+//! the text of the entries and compares their statements about keys and approvals with the rows.
+//! Memory grows with the number of keys and approvals, not with the number of entries.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,75 +22,75 @@ use serde_json::Value;
 
 use super::damaged;
 
-/// Most rows that differ and are told one by one.
+/// Differing rows that are listed; all are counted.
 const MAX_DIFFERING: usize = 1_000;
 
-/// A row that is not what the ledger says.
+/// A row that differs from the ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DifferingRow {
     /// A key of the API.
     Key {
-        /// Its name.
+        /// Id of the key.
         id: KeyId,
-        /// What the ledger says; none if it knows no such key.
+        /// The ledger's statement; none if the ledger does not know the key.
         claim: Option<Box<KeyClaim>>,
-        /// The row; none if there is none.
+        /// The row; none if it is missing.
         row: Option<Box<Key>>,
     },
     /// An approval.
     Approval {
-        /// Its name.
+        /// Id of the approval.
         id: ApprovalId,
-        /// What the ledger says; none if it knows no such approval.
+        /// The ledger's statement; none if the ledger does not know the approval.
         claim: Option<ApprovalClaim>,
-        /// The row; none if there is none.
+        /// The row; none if it is missing.
         row: Option<Box<ApprovalRow>>,
     },
     /// A row that cannot be read.
     Unreadable(Unreadable),
 }
 
-/// One field of a row that is not what the ledger says.
+/// One field of a row that differs from the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{table} {id}: {field}: the ledger says {ledger}, the row says {row}")]
 pub struct Difference {
     /// `key` or `approval`.
     pub table: &'static str,
-    /// Which row.
+    /// Id of the row.
     pub id: String,
-    /// Which field.
+    /// Name of the field.
     pub field: String,
-    /// What the ledger says.
+    /// Value in the ledger.
     pub ledger: String,
-    /// What the row says.
+    /// Value in the row.
     pub row: String,
 }
 
-/// What one pass over a log found.
+/// Result of one pass over a log.
 #[derive(Debug, Default)]
 pub struct LogScan {
     tree: Builder,
-    /// Sizes of checkpoints that the log is to be compared with, and the roots it had then.
+    /// Roots of the log at the sizes of the checkpoints to compare with.
     roots: BTreeMap<u64, Option<Digest>>,
-    /// What the entries say of keys and approvals.
+    /// Statements of the entries about keys and approvals.
     pub authority: Authority,
     seen_keys: BTreeSet<KeyId>,
     seen_approvals: BTreeSet<ApprovalId>,
-    /// Rows that are not what the ledger says: the first of them.
+    /// Rows that differ from the ledger, up to a bound.
     pub differing: Vec<DifferingRow>,
-    /// All of them.
+    /// Number of all rows that differ.
     pub differing_count: u64,
-    /// The first entry that cannot be, in words.
+    /// Description of the first invalid entry.
     flaw: Option<String>,
 }
 
-/// The log is not what its newest checkpoint says.
+/// The log differs from its newest checkpoint.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Flawed(String);
 
 impl LogScan {
-    /// Reads everything; `sizes` are those of checkpoints that the log is to be compared with.
+    /// Scans the log; `sizes` are those of checkpoints to compare with.
     pub async fn run(store: &dyn Store, sizes: &[u64]) -> Result<Self, Error> {
         let roots = sizes.iter().map(|size| (*size, None)).collect();
         let shared = Arc::new(Shared(Mutex::new(Self { roots, ..Self::default() })));
@@ -100,22 +100,23 @@ impl LogScan {
         Ok(scan)
     }
 
-    /// Entries.
+    /// Number of entries.
     pub fn size(&self) -> u64 {
         self.tree.size()
     }
 
-    /// The root that the log had at one of the sizes asked for; none if it is smaller.
+    /// Root of the log at one of the requested sizes; none if the log is smaller.
     pub fn root_at(&self, size: u64) -> Option<Digest> {
         self.roots.get(&size).copied().flatten()
     }
 
-    /// That the entries are those under the newest checkpoint, whose signature whoever opens the ledger
-    /// checks.
+    /// Checks that the entries are those under the newest checkpoint. The signature of that
+    /// checkpoint is checked when the ledger is opened.
     pub async fn check_newest(&self, store: &dyn Store) -> Result<(), Error> {
         if let Some(flaw) = &self.flaw {
-            let source = Box::new(Flawed(format!("{flaw}: `ringfence verify --log` tells more")));
-            let doing = "the ledger is not what its newest checkpoint says";
+            let source =
+                Box::new(Flawed(format!("{flaw}; run `ringfence verify --log` for details")));
+            let doing = "compare the ledger with its newest checkpoint";
             return Err(Error::Backend { doing, source });
         }
         let Some(Signed { note, .. }) = store.checkpoint().await? else {
@@ -157,11 +158,11 @@ impl LogScan {
     fn entry(&mut self, index: u64, leaf: Digest, payload: &str) {
         let expected = self.tree.size();
         if self.flaw.is_none() && index != expected {
-            self.flaw = Some(format!("entry {expected} is missing, entry {index} follows"));
+            self.flaw = Some(format!("entry {expected} is missing; entry {index} follows"));
         }
         let made = entry_leaf(payload);
         if self.flaw.is_none() && made != leaf {
-            self.flaw = Some(format!("the text of entry {index} is not what its hash says"));
+            self.flaw = Some(format!("the text of entry {index} does not match its hash"));
         }
         self.tree.push(made, drop);
         let size = self.tree.size();
@@ -193,8 +194,8 @@ impl LogScan {
         }
     }
 
-    /// Keys and approvals of the ledger that have no row. A key that is gone is no smaller matter: what
-    /// a revoked key approved counts again without its row.
+    /// Keys and approvals of the ledger without a row. A missing key matters as much as a changed
+    /// one: without the row of a revoked key, its approvals would count again.
     fn find_missing(&mut self) {
         let keys: Vec<_> =
             self.authority.keys.keys().filter(|id| !self.seen_keys.contains(id)).copied().collect();
@@ -233,7 +234,7 @@ impl Visitor for Shared {
     }
 }
 
-/// The approval that an entry gave.
+/// The approval that an entry recorded.
 pub(super) async fn given(store: &dyn Store, entry: u64) -> Result<Option<Approval>, Error> {
     let query = EntryQuery { from: entry, limit: 1, ..EntryQuery::default() };
     let found = store.entries(query).await?;
@@ -262,7 +263,7 @@ async fn fields(store: &dyn Store, row: &DifferingRow) -> Result<Vec<Difference>
     })
 }
 
-/// A field, what the ledger says of it, and what the row says.
+/// Name of a field, its value in the ledger, and its value in the row.
 type Field = (String, String, String);
 
 fn named(table: &'static str, id: &impl Display, fields: Vec<Field>) -> Vec<Difference> {
@@ -271,7 +272,7 @@ fn named(table: &'static str, id: &impl Display, fields: Vec<Field>) -> Vec<Diff
 }
 
 fn presence(table: &'static str, id: &impl Display, is_on_ledger: bool) -> Difference {
-    let words = |is_there: bool| if is_there { "it exists" } else { "there is none" };
+    let words = |is_there: bool| if is_there { "exists" } else { "missing" };
     difference(table, id, "row", words(is_on_ledger), words(!is_on_ledger).to_owned())
 }
 
@@ -303,7 +304,7 @@ fn key_fields(claim: &KeyClaim, row: &Key) -> Vec<Field> {
     compare_text(&mut fields, "created_by", json(&said.by), json(&row.created_by));
     compare_text(&mut fields, "expires_at", time(said.expires_at), time(row.expires_at));
     compare_text(&mut fields, "revoked_at", time(*revoked_at), time(row.revoked_at));
-    // Of a revoked key no secret counts any more.
+    // The secret of a revoked key no longer matters.
     if let Some(fingerprint) = said.fingerprint.filter(|_| revoked_at.is_none()) {
         let found = KeyChange::fingerprint_of(row.secret);
         compare(&mut fields, "secret (by fingerprint)", &fingerprint, &found);
@@ -311,7 +312,7 @@ fn key_fields(claim: &KeyClaim, row: &Key) -> Vec<Field> {
     fields
 }
 
-/// What stands beside the text of an approval, and what became of it.
+/// Fields of an approval's row beside its text: state and uses.
 fn approval_fields(claim: &ApprovalClaim, row: &ApprovalRow) -> Vec<Field> {
     let approval = &row.standing.approval;
     let mut fields = Vec::new();
@@ -323,14 +324,14 @@ fn approval_fields(claim: &ApprovalClaim, row: &ApprovalRow) -> Vec<Field> {
     let (at, by) = (claim.revoked.map(|(at, _)| at), claim.revoked.map(|(_, by)| by));
     compare_text(&mut fields, "revoked_at", time(at), time(row.standing.revoked_at));
     compare_text(&mut fields, "revoked_by", json(&by), json(&row.standing.revoked_by));
-    // A call that has not ended has used it and no receipt says so yet: more is no difference.
+    // More uses than receipts is no difference: a running call has used it and has no receipt yet.
     if row.standing.used < claim.used {
         compare(&mut fields, "calls that used it", &claim.used, &row.standing.used);
     }
     fields
 }
 
-/// The members of an approval's text that differ.
+/// Members of an approval's text that differ.
 fn content_fields(given: &Approval, row: &Approval) -> Vec<Field> {
     let object = |approval| match serde_json::to_value(approval) {
         Ok(Value::Object(members)) => members,

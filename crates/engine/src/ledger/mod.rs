@@ -1,9 +1,9 @@
-//! The ledger as the engine keeps it: signs, appends, commits to what is there, proves it.
+//! The ledger of the engine: signs entries, appends them, and proves them.
 //!
-//! An entry is written by the store in the same commit as what it tells of, and so is a checkpoint over
-//! all entries (`tree`). So there is no state of the database in which a call has ended and the ledger
-//! does not say so, and none in which an entry could be exchanged; and if the ledger cannot be written,
-//! neither can the call. The entry of a call gets its own signature when a proof is asked for (`proofs`).
+//! The store writes an entry in the same commit as the change it describes, together with a
+//! checkpoint over all entries (`tree`). So the database never has an ended call without its ledger
+//! entry, an entry cannot be exchanged, and a call whose entry cannot be written is not recorded
+//! either. The entry of a call gets its own signature when a proof is asked for (`proofs`).
 
 mod artifacts;
 mod export;
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use ringfence_access::{EntrySigner, SigningGuard};
-use ringfence_ledger::{Entry, LedgerKey, Own, Signer, SigningKey, said_in};
+use ringfence_ledger::{Entry, LedgerKey, OwnCheckpoint, Signer, SigningKey, said_in};
 use ringfence_store::{EntryQuery, Error, PAGE, Placed, Signed, Store};
 use ringfence_types::{Digest, EntryKind, Sealed, Timestamp};
 use tokio::sync::{RwLock, RwLockReadGuard};
@@ -35,40 +35,41 @@ pub use self::{
 
 /// The ledger. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Ledger(Arc<Inner>);
+pub struct Ledger(Arc<LedgerInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct LedgerInner {
     store: Arc<dyn Store>,
-    /// The name of the log.
+    /// Name of the log.
     origin: String,
-    /// Held for reading from an entry's signature to its commit, and for writing while the key changes:
-    /// no entry stands behind the end of the key that signed it.
+    /// Held for reading from an entry's signature to its commit, and for writing while the key
+    /// changes: no entry follows the end of the key that signed it.
     current: RwLock<Current>,
-    /// Where the next key comes from; none where keys are not changed.
+    /// Storage of the next key; none where keys are not changed.
     keys: OnceLock<Arc<dyn Keys>>,
     /// Signs checkpoints for the store.
     tree: Arc<LogTree>,
 }
 
-/// Who signs.
+/// The current signer.
 #[derive(Debug)]
 struct Current {
     signer: Arc<Signer>,
 }
 
-/// Signs entries. While it is held the key does not change, so it is held until they are on record; and
-/// whoever has one does not take another.
+/// Guard for signing entries. The key does not change while a guard is held, so it is held until
+/// the entries are on record. A task holds at most one guard at a time.
 #[derive(Debug)]
-pub struct Pen<'a>(RwLockReadGuard<'a, Current>);
+pub struct LedgerGuard<'a>(RwLockReadGuard<'a, Current>);
 
-impl Pen<'_> {
-    /// Signs an entry. It is on record when the store has taken it.
+impl LedgerGuard<'_> {
+    /// Signs an entry. It is on record once the store has taken it.
     pub fn seal(&self, entry: Entry) -> Result<Sealed, Error> {
         seal(&self.0.signer, entry)
     }
 
-    /// Makes what a step of a call says ready for the store. Its end is signed when a proof is asked for.
+    /// Prepares the entry of a step for the store. The entry of a call's end is signed when a proof
+    /// is asked for.
     pub(crate) fn seal_step(&self, entry: Entry) -> Result<Sealed, Error> {
         self.0.signer.prepare_step(entry).map_err(too_large)
     }
@@ -82,10 +83,10 @@ fn seal(signer: &Signer, entry: Entry) -> Result<Sealed, Error> {
     signer.seal(entry).map_err(too_large)
 }
 
-/// Why the ledger cannot be used.
+/// Reason why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another key is in force.
+    /// The ledger names another key than the one at hand.
     #[error("the ledger is signed by {expected}, and the key at hand is {found}")]
     OtherKey {
         /// The key in force.
@@ -93,7 +94,7 @@ pub enum OpenError {
         /// The key at hand.
         found: Digest,
     },
-    /// Its entries do not begin with a key.
+    /// The first entry names no key.
     #[error("the ledger does not begin with a key")]
     NoBeginning,
     /// The store failed.
@@ -102,8 +103,8 @@ pub enum OpenError {
 }
 
 impl Ledger {
-    /// Opens the ledger of a store, to be signed with this key. A ledger without entries begins
-    /// here, and gets its name from its first key.
+    /// Opens the ledger of a store, to be signed with this key. An empty ledger begins here, and
+    /// gets its name from its first key.
     pub async fn open(
         store: Arc<dyn Store>,
         key: SigningKey,
@@ -123,54 +124,56 @@ impl Ledger {
         store.set_checkpoint_signer(tree.clone());
         let origin = signer.origin().to_owned();
         let (current, keys) = (RwLock::new(Current { signer }), OnceLock::new());
-        let ledger = Self(Arc::new(Inner { store, origin, current, keys, tree }));
+        let ledger = Self(Arc::new(LedgerInner { store, origin, current, keys, tree }));
         if is_new {
-            let first = named(ledger.pen().await.signer(), None);
+            let first = named(ledger.signing_guard().await.signer(), None);
             ledger.append(vec![Entry::checkpoint_key(at, &first)]).await?;
         }
         Ok(ledger)
     }
 
-    /// The same ledger, whose key can be changed.
+    /// The same ledger with key rotation.
     #[must_use]
     pub fn with_keys(self, keys: Arc<dyn Keys>) -> Self {
-        // Whoever was first stays.
+        // The first storage stays.
         let _ = self.0.keys.set(keys);
         self
     }
 
-    /// The name of the log.
+    /// Name of the log.
     pub fn origin(&self) -> &str {
         &self.0.origin
     }
 
-    /// To sign with, until what was signed is on record.
-    pub async fn pen(&self) -> Pen<'_> {
-        Pen(self.0.current.read().await)
+    /// Guard to sign with, until the signed entries are on record.
+    pub async fn signing_guard(&self) -> LedgerGuard<'_> {
+        LedgerGuard(self.0.current.read().await)
     }
 
-    /// Puts entries on record that belong to no step of a call.
+    /// Records entries that belong to no step of a call.
     pub async fn append(&self, entries: Vec<Entry>) -> Result<(), Error> {
         if entries.is_empty() {
             return Ok(());
         }
-        let pen = self.pen().await;
-        let sealed = entries.into_iter().map(|entry| pen.seal(entry)).collect::<Result<_, _>>()?;
+        let guard = self.signing_guard().await;
+        let sealed =
+            entries.into_iter().map(|entry| guard.seal(entry)).collect::<Result<_, _>>()?;
         self.0.store.append(sealed).await.map(drop)
     }
 
-    /// The signed note of the newest checkpoint; none if nothing was committed to yet.
+    /// The newest checkpoint as a signed note; none for an empty ledger.
     pub async fn checkpoint(&self) -> Result<Option<Signed>, Error> {
         self.0.store.checkpoint().await
     }
 
-    /// The newest checkpoint, which is over all entries that can be found: ours, or it is damage.
-    async fn own(&self, signer: &Signer) -> Result<Own, Error> {
+    /// The newest checkpoint, which covers all readable entries; one signed by another key is
+    /// damage.
+    async fn own(&self, signer: &Signer) -> Result<OwnCheckpoint, Error> {
         let newest = self.checkpoint().await?;
         newest.and_then(|newest| signer.own(&newest.note)).ok_or_else(damaged)
     }
 
-    /// What is kept, for reading.
+    /// The store, for reading.
     pub fn store(&self) -> &dyn Store {
         self.0.store.as_ref()
     }
@@ -179,19 +182,19 @@ impl Ledger {
 #[async_trait]
 impl EntrySigner for Ledger {
     async fn sign<'a>(&'a self, entry: Entry) -> Result<(Sealed, SigningGuard<'a>), Error> {
-        let pen = self.pen().await;
-        let sealed = pen.seal(entry)?;
-        Ok((sealed, Box::new(pen)))
+        let guard = self.signing_guard().await;
+        let sealed = guard.seal(entry)?;
+        Ok((sealed, Box::new(guard)))
     }
 }
 
-/// What the ledger says of a key.
+/// The ledger's statement about a key.
 fn named(signer: &Signer, replaces: Option<Digest>) -> LedgerKey {
     let (origin, public) = (signer.origin().to_owned(), *signer.public());
     LedgerKey { origin, public, id: signer.id(), replaces }
 }
 
-/// The tree that the store holds is not the one that was signed.
+/// The tree in the store is not the one that was signed.
 #[derive(Debug, thiserror::Error)]
 #[error("the ledger is not what its newest checkpoint says: `ringfence verify --log` tells more")]
 struct Damaged;
@@ -204,7 +207,7 @@ fn too_large(error: ringfence_ledger::TooLarge) -> Error {
     Error::Backend { doing: "sign an entry of the ledger", source: Box::new(error) }
 }
 
-/// A log has the name of its first key: nobody else's has it, and it needs no setting.
+/// Signer of a new log, which is named after its first key: unique, without a setting.
 fn begun(key: SigningKey) -> Signer {
     let origin = format!("ringfence/{}", &key.public().id().hex()[..16]);
     Signer::new(key, origin).expect("digits are a name")
@@ -219,7 +222,7 @@ fn continued(key: SigningKey, newest: &Placed) -> Result<Signer, OpenError> {
     Signer::new(key, named.origin).ok_or(OpenError::NoBeginning)
 }
 
-/// All entries that a query finds, page by page, but at most so many.
+/// All entries that a query finds, page by page, up to a bound.
 async fn all(store: &dyn Store, query: EntryQuery, most: usize) -> Result<Vec<Placed>, Error> {
     let mut found: Vec<Placed> = Vec::new();
     let mut from = query.from;

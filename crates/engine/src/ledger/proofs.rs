@@ -1,9 +1,9 @@
-//! Proofs, made from what the store holds.
+//! Inclusion and consistency proofs, made from the stored tree.
 
 use std::collections::BTreeSet;
 
 use ringfence_ledger::{
-    Item, LedgerKey, Own, Proved, Row, Signer, entry_leaf,
+    Item, LedgerKey, OwnCheckpoint, Proved, Row, Signer, entry_leaf,
     merkle::{self, Builder, Tile, TileId, Tiles},
     said_in,
 };
@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::{Ledger, all, damaged, of_kind};
 
-/// Signatures between two moments at which others may run: about two milliseconds.
-const YIELD: usize = 64;
+/// Signatures between two yields to other tasks: about two milliseconds.
+const SIGNATURES_PER_YIELD: usize = 64;
 
 /// The entries that name keys of the ledger, from the first on. There are few.
 pub(super) async fn key_entries(store: &dyn Store) -> Result<Vec<Placed>, Error> {
@@ -28,20 +28,20 @@ pub async fn keys(store: &dyn Store) -> Result<Vec<(u64, LedgerKey)>, Error> {
     Ok(entries.iter().filter_map(named).collect())
 }
 
-/// The hashes of a tile, full or not; the ledger must have so much of it.
+/// The hashes of a tile, full or partial; the ledger must have that many.
 pub(super) async fn hashes(store: &dyn Store, id: TileId) -> Result<Vec<Digest>, Error> {
     if id.is_full()
         && let Some(bytes) = store.tile(id.level, id.index).await?
     {
         return Ok(Tile::read(id, &bytes).map_err(|_| damaged())?.hashes);
     }
-    let (first, width) = (id.index * merkle::TILE as u64, u64::from(id.width));
+    let (first, width) = (id.index * merkle::TILE_WIDTH as u64, u64::from(id.width));
     let hashes = match id.level.checked_sub(1) {
         None => store.leaves(first, usize::from(id.width)).await?,
         Some(level) => {
             let mut hashes = Vec::new();
             for index in first..first + width {
-                let below = TileId { level, index, width: merkle::TILE as u16 };
+                let below = TileId { level, index, width: merkle::TILE_WIDTH as u16 };
                 let bytes = store.tile(level, index).await?.ok_or_else(damaged)?;
                 hashes.push(Tile::read(below, &bytes).map_err(|_| damaged())?.root());
             }
@@ -51,7 +51,7 @@ pub(super) async fn hashes(store: &dyn Store, id: TileId) -> Result<Vec<Digest>,
     if hashes.len() as u64 == width { Ok(hashes) } else { Err(damaged()) }
 }
 
-/// A tile of the tree under the newest checkpoint; none if it has not so much of it.
+/// A tile of the tree under the newest checkpoint; none if the tree is smaller.
 pub async fn tile(store: &dyn Store, id: TileId) -> Result<Option<Vec<u8>>, Error> {
     let committed = store.checkpoint().await?.map_or(0, |newest| newest.size);
     if !id.is_within(committed) {
@@ -62,19 +62,19 @@ pub async fn tile(store: &dyn Store, id: TileId) -> Result<Option<Vec<u8>>, Erro
 }
 
 impl Ledger {
-    /// Entries with their proofs, by a checkpoint of ours. One without a signature is signed by the key
-    /// in force now, if its proof holds.
+    /// Entries with their proofs, by a checkpoint of our own. An unsigned entry is signed with the
+    /// current key, if its proof holds.
     pub(super) async fn items(
         &self,
         entries: &[Placed],
         signer: &Signer,
-        own: &Own,
+        own: &OwnCheckpoint,
     ) -> Result<Vec<Item>, Error> {
         let proved = proved(self.store(), entries, own.checkpoint().size).await?;
         let mut items = Vec::with_capacity(proved.len());
         for (number, proved) in proved.into_iter().enumerate() {
-            // A signature takes a while, and others want to run.
-            if number % YIELD == YIELD - 1 {
+            // A signature takes a while; let other tasks run.
+            if number % SIGNATURES_PER_YIELD == SIGNATURES_PER_YIELD - 1 {
                 tokio::task::yield_now().await;
             }
             let signed = signed(proved, signer, own).ok_or_else(damaged)?;
@@ -85,8 +85,8 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Whether the ledger says exactly this approval, and not that it was taken back: by entries that
-    /// stand under a checkpoint of ours. The row of an approval alone is nobody's word.
+    /// Whether the ledger states exactly this approval and no revocation of it, in entries under a
+    /// checkpoint of our own. The row of an approval alone is no evidence.
     pub(crate) async fn attests(&self, approval: &Approval) -> Result<bool, Error> {
         let about = EntryQuery {
             call: Some(approval.call),
@@ -104,7 +104,7 @@ impl Ledger {
         if entries.iter().any(is_revoked) {
             return Ok(false);
         }
-        let own = self.own(self.pen().await.signer()).await?;
+        let own = self.own(self.signing_guard().await.signer()).await?;
         let (size, root) = (own.checkpoint().size, own.checkpoint().root);
         let proved = proved(self.store(), std::slice::from_ref(given), size).await?;
         let holds = |Proved { row, proof }: &Proved| {
@@ -115,7 +115,7 @@ impl Ledger {
     }
 }
 
-fn signed(mut proved: Proved, signer: &Signer, own: &Own) -> Option<Proved> {
+fn signed(mut proved: Proved, signer: &Signer, own: &OwnCheckpoint) -> Option<Proved> {
     let Row { index, sealed } = &mut proved.row;
     if sealed.signature.is_none() {
         let made = signer.sign_proved(own, *index, &sealed.payload, &proved.proof).ok()?;
@@ -124,7 +124,7 @@ fn signed(mut proved: Proved, signer: &Signer, own: &Own) -> Option<Proved> {
     Some(proved)
 }
 
-/// Entries as they are, with their proofs, by the tree of the given size.
+/// Stored entries with their proofs in the tree of the given size.
 async fn proved(store: &dyn Store, entries: &[Placed], size: u64) -> Result<Vec<Proved>, Error> {
     let needed = entries.iter().flat_map(|e| merkle::tiles_for_inclusion(e.index, size));
     let mut tiles = Tiles::default();
@@ -138,9 +138,8 @@ async fn proved(store: &dyn Store, entries: &[Placed], size: u64) -> Result<Vec<
     entries.iter().map(|placed| one(placed).ok_or_else(damaged)).collect()
 }
 
-/// What proves everything about a call: the newest checkpoint, the entries that name keys, the
-/// entries about the call as they are kept. None if there is no checkpoint yet; entries after it are
-/// left out.
+/// The proof of everything about a call: the newest checkpoint, the entries that name keys, and the
+/// entries about the call. None without a checkpoint; entries after the checkpoint are left out.
 pub async fn proof(
     store: &dyn Store,
     call: CallId,
@@ -155,8 +154,8 @@ pub async fn proof(
     Ok(Some((note, keys, proved(store, &entries, size).await?)))
 }
 
-/// The tree under the newest checkpoint, from tiles and leaves, if the key has signed it and if it is
-/// over all entries that are there: what is beyond it was put there by somebody else.
+/// The tree under the newest checkpoint, from tiles and leaves, if our key signed that checkpoint
+/// and it covers all entries: entries beyond it were written outside this server.
 pub(super) async fn resume(
     store: &dyn Store,
     signer: &Signer,
@@ -182,7 +181,7 @@ pub(super) async fn resume(
     }
 }
 
-/// That the tree of `size` entries begins with that of `old` entries.
+/// Proof that the tree of `size` entries begins with that of `old` entries.
 pub async fn consistency(store: &dyn Store, old: u64, size: u64) -> Result<Vec<Digest>, Error> {
     let mut tiles = Tiles::default();
     for id in merkle::tiles_for_consistency(old, size) {

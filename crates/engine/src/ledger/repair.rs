@@ -1,5 +1,5 @@
-//! Rows of keys and approvals, set to what the ledger says. Where the ledger does not know enough to
-//! restore a row, what is left has less power than before, never more.
+//! Repair of rows of keys and approvals from the ledger. Where the ledger does not have enough to
+//! restore a row, the row loses power and never gains any.
 
 use std::{
     collections::BTreeSet,
@@ -15,19 +15,19 @@ use super::{
     log_scan::{Difference, DifferingRow, LogScan, given},
 };
 
-/// Differences that the entry about a repair names; it says how many there were.
+/// Differences that the entry about a repair lists; it also says how many there were.
 const MAX_NAMED: usize = 100;
 
 impl Ledger {
-    /// Sets every row that differs to what the ledger says, and puts that on record in the name of the
-    /// operator's tenant. Gives what differed.
+    /// Sets every differing row to the ledger's statement, and records the repair under the
+    /// operator's tenant. Returns the differences.
     pub async fn repair_rows(
         &self,
         operator: TenantId,
         at: Timestamp,
     ) -> Result<Vec<Difference>, Error> {
         let mut told = Vec::new();
-        // A pass is bounded, so there may be several; one that repairs nothing is the last.
+        // A pass is bounded, so there may be several; the last one repairs nothing.
         loop {
             let scan = LogScan::run(self.store(), &[]).await?;
             if scan.differing.is_empty() {
@@ -39,8 +39,8 @@ impl Ledger {
             let count = differences.len() as u64;
             let change = Maintenance::RowsRepaired { differences: count, rows };
             entries.push(Entry::maintenance(operator.clone(), at, &change));
-            let pen = self.pen().await;
-            let sealed = entries.into_iter().map(|entry| pen.seal(entry));
+            let guard = self.signing_guard().await;
+            let sealed = entries.into_iter().map(|entry| guard.seal(entry));
             let sealed = sealed.collect::<Result<_, _>>()?;
             self.store().repair(repairs, sealed).await?;
             told.extend(differences);
@@ -78,7 +78,8 @@ impl Ledger {
         }
         let uses = uses_of(self.store(), unused).await?;
         repairs.extend(uses.into_iter().map(|(call, spend)| Repair::AddUse(call, spend)));
-        // A row that has no right to be may have the secret of one that has.
+        // An unknown row may hold the secret of a key that must be restored, so removals come
+        // first.
         repairs.sort_by_key(|repair| !matches!(repair, Repair::RemoveKey(_)));
         Ok((repairs, entries))
     }
@@ -92,8 +93,8 @@ impl Ledger {
     }
 }
 
-/// The row of a key. One whose secret is lost or another one stays as a revoked key, so that what it
-/// approved does not count: the ledger has no secrets.
+/// The restored row of a key. The ledger has no secrets: a key whose secret is lost or replaced
+/// stays as a revoked key, so that its approvals do not count.
 fn put_key(
     claim: &KeyClaim,
     row: Option<&Key>,
@@ -118,7 +119,7 @@ fn put_key(
         person: said.person.clone(),
         label: said.label.clone(),
         prefix: row.map_or_else(String::new, |row| row.prefix.clone()),
-        // Of no secret: they begin otherwise.
+        // Matches no secret: real secrets begin otherwise.
         secret: row
             .map_or_else(|| Digest::of(format!("none {}", said.key).as_bytes()), |row| row.secret),
         scopes: said.scopes.clone(),
@@ -130,12 +131,12 @@ fn put_key(
     })));
 }
 
-/// A row that has not even a name cannot be repaired by one.
+/// A row without a valid id cannot be addressed, and so not repaired.
 fn beyond(row: &ringfence_store::Unreadable) -> Error {
     Error::Backend { doing: "repair a row without a valid id", source: Box::new(row.clone()) }
 }
 
-/// Which calls used these approvals, as their receipts say.
+/// Calls that used these approvals, by their receipts.
 async fn uses_of(
     store: &dyn Store,
     approvals: BTreeSet<ApprovalId>,

@@ -1,9 +1,9 @@
-//! Another key for the ledger, while calls go on.
+//! Rotation of the ledger key while calls go on.
 //!
-//! The old key signs an entry that names the new one, and nothing after it; the new one signs from there
-//! on, checkpoints included. Whoever signs meanwhile waits: entries that were signed are on record first,
-//! and the others are signed by the new key. A crash at any moment leaves one of the two in force, and
-//! the ledger says which.
+//! The old key signs an entry that names the new one, and nothing after it; from there on the new
+//! key signs, checkpoints included. Other signers wait: signed entries are recorded first, and
+//! later ones are signed with the new key. A crash at any moment leaves exactly one of the two in
+//! force, and the ledger says which.
 
 use std::{fmt::Debug, io, sync::Arc};
 
@@ -14,33 +14,33 @@ use ringfence_types::{Digest, Timestamp};
 use super::{Current, Ledger, named, seal};
 use crate::Engine;
 
-/// Where keys of the ledger are kept.
+/// Storage of ledger keys.
 pub trait Keys: Debug + Send + Sync {
-    /// Makes the next key and keeps it beside the one in force. It counts once the ledger names it.
+    /// Makes the next key and stores it beside the current one. It counts once the ledger names it.
     fn prepare(&self) -> io::Result<SigningKey>;
 
-    /// The ledger names the next key: it takes the place of the one before.
+    /// Replaces the current key by the next one, which the ledger names now.
     fn take_over(&self) -> io::Result<()>;
 }
 
-/// A change of keys.
+/// Result of a key rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotated {
     /// The key that signs now.
     pub key: Digest,
-    /// The one before it.
+    /// The previous key.
     pub replaces: Digest,
-    /// The entry that says so.
+    /// Index of the entry about the rotation.
     pub entry: u64,
 }
 
-/// Why the key is still the same.
+/// Reason why the key was not rotated.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRotated {
-    /// Nobody here keeps keys.
+    /// Key rotation is not configured.
     #[error("this server does not keep the ledger's key")]
     NoKeys,
-    /// The next key could not be made or kept.
+    /// The next key could not be made or stored.
     #[error("the next key cannot be kept")]
     Keep(#[source] io::Error),
     /// The ledger could not be written.
@@ -52,7 +52,7 @@ pub enum NotRotated {
 }
 
 impl Engine {
-    /// Lets a new key sign the ledger from now on. It is done to its end, whether or not anybody waits.
+    /// Rotates the ledger key. The rotation completes even if its caller stops waiting.
     pub async fn rotate_ledger(&self) -> Result<Rotated, NotRotated> {
         if self.inner.stopping.is_cancelled() {
             return Err(NotRotated::Stopping);
@@ -67,7 +67,7 @@ impl Ledger {
     /// Must not be dropped before its end: see [`Engine::rotate_ledger`].
     pub async fn rotate(&self, at: Timestamp) -> Result<Rotated, NotRotated> {
         let keys = self.0.keys.get().cloned().ok_or(NotRotated::NoKeys)?;
-        // One change at a time, and nobody signs meanwhile.
+        // One rotation at a time, and no signatures meanwhile.
         let mut current = self.0.current.write().await;
         let next = kept(&keys, |keys| keys.prepare()).await?;
         let successor =
@@ -75,22 +75,23 @@ impl Ledger {
         let successor = Arc::new(successor);
         let key = named(&successor, Some(current.signer.id()));
         let entry = seal(&current.signer, Entry::checkpoint_key(at, &key))?;
-        // What commits to the entry is the first thing that the new key signs.
-        self.0.tree.succeed(successor.clone());
+        // The checkpoint over the entry is the first that the new key signs.
+        self.0.tree.set_signer(successor.clone());
         let appended = self.0.store.append(vec![entry]).await;
-        let entry = appended.inspect_err(|_| self.0.tree.succeed(current.signer.clone()))?;
+        let entry = appended.inspect_err(|_| self.0.tree.set_signer(current.signer.clone()))?;
         let rotated = Rotated { key: key.id, replaces: current.signer.id(), entry };
         *current = Current { signer: successor };
-        // What follows only tidies up: the ledger has spoken, and the next start does the same.
+        // The ledger names the new key already; only the file remains, and the next start also
+        // moves it.
         if let Err(error) = kept(&keys, |keys| keys.take_over()).await {
-            tracing::warn!(%error, "the new key is not in its place yet; the next start puts it there");
+            tracing::warn!(%error, "new ledger key not moved into place; the next start does it");
         }
-        tracing::info!(key = %rotated.key, replaces = %rotated.replaces, "another key signs the ledger");
+        tracing::info!(key = %rotated.key, replaces = %rotated.replaces, "ledger key rotated");
         Ok(rotated)
     }
 }
 
-/// Does something with the files of keys.
+/// Runs file operations of the key storage on a blocking thread.
 async fn kept<T: Send + 'static>(
     keys: &Arc<dyn Keys>,
     work: impl FnOnce(&dyn Keys) -> io::Result<T> + Send + 'static,

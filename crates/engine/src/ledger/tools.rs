@@ -1,5 +1,5 @@
-//! Tools that come, change and go are on the ledger: what a digest in a receipt stood for, and since
-//! when.
+//! Ledger entries about tools that are added, changed and removed: the meaning of the tool digests
+//! in receipts, and since when.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,15 +11,15 @@ use ringfence_types::{EntryKind, Origin, Timestamp, ToolName, ToolRef};
 use super::{Ledger, all, of_kind};
 use crate::engine;
 
-/// After a change that could not be recorded.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Delay after a change that could not be recorded.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The tools that the ledger knows to be there, and where each comes from.
+/// Tools that the ledger lists as present, with their origin.
 #[derive(Debug, Default)]
 pub(crate) struct Tools(BTreeMap<(ToolName, String), (ToolRef, String)>);
 
 impl Tools {
-    /// As the entries so far tell it.
+    /// The tools by the entries so far.
     pub(crate) async fn recorded(ledger: &Ledger) -> Result<Self, Error> {
         let entries = all(ledger.store(), of_kind(EntryKind::Tool), usize::MAX).await?;
         let mut known = Self::default();
@@ -38,7 +38,7 @@ impl Tools {
         }
     }
 
-    /// Puts on record what has changed since.
+    /// Records the changes since.
     pub(crate) async fn record(
         &mut self,
         ledger: &Ledger,
@@ -105,7 +105,7 @@ pub(crate) async fn run(inner: Arc<engine::Inner>, mut known: Tools) {
                 Err(error) => {
                     let error = crate::dispatch::chain(&error);
                     tracing::warn!(error, "a change of the tools is not on the ledger yet");
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
             }
         };

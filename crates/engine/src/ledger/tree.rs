@@ -1,8 +1,8 @@
-//! The ledger's tree as it is in memory, and the checkpoints over it: what the store asks for in every
+//! The ledger's tree in memory, and the checkpoints over it, which the store asks for in every
 //! commit in which the ledger grows.
 //!
-//! It is built from what this process wrote, and from what others wrote only as far as a checkpoint of
-//! the same key is over it. So what is done to the database outside is never signed for.
+//! The tree grows by entries that this process wrote, and by entries of other processes only under
+//! a checkpoint of the same key. So changes made to the database from outside are never signed.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,8 +15,9 @@ use ringfence_types::Digest;
 
 use super::damaged;
 
-/// Of the checkpoints that are signed within this time one stays: the newest is what counts.
-const STAYS: Duration = Duration::from_secs(1);
+/// Interval of the checkpoints that the store keeps for good; later ones replace each other within
+/// it.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The tree of the ledger; signs its checkpoints.
 #[derive(Debug)]
@@ -26,39 +27,40 @@ pub(super) struct LogTree {
 
 #[derive(Debug)]
 struct State {
-    /// As the newest checkpoint that was seen says.
-    now: Edge,
-    /// With the entries of a commit of which it is not known yet whether it is kept.
-    next: Option<Edge>,
+    /// The tree under the newest checkpoint that was seen.
+    now: SignedTree,
+    /// The tree with the entries of a commit that is not confirmed yet.
+    next: Option<SignedTree>,
     signer: Arc<Signer>,
 }
 
 /// The tree, and when its newest checkpoints were signed.
 #[derive(Debug, Clone, Default)]
-struct Edge {
+struct SignedTree {
     builder: Builder,
-    /// The checkpoint over it; empty if there is none.
+    /// The checkpoint over it; empty without one.
     note: String,
-    /// The newest, if this process signed it: its size, and when.
+    /// Size and time of the newest checkpoint, if this process signed it.
     newest: Option<(u64, Instant)>,
-    /// When the newest of those that stay was signed.
-    stayed: Option<Instant>,
+    /// Time of the newest checkpoint that is kept for good.
+    kept_at: Option<Instant>,
 }
 
 impl LogTree {
-    /// The tree under a checkpoint of this signer's key; of none over no entries.
+    /// The tree under a checkpoint of this signer's key, or an empty tree.
     pub(super) fn new(signer: Arc<Signer>, builder: Builder, at: Option<Signed>) -> Self {
         let note = at.map(|signed| signed.note).unwrap_or_default();
-        let now = Edge { builder, note, ..Edge::default() };
+        let now = SignedTree { builder, note, ..SignedTree::default() };
         Self { state: Mutex::new(State { now, next: None, signer }) }
     }
 
-    /// From the next commit on another key signs, whose entry is in that commit.
-    pub(super) fn succeed(&self, successor: Arc<Signer>) {
+    /// Changes the signer from the next commit on; that commit has the entry about the new key.
+    pub(super) fn set_signer(&self, successor: Arc<Signer>) {
         self.lock().signer = successor;
     }
 
-    /// Nothing under the lock leaves it half-changed: what a commit adds is beside it until it ended.
+    /// The state. A poisoned lock is usable: the additions of a commit are separate until it has
+    /// ended.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,8 +101,8 @@ impl CheckpointSigner for LogTree {
 }
 
 impl State {
-    /// What was signed last counts if it is the newest checkpoint of the store; else that commit was not
-    /// kept.
+    /// Confirms the last signed checkpoint if it is the newest one of the store; otherwise its
+    /// commit failed and is forgotten.
     fn settle(&mut self, at: Option<&Signed>) {
         let Some(next) = self.next.take() else { return };
         if at.is_some_and(|at| at.note == next.note) {
@@ -109,8 +111,8 @@ impl State {
     }
 }
 
-impl Edge {
-    /// Takes the entries of other processes, if the checkpoint over them is by our key.
+impl SignedTree {
+    /// Adds the entries of other processes, if our key signed the checkpoint over them.
     fn catch_up(
         &mut self,
         at: Option<&Signed>,
@@ -119,7 +121,7 @@ impl Edge {
     ) -> Result<(), Error> {
         let at = at.ok_or_else(damaged)?;
         let own = signer.own(&at.note).ok_or_else(damaged)?;
-        // The processes that wrote these entries have put their tiles where they belong.
+        // The processes that wrote these entries have stored their tiles.
         missing.iter().for_each(|leaf| self.builder.push(*leaf, drop));
         let (size, root) = (self.builder.size(), self.builder.root());
         if (own.checkpoint().size, own.checkpoint().root) != (size, root) {
@@ -130,14 +132,17 @@ impl Edge {
         Ok(())
     }
 
-    /// Remembers a new checkpoint, and says which one it makes superfluous.
+    /// Notes a new checkpoint, and returns the size of the one it replaces.
     fn signed(&mut self, size: u64, at: Instant) -> Option<u64> {
         let before = self.newest.replace((size, at));
         let (before, signed_at) = before?;
-        if self.stayed.is_some_and(|stayed| signed_at.duration_since(stayed) < STAYS) {
+        if self
+            .kept_at
+            .is_some_and(|kept_at| signed_at.duration_since(kept_at) < CHECKPOINT_INTERVAL)
+        {
             return Some(before);
         }
-        self.stayed = Some(signed_at);
+        self.kept_at = Some(signed_at);
         None
     }
 }
@@ -162,7 +167,7 @@ mod tests {
     #[test]
     fn of_the_checkpoints_of_a_second_one_stays_and_the_newest_always_does() {
         let start = Instant::now();
-        let mut edge = Edge::default();
+        let mut edge = SignedTree::default();
         let mut kept = Vec::new();
         for (size, millis) in [(1, 0), (2, 300), (3, 900), (4, 1_100), (5, 1_200), (6, 2_500)] {
             let replaced = edge.signed(size, start + Duration::from_millis(millis));
@@ -177,7 +182,7 @@ mod tests {
         let tree = tree(3);
         let leaves = [Digest::of(b"a"), Digest::of(b"b")];
         let first = tree.commit(None, &[], &leaves).unwrap();
-        assert_eq!(tree.seen(None), 0, "the store has no checkpoint: it was not kept");
+        assert_eq!(tree.seen(None), 0, "the store has no checkpoint: the commit failed");
         let again = tree.commit(None, &[], &leaves).unwrap();
         assert_eq!(again.note, first.note);
         assert_eq!(tree.seen(Some(&kept(&again))), 2);

@@ -1,4 +1,4 @@
-//! Labels, and names that are kept few.
+//! Metric labels, and bounded sets of label values.
 
 use std::{
     collections::HashSet,
@@ -7,62 +7,62 @@ use std::{
 
 use prometheus_client::encoding::EncodeLabelSet;
 
-use super::{MOST_NAMES, OTHER};
+use super::{MAX_LABEL_NAMES, OTHER_LABEL};
 
-/// Tool and outcome.
+/// Labels of calls: tool and outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ToolOutcome {
     pub(super) tool: String,
     pub(super) outcome: String,
 }
 
-/// Tool and decision.
+/// Labels of decisions: tool and decision.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ToolDecision {
     pub(super) tool: String,
     pub(super) decision: &'static str,
 }
 
-/// Tool.
+/// Label: tool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfTool {
+pub(super) struct ToolLabel {
     pub(super) tool: String,
 }
 
-/// Tool and reason.
+/// Labels of holds: tool and rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ToolReason {
     pub(super) tool: String,
     pub(super) reason: String,
 }
 
-/// Tool and result.
+/// Labels of memo lookups: tool and result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ToolResult {
+pub(super) struct ToolLookup {
     pub(super) tool: String,
     pub(super) result: &'static str,
 }
 
-/// Result.
+/// Label: result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfResult {
+pub(super) struct ResultLabel {
     pub(super) result: &'static str,
 }
 
-/// State.
+/// Label: state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfState {
+pub(super) struct StateLabel {
     pub(super) state: &'static str,
 }
 
-/// Language and how its sandboxes come about.
+/// Labels of a pool: language and start tier.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfPool {
+pub(super) struct PoolLabels {
     pub(super) language: &'static str,
     pub(super) isolation: &'static str,
 }
 
-/// Names that others make up; those beyond a number are one.
+/// Label values chosen by clients and authors; those beyond the bound share one.
 #[derive(Debug, Default)]
 pub(super) struct Names(Mutex<HashSet<String>>);
 
@@ -70,8 +70,8 @@ impl Names {
     pub(super) fn name(&self, name: &str) -> String {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = known.contains(name);
-        if !is_known && known.len() >= MOST_NAMES {
-            return OTHER.to_owned();
+        if !is_known && known.len() >= MAX_LABEL_NAMES {
+            return OTHER_LABEL.to_owned();
         }
         if !is_known {
             known.insert(name.to_owned());

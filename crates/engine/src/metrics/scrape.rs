@@ -1,4 +1,4 @@
-//! What is not counted as it happens but looked up when somebody asks.
+//! Metrics that are read when they are scraped.
 
 use std::{
     collections::HashMap,
@@ -12,25 +12,25 @@ use prometheus_client::{
 use ringfence_sandbox::{Language, PoolKey};
 use ringfence_types::Isolation;
 
-use super::labels::{Names, OfPool, OfState};
+use super::labels::{Names, PoolLabels, StateLabel};
 use crate::engine::Inner;
 
 type Level = Gauge<i64, AtomicI64>;
 
-/// What is looked up.
+/// Gauges and counters that are set at a scrape.
 #[derive(Debug, Default)]
 pub(super) struct Scraped {
     /// Rules that held calls.
     pub(super) rules: Names,
     running: Level,
     waiting: Level,
-    calls: Family<OfState, Level>,
-    tools: Family<OfState, Level>,
-    idle: Family<OfPool, Level>,
-    target: Family<OfPool, Level>,
-    building: Family<OfPool, Level>,
-    hits: Family<OfPool, Counter>,
-    misses: Family<OfPool, Counter>,
+    calls: Family<StateLabel, Level>,
+    tools: Family<StateLabel, Level>,
+    idle: Family<PoolLabels, Level>,
+    target: Family<PoolLabels, Level>,
+    building: Family<PoolLabels, Level>,
+    hits: Family<PoolLabels, Counter>,
+    misses: Family<PoolLabels, Counter>,
     free: Level,
     stored: Counter,
     refused: Counter,
@@ -43,7 +43,7 @@ pub(super) struct Scraped {
     circuit_trials: Counter,
 }
 
-/// One line of a pool, or several added up.
+/// Numbers of one pool, or the sum of several.
 #[derive(Debug, Default)]
 struct Sum {
     idle: usize,
@@ -93,7 +93,7 @@ impl Scraped {
         self.calls(inner);
         let catalogue = inner.parts.registry.catalogue();
         let tools = |state, count| {
-            self.tools.get_or_create(&OfState { state }).set(whole(count));
+            self.tools.get_or_create(&StateLabel { state }).set(whole(count));
         };
         tools("usable", catalogue.entries().len());
         tools("broken", catalogue.broken().len());
@@ -120,12 +120,12 @@ impl Scraped {
         }
         self.calls.clear();
         for (state, count) in counts {
-            self.calls.get_or_create(&OfState { state }).set(whole(count));
+            self.calls.get_or_create(&StateLabel { state }).set(whole(count));
         }
     }
 
     fn pools(&self, inner: &Inner) {
-        let mut sums: HashMap<OfPool, Sum> = HashMap::new();
+        let mut sums: HashMap<PoolLabels, Sum> = HashMap::new();
         for (key, status) in inner.parts.sandbox.pools() {
             let sum = sums.entry(labels(&key)).or_default();
             sum.idle += status.ready;
@@ -144,7 +144,7 @@ impl Scraped {
     }
 }
 
-fn labels(key: &PoolKey) -> OfPool {
+fn labels(key: &PoolKey) -> PoolLabels {
     let language = match key.language {
         Language::Python => "python",
         Language::Javascript => "javascript",
@@ -155,10 +155,10 @@ fn labels(key: &PoolKey) -> OfPool {
         Isolation::Zygote => "zygote",
         Isolation::Warm => "warm",
     };
-    OfPool { language, isolation }
+    PoolLabels { language, isolation }
 }
 
-/// Pools count for themselves; a counter only ever grows to what they say.
+/// Raises a counter to the pool's own count.
 fn catch_up(counter: &Counter, count: usize) {
     counter.inc_by((count as u64).saturating_sub(counter.get()));
 }

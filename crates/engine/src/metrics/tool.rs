@@ -1,4 +1,4 @@
-//! What is counted for every call of a tool, looked up once.
+//! Metrics of one tool, looked up once per call.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use prometheus_client::metrics::{
 
 use super::{
     Metrics,
-    labels::{OfTool, ToolDecision, ToolOutcome},
+    labels::{ToolDecision, ToolLabel, ToolOutcome},
 };
 
-pub(super) type Timing = Family<OfTool, Histogram, fn() -> Histogram>;
+pub(super) type Timing = Family<ToolLabel, Histogram, fn() -> Histogram>;
 
-/// From a tool that only looks at its arguments to one that runs for minutes.
+/// Buckets from a tool that only reads its arguments to one that runs for minutes.
 pub(super) fn buckets() -> Histogram {
     Histogram::new([
         0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
@@ -21,10 +21,10 @@ pub(super) fn buckets() -> Histogram {
     ])
 }
 
-/// What is counted of one tool.
+/// Metrics of one tool.
 #[derive(Debug)]
-pub(crate) struct OfOneTool {
-    /// As labels have it.
+pub(crate) struct ToolMetrics {
+    /// Name of the tool as a label.
     pub(super) name: String,
     pub(super) allowed: Counter,
     pub(super) succeeded: Counter,
@@ -33,16 +33,16 @@ pub(crate) struct OfOneTool {
     inflight: Gauge,
 }
 
-/// A tool that runs; until dropped it is counted among those in flight.
+/// A running tool; counted as in flight until dropped.
 #[derive(Debug)]
-pub(crate) struct InFlight(Gauge);
+pub(crate) struct RunningTool(Gauge);
 
-impl OfOneTool {
+impl ToolMetrics {
     pub(super) fn new(metrics: &Metrics, name: &str) -> Self {
         let tool = || name.to_owned();
         let allowed = ToolDecision { tool: tool(), decision: "allowed" };
         let success = ToolOutcome { tool: tool(), outcome: "success".to_owned() };
-        let labels = OfTool { tool: tool() };
+        let labels = ToolLabel { tool: tool() };
         Self {
             name: tool(),
             allowed: metrics.decisions.get_or_create_owned(&allowed),
@@ -58,14 +58,14 @@ impl OfOneTool {
         self.seconds_as_promised.observe(duration.as_secs_f64());
     }
 
-    /// It runs from here until the value is dropped.
-    pub(crate) fn runs(&self) -> InFlight {
+    /// Counts the tool as running until the value is dropped.
+    pub(crate) fn runs(&self) -> RunningTool {
         self.inflight.inc();
-        InFlight(self.inflight.clone())
+        RunningTool(self.inflight.clone())
     }
 }
 
-impl Drop for InFlight {
+impl Drop for RunningTool {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -1,8 +1,8 @@
-//! Judging the past again: which decisions of history would be others under proposed rules.
+//! Replay: the recorded decisions that would differ under proposed rules.
 //!
-//! A page of history is read while the one before it is judged, so memory is bounded by two pages
-//! however long the history is. What is masked in a document stays masked: such decisions are
-//! judged as they were kept, and counted.
+//! A page of history is read while the one before it is evaluated, so memory is bounded by two
+//! pages however long the history is. Masked documents stay masked: such decisions are evaluated as
+//! they were stored, and counted.
 
 mod tally;
 
@@ -16,108 +16,108 @@ use self::tally::Tally;
 pub use self::tally::{Counted, Flips};
 use crate::Engine;
 
-/// What is to be judged again, by which rules, and how much of it.
+/// Request for a replay: the rules, the decisions and the bounds.
 #[derive(Debug, Clone)]
 pub struct ReplayRequest {
     /// The proposed rules.
     pub bundle: Bundle,
-    /// Which decisions. Its limit is not looked at.
+    /// Filter of the decisions; its limit is ignored.
     pub history: DecisionQuery,
-    /// Most flips that are listed one by one; all of them are counted.
+    /// Flips that are listed; all are counted.
     pub listed: usize,
-    /// Most decisions that are judged; at least one.
-    pub most: usize,
-    /// Ends after about this time.
-    pub longest: Duration,
-    /// How many threads judge.
+    /// Decisions that are evaluated; at least one.
+    pub max_decisions: usize,
+    /// Approximate time limit.
+    pub time_limit: Duration,
+    /// Evaluating threads.
     pub threads: usize,
 }
 
-/// What came of it.
+/// Result of a replay.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// Of the proposed rules.
+    /// Digest of the proposed rules.
     pub policy: Digest,
-    /// Decisions that were judged again.
+    /// Evaluated decisions.
     pub decisions: u64,
-    /// Of these, those whose documents are masked in part: the rules may have seen other words.
+    /// Evaluated decisions with partly masked documents: the original rules saw the unmasked ones.
     pub redacted: u64,
-    /// Of these, those that the proposed rules gave no answer about: such calls would be held.
+    /// Evaluated decisions without an answer of the proposed rules: such calls would be held.
     pub unanswered: u64,
-    /// Allowed then and now, but under other obligations.
+    /// Decisions allowed then and now, with different obligations.
     pub other_obligations: u64,
-    /// What would flip, counted.
+    /// Counted flips.
     pub flips: Flips,
-    /// What would flip, oldest first, as many as were asked for.
+    /// Listed flips, oldest first, as many as were asked for.
     pub listed: Vec<Flipped>,
-    /// Where to go on, if there is more.
+    /// Position of the next decision, if there is more.
     pub next: Option<(Timestamp, u64)>,
-    /// How long it took.
+    /// Time taken.
     pub took: Duration,
 }
 
-/// A decision that would be another.
+/// A decision that the proposed rules would change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flipped {
-    /// The decision.
+    /// Id of the decision.
     pub decision: u64,
     /// The call.
     pub call: CallId,
-    /// Whose.
+    /// Tenant of the call.
     pub tenant: TenantId,
     /// The tool.
     pub tool: String,
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// What was decided.
+    /// Recorded verdict.
     pub was: Verdict,
-    /// Why.
+    /// Recorded reasons.
     pub was_because: Vec<Reason>,
-    /// By which rules.
+    /// Digest of the rules that decided.
     pub policy: Digest,
-    /// What would be decided.
+    /// Verdict of the proposed rules.
     pub would_be: Verdict,
-    /// Why.
+    /// Reasons of the proposed rules.
     pub would_be_because: Vec<Reason>,
 }
 
-/// Why nothing was judged again.
+/// Reason why there was no replay.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The proposed rules cannot be used.
     #[error("the proposed rules cannot be used")]
     Bundle(#[from] InvalidBundle),
-    /// The past is being judged for another client.
+    /// A replay of another client is running.
     #[error("the past is being judged for another client")]
     Busy,
-    /// The past cannot be read.
+    /// The decisions cannot be read.
     #[error("the decisions cannot be read")]
     Store(#[from] Error),
 }
 
 impl Engine {
-    /// Judges decisions of the past by proposed rules. Changes nothing.
+    /// Evaluates recorded decisions by proposed rules. Changes nothing.
     pub async fn replay(&self, request: ReplayRequest) -> Result<Replay, ReplayError> {
         let _turn = self.inner.replay_turn.try_acquire().map_err(|_| ReplayError::Busy)?;
         let started = Instant::now();
         let store = &self.inner.parts.store;
         let judge = load(request.bundle, request.threads).await?;
         let mut tally = Tally::new(request.listed);
-        let mut left = request.most;
+        let mut left = request.max_decisions;
         let mut query = DecisionQuery { limit: left.clamp(1, PAGE), ..request.history };
         let mut page = store.decisions(query.clone()).await?;
         let mut next = None;
         while let Some(last) = page.last() {
             query.after = Some((last.kept.at, last.id));
             left = left.saturating_sub(page.len());
-            // One at least, which is not judged: it shows whether there is more.
+            // At least one, which is not evaluated: it shows whether there is more.
             query.limit = left.clamp(1, PAGE);
             let documents = page.iter().map(|kept| kept.kept.input.clone()).collect();
             let (answers, following) =
                 tokio::join!(judged(&judge, documents), store.decisions(query.clone()));
             page.iter().zip(answers).for_each(|(kept, answer)| tally.add(kept, answer));
             page = following?;
-            let is_enough = left == 0 || started.elapsed() >= request.longest;
+            let is_enough = left == 0 || started.elapsed() >= request.time_limit;
             if is_enough && !page.is_empty() {
                 next = query.after;
                 break;
@@ -127,7 +127,7 @@ impl Engine {
     }
 }
 
-/// Loading takes some milliseconds, or seconds if the rules are strange.
+/// Loads the rules on a blocking thread: it takes milliseconds, or seconds for unusual rules.
 async fn load(bundle: Bundle, threads: usize) -> Result<Rejudge, ReplayError> {
     let loading = tokio::task::spawn_blocking(move || Rejudge::load(&bundle, threads));
     match loading.await {
@@ -136,7 +136,7 @@ async fn load(bundle: Bundle, threads: usize) -> Result<Rejudge, ReplayError> {
     }
 }
 
-/// A page, in as many batches as keep all threads at work to its end.
+/// Evaluates a page, in as many batches as keep all threads busy to its end.
 async fn judged(judge: &Rejudge, documents: Vec<String>) -> Vec<Result<Answer, Unavailable>> {
     let batch = documents.len().div_ceil(judge.threads() * 4).max(1);
     let mut documents = documents.into_iter();
@@ -155,7 +155,7 @@ async fn judged(judge: &Rejudge, documents: Vec<String>) -> Vec<Result<Answer, U
     answers
 }
 
-/// Whether a document that was kept is masked in part.
+/// Whether a stored document is partly masked.
 fn is_redacted(kept: &KeptDecision) -> bool {
     Digest::of(kept.kept.input.as_bytes()) != kept.kept.decision.input
 }

@@ -1,4 +1,4 @@
-//! Counting what would flip.
+//! Counts of the flips of a replay.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,20 +8,20 @@ use ringfence_types::{Digest, Obligations, Reason, Timestamp, Verdict};
 
 use super::{Flipped, Replay, is_redacted};
 
-/// Most names that are counted by themselves; tools and rules come from whoever wrote them.
-const MOST_NAMES: usize = 1_000;
-/// What all others are counted as.
-const OTHER: &str = "(others)";
+/// Names with counts of their own; tool and rule names are chosen by their authors.
+const MAX_NAMES: usize = 1_000;
+/// Name for the sum of all others.
+const OTHER_NAMES: &str = "(others)";
 
-/// Flips by kind: what was decided, and what would be.
+/// Flips by recorded verdict and new verdict.
 pub type Counted = BTreeMap<(&'static str, &'static str), u64>;
 
-/// Flips, counted by what people ask for.
+/// Flips, counted by tool, tenant and rule.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Flips {
-    /// All of them.
+    /// Number of all flips.
     pub total: u64,
-    /// By kind.
+    /// By verdicts.
     pub kinds: Counted,
     /// By tool.
     pub tools: BTreeMap<String, Counted>,
@@ -38,11 +38,11 @@ pub(super) struct Tally {
     other_obligations: u64,
     flips: Flips,
     listed: Vec<Flipped>,
-    most: usize,
+    max_listed: usize,
 }
 
 impl Tally {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(max_listed: usize) -> Self {
         Self {
             decisions: 0,
             redacted: 0,
@@ -50,7 +50,7 @@ impl Tally {
             other_obligations: 0,
             flips: Flips::default(),
             listed: Vec::new(),
-            most,
+            max_listed,
         }
     }
 
@@ -66,7 +66,7 @@ impl Tally {
             return;
         }
         self.flips.add(kept, &answer);
-        if self.listed.len() < self.most {
+        if self.listed.len() < self.max_listed {
             self.listed.push(flipped(kept, answer));
         }
     }
@@ -91,7 +91,7 @@ impl Tally {
     }
 }
 
-/// What becomes of a call without an answer.
+/// The answer for a call without an answer of the proposed rules: hold.
 fn held(trouble: &Unavailable, policy: Digest) -> Answer {
     let rule = POLICY_UNAVAILABLE.to_owned();
     let reasons = vec![Reason { rule, message: trouble.to_string() }];
@@ -126,8 +126,8 @@ impl Flips {
             (&mut self.tenants, kept.tenant.as_str()),
             (&mut self.rules, rule),
         ] {
-            let is_full = names.len() >= MOST_NAMES && !names.contains_key(name);
-            let name = if is_full { OTHER } else { name };
+            let is_full = names.len() >= MAX_NAMES && !names.contains_key(name);
+            let name = if is_full { OTHER_NAMES } else { name };
             *names.entry(name.to_owned()).or_default().entry(kind).or_default() += 1;
         }
     }

@@ -1,4 +1,4 @@
-//! How each kind of tool is started.
+//! Runners: one per kind of tool.
 //!
 //! A [`Runner`] turns a permit into [`Work`]; the engine owns the order of a call and knows no kind by
 //! name. A new kind of tool is its data in `registry::Runs`, a file here, and a row in [`runner`].
@@ -26,15 +26,15 @@ use crate::{
 /// Starts tools of one kind.
 #[async_trait]
 pub(crate) trait Runner: fmt::Debug + Send + Sync {
-    /// Starts what the permit allows, and uses it up.
+    /// Starts the work that the permit allows, and consumes the permit.
     async fn start(&self, permit: Permit, job: Job<'_>) -> Started;
 
-    /// What policy is asked about a call of this tool.
+    /// Action that policy is asked about for this tool.
     fn action(&self, _entry: &Entry) -> Action {
         Action::ToolExecute
     }
 
-    /// Whether the tool runs something in a sandbox.
+    /// Whether the tool runs in a sandbox.
     fn needs_sandbox(&self, _entry: &Entry) -> bool {
         true
     }
@@ -44,13 +44,13 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Whether a call of the tool takes one of the places for calls that run.
+    /// Whether a call of the tool takes one of the places for running calls.
     fn takes_place(&self, _entry: &Entry) -> bool {
         true
     }
 
-    /// The tool's own words about arguments that do not fit, if it has any.
-    fn complaint(&self, _entry: &Entry, _violations: &[Violation]) -> Option<&'static str> {
+    /// The tool's own message about invalid arguments, if it has one.
+    fn argument_error(&self, _entry: &Entry, _violations: &[Violation]) -> Option<&'static str> {
         None
     }
 }
@@ -61,7 +61,7 @@ pub(crate) fn of(entry: &Entry) -> &'static dyn Runner {
 }
 
 impl Inner {
-    /// A place for a call of this tool: among those that run, or beside them if it takes none.
+    /// A place for a call of this tool: among the running calls, or beside them if it takes none.
     pub(crate) fn place(&self, entry: &Entry, tenant: &TenantId) -> Result<Place, Full> {
         match of(entry).takes_place(entry) {
             true => self.queue.join(tenant),
@@ -69,7 +69,7 @@ impl Inner {
         }
     }
 
-    /// The same for a call that was accepted before: it cannot be refused any more.
+    /// A place for a call that was accepted before and cannot be refused any more.
     pub(crate) fn place_again(&self, entry: &Entry, tenant: &TenantId) -> Place {
         match of(entry).takes_place(entry) {
             true => self.queue.rejoin(tenant),
@@ -92,7 +92,7 @@ pub(crate) struct Job<'a> {
     active: &'a ActiveCall,
     /// The tool.
     pub(crate) entry: &'a Arc<Entry>,
-    /// When the call was started.
+    /// Start time of the call.
     pub(crate) started_at: Timestamp,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Job<'a> {
         self.active.asked()
     }
 
-    /// The arguments to run with, which may be others than those shown and recorded.
+    /// The unmasked arguments, which may differ from those shown and recorded.
     pub(crate) fn args(&self) -> &'a Json {
         self.active.args()
     }
@@ -122,7 +122,7 @@ impl<'a> Job<'a> {
         self.active.in_flight()
     }
 
-    /// Time since the call was started.
+    /// Time since the start of the call.
     pub(crate) fn took(&self) -> Duration {
         self.inner().parts.clock.now().since(self.started_at)
     }

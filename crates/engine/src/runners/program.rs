@@ -1,4 +1,4 @@
-//! A program in a sandbox of its own, from its request to what its call produced.
+//! A program in a sandbox of its own, from its request to the result of its call.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use ringfence_policy::Permit;
 use ringfence_sandbox::{Output, Report, Request, Running};
 use ringfence_types::{
     CallError, Digest, ErrorCode, Finished, Json, Limit, Limits, MinIsolation, Outcome, Produced,
-    Seen, Stream, Timestamp,
+    ReceiptDetails, Stream, Timestamp,
 };
 
 use super::{
@@ -15,27 +15,28 @@ use super::{
 };
 use crate::{engine::Inner, obligations, record::Ended};
 
-/// Turns the report of a program into what the call produced.
-pub(crate) type Reading = Box<dyn FnOnce(&Report) -> Produced + Send>;
+/// Turns the report of a program into the result of the call.
+pub(crate) type ReadReport = Box<dyn FnOnce(&Report) -> Produced + Send>;
 
 /// Runs a request in a sandbox, within its limits and the permit's obligations.
 pub(crate) async fn sandboxed(
     job: &Job<'_>,
     permit: Permit,
     mut request: Request,
-    reading: Reading,
+    reading: ReadReport,
 ) -> Started {
     let (inner, started_at) = (job.inner().clone(), job.started_at);
     request.limits = limits(&inner, &request.limits, &permit);
     obligations::isolate(permit.obligations(), &mut request);
-    let seen = Seen { limits: Some(request.limits.clone()), ..Seen::default() };
+    let details =
+        ReceiptDetails { limits: Some(request.limits.clone()), ..ReceiptDetails::default() };
     let kept_to = permit.obligations().clone();
     match inner.parts.sandbox.run(permit, request).await {
         Ok(running) => {
             obligations::show(&kept_to, &job.in_flight(), &running);
             let canceller = running.canceller();
             let least = kept_to.min_isolation;
-            let wait = report(inner, running, least, reading, started_at, seen);
+            let wait = report(inner, running, least, reading, started_at, details);
             Started::Running(Work::program(wait, canceller))
         }
         Err(error) => ended(failure(error.code(), error.public_message(), started_at)),
@@ -44,7 +45,7 @@ pub(crate) async fn sandboxed(
 
 fn limits(inner: &Inner, of_tool: &Limits, permit: &Permit) -> Limits {
     let mut limits = of_tool.clone();
-    limits.wall = limits.wall.min(inner.parts.settings.longest);
+    limits.wall = limits.wall.min(inner.parts.settings.max_wall_time);
     match &permit.obligations().limits {
         Some(caps) => caps.apply(limits),
         None => limits,
@@ -55,19 +56,19 @@ async fn report(
     inner: Arc<Inner>,
     running: Running,
     least: Option<MinIsolation>,
-    reading: Reading,
+    reading: ReadReport,
     started_at: Timestamp,
-    seen: Seen,
+    details: ReceiptDetails,
 ) -> Ended {
     match running.wait().await {
-        Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped { seen },
+        Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped { details },
         Ok(report) => {
             let produced = match obligations::met(least.as_ref(), &report) {
                 Ok(()) => over_limit(&report).unwrap_or_else(|| reading(&report)),
                 Err(error) => Produced::Error(error),
             };
             let duration = inner.parts.clock.now().since(started_at);
-            finished(&report, produced, started_at, duration, seen)
+            finished(&report, produced, started_at, duration, details)
         }
         Err(error) => failure(error.code(), error.public_message(), started_at),
     }
@@ -78,7 +79,7 @@ fn finished(
     produced: Produced,
     started_at: Timestamp,
     duration: Duration,
-    seen: Seen,
+    details: ReceiptDetails,
 ) -> Ended {
     let (stdout, out) = kept(&report.stdout);
     let (stderr, err) = kept(&report.stderr);
@@ -97,7 +98,7 @@ fn finished(
         memoised: None,
     };
     let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
-    Ended::Finished { finished: Box::new(finished), blobs, session_events: Vec::new(), seen }
+    Ended::Finished { finished: Box::new(finished), blobs, session_events: Vec::new(), details }
 }
 
 pub(super) fn kept(output: &Output) -> (Stream, Vec<u8>) {
@@ -106,34 +107,34 @@ pub(super) fn kept(output: &Output) -> (Stream, Vec<u8>) {
     (Stream { length: output.total(), digest, truncated: output.truncated() }, bytes)
 }
 
-/// The error of a program that met a limit, with the evidence and what to change.
+/// The error of a program that reached a limit, with the evidence and the setting to change.
 fn over_limit(report: &Report) -> Option<Produced> {
     let Outcome::OverLimit(hit) = &report.outcome else { return None };
     let code = ErrorCode::of_limit(hit.limit);
     let message = match hit.limit {
         Limit::Wall => format!("Execution exceeded timeout of {}", hit.allowed),
-        Limit::Host => format!("ended by the watchdog: more than {} was taken", hit.allowed),
+        Limit::Host => format!("ended by the watchdog: used more than {}", hit.allowed),
         _ => {
             let name = code.as_str().trim_end_matches("_limit");
-            format!("the limit of {} was met: {name}", hit.allowed)
+            format!("limit of {} reached: {name}", hit.allowed)
         }
     };
     let details = Json::of(hit).ok();
     Some(Produced::Error(CallError { code, message, details }))
 }
 
-/// How much of a traceback goes into an error.
-const TRACEBACK: usize = 16 << 10;
+/// Bytes of a traceback in an error.
+const MAX_TRACEBACK_BYTES: usize = 16 << 10;
 
-/// Whether a line is about what went wrong: Node ends with where it was and which version it is.
+/// Whether a line describes the error: Node ends with the location and its version.
 fn says_why(line: &str) -> bool {
     !line.trim().is_empty() && !line.starts_with("    at ") && !line.starts_with("Node.js v")
 }
 
-/// The error of a program that failed by itself, with the end of what it complained.
+/// The error of a program that failed by itself, with the end of its standard error.
 pub(crate) fn failed(code: ErrorCode, what: &str, report: &Report) -> CallError {
     let stderr = report.stderr.kept();
-    let tail = &stderr[stderr.len().saturating_sub(TRACEBACK)..];
+    let tail = &stderr[stderr.len().saturating_sub(MAX_TRACEBACK_BYTES)..];
     let traceback = String::from_utf8_lossy(tail);
     let last = traceback.lines().rev().find(|line| says_why(line));
     let how = match (last, report.exit_code, report.signal) {

@@ -1,4 +1,4 @@
-//! Skills: a function in Python, called in a sandbox with the arguments as keywords.
+//! Skills: Python functions, called in a sandbox with the arguments as keywords.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
     work::{Started, ended, failure},
 };
 
-/// Runs skills.
+/// Runner of skills.
 #[derive(Debug)]
 pub(super) struct Skills;
 
@@ -22,7 +22,7 @@ pub(super) struct Skills;
 impl Runner for Skills {
     async fn start(&self, permit: Permit, job: Job<'_>) -> Started {
         let Runs::Python { code, module, function, files } = &job.entry.runs else {
-            let message = format!("tool `{}` is no skill", job.entry.tool.name);
+            let message = format!("tool `{}` is not a skill", job.entry.tool.name);
             return ended(failure(ErrorCode::UnknownRunner, message, job.started_at));
         };
         let program = Program::Call {
@@ -42,7 +42,7 @@ impl Runner for Skills {
     }
 }
 
-/// Whoever put a folder beside the server is trusted with all its calls; whoever sent one is not.
+/// Zygote key of a trusted skill folder beside the server; none for uploaded skills.
 fn ahead(tool: &Tool) -> Option<Digest> {
     (tool.origin != Origin::Upload).then_some(tool.digest)
 }
@@ -52,7 +52,7 @@ fn file(path: &str, content: &Arc<[u8]>) -> Option<InputFile> {
     Some(InputFile { path, mode: 0o644, content: content.clone() })
 }
 
-/// What a skill's handler returned.
+/// Result of a skill's handler.
 fn handler_result(entry: &Entry, report: &Report) -> Produced {
     if report.exit_code != Some(0) {
         return Produced::Error(failed(

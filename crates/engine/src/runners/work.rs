@@ -1,23 +1,25 @@
-//! The value that a runner hands back: the end of a call, or the work that leads to it.
+//! The value that a runner returns: the end of a call, or the work that leads to it.
 
 use std::{pin::Pin, time::Duration};
 
 use ringfence_sandbox::Canceller;
-use ringfence_types::{CallError, ErrorCode, Finished, Produced, Seen, Stream, Timestamp};
+use ringfence_types::{
+    CallError, ErrorCode, Finished, Produced, ReceiptDetails, Stream, Timestamp,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::record::Ended;
 
-/// What became of the attempt to start.
+/// Result of a start.
 pub(crate) enum Started {
-    /// It is over already.
+    /// The call has ended already.
     Ended(Box<Ended>),
-    /// It runs.
+    /// The work runs.
     Running(Work),
 }
 
-/// A program in its sandbox, and how its report becomes the call's end; or a tool of ours that
-/// takes its time.
+/// A program in its sandbox with the function that reads its report, or an asynchronous tool of the
+/// server.
 pub(crate) struct Work {
     wait: Pin<Box<dyn Future<Output = Ended> + Send>>,
     stop: Stop,
@@ -37,7 +39,7 @@ impl Work {
         Self { wait: Box::pin(wait), stop: Stop::Sandbox(canceller) }
     }
 
-    /// What ends by itself, and soon after `stop`.
+    /// Work of the server itself, which ends by itself or soon after `stop`.
     pub(crate) fn ours(
         wait: impl Future<Output = Ended> + Send + 'static,
         stop: CancellationToken,
@@ -50,7 +52,7 @@ impl Work {
         (&mut self.wait).await
     }
 
-    /// Ends it.
+    /// Stops the work.
     pub(crate) fn stop(&self) {
         match &self.stop {
             Stop::Sandbox(canceller) => canceller.cancel(),
@@ -61,7 +63,7 @@ impl Work {
 
 pub(crate) fn outputs_hash(produced: &Produced) -> String {
     match produced {
-        // The digest of the result is asked for next, by its receipt.
+        // The receipt needs the digest of the result next.
         Produced::Result(result) => result.hashes().1,
         Produced::Error(_) => String::new(),
     }
@@ -83,8 +85,8 @@ pub(crate) fn without_program(produced: Produced, started_at: Timestamp, took: D
         duration: took,
         memoised: None,
     };
-    let (blobs, session_events, seen) = (Vec::new(), Vec::new(), Seen::default());
-    Ended::Finished { finished: Box::new(finished), blobs, session_events, seen }
+    let (blobs, session_events, details) = (Vec::new(), Vec::new(), ReceiptDetails::default());
+    Ended::Finished { finished: Box::new(finished), blobs, session_events, details }
 }
 
 pub(crate) fn failure(code: ErrorCode, message: String, started_at: Timestamp) -> Ended {

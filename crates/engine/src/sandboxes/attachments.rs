@@ -1,8 +1,8 @@
 //! Bytes that come with a call beside its arguments: the content of a file, an archive, a snapshot.
 //!
 //! Arguments are parsed, digested and stored with the call; a file of 32 MiB is not. Its digest and
-//! length are arguments, and the bytes wait here until the call runs or is over. They are in memory
-//! only: what they are for, a sandbox, does not outlive the process either.
+//! length are arguments, and the bytes stay here until the call runs or is over. They are in memory
+//! only, because their sandbox does not outlive the process either.
 
 use std::{collections::HashMap, fmt, sync::Arc, sync::Mutex};
 
@@ -10,7 +10,7 @@ use ringfence_types::{CallId, TenantId};
 
 use super::lock;
 
-/// Bytes of all attachments of one tenant that wait at one time.
+/// Bytes of all waiting attachments of one tenant.
 const MAX_BYTES_PER_TENANT: usize = 64 << 20;
 
 /// Bytes that come with a call beside its arguments. Cheap to clone.
@@ -18,7 +18,7 @@ const MAX_BYTES_PER_TENANT: usize = 64 << 20;
 pub struct Attachment(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl Attachment {
-    /// These bytes.
+    /// An attachment of these bytes.
     pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Arc::new(bytes))
     }
@@ -36,7 +36,7 @@ impl fmt::Debug for Attachment {
     }
 }
 
-/// More bytes of the tenant wait than may.
+/// The waiting attachments of the tenant are too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooMuch;
 
@@ -63,7 +63,7 @@ impl Attachments {
         Ok(())
     }
 
-    /// The call's attachment; it is no longer kept.
+    /// Removes and returns the call's attachment.
     pub(crate) fn take(&self, call: CallId) -> Option<Attachment> {
         lock(&self.waiting).remove(&call).map(|(_, attachment)| attachment)
     }

@@ -1,8 +1,8 @@
 //! Session sandboxes: their tenants, and the programs and interpreters in them, by number.
 //!
-//! What runs or changes something in one is a call of a built-in tool (`runners::builtin::sandbox`)
-//! and so decided, recorded and receipted like any other. Here is what needs no call: finding,
-//! listing, looking, and the tables through which clients come back to programs and interpreters.
+//! Running or changing something in a sandbox is a call of a built-in tool
+//! (`runners::builtin::sandbox`), decided and recorded like any other. Here is what needs no call:
+//! finding, listing, and the tables through which clients come back to programs and interpreters.
 
 mod attachments;
 mod table;
@@ -19,23 +19,23 @@ use ringfence_types::{Layer, Principal, Stopper, TenantId};
 pub use self::{attachments::Attachment, table::Program};
 pub(crate) use self::{
     attachments::{Attachments, TooMuch},
-    table::Table,
+    table::SandboxTable,
 };
 use crate::{Engine, engine::Inner, runners::builtin};
 
 /// Bytes kept of each output stream of a program.
 pub const KEPT_OUTPUT: ringfence_types::Bytes = ringfence_types::Bytes::mib(1);
 
-/// The tenant of a sandbox, in its metadata; names that clients chose have the other prefix.
-const TENANT: &str = "tenant";
-pub(crate) const OF_CLIENT: &str = "client.";
+/// Metadata key of a sandbox's tenant; keys chosen by clients have the prefix below.
+const TENANT_KEY: &str = "tenant";
+pub(crate) const CLIENT_PREFIX: &str = "client.";
 
-/// How many sandboxes are kept at one time.
+/// Limits on session sandboxes.
 #[derive(Debug, Clone, Copy)]
 pub struct SandboxLimits {
-    /// Of all tenants.
+    /// Sandboxes of all tenants.
     pub max: usize,
-    /// Of one tenant.
+    /// Sandboxes per tenant.
     pub max_per_tenant: usize,
 }
 
@@ -45,30 +45,30 @@ impl Default for SandboxLimits {
     }
 }
 
-/// State of all session sandboxes beside the sandboxes themselves.
+/// State of the session sandboxes beside the sandboxes themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Sandboxes {
-    tables: Mutex<HashMap<SessionId, Arc<Table>>>,
-    /// Held while one is made, so that the number that was checked is the number that holds.
+    tables: Mutex<HashMap<SessionId, Arc<SandboxTable>>>,
+    /// Held while a sandbox is created, so that the checked number stays true.
     pub(crate) making: tokio::sync::Mutex<()>,
-    /// Bytes that came with a call beside its arguments.
+    /// Bytes of calls beside their arguments.
     pub(crate) attachments: Attachments,
 }
 
 impl Inner {
-    /// The tenant's sandbox of this id.
+    /// The tenant's sandbox with this id.
     pub(crate) fn sandbox_of(&self, tenant: &TenantId, id: &SessionId) -> Option<Session> {
         let session = self.parts.sandbox.session_by_id(id);
         session.filter(|session| is_of(&session.info(), tenant))
     }
 
-    /// All sandboxes, and how many of them are the tenant's.
+    /// Numbers of all sandboxes and of the tenant's.
     pub(crate) fn count_sandboxes(&self, tenant: &TenantId) -> (usize, usize) {
         let all = self.parts.sandbox.sessions();
         (all.len(), all.iter().filter(|info| is_of(info, tenant)).count())
     }
 
-    /// Asks for the end of everything that runs in session sandboxes.
+    /// Cancels every call that runs in a session sandbox.
     pub(crate) fn end_session_calls(&self, by: Stopper) {
         for in_flight in self.in_flight.all() {
             let call = in_flight.now().call;
@@ -78,13 +78,13 @@ impl Inner {
         }
     }
 
-    /// The sandbox's table; the first to ask makes it, and it goes with the sandbox.
-    pub(crate) fn sandbox_table(self: &Arc<Self>, session: &Session) -> Arc<Table> {
+    /// The sandbox's table; made on first use and dropped with the sandbox.
+    pub(crate) fn sandbox_table(self: &Arc<Self>, session: &Session) -> Arc<SandboxTable> {
         let mut tables = lock(&self.sandboxes.tables);
         if let Some(table) = tables.get(session.id()) {
             return table.clone();
         }
-        let table = Arc::<Table>::default();
+        let table = Arc::<SandboxTable>::default();
         tables.insert(session.id().clone(), table.clone());
         let (inner, session) = (self.clone(), session.clone());
         self.tasks.spawn(async move {
@@ -100,19 +100,19 @@ impl Inner {
 
 /// Metadata that names the tenant of a sandbox.
 pub(crate) fn owner(tenant: &TenantId) -> (String, String) {
-    (TENANT.to_owned(), tenant.to_string())
+    (TENANT_KEY.to_owned(), tenant.to_string())
 }
 
 fn is_of(info: &SessionInfo, tenant: &TenantId) -> bool {
-    info.metadata.get(TENANT).is_some_and(|owner| owner == tenant.as_str())
+    info.metadata.get(TENANT_KEY).is_some_and(|owner| owner == tenant.as_str())
 }
 
-/// A tenant's sandbox, as doors use it. Running something in it takes a permit, which only a call has.
+/// A tenant's sandbox for doors. Running something in it takes a permit, which only a call has.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
-    /// The sandbox itself: looked at, paused, resumed, ended.
+    /// The sandbox itself: to inspect, pause, resume and end.
     pub session: Session,
-    table: Arc<Table>,
+    table: Arc<SandboxTable>,
 }
 
 impl Engine {
@@ -122,41 +122,41 @@ impl Engine {
         all.filter(|info| is_of(info, &who.tenant)).collect()
     }
 
-    /// The tenant's sandbox of this id.
+    /// The tenant's sandbox with this id.
     pub fn sandbox(&self, who: &Principal, id: &SessionId) -> Option<Sandbox> {
         let session = self.inner.sandbox_of(&who.tenant, id)?;
         let table = self.inner.sandbox_table(&session);
         Some(Sandbox { session, table })
     }
 
-    /// Layers that this host lacks and the operator allows its sandboxes to miss.
+    /// Layers that this host lacks and the operator allows to be missing.
     pub fn missing_layers(&self) -> &[Layer] {
         self.inner.parts.sandbox.missing_layers()
     }
 
-    /// Ends every sandbox, for the owner of an engine that has stopped.
+    /// Ends every sandbox; for the owner of a stopped engine.
     pub async fn close_sandboxes(&self) {
         self.inner.parts.sandbox.close().await;
     }
 
-    /// Refuses with the reason while sandboxes cannot be made, or could not be lately.
+    /// Fails with the reason while sandboxes cannot be made.
     pub fn sandbox_readiness(&self) -> Result<(), ringfence_sandbox::Unavailable> {
         self.inner.parts.sandbox.readiness()
     }
 }
 
 impl Sandbox {
-    /// Its programs, oldest first: those that run, and the last of those that ended.
+    /// Its programs, oldest first: the running ones, and the last of those that ended.
     pub fn programs(&self) -> Vec<Program> {
         self.table.programs()
     }
 
-    /// The program of this number.
+    /// The program with this number.
     pub fn program(&self, number: u32) -> Option<Program> {
         self.table.program(number)
     }
 
-    /// Forgets a program that has ended.
+    /// Removes a program that has ended.
     pub fn forget_program(&self, number: u32) {
         self.table.remove_program(number);
     }
@@ -166,12 +166,12 @@ impl Sandbox {
         self.table.interpreters()
     }
 
-    /// The interpreter of this number.
+    /// The interpreter with this number.
     pub fn interpreter(&self, number: u32) -> Option<Interpreter> {
         self.table.interpreter(number)
     }
 
-    /// Takes an interpreter out of the table; dropping it ends it.
+    /// Removes an interpreter from the table; dropping it ends it.
     pub fn remove_interpreter(&self, number: u32) -> Option<Interpreter> {
         self.table.remove_interpreter(number)
     }

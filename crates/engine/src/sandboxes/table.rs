@@ -1,7 +1,7 @@
 //! The programs and interpreters of one sandbox, by number.
 //!
-//! A sandbox keeps its programs only while they run. A client that asks a minute later how one ended
-//! finds it here, within bounds, until the sandbox ends.
+//! A sandbox keeps its programs only while they run. The results of ended programs stay here,
+//! within bounds, until the sandbox ends.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ const MAX_ENDED_BYTES: u64 = 16 << 20;
 
 /// The table of one sandbox.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct SandboxTable {
     programs: Mutex<BTreeMap<u32, Program>>,
     interpreters: Mutex<Interpreters>,
 }
@@ -30,7 +30,7 @@ struct Interpreters {
     all: BTreeMap<u32, Interpreter>,
 }
 
-/// A program of a sandbox and how it was asked for.
+/// A program of a sandbox and its request.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The program itself.
@@ -39,16 +39,16 @@ pub struct Program {
     pub call: CallId,
     /// Program and arguments.
     pub argv: Arc<[String]>,
-    /// When it was started.
+    /// Start time.
     pub started_at: Timestamp,
     /// Whether it has a terminal.
     pub has_terminal: bool,
-    /// Whether it reads what clients send later.
+    /// Whether it reads input that clients send later.
     pub is_open: bool,
 }
 
-impl Table {
-    /// Keeps a program, and forgets the oldest of those that ended.
+impl SandboxTable {
+    /// Adds a program, and removes the oldest ended ones beyond the bounds.
     pub(crate) fn add(&self, program: Program) {
         let mut programs = lock(&self.programs);
         programs.insert(program.process.id(), program);
@@ -72,7 +72,7 @@ impl Table {
         lock(&self.programs).get(&number).cloned()
     }
 
-    /// All of them, oldest first.
+    /// All programs, oldest first.
     pub(super) fn programs(&self) -> Vec<Program> {
         lock(&self.programs).values().cloned().collect()
     }
@@ -81,7 +81,7 @@ impl Table {
         lock(&self.programs).remove(&number);
     }
 
-    /// Keeps an interpreter under a new number.
+    /// Adds an interpreter under a new number.
     pub(crate) fn add_interpreter(&self, interpreter: Interpreter) -> u32 {
         let mut interpreters = lock(&self.interpreters);
         interpreters.last += 1;
@@ -105,7 +105,7 @@ impl Table {
 }
 
 impl Program {
-    /// Bytes of output that are held for it.
+    /// Bytes of its stored output.
     fn bytes(&self) -> u64 {
         let held = |total: u64| total.min(KEPT_OUTPUT.0);
         held(self.process.stdout().total()) + held(self.process.stderr().total())

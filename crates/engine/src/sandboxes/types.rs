@@ -12,7 +12,7 @@ pub mod files {
     pub use ringfence_sandbox::files::{BoxPath, Entry, Event, EventKind, Kind, ListOptions};
 }
 
-/// Sandboxes that are kept.
+/// Session sandboxes.
 pub mod session {
     pub use ringfence_sandbox::session::{
         Error, Interpreter, Metrics, ProcessEnd, ProcessUsage, Session, SessionId, SessionInfo,

@@ -1,4 +1,4 @@
-//! Asking policy about actions other than calls. Each answer is on record before it counts.
+//! Policy decisions about actions other than calls. Each answer is recorded before it counts.
 
 use ringfence_policy::{Action, Decided, Input, Permit, ToolFacts};
 use ringfence_store::Error;
@@ -6,23 +6,23 @@ use ringfence_types::{Json, Principal, Reason, TraceContext};
 
 use crate::Engine;
 
-/// Why an action is not allowed.
+/// Reason why an action is not allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionRefused {
-    /// A person would have to decide, and only calls wait for one.
+    /// Policy holds it, and only calls can be held.
     #[error("policy wants a person to decide, and `{action}` is not kept waiting")]
     Held {
         /// The action.
         action: String,
-        /// Why.
+        /// Reasons of policy.
         reasons: Vec<Reason>,
     },
-    /// Policy does not allow it.
+    /// Policy denies it.
     #[error("policy does not allow `{action}`")]
     Denied {
         /// The action.
         action: String,
-        /// Why.
+        /// Reasons of policy.
         reasons: Vec<Reason>,
     },
     /// The decision could not be put on record.
@@ -31,7 +31,7 @@ pub enum ActionRefused {
 }
 
 impl Engine {
-    /// Proof that policy allows an action, with its obligations. `args` is what was asked for.
+    /// Proof that policy allows an action, with its obligations. `args` is the request.
     pub async fn permit_action(
         &self,
         who: &Principal,

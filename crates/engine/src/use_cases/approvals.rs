@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::Engine;
 
 impl Engine {
-    /// Approvals, newest first. The tenant of the query is the principal's, whatever it says.
+    /// Approvals, newest first. The tenant of the query is always the principal's.
     pub async fn approvals(
         &self,
         who: &Principal,
@@ -27,8 +27,8 @@ impl Engine {
         self.inner.parts.store.approval(&who.tenant, id).await
     }
 
-    /// Revokes an approval and puts it on the ledger, in one commit; `false` if there is none. Calls
-    /// that have begun go on.
+    /// Revokes an approval and records that on the ledger, in one commit; `false` if there is none.
+    /// Calls that have begun go on.
     pub async fn revoke_approval(&self, who: &Principal, id: ApprovalId) -> Result<bool, Error> {
         let Some(standing) = self.approval(who, id).await? else { return Ok(false) };
         let at = self.clock().now();
@@ -40,8 +40,8 @@ impl Engine {
         };
         let (label, person) = (who.label.as_str(), who.person.as_ref());
         let revoked = Revoked { event: "revoked", id, by: who.key, label, person };
-        let pen = self.inner.parts.ledger.pen().await;
-        let entry = pen.seal(Entry::approval(about, &revoked))?;
+        let guard = self.inner.parts.ledger.signing_guard().await;
+        let entry = guard.seal(Entry::approval(about, &revoked))?;
         self.inner.parts.store.revoke_approval(&who.tenant, id, who.key, at, entry).await
     }
 }

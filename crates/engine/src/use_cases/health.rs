@@ -1,4 +1,4 @@
-//! Whether calls can be taken.
+//! Readiness of the store.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use ringfence_store::Error;
 
 use crate::Engine;
 
-/// Whether the store can take what is new.
+/// State of the store for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreState {
     /// It can be written.
@@ -19,23 +19,23 @@ pub enum StoreState {
     DiskLow,
 }
 
-/// How long the store may take to be written.
+/// Timeout of a probe of the store.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the result of a probe is good for every client.
+/// Time for which all clients share the result of a probe.
 const PROBE_LIFETIME: Duration = Duration::from_secs(1);
 
-/// The last probe: when, and whether the store could be written.
+/// The last probe: its time, and whether the store could be written.
 #[derive(Debug, Default)]
 pub(crate) struct Probed(tokio::sync::Mutex<Option<(Instant, bool)>>);
 
 impl Engine {
-    /// Probes the store by writing to it: on a full disk, or beside a ledger that was changed, reading
-    /// works. Written at most once in a second, however many ask: probes need no key.
+    /// Probes the store by writing to it: on a full disk, or beside a changed ledger, reading still
+    /// works. At most one write per second, however many clients ask: probes need no key.
     pub async fn probe_store(&self) -> StoreState {
         let store = &self.inner.parts.store;
         if !self.is_writable().await {
-            // Asked after the write, which is what finds out.
+            // Checked after the write, which detects it.
             return if store.check_files().is_err() {
                 StoreState::Gone
             } else {

@@ -1,4 +1,4 @@
-//! The ledger as clients read it: checkpoints, tiles, keys, proofs, and the audit.
+//! The ledger for clients: checkpoints, tiles, keys, proofs, and the audit.
 
 use ringfence_ledger::{Bundle, Checkpoint, LedgerKey, Selection, merkle::TileId};
 use ringfence_store::{EntryPage, EntryQuery, Error};
@@ -6,10 +6,10 @@ use ringfence_types::{CallId, Digest, Principal};
 
 use crate::{Engine, Unprovable, ledger};
 
-/// A key that signs the ledger, as others verify with it.
+/// A ledger key in the forms that verifiers use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifierKey {
-    /// The entry that names it.
+    /// Index of the entry that names it.
     pub named_at: u64,
     /// Its id: the digest of the public key.
     pub id: Digest,
@@ -31,7 +31,7 @@ impl Engine {
         Ok(newest.map(|newest| (newest.size, newest.note)))
     }
 
-    /// The hashes of a tile by its path, such as `tile/0/000`; none if there is no such tile.
+    /// The hashes of a tile by its path, such as `tile/0/000`; none if the tree has no such tile.
     pub async fn ledger_tile(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
         let Ok(id) = TileId::parse(path) else { return Ok(None) };
         ledger::tile(self.inner.parts.ledger.store(), id).await
@@ -60,7 +60,7 @@ impl Engine {
         ledger::consistency(self.inner.parts.ledger.store(), from, to).await
     }
 
-    /// One file that proves a call or a session of a tenant; none if there are no entries about it.
+    /// Proof bundle of a call or a session of a tenant; none if there are no entries about it.
     pub async fn export_proof(
         &self,
         who: &Principal,
@@ -71,8 +71,8 @@ impl Engine {
         self.inner.parts.ledger.export(who, selection, with_artifacts, at).await
     }
 
-    /// The receipt of a call as it was signed: the text of its DSSE envelope. None before the call has
-    /// ended, or if the tenant has no such call.
+    /// The signed receipt of a call: the text of its DSSE envelope. None before the call has ended,
+    /// or if the tenant has no such call.
     pub async fn receipt_envelope(
         &self,
         who: &Principal,
@@ -82,8 +82,8 @@ impl Engine {
         Ok(envelope.map(|envelope| envelope.render()))
     }
 
-    /// Entries of the ledger, in their order: what a bounded number of rows holds. The tenant of the
-    /// query is the principal's, whatever it says.
+    /// Entries of the ledger in order, from a bounded number of rows. The tenant of the query is
+    /// always the principal's.
     pub async fn audit_slice(
         &self,
         who: &Principal,
@@ -93,8 +93,8 @@ impl Engine {
         self.inner.parts.store.audit(query).await
     }
 
-    /// The same, slice by slice until there are as many as were asked for, or after a bounded number
-    /// of slices.
+    /// Entries as of [`Engine::audit_slice`], slice by slice until the limit, or for a bounded
+    /// number of slices.
     pub async fn audit(&self, who: &Principal, mut query: EntryQuery) -> Result<EntryPage, Error> {
         let mut page = EntryPage { entries: Vec::new(), next: Some(query.from) };
         for _ in 0..MAX_SLICES {

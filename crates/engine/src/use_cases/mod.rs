@@ -1,4 +1,4 @@
-//! What doors ask for beside calls, one file per subject. Doors see these functions and plain data
+//! Use cases of doors beside calls, one file per subject. Doors see these functions and plain data
 //! ([`crate::data`]), and no store, policy engine, registry or ledger.
 
 mod actions;

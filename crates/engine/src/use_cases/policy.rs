@@ -1,4 +1,4 @@
-//! Policy as clients see it: asking it, what is in force, what was decided and why.
+//! Policy for clients: questions, rules in force, decisions and explanations.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use ringfence_types::{
 
 use crate::Engine;
 
-/// A question to policy about something that is done elsewhere.
+/// A question to policy about an action that is done elsewhere.
 #[derive(Debug, Clone)]
 pub struct PolicyQuestion {
-    /// The tenant that it is about.
+    /// Tenant of the action.
     pub tenant: TenantId,
-    /// On whose behalf.
+    /// Persona that it is done for.
     pub persona: Option<PersonaId>,
-    /// What is to be done,
+    /// The action.
     pub action: Action,
-    /// to what,
+    /// The resource that it acts on.
     pub resource: ToolName,
-    /// with which arguments.
+    /// Arguments of the action.
     pub args: Json,
-    /// What else the client says.
+    /// Metadata of the client.
     pub metadata: Json,
-    /// The session that it is part of.
+    /// Session of the action.
     pub session: Option<SessionId>,
 }
 
-/// What policy says.
+/// Answer of policy.
 #[derive(Debug)]
 pub struct PolicyAnswer {
     /// The decision on record; none about tools that do not exist.
@@ -51,18 +51,18 @@ pub struct PolicyInForce {
     pub bundle: Option<Arc<Bundle>>,
 }
 
-/// How the policy engines are.
+/// State of the policy engines.
 #[derive(Debug, Clone)]
 pub struct PolicyStatus {
     /// The revision of the rules in force.
     pub revision: Digest,
-    /// Every engine that is asked.
+    /// All engines.
     pub engines: Vec<Status>,
-    /// Tenants whose calls run although no engine answers.
+    /// Tenants whose calls run while no engine answers.
     pub fail_open: Vec<TenantId>,
 }
 
-/// Why a call was decided as it was.
+/// Explanation of the decision about a call.
 #[derive(Debug)]
 pub struct ExplainedCall {
     /// The decision that is explained: the newest about the call.
@@ -72,11 +72,11 @@ pub struct ExplainedCall {
     /// Whether the client may see rules beyond their reasons: files and constants may name other
     /// tenants.
     pub sees_rules: bool,
-    /// What each engine says.
+    /// Explanations of each engine.
     pub parts: Vec<ExplainedPart>,
 }
 
-/// What one engine says.
+/// Explanation of one engine.
 #[derive(Debug)]
 pub struct ExplainedPart {
     /// The engine.
@@ -87,13 +87,13 @@ pub struct ExplainedPart {
     pub explanation: Option<Explanation>,
 }
 
-/// Why a decision is not explained.
+/// Reason why a decision is not explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    /// Rules are somewhere else.
+    /// The rules are not files of this server.
     #[error("the rules are not files of this server: {} has them", .0.join(", "))]
     RulesElsewhere(Vec<String>),
-    /// The document cannot be read any more.
+    /// The document was written by another version and cannot be read.
     #[error("the document that was judged is of another version of this server")]
     OtherVersion,
     /// Evaluating took too long.
@@ -104,11 +104,11 @@ pub enum ExplainError {
     Store(#[from] Error),
 }
 
-/// The reason of the answer about a tool that does not exist.
+/// Rule named in the answer about a tool that does not exist.
 const UNKNOWN_TOOL: &str = "unknown_tool";
 
 impl Engine {
-    /// Asks policy about something that is done elsewhere, under a permit of its own there.
+    /// Asks policy about an action that is done elsewhere, under a permit of its own there.
     pub async fn ask_policy(
         &self,
         who: &Principal,
@@ -136,7 +136,7 @@ impl Engine {
         Ok(PolicyAnswer { id: Some(recorded.id), decision })
     }
 
-    /// The tool as rules see it; none if only an existing tool can be meant and there is none.
+    /// The tool as rules see it; none if the action needs an existing tool and there is none.
     fn resource(&self, question: &PolicyQuestion) -> Option<ToolFacts> {
         let tools = self.tools();
         let known = tools.get(question.resource.as_str(), None);
@@ -154,7 +154,7 @@ impl Engine {
     fn unknown(&self, question: &PolicyQuestion) -> Decision {
         let policy = &self.inner.parts.policy;
         let name = &question.resource;
-        let message = format!("there is no tool `{name}` here, so nothing allows it");
+        let message = format!("tool `{name}` does not exist here, so no rule allows it");
         Decision {
             verdict: Verdict::Deny,
             reasons: vec![Reason { rule: UNKNOWN_TOOL.to_owned(), message }],
@@ -183,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// How the policy engines are.
+    /// State of the policy engines.
     pub fn policy_status(&self) -> PolicyStatus {
         let policy = &self.inner.parts.policy;
         PolicyStatus {
@@ -193,12 +193,12 @@ impl Engine {
         }
     }
 
-    /// One decision; of any tenant for admins of the operator.
+    /// One decision; admins of the operator see those of any tenant.
     pub async fn decision(&self, who: &Principal, id: u64) -> Result<Option<KeptDecision>, Error> {
         self.inner.parts.store.decision(readable(who), id).await
     }
 
-    /// Decisions about a call, oldest first; of any tenant for admins of the operator.
+    /// Decisions about a call, oldest first; admins of the operator see those of any tenant.
     pub async fn decisions_of(
         &self,
         who: &Principal,
@@ -207,7 +207,7 @@ impl Engine {
         self.inner.parts.store.decisions_of(readable(who), call).await
     }
 
-    /// Why a call was decided as it was; none if there is no decision about it.
+    /// Explanation of the decision about a call; none if there is no decision about it.
     pub async fn explain(
         &self,
         who: &Principal,
@@ -227,7 +227,7 @@ impl Engine {
             let names = parts.into_iter().map(|part| part.engine).collect();
             return Err(ExplainError::RulesElsewhere(names));
         }
-        // Trying changes keeps a processor busy for seconds.
+        // Explaining keeps a processor busy for seconds.
         let _turn = self.inner.replay_turn.acquire().await;
         let mut explained = Vec::new();
         for Part { engine, revision, bundle } in parts {
@@ -241,7 +241,8 @@ impl Engine {
     }
 }
 
-/// The tenant whose decisions the principal may read; any for admins of the operator.
+/// The tenant whose decisions the principal may read; none, for any tenant, for admins of the
+/// operator.
 fn readable(who: &Principal) -> Option<&TenantId> {
     (!is_operator_admin(who)).then_some(&who.tenant)
 }

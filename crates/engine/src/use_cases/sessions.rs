@@ -1,11 +1,11 @@
-//! Events of sessions that are no calls.
+//! Session events other than calls.
 
 use ringfence_store::{Error, SessionEvent, SessionQuery};
 
 use crate::Engine;
 
 impl Engine {
-    /// Appends an event to a session, if there is room for more of its tenant.
+    /// Appends an event to a session, if the tenant has room for it.
     pub async fn append_session_event(&self, event: SessionEvent) -> Result<(), Error> {
         let store = &self.inner.parts.store;
         store.room().admit(&event.tenant)?;

@@ -1,4 +1,4 @@
-//! Tools: what there is, installing and removing.
+//! Tools: listing, installing, removing.
 
 use std::sync::Arc;
 
@@ -8,35 +8,35 @@ use ringfence_types::{Json, Principal, ToolRef, TraceContext};
 
 use crate::{ActionRefused, Engine};
 
-/// Why a tool was not installed.
+/// Reason why a tool was not installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// Policy did not allow it.
     #[error(transparent)]
     Policy(#[from] ActionRefused),
-    /// The registry did not take it.
+    /// The registry refused it.
     #[error(transparent)]
     Registry(#[from] RegisterError),
 }
 
-/// Why a tool was not removed.
+/// Reason why a tool was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveToolError {
     /// Policy did not allow it.
     #[error(transparent)]
     Policy(#[from] ActionRefused),
-    /// The registry did not remove it.
+    /// The registry refused it.
     #[error(transparent)]
     Registry(#[from] RemoveError),
 }
 
 impl Engine {
-    /// Tools as they are now: a snapshot that does not change.
+    /// Snapshot of the tools.
     pub fn tools(&self) -> Arc<Catalogue> {
         self.inner.parts.registry.catalogue()
     }
 
-    /// Installs a skill that was sent, if policy allows the action `tool.install`.
+    /// Installs an uploaded skill, if policy allows the action `tool.install`.
     pub async fn install_tool(
         &self,
         who: &Principal,
@@ -50,7 +50,7 @@ impl Engine {
         Ok(registry.register(upload).await?)
     }
 
-    /// Removes an installed skill, one version or all of them, if policy allows the action
+    /// Removes one version of an uploaded skill, or all of them, if policy allows the action
     /// `tool.remove`.
     pub async fn remove_tool(
         &self,
@@ -65,7 +65,7 @@ impl Engine {
         Ok(self.inner.parts.registry.remove(name, version).await?)
     }
 
-    /// The tool as rules see it; one that another hides or that is broken is known by name alone.
+    /// The tool as rules see it; a hidden or broken one is known by name alone.
     fn facts_of(&self, name: &str, version: Option<&str>) -> Result<ToolFacts, RemoveError> {
         if let Some(entry) = self.tools().get(name, version) {
             return Ok(ToolFacts::from(&entry.tool));
@@ -74,8 +74,8 @@ impl Engine {
         Ok(ToolFacts::named(name, version.unwrap_or("")))
     }
 
-    /// Counts a call that was refused before it was accepted. Names that no tool has are made up by
-    /// clients; as labels they would grow without bound.
+    /// Counts a call that was refused before it was accepted. Names without a tool are chosen by
+    /// clients, and as labels would grow without bound.
     pub fn count_refusal(&self, tool: &str, code: &'static str) {
         let is_known = self.tools().get(tool, None).is_some();
         self.inner.metrics.refused(if is_known { tool } else { "unknown" }, code);

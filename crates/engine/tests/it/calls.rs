@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfence_engine::{FactId, Refused};
 use ringfence_store::CallQuery;
-use ringfence_types::{Call, FactKind, Produced, Receipt, Seen, State};
+use ringfence_types::{Call, FactKind, Produced, Receipt, ReceiptDetails, State};
 use serde_json::{Value, json};
 
 use crate::support::{echo, engine, principal, request, stand};
@@ -39,7 +39,7 @@ async fn a_call_is_run_recorded_and_receipted() {
     assert_eq!(engine.get(&who, call.asked.id).await.expect("works here"), Some(call.clone()));
     let receipt =
         engine.receipt(&who, call.asked.id).await.expect("works here").expect("it is final");
-    assert_eq!(Some(receipt), Receipt::of(&call, Seen::default()));
+    assert_eq!(Some(receipt), Receipt::of(&call, ReceiptDetails::default()));
     engine.stop(Duration::from_secs(5)).await;
 }
 
@@ -208,7 +208,7 @@ async fn results_are_published_with_the_request_id_of_the_client() {
     assert_eq!(body["status"], "success");
     assert_eq!(body["payload"], json!({"message": "hi"}));
     assert_eq!(body["metadata"]["request_id"], "r-1");
-    // Whoever goes on with the trace goes on from the call, in either way of telling.
+    // A consumer that continues the trace continues from the call, in both kinds of message.
     let span = &call.asked.id.0.simple().to_string()[16..];
     let traced = format!("00-{trace}-{span}-01");
     let told = json!({"traceparent": traced, "tracestate": "congo=t61"});

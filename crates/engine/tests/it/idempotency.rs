@@ -81,7 +81,7 @@ async fn of_many_at_once_exactly_one_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_goes_away_half_way_leaves_the_key_free() {
+async fn a_caller_that_disconnects_leaves_the_key_free() {
     let dir = tempfile::tempdir().expect("works here");
     let (engine, _db) = engine(dir.path()).await;
     let who = principal("acme");

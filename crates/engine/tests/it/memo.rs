@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ringfence_engine::{CallRequest, Memo, Settings, Wide};
+use ringfence_engine::{ApprovalScope, CallRequest, Memo, Settings};
 use ringfence_sqlite::Db;
 use ringfence_types::{Call, CallId, Principal, State};
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::{
     support::{Replaced, TestEngine, approver, echo, engine_of, principal, request, stand},
 };
 
-/// What the operator says of results.
+/// Memo settings of the operator.
 fn memo(tools: &[&str]) -> Memo {
     let tools = tools.iter().map(|name| name.parse().expect("a name")).collect();
     Memo { tools, ..Memo::default() }
@@ -40,7 +40,7 @@ fn given_by(call: &Call) -> Option<CallId> {
     }
 }
 
-/// Whose result a call is given.
+/// Call whose result a call was given.
 async fn asks(engine: &TestEngine, who: &Principal, request: CallRequest) -> Option<CallId> {
     given_by(stand(engine, who, request).await.as_ref())
 }
@@ -106,7 +106,7 @@ async fn nothing_is_given_again_unless_the_tool_was_named_and_can_be() {
         let entry = catalogue.get(tool, None).expect("it is there");
         assert!(!engine.memoises(&entry.tool), "{tool}");
     }
-    assert!(!engine.metrics_text().contains("tool_memo_lookups_total{"), "nobody looked");
+    assert!(!engine.metrics_text().contains("tool_memo_lookups_total{"), "no lookup");
     engine.stop(Duration::from_secs(5)).await;
 }
 
@@ -148,7 +148,7 @@ async fn obligations_are_part_of_what_is_equal_and_one_demands_a_run() {
         CallRequest { persona, ..echo("secret") }
     };
     let free = stand(&engine, &who, echo("secret")).await.asked.id;
-    assert_eq!(asks(&engine, &who, of("anybody")).await, Some(free), "the control");
+    assert_eq!(asks(&engine, &who, of("another")).await, Some(free), "the control");
     let bound = stand(&engine, &who, of("bound")).await;
     assert_eq!(given_by(&bound), None);
     assert_eq!(asks(&engine, &who, of("bound")).await, Some(bound.asked.id));
@@ -168,7 +168,7 @@ async fn obligations_are_part_of_what_is_equal_and_one_demands_a_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_asks_for_a_run_gets_one_and_its_result_takes_over() {
+async fn a_fresh_call_runs_and_its_result_replaces_the_memo() {
     let (_dir, engine, _) = remembering(&["echo"]).await;
     let who = principal("acme");
     stand(&engine, &who, echo("hi")).await;
@@ -187,7 +187,9 @@ async fn what_a_person_allowed_runs_and_is_not_remembered() {
     let hi = || CallRequest { session: Some("s".parse().expect("a name")), ..echo("hi") };
     rules.with(ASK);
     let held = stand(&engine, &who, hi()).await;
-    resolve(&engine, &anna, held.asked.id, within(Wide::Session, 5)).await.expect("it is held");
+    resolve(&engine, &anna, held.asked.id, within(ApprovalScope::Session, 5))
+        .await
+        .expect("it is held");
     let first = after(&engine, &who, held.asked.id, &[ringfence_types::FactKind::Finished]).await;
     assert_eq!(given_by(&first), None);
     // By the same approval, so without another hold.

@@ -1,4 +1,4 @@
-//! What policy obliges a call to is kept, and what it decided is on record.
+//! Obligations of policy are kept, and its decisions are on record.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::support::{Replaced, echo, engine_of, principal, stand};
 
 /// Longer than anything takes, even while the machine is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Rules that allow everything, but only as many calls as it is told to.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Gate {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, enough).await.expect("they ask");
+        tokio::time::timeout(STEP_TIMEOUT, enough).await.expect("they ask");
     }
 }
 
@@ -85,15 +85,15 @@ async fn a_full_line_refuses_at_once_and_the_others_finish() {
             other => panic!("expected a refusal, got {other:?}"),
         }
     }
-    // Whoever floods fills the own line only.
+    // A tenant that floods fills its own line only.
     tickets.push(engine.call(&other, echo("calm")).await.expect("another line"));
     gate.0.add_permits(tickets.len());
     for mut ticket in tickets {
-        let call = ticket.wait(PATIENCE).await.expect("on record");
+        let call = ticket.wait(STEP_TIMEOUT).await.expect("on record");
         assert!(matches!(call.state, State::Finished(_)), "{:?}", call.state);
     }
     assert_eq!(engine.load(), (0, 0));
-    engine.stop(PATIENCE).await;
+    engine.stop(STEP_TIMEOUT).await;
 }
 
 /// R19: Who comes at the same time finds the same places.
@@ -118,9 +118,9 @@ async fn as_many_as_there_is_room_for_are_taken_however_many_come_at_once() {
     assert_eq!((taken.len(), engine.load()), (5, (2, 3)));
     gate.0.add_permits(taken.len());
     for mut ticket in taken {
-        ticket.wait(PATIENCE).await.expect("on record");
+        ticket.wait(STEP_TIMEOUT).await.expect("on record");
     }
-    engine.stop(PATIENCE).await;
+    engine.stop(STEP_TIMEOUT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -139,7 +139,7 @@ async fn holds_that_are_judged_again_take_no_place_from_new_calls() {
     for number in 0..50 {
         held.push(stand(&engine, &who, echo(&number.to_string())).await.asked.id);
     }
-    engine.stop(PATIENCE).await;
+    engine.stop(STEP_TIMEOUT).await;
     drop(engine);
     db.close();
     // All of them are judged at the start, a few at one time.
@@ -148,7 +148,7 @@ async fn holds_that_are_judged_again_take_no_place_from_new_calls() {
     gate.asked_by(8).await;
     assert_eq!(engine.load(), (0, 0));
     let mut ticket = engine.call(&who, echo("new")).await.expect("there is room");
-    let new = tokio::spawn(async move { ticket.wait(PATIENCE).await.map(drop) });
+    let new = tokio::spawn(async move { ticket.wait(STEP_TIMEOUT).await.map(drop) });
     gate.asked_by(9).await;
     assert_eq!(gate.1.load(Ordering::SeqCst), 9, "no more at one time");
     gate.0.add_permits(10 * held.len());
@@ -156,7 +156,7 @@ async fn holds_that_are_judged_again_take_no_place_from_new_calls() {
     for id in held {
         crate::holds::after(&engine, &who, id, &[ringfence_types::FactKind::Finished]).await;
     }
-    engine.stop(PATIENCE).await;
+    engine.stop(STEP_TIMEOUT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,13 +171,13 @@ async fn a_call_goes_on_when_its_caller_does_not_wait() {
     let given_up = waiting.id();
     let wait = tokio::spawn({
         let mut waiting = waiting;
-        async move { waiting.wait(PATIENCE).await.is_some() }
+        async move { waiting.wait(STEP_TIMEOUT).await.is_some() }
     });
     wait.abort();
     assert!(wait.await.is_err(), "it was cut off while it waited");
     gate.0.add_permits(2);
-    // Stopping waits for everything that is under way, whoever drives it.
-    engine.stop(PATIENCE).await;
+    // Stopping waits for all calls in flight, in every task.
+    engine.stop(STEP_TIMEOUT).await;
     for id in [dropped, given_up] {
         let call = engine.get(&who, id).await.expect("works here").expect("on record");
         assert!(matches!(call.state, State::Finished(_)), "{:?}", call.state);

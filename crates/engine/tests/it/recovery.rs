@@ -1,9 +1,11 @@
-//! What a process that died left behind.
+//! Recovery of calls that a dead process left behind.
 
 use std::{sync::Arc, time::Duration};
 
 use ringfence_store::{Record, Store};
-use ringfence_types::{Asked, Call, CallId, Digest, Json, Principal, Receipt, Seen, State, Tool};
+use ringfence_types::{
+    Asked, Call, CallId, Digest, Json, Principal, Receipt, ReceiptDetails, State, Tool,
+};
 use serde_json::json;
 
 use crate::support::{Wall, allow_all, engine, engine_with, held, principal};
@@ -100,6 +102,6 @@ async fn pure_calls_run_again_and_others_are_unknown() {
     let unknown = state(&effectful).await;
     assert_eq!(unknown.state, State::OutcomeUnknown);
     let receipt = engine.receipt(&who, unknown.asked.id).await.expect("works here");
-    assert_eq!(receipt, Receipt::of(&unknown, Seen::default()));
+    assert_eq!(receipt, Receipt::of(&unknown, ReceiptDetails::default()));
     engine.stop(Duration::from_secs(5)).await;
 }

@@ -19,8 +19,8 @@ fn asked(rules: &str) -> ReplayRequest {
         bundle: bundle(rules),
         history: DecisionQuery::default(),
         listed: 100,
-        most: usize::MAX,
-        longest: Duration::from_secs(60),
+        max_decisions: usize::MAX,
+        time_limit: Duration::from_secs(60),
         threads: 2,
     }
 }
@@ -78,7 +78,7 @@ async fn no_more_decisions_are_judged_than_asked_for_and_the_next_request_goes_o
     }
     let (mut counts, mut flipped, mut history) = (Vec::new(), Vec::new(), DecisionQuery::default());
     loop {
-        let request = ReplayRequest { most: 2, history: history.clone(), ..asked(STRICT) };
+        let request = ReplayRequest { max_decisions: 2, history: history.clone(), ..asked(STRICT) };
         let replay = replayed(&engine, request).await;
         counts.push(replay.decisions);
         flipped.extend(replay.listed.iter().map(|flipped| flipped.call));
@@ -89,7 +89,7 @@ async fn no_more_decisions_are_judged_than_asked_for_and_the_next_request_goes_o
     }
     assert_eq!((counts, flipped), (vec![2, 2, 1], calls));
     // As many as there are: nothing is left to go on with.
-    let all = replayed(&engine, ReplayRequest { most: 5, ..asked(STRICT) }).await;
+    let all = replayed(&engine, ReplayRequest { max_decisions: 5, ..asked(STRICT) }).await;
     assert_eq!((all.decisions, all.next), (5, None));
     engine.stop(Duration::from_secs(5)).await;
 }

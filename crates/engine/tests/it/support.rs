@@ -185,7 +185,7 @@ pub(crate) fn held(lasts: Duration) -> State {
     State::Held(Box::new(Hold::new(Vec::new(), now, now.after(lasts), 1)))
 }
 
-/// Somebody of the tenant who may approve.
+/// A principal of the tenant that may approve.
 pub(crate) fn approver(tenant: &str, number: u128) -> Principal {
     let key = KeyId(uuid::Uuid::from_u128(1_000 + number));
     let (label, scopes) = (format!("boss {number}"), vec![Scope::Approve, Scope::Read].into());

@@ -1,20 +1,20 @@
-//! The three hashes of RFC 6962, section 2.1. Leaves and nodes begin with different bytes, so that
+//! The three hashes of RFC 6962, section 2.1. Leaves and nodes have different prefixes, so that
 //! neither can pass for the other.
 
 use ringfence_types::Digest;
 use sha2::{Digest as _, Sha256};
 
-/// Of a tree without leaves.
+/// Hash of the empty tree.
 pub fn empty() -> Digest {
     Digest::of(b"")
 }
 
-/// Of a leaf.
+/// Hash of a leaf.
 pub fn leaf(data: &[u8]) -> Digest {
     leaf_of_parts(&[data])
 }
 
-/// Of a leaf that is given in parts.
+/// Hash of a leaf given in parts.
 pub fn leaf_of_parts(parts: &[&[u8]]) -> Digest {
     let mut hash = Sha256::new_with_prefix([0]);
     for part in parts {
@@ -23,7 +23,7 @@ pub fn leaf_of_parts(parts: &[&[u8]]) -> Digest {
     Digest::from_bytes(hash.finalize().into())
 }
 
-/// Of two subtrees.
+/// Hash of two subtrees.
 pub fn node(left: Digest, right: Digest) -> Digest {
     let mut bytes = [1; 65];
     bytes[1..33].copy_from_slice(left.as_bytes());

@@ -13,5 +13,5 @@ pub use self::{
     hash::{empty, leaf, leaf_of_parts, node},
     proof::{Mismatch, verify_consistency, verify_inclusion},
     range::{Nodes, consistency, inclusion, root, tiles_for_consistency, tiles_for_inclusion},
-    tile::{InvalidTile, TILE, Tile, TileId, Tiles, decode_entries, encode_entries},
+    tile::{InvalidTile, TILE_WIDTH, Tile, TileId, Tiles, decode_entries, encode_entries},
 };

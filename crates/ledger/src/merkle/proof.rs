@@ -1,10 +1,10 @@
-//! Whether a proof proves it: RFC 9162, sections 2.1.3.2 and 2.1.4.2.
+//! Verification of proofs: RFC 9162, sections 2.1.3.2 and 2.1.4.2.
 
 use ringfence_types::Digest;
 
 use super::hash::node;
 
-/// A proof that does not prove it.
+/// Reason why a proof fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// It has too many or too few hashes for these numbers.
@@ -15,7 +15,7 @@ pub enum Mismatch {
     Root,
 }
 
-/// That a leaf stands at `index` of the tree with this size and root.
+/// Verifies that a leaf is at `index` of the tree with this size and root.
 pub fn verify_inclusion(
     leaf: Digest,
     index: u64,
@@ -45,7 +45,7 @@ pub fn verify_inclusion(
     finish(last, hash == root)
 }
 
-/// That the tree of the new size and root begins with all of the old one.
+/// Verifies that the tree of the new size and root begins with all of the old one.
 pub fn verify_consistency(
     old: (u64, Digest),
     new: (u64, Digest),
@@ -61,7 +61,7 @@ pub fn verify_consistency(
             _ => Err(Mismatch::Length),
         };
     }
-    // The old root of a complete tree is the first hash of the proof, and left out of it.
+    // For a complete old tree the first hash of the proof is the old root, which is left out.
     let (first, rest) = match old_size.is_power_of_two() {
         true => (old_root, proof),
         false => proof.split_first().map(|(first, rest)| (*first, rest)).ok_or(Mismatch::Length)?,

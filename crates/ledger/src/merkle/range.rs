@@ -1,8 +1,8 @@
-//! Which parts of the tree a root or a proof is made of.
+//! Subtrees and tiles of roots and proofs.
 //!
 //! Every hash of a proof covers a range of leaves, and every such range is a row of complete
-//! subtrees. So a proof is planned in numbers first; then it is known which tiles must be read, and
-//! reading them is somebody else's business.
+//! subtrees. So a proof is planned in numbers first; the plan lists the tiles to read, and the
+//! caller reads them.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ pub(super) struct Subtree {
     pub(super) index: u64,
 }
 
-/// Leaves from the first up to the second.
+/// Leaves from the first up to, not including, the second.
 type Range = (u64, u64);
 
-/// Knows hashes of complete subtrees.
+/// Source of hashes of complete subtrees.
 pub trait Nodes {
-    /// Of the `index`th complete subtree with `2^level` leaves; none if it is not known.
+    /// Hash of the `index`th complete subtree with `2^level` leaves; none if it is unknown.
     fn node(&self, level: u8, index: u64) -> Option<Digest>;
 }
 
-/// The root of the first `size` leaves, if the nodes know enough.
+/// Root of the first `size` leaves; none if hashes are missing.
 pub fn root(nodes: &impl Nodes, size: u64) -> Option<Digest> {
     if size == 0 {
         return Some(hash::empty());
@@ -34,26 +34,26 @@ pub fn root(nodes: &impl Nodes, size: u64) -> Option<Digest> {
     hash_range(nodes, (0, size))
 }
 
-/// The proof that leaf `index` is among the first `size` leaves. None if it is not, or if the nodes
-/// do not know enough.
+/// Proof that leaf `index` is among the first `size` leaves. None if it is not, or if hashes are
+/// missing.
 pub fn inclusion(nodes: &impl Nodes, index: u64, size: u64) -> Option<Vec<Digest>> {
     let ranges = inclusion_ranges(index, size)?;
     ranges.into_iter().map(|range| hash_range(nodes, range)).collect()
 }
 
-/// The proof that the first `old` leaves of a tree with `size` leaves are what they were. None if
-/// there were none then or are fewer now, or if the nodes do not know enough.
+/// Proof that the first `old` leaves of a tree with `size` leaves are unchanged. None if `old` is
+/// zero or larger than `size`, or if hashes are missing.
 pub fn consistency(nodes: &impl Nodes, old: u64, size: u64) -> Option<Vec<Digest>> {
     let ranges = consistency_ranges(old, size)?;
     ranges.into_iter().map(|range| hash_range(nodes, range)).collect()
 }
 
-/// What must be read to make the proof of inclusion.
+/// Tiles to read for an inclusion proof.
 pub fn tiles_for_inclusion(index: u64, size: u64) -> Vec<TileId> {
     tiles(inclusion_ranges(index, size).unwrap_or_default(), size)
 }
 
-/// What must be read to make the proof of consistency.
+/// Tiles to read for a consistency proof.
 pub fn tiles_for_consistency(old: u64, size: u64) -> Vec<TileId> {
     tiles(consistency_ranges(old, size).unwrap_or_default(), size)
 }
@@ -102,7 +102,7 @@ fn consistency_ranges(old: u64, size: u64) -> Option<Vec<Range>> {
             low = middle;
         }
     }
-    // The old tree itself, if it is a complete one from the first leaf on, is known to the reader.
+    // A complete old tree from the first leaf on is known to the verifier.
     if low > 0 {
         ranges.push((low, high));
     }
@@ -115,7 +115,7 @@ const fn split(size: u64) -> u64 {
     1 << (u64::BITS - 1 - (size - 1).leading_zeros())
 }
 
-/// The complete subtrees that a range is made of, from left to right.
+/// Complete subtrees of a range, from left to right.
 fn subtrees((mut low, high): Range) -> Vec<Subtree> {
     let mut found = Vec::new();
     while low < high {

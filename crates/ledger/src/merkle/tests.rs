@@ -1,4 +1,4 @@
-//! Against the vectors of certificate transparency, and against the definition, word for word.
+//! Comparison with the vectors of certificate transparency, and with the definition.
 
 use proptest::prelude::*;
 use ringfence_types::Digest;
@@ -33,7 +33,7 @@ fn leaves(count: u64) -> Vec<Digest> {
     (0..count).map(|index| leaf(&index.to_be_bytes())).collect()
 }
 
-/// A tree of so many leaves, with all of its tiles.
+/// A tree of these leaves, with all of its tiles.
 fn grown(leaves: &[Digest]) -> (Builder, Tiles) {
     let (mut tree, mut tiles) = (Builder::default(), Tiles::default());
     for leaf in leaves {
@@ -47,7 +47,7 @@ fn grown(leaves: &[Digest]) -> (Builder, Tiles) {
     (tree, tiles)
 }
 
-/// Only those tiles that a proof says it needs, as wide as it says.
+/// The tiles that a proof asks for, with exactly their widths.
 fn only(tiles: &Tiles, wanted: Vec<TileId>) -> Tiles {
     let read = |id: TileId| {
         let all = tiles.hashes(id.level, id.index).unwrap();

@@ -1,6 +1,6 @@
-//! What is put on record says what it is about, and fits.
+//! Entries state their subject, and fit.
 
-use ringfence_ledger::{Entry, MOST_ENVELOPE, Statement};
+use ringfence_ledger::{Entry, MAX_ENVELOPE_BYTES, Statement};
 use ringfence_types::{About, Digest, Reason, Receipt};
 
 use crate::samples::{PRINTED, RESULT, asked, at, receipt, signer};
@@ -42,7 +42,7 @@ fn what_does_not_fit_is_refused_with_its_size() {
     let fits = Entry::approval(about(), &"x".repeat(40_000));
     signer(1).seal(fits).expect("it fits");
     let refused = signer(1).seal(Entry::approval(about(), &"x".repeat(60_000))).unwrap_err();
-    assert!(refused.bytes > MOST_ENVELOPE, "{refused}");
+    assert!(refused.bytes > MAX_ENVELOPE_BYTES, "{refused}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whoever has an older checkpoint and nothing else can tell whether the log only grew.
+//! A holder of an older checkpoint alone can verify that the log only grew.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD as BASE64};
 use ringfence_ledger::{Checkpoint, Growth, Note, PublicKey, SigningKey, merkle};
@@ -15,7 +15,7 @@ fn key(number: u8) -> PublicKey {
     SigningKey::from_seed([number; 32]).public()
 }
 
-/// What the server says of the growth since a checkpoint.
+/// The server's answer about the growth since a checkpoint.
 fn told(log: &Log, older: &str) -> Value {
     let from = Checkpoint::of(&Note::parse(older).unwrap()).unwrap().size;
     let (tree, tiles) = log.grown();

@@ -133,7 +133,7 @@ fn an_entry_that_is_deleted_duplicated_or_numbered_otherwise_is_named() {
     }
 }
 
-/// Whoever deletes an entry and numbers the rest anew, so that no gap shows.
+/// Deletes an entry and renumbers the rest, so that no gap shows.
 #[test]
 fn entries_that_are_moved_or_closed_up_are_found_between_two_checkpoints() {
     let log = log();
@@ -231,7 +231,7 @@ fn owing() -> Log {
 fn the_end_of_a_call_may_be_by_the_checkpoint_alone_and_is_counted() {
     let log = owing();
     assert_eq!(check(&log.rows, &log.checkpoints).unwrap().unsigned, 3);
-    // What no checkpoint covers is nobody's word.
+    // An entry without a checkpoint over it has no proof.
     let flaw = check(&log.rows, &log.checkpoints[..2]).unwrap_err();
     assert_eq!((flaw.place, flaw.problem), (Place::Entry(9), Problem::Unsigned));
     let audited = check(&log.rows[..8], &log.checkpoints[..2]).unwrap();
@@ -256,8 +256,8 @@ fn every_byte_of_an_entry_that_is_not_signed_counts_too() {
         for at in 0..log.rows[index].sealed.payload.len() {
             let flaw = changed(&log, |rows| meddle(&mut rows[index], at));
             assert_eq!(flaw.place, place, "byte {at}: {flaw}");
-            // Whoever makes the hash anew is found by the next checkpoint. Not if it is no
-            // statement any more, or says something else than what is kept beside it: then at once.
+            // With a recomputed hash the next checkpoint finds it; at once if it is no longer a
+            // statement, or differs from the columns beside it.
             changed(&log, |rows| {
                 meddle(&mut rows[index], at);
                 rows[index].sealed.leaf = leaf(&rows[index].sealed.payload);

@@ -9,7 +9,8 @@ use ringfence_ledger::{
 };
 use ringfence_types::{
     About, Asked, Call, CallId, Decision, Digest, Finished, Json, KeyId, Memoised, Obligations,
-    Produced, Reason, Receipt, Scope, Scopes, Seen, State, Stream, Timestamp, ToolRef, Verdict,
+    Produced, Reason, Receipt, ReceiptDetails, Scope, Scopes, State, Stream, Timestamp, ToolRef,
+    Verdict,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -102,7 +103,7 @@ pub(crate) fn receipt(number: u128, has_result: bool) -> Receipt {
     };
     let (asked, decision, edited) = (asked(number), Some(decision()), None);
     let call = Call { asked, edited, decision, state, changed_at: at(12) };
-    Receipt::of(&call, Seen::default()).unwrap()
+    Receipt::of(&call, ReceiptDetails::default()).unwrap()
 }
 
 fn about(number: u128, seconds: u64) -> About {
@@ -219,7 +220,7 @@ impl Log {
         self.bundle_of(2, about, Some(artifacts.into()))
     }
 
-    /// What is said to be everything about a call.
+    /// The bundle with everything about a call.
     pub(crate) fn bundle_of(
         &self,
         call: u128,

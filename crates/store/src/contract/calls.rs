@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ringfence_types::{Call, CallId, FactKind, Receipt, Seen, State};
+use ringfence_types::{Call, CallId, FactKind, Receipt, ReceiptDetails, State};
 
 use super::samples::{accepted, finished, in_state, record, tenant};
 use crate::{Error, FactQuery, Store, Stored, Version};
@@ -46,7 +46,7 @@ pub async fn a_call_reads_back_whole(store: &Arc<dyn Store>) {
     let facts = vec![FactKind::Accepted, FactKind::Finished];
     assert_eq!(
         known(store, &last).await,
-        (Some(stored), Receipt::of(&last, Seen::default()), facts)
+        (Some(stored), Receipt::of(&last, ReceiptDetails::default()), facts)
     );
 }
 

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use ringfence_types::{
     About, Approval, ApprovalId, Arguments, Asked, Bytes, Call, CallId, Decision, Digest,
     EntryKind, Fact, FactKind, Finished, Hold, Idempotency, Isolation, Json, KeyId, Layer,
-    LayerState, Layers, Outcome, Produced, Reach, Reason, Receipt, Scope, Scopes, Sealed, Seen,
-    State, Stream, TenantId, Terms, Timestamp, ToolRef, Truncated, Usage, Verdict, Vote, shown,
+    LayerState, Layers, Outcome, Produced, Reach, Reason, Receipt, ReceiptDetails, Scope, Scopes,
+    Sealed, State, Stream, TenantId, Terms, Timestamp, ToolRef, Truncated, Usage, Verdict, Vote,
+    shown,
 };
 use uuid::Uuid;
 
@@ -130,7 +131,7 @@ pub fn sealed<T: serde::Serialize>(kind: EntryKind, about: About, predicate: &T)
 
 /// The entry of a call that came to its end; none before.
 pub fn ending(call: &Call) -> Option<Sealed> {
-    let receipt = Receipt::of(call, Seen::default())?;
+    let receipt = Receipt::of(call, ReceiptDetails::default())?;
     Some(sealed(EntryKind::Call, About::call(&call.asked, call.changed_at), &receipt))
 }
 

@@ -16,7 +16,7 @@ use ringfence_store::{
     FactQuery, Store, Version,
     contract::samples::{accepted, finished, in_state, record},
 };
-use ringfence_types::{CallId, Digest, FactKind, Receipt, Seen, TenantId};
+use ringfence_types::{CallId, Digest, FactKind, Receipt, ReceiptDetails, TenantId};
 
 use crate::support::open;
 
@@ -121,7 +121,7 @@ async fn check(store: &Arc<dyn Store>, acknowledged: &BTreeMap<CallId, u64>) {
         assert_eq!(kinds, all[..stored.version.0 as usize], "facts of {id}");
         assert_eq!(
             store.receipt(&tenant(), *id).await.unwrap(),
-            Receipt::of(&stored.call, Seen::default())
+            Receipt::of(&stored.call, ReceiptDetails::default())
         );
         if stored.version.0 == 2 {
             let bytes = output(*id);

@@ -1,10 +1,10 @@
-//! What led to a call that the server makes by itself.
+//! Cause of a call that the server makes by itself.
 
 use serde::{Deserialize, Serialize};
 
 use crate::CallId;
 
-/// Calls above a call, at most. A call at this depth cannot make calls.
+/// Maximum number of calls above a call. A call at this depth cannot make calls.
 pub const MAX_DEPTH: u8 = 8;
 
 /// Cause of a call. A call that a client asked for has none.

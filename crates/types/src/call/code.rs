@@ -1,4 +1,4 @@
-//! Codes of call errors: why a call that was dispatched has no result.
+//! Codes of call errors: machine-readable reasons why a dispatched call has no result.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::Limit;
 
 macro_rules! codes {
     ($($(#[$doc:meta])+ $name:ident = $text:literal,)+) => {
-        /// Why a call has no result, for programs. The text of each is part of the API.
+        /// Machine-readable reason why a call has no result. The text of each is part of the API.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ErrorCode {
             $($(#[$doc])+ $name,)+
@@ -29,7 +29,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The address that a host name leads to is not allowed.
+    /// The address of a host name is not allowed.
     AddressRefused = "address_refused",
     /// Arguments were masked before the server stopped, so the call cannot be run again.
     ArgsRedacted = "args_redacted",
@@ -39,15 +39,15 @@ codes! {
     CodeFailed = "code_failed",
     /// No connection to the host.
     ConnectFailed = "connect_failed",
-    /// The content for a session cannot be kept.
+    /// The content for a session is invalid.
     ContentInvalid = "content_invalid",
     /// The content for a session is too large.
     ContentTooLarge = "content_too_large",
-    /// The limit of CPU time was met.
+    /// The limit of CPU time was reached.
     CpuTimeLimit = "cpu_time_limit",
-    /// The limit of workspace bytes was met.
+    /// The limit of workspace bytes was reached.
     DiskLimit = "disk_limit",
-    /// Too many names are being looked up.
+    /// Too many host names are being looked up.
     DnsBusy = "dns_busy",
     /// The host name was not found.
     DnsFailed = "dns_failed",
@@ -55,33 +55,33 @@ codes! {
     DnsTimeout = "dns_timeout",
     /// This server cannot fetch anything.
     FetchUnavailable = "fetch_unavailable",
-    /// There is no such file.
+    /// The file does not exist.
     FileNotFound = "file_not_found",
     /// The file is not text.
     FileNotText = "file_not_text",
     /// The file cannot be read.
     FileUnreadable = "file_unreadable",
-    /// The function of a skill failed.
+    /// The handler of a skill failed.
     HandlerFailed = "handler_failed",
-    /// The watchdog ended the program for the host's sake.
+    /// The watchdog ended the program to protect the host.
     HostLimit = "host_limit",
     /// The host is not allowed.
     HostRefused = "host_refused",
     /// The server answered with a failure.
     HttpStatus = "http_status",
-    /// The limit of workspace files was met.
+    /// The limit of workspace files was reached.
     InodesLimit = "inodes_limit",
-    /// The sandbox that policy demands cannot be had here.
+    /// This host cannot provide the isolation that policy requires.
     IsolationUnavailable = "isolation_unavailable",
-    /// The limit of memory was met.
+    /// The limit of memory was reached.
     MemoryLimit = "memory_limit",
-    /// Policy obliges to something that cannot be understood.
+    /// An obligation of policy is invalid.
     ObligationInvalid = "obligation_invalid",
-    /// The limit of open descriptors was met.
+    /// The limit of open descriptors was reached.
     OpenFilesLimit = "open_files_limit",
-    /// The result does not fit the tool's output schema, or is no JSON.
+    /// The result violates the tool's output schema, or is not JSON.
     OutputInvalid = "output_invalid",
-    /// The limit of output bytes was met.
+    /// The limit of output bytes was reached.
     OutputLimit = "output_limit",
     /// The result is too large.
     OutputTooLarge = "output_too_large",
@@ -91,23 +91,23 @@ codes! {
     PermitMismatch = "permit_mismatch",
     /// The key may not act for the persona.
     PersonaForeign = "persona_foreign",
-    /// The name of the persona is not valid.
+    /// The name of the persona is invalid.
     PersonaInvalid = "persona_invalid",
-    /// The limit of processes was met.
+    /// The limit of processes was reached.
     ProcessesLimit = "processes_limit",
     /// The redirect is not allowed.
     RedirectRefused = "redirect_refused",
-    /// The response is no valid HTTP.
+    /// The response is not valid HTTP.
     ResponseInvalid = "response_invalid",
     /// The sandbox failed.
     SandboxFailed = "sandbox_failed",
-    /// A kept sandbox could not do it; the details have the reason.
+    /// A session sandbox refused the request; the details have the reason.
     SandboxRefused = "sandbox_refused",
     /// The sandbox was not ready in time.
     SandboxTimeout = "sandbox_timeout",
     /// This host cannot make sandboxes.
     SandboxUnavailable = "sandbox_unavailable",
-    /// The name of the session is not valid.
+    /// The name of the session is invalid.
     SessionInvalid = "session_invalid",
     /// A connection could not be set up on this side.
     SetupFailed = "setup_failed",
@@ -121,21 +121,21 @@ codes! {
     TooManyRedirects = "too_many_redirects",
     /// The tool was changed or removed while the server was down.
     ToolChanged = "tool_changed",
-    /// There is no such built-in tool.
+    /// The built-in tool does not exist.
     UnknownBuiltin = "unknown_builtin",
     /// No runner can start this kind of tool.
     UnknownRunner = "unknown_runner",
-    /// The URL is not valid.
+    /// The URL is invalid.
     UrlInvalid = "url_invalid",
 }
 
 impl ErrorCode {
-    /// The code of this text.
+    /// The code with this text.
     pub fn named(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.as_str() == text)
     }
 
-    /// The code of a program that met a limit.
+    /// The code of a program that reached a limit.
     pub const fn of_limit(limit: Limit) -> Self {
         match limit {
             Limit::Wall => Self::Timeout,

@@ -1,4 +1,4 @@
-//! What a call that ran, or tried to, left behind.
+//! End of a call that ran, or failed to start.
 
 use std::time::Duration;
 
@@ -11,77 +11,77 @@ use crate::{
 /// The end of a call that was dispatched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// The result, or why there is none.
+    /// The result, or the error.
     pub produced: Produced,
-    /// Of the true result, where the one that is kept is redacted.
+    /// Digest of the unmasked result, where the stored one is redacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub true_result: Option<Digest>,
-    /// In the form of the skills API; empty without a result.
+    /// Digest of the result in the form of the skills API; empty without a result.
     pub outputs_hash: String,
-    /// How its program ended, if one ran.
+    /// Outcome of its program, if one ran.
     pub outcome: Option<Outcome>,
-    /// What it printed.
+    /// Standard output.
     pub stdout: Stream,
-    /// What it complained.
+    /// Standard error.
     pub stderr: Stream,
-    /// What it used, if a sandbox ran it.
+    /// Resources used, if it ran in a sandbox.
     pub usage: Option<Usage>,
-    /// How its sandbox came about, if there was one.
+    /// Way in which the sandbox was started, if there was one.
     pub isolation: Option<Isolation>,
-    /// The walls that stood, if there was a sandbox.
+    /// Isolation layers, if there was a sandbox.
     pub layers: Option<Layers>,
-    /// When it began to run.
+    /// Start time.
     pub started_at: Timestamp,
-    /// How long it ran.
+    /// Duration of the run.
     pub duration: Duration,
-    /// Where the result comes from, if nothing ran for it.
+    /// Source of the result, if nothing ran for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memoised: Option<Memoised>,
 }
 
-/// The earlier call whose result was given once more, and the entry that is its receipt.
+/// The earlier call whose result was reused, and the entry of its receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memoised {
     /// The call that ran.
     pub call: CallId,
-    /// Where its entry stands in the ledger.
+    /// Index of its entry in the ledger.
     pub entry: u64,
-    /// Of that entry, as a leaf of the ledger's tree.
+    /// Leaf of that entry in the ledger's tree.
     pub leaf: Digest,
-    /// When it ended.
+    /// Time of its end.
     pub ended_at: Timestamp,
 }
 
-/// A result, or an error of the tool's.
+/// A result, or an error of the tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Produced {
     /// A result that fits the tool's output schema.
     Result(Json),
-    /// Why there is none.
+    /// The error.
     Error(CallError),
 }
 
-/// Why a call has no result.
+/// Error of a call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallError {
-    /// Stable, for programs: `timeout`, `handler_failed`, `output_invalid` and so on.
+    /// Stable code: `timeout`, `handler_failed`, `output_invalid` and so on.
     pub code: ErrorCode,
-    /// For a person.
+    /// Message for a person.
     pub message: String,
-    /// What else is known, for example a traceback or what to change.
+    /// Details, for example a traceback or the setting to change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Json>,
 }
 
-/// What is kept of an output stream.
+/// Stored part of an output stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
     /// Bytes written by the program.
     pub length: u64,
-    /// Of the bytes kept; none if nothing was written.
+    /// Digest of the stored bytes; none if nothing was written.
     pub digest: Option<Digest>,
-    /// The middle that was not kept.
+    /// The gap in the middle, if bytes were dropped.
     pub truncated: Option<Truncated>,
 }
 

@@ -11,109 +11,108 @@ pub use self::{
     cause::{Cause, MAX_DEPTH, PlanStep, TurnRef},
     code::ErrorCode,
     finished::{CallError, Finished, Memoised, Produced, Stream},
-    state::{Effect, Event, Illegal, State, Stopper},
+    state::{Event, Illegal, State, Stopper},
 };
 use crate::{
     CallId, Decision, Digest, Edited, Json, KeyId, PersonaId, Scopes, SessionId, SpanId, TenantId,
     Timestamp, ToolRef, TraceParent, TraceState,
 };
 
-/// What was asked. Nothing of it changes after acceptance.
+/// The request. It does not change after acceptance, except that masked arguments are removed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// The call's name.
+    /// Id of the call.
     pub id: CallId,
-    /// Whose call it is.
+    /// Tenant of the call.
     pub tenant: TenantId,
     /// The key that made it.
     pub key: KeyId,
-    /// What that key could do then.
+    /// Scopes of that key at acceptance.
     pub scopes: Scopes,
-    /// On whose behalf.
+    /// Persona that the call is made for.
     pub persona: Option<PersonaId>,
-    /// What it belongs to.
+    /// Session of the call.
     pub session: Option<SessionId>,
-    /// The exact tool.
+    /// Exact version of the tool.
     pub tool: ToolRef,
     /// Whether the tool has no effect outside its sandbox, as known at acceptance.
     pub pure: bool,
-    /// The arguments, as they came; from the moment that policy allows the call, without what it
-    /// wants masked.
+    /// The arguments of the request; masked once policy allows the call, if policy requires that.
     pub args: Json,
-    /// Of the arguments as they came.
+    /// Digest of the unmasked arguments.
     pub args_digest: Digest,
-    /// Of the arguments, in the form of the skills API.
+    /// Digest of the arguments in the form of the skills API.
     pub inputs_hash: String,
-    /// Data of the client's; nobody here acts on it.
+    /// Data of the client; the server does not act on it.
     pub metadata: Json,
-    /// The client's key for doing this once.
+    /// The client's idempotency key.
     pub idempotency: Option<Idempotency>,
     /// Whether it must run even if the result of an equal call is remembered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
-    /// For finding it in traces: 32 hexadecimal digits.
+    /// Trace id: 32 hexadecimal digits.
     pub trace_id: String,
-    /// The work in that trace that asked for it. None of calls before this was kept.
+    /// Parent span of the call. None for calls of older versions, which did not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_parent: Option<TraceParent>,
-    /// What other tracing systems passed on with it.
+    /// State passed on by other tracing systems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_state: Option<TraceState>,
     /// Cause of the call, if no client asked for it directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Box<Cause>>,
-    /// When it was accepted.
+    /// Time of acceptance.
     pub accepted_at: Timestamp,
 }
 
 impl Asked {
-    /// The call as part of its trace, for whoever is told of it.
+    /// Trace context of the call, for consumers that continue its trace.
     pub fn trace_context(&self) -> Option<TraceParent> {
         self.trace_parent.map(|parent| parent.with_span(SpanId::of_call(self.id)))
     }
 }
 
-/// The client's promise that equal keys mean the same request.
+/// Idempotency: equal keys mean the same request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idempotency {
-    /// The key; its space is the key that made the call.
+    /// The key; unique per API key.
     pub key: String,
-    /// Of tool and arguments: the same key with another fingerprint is refused.
+    /// Digest of the request: the same key with another fingerprint is refused.
     pub fingerprint: Digest,
 }
 
-/// A call as it stands.
+/// A call with its current state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// What was asked.
+    /// The request.
     pub asked: Asked,
-    /// What a person put in place of the arguments that were asked for.
+    /// Arguments that an approver put in place of the requested ones.
     pub edited: Option<Edited>,
-    /// What policy said last.
+    /// The last decision of policy.
     pub decision: Option<Decision>,
-    /// What became of it so far.
+    /// The current state.
     pub state: State,
-    /// When its state last changed.
+    /// Time of the last change of state.
     pub changed_at: Timestamp,
 }
 
 impl Call {
-    /// The arguments that it runs with.
+    /// The arguments that it runs with: edited or requested.
     pub fn args(&self) -> &Json {
         self.edited.as_ref().map_or(&self.asked.args, |edited| &edited.args)
     }
 
-    /// Of the arguments that it runs with.
+    /// Digest of the arguments that it runs with.
     pub fn args_digest(&self) -> Digest {
         self.edited.as_ref().map_or(self.asked.args_digest, |edited| edited.args_digest)
     }
 
-    /// Of the arguments that it runs with, in the form of the skills API.
+    /// Digest of the arguments that it runs with, in the form of the skills API.
     pub fn inputs_hash(&self) -> &str {
         self.edited.as_ref().map_or(&self.asked.inputs_hash, |edited| &edited.inputs_hash)
     }
 
-    /// What it waits for, if it is held.
+    /// The hold, if the call is held.
     pub fn hold(&self) -> Option<&crate::Hold> {
         match &self.state {
             State::Held(hold) => Some(hold),

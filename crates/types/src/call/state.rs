@@ -1,104 +1,88 @@
-//! A call's life: an enum with data and one pure function.
+//! States of a call: an enum with data and one pure transition function.
 
 use serde::{Deserialize, Serialize};
 
 use super::Finished;
 use crate::{CallId, Hold, KeyId, Reason};
 
-/// Where a call stands. Each state carries exactly the data that exists in it.
+/// State of a call. Each state carries exactly the data that exists in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", content = "data", rename_all = "snake_case")]
 pub enum State {
-    /// Checked and known; policy has not spoken.
+    /// Accepted; policy has not decided yet.
     Accepted,
-    /// Parked until a person decides or policy changes.
+    /// Held until a person decides or policy changes.
     Held(Box<Hold>),
-    /// Allowed; the intent to run it is on record.
+    /// Allowed; the intent to run is on record.
     Dispatched,
     /// Its program was started.
     Running,
-    /// Somebody asked for its end while it ran.
+    /// Cancelled while it ran; the sandbox is being stopped.
     Cancelling {
-        /// Who.
+        /// Canceller.
         by: Stopper,
     },
-    /// It ran, or failed to, and this is what came of it.
+    /// The call ran, or failed to start.
     Finished(Box<Finished>),
-    /// Policy or a person said no.
+    /// Denied by policy or by a person.
     Denied {
-        /// Why.
+        /// Reasons of the denial.
         reasons: Vec<Reason>,
     },
-    /// Nobody decided about it in time.
+    /// The hold expired without a decision.
     Expired {
-        /// Why it waited.
+        /// Reasons of the hold.
         reasons: Vec<Reason>,
     },
-    /// It was ended on request.
+    /// The call was cancelled.
     Cancelled {
-        /// By whom.
+        /// Canceller.
         by: Stopper,
     },
-    /// It may have had its effect or part of it; nobody can tell.
+    /// The server stopped while the call ran: its effect may have happened in full, in part or not
+    /// at all.
     OutcomeUnknown,
 }
 
-/// Who ended a call.
+/// Canceller of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopper {
     /// The holder of this key.
     Key(KeyId),
-    /// The server, because it was told to stop.
+    /// The server, because it was shutting down.
     Shutdown,
-    /// The call that made it, because that ended first.
+    /// The parent call, because it ended first.
     Parent(CallId),
 }
 
-/// What can happen to a call.
+/// Event of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// Policy allows it.
     Allow,
-    /// Policy parks it.
+    /// Policy holds it.
     Hold(Box<Hold>),
-    /// Policy or a person refuses it.
+    /// Policy or a person denies it.
     Deny(Vec<Reason>),
     /// Its program was started.
     Start,
-    /// It ended.
+    /// The run ended.
     Finish(Box<Finished>),
-    /// Nobody decided about it in time.
+    /// The hold expired.
     Expire,
-    /// Somebody asked for its end.
+    /// Cancellation was requested.
     Cancel(Stopper),
-    /// Its sandbox is gone, as somebody asked.
+    /// The sandbox was stopped after a cancellation.
     Stopped,
-    /// The server came back and found it like this.
+    /// A new server process found the call unfinished.
     Recover {
-        /// Whether it can simply run again.
+        /// Whether it can be run again without harm.
         pure: bool,
     },
 }
 
-/// What is to be done after the new state is on record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing.
-    Nothing,
-    /// Ask policy.
-    Decide,
-    /// Show it to whoever may approve.
-    Ask,
-    /// Run it.
-    Run,
-    /// End its sandbox.
-    Stop,
-    /// Tell everybody how it ended.
-    Publish,
-}
-
-/// An event that cannot happen in this state.
+/// An event that is invalid in this state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a call that is {state} cannot take `{event}`")]
 pub struct Illegal {
@@ -109,51 +93,46 @@ pub struct Illegal {
 }
 
 impl State {
-    /// Decides; does not act. The engine performs the effect after the commit.
-    pub fn on(self, event: Event) -> Result<(State, Effect), Illegal> {
+    /// The next state. Pure: the engine records it before acting on it.
+    pub fn on(self, event: Event) -> Result<State, Illegal> {
         use State as S;
         Ok(match (self, event) {
-            (S::Accepted | S::Held { .. }, Event::Allow) => (S::Dispatched, Effect::Run),
-            (S::Accepted | S::Held { .. }, Event::Hold(hold)) => (S::Held(hold), Effect::Ask),
-            (S::Accepted | S::Held { .. }, Event::Deny(reasons)) => {
-                (S::Denied { reasons }, Effect::Publish)
-            }
-            (S::Held(hold), Event::Expire) => {
-                (S::Expired { reasons: hold.reasons }, Effect::Publish)
-            }
-            (S::Dispatched, Event::Start) => (S::Running, Effect::Nothing),
+            (S::Accepted | S::Held { .. }, Event::Allow) => S::Dispatched,
+            (S::Accepted | S::Held { .. }, Event::Hold(hold)) => S::Held(hold),
+            (S::Accepted | S::Held { .. }, Event::Deny(reasons)) => S::Denied { reasons },
+            (S::Held(hold), Event::Expire) => S::Expired { reasons: hold.reasons },
+            (S::Dispatched, Event::Start) => S::Running,
             (S::Dispatched | S::Running | S::Cancelling { .. }, Event::Finish(finished)) => {
-                (S::Finished(finished), Effect::Publish)
+                S::Finished(finished)
             }
             (S::Accepted | S::Held { .. } | S::Dispatched, Event::Cancel(by)) => {
-                (S::Cancelled { by }, Effect::Publish)
+                S::Cancelled { by }
             }
-            (S::Running, Event::Cancel(by)) => (S::Cancelling { by }, Effect::Stop),
-            // A second wish changes nothing, and the first to ask stays on record.
-            (S::Cancelling { by }, Event::Cancel(_)) => (S::Cancelling { by }, Effect::Nothing),
-            (S::Cancelling { by }, Event::Stopped) => (S::Cancelled { by }, Effect::Publish),
+            (S::Running, Event::Cancel(by)) => S::Cancelling { by },
+            // A second cancellation changes nothing: the first canceller stays on record.
+            (S::Cancelling { by }, Event::Cancel(_)) => S::Cancelling { by },
+            (S::Cancelling { by }, Event::Stopped) => S::Cancelled { by },
             (state, Event::Recover { pure }) => return state.recover(pure),
             (state, event) => return Err(Illegal { state: state.name(), event: event.name() }),
         })
     }
 
-    /// A pure call is run again; any other that may have begun is unknown, never repeated.
-    fn recover(self, pure: bool) -> Result<(State, Effect), Illegal> {
+    /// State after a restart: a pure call is decided and run again; any other that may have begun is
+    /// unknown.
+    fn recover(self, pure: bool) -> Result<State, Illegal> {
         use State as S;
         Ok(match (self, pure) {
-            (S::Accepted, _) => (S::Accepted, Effect::Decide),
-            (S::Held(hold), _) => (S::Held(hold), Effect::Ask),
+            (S::Accepted, _) => S::Accepted,
+            (S::Held(hold), _) => S::Held(hold),
             // From the beginning: a permit does not outlive its process, and policy may have changed.
-            (S::Dispatched | S::Running, true) => (S::Accepted, Effect::Decide),
-            (S::Cancelling { by }, true) => (S::Cancelled { by }, Effect::Publish),
-            (S::Dispatched | S::Running | S::Cancelling { .. }, false) => {
-                (S::OutcomeUnknown, Effect::Publish)
-            }
+            (S::Dispatched | S::Running, true) => S::Accepted,
+            (S::Cancelling { by }, true) => S::Cancelled { by },
+            (S::Dispatched | S::Running | S::Cancelling { .. }, false) => S::OutcomeUnknown,
             (state, _) => return Err(Illegal { state: state.name(), event: "recover" }),
         })
     }
 
-    /// Whether nothing can happen to it any more.
+    /// Whether the state is final.
     pub const fn is_final(&self) -> bool {
         matches!(
             self,
@@ -165,7 +144,7 @@ impl State {
         )
     }
 
-    /// Its name on every wire.
+    /// Name on every wire.
     pub const fn name(&self) -> &'static str {
         match self {
             State::Accepted => "accepted",
@@ -181,7 +160,7 @@ impl State {
         }
     }
 
-    /// Names of all states, in the order of a life.
+    /// Names of all states, final ones last.
     pub const NAMES: [&'static str; 10] = [
         "accepted",
         "held",
@@ -195,14 +174,14 @@ impl State {
         "outcome_unknown",
     ];
 
-    /// Whether nothing more happens to a call in the state of this name.
+    /// Whether the state with this name is final.
     pub fn is_final_name(name: &str) -> bool {
         Self::NAMES[5..].contains(&name)
     }
 }
 
 impl Event {
-    /// Its name in logs.
+    /// Name in logs.
     pub const fn name(&self) -> &'static str {
         match self {
             Event::Allow => "allow",
@@ -286,7 +265,7 @@ mod tests {
         for state in states() {
             let before = state.name();
             let after = match state.on(event.clone()) {
-                Ok((after, effect)) => format!("{}, {effect:?}", after.name()),
+                Ok(after) => after.name().to_owned(),
                 Err(_) => "-".to_owned(),
             };
             row += &format!("  {before:<15} -> {after}\n");
@@ -327,8 +306,8 @@ mod tests {
 
     #[test]
     fn the_first_to_cancel_stays_on_record() {
-        let first = State::Running.on(Event::Cancel(Stopper::Shutdown)).unwrap().0;
-        let second = first.on(Event::Cancel(Stopper::Key(KeyId(Uuid::nil())))).unwrap().0;
+        let first = State::Running.on(Event::Cancel(Stopper::Shutdown)).unwrap();
+        let second = first.on(Event::Cancel(Stopper::Key(KeyId(Uuid::nil())))).unwrap();
         assert_eq!(second, State::Cancelling { by: Stopper::Shutdown });
     }
 

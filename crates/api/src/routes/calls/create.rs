@@ -19,26 +19,26 @@ use utoipa::ToSchema;
 
 use crate::{routes::tools, shared::Shared, views::call::CallView};
 
-/// A call to be made.
+/// Request for a call.
 #[derive(ToSchema)]
 #[schema(as = CallRequest)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
 pub(crate) struct CallBody {
-    /// Which tool.
+    /// Name of the tool.
     tool: String,
-    /// Which version of it; the newest without one.
+    /// Version of the tool; the newest by default.
     version: Option<String>,
-    /// The arguments.
+    /// Arguments.
     #[schema(value_type = Object)]
     args: Json,
-    /// How many seconds to wait for the end; 0 answers at once.
+    /// Seconds to wait for the end; 0 answers at once.
     #[schema(default = 30.0, minimum = 0.0)]
     wait: Option<f64>,
-    /// What the call belongs to: 1 to 128 printable ASCII characters without spaces.
+    /// Session: 1 to 128 printable ASCII characters without spaces.
     session_id: Option<String>,
-    /// On whose behalf: 1 to 128 printable ASCII characters without spaces.
+    /// Persona that the call is made for: 1 to 128 printable ASCII characters without spaces.
     persona_id: Option<String>,
-    /// Your own data; nobody here acts on it.
+    /// Your own data; the server does not act on it.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Json>,
     /// Whether it must run even if the result of an equal call is remembered.
@@ -48,18 +48,18 @@ pub(crate) struct CallBody {
 
 /// Makes a call and waits for its end.
 ///
-/// A call that ended is answered with 200, however it ended: `state` and `error` say. One that is
-/// still under way or held by policy is answered with 202 and its place.
+/// A call that has ended is answered with 200, whatever its end: see `state` and `error`. A running
+/// or held call is answered with 202 and its location.
 #[utoipa::path(
     post, path = "/v1/calls", tag = "calls", request_body = CallBody,
     params(("Idempotency-Key" = Option<String>, Header,
         description = "Equal keys mean the same request, done once within a day. A quoted string of 1 to 255 printable ASCII characters; quotes may be left out.")),
     responses(
         (status = 200, description = "The call has ended", body = CallView<'static>),
-        (status = 202, description = "The call is under way or held", body = CallView<'static>),
-        (status = 404, description = "There is no such tool or version"),
+        (status = 202, description = "The call is running or held", body = CallView<'static>),
+        (status = 404, description = "Tool or version not found"),
         (status = 409, description = "The call with this idempotency key has not ended"),
-        (status = 422, description = "The body, the arguments or the idempotency key do not fit"),
+        (status = 422, description = "Invalid body, arguments or idempotency key"),
     )
 )]
 pub(crate) async fn create(
@@ -85,7 +85,7 @@ pub(crate) async fn create(
     }
 }
 
-/// Why a call was not accepted; of an unknown tool with the nearest name.
+/// The problem of a refused call; for an unknown tool with the nearest name.
 fn refusal(shared: &Shared, caller: &Caller, error: &Refused) -> Problem {
     match error {
         Refused::UnknownTool { name } => tools::not_found(&shared.engine.tools(), caller, name),
@@ -93,7 +93,7 @@ fn refusal(shared: &Shared, caller: &Caller, error: &Refused) -> Problem {
     }
 }
 
-/// The call could not be put on record, so it never was.
+/// The problem of a call that could not be recorded. It may have run: see the detail.
 pub(crate) fn unrecorded(shared: &Shared) -> Problem {
     if let Err(error) = shared.engine.check_store_files() {
         return Problem::from(&error);
@@ -141,7 +141,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// A string of structured fields (RFC 9651), or the same without its quotes.
+/// The idempotency key: a string of structured fields (RFC 9651), or the same without its quotes.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(&IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -166,7 +166,7 @@ fn unquoted(text: &str) -> Option<String> {
     fits.then_some(key)
 }
 
-/// A backslash stands before a quote or a backslash and nothing else.
+/// The string without escapes: a backslash before a quote or a backslash, and nothing else.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -180,7 +180,7 @@ fn unescaped(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// 200 for a call at its end, 202 for any other.
+/// Response: 200 for a call that has ended, 202 for any other.
 fn answer(call: &Call, is_replayed: bool) -> Response {
     let is_final = call.state.is_final();
     let status = if is_final { StatusCode::OK } else { StatusCode::ACCEPTED };
@@ -195,11 +195,11 @@ fn answer(call: &Call, is_replayed: bool) -> Response {
     response
 }
 
-/// Where to look for the end of a call, and when.
+/// Location and retry delay of a call that has not ended.
 fn pending(call: &Call) -> [(HeaderName, HeaderValue); 2] {
     let place = format!("/v1/calls/{}", call.asked.id);
     let place = HeaderValue::try_from(place).expect("an id is printable ASCII");
-    // A person decides about a held call, and people take longer.
+    // People take longer than programs to end a hold.
     let held = matches!(call.state, ringfence_types::State::Held { .. });
     let secs: u64 = if held { 30 } else { 1 };
     [(header::LOCATION, place), (header::RETRY_AFTER, secs.into())]

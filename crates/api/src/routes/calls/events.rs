@@ -1,4 +1,4 @@
-//! What happens to one call, as it happens.
+//! Events of one call, live.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use ringfence_types::CallId;
 
 use crate::shared::Shared;
 
-/// Streams the events of a call from its beginning, or from after `Last-Event-ID`.
+/// Streams the events of a call from its beginning, or after `Last-Event-ID`.
 ///
-/// The stream ends after the last event. When there is nothing more to come the answer is 204,
-/// which tells a browser not to connect again.
+/// The stream ends after the last event. If no event can follow, the answer is 204, which tells a
+/// browser not to reconnect.
 #[utoipa::path(
     get, path = "/v1/calls/{id}/events", tag = "calls",
     params(
         ("id" = String, Path, description = "The call"),
         ("after" = Option<String>, Query, description = "As `Last-Event-ID`"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
+        ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received"),
     ),
     responses(
         (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
-        (status = 204, description = "Nothing more will happen"),
+        (status = 204, description = "No more events"),
     )
 )]
 pub(crate) async fn events(
@@ -53,7 +53,7 @@ pub(crate) async fn events(
     Ok(sse::stream(follow, place, true))
 }
 
-/// Whether a client that has seen `after` has seen everything of a call that has ended.
+/// Whether a client that received `after` has all events of an ended call.
 async fn is_over(
     shared: &Shared,
     caller: &Caller,

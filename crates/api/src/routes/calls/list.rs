@@ -20,8 +20,8 @@ use crate::{
 
 /// Lists calls of the tenant, newest first.
 ///
-/// There may be fewer than `limit` in an answer, or none, if they are large or if what the filters
-/// find is rare; `next_cursor` tells whether there are more.
+/// A page may have fewer than `limit` calls, or none, without being the last: continue while there
+/// is a `next_cursor`.
 #[utoipa::path(
     get, path = "/v1/calls", tag = "calls",
     params(
@@ -30,7 +30,7 @@ use crate::{
         ("session_id" = Option<String>, Query, description = "Only of this session"),
         ("parent" = Option<String>, Query, description = "Only calls that this call made"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of an earlier answer"),
-        ("limit" = Option<u64>, Query, description = "At most so many, from 1 to 200; 50 without"),
+        ("limit" = Option<u64>, Query, description = "Page size, from 1 to 200; default 50"),
     ),
     responses((status = 200, description = "Calls", body = CallListView<'static>))
 )]
@@ -49,17 +49,17 @@ pub(crate) async fn list(
     Ok(reply::ok(&CallListView { calls, next_cursor }))
 }
 
-/// Slices of one page that find fewer calls than were asked for.
-pub(in crate::routes) const SLICES: usize = 16;
+/// Maximum slices of one page.
+pub(in crate::routes) const MAX_SLICES: usize = 16;
 
-/// Calls read at a time.
-const ROUND: usize = 4;
+/// Calls per read.
+const CALLS_PER_READ: usize = 4;
 
-/// A page has no further call once it has as many bytes of arguments and results: of large ones
-/// a whole page would be more than there is memory for.
-const ENOUGH: usize = 4 << 20;
+/// Bytes of arguments and results after which a page ends: a whole page of large calls would not
+/// fit into memory.
+const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// Calls of a state by what else is asked for, and the cursor to go on from.
+/// One page of calls in a state, by filters, and the cursor of the next.
 pub(in crate::routes) async fn page(
     shared: &Shared,
     caller: &identity::Caller,
@@ -70,21 +70,21 @@ pub(in crate::routes) async fn page(
     let limit = query.limit;
     let (mut calls, mut bytes, mut slices) = (Vec::new(), 0, 0);
     loop {
-        query.limit = ROUND.min(limit - calls.len());
+        query.limit = CALLS_PER_READ.min(limit - calls.len());
         let found = shared.engine.list(caller.principal(), query.clone()).await;
         let (found, next) = found?;
         slices += usize::from(found.len() < query.limit);
         bytes += found.iter().map(weight).sum::<usize>();
         calls.extend(found);
         query.before = next;
-        let is_enough = calls.len() >= limit || bytes >= ENOUGH || slices >= SLICES;
+        let is_enough = calls.len() >= limit || bytes >= MAX_PAGE_BYTES || slices >= MAX_SLICES;
         if next.is_none() || is_enough {
             return Ok((calls, next.map(|id| id.to_string())));
         }
     }
 }
 
-/// Bytes of what is of any size in a call.
+/// Bytes of the unbounded parts of a call.
 fn weight(call: &Call) -> usize {
     let produced = finished(call).map_or(0, |finished| match &finished.produced {
         Produced::Result(result) => result.as_str().len(),

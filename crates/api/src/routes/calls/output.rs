@@ -1,4 +1,4 @@
-//! What a call's program wrote.
+//! Output of a call's program.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use ringfence_edge::{
     query::Query,
     reply,
 };
-use ringfence_engine::{Bytes, OutputStream};
+use ringfence_engine::{OutputChunk, OutputStream};
 use ringfence_types::CallId;
 
 use crate::shared::Shared;
 
-/// Gives bytes of an output stream from an offset, at most a mebibyte; waits for more while the
+/// Returns bytes of an output stream from an offset, at most 1 MiB; waits for more while the
 /// program runs.
 ///
-/// `Output-Offset` says where the bytes begin (later than asked for if the middle was not kept),
-/// `Output-Next-Offset` where to go on, `Output-End` whether nothing follows.
+/// `Output-Offset` is the offset of the first byte (later than requested if bytes were dropped),
+/// `Output-Next-Offset` the next offset to request, and `Output-End` whether the stream has ended.
 #[utoipa::path(
     get, path = "/v1/calls/{id}/output/{stream}", tag = "calls",
     params(
         ("id" = String, Path, description = "The call"),
         ("stream" = String, Path, description = "`stdout` or `stderr`"),
-        ("offset" = Option<u64>, Query, description = "Where to begin; 0 without"),
-        ("wait" = Option<u64>, Query, description = "Seconds to wait for more; 30 without"),
+        ("offset" = Option<u64>, Query, description = "First byte; default 0"),
+        ("wait" = Option<u64>, Query, description = "Seconds to wait for more; default 30"),
     ),
-    responses((status = 200, description = "Bytes", body = Vec<u8>, content_type = "application/octet-stream"))
+    responses((status = 200, description = "OutputChunk", body = Vec<u8>, content_type = "application/octet-stream"))
 )]
 pub(crate) async fn output(
     State(shared): State<Arc<Shared>>,
@@ -66,7 +66,8 @@ fn named(stream: &str) -> Option<OutputStream> {
     }
 }
 
-/// The wait is over. A foreign call is never waited for, but the answer must not depend on that.
+/// Empty answer after the wait. A call of another tenant is answered after the same time as a
+/// missing one.
 async fn nothing_yet(
     shared: &Shared,
     caller: &identity::Caller,
@@ -75,10 +76,10 @@ async fn nothing_yet(
 ) -> Result<Response, Problem> {
     let call = shared.engine.get(caller.principal(), id).await;
     call?.ok_or_else(Problem::not_found)?;
-    Ok(answer(Bytes { offset, bytes: Vec::new(), next: offset, is_end: false }))
+    Ok(answer(OutputChunk { offset, bytes: Vec::new(), next: offset, is_end: false }))
 }
 
-fn answer(bytes: Bytes) -> Response {
+fn answer(bytes: OutputChunk) -> Response {
     let kind = HeaderValue::from_static("application/octet-stream");
     let mut response = reply::of(StatusCode::OK, kind, bytes.bytes.into());
     let headers = response.headers_mut();

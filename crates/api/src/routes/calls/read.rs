@@ -1,4 +1,4 @@
-//! Looking at one call, and ending it.
+//! Reading and cancelling one call.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,13 +21,13 @@ use crate::{
 
 /// Shows a call.
 ///
-/// With `wait` the answer comes when the call has ended or is held, and after so many seconds at the
-/// latest; `state` says which.
+/// With `wait` the answer comes when the call has ended or is held, or after that many seconds; see
+/// `state`.
 #[utoipa::path(
     get, path = "/v1/calls/{id}", tag = "calls",
     params(
         ("id" = String, Path, description = "The call"),
-        ("wait" = Option<u64>, Query, description = "Seconds to wait for the end of the call; 0 without", maximum = 300),
+        ("wait" = Option<u64>, Query, description = "Seconds to wait for the end of the call; default 0", maximum = 300),
     ),
     responses((status = 200, description = "The call", body = CallView<'static>))
 )]
@@ -46,17 +46,17 @@ pub(crate) async fn read(
     Ok(reply::ok(&CallView::of(&call)))
 }
 
-/// Asks for the end of a call.
+/// Cancels a call.
 ///
-/// 200 if it has ended, now or before; 202 if its program is being stopped. The whole call is shown
-/// to keys with scope `read`, its id and state to others.
+/// 200 if it has ended, now or before; 202 if its program is being stopped. Keys with scope `read`
+/// get the whole call, others its id and state.
 #[utoipa::path(
     delete, path = "/v1/calls/{id}", tag = "calls",
     params(("id" = String, Path, description = "The call")),
     responses(
         (status = 200, description = "The call has ended", body = CancelView<'static>),
         (status = 202, description = "The call is being stopped", body = CancelView<'static>),
-        (status = 409, description = "Something else happened to the call in between"),
+        (status = 409, description = "The call changed concurrently; try again"),
     )
 )]
 pub(crate) async fn cancel(
@@ -75,17 +75,17 @@ pub(crate) async fn cancel(
     Ok(response)
 }
 
-/// Shows the receipt of a call that has ended: what was asked, decided, run and produced.
+/// Shows the receipt of an ended call: request, decision, run and result.
 ///
-/// Calls that were denied, that expired or that were cancelled have one too. With
-/// `Accept: application/vnd.dsse.envelope.v1+json`, or `format=dsse`, the answer is the receipt as it
-/// was signed: a DSSE envelope whose payload is an in-toto statement (`application/vnd.in-toto+json`)
-/// with the receipt as its predicate. `GET /v1/ledger/keys` lists the keys that sign.
+/// Denied, expired and cancelled calls have one too. With `Accept:
+/// application/vnd.dsse.envelope.v1+json`, or `format=dsse`, the answer is the signed receipt: a
+/// DSSE envelope whose payload is an in-toto statement (`application/vnd.in-toto+json`) with the
+/// receipt as its predicate. `GET /v1/ledger/keys` lists the signing keys.
 #[utoipa::path(
     get, path = "/v1/calls/{id}/receipt", tag = "calls",
     params(
         ("id" = String, Path, description = "The call"),
-        ("format" = Option<String>, Query, description = "`dsse` for the signed envelope, `json` for the receipt alone; without it, what `Accept` asks for"),
+        ("format" = Option<String>, Query, description = "`dsse` for the signed envelope, `json` for the receipt alone; by default as of `Accept`"),
     ),
     responses(
         (status = 200, description = "The receipt, or its signed envelope", content(
@@ -113,12 +113,12 @@ pub(crate) async fn receipt(
         return Ok(response);
     }
     let call = shared.engine.get(who, id).await?.ok_or_else(Problem::not_found)?;
-    let detail = format!("the call is {}; there is a receipt when it has ended", call.state.name());
+    let detail =
+        format!("the call is {}; its receipt is available when it has ended", call.state.name());
     Err(Problem::new(&problem_codes::NOT_FINISHED, detail).retry_after(Duration::from_secs(1)))
 }
 
-/// The media type of a DSSE envelope. in-toto's `application/vnd.in-toto+json` is that of the payload
-/// within.
+/// Media type of a DSSE envelope. in-toto's `application/vnd.in-toto+json` is that of its payload.
 const DSSE: HeaderValue = HeaderValue::from_static("application/vnd.dsse.envelope.v1+json");
 
 /// Whether the client asks for the envelope: by the query, else by `Accept`.

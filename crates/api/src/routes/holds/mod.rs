@@ -1,4 +1,4 @@
-//! Calls that wait for a person.
+//! Held calls.
 
 pub(crate) mod requeue;
 pub(crate) mod resolve;
@@ -19,22 +19,22 @@ use ringfence_engine::data::CallQuery;
 use ringfence_types::{Call, CallId, KeyId};
 
 use crate::{
-    routes::{calls::list::SLICES, calls::list::page},
+    routes::{calls::list::MAX_SLICES, calls::list::page},
     shared::Shared,
     views::hold::{HoldListView, HoldView},
 };
 
-/// Lists calls of the tenant that wait for a decision, newest first.
+/// Lists held calls of the tenant, newest first.
 ///
-/// There may be fewer than `limit` in an answer, or none, if they are large or if what the filters
-/// find is rare; `next_cursor` tells whether there are more.
+/// A page may have fewer than `limit` calls, or none, without being the last: continue while there
+/// is a `next_cursor`.
 #[utoipa::path(
     get, path = "/v1/holds", tag = "holds",
     params(
         ("tool" = Option<String>, Query, description = "Only of this tool"),
         ("session_id" = Option<String>, Query, description = "Only of this session"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of an earlier answer"),
-        ("limit" = Option<u64>, Query, description = "At most so many, from 1 to 200; 50 without"),
+        ("limit" = Option<u64>, Query, description = "Page size, from 1 to 200; default 50"),
     ),
     responses((status = 200, description = "Holds", body = HoldListView<'static>))
 )]
@@ -50,7 +50,7 @@ pub(crate) async fn list(
     Ok(reply::ok(&HoldListView { holds, next_cursor }))
 }
 
-/// Shows a call that waits for a decision: exactly what would happen.
+/// Shows a held call with everything that an approver needs.
 #[utoipa::path(
     get, path = "/v1/holds/{id}", tag = "holds",
     params(("id" = String, Path, description = "The call")),
@@ -83,7 +83,7 @@ async fn labels(shared: &Shared, calls: &[Call]) -> Result<HashMap<KeyId, String
     Ok(labels)
 }
 
-/// The call is in another state.
+/// The problem of a call that is not held.
 pub(super) fn not_held(state: &str) -> Problem {
     Problem::new(&problem_codes::NOT_HELD, format!("the call is {state}, not held"))
         .with("state", state)
@@ -101,7 +101,7 @@ async fn newest(shared: &Shared, caller: &Caller) -> Result<Vec<Call>, Problem> 
         limit: ringfence_engine::data::PAGE,
     };
     let mut calls = Vec::new();
-    for _ in 0..SLICES {
+    for _ in 0..MAX_SLICES {
         let found = shared.engine.list(caller.principal(), query.clone()).await;
         let (found, next) = found?;
         calls.extend(found);

@@ -1,5 +1,5 @@
-//! The requeue endpoints of the originals, with their shapes. They were open to all and acted on
-//! nothing; these need scope `approve` and do what they say.
+//! Requeue endpoints of *SomaAgent 01*, with their shapes. There they were open to all and had no
+//! effect; here they need scope `approve` and decide about the call.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use utoipa::ToSchema;
 use super::{newest, resolve as resolving};
 use crate::shared::Shared;
 
-/// A held call as the originals list it: the request, and when it was parked.
+/// A held call in the form of *SomaAgent 01*: the request, and the time of the hold.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RequeueEntry)]
-pub(crate) struct EntryView<'a> {
+pub(crate) struct RequeueEntryView<'a> {
     #[schema(value_type = Object)]
     args: &'a Json,
     #[schema(value_type = String)]
@@ -49,7 +49,7 @@ pub(crate) struct EntryView<'a> {
     tool_name: &'a ToolName,
 }
 
-impl<'a> EntryView<'a> {
+impl<'a> RequeueEntryView<'a> {
     fn of(call: &'a Call) -> Option<Self> {
         let (asked, hold) = (&call.asked, call.hold()?);
         Some(Self {
@@ -67,7 +67,7 @@ impl<'a> EntryView<'a> {
     }
 }
 
-/// What became of an entry.
+/// Result of a resolution.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RequeueStatus)]
 pub(crate) struct StatusView {
@@ -75,28 +75,28 @@ pub(crate) struct StatusView {
     status: &'static str,
 }
 
-/// Lists held calls, newest first, as the originals do: at most 1000.
+/// Lists held calls, newest first, in the form of *SomaAgent 01*: at most 1000.
 #[utoipa::path(
     get, path = "/v1/requeue", tag = "holds",
-    responses((status = 200, description = "Held calls", body = Vec<EntryView<'static>>))
+    responses((status = 200, description = "Held calls", body = Vec<RequeueEntryView<'static>>))
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
     caller: May<identity::SeeHolds>,
 ) -> Result<Response, Problem> {
     let calls = newest(&shared, &caller).await?;
-    Ok(reply::ok(&calls.iter().filter_map(EntryView::of).collect::<Vec<_>>()))
+    Ok(reply::ok(&calls.iter().filter_map(RequeueEntryView::of).collect::<Vec<_>>()))
 }
 
-/// Decides about a held call, as the originals do: `{"allow": true}` unless the body says otherwise.
+/// Decides about a held call in the form of *SomaAgent 01*: an empty body means `{"allow": true}`.
 #[utoipa::path(
     post, path = "/v1/requeue/{id}/resolve", tag = "holds",
     request_body = resolving::ResolutionBody,
     params(("id" = String, Path, description = "The call")),
     responses(
-        (status = 200, description = "What became of it", body = StatusView),
+        (status = 200, description = "The result", body = StatusView),
         (status = 409, description = "The call is not held"),
-        (status = 422, description = "The body does not fit"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn resolve(
@@ -110,12 +110,12 @@ pub(crate) async fn resolve(
     status(&shared, &caller, id, resolution, "discarded").await
 }
 
-/// Removes a held call: nobody needs it any more.
+/// Discards a held call.
 #[utoipa::path(
     delete, path = "/v1/requeue/{id}", tag = "holds",
     params(("id" = String, Path, description = "The call")),
     responses(
-        (status = 200, description = "It is removed", body = StatusView),
+        (status = 200, description = "Discarded", body = StatusView),
         (status = 409, description = "The call is not held"),
     )
 )]

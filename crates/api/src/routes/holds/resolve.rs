@@ -1,4 +1,4 @@
-//! Deciding about a hold.
+//! Resolution of holds.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use ringfence_edge::{
     problem_codes, reply,
 };
 use ringfence_engine::{
-    Action, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide,
+    Action, ApprovalScope, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest,
 };
 use ringfence_types::{CallId, Digest, Json, Predicate, parse_duration};
 use utoipa::ToSchema;
@@ -24,18 +24,18 @@ use utoipa::ToSchema;
 use super::not_held;
 use crate::{shared::Shared, views::call::CallView};
 
-/// What somebody decides about a hold.
+/// Resolution of a hold.
 #[derive(ToSchema)]
 #[schema(as = Resolution)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
 pub(crate) struct ResolutionBody {
     /// `approve`, `deny`, `discard` or `reevaluate`; or leave it out and send `allow`.
     action: Option<String>,
-    /// `true` for `approve`, `false` for `discard`, as the originals have it.
+    /// `true` for `approve`, `false` for `discard`, as in *SomaAgent 01*.
     allow: Option<bool>,
-    /// Why, for the record: at most 2000 bytes.
+    /// Reason for the record: at most 2000 bytes.
     reason: Option<String>,
-    /// `shown` of the hold: the decision counts only if nothing has changed since.
+    /// `shown` of the hold: the resolution counts only if nothing has changed since.
     shown: Option<String>,
     /// With `approve`: run with these arguments instead.
     #[schema(value_type = Option<Object>)]
@@ -43,27 +43,27 @@ pub(crate) struct ResolutionBody {
     /// With `approve`: `once` (the default), `session` or `rule`.
     scope: Option<String>,
     /// With `approve`, for `session` and `rule`: conditions on arguments, all of which must hold;
-    /// each a `path` (a JSON Pointer) and one of `equals`, `one_of`, `prefix`, `suffix`,
-    /// `at_most`, `at_least`. Without, exactly the arguments shown.
+    /// each a `path` (a JSON Pointer) and one of `equals`, `one_of`, `prefix`, `suffix`, `at_most`,
+    /// `at_least`. By default exactly the arguments shown.
     #[schema(value_type = Option<Vec<Object>>)]
     r#where: Option<Json>,
-    /// With `approve`: how long it lasts, such as `30m`.
+    /// With `approve`: lifetime of the approval, such as `30m`.
     expires_in: Option<String>,
-    /// With `approve`: for how many calls.
+    /// With `approve`: number of calls.
     uses: Option<u32>,
 }
 
 /// Decides about a held call. Needs scope `approve`, and a key that did not make the call.
 ///
-/// 200 if the call has ended (`deny`, `discard`); 202 if it goes on or waits still.
+/// 200 if the call has ended (`deny`, `discard`); 202 if it continues or stays held.
 #[utoipa::path(
     post, path = "/v1/holds/{id}/resolve", tag = "holds", request_body = ResolutionBody,
     params(("id" = String, Path, description = "The call")),
     responses(
         (status = 200, description = "The call has ended", body = CallView<'static>),
-        (status = 202, description = "The call goes on, or waits for more people", body = CallView<'static>),
-        (status = 409, description = "The call is not held, or is not what was shown"),
-        (status = 422, description = "The body does not fit"),
+        (status = 202, description = "The call continues, or needs more approvals", body = CallView<'static>),
+        (status = 409, description = "The call is not held, or has changed since it was shown"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn resolve(
@@ -75,15 +75,15 @@ pub(crate) async fn resolve(
     answer(&shared, &caller, id, request).await
 }
 
-/// Decides about a held call, under the path of the documents.
+/// Decides about a held call: alias of `POST /v1/holds/{id}/resolve`.
 #[utoipa::path(
     post, path = "/v1/policy/requeue/{id}/resolve", tag = "holds", request_body = ResolutionBody,
     params(("id" = String, Path, description = "The call")),
     responses(
         (status = 200, description = "The call has ended", body = CallView<'static>),
-        (status = 202, description = "The call goes on, or waits for more people", body = CallView<'static>),
-        (status = 409, description = "The call is not held, or is not what was shown"),
-        (status = 422, description = "The body does not fit"),
+        (status = 202, description = "The call continues, or needs more approvals", body = CallView<'static>),
+        (status = 409, description = "The call is not held, or has changed since it was shown"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn resolve_policy_requeue(
@@ -115,8 +115,8 @@ async fn answer(
     }
 }
 
-/// What somebody decides about a hold; `otherwise` is what an empty body means. Whoever decides about
-/// nothing is told so, whatever they decided.
+/// The resolution in a body; `otherwise` is the meaning of an empty one. A call that does not exist
+/// or is not held is reported before problems of the body.
 pub(super) async fn asked(
     shared: &Shared,
     caller: &Caller,
@@ -131,7 +131,7 @@ pub(super) async fn asked(
     read(&body::json(&shared.edge, request).await?, otherwise)
 }
 
-/// What became of the hold.
+/// Applies a resolution to the hold.
 pub(super) async fn carry_out(
     shared: &Shared,
     caller: &Caller,
@@ -154,7 +154,7 @@ fn read(body: &Json, otherwise: Option<Action>) -> Result<Resolution, Problem> {
     let approve = Action::Approve { terms, edited };
     let action = match (name.as_deref(), allow) {
         (Some(_), Some(_)) => {
-            fields.fault("allow", "cannot be beside `action`");
+            fields.fault("allow", "cannot be combined with `action`");
             None
         }
         (Some("approve"), None) | (None, Some(true)) => Some(approve),
@@ -172,37 +172,38 @@ fn read(body: &Json, otherwise: Option<Action>) -> Result<Resolution, Problem> {
         }
     };
     if !is_plain && !matches!(action, None | Some(Action::Approve { .. })) {
-        fields.fault("action", "must be approve for edited arguments and bounds");
+        fields.fault("action", "must be approve if edited arguments or bounds are given");
     }
     let action = fields.finish(action)?;
     Ok(Resolution { action, reason, shown })
 }
 
 fn terms(fields: &mut Fields<'_>) -> TermsRequest {
-    let wide = match fields.optional::<String>("scope").as_deref() {
-        None | Some("once") => Wide::Once,
-        Some("session") => Wide::Session,
-        Some("rule") => Wide::Rule,
+    let scope = match fields.optional::<String>("scope").as_deref() {
+        None | Some("once") => ApprovalScope::Once,
+        Some("session") => ApprovalScope::Session,
+        Some("rule") => ApprovalScope::Rule,
         Some(_) => {
             fields.fault("scope", "must be once, session or rule");
-            Wide::Once
+            ApprovalScope::Once
         }
     };
     let args: Option<Predicate> = fields.optional("where");
-    let lasts = fields.optional::<String>("expires_in").and_then(|text| duration(fields, &text));
+    let expires_in =
+        fields.optional::<String>("expires_in").and_then(|text| duration(fields, &text));
     let uses = fields.whole("uses").map(|uses| u32::try_from(uses).unwrap_or(u32::MAX));
-    TermsRequest { wide, args, lasts, uses }
+    TermsRequest { scope, args, expires_in, uses }
 }
 
 fn duration(fields: &mut Fields<'_>, text: &str) -> Option<Duration> {
     let read = parse_duration(text);
     if read.is_err() {
-        fields.fault("expires_in", "must be a time such as 30m or 8h");
+        fields.fault("expires_in", "must be a duration such as 30m or 8h");
     }
     read.ok()
 }
 
-/// Why a hold was not resolved, for clients.
+/// The problem of a hold that was not resolved.
 fn problem(refused: &NotResolved) -> Problem {
     let with = |kind| Problem::new(kind, refused.to_string());
     match refused {
@@ -221,7 +222,7 @@ fn problem(refused: &NotResolved) -> Problem {
             with(&problem_codes::ARGS_INVALID).faults(violations.iter().map(fault).collect())
         }
         NotResolved::Terms(invalid) => {
-            let pointer = if *invalid == InvalidTerms::NotThis { "/where" } else { "/scope" };
+            let pointer = if *invalid == InvalidTerms::NotMatching { "/where" } else { "/scope" };
             let fault = Fault { pointer: pointer.to_owned(), detail: invalid.to_string() };
             ringfence_edge::fields::invalid(vec![fault])
         }

@@ -1,4 +1,4 @@
-//! What happened, from the ledger itself: page by page, or all of it line by line.
+//! Audit of the ledger: page by page, or as a stream of lines.
 
 use std::sync::Arc;
 
@@ -23,48 +23,48 @@ use utoipa::ToSchema;
 
 use crate::shared::Shared;
 
-/// Entries of the ledger.
+/// Page of ledger entries.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AuditPage)]
 pub(crate) struct PageView {
-    /// In their order.
-    entries: Vec<EntryView>,
-    /// For the next page; none if this is the last. A page may hold fewer entries than `limit`, or
-    /// none, and still name a next one.
+    /// Entries in order.
+    entries: Vec<LedgerEntryView>,
+    /// Cursor of the next page; none on the last. A page may have fewer entries than `limit`, or
+    /// none, without being the last.
     next_cursor: Option<String>,
 }
 
-/// An entry of the ledger.
+/// Entry of the ledger.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AuditEntry)]
-struct EntryView {
-    /// Where it stands.
+struct LedgerEntryView {
+    /// Index in the log.
     index: u64,
     /// `call`, `decision`, `approval`, `resolution`, `tool`, `key`, `checkpoint-key` or
     /// `maintenance`.
     kind: &'static str,
-    /// When it happened.
+    /// Time of the event.
     at: String,
-    /// The call that it concerns.
+    /// The call of the entry.
     call_id: Option<String>,
-    /// On whose behalf.
+    /// Persona that it concerns.
     persona_id: Option<String>,
-    /// The tool.
+    /// Tool of the entry.
     tool: Option<String>,
-    /// Its hash as a leaf of the log.
+    /// Leaf hash in the log.
     leaf: String,
-    /// The id of the key that signed it.
+    /// Id of the signing key.
     keyid: String,
-    /// What it says: a statement of in-toto.
+    /// Statement in in-toto form.
     #[schema(value_type = Object)]
     statement: Box<RawValue>,
 }
 
-/// Lists what happened, oldest first: entries of the tenant, and those of the whole server.
+/// Lists ledger entries of the tenant and of the whole server, oldest first.
 ///
-/// A page visits a bounded number of entries of the ledger. It may hold fewer than `limit`, or none,
-/// although there are more: go on while there is a `next_cursor`. With `Accept: application/x-ndjson`
-/// all that the filters find is sent, one entry per line.
+/// A page reads a bounded number of entries. It may have fewer than `limit`, or none, without being
+/// the last: continue while there is a `next_cursor`. With `Accept: application/x-ndjson` all
+/// matching entries are sent, one per line.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "ledger",
     params(
@@ -72,11 +72,11 @@ struct EntryView {
         ("tool" = Option<String>, Query, description = "Only about this tool"),
         ("call_id" = Option<String>, Query, description = "Only about this call"),
         ("session_id" = Option<String>, Query, description = "Only about calls of this session"),
-        ("persona_id" = Option<String>, Query, description = "Only on behalf of this persona"),
-        ("since" = Option<String>, Query, description = "Only from this instant on"),
-        ("until" = Option<String>, Query, description = "Only before this instant"),
+        ("persona_id" = Option<String>, Query, description = "Only of this persona"),
+        ("since" = Option<String>, Query, description = "Only from this time on"),
+        ("until" = Option<String>, Query, description = "Only before this time"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of an earlier answer"),
-        ("limit" = Option<u64>, Query, description = "At most so many, from 1 to 200; 50 without"),
+        ("limit" = Option<u64>, Query, description = "Page size, from 1 to 200; default 50"),
     ),
     responses((status = 200, description = "Entries", body = PageView))
 )]
@@ -115,10 +115,10 @@ fn query(caller: &Caller, uri: &Uri) -> Result<EntryQuery, Problem> {
     Ok(found)
 }
 
-/// Only a payload that is no JSON has no view, and such a payload was never signed.
-fn view(placed: Placed) -> Option<EntryView> {
+/// View of an entry; none for a payload that is not JSON, which is never signed.
+fn view(placed: Placed) -> Option<LedgerEntryView> {
     let Placed { index, sealed } = placed;
-    Some(EntryView {
+    Some(LedgerEntryView {
         index,
         kind: sealed.kind.name(),
         at: sealed.about.at.to_string(),
@@ -131,17 +131,19 @@ fn view(placed: Placed) -> Option<EntryView> {
     })
 }
 
-/// Entries per piece of an export.
-const PIECE: usize = 200;
+/// Entries per chunk of an export.
+const ENTRIES_PER_CHUNK: usize = 200;
 
-/// Everything, piece by piece as it is read. If reading fails the answer is cut off, so that nobody
-/// takes it for whole.
+/// All entries as lines, chunk by chunk. A failed read cuts the answer off, so that it is not taken
+/// for complete.
 fn lines(engine: Engine, who: Principal, query: EntryQuery) -> Response {
     let pieces = stream::try_unfold(Some(query.from), move |from| {
         let (engine, who, query) = (engine.clone(), who.clone(), query.clone());
         async move {
             let Some(from) = from else { return Ok::<_, StoreError>(None) };
-            let page = engine.audit_slice(&who, EntryQuery { from, limit: PIECE, ..query }).await?;
+            let page = engine
+                .audit_slice(&who, EntryQuery { from, limit: ENTRIES_PER_CHUNK, ..query })
+                .await?;
             Ok(Some((written(page.entries), page.next)))
         }
     });

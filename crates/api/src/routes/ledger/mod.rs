@@ -1,7 +1,7 @@
-//! The ledger: what commits to everything, and the proofs that something is under it.
+//! The ledger: checkpoints, tiles, keys and proofs.
 //!
-//! Hashes are everybody's: they tell nothing of what they are of. What an entry says is its tenant's
-//! alone, so tiles of entries are not served.
+//! Hashes are public: they reveal nothing of their entries. The text of an entry belongs to its
+//! tenant, so tiles of entries are not served.
 
 pub(crate) mod audit;
 pub(crate) mod proof;
@@ -28,7 +28,7 @@ use utoipa::ToSchema;
 
 use crate::{base64, shared::Shared};
 
-/// Gives the newest checkpoint: a signed note of C2SP `tlog-checkpoint`.
+/// Shows the newest checkpoint: a signed note of C2SP `tlog-checkpoint`.
 #[utoipa::path(
     get, path = "/v1/ledger/checkpoint", tag = "ledger",
     responses((status = 200, description = "The note", body = String, content_type = "text/plain"))
@@ -38,23 +38,23 @@ pub(crate) async fn checkpoint(
     _caller: May<identity::Read>,
 ) -> Result<Response, Problem> {
     let (_, note) = shared.engine.ledger_checkpoint().await?.ok_or_else(not_yet)?;
-    Ok(reply::of(StatusCode::OK, TEXT, note.into()))
+    Ok(reply::of(StatusCode::OK, PLAIN_TEXT, note.into()))
 }
 
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const OCTET_STREAM: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 fn not_yet() -> Problem {
-    let detail = "no checkpoint covers it yet; there is one within a second or two";
+    let detail = "no checkpoint covers it yet; try again in a second";
     Problem::new(&problem_codes::PROOF_NOT_READY, detail)
         .retry_after(std::time::Duration::from_secs(1))
 }
 
-/// Gives a tile of hashes, as C2SP `tlog-tiles` has it, for example `/v1/ledger/tile/0/000.p/7`.
+/// Shows a tile of hashes of C2SP `tlog-tiles`, for example `/v1/ledger/tile/0/000.p/7`.
 #[utoipa::path(
     get, path = "/v1/ledger/tile/{level}/{path}", tag = "ledger",
     params(
-        ("level" = String, Path, description = "0 is the leaves"),
+        ("level" = String, Path, description = "Level; 0 is the leaves"),
         ("path" = String, Path, description = "Index and width; may have slashes"),
     ),
     responses((status = 200, description = "The hashes", body = Vec<u8>, content_type = "application/octet-stream"))
@@ -67,37 +67,37 @@ pub(crate) async fn tile(
     let Path((level, rest)) = path.map_err(|_| Problem::not_found())?;
     let tile = shared.engine.ledger_tile(&format!("tile/{level}/{rest}")).await?;
     let tile = tile.ok_or_else(Problem::not_found)?;
-    Ok(reply::of(StatusCode::OK, BYTES, tile.into()))
+    Ok(reply::of(StatusCode::OK, OCTET_STREAM, tile.into()))
 }
 
 /// Keys of the ledger.
 #[derive(Serialize, ToSchema)]
 #[schema(as = LedgerKeyList)]
 pub(crate) struct KeysView {
-    /// The name of the log.
+    /// Name of the log.
     origin: String,
-    /// From the first; the last is in force.
-    keys: Vec<KeyView>,
+    /// Keys from the first; the last is in force.
+    keys: Vec<LedgerKeyView>,
 }
 
 /// A key of the ledger.
 #[derive(Serialize, ToSchema)]
 #[schema(as = LedgerKey)]
-struct KeyView {
-    /// As envelopes name it.
+struct LedgerKeyView {
+    /// Id of the key in envelopes.
     keyid: String,
-    /// The index of the entry that names it. It signs from there on: the first one itself, others
-    /// the next entry.
+    /// Index of the entry that names it. The first key signs from that entry on, others from the
+    /// next.
     named_at: u64,
     /// Its 32 bytes, as hexadecimal digits.
     public: String,
-    /// The same, as most tools read it.
+    /// The key as PEM.
     pem: String,
-    /// The same, as tools for signed notes read it.
+    /// The key for verifiers of signed notes.
     vkey: String,
 }
 
-/// Lists the keys that signed the ledger, with what is needed to verify their signatures.
+/// Lists the keys of the ledger, in the forms that verifiers use.
 #[utoipa::path(
     get, path = "/v1/ledger/keys", tag = "ledger",
     responses((status = 200, description = "Keys", body = KeysView))
@@ -107,7 +107,7 @@ pub(crate) async fn keys(
     _caller: May<identity::Read>,
 ) -> Result<Response, Problem> {
     let keys = shared.engine.ledger_keys().await?;
-    let view = |key: VerifierKey| KeyView {
+    let view = |key: VerifierKey| LedgerKeyView {
         keyid: key.id.hex(),
         named_at: key.named_at,
         public: key.public,
@@ -118,25 +118,25 @@ pub(crate) async fn keys(
     Ok(reply::ok(&KeysView { origin, keys: keys.into_iter().map(view).collect() }))
 }
 
-/// A change of the ledger's key.
+/// Result of a key rotation.
 #[derive(Serialize, ToSchema)]
 #[schema(as = LedgerRotation)]
 pub(crate) struct RotationView {
     /// The key that signs from now on.
     keyid: String,
-    /// The one before it.
+    /// The previous key.
     replaces: String,
-    /// The index of the entry that says so.
+    /// Index of the entry about the rotation.
     named_at: u64,
 }
 
-/// Lets a new key sign the ledger from now on, while calls go on. For admins of the operator's tenant.
+/// Rotates the key of the ledger while calls go on. For admins of the operator's tenant.
 #[utoipa::path(
     post, path = "/v1/ledger/rotate", tag = "ledger",
     responses(
         (status = 200, description = "The new key is in force", body = RotationView),
-        (status = 409, description = "The key is not one that this server keeps"),
-        (status = 503, description = "The key or the ledger cannot be written; the old key stays"),
+        (status = 409, description = "This server does not store the key, so it cannot rotate it"),
+        (status = 503, description = "The key or the ledger cannot be written; the old key stays in force"),
     )
 )]
 pub(crate) async fn rotate(
@@ -156,19 +156,22 @@ fn not_rotated(error: &NotRotated) -> Problem {
         NotRotated::Stopping => Problem::new(&problem_codes::STOPPING, error.to_string()),
         NotRotated::NoKeys => Problem::new(&problem_codes::CONFLICT, error.to_string()),
         NotRotated::Keep(cause) => {
-            tracing::error!(error = cause as &dyn std::error::Error, "the next key cannot be kept");
+            tracing::error!(
+                error = cause as &dyn std::error::Error,
+                "cannot store the next ledger key"
+            );
             Problem::new(&problem_codes::STORE_UNAVAILABLE, error.to_string())
         }
     }
 }
 
-/// A proof that the log only grew.
+/// Proof that the log only grew.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ConsistencyProof)]
 pub(crate) struct ConsistencyView {
-    /// Entries of the older tree.
+    /// Number of entries of the older tree.
     from: u64,
-    /// Entries of the newer one.
+    /// Number of entries of the newer tree.
     to: u64,
     /// The hashes of RFC 6962, section 2.1.2, in base64.
     proof: Vec<String>,
@@ -176,13 +179,13 @@ pub(crate) struct ConsistencyView {
     checkpoint: String,
 }
 
-/// Proves that the newest checkpoint took nothing away from an older one.
+/// Proves that the newest checkpoint continues an older one.
 #[utoipa::path(
     get, path = "/v1/ledger/consistency", tag = "ledger",
-    params(("from" = u64, Query, description = "Entries under the older checkpoint, from 1")),
+    params(("from" = u64, Query, description = "Number of entries under the older checkpoint, from 1")),
     responses(
         (status = 200, description = "The proof", body = ConsistencyView),
-        (status = 404, description = "No checkpoint covers so many entries"),
+        (status = 404, description = "No checkpoint covers that many entries"),
     )
 )]
 pub(crate) async fn consistency(

@@ -1,4 +1,4 @@
-//! One file that proves a call or a session.
+//! Proof bundles of calls and sessions.
 
 use std::sync::Arc;
 
@@ -17,17 +17,16 @@ use ringfence_types::{CallId, SessionId};
 
 use crate::shared::Shared;
 
-/// Proves what happened to a call: every entry of the ledger about it, in one file that
-/// `ringfence verify` checks without anything else.
+/// Proves a call: every ledger entry about it, in one file that `ringfence verify` checks offline.
 #[utoipa::path(
     get, path = "/v1/calls/{id}/proof", tag = "ledger",
     params(
         ("id" = String, Path, description = "The call"),
-        ("artifacts" = Option<bool>, Query, description = "With arguments, result and output"),
+        ("artifacts" = Option<bool>, Query, description = "Include arguments, result and output"),
     ),
     responses(
         (status = 200, description = "The bundle", body = Object),
-        (status = 422, description = "There is too much for one file"),
+        (status = 422, description = "Too large for one file"),
     )
 )]
 pub(crate) async fn of_call(
@@ -39,16 +38,16 @@ pub(crate) async fn of_call(
     export(&shared, &caller, Selection::Call(id), &uri).await
 }
 
-/// Proves what happened in a session: every entry of the ledger about its calls.
+/// Proves a session: every ledger entry about its calls.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/proof", tag = "ledger",
     params(
         ("session_id" = String, Path, description = "The session"),
-        ("artifacts" = Option<bool>, Query, description = "With arguments, results and output"),
+        ("artifacts" = Option<bool>, Query, description = "Include arguments, results and output"),
     ),
     responses(
         (status = 200, description = "The bundle", body = Object),
-        (status = 422, description = "There is too much for one file"),
+        (status = 422, description = "Too large for one file"),
     )
 )]
 pub(crate) async fn of_session(
@@ -83,7 +82,7 @@ fn problem(error: &Unprovable) -> Problem {
             Problem::new(&problem_codes::PROOF_TOO_LARGE, error.to_string())
         }
         Unprovable::Changed(..) | Unprovable::Flawed(_) => {
-            tracing::error!(%error, "a record is not what its receipt names");
+            tracing::error!(%error, "a stored artifact differs from its receipt");
             Problem::new(&problem_codes::INTERNAL, error.to_string())
         }
     }

@@ -1,4 +1,4 @@
-//! Asking policy in the words of the AuthZEN Authorization API 1.0.
+//! Policy questions in the form of the AuthZEN Authorization API 1.0.
 
 use std::sync::Arc;
 
@@ -23,31 +23,33 @@ use utoipa::ToSchema;
 use super::{evaluate::OwnView, question::ask};
 use crate::shared::Shared;
 
-/// Most questions of one request.
-const MOST: usize = 50;
+/// Maximum number of evaluations of one request.
+const MAX_EVALUATIONS: usize = 50;
 
-/// Most bytes of the documents of one request: each question is put on record with what it shares.
-const MOST_BYTES: usize = 8 << 20;
+/// Maximum bytes of the documents of one request: each evaluation is recorded with the shared
+/// parts.
+const MAX_DOCUMENT_BYTES: usize = 8 << 20;
 
-/// Whether a subject may do something with a resource.
+/// Question whether a subject may act on a resource.
 #[derive(ToSchema)]
 #[schema(as = AccessEvaluationRequest)]
-#[expect(dead_code, reason = "it documents what `Asked::read` reads field by field")]
+#[expect(dead_code, reason = "it documents what `AccessQuestion::read` reads field by field")]
 pub(crate) struct AccessBody {
-    /// `type` and `id`. A `persona` is on whose behalf; any other is for rules to read.
+    /// `type` and `id`. The id of a `persona` is the persona; any other type is only visible to
+    /// rules.
     #[schema(value_type = Object)]
     subject: Json,
     /// `name`, such as `tool.execute`, and `properties`.
     #[schema(value_type = Object)]
     action: Json,
-    /// `type` and `id` (of a `tool`, its name), and `properties`, of which `args` are the arguments.
+    /// `type` and `id` (the name, for a `tool`), and `properties`, whose `args` are the arguments.
     #[schema(value_type = Object)]
     resource: Json,
     #[schema(value_type = Option<Object>)]
     context: Option<Json>,
 }
 
-/// Several questions; what is at the top holds for those that do not say otherwise.
+/// Several evaluations; members at the top are defaults for all of them.
 #[derive(ToSchema)]
 #[schema(as = AccessEvaluationsRequest)]
 #[expect(dead_code, reason = "it documents what `several` reads field by field")]
@@ -67,18 +69,18 @@ pub(crate) struct AccessesBody {
     options: Option<Json>,
 }
 
-/// Whether it may.
+/// Answer to a question.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AccessEvaluation)]
 pub(crate) struct AccessView {
-    /// Only an allow is yes: what a person must decide about first is no until then.
+    /// `true` only if allowed: a held action is `false`.
     decision: bool,
-    /// The decision as ours are.
+    /// The full decision.
     #[schema(value_type = Object)]
     context: serde_json::Value,
 }
 
-/// One question as it is written.
+/// One question as written.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(expecting = "an object with `type` and `id`")]
 struct Entity {
@@ -91,19 +93,19 @@ struct Entity {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(expecting = "an object with `name`")]
-struct Named {
+struct ActionName {
     name: Action,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Asked {
+struct AccessQuestion {
     subject: Option<Entity>,
-    action: Option<Named>,
+    action: Option<ActionName>,
     resource: Option<Entity>,
     context: Option<Json>,
 }
 
-impl Asked {
+impl AccessQuestion {
     fn read(fields: &mut Fields<'_>) -> Self {
         Self {
             subject: fields.optional("subject"),
@@ -113,7 +115,7 @@ impl Asked {
         }
     }
 
-    /// Bytes of each member that can be of any size, by name.
+    /// Bytes of each unbounded member, by name.
     fn bytes(&self) -> [(&'static str, usize); 3] {
         let json = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.as_str().len());
         let entity = |entity: &Option<Entity>| {
@@ -183,10 +185,10 @@ fn args(properties: Option<&Json>, base: &str) -> Result<Json, Problem> {
     Ok(within.unwrap_or_else(|| properties.clone()))
 }
 
-/// Says whether a subject may do something with a resource.
+/// Evaluates whether a subject may act on a resource.
 #[utoipa::path(
     post, path = "/access/v1/evaluation", tag = "policy", request_body = AccessBody,
-    responses((status = 200, description = "Whether it may", body = AccessView))
+    responses((status = 200, description = "The decision", body = AccessView))
 )]
 pub(crate) async fn evaluation(
     State(shared): State<Arc<Shared>>,
@@ -196,7 +198,7 @@ pub(crate) async fn evaluation(
     let headers = request.headers().clone();
     let body = body::json(&shared.edge, request).await?;
     let mut fields = Fields::of(&body)?;
-    let asked = Asked::read(&mut fields);
+    let asked = AccessQuestion::read(&mut fields);
     fields.ignore_the_rest();
     fields.finish(Some(()))?;
     let question = asked.question(caller.principal(), "")?;
@@ -215,13 +217,13 @@ async fn answer(
     Ok(AccessView { decision, context })
 }
 
-/// Says it of several, in order.
+/// Evaluates several questions, in order.
 ///
-/// At most 50 evaluations, and 8 MiB of what they say and share together: what is shared counts once
-/// for each evaluation that takes it.
+/// At most 50 evaluations, and 8 MiB of documents together: a shared member counts once for each
+/// evaluation that uses it.
 #[utoipa::path(
     post, path = "/access/v1/evaluations", tag = "policy", request_body = AccessesBody,
-    responses((status = 200, description = "Whether each may: `evaluations`, in order", body = Object))
+    responses((status = 200, description = "The decisions: `evaluations`, in order", body = Object))
 )]
 pub(crate) async fn evaluations(
     State(shared): State<Arc<Shared>>,
@@ -244,7 +246,7 @@ pub(crate) async fn evaluations(
     Ok(echoed(reply::ok(&json!({"evaluations": views})), &headers))
 }
 
-/// When to stop before the end.
+/// Condition for stopping before the end.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Semantic {
@@ -266,10 +268,10 @@ impl Semantic {
 
 fn several(who: &Principal, body: &Json) -> Result<(Vec<PolicyQuestion>, Semantic), Problem> {
     let mut fields = Fields::of(body)?;
-    let shared = Asked::read(&mut fields);
+    let shared = AccessQuestion::read(&mut fields);
     let evaluations: Vec<Json> = fields.optional("evaluations").unwrap_or_default();
-    if evaluations.len() > MOST {
-        fields.fault("evaluations", format!("has more than {MOST} entries"));
+    if evaluations.len() > MAX_EVALUATIONS {
+        fields.fault("evaluations", format!("has more than {MAX_EVALUATIONS} entries"));
     }
     let semantic = fields.inner("options", |options| {
         let semantic = options.optional("evaluations_semantic");
@@ -278,7 +280,7 @@ fn several(who: &Principal, body: &Json) -> Result<(Vec<PolicyQuestion>, Semanti
     });
     fields.ignore_the_rest();
     fields.finish(Some(()))?;
-    // Without a list the request is one question, as the specification has it.
+    // By the specification, a request without a list is one question.
     if evaluations.is_empty() {
         return Ok((vec![shared.question(who, "")?], Semantic::ExecuteAll));
     }
@@ -286,7 +288,7 @@ fn several(who: &Principal, body: &Json) -> Result<(Vec<PolicyQuestion>, Semanti
     for (index, one) in evaluations.iter().enumerate() {
         let base = format!("/evaluations/{index}");
         let mut fields = Fields::at(&base, one)?;
-        asked.push((Asked::read(&mut fields), base));
+        asked.push((AccessQuestion::read(&mut fields), base));
         fields.ignore_the_rest();
         fields.finish(Some(()))?;
     }
@@ -295,27 +297,27 @@ fn several(who: &Principal, body: &Json) -> Result<(Vec<PolicyQuestion>, Semanti
     Ok((questions.collect::<Result<_, _>>()?, semantic.flatten().unwrap_or_default()))
 }
 
-/// A few bytes that are shared by many questions are many bytes on record.
-fn check_bytes(shared: &Asked, asked: &[(Asked, String)]) -> Result<(), Problem> {
+/// Checks the recorded size: a few shared bytes are many bytes on record.
+fn check_bytes(shared: &AccessQuestion, asked: &[(AccessQuestion, String)]) -> Result<(), Problem> {
     let count = asked.len();
     let own =
         asked.iter().map(|(own, _)| own.bytes().map(|(_, bytes)| bytes).iter().sum::<usize>());
     let mut total: usize = own.sum();
     let mut faults = Vec::new();
     for (index, (name, bytes)) in shared.bytes().into_iter().enumerate() {
-        // An evaluation with its own value does not take the shared one.
+        // An evaluation with its own value does not use the shared one.
         let takers = asked.iter().filter(|(own, _)| own.bytes()[index].1 == 0).count();
         total = total.saturating_add(bytes * takers);
-        if bytes * takers > MOST_BYTES {
+        if bytes * takers > MAX_DOCUMENT_BYTES {
             let detail = format!("has {bytes} bytes and is shared by {takers} evaluations");
             faults.push(Fault { pointer: pointer("", name), detail });
         }
     }
-    if total <= MOST_BYTES {
+    if total <= MAX_DOCUMENT_BYTES {
         return Ok(());
     }
     let detail = format!(
-        "{count} evaluations with what they share have {total} bytes, and {MOST_BYTES} may be asked \
+        "{count} evaluations with what they share have {total} bytes, and {MAX_DOCUMENT_BYTES} may be asked \
          about at once: send fewer, or share less"
     );
     faults.insert(0, Fault { pointer: pointer("", "evaluations"), detail });
@@ -324,7 +326,7 @@ fn check_bytes(shared: &Asked, asked: &[(Asked, String)]) -> Result<(), Problem>
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The specification asks for the client's request id back.
+/// The response with the client's request id, as the specification asks.
 fn echoed(mut response: Response, asked: &HeaderMap) -> Response {
     if let Some(id) = asked.get(&REQUEST_ID).filter(|id| id.len() <= 256) {
         response.headers_mut().insert(REQUEST_ID, id.clone());
@@ -332,11 +334,11 @@ fn echoed(mut response: Response, asked: &HeaderMap) -> Response {
     response
 }
 
-/// Where to ask, for clients that look it up: under the name by which we were asked. A proxy that
+/// Shows the endpoints for clients that discover them, under the requested host name. A proxy that
 /// adds TLS publishes its own.
 #[utoipa::path(
     get, path = "/.well-known/authzen-configuration", tag = "policy",
-    responses((status = 200, description = "Where to ask", body = Object))
+    responses((status = 200, description = "The endpoints", body = Object))
 )]
 pub(crate) async fn configuration(headers: HeaderMap) -> Response {
     let host = headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");

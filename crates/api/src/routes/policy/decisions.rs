@@ -1,4 +1,4 @@
-//! What was decided, with the document that was judged.
+//! Recorded decisions with their documents.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use utoipa::ToSchema;
 
 use crate::shared::Shared;
 
-/// A decision as it was kept.
+/// A recorded decision.
 #[derive(Serialize, ToSchema)]
 #[schema(as = KeptDecision)]
 pub(crate) struct KeptView {
     id: u64,
-    /// The call that it is about.
+    /// The call of the decision.
     #[schema(value_type = String)]
     call: CallId,
     #[schema(value_type = String)]
@@ -32,10 +32,10 @@ pub(crate) struct KeptView {
     /// `verdict`, `reasons`, `obligations`, `engine`, `policy` and `input`, a digest.
     #[schema(value_type = Object)]
     decision: Decision,
-    /// The document that was judged.
+    /// The document that was evaluated.
     #[schema(value_type = Object)]
     input: Json,
-    /// Whether some of the document is masked, so that its digest is that of another text.
+    /// Whether parts of the document are masked; the digest is that of the unmasked document.
     redacted: bool,
 }
 
@@ -63,7 +63,7 @@ impl KeptView {
     }
 }
 
-/// Shows a decision and the document that was judged.
+/// Shows a decision with the document that was evaluated.
 #[utoipa::path(
     get, path = "/v1/decisions/{id}", tag = "policy",
     params(("id" = u64, Path, description = "The decision")),

@@ -1,4 +1,4 @@
-//! Asking policy in the words of SomaAgentHub's policy engine, and more.
+//! Policy questions in the form of SomaAgentHub's policy engine, with additions.
 
 use std::sync::Arc;
 
@@ -32,33 +32,34 @@ use crate::shared::Shared;
 #[schema(as = EvaluationRequest)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
 pub(crate) struct EvaluateBody {
-    /// Whose; your own tenant without one. Another needs an admin key of the operator's tenant.
+    /// Tenant of the question; your own by default. Another needs an admin key of the operator's
+    /// tenant.
     tenant: Option<String>,
-    /// What is about to happen, such as `tool.execute`; `conversation.send` without one.
+    /// The action, such as `tool.execute`; `conversation.send` by default.
     action: Option<String>,
-    /// A tool, or what the action is about; `message` without one.
+    /// The tool, or the subject of the action; `message` by default.
     resource: Option<String>,
     /// `args` and `metadata`, or the arguments themselves.
     #[schema(value_type = Option<Object>)]
     context: Option<Json>,
     session_id: Option<String>,
     persona_id: Option<String>,
-    /// For whom, in the words of whoever asks. Rules see it as an argument.
+    /// User of the asking system. Rules see it as an argument.
     user: Option<String>,
-    /// What is said. Required without an action.
+    /// Text of the prompt. Required without an action.
     prompt: Option<String>,
     role: Option<String>,
     #[schema(value_type = Option<Object>)]
     metadata: Option<Json>,
 }
 
-/// What policy says.
+/// Answer of policy.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Evaluation)]
 pub(crate) struct EvaluationView<'a> {
-    /// Whether it may happen at once.
+    /// Whether it is allowed at once.
     allowed: bool,
-    /// 1 if allowed, 0.5 if a person must decide, 0 if denied.
+    /// 1 if allowed, 0.5 if held, 0 if denied.
     score: f64,
     /// `low`, `medium`, `high` or `critical`.
     severity: &'static str,
@@ -66,26 +67,26 @@ pub(crate) struct EvaluationView<'a> {
     decision: OwnView<'a>,
 }
 
-/// Why.
+/// Reasons of the answer.
 #[derive(Serialize, ToSchema)]
 #[schema(as = EvaluationReasons)]
 struct ReasonsView<'a> {
-    /// Of the rules in force, as hexadecimal digits.
+    /// Digest of the rules in force, as hexadecimal digits.
     constitution_hash: String,
     policy: Vec<ViolationView<'a>>,
 }
 
-/// The decision as ours are.
+/// The full decision.
 #[derive(Serialize, ToSchema)]
 #[schema(as = EvaluationDecision)]
 pub(super) struct OwnView<'a> {
-    /// Its name, under which it is on record; none if the tool is not known here.
+    /// Id of the recorded decision; none if the tool does not exist here.
     id: Option<u64>,
     /// `allow`, `hold` or `deny`.
     decision: &'static str,
     #[schema(value_type = Vec<Object>)]
     reasons: &'a [Reason],
-    /// What must be kept to.
+    /// Obligations of the decision.
     #[schema(value_type = Object)]
     obligations: &'a Obligations,
     engine: &'a str,
@@ -107,12 +108,12 @@ impl<'a> OwnView<'a> {
     }
 }
 
-/// Asks policy about something that another system is about to do.
+/// Asks policy about an action of another system.
 ///
-/// The answer is 200 whatever it is. It is on record like any decision.
+/// The answer is 200 for every decision. It is recorded like any decision.
 #[utoipa::path(
     post, path = "/v1/evaluate", tag = "policy", request_body = EvaluateBody,
-    responses((status = 200, description = "What policy says", body = EvaluationView<'static>))
+    responses((status = 200, description = "The decision", body = EvaluationView<'static>))
 )]
 pub(crate) async fn evaluate(
     State(shared): State<Arc<Shared>>,
@@ -137,8 +138,8 @@ pub(crate) async fn evaluate(
     }))
 }
 
-/// What a text of an original client can hold.
-const TEXT: usize = 256 << 10;
+/// Maximum bytes of a text field.
+const MAX_TEXT_BYTES: usize = 256 << 10;
 
 fn read(body: &Json) -> Result<(PolicyQuestion, Option<TenantId>), Problem> {
     let mut fields = Fields::of(body)?;
@@ -159,12 +160,12 @@ fn read(body: &Json) -> Result<(PolicyQuestion, Option<TenantId>), Problem> {
             fields.fault(name, "is required without an action");
         }
         let text: Option<String> = fields.optional(name);
-        if text.as_ref().is_some_and(|text| text.len() > TEXT) {
-            fields.fault(name, format!("is longer than {TEXT} bytes"));
+        if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
+            fields.fault(name, format!("is longer than {MAX_TEXT_BYTES} bytes"));
         }
         said.extend(text.map(|text| (name.to_owned(), Value::String(text))));
     }
-    // Clients of the original send what they like beside it.
+    // Clients of the original API send additional fields.
     fields.ignore_the_rest();
     fields.finish(Some(()))?;
     let (args, of_context) = arguments(context, said)?;
@@ -175,8 +176,8 @@ fn read(body: &Json) -> Result<(PolicyQuestion, Option<TenantId>), Problem> {
     Ok((PolicyQuestion { tenant: own, persona, action, resource, args, metadata, session }, tenant))
 }
 
-/// The arguments: `context.args` if there is such a thing, else the context itself; and what was
-/// said. Digits of numbers stay as they came where nothing was said.
+/// The arguments: `context.args` if present, else the context itself; with the prompt added.
+/// Without a prompt, numbers keep their digits.
 fn arguments(
     context: Option<Json>,
     said: serde_json::Map<String, Value>,
@@ -184,7 +185,7 @@ fn arguments(
     let context = context.unwrap_or_else(Json::empty_object);
     let mut fields = Fields::at("/context", &context)?;
     let (args, metadata) = (fields.optional_object("args"), fields.optional_object("metadata"));
-    // What stands beside them is the asker's own; what is no object of theirs is not judged as another.
+    // Other members belong to the asking system; an invalid `args` must not be replaced by them.
     fields.ignore_the_rest();
     fields.finish(Some(()))?;
     let args = args.unwrap_or_else(|| context.clone());

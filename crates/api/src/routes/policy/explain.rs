@@ -1,8 +1,8 @@
-//! Why a call was decided as it was.
+//! Explanations of decisions.
 //!
-//! Whoever may read a call sees its reasons and what of its own document they looked at. What the
-//! rules say beyond that, their files and constants, is for the operator's admins: a constant may
-//! be another tenant's name.
+//! A key that may read a call sees its reasons and the parts of its own document that they read.
+//! Files and constants of the rules are for the operator's admins: a constant may be the name of
+//! another tenant.
 
 use std::sync::Arc;
 
@@ -24,62 +24,61 @@ use utoipa::ToSchema;
 
 use crate::shared::Shared;
 
-/// Why a call was decided as it was.
+/// Explanation of the decision about a call.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Explanation)]
 pub(crate) struct ExplanationView {
     #[schema(value_type = String)]
     call: CallId,
-    /// The newest decision about it.
+    /// Id of the newest decision about the call.
     decision: u64,
     #[schema(value_type = String, format = DateTime)]
     decided_at: Timestamp,
-    /// What was decided.
+    /// The verdict.
     verdict: &'static str,
-    /// Of the rules that decided.
+    /// Digest of the rules that decided.
     #[schema(value_type = String)]
     policy: Digest,
-    /// Of the rules in force, which explain. If they are others, so may their answer be.
+    /// Digest of the rules in force, which explain. If they differ, so may their answer.
     #[schema(value_type = String)]
     explained_by: Digest,
     /// Each engine that is asked about such a call now, in order.
     parts: Vec<PartView>,
 }
 
-/// What one engine says, and why.
+/// Answer and reasons of one engine.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ExplainedPart)]
 struct PartView {
-    /// Which one.
+    /// The engine.
     engine: String,
-    /// Of its rules, as far as known.
+    /// Digest of its rules, as far as known.
     #[schema(value_type = String)]
     policy: Digest,
-    /// Whether its rules are files of this server. Those of others cannot be explained here, and
-    /// nothing more is said about them.
+    /// Whether its rules are files of this server. Other rules cannot be explained here.
     explained: bool,
-    /// What it says; none if it says nothing.
+    /// Its verdict; none without an answer.
     says: Option<&'static str>,
-    /// Each of its reasons, and what it looked at.
+    /// Each of its reasons with the parts of the document that it read.
     reasons: Vec<CauseView>,
     /// The smallest change found that it would allow; for admins of the operator's tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<SearchView>,
 }
 
-/// A reason and what it looked at.
+/// A reason with the parts of the document that it read.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ExplainedReason)]
 struct CauseView {
     rule: String,
     message: String,
-    /// Where the rule is written; for admins of the operator's tenant.
+    /// Location of the rule; for admins of the operator's tenant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     places: Vec<PlaceView>,
     reads: Vec<ReadView>,
 }
 
-/// A place in the rules.
+/// A location in the rules.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RulePlace)]
 struct PlaceView {
@@ -87,32 +86,32 @@ struct PlaceView {
     line: u32,
 }
 
-/// A part of the document that was looked at.
+/// A part of the document that was read.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ReadPart)]
 struct ReadView {
-    /// As a JSON Pointer.
+    /// JSON Pointer.
     path: String,
-    /// Null if there is nothing.
+    /// Value; null if missing.
     #[schema(value_type = Object)]
     value: Option<Value>,
 }
 
-/// What came of looking for a change.
+/// Result of the search for a change.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SmallestChange)]
 struct SearchView {
-    /// Whether it was found; that it was not means that none of those tried would do.
+    /// Whether one was found among those tried.
     found: bool,
-    /// How many were judged by the rules.
+    /// Number of evaluated changes.
     tried: usize,
-    changes: Vec<ChangeView>,
+    changes: Vec<DocumentChangeView>,
 }
 
 /// One change of the document.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DocumentChange)]
-struct ChangeView {
+struct DocumentChangeView {
     path: String,
     #[schema(value_type = Object)]
     from: Option<Value>,
@@ -126,7 +125,7 @@ struct ChangeView {
     params(("id" = String, Path, description = "The call")),
     responses(
         (status = 200, description = "Why", body = ExplanationView),
-        (status = 409, description = "No rules about it are files of this server"),
+        (status = 409, description = "The rules are not files of this server"),
     )
 )]
 pub(crate) async fn explain(
@@ -172,7 +171,7 @@ fn cause(cause: Cause, sees_rules: bool) -> CauseView {
 }
 
 fn search(search: Search) -> Option<SearchView> {
-    let change = |Change { path, from, to, .. }: Change| ChangeView { path, from, to };
+    let change = |Change { path, from, to, .. }: Change| DocumentChangeView { path, from, to };
     match search {
         Search::Allowed => None,
         Search::Nothing { tried } => Some(SearchView { found: false, tried, changes: Vec::new() }),

@@ -1,4 +1,4 @@
-//! What is in force.
+//! Rules in force.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use crate::shared::Shared;
 pub(crate) struct ForceView {
     #[schema(value_type = String)]
     tenant: TenantId,
-    /// Which engine answers.
+    /// The engine.
     engine: String,
-    /// Of the rules, which every decision, receipt and line of the log carries.
+    /// Digest of the rules, as in every decision, receipt and log line.
     #[schema(value_type = String)]
     policy: Digest,
-    /// The same as hexadecimal digits.
+    /// The same digest as hexadecimal digits.
     constitution_hash: String,
     /// The files of the rules, if they are files of this server.
     rules: Vec<RuleFileView>,
@@ -43,11 +43,11 @@ struct RuleFileView {
     digest: Digest,
 }
 
-/// Tells which rules are in force for a tenant: your own, or any for admins of the operator's tenant.
+/// Shows the rules in force for a tenant: your own, or any for admins of the operator's tenant.
 #[utoipa::path(
     get, path = "/v1/policies/{tenant}", tag = "policy",
     params(("tenant" = String, Path, description = "The tenant")),
-    responses((status = 200, description = "What is in force", body = ForceView))
+    responses((status = 200, description = "The rules in force", body = ForceView))
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,

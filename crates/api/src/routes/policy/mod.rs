@@ -1,4 +1,4 @@
-//! Policy as others see it: asking it, trying other rules on the past, why it said what it said.
+//! Policy: evaluation, replay, explanations.
 
 pub(crate) mod access;
 pub(crate) mod decisions;
@@ -29,7 +29,7 @@ pub(super) fn routes(router: Routes) -> Routes {
         .route("/.well-known/authzen-configuration", get(access::configuration))
 }
 
-/// The tenant that is asked about: one's own, or any for an admin of the operator's tenant.
+/// The tenant of a question: the caller's own, or any for an admin of the operator's tenant.
 fn tenant(who: &Principal, asked: Option<TenantId>) -> Result<TenantId, Problem> {
     match asked {
         Some(other) if other != who.tenant && !is_operator_admin(who) => {

@@ -1,4 +1,4 @@
-//! Asking policy about what is done elsewhere, and counting the answers.
+//! Questions to policy about actions that are done elsewhere, and their metrics.
 
 use ringfence_edge::{Problem, identity::Caller, problem_codes};
 use ringfence_engine::{PolicyAnswer, PolicyQuestion};
@@ -6,7 +6,7 @@ use ringfence_types::{PersonaId, Principal};
 
 use crate::{metrics::Evaluated, shared::Shared};
 
-/// Asks, and counts the decisions that are on record.
+/// Asks policy, and counts the recorded decisions.
 pub(super) async fn ask(
     shared: &Shared,
     caller: &Caller,
@@ -23,7 +23,7 @@ pub(super) async fn ask(
     Ok(answer)
 }
 
-/// On whose behalf: as for a call, a key of one persona asks for that one only.
+/// The persona of a question: as for a call, a key bound to a persona asks for that one only.
 fn persona(who: &Principal, asked: Option<PersonaId>) -> Result<Option<PersonaId>, Problem> {
     match (&who.persona, asked) {
         (Some(own), Some(other)) if *own != other => {

@@ -1,7 +1,7 @@
-//! Trying proposed rules on the past.
+//! Replay of recorded decisions with proposed rules.
 //!
-//! A request judges as much as fits into a few seconds and says where to go on, so that the work
-//! of one request is bounded however long the history is.
+//! A request evaluates for a few seconds and returns a cursor, so that its work is bounded however
+//! long the history is.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -27,56 +27,56 @@ use utoipa::ToSchema;
 
 use crate::shared::Shared;
 
-/// Most decisions of one request.
-const MOST: u64 = 50_000;
-/// Most flips that are listed.
-const LISTED: u64 = 1_000;
-/// How long a request goes on.
-const LONGEST: Duration = Duration::from_secs(5);
+/// Maximum decisions per request.
+const MAX_DECISIONS: u64 = 50_000;
+/// Maximum listed flips.
+const MAX_LISTED: u64 = 1_000;
+/// Time limit of a request.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Rules to try, and the past to try them on.
+/// Request for a replay: the proposed rules and the decisions.
 #[derive(ToSchema)]
 #[schema(as = ReplayRequest)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
 pub(crate) struct ReplayBody {
-    /// The files of the proposed rules by name: `*.rego`, and `data.json` for facts.
+    /// Files of the proposed rules by name: `*.rego`, and `data.json` for facts.
     #[schema(value_type = Object)]
     files: Json,
-    /// Only decisions from this instant on.
+    /// Only decisions from this time on.
     #[schema(format = DateTime)]
     since: Option<String>,
-    /// Only decisions before this instant.
+    /// Only decisions before this time.
     #[schema(format = DateTime)]
     until: Option<String>,
     /// Only about this tool.
     tool: Option<String>,
-    /// Only of this tenant; every one without it.
+    /// Only of this tenant; all by default.
     tenant: Option<String>,
-    /// At most so many flips one by one, up to 1000; 100 without.
+    /// Maximum listed flips, up to 1000; default 100.
     limit: Option<u64>,
-    /// At most so many decisions in this request, up to 50 000.
+    /// Maximum decisions in this request, up to 50 000.
     most: Option<u64>,
     /// `next_cursor` of an earlier answer.
     cursor: Option<String>,
 }
 
-/// What would flip.
+/// Result of a replay.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Replay)]
 pub(crate) struct ReplayView {
-    /// Of the proposed rules.
+    /// Digest of the proposed rules.
     #[schema(value_type = String)]
     policy: Digest,
-    /// Decisions that were judged again.
+    /// Evaluated decisions.
     decisions: u64,
-    /// Of these, those whose documents are masked in part.
+    /// Evaluated decisions with partly masked documents.
     redacted: u64,
-    /// Of these, those that the proposed rules have no answer for.
+    /// Evaluated decisions without an answer of the proposed rules.
     unanswered: u64,
-    /// Allowed then and now, under other obligations.
+    /// Decisions allowed then and now, with different obligations.
     other_obligations: u64,
     flips: FlipsView,
-    /// What would flip, oldest first.
+    /// Listed flips, oldest first.
     calls: Vec<FlippedView>,
     /// Send as `cursor` to go on; none at the end.
     next_cursor: Option<String>,
@@ -95,7 +95,7 @@ struct FlipsView {
     rules: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// A decision that would be another.
+/// A decision that the proposed rules would change.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Flipped)]
 struct FlippedView {
@@ -115,13 +115,13 @@ struct FlippedView {
     would_be_because: Vec<Reason>,
 }
 
-/// Judges stored decisions again by proposed rules and lists what would flip. Changes nothing. For admins of
-/// the operator's tenant: they put rules in force.
+/// Evaluates recorded decisions with proposed rules and lists the flips. Changes nothing. For
+/// admins of the operator's tenant.
 #[utoipa::path(
     post, path = "/v1/policy/replay", tag = "policy", request_body = ReplayBody,
     responses(
-        (status = 200, description = "What would flip", body = ReplayView),
-        (status = 422, description = "The body does not fit, or the rules cannot be used"),
+        (status = 200, description = "The flips", body = ReplayView),
+        (status = 422, description = "Invalid body or rules"),
     )
 )]
 pub(crate) async fn replay(
@@ -129,7 +129,7 @@ pub(crate) async fn replay(
     caller: May<identity::Admin>,
     request: Request,
 ) -> Result<Response, Problem> {
-    // Rules are code that runs in this process, and its memory is not bounded step by step.
+    // Rules run in this process, and their memory is not bounded step by step.
     check_operator(&caller)?;
     body::check_type(request.headers(), "application/json")?;
     let taken = body::take(&shared.edge, request, shared.edge.config().max_upload).await?;
@@ -152,8 +152,8 @@ fn read(body: &Json) -> Result<ReplayRequest, Problem> {
     let until: Option<Timestamp> = fields.optional("until");
     let tool: Option<ToolName> = fields.optional("tool");
     let tenant: Option<TenantId> = fields.optional("tenant");
-    let listed = number(&mut fields, "limit", LISTED).unwrap_or(100);
-    let most = number(&mut fields, "most", MOST).unwrap_or(MOST);
+    let listed = number(&mut fields, "limit", MAX_LISTED).unwrap_or(100);
+    let most = number(&mut fields, "most", MAX_DECISIONS).unwrap_or(MAX_DECISIONS);
     let after = fields.optional::<String>("cursor").map(|text| cursor(&text));
     if matches!(after, Some(None)) {
         fields.fault("cursor", "is not a `next_cursor` of ours");
@@ -170,8 +170,8 @@ fn read(body: &Json) -> Result<ReplayRequest, Problem> {
             limit: 0,
         },
         listed: usize::try_from(listed).unwrap_or(usize::MAX),
-        most: usize::try_from(most).unwrap_or(usize::MAX),
-        longest: LONGEST,
+        max_decisions: usize::try_from(most).unwrap_or(usize::MAX),
+        time_limit: TIME_LIMIT,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     })
 }
@@ -184,7 +184,7 @@ fn number(fields: &mut Fields<'_>, name: &str, most: u64) -> Option<u64> {
     Some(number)
 }
 
-/// Microseconds and a name.
+/// Microseconds and decision id of a cursor.
 fn cursor(text: &str) -> Option<(Timestamp, u64)> {
     let (at, id) = text.split_once('.')?;
     Some((Timestamp::from_micros(at.parse().ok()?), id.parse().ok()?))

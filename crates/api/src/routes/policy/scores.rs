@@ -1,28 +1,28 @@
-//! A decision in the words of policy engines that score.
+//! A decision in the form of policy engines that score.
 
 use ringfence_types::{Decision, Verdict};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A reason, in the form of a rule that was violated.
+/// A reason as a violated rule.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Violation)]
 pub(super) struct ViolationView<'a> {
     /// The rule.
     name: &'a str,
-    /// Empty: our rules are not patterns.
+    /// Always empty: rules here are not patterns.
     pattern: &'static str,
     /// Its share of what is missing from a score of 1.
     weight: f64,
-    /// As that of the whole.
+    /// Severity of the whole decision.
     severity: &'static str,
-    /// Why.
+    /// The reason.
     description: &'a str,
-    /// Empty: our rules quote nothing.
+    /// Always empty: rules here quote nothing.
     excerpt: &'static str,
 }
 
-/// 1 for what is allowed, 0.5 for what waits for a person, 0 for what is denied.
+/// Score: 1 for allow, 0.5 for hold, 0 for deny.
 pub(crate) const fn score(verdict: Verdict) -> f64 {
     match verdict {
         Verdict::Allow => 1.0,
@@ -31,7 +31,7 @@ pub(crate) const fn score(verdict: Verdict) -> f64 {
     }
 }
 
-/// By score: from 0.8 low, from 0.5 medium, from 0.2 high, below critical.
+/// Severity by score: low from 0.8, medium from 0.5, high from 0.2, else critical.
 pub(crate) const fn severity(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Allow => "low",
@@ -40,7 +40,7 @@ pub(crate) const fn severity(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The reasons of what is not allowed; what is allowed violates nothing.
+/// Reasons of a decision other than allow.
 pub(super) fn violations(decision: &Decision) -> Vec<ViolationView<'_>> {
     if decision.verdict == Verdict::Allow {
         return Vec::new();

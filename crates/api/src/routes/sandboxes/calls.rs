@@ -1,7 +1,7 @@
-//! From a request to a call of a sandbox tool, and from that call to the answer.
+//! Calls of sandbox tools: from a request to the call, and from the call to the answer.
 //!
-//! What runs or changes something in a sandbox is a call: decided, recorded, receipted. Its answers
-//! have the shapes they had, with the call's id.
+//! Running or changing something in a sandbox is a call: decided, recorded, receipted. The answers
+//! keep their shapes, with the call's id added.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,8 +18,8 @@ use super::failed;
 use crate::{routes::calls::create::unrecorded, shared::Shared};
 use ringfence_edge::{Problem, identity::Caller, problem_codes, reply};
 
-/// A call that policy holds, or that is not over in time. A held call runs when it is approved; its
-/// result is found through the call.
+/// A call that is held, or has not ended in time. A held call runs when it is approved; its result
+/// is in the call.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HeldSandboxCall)]
 pub(crate) struct HeldView<'a> {
@@ -28,34 +28,34 @@ pub(crate) struct HeldView<'a> {
     /// `held` or `running`.
     #[schema(pattern = "^(held|running)$")]
     state: &'static str,
-    /// Why.
+    /// Reasons by rule.
     #[schema(value_type = Vec<Object>)]
     reasons: &'a [Reason],
 }
 
 /// A tool with its arguments.
-pub(super) struct Asked {
+pub(super) struct SandboxCall {
     request: CallRequest,
-    /// How long to wait for its end.
+    /// Time to wait for its end.
     wait: Duration,
 }
 
-impl Asked {
-    /// A call of this tool, waited for as long as a request may take.
+impl SandboxCall {
+    /// A call of this tool, with the maximum wait of a request.
     pub(super) fn new(shared: &Shared, tool: &'static str, args: &Value) -> Self {
         let tool = tool.parse().expect("our own names are valid");
         let args = Json::from_value(args).unwrap_or_else(Json::empty_object);
         Self { request: CallRequest::new(tool, args), wait: shared.edge.config().max_wait }
     }
 
-    /// Waited for so long; not at all is told as soon as it runs.
+    /// Sets the wait; with zero the answer comes as soon as it runs.
     pub(super) fn wait(mut self, wait: Duration) -> Self {
         self.request.detached = wait.is_zero();
         self.wait = wait;
         self
     }
 
-    /// With bytes beside the arguments.
+    /// Adds bytes beside the arguments.
     pub(super) fn attach(mut self, bytes: bytes::Bytes) -> Self {
         self.request.attachment = Some(Attachment::new(bytes));
         self
@@ -99,19 +99,19 @@ impl Asked {
     }
 }
 
-/// A call that was made, at its end or as it stands.
+/// A call that was made, with its current state.
 pub(super) struct Made {
     pub(super) call: Arc<Call>,
     pub(super) ticket: Ticket,
 }
 
-/// The outcome of a call, for the answer.
+/// Result of a call, for the answer.
 pub(super) enum Came {
-    /// It gave a result.
+    /// It has a result.
     Result(Value),
     /// It runs.
     Runs,
-    /// It is held, or not over in time: this is the answer.
+    /// It is held, or has not ended in time; with the answer.
     Waits(Response),
 }
 
@@ -120,7 +120,7 @@ impl Made {
         self.call.asked.id
     }
 
-    /// The result, or the reason why there is none.
+    /// The result, or the problem.
     pub(super) fn came(&self) -> Result<Came, Problem> {
         let id = self.id();
         match &self.call.state {
@@ -144,7 +144,7 @@ impl Made {
         }
     }
 
-    /// The result of a call that is expected to be over soon; else the answer that it is under way.
+    /// The result of a call that should end soon; else the answer that it is running or held.
     pub(super) fn result(&self) -> Result<Result<Value, Response>, Problem> {
         Ok(match self.came()? {
             Came::Result(result) => Ok(result),
@@ -154,7 +154,7 @@ impl Made {
     }
 }
 
-/// The answer to a call that is not over.
+/// The answer to a call that has not ended.
 fn waiting(id: CallId, state: &'static str, reasons: &[Reason]) -> Response {
     let view = HeldView { call_id: id, state, reasons };
     let mut response = reply::json(StatusCode::ACCEPTED, &view);
@@ -165,14 +165,14 @@ fn waiting(id: CallId, state: &'static str, reasons: &[Reason]) -> Response {
 
 const CALL_ID: HeaderName = HeaderName::from_static("call-id");
 
-/// Names the call in the answer's headers, for answers without a body that could.
+/// Adds the call's id to the headers, for answers without a body for it.
 pub(super) fn with_call(mut response: Response, id: CallId) -> Response {
     let id = HeaderValue::try_from(id.to_string()).expect("an id is printable ASCII");
     response.headers_mut().insert(CALL_ID, id);
     response
 }
 
-/// The problem of a call that failed, in the terms of its request.
+/// The problem of a call that failed, in terms of its request.
 fn why_not(error: &CallError) -> Problem {
     let details = error.details.as_ref().map(Json::to_value).unwrap_or_default();
     let reason = details["reason"].as_str().unwrap_or(error.code.as_str());

@@ -1,4 +1,4 @@
-//! Pausing, resuming, packing and copying a sandbox.
+//! Pausing, resuming, snapshotting and forking a sandbox.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::{
     SandboxView,
-    calls::{Asked, HeldView},
+    calls::{HeldView, SandboxCall},
     create::{made_sandbox, span},
     find,
     sending::{self, Sending},
@@ -27,12 +27,12 @@ use ringfence_edge::{
     reply,
 };
 
-/// Stops every process in a sandbox, memory and all, until it is resumed.
+/// Pauses a sandbox: freezes every process until it is resumed.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/pause", tag = "sandboxes",
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
-        (status = 200, description = "It is paused", body = SandboxView),
+        (status = 200, description = "Paused", body = SandboxView),
         (status = 409, description = "It cannot be paused"),
     )
 )]
@@ -46,26 +46,26 @@ pub(crate) async fn pause(
     Ok(reply::ok(&SandboxView::of(session.info())))
 }
 
-/// Other times for a sandbox.
+/// New timers of a sandbox.
 #[derive(ToSchema)]
 #[schema(as = SandboxTimes)]
 #[expect(dead_code, reason = "it documents what `times` reads field by field")]
 pub(crate) struct TimesBody {
-    /// After how many seconds without use it ends.
+    /// Seconds without use after which it ends.
     #[schema(minimum = 1, maximum = 31622400)]
     idle_secs: Option<u64>,
-    /// After how many seconds it ends in any case, counted from its creation.
+    /// Seconds after its creation at which it ends in any case.
     #[schema(minimum = 1, maximum = 31622400)]
     lifetime_secs: Option<u64>,
 }
 
-/// Changes when a sandbox ends by itself.
+/// Changes the idle time and the lifetime of a sandbox.
 #[utoipa::path(
     patch, path = "/v1/sandboxes/{id}", tag = "sandboxes", request_body = TimesBody,
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 200, description = "The sandbox", body = SandboxView),
-        (status = 422, description = "The body does not fit"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn times(
@@ -88,7 +88,7 @@ pub(crate) async fn times(
     Ok(reply::ok(&SandboxView::of(session.info())))
 }
 
-/// Lets a sandbox run again.
+/// Resumes a paused sandbox.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/resume", tag = "sandboxes",
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
@@ -107,13 +107,14 @@ pub(crate) async fn resume(
     Ok(reply::ok(&SandboxView::of(session.info())))
 }
 
-/// Packs the workspace of a sandbox while nothing in it moves. A new sandbox can be made of it.
+/// Takes a snapshot of the workspace while the sandbox is frozen. A new sandbox can be made from
+/// it.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/snapshot", tag = "sandboxes",
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 200, description = "The snapshot", body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = 409, description = "It cannot be packed"),
+        (status = 409, description = "No snapshot can be taken"),
     )
 )]
 pub(crate) async fn snapshot(
@@ -128,14 +129,14 @@ pub(crate) async fn snapshot(
     Ok(sending::whole(snapshot.to_bytes(), room, shared.edge.config().max_wait))
 }
 
-/// Makes a new sandbox with a copy of the workspace and nothing running.
+/// Makes a new sandbox with a copy of the workspace and no processes.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/fork", tag = "sandboxes",
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 201, description = "The new sandbox", body = SandboxView),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
-        (status = 409, description = "It cannot be copied"),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "It cannot be forked"),
     )
 )]
 pub(crate) async fn fork(
@@ -145,7 +146,7 @@ pub(crate) async fn fork(
 ) -> Result<Response, Problem> {
     find(&shared, caller.principal(), &id)?;
     let _room = shared.packing.acquire().await;
-    let asked = Asked::new(&shared, "sandbox_fork", &json!({"sandbox": id.as_str()}));
+    let asked = SandboxCall::new(&shared, "sandbox_fork", &json!({"sandbox": id.as_str()}));
     let made = asked.call(&shared, &caller).await?;
     made_sandbox(&shared, &caller, &made)
 }

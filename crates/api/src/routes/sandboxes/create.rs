@@ -1,4 +1,4 @@
-//! Making a sandbox, empty or from a snapshot.
+//! Creating a sandbox, empty or from a snapshot.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::{
     SandboxView,
-    calls::{Asked, Came, HeldView, Made, with_call},
+    calls::{Came, HeldView, Made, SandboxCall, with_call},
     exec::without_nulls,
     find,
     once::Turn,
@@ -29,26 +29,26 @@ use ringfence_edge::{
     reply,
 };
 
-/// A sandbox to be made.
+/// Request for a sandbox.
 #[derive(ToSchema)]
 #[schema(as = SandboxRequest)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
 pub(crate) struct SandboxBody {
-    /// What its programs may use together.
+    /// Limits of all its programs together.
     limits: Option<LimitsBody>,
-    /// Added to the environment of every program.
+    /// Environment of every program, added to the default one.
     env: Option<BTreeMap<String, String>>,
-    /// After how many seconds without use it ends; 600 without.
+    /// Seconds without use after which it ends; default 600.
     #[schema(minimum = 1, maximum = 31622400)]
     idle_secs: Option<u64>,
-    /// After how many seconds it ends in any case; a day without.
+    /// Seconds after which it ends in any case; default one day.
     #[schema(minimum = 1, maximum = 31622400)]
     lifetime_secs: Option<u64>,
     /// Your own data: at most 16 short texts.
     metadata: Option<BTreeMap<String, String>>,
 }
 
-/// What the programs of a sandbox may use together.
+/// Limits of all programs of a sandbox together.
 #[derive(ToSchema)]
 #[schema(as = SandboxLimits)]
 #[expect(dead_code, reason = "it documents what `limits` reads field by field")]
@@ -61,27 +61,27 @@ struct LimitsBody {
     processes: Option<u32>,
     #[schema(minimum = 65536, maximum = 4294967296u64)]
     disk_bytes: Option<u64>,
-    /// The network inside; `none` without. `loopback`: TCP and UDP among the sandbox's own programs.
+    /// Network inside; default `none`. `loopback`: TCP and UDP among the sandbox's own programs.
     #[schema(value_type = Option<String>, pattern = "^(none|loopback)$")]
     network: Option<SandboxNetwork>,
-    /// Terminals at one time, those of programs started with a `terminal` included; 4 without.
+    /// Terminals at one time, including those of programs started with a `terminal`; default 4.
     #[schema(minimum = 0, maximum = 16)]
     terminals: Option<u32>,
 }
 
-/// Makes a sandbox.
+/// Creates a sandbox.
 ///
-/// With an `Idempotency-Key` the same request makes one sandbox, however often it is sent while
-/// that lives; whoever comes again gets it with `Idempotency-Replayed`.
+/// With an `Idempotency-Key`, equal requests make one sandbox while it lives; a repeated request
+/// gets it with `Idempotency-Replayed`.
 #[utoipa::path(
     post, path = "/v1/sandboxes", tag = "sandboxes", request_body = SandboxBody,
     params(("Idempotency-Key" = Option<String>, Header,
         description = "A quoted string of 1 to 255 printable ASCII characters; quotes may be left out.")),
     responses(
         (status = 201, description = "The sandbox", body = SandboxView),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
-        (status = 409, description = "The sandbox of this idempotency key is being made"),
-        (status = 422, description = "The body or the idempotency key does not fit"),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "The sandbox of this idempotency key is being created"),
+        (status = 422, description = "Invalid body or idempotency key"),
     )
 )]
 pub(crate) async fn create(
@@ -96,8 +96,8 @@ pub(crate) async fn create(
     once(&shared, &caller, key, Digest::of(&taken.bytes), asked).await
 }
 
-/// Makes a sandbox whose workspace is that of a snapshot. Its limits and times are parameters, with
-/// the meaning they have in the body of `POST /v1/sandboxes`; so is the `Idempotency-Key`.
+/// Creates a sandbox from a snapshot. Limits and timers are parameters with the meaning they have
+/// in the body of `POST /v1/sandboxes`; so is the `Idempotency-Key`.
 #[utoipa::path(
     post, path = "/v1/sandboxes/restore", tag = "sandboxes",
     params(
@@ -115,9 +115,9 @@ pub(crate) async fn create(
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 201, description = "The sandbox", body = SandboxView),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
-        (status = 409, description = "The snapshot was refused, or the sandbox of this idempotency key is being made"),
-        (status = 422, description = "A limit or the idempotency key does not fit"),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "The snapshot was refused, or the sandbox of this idempotency key is being created"),
+        (status = 422, description = "Invalid limit or idempotency key"),
     )
 )]
 pub(crate) async fn restore(
@@ -129,20 +129,20 @@ pub(crate) async fn restore(
     let uri = request.uri().clone();
     body::check_type(request.headers(), "application/octet-stream")?;
     let taken = body::take(&shared.edge, request, shared.edge.config().max_upload).await?;
-    // Not before the body is here: whoever sends slowly would keep the room from everybody.
+    // After the body has arrived: a slow sender must not hold a permit.
     let _room = shared.packing.acquire().await;
     let asked = of_snapshot(&shared, &uri, &taken.bytes)?;
     let all = [uri.to_string().as_bytes(), b"\n", &taken.bytes].concat();
     once(&shared, &caller, key, Digest::of(&all), asked).await
 }
 
-/// Makes the sandbox, or shows the one that the same request made before.
+/// Creates the sandbox, or returns the one of an earlier equal request.
 async fn once(
     shared: &Shared,
     caller: &identity::Caller,
     key: Option<String>,
     fingerprint: Digest,
-    asked: Asked,
+    asked: SandboxCall,
 ) -> Result<Response, Problem> {
     let who = caller.principal();
     let Some(key) = key else {
@@ -161,14 +161,14 @@ async fn once(
     }
 }
 
-fn of_body(shared: &Shared, bytes: &[u8]) -> Result<Asked, Problem> {
+fn of_body(shared: &Shared, bytes: &[u8]) -> Result<SandboxCall, Problem> {
     let args = if bytes.is_empty() { Json::empty_object() } else { parse(bytes)? };
     check(&args)?;
-    Ok(Asked::new(shared, "sandbox_create", &without_nulls(args.to_value())))
+    Ok(SandboxCall::new(shared, "sandbox_create", &without_nulls(args.to_value())))
 }
 
-/// Its parameters are read like the fields of a body: one set of rules, one set of names.
-fn of_snapshot(shared: &Shared, uri: &Uri, bytes: &bytes::Bytes) -> Result<Asked, Problem> {
+/// Parameters of a restore, parsed like the fields of a body: the same rules and names.
+fn of_snapshot(shared: &Shared, uri: &Uri, bytes: &bytes::Bytes) -> Result<SandboxCall, Problem> {
     let mut query = Query::of(uri);
     let mut number = |name: &str| query.optional::<u64>(name).map(|n| (name.to_owned(), n.into()));
     let mut limits: serde_json::Map<String, Value> =
@@ -189,10 +189,10 @@ fn of_snapshot(shared: &Shared, uri: &Uri, bytes: &bytes::Bytes) -> Result<Asked
     check(&Json::from_value(&whole).unwrap_or_else(Json::empty_object))?;
     let snapshot = json!({"digest": Digest::of(bytes), "bytes": bytes.len()});
     args.insert("snapshot".to_owned(), snapshot);
-    Ok(Asked::new(shared, "sandbox_create", &args.into()).attach(bytes.clone()))
+    Ok(SandboxCall::new(shared, "sandbox_create", &args.into()).attach(bytes.clone()))
 }
 
-/// The sandbox that an earlier request with the same idempotency key made.
+/// The sandbox of an earlier request with the same idempotency key.
 fn replayed(session: &Session) -> Response {
     let mut response = answer(&SandboxView::of(session.info()), session.id());
     response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
@@ -201,7 +201,7 @@ fn replayed(session: &Session) -> Response {
 
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// A sandbox that was made.
+/// The answer with a new sandbox.
 fn answer(view: &SandboxView, id: &SessionId) -> Response {
     let mut response = reply::json(StatusCode::CREATED, view);
     let place = format!("/v1/sandboxes/{}", id.as_str());
@@ -210,13 +210,13 @@ fn answer(view: &SandboxView, id: &SessionId) -> Response {
     response
 }
 
-/// The sandbox that a call made; none if the call is not over.
+/// The sandbox that a call made; none if the call has not ended.
 fn sandbox_of(made: &Made) -> Result<Option<SessionId>, Problem> {
     let Came::Result(result) = made.came()? else { return Ok(None) };
     Ok(result["sandbox"].as_str().and_then(|id| id.parse().ok()))
 }
 
-/// The answer to a call that makes a sandbox.
+/// The answer to a call that creates a sandbox.
 pub(super) fn made_sandbox(
     shared: &Shared,
     caller: &identity::Caller,
@@ -232,7 +232,7 @@ pub(super) fn made_sandbox(
     Ok(with_call(answer(&view, &id), made.id()))
 }
 
-/// Names everything that is wrong with a request, where it is.
+/// Checks a request, and reports every problem with its location.
 fn check(asked: &Json) -> Result<(), Problem> {
     let mut fields = Fields::of(asked)?;
     fields.inner("limits", limits);
@@ -243,19 +243,19 @@ fn check(asked: &Json) -> Result<(), Problem> {
     fields.finish(Some(()))
 }
 
-/// No timer is set further ahead than a leap year.
-const LONGEST: u64 = 366 * 86_400;
+/// Maximum of timers in seconds: a leap year.
+const MAX_TIMER_SECS: u64 = 366 * 86_400;
 
-/// A span of whole seconds that a timer can be set to.
+/// A timer in whole seconds.
 pub(super) fn span(fields: &mut Fields<'_>, name: &str) -> Option<Duration> {
     let secs = fields.whole(name)?;
-    if !(1..=LONGEST).contains(&secs) {
-        fields.fault(name, format!("must be from 1 to {LONGEST}"));
+    if !(1..=MAX_TIMER_SECS).contains(&secs) {
+        fields.fault(name, format!("must be from 1 to {MAX_TIMER_SECS}"));
     }
     Some(Duration::from_secs(secs))
 }
 
-/// An environment the kernel would take.
+/// An environment that the kernel accepts.
 pub(super) fn environment(fields: &mut Fields<'_>) -> BTreeMap<String, String> {
     let env: BTreeMap<String, String> = fields.optional("env").unwrap_or_default();
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
@@ -265,32 +265,33 @@ pub(super) fn environment(fields: &mut Fields<'_>) -> BTreeMap<String, String> {
     env
 }
 
-/// Most entries of a client's metadata, characters of a name and of a value.
-const ENTRIES: usize = 16;
-const NAME: usize = 64;
-const VALUE: usize = 200;
+/// Bounds of a client's metadata: entries, characters of a name and of a value.
+const MAX_METADATA_ENTRIES: usize = 16;
+const MAX_NAME_CHARS: usize = 64;
+const MAX_VALUE_CHARS: usize = 200;
 
 fn metadata(fields: &mut Fields<'_>) {
     let own: BTreeMap<String, String> = fields.optional("metadata").unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    let is_name = |name: &str| (1..=NAME).contains(&name.len()) && name.bytes().all(is_plain);
-    if own.len() > ENTRIES {
-        fields.fault("metadata", format!("may have {ENTRIES} entries"));
+    let is_name =
+        |name: &str| (1..=MAX_NAME_CHARS).contains(&name.len()) && name.bytes().all(is_plain);
+    if own.len() > MAX_METADATA_ENTRIES {
+        fields.fault("metadata", format!("may have {MAX_METADATA_ENTRIES} entries"));
     }
     if own.keys().any(|name| !is_name(name)) {
-        let rule = format!("names have 1 to {NAME} letters, digits, `_`, `.` and `-`");
+        let rule = format!("names have 1 to {MAX_NAME_CHARS} letters, digits, `_`, `.` and `-`");
         fields.fault("metadata", rule);
     }
-    if own.values().any(|value| value.chars().count() > VALUE) {
-        fields.fault("metadata", format!("values have at most {VALUE} characters"));
+    if own.values().any(|value| value.chars().count() > MAX_VALUE_CHARS) {
+        fields.fault("metadata", format!("values have at most {MAX_VALUE_CHARS} characters"));
     }
 }
 
-/// Memory and disk of a sandbox that asks for no other.
-const USUAL_MEMORY: Bytes = Bytes::mib(512);
-const USUAL_DISK: Bytes = Bytes::mib(128);
+/// Default memory and disk of a sandbox.
+const DEFAULT_MEMORY: Bytes = Bytes::mib(512);
+const DEFAULT_DISK: Bytes = Bytes::mib(128);
 
-/// Each within its bounds, and together as a sandbox can have them.
+/// Checks the limits, each by itself and together.
 fn limits(fields: &mut Fields<'_>) {
     let _network: Option<SandboxNetwork> = fields.optional("network");
     let mut number = |name: &str, usual: u64, (least, most): (u64, u64)| {
@@ -301,10 +302,10 @@ fn limits(fields: &mut Fields<'_>) {
         number.clamp(least, most)
     };
     let bytes = |least: Bytes, most: Bytes| (least.0, most.0);
-    let memory = number("memory_bytes", USUAL_MEMORY.0, bytes(Bytes::mib(8), Bytes::gib(8)));
+    let memory = number("memory_bytes", DEFAULT_MEMORY.0, bytes(Bytes::mib(8), Bytes::gib(8)));
     number("cpu_millis", 10, (10, 8_000));
     number("processes", 4, (4, 4_096));
-    let disk = number("disk_bytes", USUAL_DISK.0, bytes(Bytes::kib(64), Bytes::gib(4)));
+    let disk = number("disk_bytes", DEFAULT_DISK.0, bytes(Bytes::kib(64), Bytes::gib(4)));
     number("terminals", 0, (0, MAX_TERMINALS.into()));
     if disk >= memory {
         fields.fault("disk_bytes", "must be below memory: the workspace lives in memory");

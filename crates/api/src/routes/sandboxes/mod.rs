@@ -1,7 +1,7 @@
-//! Session sandboxes: made, used, ended. Each belongs to the tenant whose key made it.
+//! Session sandboxes: creating, using, ending. Each belongs to the tenant whose key made it.
 //!
-//! Whatever runs or changes something in one is a call of a built-in tool (see [`calls`]); looking at
-//! one, pausing and ending it is not.
+//! Running or changing something in one is a call of a built-in tool (see [`calls`]); reading,
+//! pausing and ending it is not.
 
 pub(crate) mod calls;
 pub(crate) mod change;
@@ -25,8 +25,8 @@ pub(crate) use self::once::Once;
 use crate::shared::Shared;
 use ringfence_edge::{Problem, fields, problem::Fault, problem_codes};
 
-/// Begins the names of metadata that clients chose.
-const OF_CLIENT: &str = "client.";
+/// Prefix of metadata that clients chose.
+const CLIENT_PREFIX: &str = "client.";
 
 /// A sandbox.
 #[derive(Serialize, ToSchema)]
@@ -39,13 +39,13 @@ pub(crate) struct SandboxView {
     /// Your own data.
     metadata: BTreeMap<String, String>,
     age_secs: f64,
-    /// Until it ends if nobody uses it.
+    /// Seconds until it ends if it is not used.
     left_secs: f64,
-    /// After how long without use it ends.
+    /// Seconds without use after which it ends.
     idle_secs: f64,
-    /// After how long it ends in any case.
+    /// Seconds after its creation at which it ends in any case.
     lifetime_secs: f64,
-    /// Programs that run.
+    /// Number of running programs.
     programs: usize,
     memory_bytes: u64,
     disk_bytes: u64,
@@ -56,10 +56,10 @@ pub(crate) struct SandboxView {
     network: SandboxNetwork,
     /// Terminals at one time.
     terminals: u32,
-    /// The walls around it.
+    /// Isolation layers.
     #[schema(value_type = Object)]
     layers: Layers,
-    /// The call that made it, in the answer to that.
+    /// The call that made it; only in the answer to that call.
     #[schema(value_type = Option<String>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     call_id: Option<CallId>,
@@ -68,8 +68,9 @@ pub(crate) struct SandboxView {
 impl SandboxView {
     fn of(info: SessionInfo) -> Self {
         let own = info.metadata.into_iter();
-        let own =
-            own.filter_map(|(name, value)| Some((name.strip_prefix(OF_CLIENT)?.to_owned(), value)));
+        let own = own.filter_map(|(name, value)| {
+            Some((name.strip_prefix(CLIENT_PREFIX)?.to_owned(), value))
+        });
         Self {
             id: info.id,
             state: match info.state {
@@ -99,12 +100,12 @@ fn secs(duration: Duration) -> f64 {
     duration.as_millis() as f64 / 1_000.0
 }
 
-/// The sandbox of this name, if it is the tenant's.
+/// The sandbox with this id, if it is the tenant's.
 fn find(shared: &Shared, who: &Principal, id: &SessionId) -> Result<Sandbox, Problem> {
     shared.engine.sandbox(who, id).ok_or_else(Problem::not_found)
 }
 
-/// Why it could not be done with a sandbox.
+/// The problem of a sandbox error.
 fn why(error: &Error) -> Problem {
     if let Error::Sandbox(cause) = error {
         tracing::error!(error = cause as &dyn std::error::Error, "a sandbox failed");
@@ -112,7 +113,7 @@ fn why(error: &Error) -> Problem {
     failed(error.code(), error.to_string())
 }
 
-/// The same by its code, as a call tells it.
+/// The problem of a sandbox error by its code, as in a failed call.
 fn failed(code: &str, detail: String) -> Problem {
     let problem = match code {
         "invalid_request" => fields::invalid(vec![Fault { pointer: String::new(), detail }]),
@@ -123,15 +124,16 @@ fn failed(code: &str, detail: String) -> Problem {
             .retry_after(Duration::from_secs(30)),
         "isolation_unavailable" => Problem::new(
             &problem_codes::SANDBOX_UNAVAILABLE,
-            format!("policy demands more: {detail}"),
+            format!("policy requires stronger isolation: {detail}"),
         ),
         "sandbox_unavailable" => {
-            let detail = "this host cannot make sandboxes at the moment; `/readyz` says why";
+            let detail =
+                "this host cannot make sandboxes at the moment; see `/readyz` for the reason";
             Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, detail)
                 .retry_after(Duration::from_secs(5))
         }
         "sandbox_timeout" | "sandbox_failed" => {
-            Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, "no sandbox could be had")
+            Problem::new(&problem_codes::SANDBOX_UNAVAILABLE, "no sandbox is available")
                 .retry_after(Duration::from_secs(5))
         }
         _ => Problem::new(&problem_codes::SANDBOX_REFUSED, detail),
@@ -139,20 +141,20 @@ fn failed(code: &str, detail: String) -> Problem {
     problem.with("reason", code)
 }
 
-/// A program's or an interpreter's number, in the one way it is written.
+/// Number of a program or an interpreter, in its one spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Number(u32);
 
-/// Not the way a number is written.
+/// A text that is not such a number.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NoNumber;
+pub(crate) struct InvalidNumber;
 
 impl FromStr for Number {
-    type Err = NoNumber;
+    type Err = InvalidNumber;
 
-    fn from_str(text: &str) -> Result<Self, NoNumber> {
-        let number = text.parse().map_err(|_| NoNumber)?;
-        if Self(number).to_string() == text { Ok(Self(number)) } else { Err(NoNumber) }
+    fn from_str(text: &str) -> Result<Self, InvalidNumber> {
+        let number = text.parse().map_err(|_| InvalidNumber)?;
+        if Self(number).to_string() == text { Ok(Self(number)) } else { Err(InvalidNumber) }
     }
 }
 
@@ -170,7 +172,7 @@ mod tests {
     fn a_number_is_written_in_one_way_only() {
         assert_eq!("17".parse(), Ok(Number(17)));
         for text in ["", "+17", "017", "-1", "1 ", "4294967296", "0x1", "١"] {
-            assert_eq!(text.parse::<Number>(), Err(NoNumber), "{text}");
+            assert_eq!(text.parse::<Number>(), Err(InvalidNumber), "{text}");
         }
     }
 }

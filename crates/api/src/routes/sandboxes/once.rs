@@ -1,7 +1,7 @@
-//! Making a sandbox once, however often it is asked for with one idempotency key.
+//! Idempotency keys of sandbox requests.
 //!
-//! Sandboxes do not outlive the process, so neither do their keys: a key means its sandbox for as
-//! long as that lives, and is free again afterwards.
+//! Sandboxes do not outlive the process, so neither do their keys: a key stands for its sandbox
+//! while that lives, and is free afterwards.
 
 use std::{
     collections::HashMap,
@@ -18,27 +18,27 @@ pub(crate) struct Once {
     used: Arc<Mutex<HashMap<Slot, Use>>>,
 }
 
-/// Whose key, and the key.
+/// API key and idempotency key.
 type Slot = (KeyId, String);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Use {
-    /// Of everything that was asked for.
+    /// Digest of the request.
     fingerprint: Digest,
-    /// None while it is being made.
+    /// None while it is being created.
     sandbox: Option<SessionId>,
 }
 
-/// What a key stands for.
+/// Meaning of a key.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// Nothing yet: whoever gets this makes the sandbox.
+    /// Unused: the caller creates the sandbox.
     First(Claim),
-    /// A sandbox that was made for it.
+    /// Used for this sandbox.
     Again(SessionId),
 }
 
-/// The right to make the sandbox of a key; dropped without success it frees the key.
+/// The right to create the sandbox of a key; dropped without success it frees the key.
 #[derive(Debug)]
 pub(super) struct Claim {
     used: Arc<Mutex<HashMap<Slot, Use>>>,
@@ -54,7 +54,7 @@ impl Once {
         lives: impl Fn(&SessionId) -> bool,
     ) -> Result<Turn, Problem> {
         let mut used = lock(&self.used);
-        // There are never more than there are sandboxes, and those are few.
+        // Never more than there are sandboxes.
         used.retain(|_, held| held.sandbox.as_ref().is_none_or(&lives));
         match used.get(&slot) {
             Some(held) if held.fingerprint != fingerprint => Err(reused()),
@@ -69,7 +69,7 @@ impl Once {
 }
 
 impl Claim {
-    /// The sandbox was made.
+    /// Sets the sandbox of the key.
     pub(super) fn fulfil(mut self, id: &SessionId) {
         let Some(slot) = self.slot.take() else { return };
         if let Some(held) = lock(&self.used).get_mut(&slot) {
@@ -96,7 +96,7 @@ fn reused() -> Problem {
 }
 
 fn in_use() -> Problem {
-    let detail = "the sandbox of this idempotency key is being made";
+    let detail = "the sandbox of this idempotency key is being created";
     Problem::new(&problem_codes::IDEMPOTENCY_KEY_IN_USE, detail)
         .retry_after(std::time::Duration::from_secs(1))
 }

@@ -1,4 +1,4 @@
-//! Looking at sandboxes, and ending them.
+//! Reading and ending sandboxes.
 
 use std::sync::Arc;
 
@@ -53,19 +53,19 @@ pub(crate) async fn read(
     Ok(reply::ok(&SandboxView::of(session.info())))
 }
 
-/// What a sandbox uses now and used so far; null where this host does not count.
+/// Usage of a sandbox; null where this host does not count.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SandboxMetrics)]
 pub(crate) struct MetricsView {
-    /// Since its creation, pauses included.
+    /// Seconds since its creation, pauses included.
     uptime_secs: f64,
-    /// Cpu time of all its processes, dead ones included.
+    /// CPU time of all its processes, including ended ones.
     cpu_total_ms: Option<f64>,
     cpu_user_ms: Option<f64>,
     cpu_system_ms: Option<f64>,
     memory_bytes: Option<u64>,
     memory_peak_bytes: Option<u64>,
-    /// Processes the kernel killed for want of memory.
+    /// Processes that the kernel killed for lack of memory.
     oom_kills: Option<u64>,
     processes: Option<u64>,
     processes_peak: Option<u64>,
@@ -96,11 +96,11 @@ impl From<Metrics> for MetricsView {
     }
 }
 
-/// Measures a sandbox.
+/// Shows the usage of a sandbox.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/metrics", tag = "sandboxes",
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
-    responses((status = 200, description = "What it uses", body = MetricsView))
+    responses((status = 200, description = "The usage", body = MetricsView))
 )]
 pub(crate) async fn metrics(
     State(shared): State<Arc<Shared>>,
@@ -112,12 +112,11 @@ pub(crate) async fn metrics(
     Ok(reply::ok(&MetricsView::from(metrics)))
 }
 
-/// Ends a sandbox with everything in it. Asking again is answered with 404, like any name that
-/// nothing has.
+/// Ends a sandbox with everything in it. A repeated request is answered with 404.
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}", tag = "sandboxes",
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
-    responses((status = 204, description = "Its last process is dead"))
+    responses((status = 204, description = "Ended: its last process is dead"))
 )]
 pub(crate) async fn stop(
     State(shared): State<Arc<Shared>>,

@@ -1,4 +1,4 @@
-//! Executing a skill. The answer is 200 however the execution ended; `success` says.
+//! Executing a skill. The answer is 200 for every end of the execution: see `success`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,14 +27,14 @@ use crate::{
     views::call::{finished, millis},
 };
 
-/// A skill to be executed.
+/// Request to execute a skill.
 #[derive(ToSchema)]
 #[schema(as = ExecutionRequest)]
-#[expect(dead_code, reason = "it documents what `Asked::read` reads field by field")]
-pub(crate) struct ExecuteBody {
-    /// The skill's name.
+#[expect(dead_code, reason = "it documents what `SkillRequest::read` reads field by field")]
+pub(crate) struct SkillExecuteBody {
+    /// Name of the skill.
     skill: String,
-    /// Its arguments.
+    /// Arguments.
     #[schema(value_type = Object)]
     args: Json,
     request_id: Option<String>,
@@ -47,10 +47,10 @@ pub(crate) struct ExecuteBody {
     fresh: Option<bool>,
 }
 
-/// What came of it.
+/// Result of an execution.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ExecutionResult)]
-pub(crate) struct ExecutionView {
+pub(crate) struct SkillExecutionView {
     #[schema(value_type = String)]
     execution_id: Uuid,
     skill: String,
@@ -62,12 +62,12 @@ pub(crate) struct ExecutionView {
     provenance: ProvenanceView,
     execution_time_ms: f64,
     success: bool,
-    /// Why there is no result.
+    /// Error, without a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FailureView>,
 }
 
-/// One line of the log of an execution.
+/// Log line of an execution.
 #[derive(Serialize, ToSchema)]
 #[schema(as = LogEntry)]
 struct LogView {
@@ -81,7 +81,7 @@ struct LogView {
     context: Option<serde_json::Value>,
 }
 
-/// Who ran what with what.
+/// Caller, skill and digests of an execution.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ProvenanceRecord)]
 struct ProvenanceView {
@@ -101,11 +101,11 @@ struct ProvenanceView {
     error_message: Option<String>,
 }
 
-/// Why there is no result.
+/// Error of an execution.
 #[derive(Clone, Serialize, ToSchema)]
 #[schema(as = ExecutionError)]
 struct FailureView {
-    /// Stable, for programs.
+    /// Stable code.
     code: String,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,12 +115,12 @@ struct FailureView {
 
 /// Executes a skill and waits for the end.
 #[utoipa::path(
-    post, path = "/skills/execute", tag = "skills", request_body = ExecuteBody,
+    post, path = "/skills/execute", tag = "skills", request_body = SkillExecuteBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "As for `POST /v1/calls`")),
     responses(
-        (status = 200, description = "What came of it; `success` says", body = ExecutionView),
+        (status = 200, description = "The result; see `success`", body = SkillExecutionView),
         (status = 409, description = "The execution with this idempotency key has not ended"),
-        (status = 422, description = "The body or the idempotency key does not fit"),
+        (status = 422, description = "Invalid body or idempotency key"),
     )
 )]
 pub(crate) async fn execute(
@@ -130,7 +130,7 @@ pub(crate) async fn execute(
 ) -> Result<Response, Problem> {
     let idempotency_key = idempotency_key(request.headers())?;
     let body = body::json(&shared.edge, request).await?;
-    let asked = Asked::read(&body)?;
+    let asked = SkillRequest::read(&body)?;
     let Ok(tool) = asked.skill.parse::<ToolName>() else {
         let error = Refused::UnknownTool { name: asked.skill.clone() };
         return refusal(&shared, asked, &error);
@@ -154,8 +154,8 @@ pub(crate) async fn execute(
     }
 }
 
-/// A refusal that is about the skill is a result; any other is a problem.
-fn refusal(shared: &Shared, asked: Asked, error: &Refused) -> Result<Response, Problem> {
+/// A refusal because of the skill is a result; any other is a problem.
+fn refusal(shared: &Shared, asked: SkillRequest, error: &Refused) -> Result<Response, Problem> {
     let skill = &asked.skill;
     let (code, message) = match error {
         Refused::UnknownTool { .. } | Refused::UnknownVersion { .. } => {
@@ -172,7 +172,7 @@ fn refusal(shared: &Shared, asked: Asked, error: &Refused) -> Result<Response, P
     Ok(reply::ok(&asked.refused(shared.engine.clock().now(), failure)))
 }
 
-struct Asked {
+struct SkillRequest {
     skill: String,
     args: Json,
     request_id: Option<String>,
@@ -182,7 +182,7 @@ struct Asked {
     fresh: bool,
 }
 
-/// How an execution ended.
+/// End of an execution.
 struct Ended {
     id: Uuid,
     version: String,
@@ -192,7 +192,7 @@ struct Ended {
     produced: Result<Json, FailureView>,
 }
 
-impl Asked {
+impl SkillRequest {
     fn read(body: &Json) -> Result<Self, Problem> {
         let mut fields = Fields::of(body)?;
         let skill: Option<String> = fields.required("skill");
@@ -208,7 +208,7 @@ impl Asked {
         Ok(Self { skill, args, request_id, actor_id, actor_type, metadata, fresh })
     }
 
-    /// What the client told about itself stays with the call.
+    /// Metadata of the client, stored with the call.
     fn call_metadata(&self) -> Json {
         let whole = json!({
             "request_id": self.request_id, "actor_id": self.actor_id,
@@ -217,7 +217,7 @@ impl Asked {
         Json::of(&whole).unwrap_or_else(|_| Json::empty_object())
     }
 
-    fn refused(self, at: Timestamp, failure: FailureView) -> ExecutionView {
+    fn refused(self, at: Timestamp, failure: FailureView) -> SkillExecutionView {
         let inputs_hash = canonical::python_hash(&self.args);
         let ended = Ended {
             id: Uuid::new_v4(),
@@ -230,7 +230,7 @@ impl Asked {
         self.view(at, inputs_hash, ended)
     }
 
-    fn ended(self, call: &Call) -> ExecutionView {
+    fn ended(self, call: &Call) -> SkillExecutionView {
         let finished = finished(call);
         let ended = Ended {
             id: call.asked.id.0,
@@ -243,7 +243,7 @@ impl Asked {
         self.view(call.asked.accepted_at, call.asked.inputs_hash.clone(), ended)
     }
 
-    fn view(self, began_at: Timestamp, inputs_hash: String, ended: Ended) -> ExecutionView {
+    fn view(self, began_at: Timestamp, inputs_hash: String, ended: Ended) -> SkillExecutionView {
         let logs = logs(&self.skill, began_at, &ended);
         let (result, error) = match ended.produced {
             Ok(result) => (Some(result), None),
@@ -265,7 +265,7 @@ impl Asked {
             success,
             error_message: error.as_ref().map(|error| error.message.clone()),
         };
-        ExecutionView {
+        SkillExecutionView {
             execution_id: ended.id,
             skill: self.skill,
             result,
@@ -280,7 +280,7 @@ impl Asked {
     }
 }
 
-/// The result of a call, or why there is none, in the words of that service.
+/// The result of a call, or its error with the messages of the Code Executor Service.
 fn produced(call: &Call) -> Result<Json, FailureView> {
     let skill = &call.asked.tool.name;
     let (code, message) = match &call.state {
@@ -300,7 +300,7 @@ fn produced(call: &Call) -> Result<Json, FailureView> {
             ("policy_denied", format!("Policy does not allow '{skill}': {}", all.join("; ")))
         }
         CallState::Expired { .. } => {
-            ("approval_expired", format!("Nobody decided about '{skill}' in time"))
+            ("approval_expired", format!("'{skill}' was not approved in time"))
         }
         CallState::Cancelled { .. } => ("cancelled", "Execution was cancelled".to_owned()),
         CallState::OutcomeUnknown => {

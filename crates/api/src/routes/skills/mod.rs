@@ -1,8 +1,8 @@
-//! The skills API of the service that came before this one, field by field.
+//! Skills API of the Code Executor Service, field by field.
 //!
 //! Differences, all of them additions: instants end in `Z`, a failed execution also has `error`
-//! with a stable code, versions are told on failures too, and errors of the request itself are
-//! problems of RFC 9457, whose `detail` says what that service's `detail` said.
+//! with a stable code, failures have versions too, and errors of the request itself are problems of
+//! RFC 9457 with that service's `detail`.
 
 pub(crate) mod execute;
 pub(crate) mod read;
@@ -27,12 +27,12 @@ pub(crate) struct SkillView<'a> {
     input_schema: &'a Json,
     #[schema(value_type = Object)]
     output_schema: &'a Json,
-    /// File and function, as `handler.summarize`.
+    /// File and function, such as `handler.summarize`.
     handler_path: String,
     tags: &'a [String],
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// Of everything that makes it what it is.
+    /// Digest of definition, schemas and code.
     #[schema(value_type = String)]
     digest: Digest,
 }

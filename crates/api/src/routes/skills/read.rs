@@ -28,7 +28,7 @@ pub(crate) struct SkillListView<'a> {
     total: usize,
 }
 
-/// What a skill takes and gives.
+/// Schemas of a skill.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SkillSchema)]
 pub(crate) struct SkillSchemaView<'a> {
@@ -85,7 +85,7 @@ pub(crate) async fn read(
     Ok(reply::ok(&SkillView::of(&entry)))
 }
 
-/// Shows what a skill takes and gives.
+/// Shows the input and output schemas of a skill.
 #[utoipa::path(
     get, path = "/skills/{id}/schema", tag = "skills",
     params(("id" = String, Path, description = "The skill's name")),

@@ -1,4 +1,4 @@
-//! Registering a skill that somebody sends.
+//! Registering an uploaded skill.
 
 use std::sync::Arc;
 
@@ -37,10 +37,11 @@ pub(crate) struct RegisterBody {
     files: Json,
 }
 
-/// Registers a skill: `skill.yaml`, `schema.json`, `handler.py` and what else it needs.
+/// Registers a skill: `skill.yaml`, `schema.json`, `handler.py` and further files.
 ///
 /// As `multipart/form-data` (each part named by its path, or one part `archive`), as a tar, tar.gz
-/// or zip archive, or as JSON. Tools are shared by all tenants, so this is the operator's.
+/// or zip archive, or as JSON. Tools are shared by all tenants, so only the operator can register
+/// them.
 #[utoipa::path(
     post, path = "/skills/register", tag = "skills",
     request_body(content(
@@ -49,10 +50,10 @@ pub(crate) struct RegisterBody {
         (Vec<u8> = "application/octet-stream"),
     )),
     responses(
-        (status = 201, description = "The skill can be called", body = SkillView<'static>),
+        (status = 201, description = "Registered", body = SkillView<'static>),
         (status = 403, description = "Policy does not allow the action `tool.install`"),
-        (status = 409, description = "Name and version are taken"),
-        (status = 422, description = "The skill has faults"),
+        (status = 409, description = "Name and version exist"),
+        (status = 422, description = "The skill is invalid"),
     )
 )]
 pub(crate) async fn register(
@@ -91,12 +92,12 @@ async fn upload(shared: &Shared, request: Request) -> Result<Upload, Problem> {
     }
 }
 
-/// Most parts of a form; the registry has its own bound on files.
-const PARTS: usize = 2_000;
+/// Maximum parts of a form; the registry has its own bound on files.
+const MAX_PARTS: usize = 2_000;
 
 async fn of_parts(request: Request) -> Result<Upload, Problem> {
     let unreadable =
-        |_| Problem::new(&problem_codes::BODY_MALFORMED, "the parts cannot be told apart");
+        |_| Problem::new(&problem_codes::BODY_MALFORMED, "the multipart body is malformed");
     let mut parts = Multipart::from_request(request, &()).await.map_err(|_| {
         Problem::new(&problem_codes::BODY_MALFORMED, "the `Content-Type` has no valid boundary")
     })?;
@@ -108,13 +109,13 @@ async fn of_parts(request: Request) -> Result<Upload, Problem> {
         if name == "archive" {
             return Ok(Upload::Archive(content));
         }
-        // A part of a list of files is named by its file; any other says its path itself.
+        // Parts of a file list are named by their file; others by their path.
         let is_of_list = matches!(name.as_str(), "" | "file" | "files" | "files[]");
         files.push((if is_of_list { file } else { name }, content));
-        if files.len() > PARTS {
+        if files.len() > MAX_PARTS {
             return Err(Problem::new(
                 &problem_codes::BODY_TOO_LARGE,
-                format!("more than {PARTS} parts"),
+                format!("more than {MAX_PARTS} parts"),
             ));
         }
     }
@@ -125,12 +126,12 @@ async fn of_parts(request: Request) -> Result<Upload, Problem> {
 #[serde(untagged)]
 enum Content {
     Text(String),
-    Coded(Coded),
+    Base64(Base64Content),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Coded {
+struct Base64Content {
     base64: String,
 }
 
@@ -149,7 +150,7 @@ fn of_json(body: &Json) -> Result<Upload, Problem> {
     for (path, content) in files {
         let bytes = match content {
             Content::Text(text) => Some(text.into_bytes()),
-            Content::Coded(coded) => base64::decode(&coded.base64),
+            Content::Base64(coded) => base64::decode(&coded.base64),
         };
         match bytes {
             Some(bytes) => out.push((path, bytes)),
@@ -181,8 +182,8 @@ fn why(error: InstallError) -> Problem {
         RegisterError::Taken { .. } => Problem::new(&problem_codes::TOOL_TAKEN, error.to_string()),
         RegisterError::Full => Problem::new(&problem_codes::CONFLICT, error.to_string()),
         RegisterError::Keep(_) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "a skill cannot be kept");
-            Problem::new(&problem_codes::STORE_UNAVAILABLE, "the skill could not be kept")
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot store a skill");
+            Problem::new(&problem_codes::STORE_UNAVAILABLE, "the skill could not be stored")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Taking back a skill that somebody registered.
+//! Removing a registered skill.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 
 use crate::shared::Shared;
 
-/// What was removed: `name`, `version` and `digest` of each.
+/// Removed versions: `name`, `version` and `digest` of each.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SkillRemoval)]
 pub(crate) struct RemovedView {
@@ -28,11 +28,10 @@ pub(crate) struct RemovedView {
     removed: Vec<ToolRef>,
 }
 
-/// Removes a registered skill: one version, or without one all of them.
+/// Removes a registered skill: one version, or all of them.
 ///
-/// Calls that ran it keep its name, version and digest, and so do their receipts. Calls that were
-/// accepted before go on; new ones are answered with 404. Skills in folders and tools of the server
-/// itself are not removed here.
+/// Calls that ran it keep its name, version and digest, and so do their receipts. Accepted calls go
+/// on; new ones are answered with 404. Skill folders and built-in tools are not removed here.
 #[utoipa::path(
     delete, path = "/skills/{id}", tag = "skills",
     params(
@@ -40,9 +39,9 @@ pub(crate) struct RemovedView {
         ("version" = Option<String>, Query, description = "Only this version"),
     ),
     responses(
-        (status = 200, description = "It cannot be called any more", body = RemovedView),
+        (status = 200, description = "Removed", body = RemovedView),
         (status = 403, description = "Policy does not allow the action `tool.remove`"),
-        (status = 409, description = "It was not registered but belongs to a folder or the server"),
+        (status = 409, description = "It is a skill folder or a built-in tool"),
     )
 )]
 pub(crate) async fn remove(
@@ -71,7 +70,7 @@ fn why(error: RemoveToolError) -> Problem {
             Problem::new(&problem_codes::TOOL_NOT_UPLOADED, error.to_string())
         }
         RemoveError::Forget(_) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "a skill cannot be removed");
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot remove a skill");
             Problem::new(&problem_codes::STORE_UNAVAILABLE, "the skill could not be removed")
         }
     }

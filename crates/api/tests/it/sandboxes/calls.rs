@@ -1,4 +1,5 @@
-//! What runs or changes something in a sandbox is a call: decided, held, recorded, ended with its key.
+//! Running or changing something in a sandbox is a call: decided, held, recorded, ended with its
+//! key.
 
 use ringfence_policy::Bundle;
 use ringfence_types::Scope;

@@ -1,4 +1,4 @@
-//! How a sandbox is made: once per key, with its limits and times.
+//! Creation of sandboxes: once per idempotency key, with limits and timers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use super::{create, put, refused, sh};
-use crate::support::{Answer, PATIENCE, Plan, Server, send, with_json, within};
+use crate::support::{Answer, Plan, STEP_TIMEOUT, Server, send, with_json, within};
 
 async fn keyed(server: &Server, key: &str, body: &Value) -> Answer {
     let request = server.request("POST", "/v1/sandboxes").header("idempotency-key", key);
@@ -161,9 +161,9 @@ async fn metadata_is_bounded_and_plain() {
 }
 
 #[tokio::test]
-async fn snapshots_that_nobody_takes_use_bounded_room() {
+async fn snapshots_that_no_client_takes_use_bounded_memory() {
     // Answers stay unread while others are packed, which takes long on a busy machine.
-    let config = EdgeConfig { write_timeout: PATIENCE * 2, ..Default::default() };
+    let config = EdgeConfig { write_timeout: STEP_TIMEOUT * 2, ..Default::default() };
     let server = Server::of(Plan { config, ..Plan::sandboxed() }).await;
     let place = create(&server, &json!({})).await;
     // More than the buffers of a connection hold, and not to be packed smaller.
@@ -174,7 +174,7 @@ async fn snapshots_that_nobody_takes_use_bounded_room() {
     let (first, second) = (slow().await, slow().await);
     assert_eq!([first.status().as_u16(), second.status().as_u16()], [200, 200]);
     refused(&send(server.request("POST", &path)).await, 503, "busy");
-    // Somebody else's key has room of its own.
+    // Another key has permits of its own.
     let other = server.key("default", &[Scope::Call]).await;
     let answer = send(server.bare("POST", &path).bearer_auth(other)).await;
     assert_eq!((answer.status, answer.bytes.len() > 20_000_000), (200, true), "the control");
@@ -193,7 +193,7 @@ async fn snapshots_that_nobody_takes_use_bounded_room() {
 }
 
 #[tokio::test]
-async fn snapshots_that_come_slowly_keep_nobody_waiting() {
+async fn slow_snapshot_uploads_keep_no_other_request_waiting() {
     let config = EdgeConfig { request_timeout: Duration::from_secs(3_600), ..Default::default() };
     let server = Server::of(Plan { config, ..Plan::sandboxed() }).await;
     let place = create(&server, &json!({})).await;

@@ -29,7 +29,7 @@ async fn ended(server: &Server, at: &str) -> Value {
     shown
 }
 
-/// What a stream's events carry, put together again.
+/// Data of a stream's events, put together again.
 fn written(all: &[Event], stream: &str) -> String {
     let of = all.iter().filter(|event| event.kind == stream);
     of.map(|event| event.data["text"].as_str().unwrap()).collect()

@@ -120,8 +120,8 @@ async fn what_is_no_terminal_or_no_socket_is_refused() {
     refused(&server.post(&format!("{plain}/resize"), &size).await, 409, "sandbox_refused");
     let wrong = server.post(&format!("{at}/resize"), &json!({"rows": 0, "columns": 1001})).await;
     assert_eq!(wrong.pointers(), ["/rows", "/columns"]);
-    let nobody = attach(&server, &format!("{at}/terminal"), "rf_no").await;
-    assert_eq!(status(nobody), 401);
+    let unknown = attach(&server, &format!("{at}/terminal"), "rf_no").await;
+    assert_eq!(status(unknown), 401);
     let stranger = server.key("other", &ringfence_types::Scope::ALL).await;
     assert_eq!(status(attach(&server, &format!("{at}/terminal"), &stranger).await), 404);
     assert_eq!(status(attach(&server, &format!("{at}/terminal?x=1"), &server.admin).await), 400);
@@ -139,7 +139,7 @@ fn status(attached: Result<Socket, Error>) -> u16 {
 }
 
 #[tokio::test]
-async fn messages_nobody_understands_or_that_are_too_long_close_the_socket() {
+async fn unknown_or_too_long_messages_close_the_socket() {
     let server = Server::of(Plan::sandboxed()).await;
     let place = create(&server, &json!({})).await;
     let at = start(&server, &place, &["sh"]).await;

@@ -1,9 +1,9 @@
-//! Repeated lines of the log: one in each interval, with the number of those that were left out.
+//! Repeated log lines: one in each interval, with the number of those left out.
 //!
 //! A fault such as a full disk fails every request in the same way. Its first warning is written at
-//! once; the same warning is written again after [`INTERVAL`] at the soonest, and then says how many
-//! like it there were. Two warnings are the same if they come from the same place in the code with the
-//! same values; for whom they were (trace, tenant, call) does not count.
+//! once; the same warning is written again after [`INTERVAL`] at the earliest, with a count of
+//! those left out. Two warnings are the same if they come from the same place in the code with the
+//! same values; the subject (trace, tenant, call) does not count.
 
 use std::{
     collections::HashMap,
@@ -18,16 +18,16 @@ use tracing::{
     field::{Field, Visit},
 };
 
-/// Between two lines that say the same.
+/// Interval between two equal lines.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Different lines that are told apart within an interval; further ones count as one.
+/// Different lines that are distinguished within an interval; further ones count as one.
 const MAX_LINES: usize = 256;
 
-/// Fields that name whom a line is about and not what happened.
+/// Fields of the subject, which are not compared.
 const SUBJECT_FIELDS: [&str; 3] = ["call_id", "tenant", "trace_id"];
 
-/// The warnings and errors of the last interval.
+/// Warnings and errors of the last interval.
 #[derive(Debug, Default)]
 pub(super) struct Repeats(Mutex<HashMap<u64, Line>>);
 
@@ -37,10 +37,10 @@ struct Line {
     left_out: u64,
 }
 
-/// What to do with a line.
+/// Decision about a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Write it; so many like it were left out since it was last written.
+    /// Write it, with the number of equal lines left out since it was last written.
     Write {
         left_out: u64,
     },
@@ -48,7 +48,7 @@ pub(super) enum Verdict {
 }
 
 impl Repeats {
-    /// Only warnings and errors are counted: what is logged at other levels was asked for.
+    /// Decides about a line. Only warnings and errors are counted: other levels were asked for.
     pub(super) fn judge(&self, event: &Event<'_>, now: Instant) -> Verdict {
         match *event.metadata().level() {
             Level::WARN | Level::ERROR => self.count(key(event), now),
@@ -76,7 +76,7 @@ impl Repeats {
     }
 }
 
-/// The place in the code, and the values.
+/// Hash of the place in the code and the values.
 fn key(event: &Event<'_>) -> u64 {
     let mut values = Values(DefaultHasher::new());
     event.metadata().callsite().hash(&mut values.0);
@@ -93,7 +93,7 @@ impl Visit for Values {
         }
     }
 
-    /// With its causes, which its own text does not have.
+    /// Adds an error with its causes.
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
         let mut cause = Some(value);
         while let Some(error) = cause {

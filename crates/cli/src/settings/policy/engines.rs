@@ -1,4 +1,4 @@
-//! One engine elsewhere: `[policy.engines.NAME]`.
+//! One remote engine: `[policy.engines.NAME]`.
 
 use std::{path::Path, time::Duration};
 
@@ -12,8 +12,8 @@ use toml::{Table, Value};
 use super::{EMBEDDED, Elsewhere, Fields, fields};
 use crate::settings::file;
 
-/// How long an engine may take, if nobody says otherwise.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// Default timeout of an engine.
+const DEFAULT_ENGINE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn read(name: &str, fields: &mut Fields<'_>) -> Option<Elsewhere> {
     let kind = fields.required("kind", fields::text);
@@ -47,11 +47,11 @@ fn remote(name: &str, fields: &mut Fields<'_>) -> Option<Remote> {
         }
     });
     let authorization = fields.optional("token_file", |value| token(&fields::text(value)?));
-    let timeout = timeout.unwrap_or(TIMEOUT);
+    let timeout = timeout.unwrap_or(DEFAULT_ENGINE_TIMEOUT);
     Some(Remote { name: name.to_owned(), url: url?, timeout, authorization })
 }
 
-/// What is wrong with it is told without it.
+/// Token from a file. Errors do not repeat it.
 fn token(path: &str) -> Result<HeaderValue, String> {
     let text = file::content(Path::new(path)).map_err(|error| format!("{path}: {error}"))?;
     let value = HeaderValue::from_str(&format!("Bearer {}", text.trim()));

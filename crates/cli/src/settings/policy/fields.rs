@@ -1,4 +1,4 @@
-//! One table of the file: what is asked for is read, what nobody asked for is a problem.
+//! One table of the file: known fields are read, unknown ones are problems.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use toml::{Table, Value};
 use crate::problems::Problems;
 
 pub(super) struct Fields<'a> {
-    /// Its whole name.
+    /// Full name of the table.
     place: String,
     table: &'a Table,
     file: &'a Path,
     problems: &'a mut Problems,
-    /// What was asked for.
+    /// Names of known fields.
     known: Vec<&'static str>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Fields<'a> {
         self.known.push(name);
     }
 
-    /// Nothing if it is missing, or if it is wrong, which is told.
+    /// The value of a field; none if it is missing, or invalid, which is reported.
     pub(super) fn optional<T>(
         &mut self,
         name: &'static str,
@@ -57,7 +57,7 @@ impl<'a> Fields<'a> {
         self.optional(name, parse)
     }
 
-    /// A list of text; every wrong item is told.
+    /// A list of text; every invalid item is reported.
     pub(super) fn list<T>(
         &mut self,
         name: &'static str,
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
         Some(items.into_iter().filter_map(read).collect())
     }
 
-    /// A table within.
+    /// A nested table.
     pub(super) fn table<T>(
         &mut self,
         name: &'static str,
@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Tables within, by names that the operator chose.
+    /// Nested tables, by names chosen by the operator.
     pub(super) fn tables_by_name<T>(
         &mut self,
         name: &'static str,
@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
         all.unwrap_or_default()
     }
 
-    /// A list of tables within.
+    /// A list of nested tables.
     pub(super) fn tables<T>(
         &mut self,
         name: &'static str,
@@ -136,13 +136,13 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// Tells what is wrong with a field.
+    /// Reports a problem of a field.
     pub(super) fn problem<T>(&mut self, name: &str, words: &str) -> Option<T> {
         self.other(name, words);
         None
     }
 
-    /// What nobody asked for is told.
+    /// Reports unknown fields.
     pub(super) fn finish(mut self) {
         let known = std::mem::take(&mut self.known);
         for name in self.table.keys().filter(|name| !known.contains(&name.as_str())) {
@@ -172,7 +172,7 @@ pub(super) fn truth(value: &Value) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| "is neither true nor false".to_owned())
 }
 
-/// Secrets belong into files: an address is shown and logged.
+/// URL without credentials: it is shown and logged, so secrets belong into files.
 pub(super) fn address(value: &Value) -> Result<Url, String> {
     let url = Url::parse(&text(value)?).ok();
     match url.filter(|url| matches!(url.scheme(), "http" | "https")) {

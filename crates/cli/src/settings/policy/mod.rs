@@ -1,8 +1,8 @@
-//! Who decides: the tables of `policy` in the settings file.
+//! Tables of `policy` in the settings file.
 //!
-//! They are made of names that the operator chooses, so they are no rows of the table of settings.
-//! Only the folder has a flag and a variable. Every problem is told with its place, and a field that
-//! nothing knows is one.
+//! Their names are chosen by the operator, so they are not rows of the table of settings. Only the
+//! folder has a flag and a variable. Every problem is reported with its place; an unknown field is
+//! a problem.
 
 mod engines;
 mod fields;
@@ -17,25 +17,25 @@ use toml::{Table, Value};
 use self::fields::Fields;
 use crate::problems::Problems;
 
-/// The rules in this process.
+/// Name of the embedded rules.
 pub(crate) const EMBEDDED: &str = "rego";
 
-/// Who decides, and how.
+/// Policy settings.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     /// A folder of rules instead of the built-in ones.
     pub(crate) folder: Option<PathBuf>,
-    /// Engines elsewhere, by name.
+    /// Remote engines by name.
     pub(crate) engines: Vec<(String, Elsewhere)>,
-    /// Who is asked about what; the first that fits.
+    /// Routes; the first that matches counts.
     pub(crate) routes: Vec<Route>,
-    /// What is tried beside it.
+    /// Canaries.
     pub(crate) canaries: Vec<Canary>,
-    /// Where decisions are logged.
+    /// Decision log.
     pub(crate) log: Option<Log>,
 }
 
-/// An engine in another process.
+/// A remote engine.
 #[derive(Debug, Clone)]
 pub(crate) enum Elsewhere {
     Opa(OpaConfig),
@@ -44,17 +44,17 @@ pub(crate) enum Elsewhere {
     Evaluate(Remote),
 }
 
-/// Who is asked about what.
+/// Engines for some tools and tenants.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) actions: Vec<String>,
     pub(crate) tenants: Vec<TenantId>,
-    /// Names of engines, each of which is there.
+    /// Names of existing engines.
     pub(crate) engines: Vec<String>,
     pub(crate) how: How,
 }
 
-/// A policy to be tried.
+/// A canary policy.
 #[derive(Debug, Clone)]
 pub(crate) struct Canary {
     pub(crate) name: String,
@@ -63,14 +63,14 @@ pub(crate) struct Canary {
     pub(crate) fail_open: bool,
 }
 
-/// What is tried.
+/// Candidate of a canary.
 #[derive(Debug, Clone)]
 pub(crate) enum Candidate {
     Folder(PathBuf),
     Engine(String),
 }
 
-/// Where decisions are logged.
+/// Receiver of the decision log.
 #[derive(Debug, Clone)]
 pub(crate) struct Log {
     pub(crate) file: Option<PathBuf>,
@@ -79,7 +79,7 @@ pub(crate) struct Log {
 }
 
 impl Elsewhere {
-    /// Needs a runtime.
+    /// Opens the log. Needs a runtime.
     pub(crate) fn open(
         self,
     ) -> Result<std::sync::Arc<dyn ringfence_policy::Engine>, ringfence_policy::SetupError> {
@@ -108,7 +108,7 @@ pub(super) fn read(
         return Policy { folder, routes: vec![usual], ..Policy::default() };
     };
     let mut fields = Fields::new("policy", table, path, problems);
-    // Read with the flags; here it is only known.
+    // Parsed with the flags; only known here.
     fields.knows("folder");
     let engines = fields.tables_by_name("engines", |name, mut fields| {
         let engine = engines::read(name, &mut fields);
@@ -137,7 +137,7 @@ pub(super) fn read(
     Policy { folder, engines, routes, canaries, log: log.flatten() }
 }
 
-/// A route, or what is said at the top for everything else.
+/// A route, or the default route at the top.
 fn route(fields: &mut Fields<'_>, names: &[&str], usual: Option<Route>) -> Option<Route> {
     let how = fields.optional("combine", |value| match value.as_str() {
         Some("all") => Ok(How::All),
@@ -181,7 +181,7 @@ fn canary(fields: &mut Fields<'_>, names: &[&str]) -> Option<Canary> {
     let tenants = tenants(fields);
     let fail_open = fields.optional("fail_open", fields::truth).unwrap_or(false);
     if fail_open && tenants.is_empty() {
-        // Nobody fails open by not being mentioned.
+        // Fail-open tenants must be named explicitly.
         return fields
             .problem("fail_open", "needs `tenants`: each tenant that fails open is named");
     }
@@ -208,7 +208,7 @@ fn log(fields: &mut Fields<'_>) -> Option<Log> {
     }
 }
 
-/// Every value of the tables with its whole name, for `config show`.
+/// Every value of the tables with its full name, for `config show`.
 pub(super) fn rows(table: &Table) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     for (name, value) in table {

@@ -60,7 +60,7 @@ fn without_tables_the_embedded_rules_decide_alone() {
 fn all_problems_of_all_tables_are_told_with_their_place() {
     let (_, problems) = read_from(
         r#"
-        use = ["rego", "nobody"]
+        use = ["rego", "unknown"]
         combin = "all"
         [engines.rego]
         kind = "opa"
@@ -84,7 +84,7 @@ fn all_problems_of_all_tables_are_told_with_their_place() {
     );
     let told = problems.expect("problems");
     for part in [
-        "f: policy.use: no engine is called `nobody`",
+        "f: policy.use: no engine is called `unknown`",
         "f: policy.combin: is no setting; did you mean `combine`?",
         "f: policy.engines.rego.kind: `rego` is the name of the rules in this process",
         "f: policy.engines.a.kind: `oracle` is none of opa, openfga, authzen, evaluate",

@@ -7,7 +7,7 @@ use ringfence_types::{CallError, ErrorCode, Json, PersonaId, SessionId, Timestam
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Builtin, Given, Job, Starting, UsedSandbox, error, object, produced};
+use super::{Builtin, InlineResult, Job, Starting, UsedSandbox, error, object, produced};
 use crate::{
     record::Ended,
     runners::work::{Started, ended, without_program},
@@ -34,7 +34,10 @@ pub(super) const TOOL: Builtin = Builtin {
         let texts = json!({"status": {"type": "string"}, "pane": {"type": "string"}});
         object(&["status", "pane"], texts)
     },
-    complaints: &[("session_id", "'session_id' is required"), ("content", "'content' is required")],
+    argument_errors: &[
+        ("session_id", "'session_id' is required"),
+        ("content", "'content' is required"),
+    ],
     sandbox: UsedSandbox::None,
     queued: true,
     repeatable: false,
@@ -57,12 +60,12 @@ fn append(job: &Job<'_>) -> Started {
     ended(end)
 }
 
-/// Most bytes of what is put on a canvas at one time: a canvas is shown a hundred of them at once.
+/// Maximum bytes of one addition to a canvas: a canvas shows a hundred of them at once.
 pub const CANVAS_BYTES: usize = 256 << 10;
 
-/// The arguments. What is put on a canvas stays as it was written, digit by digit.
+/// Arguments of the tool. Content keeps its JSON text, digit by digit.
 #[derive(Deserialize)]
-struct Asked {
+struct CanvasArgs {
     session_id: String,
     content: Json,
     pane: Option<String>,
@@ -70,7 +73,7 @@ struct Asked {
     metadata: Option<Json>,
 }
 
-/// What is kept of them.
+/// Payload of the session event.
 #[derive(Serialize)]
 struct Payload<'a> {
     content: &'a Json,
@@ -81,7 +84,7 @@ struct Payload<'a> {
     kind: &'static str,
 }
 
-fn run(job: &Job<'_>, at: Timestamp) -> (Given, Option<SessionEvent>) {
+fn run(job: &Job<'_>, at: Timestamp) -> (InlineResult, Option<SessionEvent>) {
     match appended(job, at) {
         Ok((pane, event)) => (Ok(json!({"status": "queued", "pane": pane})), Some(event)),
         Err(error) => (Err(error), None),
@@ -89,7 +92,7 @@ fn run(job: &Job<'_>, at: Timestamp) -> (Given, Option<SessionEvent>) {
 }
 
 fn appended(job: &Job<'_>, at: Timestamp) -> Result<(String, SessionEvent), CallError> {
-    let asked: Asked =
+    let asked: CanvasArgs =
         job.args().read().map_err(|problem| error(ErrorCode::ContentInvalid, &problem))?;
     let session: SessionId =
         asked.session_id.parse().map_err(|invalid| error(ErrorCode::SessionInvalid, &invalid))?;
@@ -113,7 +116,7 @@ fn appended(job: &Job<'_>, at: Timestamp) -> Result<(String, SessionEvent), Call
     Ok((pane, event))
 }
 
-/// Whoever acts for one persona signs with no other name.
+/// The persona of the event; a key bound to one persona uses no other.
 fn persona(job: &Job<'_>, named: Option<&str>) -> Result<Option<PersonaId>, CallError> {
     let Some(named) = named else { return Ok(None) };
     let named: PersonaId =

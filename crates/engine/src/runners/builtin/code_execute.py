@@ -3,8 +3,8 @@
 import json
 import linecache
 
-LONGEST = 10_000
-MOST = 1_000
+MAX_TEXT = 10_000
+MAX_NAMES = 1_000
 DEEPEST = 50
 
 
@@ -14,7 +14,7 @@ def execute(code):
     exec(compile(code, "<code>", "exec"), names)
     # Code can put anything among its names, also what is no name.
     found = sorted(name for name in names if isinstance(name, str) and not name.startswith("_"))
-    return {sound(name): plain(names[name]) for name in found[:MOST]}
+    return {sound(name): plain(names[name]) for name in found[:MAX_NAMES]}
 
 
 def plain(value):
@@ -22,7 +22,7 @@ def plain(value):
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         text.encode()
-        if len(text) <= LONGEST * 10 and shallow(text) and json.loads(text) == value:
+        if len(text) <= MAX_TEXT * 10 and shallow(text) and json.loads(text) == value:
             return json.loads(text)
     except BaseException:
         pass
@@ -30,7 +30,7 @@ def plain(value):
         text = repr(value)
     except BaseException as error:
         text = "<%s whose repr fails: %s>" % (type(value).__name__, type(error).__name__)
-    return sound(text if len(text) <= LONGEST else text[:LONGEST] + "…")
+    return sound(text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…")
 
 
 def shallow(text):

@@ -33,7 +33,7 @@ pub(super) const TOOL: Builtin = Builtin {
         let left = json!({"stdout": {"type": "string"}, "locals": {"type": "object"}});
         object(&["stdout", "locals"], left)
     },
-    complaints: &[
+    argument_errors: &[
         ("language", "Only Python, JavaScript and Bash code execution is supported"),
         ("code", "Provide source via 'code'"),
     ],
@@ -44,7 +44,8 @@ pub(super) const TOOL: Builtin = Builtin {
     start: |permit, job| Box::pin(start(permit, job)),
 };
 
-/// Runs the code as a main program and gives its plain names: a value that is no JSON as its repr.
+/// Program that runs the code as a main program and returns its plain variables; values that are
+/// not JSON as their repr.
 const PYTHON: &str = include_str!("code_execute.py");
 
 async fn start(permit: Permit, job: Job<'_>) -> Started {
@@ -56,10 +57,11 @@ async fn start(permit: Permit, job: Job<'_>) -> Started {
         _ => Program::Call {
             language: Language::Python,
             code: PYTHON.into(),
-            // Said to be a driver's, whose frames are not shown: the caller's code begins below it.
+            // Under a driver's path, whose frames are hidden: a traceback begins with the caller's
+            // code.
             file: "/.ringfence/code_execute.py".to_owned(),
             function: Some("execute".to_owned()),
-            // One text in an object is never too deep.
+            // An object with one text is never too deep.
             args: Json::from_value(&json!({"code": code})).unwrap_or_else(Json::empty_object),
             ahead: Some(entry.tool.digest),
         },
@@ -82,14 +84,14 @@ fn result(report: &Report) -> Result<Json, ringfence_types::CallError> {
         return Err(failed(ErrorCode::CodeFailed, "the code failed", report));
     }
     let stdout = String::from_utf8_lossy(&report.stdout.kept()).into_owned();
-    // The result channel belongs to the code, which may have closed it or written nonsense.
+    // The code owns the result channel: it may have closed it or written anything.
     let locals = Json::parse(&report.result).ok().filter(Json::is_object);
     let locals = locals.unwrap_or_else(Json::empty_object);
     Json::of(&Left { stdout, locals })
         .map_err(|problem| super::error(ErrorCode::OutputInvalid, &problem))
 }
 
-/// What a program left, its numbers as it wrote them.
+/// Result of a program, with its numbers as written.
 #[derive(Serialize)]
 struct Left {
     locals: Json,

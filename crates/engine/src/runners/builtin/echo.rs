@@ -1,4 +1,4 @@
-//! `echo`: says what it was told.
+//! `echo`: returns its text.
 
 use ringfence_policy::{Action, Permit};
 use serde_json::json;
@@ -7,11 +7,11 @@ use super::{Builtin, Job, Starting, UsedSandbox, message, object, text};
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "echo",
-    description: "Says what it was told.",
+    description: "Returns the given text.",
     flags: &["none"],
     input: || object(&["text"], json!({"text": {"type": "string"}})),
     output: message,
-    complaints: &[("text", "echo requires a 'text' field")],
+    argument_errors: &[("text", "echo requires a 'text' field")],
     sandbox: UsedSandbox::None,
     queued: true,
     repeatable: true,

@@ -7,7 +7,7 @@ use ringfence_sandbox::files::{BoxPath, FileLimits, Owner, Reason, Refused, Work
 use ringfence_types::{CallError, ErrorCode};
 use serde_json::{Value, json};
 
-use super::{Builtin, Given, Job, Starting, UsedSandbox, error, object, text};
+use super::{Builtin, InlineResult, Job, Starting, UsedSandbox, error, object, text};
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "file_read",
@@ -18,7 +18,7 @@ pub(super) const TOOL: Builtin = Builtin {
         let texts = json!({"path": {"type": "string"}, "content": {"type": "string"}});
         object(&["path", "content"], texts)
     },
-    complaints: &[("path", "'path' argument is required")],
+    argument_errors: &[("path", "'path' argument is required")],
     sandbox: UsedSandbox::None,
     queued: true,
     repeatable: false,
@@ -30,10 +30,10 @@ fn start(_permit: Permit, job: Job<'_>) -> Starting<'_> {
     Box::pin(async move { job.inline(run(&job, &job.args().to_value()).await) })
 }
 
-/// Longest file that fits into a result.
-const LONGEST: u64 = 1 << 20;
+/// Maximum bytes of a file: those that fit into a result.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-async fn run(job: &Job<'_>, args: &Value) -> Given {
+async fn run(job: &Job<'_>, args: &Value) -> InlineResult {
     let path = text(args, "path").to_owned();
     let root = job.inner().parts.settings.work.join(job.asked().tenant.as_str());
     let read = tokio::task::spawn_blocking(move || read(root, &path));
@@ -41,13 +41,13 @@ async fn run(job: &Job<'_>, args: &Value) -> Given {
         .unwrap_or_else(|_| Err(error(ErrorCode::FileUnreadable, &"the file could not be read")))
 }
 
-fn read(root: PathBuf, path: &str) -> Given {
+fn read(root: PathBuf, path: &str) -> InlineResult {
     let outside = || error(ErrorCode::PathRefused, &"Access outside work directory is not allowed");
     let missing = || error(ErrorCode::FileNotFound, &"File not found");
     let inside = BoxPath::parse(path).map_err(|_| outside())?;
     let root: OwnedFd = std::fs::File::open(root).map_err(|_| missing())?.into();
     // Every step of the path is opened beneath the directory, and no link is followed out of it.
-    let limits = FileLimits { file_bytes: LONGEST, ..FileLimits::default() };
+    let limits = FileLimits { file_bytes: MAX_FILE_BYTES, ..FileLimits::default() };
     let workspace = Workspace::new(root, Owner { uid: 0, gid: 0 }, limits);
     let mut file = workspace.get(&inside).map_err(|refused| refusal(&refused, missing, outside))?;
     let mut content = Vec::new();

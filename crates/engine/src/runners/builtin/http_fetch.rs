@@ -1,10 +1,10 @@
-//! `http_fetch`: one page, through the vetted way out.
+//! `http_fetch`: one request through the checked egress.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use ringfence_egress::{Hop, Request, Response, Target};
 use ringfence_policy::{Action, Permit};
-use ringfence_types::{CallError, ErrorCode, Flow, Obligations, Seen};
+use ringfence_types::{CallError, ErrorCode, Flow, Obligations, ReceiptDetails};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,7 @@ pub(super) const TOOL: Builtin = Builtin {
             }),
         )
     },
-    complaints: &[("url", "Valid 'url' argument required")],
+    argument_errors: &[("url", "Valid 'url' argument required")],
     sandbox: UsedSandbox::None,
     queued: true,
     repeatable: false,
@@ -50,7 +50,7 @@ fn start(permit: Permit, job: Job<'_>) -> Starting<'_> {
     Box::pin(async move { fetching(&job, &permit) })
 }
 
-/// A fetch under way. Its end has where it went, whether or not it brought something back.
+/// A fetch in progress. Its end lists the hosts it contacted, even if it failed.
 fn fetching(job: &Job<'_>, permit: &Permit) -> Started {
     let request = match request(job, permit.obligations(), &job.args().to_value()) {
         Ok(request) => request,
@@ -67,20 +67,20 @@ fn fetching(job: &Job<'_>, permit: &Permit) -> Started {
             given = run(&inner, request, &mut hops) => Some(given),
         };
         let bytes = given.as_ref().and_then(|given| given.as_ref().ok()).map(|(_, bytes)| *bytes);
-        let went = Seen { egress: flows(&hops, bytes), ..Seen::default() };
-        let Some(given) = given else { return Ended::Stopped { seen: went } };
+        let went = ReceiptDetails { egress: flows(&hops, bytes), ..ReceiptDetails::default() };
+        let Some(given) = given else { return Ended::Stopped { details: went } };
         let given = given.map(|(given, _)| given);
         let took = inner.parts.clock.now().since(started_at);
         let mut end = without_program(produced(&entry, given), started_at, took);
-        if let Ended::Finished { seen, .. } = &mut end {
-            *seen = went;
+        if let Ended::Finished { details, .. } = &mut end {
+            *details = went;
         }
         end
     };
     Started::Running(Work::ours(fetch, stop))
 }
 
-/// What came, or why nothing did. The hops are those that were made, also if it is given up.
+/// The response or the error. `hops` are the hops that were made, even if the fetch is given up.
 async fn run(
     inner: &Inner,
     request: Request,
@@ -94,7 +94,7 @@ async fn run(
     Ok((given(&response), response.body.len() as u64))
 }
 
-/// Where a fetch went. Of all hops but the last nobody read the body.
+/// Network flows of a fetch. Only the body of the last hop is read.
 fn flows(hops: &[Hop], bytes: Option<u64>) -> Vec<Flow> {
     let mut flows: Vec<_> = hops.iter().map(flow).collect();
     if let Some(last) = flows.last_mut() {
@@ -107,9 +107,9 @@ fn request(job: &Job<'_>, obligations: &Obligations, args: &Value) -> Result<Req
     let invalid = || error(ErrorCode::UrlInvalid, &"Valid 'url' argument required");
     let url = Target::parse(text(args, "url")).map_err(|_| invalid())?;
     let timeout = args.get("timeout").and_then(Value::as_f64).unwrap_or(10.0);
-    // The fetcher has its own upper bound; nobody waits for longer than a day for a number.
+    // The fetcher has its own upper bound; a day is enough for any number.
     let timeout = Duration::from_secs_f64(timeout.clamp(0.001, 86_400.0));
-    // Its own answer to the same trace; what other systems put into its state stays inside.
+    // Its own span of the same trace; the trace state of other systems is not sent.
     let trace_parent = job.asked().trace_context();
     let hosts = obligations::hosts(obligations)?;
     let tenant = Some(job.asked().tenant.clone());

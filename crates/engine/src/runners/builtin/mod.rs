@@ -1,6 +1,6 @@
-//! Tools that are part of the binary: one file and one row of [`BUILTINS`] each.
+//! Built-in tools: one file and one row of [`BUILTINS`] each.
 //!
-//! Those that only look at their arguments run inline: there is nothing to confine. Code runs in a
+//! Tools that only read their arguments run inline: there is nothing to confine. Code runs in a
 //! sandbox like any skill.
 
 mod canvas_append;
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::validate;
 
-/// One tool of the binary.
+/// One built-in tool.
 struct Builtin {
     name: &'static str,
     description: &'static str,
@@ -37,34 +37,34 @@ struct Builtin {
     input: fn() -> Value,
     /// Schema of its result.
     output: fn() -> Value,
-    /// What the tool has always said about a missing or wrong argument, by argument.
-    complaints: &'static [(&'static str, &'static str)],
-    /// In which sandbox it runs something.
+    /// Established error messages about missing or invalid arguments, by argument.
+    argument_errors: &'static [(&'static str, &'static str)],
+    /// The sandbox that it uses.
     sandbox: UsedSandbox,
-    /// Whether a call of it takes a place among those that run.
+    /// Whether a call of it takes one of the places for running calls.
     queued: bool,
-    /// Whether it looks at nothing but its arguments and changes nothing. Code is up to its author; the
-    /// clock and a session are not arguments.
+    /// Whether the result depends on the arguments alone and nothing is changed. Code, the clock
+    /// and sessions do not qualify.
     repeatable: bool,
-    /// What policy is asked about a call of it.
+    /// Action that policy is asked about.
     action: fn() -> Action,
     start: fn(Permit, Job<'_>) -> Starting<'_>,
 }
 
-/// The sandbox that a tool runs something in.
+/// The sandbox that a tool uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum UsedSandbox {
     None,
-    /// One that is made for the call.
+    /// A sandbox made for the call.
     New,
-    /// One that was made before and is kept.
+    /// An existing session sandbox.
     Kept,
 }
 
-/// A start under way.
+/// The future of a start.
 type Starting<'a> = Pin<Box<dyn Future<Output = Started> + Send + 'a>>;
 
-/// All of them.
+/// All built-in tools.
 const BUILTINS: &[Builtin] = &[
     echo::TOOL,
     timestamp::TOOL,
@@ -85,17 +85,17 @@ fn find(name: &ToolName) -> Option<&'static Builtin> {
     BUILTINS.iter().find(|builtin| builtin.name == name.as_str())
 }
 
-/// Whether a built-in looks at nothing but its arguments and changes nothing.
+/// Whether the result of a built-in depends on its arguments alone and nothing is changed.
 pub(crate) fn is_repeatable(name: &ToolName) -> bool {
     find(name).is_some_and(|builtin| builtin.repeatable)
 }
 
-/// Whether calls of a built-in run in a sandbox that is kept, beside the queue.
+/// Whether calls of a built-in run in a session sandbox, beside the queue.
 pub(crate) fn is_of_session(name: &ToolName) -> bool {
     find(name).is_some_and(|builtin| !builtin.queued)
 }
 
-/// Runs the tools of the binary.
+/// Runner of the built-in tools.
 #[derive(Debug)]
 pub(super) struct Builtins;
 
@@ -105,7 +105,7 @@ impl Runner for Builtins {
         match find(&job.entry.tool.name) {
             Some(builtin) => (builtin.start)(permit, job).await,
             None => {
-                let message = format!("there is no built-in tool `{}`", job.entry.tool.name);
+                let message = format!("built-in tool `{}` not found", job.entry.tool.name);
                 ended(failure(ErrorCode::UnknownBuiltin, message, job.started_at))
             }
         }
@@ -127,7 +127,7 @@ impl Runner for Builtins {
         find(&entry.tool.name).is_none_or(|builtin| builtin.queued)
     }
 
-    fn complaint(&self, entry: &Entry, violations: &[Violation]) -> Option<&'static str> {
+    fn argument_error(&self, entry: &Entry, violations: &[Violation]) -> Option<&'static str> {
         let builtin = find(&entry.tool.name)?;
         let about = |name: &str| {
             let quoted = [format!("\"{name}\""), format!("'{name}'"), format!("`{name}`")];
@@ -138,7 +138,7 @@ impl Runner for Builtins {
                 at_it || missing
             })
         };
-        builtin.complaints.iter().find(|(name, _)| about(name)).map(|(_, words)| *words)
+        builtin.argument_errors.iter().find(|(name, _)| about(name)).map(|(_, words)| *words)
     }
 }
 
@@ -151,7 +151,7 @@ fn tool(builtin: &Builtin, now: Timestamp) -> Tool {
     let version = env!("CARGO_PKG_VERSION");
     let json = |value: &Value| Json::of(value).expect("our own schemas are plain JSON");
     let (input, output) = ((builtin.input)(), (builtin.output)());
-    // What a built-in does changes with the binary, so its version is part of its digest.
+    // A built-in changes with the binary, so the version is part of its digest.
     let whole = json!({
         "name": builtin.name, "version": version, "flags": builtin.flags,
         "input": input, "output": output,
@@ -176,17 +176,17 @@ fn tool(builtin: &Builtin, now: Timestamp) -> Tool {
     }
 }
 
-/// What an inline tool gives.
-type Given = Result<Value, CallError>;
+/// Result of an inline tool.
+type InlineResult = Result<Value, CallError>;
 
 impl Job<'_> {
     /// The end of a tool that ran inline.
-    fn inline(&self, given: Given) -> Started {
+    fn inline(&self, given: InlineResult) -> Started {
         ended(without_program(produced(self.entry, given), self.started_at, self.took()))
     }
 }
 
-fn produced(entry: &Entry, given: Given) -> Produced {
+fn produced(entry: &Entry, given: InlineResult) -> Produced {
     let too_deep = || error(ErrorCode::OutputInvalid, &"the result is nested too deep");
     match given.and_then(|value| Json::from_value(&value).ok_or_else(too_deep)) {
         Ok(result) => validate::output(entry, result),

@@ -5,18 +5,18 @@ use ringfence_policy::{Action, Permit};
 use ringfence_types::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Builtin, Given, Job, Starting, UsedSandbox, message, object};
+use super::{Builtin, InlineResult, Job, Starting, UsedSandbox, message, object};
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "timestamp",
-    description: "Tells the time in UTC, formatted as strftime does.",
+    description: "Returns the time in UTC, formatted as by strftime.",
     flags: &["none"],
     input: || {
         let format = json!({"type": "string", "maxLength": 256, "default": "%Y-%m-%dT%H:%M:%SZ"});
         object(&[], json!({"format": format}))
     },
     output: message,
-    complaints: &[],
+    argument_errors: &[],
     sandbox: UsedSandbox::None,
     queued: true,
     repeatable: false,
@@ -28,17 +28,17 @@ fn start(_permit: Permit, job: Job<'_>) -> Starting<'_> {
     Box::pin(async move { job.inline(run(&job.args().to_value(), job.started_at)) })
 }
 
-const USUAL: &str = "%Y-%m-%dT%H:%M:%SZ";
+const DEFAULT_FORMAT: &str = "%Y-%m-%dT%H:%M:%SZ";
 
-fn run(args: &Value, now: Timestamp) -> Given {
-    let wanted = args.get("format").and_then(Value::as_str).unwrap_or(USUAL);
+fn run(args: &Value, now: Timestamp) -> InlineResult {
+    let wanted = args.get("format").and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
     let now = now.to_jiff().to_zoned(TimeZone::UTC);
-    // Dates and times as a whole (`%c`, `%x`) are those of the C locale, as they have always been.
+    // Compatible: `%c` and `%x` are those of the C locale.
     let config = strtime::Config::new().custom(strtime::PosixCustom::new());
     let format =
         |format: &str| strtime::BrokenDownTime::from(&now).to_string_with_config(&config, format);
-    // A format that makes no sense has always been answered with the usual one.
-    let message = format(wanted).or_else(|_| format(USUAL));
+    // Compatible: an invalid format is answered with the default one.
+    let message = format(wanted).or_else(|_| format(DEFAULT_FORMAT));
     Ok(json!({"message": message.unwrap_or_default()}))
 }
 

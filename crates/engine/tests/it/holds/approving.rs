@@ -1,4 +1,4 @@
-//! What an approval does, and who may give one.
+//! Approvals: their effect, and the keys that may give one.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn what_a_person_approves_runs_once_and_says_by_what() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_made_a_call_or_may_not_approve_or_is_foreign_is_refused() {
+async fn makers_and_foreign_keys_and_keys_without_the_scope_cannot_approve() {
     let dir = tempfile::tempdir().expect("works here");
     let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
     let who = Principal { scopes: vec![Scope::Call, Scope::Approve].into(), ..principal("acme") };

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ringfence_engine::{
-    Action, CallRequest, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest, Wide,
+    Action, ApprovalScope, CallRequest, InvalidTerms, NotResolved, Resolution, Resolved,
+    TermsRequest,
 };
 use ringfence_types::{Condition, Digest, FactKind, Predicate, Test, shown};
 use serde_json::json;
@@ -58,7 +59,7 @@ async fn an_approval_for_a_session_is_for_its_calls_so_often_under_these_rules()
     let (engine, _db) = engine(dir.path(), &rules).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let id = stand(&engine, &who, in_session("hi")).await.asked.id;
-    resolve(&engine, &boss, id, within(Wide::Session, 3)).await.expect("approved");
+    resolve(&engine, &boss, id, within(ApprovalScope::Session, 3)).await.expect("approved");
     after(&engine, &who, id, &[FactKind::Finished]).await;
     let state = async |request| stand(&engine, &who, request).await.state.name();
     assert_eq!(state(in_session("hi")).await, "finished", "the second of three");
@@ -82,24 +83,27 @@ async fn an_approval_as_a_rule_has_visible_bounds() {
     let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let id = stand(&engine, &who, echo("to: ann")).await.asked.id;
-    let unbounded = resolve(&engine, &boss, id, within(Wide::Rule, 9)).await;
+    let unbounded = resolve(&engine, &boss, id, within(ApprovalScope::Rule, 9)).await;
     let expected = NotResolved::Terms(InvalidTerms::Unbounded);
     assert_eq!(unbounded.expect_err("refused").to_string(), expected.to_string());
-    let no_session = resolve(&engine, &boss, id, within(Wide::Session, 9)).await;
+    let no_session = resolve(&engine, &boss, id, within(ApprovalScope::Session, 9)).await;
     assert!(matches!(no_session, Err(NotResolved::Terms(InvalidTerms::NoSession))));
     let action = |prefix: &str| {
         let begins = Condition::new("/text".to_owned(), Test::Prefix(prefix.to_owned()));
         let args = Predicate::new(vec![begins.expect("a condition")]).expect("a predicate");
         let terms = TermsRequest {
-            wide: Wide::Rule,
+            scope: ApprovalScope::Rule,
             args: Some(args),
-            lasts: Some(Duration::from_secs(60)),
+            expires_in: Some(Duration::from_secs(60)),
             uses: Some(9),
         };
         Action::Approve { terms, edited: None }
     };
     let elsewhere = resolve(&engine, &boss, id, action("from: ")).await;
-    assert!(matches!(elsewhere, Err(NotResolved::Terms(InvalidTerms::NotThis))), "{elsewhere:?}");
+    assert!(
+        matches!(elsewhere, Err(NotResolved::Terms(InvalidTerms::NotMatching))),
+        "{elsewhere:?}"
+    );
     resolve(&engine, &boss, id, action("to: ")).await.expect("approved");
     after(&engine, &who, id, &[FactKind::Finished]).await;
     let state = async |text| stand(&engine, &who, echo(text)).await.state.name();

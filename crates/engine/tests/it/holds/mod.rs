@@ -9,7 +9,7 @@ mod waiting;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use ringfence_engine::{
-    Action, Engine, NotResolved, Resolution, Resolved, Settings, TermsRequest, Wide,
+    Action, ApprovalScope, Engine, NotResolved, Resolution, Resolved, Settings, TermsRequest,
 };
 use ringfence_sqlite::Db;
 use ringfence_types::{Call, CallId, FactKind, Principal, Produced, State};
@@ -56,8 +56,8 @@ pub(super) fn approve() -> Action {
     Action::Approve { terms: TermsRequest::default(), edited: None }
 }
 
-pub(super) fn within(wide: Wide, uses: u32) -> Action {
-    let terms = TermsRequest { wide, uses: Some(uses), ..TermsRequest::default() };
+pub(super) fn within(scope: ApprovalScope, uses: u32) -> Action {
+    let terms = TermsRequest { scope, uses: Some(uses), ..TermsRequest::default() };
     Action::Approve { terms, edited: None }
 }
 
@@ -93,7 +93,7 @@ pub(crate) async fn after(
     call
 }
 
-/// What it gave.
+/// Result of the call.
 pub(super) fn result(call: &Call) -> Value {
     match &call.state {
         State::Finished(finished) => match &finished.produced {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ringfence_engine::{Action, NotResolved, Wide};
+use ringfence_engine::{Action, ApprovalScope, NotResolved};
 
 use super::{ASK, after, approve, engine, resolve, within};
 use crate::support::{Replaced, TestEngine, approver, echo, principal, stand};
@@ -77,7 +77,7 @@ async fn as_many_calls_run_by_an_approval_as_it_is_for() {
     let session = Some("s-1".parse().expect("a session"));
     let request = ringfence_engine::CallRequest { session, ..echo("hi") };
     let id = stand(&engine, &who, request.clone()).await.asked.id;
-    let terms = within(Wide::Session, 5);
+    let terms = within(ApprovalScope::Session, 5);
     resolve(&engine, &approver("acme", 1), id, terms).await.expect("approved");
     after(&engine, &who, id, &[FactKind::Finished]).await;
     let calls = (0..20).map(|_| {

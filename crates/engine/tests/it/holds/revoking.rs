@@ -1,8 +1,8 @@
-//! Keys that are revoked while calls wait: of whoever asked, and of whoever approved.
+//! Keys that are revoked while calls wait: those of callers and those of approvers.
 
 use std::time::Duration;
 
-use ringfence_engine::{CallRequest, Resolved, Wide};
+use ringfence_engine::{ApprovalScope, CallRequest, Resolved};
 use ringfence_ledger::{Entry, KeyChange};
 use ringfence_store::{Key, Revocation, Revoked, contract::samples};
 use ringfence_types::{FactKind, Principal, State};
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{ASK, after, approve, engine, resolve, result, within};
 use crate::support::{Replaced, TestEngine, approver, echo, principal, stand};
 
-/// The key of somebody, in the store like any other.
+/// A stored key of a person.
 pub(super) async fn kept(engine: &TestEngine, who: &Principal) -> Key {
     let key = samples::key(&who.tenant, &who.key.to_string());
     let (scopes, person) = (who.scopes.clone(), who.person.clone());
@@ -41,11 +41,11 @@ async fn told(engine: &TestEngine, key: &Key, event: &str) -> ringfence_types::S
         fingerprint: Some(KeyChange::fingerprint_of(key.secret)),
     };
     let entry = Entry::key(key.tenant.clone(), engine.clock().now(), &change);
-    engine.ledger().pen().await.seal(entry).expect("it is small")
+    engine.ledger().signing_guard().await.seal(entry).expect("it is small")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_revoked_key_asked_for_does_not_run_even_if_somebody_approves() {
+async fn an_approved_call_of_a_revoked_key_does_not_run() {
     let dir = tempfile::tempdir().expect("works here");
     let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
@@ -65,7 +65,7 @@ async fn what_a_revoked_key_asked_for_does_not_run_even_if_somebody_approves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_revoked_key_left_waiting_ends_without_anybody() {
+async fn held_calls_of_a_revoked_key_end_by_themselves() {
     let dir = tempfile::tempdir().expect("works here");
     let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, other) = (principal("acme"), approver("acme", 9));
@@ -109,7 +109,7 @@ async fn no_more_calls_run_by_what_a_revoked_key_approved() {
     let session = Some("s-1".parse().expect("a session"));
     let request = CallRequest { session, ..echo("hi") };
     let id = stand(&engine, &who, request.clone()).await.asked.id;
-    resolve(&engine, &boss, id, within(Wide::Session, 5)).await.expect("approved");
+    resolve(&engine, &boss, id, within(ApprovalScope::Session, 5)).await.expect("approved");
     after(&engine, &who, id, &[FactKind::Finished]).await;
     let state = async || stand(&engine, &who, request.clone()).await.state.name();
     assert_eq!(state().await, "finished", "the control");

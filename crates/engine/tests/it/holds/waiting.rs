@@ -1,4 +1,4 @@
-//! Holds that nobody resolves, that are judged again, and that outlive the server.
+//! Holds that expire, that are decided again, and that outlive the server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{ALLOW, ASK, DENY, after, approve, engine, resolve, result};
 use crate::support::{Replaced, approver, echo, engine_of, principal, stand};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_s_decision_is_no_denial() {
+async fn an_undecided_call_expires_and_is_not_denied() {
     let dir = tempfile::tempdir().expect("works here");
     let settings = Settings::for_processors(2, dir.path().join("work"));
     let settings = Settings { hold_for: Duration::from_millis(100), ..settings };
@@ -62,13 +62,13 @@ async fn what_was_approved_and_not_begun_begins_after_a_restart() {
         approval.votes[0].shown = shown(&stored.call);
         approval.terms.expires_at = stored.call.changed_at.after(Duration::from_secs(600));
         let call = Arc::new(stored.call);
-        let pen = engine.ledger().pen().await;
+        let guard = engine.ledger().signing_guard().await;
         let entry = Entry::approval(About::call(&call.asked, call.changed_at), &approval);
-        let entries = vec![pen.seal(entry).expect("it is small")];
+        let entries = vec![guard.seal(entry).expect("it is small")];
         let record = samples::record(&call, Some(stored.version));
         let record = Record { approval: Some(approval), entries, ..record };
         store.record(record).await.expect("works here");
-        drop(pen);
+        drop(guard);
         engine.stop(Duration::from_secs(5)).await;
         drop(engine);
         db.close();
@@ -81,7 +81,7 @@ async fn what_was_approved_and_not_begun_begins_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_approves_what_the_rules_deny_by_now_is_told_so() {
+async fn approving_a_call_that_rules_deny_by_now_reports_the_denial() {
     let dir = tempfile::tempdir().expect("works here");
     let rules = Replaced::new(ASK);
     let (engine, _db) = engine(dir.path(), &rules).await;

@@ -1,4 +1,4 @@
-//! What can be asked of a program that is to be started.
+//! Request for a program in a sandbox.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::{base64, routes::sandboxes::create::environment, shared::Shared};
 use ringfence_edge::{Problem, fields::Fields};
 
-/// A program to be run.
+/// Program to run.
 #[derive(ToSchema)]
 #[schema(as = ExecRequest)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
@@ -19,21 +19,21 @@ pub(crate) struct ExecBody {
     /// Program and arguments, without NUL characters; a name without a slash is looked up in `PATH`.
     #[schema(min_items = 1, example = json!(["python3", "-c", "print(6 * 7)"]))]
     argv: Vec<String>,
-    /// Added to the sandbox's environment.
+    /// Environment, added to the sandbox's.
     env: Option<BTreeMap<String, String>>,
-    /// Where it starts; `/workspace` without.
+    /// Working directory; default `/workspace`.
     #[schema(pattern = "^/[^\\x00]{0,4094}$", example = "/workspace")]
     cwd: Option<String>,
-    /// What it can read: text, bytes as `{"base64": "…"}`, or `{"open": true}` for what is sent to
-    /// its place later.
+    /// Standard input: text, bytes as `{"base64": "…"}`, or `{"open": true}` for input that is sent
+    /// later.
     #[schema(value_type = Option<Object>)]
-    stdin: Option<Given>,
-    /// Gives it a terminal of this size.
+    stdin: Option<StdinBody>,
+    /// Size of its terminal, if it gets one.
     terminal: Option<SizeBody>,
     /// Seconds until it is killed: 60 by default, with a terminal the lifetime of the sandbox.
     #[schema(minimum = 0.001, maximum = 86400.0)]
     timeout_secs: Option<f64>,
-    /// How many seconds to wait for its end; 300 without, 0 answers at once.
+    /// Seconds to wait for its end; default 300, 0 answers at once.
     #[schema(minimum = 0.0, maximum = 300.0)]
     wait: Option<f64>,
 }
@@ -49,10 +49,11 @@ pub(crate) struct SizeBody {
     columns: u16,
 }
 
-/// A day: longer ones are services, for which a sandbox's lifetime is the bound.
-const LONGEST: f64 = 86_400.0;
+/// Maximum timeout in seconds, one day: longer programs are services, bounded by the sandbox's
+/// lifetime.
+const MAX_TIMEOUT_SECS: f64 = 86_400.0;
 
-/// The arguments of the call, and how long to wait for it. Names everything that is wrong.
+/// The arguments of the call, and the time to wait for it. Reports every problem.
 pub(super) fn read(
     shared: &Shared,
     sandbox: &SessionId,
@@ -70,15 +71,16 @@ pub(super) fn read(
     directory(&mut fields);
     stdin(&mut fields);
     fields.inner("terminal", size);
-    let usual = LONGEST.min(60.0);
-    seconds(&mut fields, "timeout_secs", usual, (0.001, LONGEST));
+    let usual = MAX_TIMEOUT_SECS.min(60.0);
+    seconds(&mut fields, "timeout_secs", usual, (0.001, MAX_TIMEOUT_SECS));
     let most = shared.edge.config().max_wait.as_secs_f64();
     let wait = seconds(&mut fields, "wait", most, (0.0, most));
     fields.finish(argv)?;
     Ok((args(sandbox, body, &["wait"]), wait))
 }
 
-/// A body as the arguments of a call in a sandbox, without what only the request is about.
+/// A body as the arguments of a call in a sandbox, without the fields that concern only the
+/// request.
 pub(in crate::routes::sandboxes) fn args(
     sandbox: &SessionId,
     body: &Json,
@@ -92,7 +94,7 @@ pub(in crate::routes::sandboxes) fn args(
     args
 }
 
-/// Without fields that are null, which stand for what is left out.
+/// The value without null fields, which stand for omitted ones.
 pub(in crate::routes::sandboxes) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -103,7 +105,7 @@ pub(in crate::routes::sandboxes) fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Where a program starts.
+/// Working directory of a program.
 pub(in crate::routes::sandboxes) fn directory(fields: &mut Fields<'_>) -> Option<String> {
     let path: String = fields.optional("cwd")?;
     if !path.starts_with('/') || path.contains('\0') || path.len() > 4_095 {
@@ -112,18 +114,18 @@ pub(in crate::routes::sandboxes) fn directory(fields: &mut Fields<'_>) -> Option
     Some(path)
 }
 
-/// What a program can read, in one of three ways.
+/// Standard input, in one of three ways.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Given {
+enum StdinBody {
     Text(#[expect(dead_code, reason = "only that it is text matters")] String),
-    Coded(Coded),
+    Base64(Base64Body),
     Later(Later),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Coded {
+struct Base64Body {
     base64: String,
 }
 
@@ -134,17 +136,17 @@ struct Later {
 }
 
 fn stdin(fields: &mut Fields<'_>) {
-    let is_understood = match fields.optional::<Given>("stdin") {
-        None | Some(Given::Text(_)) => true,
-        Some(Given::Coded(coded)) => base64::decode(&coded.base64).is_some(),
-        Some(Given::Later(later)) => later.open,
+    let is_understood = match fields.optional::<StdinBody>("stdin") {
+        None | Some(StdinBody::Text(_)) => true,
+        Some(StdinBody::Base64(coded)) => base64::decode(&coded.base64).is_some(),
+        Some(StdinBody::Later(later)) => later.open,
     };
     if !is_understood {
         fields.fault("stdin", "must be text, `{\"base64\": \"…\"}` or `{\"open\": true}`");
     }
 }
 
-/// The size of a terminal. `None` means that a fault was noted.
+/// Size of a terminal; `None` after a reported problem.
 pub(super) fn size(fields: &mut Fields<'_>) -> Option<Size> {
     let mut side = |name: &str| {
         if !fields.has(name) {
@@ -161,7 +163,7 @@ pub(super) fn size(fields: &mut Fields<'_>) -> Option<Size> {
     Some(Size { rows: rows?, columns: columns? })
 }
 
-/// A span of seconds within bounds, the usual one without.
+/// Seconds within bounds, or the default.
 pub(in crate::routes::sandboxes) fn seconds(
     fields: &mut Fields<'_>,
     name: &str,

@@ -1,4 +1,4 @@
-//! A program as it runs: what it writes, and how it ends.
+//! Events of a running program: its output and its end.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -21,23 +21,22 @@ use serde::Serialize;
 use super::{program, view::EndView};
 use crate::{base64, routes::sandboxes::Number, shared::Shared};
 
-/// Streams what a program writes, from the beginning or from after `Last-Event-ID`, and its end.
+/// Streams the output of a program from the beginning or after `Last-Event-ID`, and its end.
 ///
-/// `stdout` and `stderr` carry `offset`, `bytes` and the bytes as `text`, or as `base64` where they
-/// are no text. `gap` says from where to where nothing was kept for a reader as slow as this.
-/// `exit` is the last event, or `lost` if the sandbox ended first. When there is nothing more to
-/// come the answer is 204.
+/// `stdout` and `stderr` carry `offset`, `bytes` and the content as `text`, or as `base64` if it is
+/// not text. `gap` names the range that was dropped because the reader was slow. `exit` is the last
+/// event, or `lost` if the sandbox ended first. If no event can follow, the answer is 204.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/exec/{exec}/events", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
         ("exec" = u32, Path, description = "The program"),
         ("after" = Option<String>, Query, description = "As `Last-Event-ID`"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
+        ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received"),
     ),
     responses(
         (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
-        (status = 204, description = "Nothing more will happen"),
+        (status = 204, description = "No more events"),
     )
 )]
 pub(crate) async fn events(
@@ -49,28 +48,28 @@ pub(crate) async fn events(
 ) -> Result<Response, Problem> {
     let program = program(&shared, caller.principal(), &id, exec)?;
     let after = after(&headers, &uri)?;
-    if after == Seen::All {
+    if after == Progress::All {
         return Ok(reply::nothing());
     }
     let place = StreamSlot::take(&shared.edge, caller.known())?;
     Ok(sse::respond(Follow { program, seen: after }, place))
 }
 
-/// How much of a program a client has seen: offsets of both streams, or its end.
+/// Progress of a client: offsets of both streams, or the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum Progress {
     UpTo { stdout: u64, stderr: u64 },
     All,
 }
 
-const BEGINNING: Seen = Seen::UpTo { stdout: 0, stderr: 0 };
+const BEGINNING: Progress = Progress::UpTo { stdout: 0, stderr: 0 };
 
-/// Not an id of ours.
+/// A text that is not an id of these events.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be an id of ours, such as 120-0")]
 struct Unknown;
 
-impl FromStr for Seen {
+impl FromStr for Progress {
     type Err = Unknown;
 
     fn from_str(text: &str) -> Result<Self, Unknown> {
@@ -83,7 +82,7 @@ impl FromStr for Seen {
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UpTo { stdout, stderr } => write!(f, "{stdout}-{stderr}"),
@@ -92,9 +91,9 @@ impl fmt::Display for Seen {
     }
 }
 
-fn after(headers: &HeaderMap, uri: &Uri) -> Result<Seen, Problem> {
+fn after(headers: &HeaderMap, uri: &Uri) -> Result<Progress, Problem> {
     let mut query = Query::of(uri);
-    let by_query = query.optional::<Seen>("after");
+    let by_query = query.optional::<Progress>("after");
     query.finish()?;
     let value = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     match value.filter(|text| !text.is_empty()) {
@@ -107,17 +106,17 @@ fn after(headers: &HeaderMap, uri: &Uri) -> Result<Seen, Problem> {
 
 struct Follow {
     program: Program,
-    seen: Seen,
+    seen: Progress,
 }
 
-/// Bytes of one event.
-const PIECE: usize = 64 << 10;
+/// Maximum bytes of one event.
+const MAX_EVENT_BYTES: usize = 64 << 10;
 
 impl Source for Follow {
     async fn next(&mut self) -> Option<Bytes> {
-        let Seen::UpTo { stdout, stderr } = self.seen else { return None };
+        let Progress::UpTo { stdout, stderr } = self.seen else { return None };
         let process = &self.program.process;
-        // Its output is closed when it ends: both ends are the end.
+        // The output is closed when the program ends: the end of both streams is its end.
         let (stream, next) = tokio::select! {
             next = more(process.stdout(), stdout) => ("stdout", next),
             next = more(process.stderr(), stderr) => ("stderr", next),
@@ -129,17 +128,17 @@ impl Source for Follow {
     }
 }
 
-/// What a stream has next.
-enum Next {
+/// NextOutput part of a stream.
+enum NextOutput {
     Data(Vec<u8>),
     Gap { resume: u64 },
 }
 
-/// More output; for ever pending at the end.
-async fn more(output: &Output, at: u64) -> Next {
-    match output.read(at, PIECE).await {
-        Chunk::Data(bytes) => Next::Data(bytes),
-        Chunk::Gap { resume } => Next::Gap { resume },
+/// The next output; pending for ever at the end.
+async fn more(output: &Output, at: u64) -> NextOutput {
+    match output.read(at, MAX_EVENT_BYTES).await {
+        Chunk::Data(bytes) => NextOutput::Data(bytes),
+        Chunk::Gap { resume } => NextOutput::Gap { resume },
         Chunk::End => std::future::pending().await,
     }
 }
@@ -152,9 +151,9 @@ async fn both_end(stdout: (&Output, u64), stderr: (&Output, u64)) {
     }
 }
 
-/// Bytes of a stream, as text if they are text.
+/// Bytes of a stream, as text if they are valid UTF-8.
 #[derive(Serialize)]
-struct Written<'a> {
+struct OutputEvent<'a> {
     offset: u64,
     bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,25 +170,25 @@ struct Gap {
 }
 
 impl Follow {
-    fn tell(&mut self, stream: &'static str, next: Next) -> Bytes {
+    fn tell(&mut self, stream: &'static str, next: NextOutput) -> Bytes {
         match next {
-            Next::Data(bytes) => {
+            NextOutput::Data(bytes) => {
                 let whole = whole_characters(&bytes);
                 let offset = self.advance(stream, |at| at + whole.len() as u64);
                 let text = std::str::from_utf8(whole).ok();
                 let base64 = text.is_none().then(|| base64::encode(whole));
-                self.event(stream, &Written { offset, bytes: whole.len(), text, base64 })
+                self.event(stream, &OutputEvent { offset, bytes: whole.len(), text, base64 })
             }
-            Next::Gap { resume } => {
+            NextOutput::Gap { resume } => {
                 let offset = self.advance(stream, |_| resume);
                 self.event("gap", &Gap { stream, offset, resume })
             }
         }
     }
 
-    /// Moves on in a stream, and tells where it was.
+    /// Advances in a stream, and returns the previous offset.
     fn advance(&mut self, stream: &str, to: impl FnOnce(u64) -> u64) -> u64 {
-        let Seen::UpTo { stdout, stderr } = &mut self.seen else { return 0 };
+        let Progress::UpTo { stdout, stderr } = &mut self.seen else { return 0 };
         let at = if stream == "stdout" { stdout } else { stderr };
         let before = *at;
         *at = to(before);
@@ -198,7 +197,7 @@ impl Follow {
 
     async fn end(&mut self) -> Bytes {
         let ended = self.program.process.wait().await;
-        self.seen = Seen::All;
+        self.seen = Progress::All;
         match ended {
             Ok(end) => self.event("exit", &EndView::from(end)),
             Err(error) => {
@@ -213,8 +212,8 @@ impl Follow {
     }
 }
 
-/// Without the beginning of a character at the end, unless there is nothing else: the rest of it
-/// comes with the next piece.
+/// The bytes without an incomplete character at the end, unless that is all: its rest comes with
+/// the next event.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
@@ -230,11 +229,11 @@ mod tests {
 
     #[test]
     fn ids_survive_their_text_and_nothing_else_is_one() {
-        for seen in [BEGINNING, Seen::UpTo { stdout: u64::MAX, stderr: 7 }, Seen::All] {
+        for seen in [BEGINNING, Progress::UpTo { stdout: u64::MAX, stderr: 7 }, Progress::All] {
             assert_eq!(seen.to_string().parse(), Ok(seen));
         }
         for text in ["", "1", "1-", "-1", "1-2-3", "a-b", "99999999999999999999-0", "END"] {
-            assert_eq!(text.parse::<Seen>(), Err(Unknown), "{text}");
+            assert_eq!(text.parse::<Progress>(), Err(Unknown), "{text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What can be done to a program that runs: feed it, signal it, resize its terminal.
+//! Input, signals and terminal size of a running program.
 
 use std::sync::Arc;
 
@@ -34,20 +34,20 @@ use crate::{
 
 /// Sends bytes to a program's standard input, or types them into its terminal.
 ///
-/// It must have been started with `"stdin": {"open": true}` or a terminal. What one request sends arrives in
-/// one piece. A program that does not read in time is answered with 409; part of the bytes may
-/// have reached it.
+/// It must have been started with `"stdin": {"open": true}` or a terminal. The bytes of one request
+/// arrive in one piece. A program that does not read in time is answered with 409; part of the
+/// bytes may have reached it.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/exec/{exec}/stdin", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
         ("exec" = u32, Path, description = "The program"),
-        ("end" = Option<bool>, Query, description = "Whether its input ends after these bytes; a terminal has no end"),
+        ("end" = Option<bool>, Query, description = "Whether the input ends after these bytes; not for terminals"),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
-        (status = 204, description = "They are sent"),
-        (status = 409, description = "It has ended, takes nothing, or does not read"),
+        (status = 204, description = "Sent"),
+        (status = 409, description = "It has ended, takes no input, or does not read"),
     )
 )]
 pub(crate) async fn stdin(
@@ -83,7 +83,7 @@ pub(crate) async fn stdin(
     Ok(reply::nothing())
 }
 
-/// A signal to be sent.
+/// Signal to send.
 #[derive(ToSchema)]
 #[schema(as = SignalRequest)]
 #[expect(dead_code, reason = "it documents what `signal` reads field by field")]
@@ -92,7 +92,7 @@ pub(crate) struct SignalBody {
     signal: Signal,
 }
 
-/// Its schema.
+/// Schema of the signal.
 fn described() -> utoipa::openapi::schema::Schema {
     let names = SIGNALS.iter().map(|(name, _)| *name);
     let name = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names));
@@ -101,7 +101,7 @@ fn described() -> utoipa::openapi::schema::Schema {
     either.description(Some("By name, without `SIG`, or by number.")).build().into()
 }
 
-/// By name or number.
+/// Signal by name or number.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Signal {
@@ -109,7 +109,7 @@ enum Signal {
     Name(String),
 }
 
-/// The ones that people send.
+/// Signals by name.
 const SIGNALS: [(&str, i32); 13] = [
     ("HUP", 1),
     ("INT", 2),
@@ -146,7 +146,7 @@ impl Signal {
     ),
     request_body = SignalBody,
     responses(
-        (status = 204, description = "It is sent"),
+        (status = 204, description = "Sent"),
         (status = 409, description = "It has ended, or the sandbox is paused"),
     )
 )]
@@ -179,7 +179,7 @@ pub(crate) async fn signal(
     ),
     request_body = SizeBody,
     responses(
-        (status = 204, description = "It has this size"),
+        (status = 204, description = "Resized"),
         (status = 409, description = "It has no terminal, or has ended"),
     )
 )]

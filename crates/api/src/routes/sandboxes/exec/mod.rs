@@ -1,7 +1,7 @@
-//! Programs in a sandbox: started, looked at, ended.
+//! Programs in a sandbox: starting, reading, ending.
 //!
-//! A program runs whether or not anybody waits. It never waits for a reader either: of each stream
-//! the beginning and the end are kept, and whoever is slower than that is told what is missing.
+//! A program runs independently of its clients and never waits for a reader: the head and the tail
+//! of each stream are kept, and a slow reader is told which part is missing.
 
 mod body;
 pub(crate) mod events;
@@ -30,7 +30,7 @@ pub(crate) use self::{
 };
 use super::{
     Number,
-    calls::{Asked, HeldView, with_call},
+    calls::{HeldView, SandboxCall, with_call},
     find, why,
 };
 use crate::shared::Shared;
@@ -42,7 +42,7 @@ use ringfence_edge::{
     reply,
 };
 
-/// A program that runs, or a call that policy holds.
+/// A running program, or a held call.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it documents an answer that has two shapes")]
@@ -51,19 +51,19 @@ pub(crate) enum ExecOrHeld {
     Held(HeldView<'static>),
 }
 
-/// Starts a program and waits for its end.
+/// Runs a program and waits for its end.
 ///
-/// A program that has not ended when the wait is over is answered with 202 and its place, where it
-/// can be followed, fed and ended. One that policy holds is answered with 202 and its call; once
-/// approved it runs, and is found in the list of programs by its `call_id`.
+/// A program that has not ended after the wait is answered with 202 and its location, where it can
+/// be followed, fed and ended. A held one is answered with 202 and its call; once approved it runs,
+/// and is listed among the programs with its `call_id`.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/exec", tag = "sandboxes", request_body = ExecBody,
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     responses(
         (status = 200, description = "It ended", body = ExecView),
-        (status = 202, description = "It runs, or policy holds it", body = ExecOrHeld),
+        (status = 202, description = "It runs, or is held by policy", body = ExecOrHeld),
         (status = 409, description = "It could not be started"),
-        (status = 422, description = "The body does not fit"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn start(
@@ -75,8 +75,9 @@ pub(crate) async fn start(
     find(&shared, caller.principal(), &id)?;
     let body = bodies::json(&shared.edge, request).await?;
     let (args, wait) = body::read(&shared, &id, &body)?;
-    let made = Asked::new(&shared, "sandbox_exec", &args).wait(wait).call(&shared, &caller).await?;
-    // A program that was cancelled or lost its sandbox is shown as it ended.
+    let made =
+        SandboxCall::new(&shared, "sandbox_exec", &args).wait(wait).call(&shared, &caller).await?;
+    // A program that was cancelled or lost its sandbox is shown with its end.
     let program = match made.ticket.program() {
         Some(program) => program,
         None => match made.result()? {
@@ -90,7 +91,7 @@ pub(crate) async fn start(
     Ok(with_call(answer(&id, program, &ExecView::whole(program)), made.id()))
 }
 
-/// What is known of a program after waiting for its end for a while.
+/// The program after waiting for its end for a while.
 async fn after(wait: Duration, program: &Program) -> Result<ExecView, Problem> {
     match tokio::time::timeout(wait, program.process.wait()).await {
         Ok(Err(error)) => Err(why(&error)),
@@ -109,7 +110,7 @@ fn answer(id: &SessionId, program: &Program, view: &ExecView) -> Response {
     response
 }
 
-/// The program of this number in the tenant's sandbox.
+/// The program with this number in the tenant's sandbox.
 pub(super) fn program(
     shared: &Arc<Shared>,
     who: &Principal,
@@ -119,8 +120,8 @@ pub(super) fn program(
     find(shared, who, id)?.program(exec.0).ok_or_else(Problem::not_found)
 }
 
-/// Lists the programs of a sandbox that were started here, oldest first, without their output.
-/// Of those that ended the last 64 are kept, as far as their output is not over 16 MiB together.
+/// Lists the programs of a sandbox, oldest first, without their output. The last 64 ended ones are
+/// kept, within 16 MiB of output together.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/exec", tag = "sandboxes",
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
@@ -136,13 +137,13 @@ pub(crate) async fn list(
     Ok(reply::ok(&ExecListView { count: programs.len(), programs }))
 }
 
-/// Shows a program, after waiting for its end if asked to.
+/// Shows a program, after an optional wait for its end.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/exec/{exec}", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
         ("exec" = u32, Path, description = "The program"),
-        ("wait" = Option<u64>, Query, description = "Seconds to wait for its end; 0 without", maximum = 300),
+        ("wait" = Option<u64>, Query, description = "Seconds to wait for its end; default 0", maximum = 300),
     ),
     responses((status = 200, description = "The program", body = ExecView))
 )]
@@ -159,10 +160,9 @@ pub(crate) async fn read(
     Ok(reply::ok(&after(Duration::from_secs(wait), &program).await?))
 }
 
-/// Ends a program, with everything in its session, and forgets it.
+/// Ends a program with everything in its session, and removes it from the list.
 ///
-/// Answers when it is dead. From then on its number is nobody's, and asking again is answered
-/// with 404.
+/// The answer comes when it is dead. A repeated request is answered with 404.
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}/exec/{exec}", tag = "sandboxes",
     params(
@@ -170,7 +170,7 @@ pub(crate) async fn read(
         ("exec" = u32, Path, description = "The program"),
     ),
     responses(
-        (status = 204, description = "It has ended"),
+        (status = 204, description = "Ended"),
         (status = 409, description = "It cannot be ended while the sandbox is paused"),
     )
 )]
@@ -183,7 +183,7 @@ pub(crate) async fn end(
     let program = sandbox.program(exec.0).ok_or_else(Problem::not_found)?;
     match program.process.kill().await {
         Ok(()) => drop(program.process.wait().await),
-        // It went by itself.
+        // It ended by itself.
         Err(ringfence_engine::sandbox::session::Error::ProcessEnded) => {}
         Err(error) => return Err(why(&error)),
     }

@@ -1,4 +1,4 @@
-//! What a program wrote, by offset.
+//! Output of a program, by offset.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,22 +19,21 @@ use ringfence_engine::sandbox::{Chunk, Output, session::SessionId};
 use super::program;
 use crate::{routes::sandboxes::Number, shared::Shared};
 
-/// Most bytes of one answer.
-const MOST: usize = 1 << 20;
+/// Maximum bytes of one answer.
+const MAX_CHUNK: usize = 1 << 20;
 
-/// Gives bytes of a program's output from an offset, at most a mebibyte; waits for more while it
-/// runs.
+/// Returns bytes of a program's output from an offset, at most 1 MiB; waits for more while it runs.
 ///
-/// `Output-Offset` says where the bytes begin (later than asked for if the middle was not kept),
-/// `Output-Next-Offset` where to go on, `Output-End` whether nothing follows.
+/// `Output-Offset` is the offset of the first byte (later than requested if bytes were dropped),
+/// `Output-Next-Offset` the next offset to request, and `Output-End` whether the stream has ended.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/exec/{exec}/output/{stream}", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
         ("exec" = u32, Path, description = "The program"),
         ("stream" = String, Path, description = "`stdout` or `stderr`", pattern = "^(stdout|stderr)$"),
-        ("offset" = Option<u64>, Query, description = "Where to begin; 0 without"),
-        ("wait" = Option<u64>, Query, description = "Seconds to wait for more; 30 without", maximum = 300),
+        ("offset" = Option<u64>, Query, description = "First byte; default 0"),
+        ("wait" = Option<u64>, Query, description = "Seconds to wait for more; default 30", maximum = 300),
     ),
     responses((status = 200, description = "Bytes", body = Vec<u8>, content_type = "application/octet-stream"))
 )]
@@ -73,10 +72,10 @@ async fn after(wait: Duration, output: &Output, offset: u64) -> Response {
     }
 }
 
-/// The next bytes and where they begin; none at the end.
+/// The next bytes with their offset; empty at the end.
 async fn bytes(output: &Output, mut offset: u64) -> (u64, Vec<u8>) {
     loop {
-        match output.read(offset, MOST).await {
+        match output.read(offset, MAX_CHUNK).await {
             Chunk::Data(bytes) => return (offset, bytes),
             Chunk::Gap { resume } => offset = resume,
             Chunk::End => return (offset, Vec::new()),

@@ -1,8 +1,9 @@
-//! A program's terminal over a WebSocket.
+//! Terminal of a program over a WebSocket.
 //!
 //! Binary messages are bytes, typed or shown. Text messages are JSON: `{"resize": {"rows": 24,
-//! "columns": 80}}` from the client; `{"gap": …}`, and last `{"exit": …}` or `{"lost": …}`, from us.
-//! A client that comes back names the offset it has seen; the program does not notice.
+//! "columns": 80}}` from the client; `{"gap": …}`, and last `{"exit": …}` or `{"lost": …}`, from
+//! the server. A client that reconnects names the offset it has received; the program does not
+//! notice.
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,27 +39,27 @@ use serde_json::json;
 use super::{body::size, program, view::EndView};
 use crate::{routes::sandboxes::Number, shared::Shared};
 
-/// Most bytes of a message, either way.
-const MESSAGE: usize = 64 << 10;
-/// Most bytes that wait to be sent; a client that takes none of them is cut off by its connection.
-const WAITING: usize = 1 << 20;
+/// Maximum bytes of a message, in both directions.
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
+/// Maximum bytes that wait to be sent; a client that takes none of them is disconnected.
+const MAX_WAITING_BYTES: usize = 1 << 20;
 
 /// Attaches to the terminal of a program over a WebSocket.
 ///
-/// Binary messages are bytes typed into it and shown by it. A text message
-/// `{"resize": {"rows": 24, "columns": 80}}` changes its size. The last message is text:
-/// `{"exit": …}`, or `{"lost": …}` if the sandbox ended first.
+/// Binary messages are typed and shown bytes. The text message `{"resize": {"rows": 24, "columns":
+/// 80}}` changes the size. The last message is text: `{"exit": …}`, or `{"lost": …}` if the sandbox
+/// ended first.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/exec/{exec}/terminal", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
         ("exec" = u32, Path, description = "The program"),
-        ("offset" = Option<u64>, Query, description = "From where to show its output; 0 without"),
+        ("offset" = Option<u64>, Query, description = "First byte of the output to show; default 0"),
     ),
     responses(
         (status = 101, description = "Messages follow"),
         (status = 409, description = "It has no terminal"),
-        (status = 426, description = "The request asks for no WebSocket"),
+        (status = 426, description = "WebSocket required"),
     )
 )]
 pub(crate) async fn terminal(
@@ -81,22 +82,22 @@ pub(crate) async fn terminal(
     let upgrade = upgrade.map_err(|_| not_asked_for())?;
     let slot = StreamSlot::take(&shared.edge, caller.known())?;
     let upgrade = upgrade
-        .max_message_size(MESSAGE)
-        .max_frame_size(MESSAGE)
+        .max_message_size(MAX_MESSAGE_BYTES)
+        .max_frame_size(MAX_MESSAGE_BYTES)
         .write_buffer_size(0)
-        .max_write_buffer_size(WAITING);
+        .max_write_buffer_size(MAX_WAITING_BYTES);
     let tasks = shared.edge.tasks().clone();
     Ok(upgrade
         .on_upgrade(move |socket| tasks.track_future(talk(shared, slot, program, offset, socket))))
 }
 
 fn not_asked_for() -> Problem {
-    Problem::new(&problem_codes::UPGRADE_REQUIRED, "this is reached by a WebSocket")
+    Problem::new(&problem_codes::UPGRADE_REQUIRED, "this endpoint needs a WebSocket request")
         .header(header::UPGRADE, HeaderValue::from_static("websocket"))
         .header(header::CONNECTION, HeaderValue::from_static("upgrade"))
 }
 
-/// Both ways at once: a program that does not read must not keep its output from being shown.
+/// Both directions at once: a program that does not read must not block its own output.
 async fn talk(
     shared: Arc<Shared>,
     slot: StreamSlot,
@@ -109,20 +110,20 @@ async fn talk(
     let closing = tokio::select! {
         closing = show(&mut sender, &program, offset, heartbeat) => closing,
         closing = listen(receiver, &program, heartbeat) => closing,
-        () = shared.edge.stopping().cancelled() => Some((1001, "the server stops".to_owned())),
-        () = slot.key_ended() => Some((1008, "the key has ended".to_owned())),
+        () = shared.edge.stopping().cancelled() => Some((1001, "the server is shutting down".to_owned())),
+        () = slot.key_ended() => Some((1008, "the key was revoked or has expired".to_owned())),
     };
     if let Some((code, reason)) = closing {
         let frame = CloseFrame { code, reason: reason.into() };
-        // Whoever is gone needs no goodbye.
+        // The client may be gone.
         let _ = tokio::time::timeout(heartbeat, sender.send(Message::Close(Some(frame)))).await;
     }
 }
 
-/// With which code and words to close; `None` if the client is gone.
+/// Close code and reason; `None` if the client is gone.
 type Closing = Option<(u16, String)>;
 
-/// Sends what the program shows, until its end.
+/// Sends the program's output, until its end.
 async fn show(
     sender: &mut SplitSink<WebSocket, Message>,
     program: &Program,
@@ -132,7 +133,7 @@ async fn show(
     let output = program.process.stdout();
     loop {
         let chunk = tokio::select! {
-            chunk = output.read(offset, MESSAGE) => chunk,
+            chunk = output.read(offset, MAX_MESSAGE_BYTES) => chunk,
             () = tokio::time::sleep(heartbeat) => {
                 sender.send(Message::Ping(bytes::Bytes::new())).await.ok()?;
                 continue;
@@ -165,15 +166,15 @@ async fn ending(program: &Program) -> String {
     .to_string()
 }
 
-/// Takes what the client types, until it is gone. One that answers no ping is.
+/// Reads the client's input, until it is gone or does not answer pings.
 async fn listen(
     mut receiver: SplitStream<WebSocket>,
     program: &Program,
     heartbeat: Duration,
 ) -> Closing {
-    let patience = heartbeat * 4;
+    let pong_timeout = heartbeat * 4;
     loop {
-        let message = tokio::time::timeout(patience, receiver.next()).await.ok()??.ok()?;
+        let message = tokio::time::timeout(pong_timeout, receiver.next()).await.ok()??.ok()?;
         let done = match message {
             Message::Binary(bytes) => {
                 program.process.write(&bytes).await.map_err(|error| (1011, error.to_string()))
@@ -184,14 +185,14 @@ async fn listen(
         };
         match done {
             Ok(()) => {}
-            // Its end is told by the other side, after its last words.
+            // The other direction reports the end, after the last output.
             Err(_) if program.process.try_wait().is_some() => std::future::pending::<()>().await,
             Err((code, reason)) => return Some((code, reason)),
         }
     }
 }
 
-/// What a text message can ask for.
+/// Handles a text message: a resize.
 fn resize(program: &Program, text: &str) -> Result<(), String> {
     let asked = parse(text.as_bytes()).and_then(|json: Json| {
         let mut fields = Fields::of(&json)?;

@@ -1,4 +1,4 @@
-//! A program as clients see it.
+//! View of a program.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use utoipa::ToSchema;
 
 use crate::views::call::millis;
 
-/// A program and what became of it. What does not exist in its state is null or left out.
+/// A program and its end. Fields that do not exist in its state are null or left out.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Exec)]
 pub(crate) struct ExecView {
-    /// Its number in the sandbox.
+    /// Number of the program in its sandbox.
     id: u32,
     /// The call that started it.
     #[schema(value_type = String)]
@@ -27,40 +27,40 @@ pub(crate) struct ExecView {
     /// Program and arguments.
     #[schema(value_type = Vec<String>)]
     argv: Arc<[String]>,
-    /// Its pid within the sandbox.
+    /// Process id inside the sandbox.
     pid: i32,
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
-    /// Whether it has a terminal; then all it writes is in `stdout`.
+    /// Whether it has a terminal; then all output is in `stdout`.
     terminal: bool,
     exit_code: Option<i32>,
     signal: Option<i32>,
     timed_out: bool,
-    /// How it ended, with the limit it met if one explains it.
+    /// Outcome, with the limit it reached if one explains it.
     #[schema(value_type = Option<Object>)]
     outcome: Option<Outcome>,
-    /// What it printed, as text; bytes that are none are replaced. Left out of lists.
+    /// Standard output as text; invalid UTF-8 is replaced. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     stdout: Option<String>,
-    /// What it complained. Left out of lists.
+    /// Standard error. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
-    /// Bytes it printed, kept or not.
+    /// Bytes written to standard output.
     stdout_bytes: u64,
     stderr_bytes: u64,
-    /// The middle that was not kept.
+    /// The gap in the middle, if bytes were dropped.
     #[schema(value_type = Option<Object>)]
     stdout_truncated: Option<Truncated>,
     #[schema(value_type = Option<Object>)]
     stderr_truncated: Option<Truncated>,
     duration_ms: Option<f64>,
-    usage: Option<UsageView>,
+    usage: Option<ProgramUsageView>,
 }
 
-/// What a program used, with those of its children that it waited for.
+/// Resources used by a program and the children it waited for.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ExecUsage)]
-pub(crate) struct UsageView {
+pub(crate) struct ProgramUsageView {
     cpu_user_ms: f64,
     cpu_system_ms: f64,
     /// Largest resident memory of one process.
@@ -78,16 +78,16 @@ pub(crate) struct ExecListView {
 }
 
 impl ExecView {
-    /// With its output as far as it is kept.
+    /// The view with the stored output.
     pub(super) fn whole(program: &Program) -> Self {
-        // Asked first: an end that is told has all of its output.
+        // Read first: a program that has ended has all of its output.
         let view = Self::brief(program);
         let text = |output: &Output| Some(String::from_utf8_lossy(&output.kept()).into_owned());
         let (stdout, stderr) = (program.process.stdout(), program.process.stderr());
         Self { stdout: text(stdout), stderr: text(stderr), ..view }
     }
 
-    /// Without its output.
+    /// The view without the output.
     pub(super) fn brief(program: &Program) -> Self {
         let process = &program.process;
         let end = process.try_wait();
@@ -104,7 +104,7 @@ impl ExecView {
             signal: end.as_ref().and_then(|end| end.signal),
             timed_out: end.as_ref().is_some_and(|end| end.timed_out),
             duration_ms: end.as_ref().map(|end| millis(end.usage.wall)),
-            usage: end.as_ref().map(|end| UsageView::of(&end.usage)),
+            usage: end.as_ref().map(|end| ProgramUsageView::of(&end.usage)),
             outcome: end.map(|end| end.outcome),
             stdout: None,
             stderr: None,
@@ -120,7 +120,7 @@ impl ExecView {
     }
 }
 
-impl UsageView {
+impl ProgramUsageView {
     fn of(usage: &ProcessUsage) -> Self {
         Self {
             cpu_user_ms: millis(usage.cpu_user),
@@ -132,7 +132,7 @@ impl UsageView {
     }
 }
 
-/// The end of a program as the last event tells it.
+/// End of a program in the last event.
 #[derive(Serialize)]
 pub(super) struct EndView {
     exit_code: Option<i32>,

@@ -1,4 +1,4 @@
-//! Whole directories as archives, in and out.
+//! Archives of directories, in and out.
 
 use std::{
     io::{self, Write},
@@ -41,18 +41,18 @@ use ringfence_edge::{
     reply,
 };
 
-/// What was unpacked, as the call tells it.
+/// Result of an unpacking call.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct Unpacked {
     files: u64,
     directories: u64,
     /// Bytes of all files together.
     bytes: u64,
-    /// What was not taken as it is, the first hundred.
+    /// Notes about entries that were changed or skipped, the first hundred.
     notes: Vec<NoteView>,
 }
 
-/// What was unpacked.
+/// Result of unpacking.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Unpacked)]
 pub(crate) struct UnpackedView {
@@ -63,7 +63,7 @@ pub(crate) struct UnpackedView {
     call_id: CallId,
 }
 
-/// Something about an entry that was not taken as it is.
+/// Note about an entry that was changed or skipped.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = ArchiveNote)]
 pub(crate) struct NoteView {
@@ -71,20 +71,20 @@ pub(crate) struct NoteView {
     what: String,
 }
 
-/// Unpacks tar, tar.gz, tar.zst or zip into a directory, which is made if need be.
+/// Unpacks tar, tar.gz, tar.zst or zip into a directory, which is created if necessary.
 ///
-/// What the bytes are is told by themselves. Files and directories only: links, devices and names
-/// that lead out are refused with 409 at the first such entry, and what came before it stays.
+/// The format is detected from the bytes. Only files and directories: a link, a device or a path
+/// that leads out is refused with 409, and the entries before it stay.
 #[utoipa::path(
     put, path = "/v1/sandboxes/{id}/files/archive", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
-        ("path" = Option<String>, Query, description = "A directory of the workspace; its top without"),
+        ("path" = Option<String>, Query, description = "Directory of the workspace; its top by default"),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
-        (status = 200, description = "What was unpacked", body = UnpackedView),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
+        (status = 200, description = "Unpacked", body = UnpackedView),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
         (status = 409, description = "The archive was refused"),
     )
 )]
@@ -108,21 +108,21 @@ pub(crate) async fn unpack(
         Err(waits) => return Ok(waits),
     };
     let unpacked: Unpacked = serde_json::from_value(result["changes"][0].take())
-        .map_err(|_| Problem::new(&problem_codes::INTERNAL, "the call has another result"))?;
+        .map_err(|_| Problem::new(&problem_codes::INTERNAL, "the call has an unexpected result"))?;
     let view = UnpackedView { unpacked, call_id: made.id() };
     Ok(with_call(reply::ok(&view), made.id()))
 }
 
 /// Packs a directory or a file as tar.
 ///
-/// The archive is written while it is sent. One that cannot be finished is cut off: an answer
-/// without its end is no archive.
+/// The archive is packed while it is sent. One that cannot be finished is cut off, so that it is
+/// not valid.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/files/archive", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
-        ("path" = Option<String>, Query, description = "Within the workspace; its top without"),
-        ("gzip" = Option<bool>, Query, description = "Whether it is compressed"),
+        ("path" = Option<String>, Query, description = "Path in the workspace; its top by default"),
+        ("gzip" = Option<bool>, Query, description = "Whether to compress"),
     ),
     responses(
         (status = 200, description = "The archive",
@@ -156,11 +156,11 @@ pub(crate) async fn pack(
     Ok(answer(first, pieces, gzip, limit))
 }
 
-/// Pieces that wait to be sent, and bytes of one.
-const WAITING: usize = 4;
-const PIECE: usize = 64 << 10;
+/// Chunks that wait to be sent, and bytes of one.
+const MAX_WAITING_CHUNKS: usize = 4;
+const CHUNK_BYTES: usize = 64 << 10;
 
-type Piece = Result<Bytes, Error>;
+type Chunk = Result<Bytes, Error>;
 
 fn begin(
     shared: &Shared,
@@ -168,9 +168,9 @@ fn begin(
     path: BoxPath,
     gzip: bool,
     room: OwnedSemaphorePermit,
-) -> mpsc::Receiver<Piece> {
-    let (sender, pieces) = mpsc::channel(WAITING);
-    let writer = Pieces { sender: sender.clone(), piece: Vec::with_capacity(PIECE) };
+) -> mpsc::Receiver<Chunk> {
+    let (sender, pieces) = mpsc::channel(MAX_WAITING_CHUNKS);
+    let writer = ChunkWriter { sender: sender.clone(), piece: Vec::with_capacity(CHUNK_BYTES) };
     let options = PackOptions { gzip, ..PackOptions::default() };
     shared.edge.tasks().spawn(async move {
         let _room = room;
@@ -179,7 +179,7 @@ fn begin(
             Ok((Packed { .. }, mut writer)) => Ok(std::mem::take(&mut writer.piece).into()),
             Err(error) => Err(error),
         };
-        // A client that left has no use for it.
+        // The client may be gone.
         let _ = sender.send(last).await;
     });
     pieces
@@ -187,7 +187,7 @@ fn begin(
 
 fn answer(
     first: Bytes,
-    pieces: mpsc::Receiver<Piece>,
+    pieces: mpsc::Receiver<Chunk>,
     gzip: bool,
     limit: std::time::Duration,
 ) -> Response {
@@ -210,17 +210,17 @@ fn answer(
     response
 }
 
-/// Hands bytes over piece by piece, and waits while nobody takes them. Used on blocking threads.
-struct Pieces {
-    sender: mpsc::Sender<Piece>,
+/// Writer that hands over chunks and waits while they are not taken. For blocking threads.
+struct ChunkWriter {
+    sender: mpsc::Sender<Chunk>,
     piece: Vec<u8>,
 }
 
-impl Write for Pieces {
+impl Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.piece.extend_from_slice(bytes);
-        if self.piece.len() >= PIECE {
-            let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
+        if self.piece.len() >= CHUNK_BYTES {
+            let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(CHUNK_BYTES));
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
             self.sender.blocking_send(Ok(piece.into())).map_err(gone)?;
         }

@@ -1,4 +1,4 @@
-//! Files of a sandbox: read, listed, written, removed.
+//! Files of a sandbox: reading, listing, writing, removing.
 
 pub(crate) mod archive;
 pub(crate) mod names;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{
-    calls::{Asked, HeldView, Made, with_call},
+    calls::{HeldView, Made, SandboxCall, with_call},
     find, why,
 };
 use crate::shared::Shared;
@@ -36,7 +36,7 @@ use ringfence_edge::{
     reply,
 };
 
-/// One name in a workspace.
+/// Entry of a workspace.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FileEntry)]
 pub(crate) struct EntryView {
@@ -48,38 +48,38 @@ pub(crate) struct EntryView {
     mode: String,
     #[schema(value_type = String, format = DateTime)]
     modified_at: Timestamp,
-    /// The call that made it, in the answer to that.
+    /// The call that made it; only in the answer to that call.
     #[schema(value_type = Option<String>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     call_id: Option<CallId>,
 }
 
-/// What a directory holds.
+/// Listing of a directory.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FileList)]
 pub(crate) struct ListView {
     entries: Vec<EntryView>,
-    /// Whether nothing was left out.
+    /// Whether the listing is complete.
     complete: bool,
 }
 
-/// What was written or removed.
+/// Result of a change.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FileChange)]
 pub(crate) struct ChangeView {
     path: String,
-    /// Bytes written, or names removed.
+    /// Bytes written, or entries removed.
     count: u64,
     /// The call that made the change.
     #[schema(value_type = String)]
     call_id: CallId,
 }
 
-/// Most names of one listing, and most levels of directories.
-const LISTED: u64 = 10_000;
-const LEVELS: usize = 64;
+/// Maximum entries of one listing, and maximum levels of directories.
+const MAX_LISTED: u64 = 10_000;
+const MAX_LEVELS: usize = 64;
 
-/// The path that a query names, or the top. What is wrong with it is noted there.
+/// The path of a query, or the top. Problems are reported there.
 fn path(query: &mut Query) -> BoxPath {
     let text = query.optional::<String>("path");
     let path = text.map_or_else(|| Ok(BoxPath::root()), BoxPath::parse);
@@ -89,7 +89,7 @@ fn path(query: &mut Query) -> BoxPath {
     })
 }
 
-/// The path that a query names and nothing else.
+/// The path of a query without other parameters.
 fn only_path(uri: &Uri) -> Result<BoxPath, Problem> {
     let mut query = Query::of(uri);
     let path = path(&mut query);
@@ -98,8 +98,8 @@ fn only_path(uri: &Uri) -> Result<BoxPath, Problem> {
 
 fn listed(query: &mut Query) -> ListOptions {
     let recursive = query.optional::<bool>("recursive").unwrap_or(false);
-    let most = query.number("limit", 1, LISTED).unwrap_or(LISTED);
-    let max_depth = if recursive { LEVELS } else { 1 };
+    let most = query.number("limit", 1, MAX_LISTED).unwrap_or(MAX_LISTED);
+    let max_depth = if recursive { MAX_LEVELS } else { 1 };
     ListOptions { recursive, max_entries: most as usize, max_depth }
 }
 
@@ -108,14 +108,14 @@ fn listed(query: &mut Query) -> ListOptions {
     get, path = "/v1/sandboxes/{id}/files", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
-        ("path" = Option<String>, Query, description = "Within the workspace; its top without"),
+        ("path" = Option<String>, Query, description = "Path in the workspace; its top by default"),
         ("recursive" = Option<bool>, Query, description = "Whether directories below are listed as well"),
-        ("limit" = Option<u64>, Query, description = "Most names of a list; 10000 without", minimum = 1, maximum = 10000),
+        ("limit" = Option<u64>, Query, description = "Maximum entries of a listing; default 10000", minimum = 1, maximum = 10000),
     ),
     responses(
-        (status = 200, description = "Bytes of a file, or names in a directory",
+        (status = 200, description = "Content of a file, or entries of a directory",
             content((ListView = "application/json"), (Vec<u8> = "application/octet-stream"))),
-        (status = 409, description = "It is neither file nor directory"),
+        (status = 409, description = "It is neither a file nor a directory"),
     )
 )]
 pub(crate) async fn read(
@@ -166,14 +166,14 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// Bytes read at a time.
-const PIECE: usize = 256 << 10;
+/// Bytes per read.
+const READ_BYTES: usize = 256 << 10;
 
-/// A file piece by piece, at the pace of whoever reads it.
+/// A file as a stream, at the pace of its reader.
 fn stream_file(file: File, size: u64) -> Response {
     let pieces = stream::unfold(file.take(size), |mut file| async move {
         let read = tokio::task::spawn_blocking(move || {
-            let mut piece = vec![0; PIECE];
+            let mut piece = vec![0; READ_BYTES];
             let length = file.read(&mut piece);
             (file, length.map(|length| Bytes::from(piece).slice(..length)))
         });
@@ -190,7 +190,7 @@ fn stream_file(file: File, size: u64) -> Response {
     response
 }
 
-/// Three octal digits; set-user-id and its like cannot be asked for.
+/// Permission bits: three octal digits, without set-user-id and the like.
 fn mode(query: &mut Query) -> u32 {
     let Some(text) = query.optional::<String>("mode") else { return 0o644 };
     let is_octal = text.len() == 3 && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
@@ -201,18 +201,18 @@ fn mode(query: &mut Query) -> u32 {
     u32::from_str_radix(&text, 8).unwrap_or(0o644)
 }
 
-/// Writes a file atomically, making its directories.
+/// Writes a file atomically and creates its directories.
 #[utoipa::path(
     put, path = "/v1/sandboxes/{id}/files", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
-        ("path" = String, Query, description = "Within the workspace"),
-        ("mode" = Option<String>, Query, description = "Permission bits in octal; 644 without", pattern = "^[0-7]{3}$"),
+        ("path" = String, Query, description = "Path in the workspace"),
+        ("mode" = Option<String>, Query, description = "Permission bits in octal; default 644", pattern = "^[0-7]{3}$"),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
-        (status = 200, description = "It is written", body = ChangeView),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
+        (status = 200, description = "Written", body = ChangeView),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
         (status = 409, description = "It cannot be written"),
     )
 )]
@@ -235,10 +235,10 @@ pub(crate) async fn write(
     changed(&asked.call(&shared, &caller).await?)
 }
 
-/// A call that makes one change.
-fn change_files(shared: &Shared, id: &SessionId, change: &Value) -> Asked {
+/// A call with one change.
+fn change_files(shared: &Shared, id: &SessionId, change: &Value) -> SandboxCall {
     let args = json!({"sandbox": id.as_str(), "changes": [change]});
-    Asked::new(shared, "sandbox_files", &args)
+    SandboxCall::new(shared, "sandbox_files", &args)
 }
 
 /// The answer to a change.
@@ -256,16 +256,16 @@ fn changed(made: &Made) -> Result<Response, Problem> {
     Ok(with_call(reply::ok(&view), made.id()))
 }
 
-/// Removes a file, or a directory with all it holds.
+/// Removes a file, or a directory with its content.
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}/files", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
-        ("path" = String, Query, description = "Within the workspace"),
+        ("path" = String, Query, description = "Path in the workspace"),
     ),
     responses(
-        (status = 200, description = "It is gone", body = ChangeView),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
+        (status = 200, description = "Removed", body = ChangeView),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
         (status = 409, description = "It cannot be removed"),
     )
 )]

@@ -1,4 +1,4 @@
-//! Names in a workspace: looked at, made, changed.
+//! Entries of a workspace: reading, creating directories, renaming.
 
 use std::sync::Arc;
 
@@ -27,16 +27,16 @@ use ringfence_edge::{
     reply,
 };
 
-/// Looks at one name; a symbolic link is told as such and not followed.
+/// Shows one entry; a symbolic link is not followed.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/files/stat", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
-        ("path" = Option<String>, Query, description = "Within the workspace; its top without"),
+        ("path" = Option<String>, Query, description = "Path in the workspace; its top by default"),
     ),
     responses(
-        (status = 200, description = "What it is", body = EntryView),
-        (status = 409, description = "It cannot be looked at"),
+        (status = 200, description = "The entry", body = EntryView),
+        (status = 409, description = "It cannot be read"),
     )
 )]
 pub(crate) async fn stat(
@@ -51,17 +51,17 @@ pub(crate) async fn stat(
     Ok(reply::ok(&entry(&found)))
 }
 
-/// Makes a directory and those above it; one that exists is fine.
+/// Creates a directory and its parents; an existing one is kept.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/files/directory", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
-        ("path" = Option<String>, Query, description = "Within the workspace"),
+        ("path" = Option<String>, Query, description = "Path in the workspace"),
     ),
     responses(
-        (status = 200, description = "It is there", body = EntryView),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
-        (status = 409, description = "It cannot be made"),
+        (status = 200, description = "The directory", body = EntryView),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "It cannot be created"),
     )
 )]
 pub(crate) async fn directory(
@@ -82,29 +82,29 @@ pub(crate) async fn directory(
     Ok(with_call(reply::ok(&view), made.id()))
 }
 
-/// A name to be changed.
+/// Request to rename.
 #[derive(ToSchema)]
 #[schema(as = RenameRequest)]
 #[expect(dead_code, reason = "it documents what `rename` reads field by field")]
 pub(crate) struct RenameBody {
-    /// What has the name now, within the workspace.
+    /// Present path in the workspace.
     #[schema(min_length = 1, max_length = 4095, example = "draft.txt")]
     from: String,
-    /// What it is to be called; a file or an empty directory of that name is replaced.
+    /// New path; an existing file or empty directory is replaced.
     #[schema(min_length = 1, max_length = 4095, example = "final.txt")]
     to: String,
 }
 
-/// Gives a file or directory another name.
+/// Renames a file or directory.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/files/rename", tag = "sandboxes",
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     request_body = RenameBody,
     responses(
-        (status = 200, description = "It has the name", body = ChangeView),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
-        (status = 409, description = "It cannot have the name"),
-        (status = 422, description = "The body does not fit"),
+        (status = 200, description = "Renamed", body = ChangeView),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "It cannot be renamed"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn rename(

@@ -1,4 +1,4 @@
-//! What happens to files, as it happens.
+//! File events of a sandbox, live.
 
 use std::{collections::VecDeque, pin::Pin, sync::Arc};
 
@@ -24,17 +24,17 @@ use crate::{
     shared::Shared,
 };
 
-/// Streams what happens to files below a directory, until the sandbox ends.
+/// Streams file events below a directory, until the sandbox ends.
 ///
 /// Events are `created`, `modified`, `removed`, `overflow` (some were lost: list the directory),
-/// `unwatched` (a directory is one too many) and last `ended`. They carry `path` and `directory`,
-/// come at least once, and cannot be resumed: who comes back lists the directory. Watching is no
-/// use of the sandbox.
+/// `unwatched` (too many directories) and last `ended`. They carry `path` and `directory`, come at
+/// least once, and cannot be resumed: list the directory after a reconnect. Watching does not count
+/// as use of the sandbox.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/files/events", tag = "sandboxes",
     params(
         ("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$"),
-        ("path" = Option<String>, Query, description = "A directory of the workspace; its top without"),
+        ("path" = Option<String>, Query, description = "Directory of the workspace; its top by default"),
         ("recursive" = Option<bool>, Query, description = "Whether directories below are watched as well"),
     ),
     responses(
@@ -59,15 +59,16 @@ pub(crate) async fn events(
 }
 
 struct Watching {
-    /// The watcher tells several at once.
+    /// Events of the last read that are not sent yet.
     waiting: VecDeque<Event>,
-    /// Kept from one call to the next, for what it has taken from the kernel is nowhere else.
-    next: Option<Next>,
+    /// Kept between polls: dropping it would lose events that it took from the kernel.
+    next: Option<NextEvents>,
 }
 
-type Next = Pin<Box<dyn Future<Output = (Watcher, Result<Option<Vec<Event>>, Error>)> + Send>>;
+type NextEvents =
+    Pin<Box<dyn Future<Output = (Watcher, Result<Option<Vec<Event>>, Error>)> + Send>>;
 
-fn read(mut watcher: Watcher) -> Next {
+fn read(mut watcher: Watcher) -> NextEvents {
     Box::pin(async move {
         let events = watcher.next().await;
         (watcher, events)

@@ -1,4 +1,4 @@
-//! Questions to an interpreter, and fresh starts.
+//! Variables, completions, reset and restart of an interpreter.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::interpreter;
 use crate::{
     routes::sandboxes::{
         Number,
-        calls::{Asked, HeldView, with_call},
+        calls::{HeldView, SandboxCall, with_call},
         why,
     },
     shared::Shared,
@@ -39,7 +39,7 @@ pub(crate) struct VariablesView {
     variables: Vec<Variable>,
 }
 
-/// Lists the variables of an interpreter, when what is queued before is done.
+/// Lists the variables of an interpreter, after the executions queued before.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/variables", tag = "sandboxes",
     params(
@@ -48,7 +48,7 @@ pub(crate) struct VariablesView {
     ),
     responses(
         (status = 200, description = "Variables", body = VariablesView),
-        (status = 409, description = "It cannot be asked now"),
+        (status = 409, description = "The interpreter is not available now"),
     )
 )]
 pub(crate) async fn variables(
@@ -61,21 +61,21 @@ pub(crate) async fn variables(
     Ok(reply::ok(&VariablesView { variables }))
 }
 
-/// Code to be completed.
+/// Code to complete.
 #[derive(ToSchema)]
 #[schema(as = CompleteRequest)]
 #[expect(dead_code, reason = "it documents what `complete` reads field by field")]
 pub(crate) struct CompleteBody {
     code: String,
-    /// Where the cursor is, in characters of the language; at the end without.
+    /// Position of the cursor, in characters of the language; the end by default.
     cursor: Option<u64>,
 }
 
-/// What could stand at a cursor.
+/// Completions at a cursor.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Completions)]
 pub(crate) struct CompletionsView {
-    /// What to put in place of the text between the two positions.
+    /// Replacements of the text between the two positions.
     matches: Vec<String>,
     cursor_start: u64,
     cursor_end: u64,
@@ -88,7 +88,7 @@ impl From<Completions> for CompletionsView {
     }
 }
 
-/// Completes code by what the interpreter knows.
+/// Completes code with the interpreter's names.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/complete", tag = "sandboxes",
     params(
@@ -97,9 +97,9 @@ impl From<Completions> for CompletionsView {
     ),
     request_body = CompleteBody,
     responses(
-        (status = 200, description = "What could stand there", body = CompletionsView),
-        (status = 409, description = "It cannot be asked now"),
-        (status = 422, description = "The body does not fit"),
+        (status = 200, description = "The completions", body = CompletionsView),
+        (status = 409, description = "The interpreter is not available now"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn complete(
@@ -119,7 +119,7 @@ pub(crate) async fn complete(
     Ok(reply::ok(&CompletionsView::from(found)))
 }
 
-/// Forgets all variables; the process, its modules and its files stay.
+/// Removes all variables; the process, its modules and its files stay.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/reset", tag = "sandboxes",
     params(
@@ -127,8 +127,8 @@ pub(crate) async fn complete(
         ("interpreter" = u32, Path, description = "The interpreter"),
     ),
     responses(
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
-        (status = 204, description = "It knows none any more"),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 204, description = "Reset"),
         (status = 409, description = "It cannot be reset now"),
     )
 )]
@@ -142,7 +142,7 @@ pub(crate) async fn reset(
     restarted(&shared, &caller, &args).await
 }
 
-/// Ends the interpreter's process, whatever it is doing, and starts a new one.
+/// Restarts the interpreter: ends its process, whatever it is doing, and starts a new one.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/restart", tag = "sandboxes",
     params(
@@ -150,8 +150,8 @@ pub(crate) async fn reset(
         ("interpreter" = u32, Path, description = "The interpreter"),
     ),
     responses(
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
-        (status = 204, description = "It is fresh"),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 204, description = "Restarted"),
         (status = 409, description = "It cannot be restarted now"),
     )
 )]
@@ -170,7 +170,7 @@ async fn restarted(
     caller: &identity::Caller,
     args: &Value,
 ) -> Result<Response, Problem> {
-    let made = Asked::new(shared, "sandbox_restart", args).call(shared, caller).await?;
+    let made = SandboxCall::new(shared, "sandbox_restart", args).call(shared, caller).await?;
     Ok(match made.result()? {
         Ok(_) => with_call(reply::nothing(), made.id()),
         Err(waits) => waits,

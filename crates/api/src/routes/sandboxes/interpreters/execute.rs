@@ -1,4 +1,4 @@
-//! Executing code in an interpreter, and stopping it.
+//! Executing code in an interpreter, and interrupting it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     routes::sandboxes::{
         Number,
-        calls::{Asked, HeldView, Made, with_call},
+        calls::{HeldView, Made, SandboxCall, with_call},
         exec::{args, seconds},
         why,
     },
@@ -39,7 +39,7 @@ use ringfence_edge::{
     sse::{self, Source, StreamSlot},
 };
 
-/// Code to be executed.
+/// Code to execute.
 #[derive(ToSchema)]
 #[schema(as = ExecuteRequest)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
@@ -47,18 +47,17 @@ pub(crate) struct ExecuteBody {
     /// Statements; the value of the last one is the result.
     #[schema(example = "x = 6 * 7\nx")]
     code: String,
-    /// After how many seconds it is interrupted and, if that does not help, killed with its
-    /// interpreter; 60 without.
+    /// Seconds after which it is interrupted and, if that does not help, killed with its
+    /// interpreter; default 60.
     #[schema(minimum = 0.001, maximum = 300.0)]
     timeout_secs: Option<f64>,
 }
 
-/// Executes code and waits for its end; with `Accept: text/event-stream` what happens comes as it
-/// happens.
+/// Executes code and waits for its end; with `Accept: text/event-stream`, streams events.
 ///
 /// Events are `started`, `stdout`, `stderr`, `gap`, `result`, `error`, `dropped` and last `done`.
-/// They cannot be resumed. Code goes on when its client leaves; `interrupt` stops it. Executions
-/// of one interpreter wait for each other, sixteen at most.
+/// They cannot be resumed. Code goes on when its client leaves; `interrupt` stops it. Executions of
+/// one interpreter are queued, at most sixteen.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/execute", tag = "sandboxes",
     params(
@@ -67,11 +66,11 @@ pub(crate) struct ExecuteBody {
     ),
     request_body = ExecuteBody,
     responses(
-        (status = 200, description = "What came of it",
+        (status = 200, description = "The result",
             content((ExecutionView = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
         (status = 409, description = "It cannot be executed now"),
-        (status = 422, description = "The body does not fit"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn execute(
@@ -87,7 +86,7 @@ pub(crate) async fn execute(
     let mut args = args(&id, &body, &[]);
     args["interpreter"] = json!(number);
     let place = wants_events.then(|| StreamSlot::take(&shared.edge, caller.known())).transpose()?;
-    let asked = Asked::new(&shared, "sandbox_execute", &args);
+    let asked = SandboxCall::new(&shared, "sandbox_execute", &args);
     let Some(place) = place else {
         let (made, all) = asked.collect(&shared, &caller).await?;
         return all.map_or_else(|| refusal(&made), |all| Ok(whole(&made, all)));
@@ -99,12 +98,12 @@ pub(crate) async fn execute(
     }
 }
 
-/// An execution as a whole.
+/// The answer with a whole execution.
 fn whole(made: &Made, all: Collected) -> Response {
     with_call(reply::ok(&ExecutionView::of(all, made.id())), made.id())
 }
 
-/// Why nothing was executed.
+/// The answer to a call without an execution.
 fn refusal(made: &Made) -> Result<Response, Problem> {
     match made.result()? {
         Ok(_) => Err(Problem::not_found()),
@@ -125,7 +124,7 @@ fn check(shared: &Shared, body: &Json) -> Result<(), Problem> {
     fields.finish(code).map(drop)
 }
 
-/// An execution as it happens.
+/// A live execution.
 struct Live(Execution);
 
 impl Source for Live {
@@ -135,14 +134,14 @@ impl Source for Live {
     }
 }
 
-/// Whether there was something to stop.
+/// Whether an execution was interrupted.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Interrupted)]
 pub(crate) struct InterruptedView {
     interrupted: bool,
 }
 
-/// Stops the execution that runs, or else the first that waits, as Ctrl-C would. Code can resist.
+/// Interrupts the running execution, or the first queued one, as Ctrl-C would. Code can resist.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/interpreters/{interpreter}/interrupt", tag = "sandboxes",
     params(
@@ -150,7 +149,7 @@ pub(crate) struct InterruptedView {
         ("interpreter" = u32, Path, description = "The interpreter"),
     ),
     responses(
-        (status = 200, description = "Whether there was one", body = InterruptedView),
+        (status = 200, description = "Whether an execution was interrupted", body = InterruptedView),
         (status = 409, description = "The sandbox is paused"),
     )
 )]

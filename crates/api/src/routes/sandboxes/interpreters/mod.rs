@@ -1,4 +1,4 @@
-//! Stateful interpreters of a sandbox: what one execution defines, the next one finds.
+//! Stateful interpreters of a sandbox: definitions of one execution stay for the next.
 
 pub(crate) mod ask;
 pub(crate) mod execute;
@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 
 use super::{
     Number,
-    calls::{Asked, HeldView, with_call},
+    calls::{HeldView, SandboxCall, with_call},
     create::environment,
     exec::{args, directory},
     find,
@@ -35,21 +35,21 @@ use ringfence_edge::{
     reply,
 };
 
-/// An interpreter to be started.
+/// Request for an interpreter.
 #[derive(ToSchema)]
 #[schema(as = InterpreterRequest)]
 #[expect(dead_code, reason = "it documents what `read` reads field by field")]
 pub(crate) struct InterpreterBody {
     #[schema(inline)]
     language: Tongue,
-    /// Where it starts, and whence it imports; `/workspace` without.
+    /// Working and import directory; default `/workspace`.
     #[schema(pattern = "^/[^\\x00]{0,4094}$")]
     cwd: Option<String>,
-    /// Added to the sandbox's environment.
+    /// Environment, added to the sandbox's.
     env: Option<BTreeMap<String, String>>,
 }
 
-/// A language that has interpreters.
+/// Language of an interpreter.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Tongue {
@@ -63,12 +63,12 @@ pub(crate) enum Tongue {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Interpreter)]
 pub(crate) struct InterpreterView {
-    /// Its number in the sandbox.
+    /// Number of the interpreter in its sandbox.
     #[schema(value_type = u32)]
     id: Number,
     #[schema(inline)]
     language: Tongue,
-    /// The call that started it, in the answer to that.
+    /// The call that started it; only in the answer to that call.
     #[schema(value_type = Option<String>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     call_id: Option<CallId>,
@@ -98,10 +98,10 @@ impl InterpreterView {
     params(("id" = String, Path, description = "The sandbox", pattern = "^[0-9a-f]{32}$")),
     request_body = InterpreterBody,
     responses(
-        (status = 201, description = "It waits for code", body = InterpreterView),
-        (status = 202, description = "Policy holds it", body = HeldView<'static>),
+        (status = 201, description = "Ready for code", body = InterpreterView),
+        (status = 202, description = "Held by policy", body = HeldView<'static>),
         (status = 409, description = "It could not be started"),
-        (status = 422, description = "The body does not fit"),
+        (status = 422, description = "Invalid body"),
     )
 )]
 pub(crate) async fn start(
@@ -113,7 +113,7 @@ pub(crate) async fn start(
     find(&shared, caller.principal(), &id)?;
     let body = body::json(&shared.edge, request).await?;
     check(&body)?;
-    let asked = Asked::new(&shared, "sandbox_interpreter", &args(&id, &body, &[]));
+    let asked = SandboxCall::new(&shared, "sandbox_interpreter", &args(&id, &body, &[]));
     let made = asked.call(&shared, &caller).await?;
     let result = match made.result()? {
         Ok(result) => result,
@@ -139,7 +139,7 @@ fn check(body: &Json) -> Result<(), Problem> {
     fields.finish(language).map(drop)
 }
 
-/// The interpreter of this number in the tenant's sandbox.
+/// The interpreter with this number in the tenant's sandbox.
 fn interpreter(
     shared: &Arc<Shared>,
     who: &Principal,
@@ -166,7 +166,7 @@ pub(crate) async fn list(
     Ok(reply::ok(&InterpreterListView { count: interpreters.len(), interpreters }))
 }
 
-/// Ends an interpreter, whatever it is doing. Asking again is answered with 404.
+/// Ends an interpreter, whatever it is doing. A repeated request is answered with 404.
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}/interpreters/{interpreter}", tag = "sandboxes",
     params(
@@ -182,7 +182,7 @@ pub(crate) async fn end(
 ) -> Result<Response, Problem> {
     let removed = find(&shared, caller.principal(), &id)?.remove_interpreter(number.0);
     let interpreter = removed.ok_or_else(Problem::not_found)?;
-    // Closing waits for what is queued; what runs is stopped first, as far as it can be.
+    // Closing waits for queued executions; the running one is interrupted first, if it can be.
     let _ = interpreter.interrupt();
     drop(interpreter);
     Ok(reply::nothing())

@@ -1,4 +1,4 @@
-//! An execution as clients see it.
+//! View of an execution.
 
 use ringfence_engine::sandbox::session::interpreter::{Collected, Event, Raised, Rich, Status};
 use ringfence_types::CallId;
@@ -6,27 +6,27 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-/// What came of an execution.
+/// Result of an execution.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Execution)]
 pub(crate) struct ExecutionView {
     /// `ok`, `error`, `interrupted`, `timed_out` or `died`.
     #[schema(value_type = String)]
     status: Status,
-    /// The values it showed and came to, each in as many media types as it has: text as a string,
-    /// images in base64, JSON as itself. `main` is the one the code came to.
+    /// Displayed and returned values, each in its media types: text as a string, images in base64,
+    /// JSON as itself. `main` is the value of the last statement.
     #[schema(value_type = Vec<Object>)]
     results: Vec<Rich>,
-    /// What it raised: `name`, `value` and `traceback`.
+    /// Raised error: `name`, `value` and `traceback`.
     #[schema(value_type = Option<Object>)]
     error: Option<Raised>,
-    /// What it printed, as text; bytes that are none are replaced.
+    /// Standard output as text; invalid UTF-8 is replaced.
     stdout: String,
-    /// What it complained.
+    /// Standard error.
     stderr: String,
-    /// How many executions there were since the interpreter started or was reset.
+    /// Executions since the interpreter was started or reset.
     count: u64,
-    /// The call that it was.
+    /// The call of the execution.
     #[schema(value_type = String)]
     call_id: CallId,
 }
@@ -45,7 +45,7 @@ impl ExecutionView {
     }
 }
 
-/// An event's name and what it carries.
+/// Name and data of an event.
 pub(super) fn told(event: Event) -> (&'static str, Value) {
     match event {
         Event::Started { fresh } => ("started", json!({"fresh": fresh})),

@@ -1,4 +1,4 @@
-//! `sandbox_create`: a sandbox that is kept, empty or with the workspace of a snapshot.
+//! `sandbox_create`: a session sandbox, empty or with the workspace of a snapshot.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,12 +8,14 @@ use ringfence_types::{Bytes, CallError, Cpus, Digest, Limits, MAX_TERMINALS, San
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Builtin, Given, Job, UsedSandbox, env_schema, object, refusal, refuse_masks, refused};
-use crate::sandboxes::{OF_CLIENT, owner};
+use super::{
+    Builtin, InlineResult, Job, UsedSandbox, env_schema, object, refusal, refuse_masks, refused,
+};
+use crate::sandboxes::{CLIENT_PREFIX, owner};
 
 pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     name: "sandbox_create",
-    description: "Makes a sandbox that is kept, for programs, interpreters and files.",
+    description: "Creates a session sandbox for programs, interpreters and files.",
     flags: &["none"],
     input: || {
         let seconds = json!({"type": "integer", "minimum": 1, "maximum": MAX_SECONDS});
@@ -34,7 +36,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
         )
     },
     output: sandbox_output,
-    complaints: &[],
+    argument_errors: &[],
     sandbox: UsedSandbox::New,
     queued: false,
     repeatable: false,
@@ -42,7 +44,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     start: |permit, job| Box::pin(async move { job.inline(create(permit, &job).await) }),
 };
 
-/// A leap year: no timer is set further ahead.
+/// Maximum of timers in seconds: a leap year.
 const MAX_SECONDS: u64 = 366 * 86_400;
 
 fn limits_schema() -> Value {
@@ -61,7 +63,7 @@ fn limits_schema() -> Value {
     )
 }
 
-/// Bytes that came beside the arguments.
+/// Schema of bytes beside the arguments.
 pub(super) fn attached_schema() -> Value {
     object(
         &["digest", "bytes"],
@@ -74,9 +76,9 @@ pub(super) fn sandbox_output() -> Value {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct CreateArgs {
     #[serde(default)]
-    limits: AskedLimits,
+    limits: LimitArgs,
     #[serde(default)]
     env: BTreeMap<String, String>,
     idle_secs: Option<u64>,
@@ -87,7 +89,7 @@ struct Asked {
 }
 
 #[derive(Default, Deserialize)]
-struct AskedLimits {
+struct LimitArgs {
     memory_bytes: Option<u64>,
     cpu_millis: Option<u32>,
     processes: Option<u32>,
@@ -96,14 +98,14 @@ struct AskedLimits {
     terminals: Option<u32>,
 }
 
-/// Bytes that came beside the arguments, as these name them.
+/// Reference of the arguments to bytes beside them.
 #[derive(Deserialize)]
 pub(super) struct Attached {
     pub(super) digest: Digest,
 }
 
-async fn create(permit: Permit, job: &Job<'_>) -> Given {
-    let asked: Asked = job.read()?;
+async fn create(permit: Permit, job: &Job<'_>) -> InlineResult {
+    let asked: CreateArgs = job.read()?;
     refuse_masks(&permit)?;
     let snapshot = match &asked.snapshot {
         Some(attached) => {
@@ -127,22 +129,22 @@ pub(super) fn given(session: &Session) -> Value {
     json!({"sandbox": session.id().as_str()})
 }
 
-/// Refuses one more than there may be.
+/// Refuses one more sandbox than the limits allow.
 pub(super) fn check_room(job: &Job<'_>) -> Result<(), CallError> {
     let limits = job.inner().parts.settings.sandboxes;
     let (all, own) = job.inner().count_sandboxes(&job.asked().tenant);
     if own >= limits.max_per_tenant || all >= limits.max {
-        let message = format!("there are {own} of yours; end one first");
+        let message = format!("you have {own} sandboxes, the maximum; end one first");
         return Err(refusal("too_many_sandboxes", &message));
     }
     Ok(())
 }
 
-impl Asked {
+impl CreateArgs {
     fn request(&self, job: &Job<'_>) -> SessionRequest {
         let usual = SessionRequest::default();
         let own = self.metadata.iter();
-        let own = own.map(|(name, value)| (format!("{OF_CLIENT}{name}"), value.clone()));
+        let own = own.map(|(name, value)| (format!("{CLIENT_PREFIX}{name}"), value.clone()));
         let seconds = |secs: Option<u64>, usual| secs.map_or(usual, Duration::from_secs);
         SessionRequest {
             limits: self.limits.limits(),
@@ -155,22 +157,22 @@ impl Asked {
     }
 }
 
-impl AskedLimits {
+impl LimitArgs {
     fn limits(&self) -> Limits {
         Limits {
-            memory: self.memory_bytes.map_or(USUAL.memory, Bytes),
-            cpus: self.cpu_millis.map_or(USUAL.cpus, Cpus),
-            processes: self.processes.unwrap_or(USUAL.processes),
-            disk: self.disk_bytes.map_or(USUAL.disk, Bytes),
-            network: self.network.unwrap_or(USUAL.network),
-            terminals: self.terminals.unwrap_or(USUAL.terminals),
-            ..USUAL
+            memory: self.memory_bytes.map_or(DEFAULT_LIMITS.memory, Bytes),
+            cpus: self.cpu_millis.map_or(DEFAULT_LIMITS.cpus, Cpus),
+            processes: self.processes.unwrap_or(DEFAULT_LIMITS.processes),
+            disk: self.disk_bytes.map_or(DEFAULT_LIMITS.disk, Bytes),
+            network: self.network.unwrap_or(DEFAULT_LIMITS.network),
+            terminals: self.terminals.unwrap_or(DEFAULT_LIMITS.terminals),
+            ..DEFAULT_LIMITS
         }
     }
 }
 
-/// Limits of a sandbox that asks for no others. Policy may lower these.
-const USUAL: Limits = Limits {
+/// Default limits of a sandbox. Policy may lower them.
+const DEFAULT_LIMITS: Limits = Limits {
     wall: Duration::from_secs(60),
     cpu_time: None,
     cpus: Cpus(1_000),

@@ -1,11 +1,11 @@
-//! `sandbox_exec`: a program in a sandbox, with a terminal if it asks for one.
+//! `sandbox_exec`: a program in a session sandbox, with a terminal on request.
 
 use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ringfence_policy::{Action, Permit};
 use ringfence_sandbox::session::{ExecRequest, Input, Process, ProcessEnd, SessionId, Size};
-use ringfence_types::{CallError, Finished, Seen, Usage};
+use ringfence_types::{CallError, Finished, ReceiptDetails, Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use crate::{
 
 pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     name: "sandbox_exec",
-    description: "Runs a program in a sandbox that is kept, and waits for its end.",
+    description: "Runs a program in a session sandbox and waits for its end.",
     flags: &["none"],
     input: || {
         let side = json!({"type": "integer", "minimum": 1, "maximum": 1000});
@@ -61,7 +61,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
             }),
         )
     },
-    complaints: &[],
+    argument_errors: &[],
     sandbox: UsedSandbox::Kept,
     queued: false,
     repeatable: false,
@@ -70,49 +70,50 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
 };
 
 #[derive(Deserialize)]
-struct Asked {
+struct ExecArgs {
     sandbox: SessionId,
     argv: Vec<String>,
     #[serde(flatten)]
     start: Start,
-    stdin: Option<Given>,
-    terminal: Option<Rows>,
+    stdin: Option<StdinArg>,
+    terminal: Option<TerminalArg>,
     timeout_secs: Option<f64>,
 }
 
 /// Standard input, in one of three ways.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Given {
+enum StdinArg {
     Text(String),
     Coded { base64: String },
     Later { open: bool },
 }
 
 #[derive(Deserialize)]
-struct Rows {
+struct TerminalArg {
     rows: u16,
     columns: u16,
 }
 
 async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
-    let asked: Asked = job.read()?;
+    let asked: ExecArgs = job.read()?;
     refuse_masks(&permit)?;
     let session = job.session(&asked.sandbox)?;
     let stdin = match asked.stdin {
         None => Input::Empty,
-        Some(Given::Text(text)) => Input::Bytes(text.into_bytes()),
-        Some(Given::Coded { base64 }) => Input::Bytes(
+        Some(StdinArg::Text(text)) => Input::Bytes(text.into_bytes()),
+        Some(StdinArg::Coded { base64 }) => Input::Bytes(
             STANDARD
                 .decode(&base64)
                 .map_err(|_| refusal("invalid_request", &"`stdin` is not base64"))?,
         ),
-        Some(Given::Later { open: true }) => Input::Open,
-        Some(Given::Later { open: false }) => Input::Empty,
+        Some(StdinArg::Later { open: true }) => Input::Open,
+        Some(StdinArg::Later { open: false }) => Input::Empty,
     };
     let terminal = asked.terminal.map(|size| Size { rows: size.rows, columns: size.columns });
     let (has_terminal, is_open) = (terminal.is_some(), stdin == Input::Open || terminal.is_some());
-    // A person at a terminal is not timed: it lasts as long as its sandbox, unless a time is asked for.
+    // Terminals have no default time limit: one lasts as long as its sandbox unless a time is asked
+    // for.
     let timeout_secs = asked.timeout_secs.or(has_terminal.then_some(MAX_TIMEOUT_SECS));
     let request = ExecRequest {
         cwd: asked.start.cwd(),
@@ -144,7 +145,7 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             }
         };
         if stopped {
-            return Ended::Stopped { seen: Seen::default() };
+            return Ended::Stopped { details: ReceiptDetails::default() };
         }
         let given = end.as_ref().map(|end| result(&process, end)).map_err(refused);
         let duration = clock.now().since(started_at);
@@ -166,13 +167,13 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             memoised: None,
         };
         let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
-        let (finished, seen) = (Box::new(finished), Seen::default());
-        Ended::Finished { finished, blobs, session_events: Vec::new(), seen }
+        let (finished, details) = (Box::new(finished), ReceiptDetails::default());
+        Ended::Finished { finished, blobs, session_events: Vec::new(), details }
     };
     Ok(Started::Running(Work::ours(work, stop)))
 }
 
-/// Kills a program and waits for its end; while its sandbox is paused nothing dies, so it waits for that.
+/// Kills a program and waits for its end; a paused sandbox is waited for, since nothing dies in it.
 async fn end_now(process: &Process) -> Result<ProcessEnd, ringfence_sandbox::session::Error> {
     let _ = process.kill().await;
     process.wait().await
@@ -191,7 +192,7 @@ fn result(process: &Process, end: &ProcessEnd) -> Value {
     })
 }
 
-/// Usage of a program, in the terms of a call. Peaks of the whole sandbox are not its own.
+/// Usage of a program as usage of a call. Peaks of the whole sandbox are left out.
 fn usage(end: &ProcessEnd) -> Usage {
     Usage {
         wall: end.usage.wall,

@@ -5,7 +5,7 @@ use ringfence_sandbox::session::{
     SessionId,
     interpreter::{ExecuteRequest, ExecutionHandle, Status, Summary},
 };
-use ringfence_types::{CallError, Finished, Seen};
+use ringfence_types::{CallError, Finished, ReceiptDetails};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,7 @@ use crate::{
 
 pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     name: "sandbox_execute",
-    description: "Executes code in an interpreter of a sandbox that is kept.",
+    description: "Executes code in an interpreter of a session sandbox.",
     flags: &["none"],
     input: || {
         object(
@@ -53,7 +53,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
             }),
         )
     },
-    complaints: &[],
+    argument_errors: &[],
     sandbox: UsedSandbox::Kept,
     queued: false,
     repeatable: false,
@@ -62,7 +62,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
 };
 
 #[derive(Deserialize)]
-struct Asked {
+struct ExecuteArgs {
     sandbox: SessionId,
     interpreter: u32,
     code: String,
@@ -70,7 +70,7 @@ struct Asked {
 }
 
 fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
-    let asked: Asked = job.read()?;
+    let asked: ExecuteArgs = job.read()?;
     refuse_masks(&permit)?;
     let session = job.session(&asked.sandbox)?;
     let interpreter = job.interpreter(&session, asked.interpreter)?;
@@ -88,7 +88,7 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
         (job.inner().parts.clock.clone(), job.entry.clone(), CancellationToken::new());
     let asked_to_stop = stop.clone();
     let work = async move {
-        // Held until the end: an interpreter without handles is ended.
+        // Held until the end: dropping the last handle ends the interpreter.
         let _interpreter = interpreter;
         let (summary, stopped) = tokio::select! {
             summary = handle.ended() => (summary, false),
@@ -98,7 +98,7 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             }
         };
         if stopped && matches!(summary.status, Status::Interrupted | Status::Died) {
-            return Ended::Stopped { seen: Seen::default() };
+            return Ended::Stopped { details: ReceiptDetails::default() };
         }
         let produced = produced(&entry, Ok(result(&handle, &summary)));
         let (stdout, out) = kept(handle.stdout());
@@ -118,8 +118,8 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             memoised: None,
         };
         let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
-        let (finished, seen) = (Box::new(finished), Seen::default());
-        Ended::Finished { finished, blobs, session_events: Vec::new(), seen }
+        let (finished, details) = (Box::new(finished), ReceiptDetails::default());
+        Ended::Finished { finished, blobs, session_events: Vec::new(), details }
     };
     Ok(Started::Running(Work::ours(work, stop)))
 }

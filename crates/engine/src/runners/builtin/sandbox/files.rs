@@ -1,4 +1,4 @@
-//! `sandbox_files`: changes of a sandbox's files, all of one request in one call.
+//! `sandbox_files`: changes to the files of a sandbox, all changes of one request in one call.
 
 use std::io::Cursor;
 
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Builtin, Given, Job, UsedSandbox,
+    Builtin, InlineResult, Job, UsedSandbox,
     create::{Attached, attached_schema},
     object, refusal, refuse_masks, refused, sandbox_schema,
 };
@@ -60,7 +60,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     output: || {
         object(&["changes"], json!({"changes": {"type": "array", "items": {"type": "object"}}}))
     },
-    complaints: &[],
+    argument_errors: &[],
     sandbox: UsedSandbox::Kept,
     queued: false,
     repeatable: false,
@@ -68,11 +68,11 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     start: |permit, job| Box::pin(async move { job.inline(change(permit, &job).await) }),
 };
 
-/// Changes of one call.
+/// Changes per call.
 const MAX_CHANGES: usize = 256;
 
 #[derive(Deserialize)]
-struct Asked {
+struct FilesArgs {
     sandbox: SessionId,
     changes: Vec<Change>,
 }
@@ -102,8 +102,8 @@ enum Change {
     },
 }
 
-async fn change(permit: Permit, job: &Job<'_>) -> Given {
-    let asked: Asked = job.read()?;
+async fn change(permit: Permit, job: &Job<'_>) -> InlineResult {
+    let asked: FilesArgs = job.read()?;
     refuse_masks(&permit)?;
     let session = job.session(&asked.sandbox)?;
     let files = session.change_files(permit);
@@ -114,7 +114,7 @@ async fn change(permit: Permit, job: &Job<'_>) -> Given {
     Ok(json!({"changes": done}))
 }
 
-async fn make(job: &Job<'_>, files: &FileChanges, change: Change) -> Given {
+async fn make(job: &Job<'_>, files: &FileChanges, change: Change) -> InlineResult {
     match change {
         Change::Write { write, mode, content, attached } => {
             let (path, mode) = (path(&write)?, permissions(mode.as_deref()));
@@ -154,7 +154,7 @@ fn path(text: &str) -> Result<BoxPath, CallError> {
     path.map_err(|problem| refusal("invalid_request", &problem))
 }
 
-/// The schema has checked that these are three octal digits.
+/// Permission bits; the schema has checked that the text is three octal digits.
 fn permissions(mode: Option<&str>) -> u32 {
     mode.and_then(|mode| u32::from_str_radix(mode, 8).ok()).unwrap_or(0o644)
 }

@@ -1,4 +1,4 @@
-//! `sandbox_fork`: another sandbox with a copy of the workspace and nothing running.
+//! `sandbox_fork`: a new sandbox with a copy of a workspace and no processes.
 
 use ringfence_policy::{Action, Permit};
 use ringfence_sandbox::session::SessionId;
@@ -6,18 +6,18 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Builtin, Given, Job, UsedSandbox,
+    Builtin, InlineResult, Job, UsedSandbox,
     create::{check_room, given, sandbox_output},
     object, refuse_masks, refused, sandbox_schema,
 };
 
 pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     name: "sandbox_fork",
-    description: "Makes a sandbox with a copy of another one's workspace and nothing running.",
+    description: "Creates a sandbox with a copy of another sandbox's workspace and no processes.",
     flags: &["none"],
     input: || object(&["sandbox"], json!({"sandbox": sandbox_schema()})),
     output: sandbox_output,
-    complaints: &[],
+    argument_errors: &[],
     sandbox: UsedSandbox::New,
     queued: false,
     repeatable: false,
@@ -26,13 +26,13 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
 };
 
 #[derive(Deserialize)]
-struct Asked {
+struct ForkArgs {
     sandbox: SessionId,
 }
 
-/// Its limits are those of the first, to which policy agreed.
-async fn fork(permit: Permit, job: &Job<'_>) -> Given {
-    let asked: Asked = job.read()?;
+/// The limits are those of the original, to which policy agreed.
+async fn fork(permit: Permit, job: &Job<'_>) -> InlineResult {
+    let asked: ForkArgs = job.read()?;
     refuse_masks(&permit)?;
     let session = job.session(&asked.sandbox)?;
     let _turn = job.inner().sandboxes.making.lock().await;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Builtin, Given, Job, Start, UsedSandbox, cwd_schema, env_schema, number_schema, object,
+    Builtin, InlineResult, Job, Start, UsedSandbox, cwd_schema, env_schema, number_schema, object,
     refuse_masks, refused, sandbox_schema,
 };
 
@@ -30,7 +30,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
         )
     },
     output: || object(&["interpreter"], json!({"interpreter": number_schema()})),
-    complaints: &[],
+    argument_errors: &[],
     sandbox: UsedSandbox::Kept,
     queued: false,
     repeatable: false,
@@ -39,27 +39,27 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
 };
 
 #[derive(Deserialize)]
-struct Asked {
+struct InterpreterArgs {
     sandbox: SessionId,
-    language: Tongue,
+    language: InterpreterLanguage,
     #[serde(flatten)]
     start: Start,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Tongue {
+enum InterpreterLanguage {
     Python,
     Javascript,
 }
 
-async fn begin(permit: Permit, job: &Job<'_>) -> Given {
-    let asked: Asked = job.read()?;
+async fn begin(permit: Permit, job: &Job<'_>) -> InlineResult {
+    let asked: InterpreterArgs = job.read()?;
     refuse_masks(&permit)?;
     let session = job.session(&asked.sandbox)?;
     let language = match asked.language {
-        Tongue::Python => Language::Python,
-        Tongue::Javascript => Language::Javascript,
+        InterpreterLanguage::Python => Language::Python,
+        InterpreterLanguage::Javascript => Language::Javascript,
     };
     let options = Options { cwd: asked.start.cwd(), env: asked.start.env };
     let made = session.interpreter(permit, language, options).await;

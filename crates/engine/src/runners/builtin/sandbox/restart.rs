@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Builtin, Given, Job, UsedSandbox, number_schema, object, refuse_masks, refused, sandbox_schema,
+    Builtin, InlineResult, Job, UsedSandbox, number_schema, object, refuse_masks, refused,
+    sandbox_schema,
 };
 
 pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
@@ -25,7 +26,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
         )
     },
     output: || object(&["interpreter"], json!({"interpreter": number_schema()})),
-    complaints: &[],
+    argument_errors: &[],
     sandbox: UsedSandbox::Kept,
     queued: false,
     repeatable: false,
@@ -34,15 +35,15 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
 };
 
 #[derive(Deserialize)]
-struct Asked {
+struct RestartArgs {
     sandbox: SessionId,
     interpreter: u32,
     #[serde(default)]
     reset: bool,
 }
 
-async fn restart(permit: Permit, job: &Job<'_>) -> Given {
-    let asked: Asked = job.read()?;
+async fn restart(permit: Permit, job: &Job<'_>) -> InlineResult {
+    let asked: RestartArgs = job.read()?;
     refuse_masks(&permit)?;
     let session = job.session(&asked.sandbox)?;
     let interpreter = job.interpreter(&session, asked.interpreter)?;

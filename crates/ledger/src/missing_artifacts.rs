@@ -1,5 +1,5 @@
-//! What receipts name by digest and a file with bytes does not hold. It is told, so that whoever reads
-//! the file does not take what is there for all there was.
+//! Artifacts that receipts name by digest and that a bundle with artifacts lacks. They are
+//! reported, so that readers know the bundle is incomplete.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use serde::Deserialize;
 
 use crate::bundle::{Artifact, Shown};
 
-/// Something that a receipt names by digest, and that is not there.
+/// An artifact that a receipt names by digest and that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Absent {
-    /// The entry that names it.
+pub struct MissingArtifact {
+    /// Index of the entry that names it.
     pub entry: u64,
-    /// What it is: `args`, `asked_args`, `result`, `stdout` or `stderr`.
+    /// Its name: `args`, `asked_args`, `result`, `stdout` or `stderr`.
     pub name: &'static str,
     /// Its digest.
     pub digest: Digest,
 }
 
-/// What matters here of a receipt.
+/// Artifact digests of a receipt.
 #[derive(Deserialize)]
 struct Naming {
     args: Digest,
@@ -29,17 +29,17 @@ struct Naming {
     stderr: Stream,
 }
 
-/// What these entries name and is not `here`.
-pub(crate) fn absent(entries: &[Shown], here: &[Artifact]) -> Vec<Absent> {
+/// Artifacts that these entries name and that are not `here`.
+pub(crate) fn missing_artifacts(entries: &[Shown], here: &[Artifact]) -> Vec<MissingArtifact> {
     let here: BTreeSet<_> = here.iter().map(|artifact| artifact.digest).collect();
     let named = entries.iter().flat_map(|entry| {
-        let of = |(name, digest)| Absent { entry: entry.index, name, digest };
+        let of = |(name, digest)| MissingArtifact { entry: entry.index, name, digest };
         named(entry).into_iter().map(of)
     });
     named.filter(|named| !here.contains(&named.digest)).collect()
 }
 
-/// The bytes that a receipt names; none of any other entry.
+/// The artifacts that a receipt names; none for other entries.
 fn named(entry: &Shown) -> Vec<(&'static str, Digest)> {
     let read = || serde_json::from_str::<Naming>(&entry.predicate).ok();
     let naming = (entry.kind == EntryKind::Call).then(read).flatten();

@@ -1,9 +1,9 @@
-//! What an entry of the ledger says, in a few words: enough to tell it from others of its kind.
+//! Summary of a ledger entry in a few words.
 
 use serde_json::Value;
 
-/// The kind of an entry, as it is named everywhere, and its predicate.
-pub(super) fn what(kind: &str, predicate: &Value) -> String {
+/// Summary by kind and predicate of an entry.
+pub(super) fn summary(kind: &str, predicate: &Value) -> String {
     let said = &predicate["said"];
     let words = match kind {
         "call" => vec![text(&predicate["state"]), text(&predicate["error"])],
@@ -25,7 +25,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// By name, by what their key is called, or by the key.
+/// Person, label of the key, or key id.
 fn who(said: &Value) -> String {
     let named = ["person", "label", "by"].into_iter().map(|field| text(&said[field]));
     named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
@@ -40,7 +40,7 @@ fn voters(said: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::what;
+    use super::summary;
 
     #[test]
     fn a_person_is_told_by_name_else_by_the_label_else_by_the_key() {
@@ -57,9 +57,9 @@ mod tests {
             ("tool", json!({"event": "added"}), "added"),
             ("decision", json!({"verdict": "hold"}), "hold"),
         ] {
-            assert_eq!(what(kind, &json!({"said": said})), expected, "{kind}");
+            assert_eq!(summary(kind, &json!({"said": said})), expected, "{kind}");
         }
         let receipt = json!({"state": "finished", "error": "timeout"});
-        assert_eq!(what("call", &receipt), "finished timeout");
+        assert_eq!(summary("call", &receipt), "finished timeout");
     }
 }

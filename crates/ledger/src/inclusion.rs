@@ -1,4 +1,4 @@
-//! Entries as they are kept, with the proof of where they stand: their own signature may be missing.
+//! Stored entries with their inclusion proofs; the end of a call may be unsigned.
 
 use ringfence_types::Digest;
 
@@ -11,17 +11,17 @@ use crate::{
     statement::Statement,
 };
 
-/// An entry as it is kept, and that it stands there, by a checkpoint.
+/// A stored entry with its inclusion proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proved {
-    /// The entry.
+    /// The stored entry.
     pub row: Row,
-    /// By the checkpoint.
+    /// Inclusion proof by the checkpoint.
     pub proof: Vec<Digest>,
 }
 
 impl Proved {
-    /// With its envelope; none if it has no signature.
+    /// The entry with its envelope; none if it has no signature.
     pub fn item(self) -> Option<Item> {
         let Row { index, sealed } = self.row;
         Some(Item { index, envelope: Envelope::of(&sealed)?, proof: self.proof })
@@ -29,8 +29,8 @@ impl Proved {
 }
 
 impl Ground {
-    /// Checks entries as they are kept: each under the checkpoint, and signed by the key that was in
-    /// force; or, if it is the end of a call, only said to be by that key.
+    /// Checks stored entries: each under the checkpoint, and signed by the key in force; the end of
+    /// a call may be unsigned and name that key.
     pub fn show_kept(&self, entries: &[Proved]) -> Result<Vec<Shown>, Flaw> {
         entries.iter().map(|proved| self.show_one(proved)).collect()
     }
@@ -38,7 +38,7 @@ impl Ground {
     fn show_one(&self, proved: &Proved) -> Result<Shown, Flaw> {
         let Row { index, sealed } = &proved.row;
         let statement: Statement = match Envelope::of(sealed) {
-            // A copy, because a key that stands among the entries adds nothing to those known.
+            // A copy: a key among the entries adds nothing to the known keys.
             Some(envelope) => self.chain.clone().check(*index, &envelope)?,
             None => self.chain.check_unsigned(*index, sealed)?,
         };

@@ -1,5 +1,5 @@
-//! Calls for which nothing ran: a bundle that holds one also holds the receipt of the call whose result
-//! it was given, and they say the same.
+//! Memoised calls in a bundle: the receipt of the call whose result was reused must be in the
+//! bundle, with the same result.
 
 use std::collections::BTreeSet;
 
@@ -11,39 +11,41 @@ use crate::{
     flaw::{Flaw, Place, Problem},
 };
 
-/// What matters here of a receipt.
+/// Memo part of a receipt.
 #[derive(Deserialize)]
-struct Said {
+struct MemoPart {
     result: Option<Digest>,
     memoised: Option<Memoised>,
 }
 
-/// The receipt in an entry; none in one that is no receipt.
-fn said(entry: &Shown) -> Option<Said> {
+/// The receipt in an entry; none in other entries.
+fn memo_part(entry: &Shown) -> Option<MemoPart> {
     let is_receipt = entry.kind == EntryKind::Call;
     is_receipt.then(|| serde_json::from_str(&entry.predicate).ok()).flatten()
 }
 
-/// The entries that are here because a call that the bundle is about was given their result.
-pub(crate) fn originals(
+/// Entries that are in the bundle because a selected call reuses their result.
+pub(crate) fn memo_sources(
     items: &[Item],
     entries: &[Shown],
     manifest: &Manifest,
 ) -> Result<BTreeSet<u64>, Flaw> {
-    let mut originals = BTreeSet::new();
+    let mut memo_sources = BTreeSet::new();
     for later in entries.iter().filter(|entry| entry.check_belongs(manifest).is_ok()) {
-        let Some(Said { result, memoised: Some(memoised) }) = said(later) else { continue };
+        let Some(MemoPart { result, memoised: Some(memoised) }) = memo_part(later) else {
+            continue;
+        };
         let here = items.iter().zip(entries).find(|(item, _)| item.index == memoised.entry);
         let is_it = here.is_some_and(|(item, earlier)| {
             item.envelope.leaf() == memoised.leaf
                 && earlier.about.call == Some(memoised.call)
                 && earlier.about.tenant == later.about.tenant
-                && said(earlier).is_some_and(|said| said.result == result)
+                && memo_part(earlier).is_some_and(|memo_part| memo_part.result == result)
         });
         if !is_it {
             return Err(Place::Entry(later.index).is(Problem::Original(memoised.entry)));
         }
-        originals.insert(memoised.entry);
+        memo_sources.insert(memoised.entry);
     }
-    Ok(originals)
+    Ok(memo_sources)
 }

@@ -1,4 +1,4 @@
-//! From the words of a command to a request, or to all that is wrong with them.
+//! Request of `run` from its arguments, with all problems reported at once.
 
 use std::{
     collections::BTreeMap,
@@ -17,33 +17,33 @@ use ringfence_types::{Bytes, Layer, Limits, parse_duration};
 use crate::{
     cli::{PlaceArgs, RunArgs},
     config, copy_in,
+    copy_spec::{self, FileOut},
     failure::Failure,
-    mapping::{self, FileOut},
     problems::Problems,
     source,
 };
 
-/// What `run` is to do.
+/// A checked run.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct RunRequest {
     pub(crate) request: Request,
     pub(crate) out: Vec<FileOut>,
-    /// How far the program may be ahead of a reader to whom its output is passed on.
+    /// Bytes that the program may be ahead of the reader of its output.
     pub(crate) ahead: u64,
 }
 
-/// What is kept of a stream that is passed on while it comes: enough to look for hints in.
-const KEPT: Bytes = Bytes::kib(64);
+/// Bytes kept of a relayed stream, to look for hints in.
+const KEPT_OUTPUT: Bytes = Bytes::kib(64);
 
-/// Checks everything and reads code and files.
-pub(crate) fn plan(args: &RunArgs) -> Result<Plan, Failure> {
+/// Checks all arguments, and reads code and files.
+pub(crate) fn run_request(args: &RunArgs) -> Result<RunRequest, Failure> {
     let mut problems = Problems::default();
     let mut limits = place_limits(&args.place, &mut problems);
     problems.set(&mut limits.wall, "--timeout", &args.timeout, duration);
     problems.set(&mut limits.output, "--output", &args.output, str::parse::<Bytes>);
     problems.set_some(&mut limits.output_total, "--output-total", &args.output_total, str::parse);
     let program = program(args, &mut problems);
-    let out = problems.all(&args.out, |text| mapping::parse_out(text));
+    let out = problems.all(&args.out, |text| copy_spec::parse_out(text));
     let place = place(&args.place, limits, &mut problems);
     let ahead = place.limits.output.0;
     let from_stdin = args.file.as_deref() == Some("-".as_ref());
@@ -54,14 +54,14 @@ pub(crate) fn plan(args: &RunArgs) -> Result<Plan, Failure> {
         ..place.request(program)
     };
     if !args.json {
-        request.limits.output = KEPT;
+        request.limits.output = KEPT_OUTPUT;
     }
-    Ok(Plan { request, out, ahead })
+    Ok(RunRequest { request, out, ahead })
 }
 
-/// What a sandbox is given, checked.
+/// Checked parts of a sandbox.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct SandboxParts {
     pub(crate) root: Root,
     pub(crate) limits: Limits,
     pub(crate) env: BTreeMap<String, String>,
@@ -69,7 +69,7 @@ pub(crate) struct Place {
     pub(crate) may_miss: Vec<Layer>,
 }
 
-impl Place {
+impl SandboxParts {
     fn request(self, program: Program) -> Request {
         let Self { root, limits, env, files, may_miss } = self;
         Request { root, limits, env, files, may_miss, ..Request::new(program) }
@@ -80,8 +80,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, ringfence_types::InvalidQ
     parse_duration(text)
 }
 
-/// The limits that every kind of sandbox has. A default workspace shrinks with the memory it lives
-/// in; one that was asked for does not.
+/// Limits of every kind of sandbox. The default workspace shrinks with the memory it lives in; a
+/// given size does not.
 pub(crate) fn place_limits(args: &PlaceArgs, problems: &mut Problems) -> Limits {
     let mut limits = Limits::default();
     problems.set_some(&mut limits.cpu_time, "--cpu-time", &args.cpu_time, duration);
@@ -103,23 +103,23 @@ fn count<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.trim().parse().map_err(|_| format!("`{}` is not a count such as 64", text.escape_debug()))
 }
 
-/// Checks the rest of what a sandbox is given, and reads its files.
-pub(crate) fn place(args: &PlaceArgs, limits: Limits, problems: &mut Problems) -> Place {
+/// Checks the other parts of a sandbox, and reads its files.
+pub(crate) fn place(args: &PlaceArgs, limits: Limits, problems: &mut Problems) -> SandboxParts {
     if let Err(invalid) = limits.clone().checked() {
         for problem in invalid.problems {
             problems.add(format!("{} {}", flag_of(problem.field), problem.rule));
         }
     }
     let env = problems.all(&args.env, variable).into_iter().collect();
-    let wanted = problems.all(&args.file_in, |text| mapping::parse_in(text));
+    let wanted = problems.all(&args.file_in, |text| copy_spec::parse_in(text));
     let gathered = copy_in::gather(&wanted, limits.disk.0);
     gathered.problems.into_iter().for_each(|problem| problems.add(problem));
     let root = problems.keep(root(args)).unwrap_or(Root::Host);
     let may_miss = args.allow_missing.iter().flat_map(|wall| wall.layers().iter().copied());
-    Place { root, limits, env, files: gathered.files, may_miss: may_miss.collect() }
+    SandboxParts { root, limits, env, files: gathered.files, may_miss: may_miss.collect() }
 }
 
-/// The flag that sets a field of the limits.
+/// The flag of a limit.
 fn flag_of(field: &str) -> &'static str {
     match field {
         "wall" => "--timeout",
@@ -146,7 +146,7 @@ fn variable(text: &OsString) -> Result<(String, String), String> {
     }
 }
 
-/// A name without a slash is an image, anything else a directory.
+/// The root: a name without a slash is an image, anything else a directory.
 fn root(args: &PlaceArgs) -> Result<Root, String> {
     let Some(given) = &args.root else { return Ok(Root::Host) };
     let shown = given.display();

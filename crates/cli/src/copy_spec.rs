@@ -1,4 +1,4 @@
-//! `local:inside` and `inside:local`, by bytes: names of files need not be text.
+//! Copy specifications `local:inside` and `inside:local`, by bytes: file names need not be text.
 //!
 //! The colon nearest to the inside half separates, so a local name may contain others.
 
@@ -17,17 +17,17 @@ pub(crate) struct FileIn {
     pub(crate) inside: BoxPath,
 }
 
-/// A file or directory to copy out of it.
+/// A file or directory to copy out of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileOut {
     pub(crate) inside: BoxPath,
     pub(crate) local: PathBuf,
-    /// The inside half ended with a slash.
+    /// Whether the inside half ended with a slash.
     pub(crate) is_directory: bool,
 }
 
-/// Parses `local:inside`. Without an inside half the file keeps its name, and a directory's
-/// content becomes the workspace's.
+/// Parses `local:inside`. Without an inside half the file keeps its name, and the content of a
+/// directory is copied into the workspace.
 pub(crate) fn parse_in(text: &OsStr) -> Result<FileIn, String> {
     let bytes = text.as_bytes();
     let (local, inside) = match bytes.iter().rposition(|byte| *byte == b':') {

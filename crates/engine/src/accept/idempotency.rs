@@ -1,4 +1,4 @@
-//! Equal idempotency keys mean the same request, done once.
+//! Idempotency: equal keys mean the same request, done once.
 
 use std::sync::Arc;
 
@@ -7,27 +7,27 @@ use ringfence_types::{Call, CallId, Digest, Idempotency, KeyId, PersonaId, State
 use super::Known;
 use crate::{CallRequest, Refused, Ticket, engine::Inner, in_flight::InFlight};
 
-/// Longest idempotency key.
-const KEY: usize = 255;
+/// Maximum length of an idempotency key.
+const MAX_KEY_BYTES: usize = 255;
 
-/// What came before.
+/// Result of the search for an earlier call.
 pub(super) enum Earlier {
     /// The call that the same request made.
     Call(Box<Ticket>),
-    /// Nothing; the key, if there is one, is this request's now.
+    /// No call; the key, if there is one, is reserved for this request.
     None(Option<Reserved>),
 }
 
-/// An idempotency key that no other request of this process can use. It is free again when this is
-/// dropped, unless a call has it by then.
+/// Reservation of an idempotency key in this process. Dropping it frees the key, unless a call owns
+/// the key by then.
 pub(super) struct Reserved {
     inner: Arc<Inner>,
     slot: Option<(KeyId, String)>,
 }
 
 impl Reserved {
-    /// The call gives it back when it is over.
-    pub(super) fn belongs_to_the_call(mut self) {
+    /// Leaves the key to the call, which frees it when it is over.
+    pub(super) fn leave_to_call(mut self) {
         self.slot = None;
     }
 }
@@ -40,8 +40,8 @@ impl Drop for Reserved {
     }
 }
 
-/// The key of a request, with all that makes it this request: whoever sends another one under the
-/// same key is told, and not given what came of the first.
+/// The idempotency key of a request, with a digest of everything that identifies the request:
+/// another request with the same key is refused.
 pub(super) fn idempotency(
     request: &CallRequest,
     derived: Option<String>,
@@ -66,13 +66,13 @@ pub(super) fn idempotency(
     Ok(Some(Idempotency { key, fingerprint: Digest::of(whole.join("\n").as_bytes()) }))
 }
 
-/// Whether a client may send this key. Keys that the server derives are none of these.
+/// Whether a client may send this key. Derived keys of the server are never valid here.
 fn is_valid(key: &str) -> bool {
-    (1..=KEY).contains(&key.len()) && key.bytes().all(|b| (b' '..=b'~').contains(&b))
+    (1..=MAX_KEY_BYTES).contains(&key.len()) && key.bytes().all(|b| (b' '..=b'~').contains(&b))
 }
 
 /// The call that used this idempotency key before, if the key was used.
-pub(super) async fn look(
+pub(super) async fn find_earlier(
     inner: &Arc<Inner>,
     who: KeyId,
     known: &Known,
@@ -82,8 +82,8 @@ pub(super) async fn look(
     let holder = inner.in_flight.reserve(slot.clone(), known.id);
     let reserved =
         holder.is_none().then(|| Reserved { inner: inner.clone(), slot: Some(slot.clone()) });
-    // If the key is ours now, nobody else of this process can use it, so the store is asked once. If
-    // it is not, the record of whoever has it may be ahead of what this process knows.
+    // A key reserved here is used by no other request of this process, so one query is enough. A
+    // key reserved by another request may have a record that is newer than the in-memory state.
     let found = inner.parts.store.idempotent(slot.0, &slot.1, known.at).await?;
     match (found, holder) {
         (None, None) => Ok(Earlier::None(reserved)),
@@ -101,7 +101,7 @@ fn in_flight(inner: &Inner, holder: CallId, idempotency: &Idempotency) -> Refuse
     if same { Refused::StillRunning(holder) } else { Refused::KeyReused(holder) }
 }
 
-/// Whether nothing more happens to it by itself.
+/// Whether the call only continues on request: it is held, or has ended.
 fn stands_still(call: &Call) -> bool {
     call.state.is_final() || matches!(call.state, State::Held { .. })
 }

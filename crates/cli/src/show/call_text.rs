@@ -1,4 +1,4 @@
-//! A call on a screen.
+//! Text of a call for people.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, value::RawValue};
 use super::{Shown, value};
 use crate::{age, client::pretty, style::Tone, table::plain};
 
-/// The values that are printed as the server wrote them, digit by digit.
+/// Values that are printed as the server wrote them, digit by digit.
 #[derive(Debug, Deserialize)]
 struct Exact {
     args: Box<RawValue>,
@@ -47,12 +47,12 @@ pub(super) fn of(shown: &Shown) -> String {
 struct Page(String);
 
 impl Page {
-    /// A name and a value. Writing to a string cannot fail.
+    /// Adds a name and a value.
     fn line(&mut self, name: &str, value: &str) {
         let _ = writeln!(self.0, "{name:<10} {}", plain(value));
     }
 
-    /// A line for each text, the name before the first.
+    /// Adds a line for each text, the name before the first.
     fn lines(&mut self, name: &str, values: &[String]) {
         for (index, value) in values.iter().enumerate() {
             self.line(if index == 0 { name } else { "" }, value);
@@ -65,7 +65,7 @@ impl Page {
         }
     }
 
-    /// JSON, indented under its title.
+    /// Adds JSON, indented under its title.
     fn block(&mut self, title: &str, json: &str) {
         let _ = writeln!(self.0, "{title}");
         for line in pretty::pretty(json).lines() {
@@ -120,7 +120,7 @@ impl Page {
         self.line("expires", &format!("{expires} (in {})", age::until(expires)));
     }
 
-    /// When what happened. The events are those of a call that has ended.
+    /// Adds the events with their times. Only ended calls have them.
     fn timeline(&mut self, call: &Value, events: &[Box<RawValue>]) {
         let mut moments: Vec<(String, String)> = Vec::new();
         for event in events.iter().map(|event| value(event)) {
@@ -205,7 +205,7 @@ impl Page {
     }
 }
 
-/// What was used, against what was allowed where that is known.
+/// Usage, with the limits where they are known.
 fn used(usage: &Usage, limits: Option<&Limits>) -> Vec<String> {
     let of = |limit: Option<String>| limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
     let cpu = usage.cpu_user + usage.cpu_system;

@@ -3,15 +3,15 @@
 
 use std::borrow::Cow;
 
-use super::Seen;
+use super::ReceiptDetails;
 use crate::{Finished, State, Stream};
 
 type Words = Cow<'static, str>;
 
 /// Unobserved facts of a call in this final state.
-pub(super) fn words(state: &State, seen: &Seen) -> Vec<Words> {
+pub(super) fn words(state: &State, details: &ReceiptDetails) -> Vec<Words> {
     match state {
-        State::Finished(finished) => of_finished(finished, seen),
+        State::Finished(finished) => of_finished(finished, details),
         State::Cancelled { .. } => vec!["what it did and printed before it was stopped".into()],
         State::OutcomeUnknown => {
             vec!["whether it ran to its end, what it produced, what it changed outside".into()]
@@ -20,12 +20,10 @@ pub(super) fn words(state: &State, seen: &Seen) -> Vec<Words> {
     }
 }
 
-fn of_finished(finished: &Finished, seen: &Seen) -> Vec<Words> {
+fn of_finished(finished: &Finished, details: &ReceiptDetails) -> Vec<Words> {
     let mut words = Vec::new();
     if finished.memoised.is_some() {
-        words.push(
-            "anything of a run: nothing ran, and the receipt of the earlier call tells".into(),
-        );
+        words.push("a run: the result is that of the earlier call, see its receipt".into());
     } else if finished.layers.is_some() {
         words.push(
             "what the program did inside its sandbox, beyond its output and what it used".into(),
@@ -35,8 +33,8 @@ fn of_finished(finished: &Finished, seen: &Seen) -> Vec<Words> {
     }
     words.extend(gap("standard output", &finished.stdout));
     words.extend(gap("standard error", &finished.stderr));
-    if !seen.egress.is_empty() {
-        words.push("what the servers it spoke to did with the request".into());
+    if !details.egress.is_empty() {
+        words.push("what the contacted servers did with the request".into());
     }
     words
 }
@@ -70,8 +68,8 @@ mod tests {
         }
     }
 
-    fn told(finished: Finished, seen: &Seen) -> Vec<Words> {
-        words(&State::Finished(Box::new(finished)), seen)
+    fn told(finished: Finished, details: &ReceiptDetails) -> Vec<Words> {
+        words(&State::Finished(Box::new(finished)), details)
     }
 
     #[test]
@@ -79,7 +77,7 @@ mod tests {
         let truncated = Some(Truncated { at: 1_000, dropped: 70 });
         let stdout = Stream { length: 2_000, digest: None, truncated };
         let layers = Some(Layers::default());
-        let words = told(Finished { stdout, layers, ..finished() }, &Seen::default());
+        let words = told(Finished { stdout, layers, ..finished() }, &ReceiptDetails::default());
         assert!(words[0].contains("inside its sandbox"), "{words:?}");
         assert_eq!(words[1], "70 bytes of its standard output from offset 1000");
     }
@@ -87,15 +85,22 @@ mod tests {
     #[test]
     fn a_call_with_egress_has_unobserved_effects() {
         let flow = Flow { host: "a".into(), peer: None, status: None, bytes: None };
-        let seen = Seen { egress: vec![flow], ..Seen::default() };
-        let words = told(finished(), &seen);
-        assert!(words.iter().any(|words| words.contains("servers it spoke to")), "{words:?}");
-        assert!(told(finished(), &Seen::default()).iter().all(|words| !words.contains("servers")));
+        let details = ReceiptDetails { egress: vec![flow], ..ReceiptDetails::default() };
+        let words = told(finished(), &details);
+        assert!(words.iter().any(|words| words.contains("contacted servers")), "{words:?}");
+        assert!(
+            told(finished(), &ReceiptDetails::default())
+                .iter()
+                .all(|words| !words.contains("servers"))
+        );
     }
 
     #[test]
     fn a_call_that_never_ran_hides_nothing() {
-        assert_eq!(words(&State::Denied { reasons: Vec::new() }, &Seen::default()), [""; 0]);
-        assert_eq!(words(&State::OutcomeUnknown, &Seen::default()).len(), 1);
+        assert_eq!(
+            words(&State::Denied { reasons: Vec::new() }, &ReceiptDetails::default()),
+            [""; 0]
+        );
+        assert_eq!(words(&State::OutcomeUnknown, &ReceiptDetails::default()).len(), 1);
     }
 }
