@@ -1,12 +1,13 @@
-//! Budgets: what a call may take is reserved before it is dispatched, and counted when it ended.
+//! Budgets: usage of a call is reserved before it is dispatched, and counted when it has ended.
 //!
-//! A call may run while something is left of every budget that concerns it: of its tenant and of its key.
-//! It reserves one call, and of CPU time and output what its tool may take, or what is left if that is less;
-//! so calls that run together cannot all use the same rest, and what is overdrawn is less than one call's
-//! limit. The reservation ends when the end of the call is on record, where it is counted (see `Metering`).
+//! A call may run while something is left of every budget that concerns it: of its tenant and of
+//! its key. It reserves one call, and of CPU time and output the limits of its tool, or the rest if
+//! that is less; so concurrent calls cannot all use the same rest, and a budget is overdrawn by
+//! less than one call's limit. The reservation ends when the end of the call is on record, where it
+//! is counted (see `Metering`).
 //!
-//! A call for which nothing is left is held with the rule [`BUDGET`], and looked at again when the period is
-//! over or a budget was changed. What others reserve is known to the process that they run in.
+//! A call without budget is held with the rule [`BUDGET`], and rechecked when the period is over or
+//! a budget was changed. Reservations are known only to the process of their calls.
 
 use std::{
     collections::HashMap,
@@ -25,7 +26,7 @@ use ringfence_types::{Event, Hold, Limits, Reason, TenantId, Timestamp};
 
 use crate::{Engine, active_call::ActiveCall, engine::Inner};
 
-/// The rule that is named when a call is held for want of budget.
+/// Rule named when a call is held for lack of budget.
 const BUDGET: &str = "budget";
 
 /// Time for which the budgets of a tenant are not looked up again; another process may change them.
@@ -42,27 +43,27 @@ type CachedBudgets = HashMap<TenantId, (Timestamp, Arc<[Budget]>)>;
 pub(crate) struct Budgets {
     cached: Mutex<CachedBudgets>,
     reserved: Arc<Mutex<HashMap<BudgetFor, Used>>>,
-    /// One call at a time finds out what is left and reserves some of it.
+    /// Held while a call computes the rest and reserves its share.
     turn: tokio::sync::Mutex<()>,
-    /// Whether a call was held for want of budget.
+    /// Whether a call was held for lack of budget.
     has_held: AtomicBool,
 }
 
-/// A budget and how much of it is gone.
+/// A budget with its usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetState {
     /// The budget.
     pub budget: Budget,
-    /// What calls took that ended in the present period.
+    /// Usage of calls that ended in the present period.
     pub used: Used,
-    /// What calls may take that run now.
+    /// Reservations of running calls.
     pub reserved: Used,
-    /// When the period is over.
+    /// End of the period.
     pub renewed_at: Timestamp,
 }
 
 impl BudgetState {
-    /// What is not left, if anything is not.
+    /// The exhausted resource, if there is one.
     fn exhausted(&self) -> Option<&'static str> {
         let BudgetBounds { calls, cpu, output_bytes } = self.budget.bounds;
         let (used, reserved) = (&self.used, &self.reserved);
@@ -76,7 +77,7 @@ impl BudgetState {
         output_bytes.is_some_and(|most| output >= most).then_some("output")
     }
 
-    /// What a call with these limits reserves.
+    /// Reservation of a call with these limits.
     fn share(&self, limits: &Limits) -> Used {
         let BudgetBounds { cpu, output_bytes, .. } = self.budget.bounds;
         let (used, reserved) = (&self.used, &self.reserved);
@@ -98,7 +99,7 @@ impl BudgetState {
         }
     }
 
-    /// Why a call must wait, in words that stay the same until the period is over.
+    /// Reason of the hold, in words that stay the same until the period is over.
     fn reason(&self, exhausted: &str) -> Reason {
         let BudgetFor { tenant, key, per } = &self.budget.of;
         let per = match per {
@@ -118,7 +119,7 @@ impl BudgetState {
     }
 }
 
-/// What a call may take, until its end is on record.
+/// Reservation of a call, until its end is on record.
 #[derive(Debug, Default)]
 pub(crate) struct Reservation {
     reserved: Arc<Mutex<HashMap<BudgetFor, Used>>>,
@@ -217,8 +218,8 @@ async fn of_tenant(inner: &Inner, tenant: &TenantId) -> Result<Arc<[Budget]>, Er
     Ok(budgets)
 }
 
-/// How much of a budget is gone. What is reserved is read first: a call that ends meanwhile is then counted
-/// twice for a moment, never not at all.
+/// Usage of a budget. Reservations are read first: a call that ends meanwhile is counted twice for
+/// a moment, and never left out.
 async fn state(inner: &Inner, budget: &Budget) -> Result<BudgetState, Error> {
     let reserved = inner.budgets.reserved().get(&budget.of).copied().unwrap_or_default();
     let BudgetFor { tenant, key, per } = &budget.of;

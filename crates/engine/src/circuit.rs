@@ -1,4 +1,4 @@
-//! Circuit breaker: a tool that fails again and again is left alone for a while.
+//! Circuit breaker: a tool that fails repeatedly is not called for a while.
 //!
 //! Per tenant and tool, so that no tenant can close a tool to others. A failure is one of the server's (the
 //! sandbox failed), or a skill that took too long; a tool that ran and failed is a result. Built-in tools
@@ -21,7 +21,7 @@ use ringfence_types::{Digest, ErrorCode, Origin, TenantId, Timestamp, Tool};
 
 use crate::{Engine, Refused, record::Ended, runners::failure};
 
-/// When circuits open, and for how long.
+/// Settings of circuit breakers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitSettings {
     /// Failures in a row that open a circuit; zero switches circuits off.
@@ -31,7 +31,7 @@ pub struct CircuitSettings {
 }
 
 impl Default for CircuitSettings {
-    /// Those of SomaAgent 01.
+    /// The defaults of SomaAgent 01.
     fn default() -> Self {
         Self { failures: 5, reset_after: Duration::from_secs(30) }
     }

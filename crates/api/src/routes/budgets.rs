@@ -23,12 +23,12 @@ use crate::{
     views::budget::{BudgetListView, BudgetView},
 };
 
-/// A budget to be set. What is left out is not bounded, whatever the settings of the server say.
+/// Budget to set. An omitted bound is unlimited, whatever the settings of the server say.
 #[derive(ToSchema)]
 #[schema(as = BudgetRequest)]
 #[expect(dead_code, reason = "it documents what `read_budget` reads field by field")]
 pub(crate) struct BudgetBody {
-    /// Whose calls.
+    /// Tenant of the calls.
     tenant: String,
     /// Only calls of this key.
     key_id: Option<String>,

@@ -1,4 +1,4 @@
-//! What calls took, per tenant, key and tool.
+//! Usage of calls, per tenant, key and tool.
 
 use std::{str::FromStr, sync::Arc};
 

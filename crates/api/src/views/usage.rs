@@ -46,7 +46,7 @@ pub(crate) struct UsageRowView {
     used: UsedView,
 }
 
-/// What calls took, together.
+/// Usage of several calls together.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(as = Used)]
 pub(crate) struct UsedView {

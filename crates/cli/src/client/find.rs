@@ -24,16 +24,16 @@ pub(super) struct FoundServer {
     pub(super) trust: Trust,
 }
 
-/// Certificates that are believed.
+/// Trusted certificates.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     /// No TLS.
     InTheClear,
-    /// Those of the authorities of this system.
+    /// Certificates of the authorities of this system.
     System,
-    /// Those of the authorities in this file.
+    /// Certificates of the authorities in this file.
     Authority(PathBuf),
-    /// The one in this file.
+    /// The certificate in this file.
     Exactly(PathBuf),
 }
 

@@ -1,4 +1,4 @@
-//! Which certificates of a server are believed.
+//! Trusted certificates of a server.
 
 use std::{path::Path, sync::Arc};
 

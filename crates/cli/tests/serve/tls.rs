@@ -169,7 +169,7 @@ fn a_new_certificate_is_used_and_old_connections_go_on() {
 }
 
 #[test]
-fn handshakes_that_go_on_for_ever_keep_nobody_out() {
+fn endless_handshakes_keep_no_other_client_out() {
     let place = Place::new();
     let authority = Authority::new(&place, "own");
     authority.issue(2020, 2120);

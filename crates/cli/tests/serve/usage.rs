@@ -1,4 +1,4 @@
-//! What calls took, added up.
+//! Usage of calls, added up.
 
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use ringfence_store::{Error, UsageQuery, UsageRow};
 use crate::Engine;
 
 impl Engine {
-    /// What ended calls took, in the order of time.
+    /// Usage of ended calls, in the order of time.
     pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
         self.inner.parts.store.usage(query).await
     }

@@ -91,7 +91,7 @@ async fn over_budget_a_call_is_held_and_goes_on_when_it_is_raised_or_renewed() {
     clock.forward(86_400);
     let boss = approver("acme", 1);
     let look = Resolution { action: Action::Reevaluate, reason: None, shown: None };
-    // Somebody may have looked already.
+    // The worker may have rechecked it already.
     let _ = engine.resolve(&boss, again.asked.id, look).await;
     becomes_finished(&engine, &who, again.asked.id).await;
     engine.stop(Duration::from_secs(5)).await;
