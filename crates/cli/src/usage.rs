@@ -10,7 +10,7 @@ use crate::{
     client::{Client, escaped, on_server, pretty},
     failure::Failure,
     print,
-    table::Table,
+    table::{Table, plain},
 };
 
 #[derive(Debug, Deserialize)]
@@ -18,6 +18,25 @@ struct Listed {
     rows: Vec<Box<RawValue>>,
     total: Used,
     has_more: bool,
+    #[serde(default)]
+    budgets: Vec<Budget>,
+}
+
+/// A budget, as much of it as is shown.
+#[derive(Debug, Deserialize)]
+struct Budget {
+    key_id: Option<String>,
+    per: String,
+    calls: Option<Amount>,
+    cpu_seconds: Option<Amount>,
+    output_bytes: Option<Amount>,
+    renewed_at: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Amount {
+    limit: f64,
+    used: f64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,7 +67,8 @@ async fn show(client: &Client, args: &UsageArgs) -> Result<(), Failure> {
     if args.client.json {
         listed.rows.iter().for_each(|row| print::line(&pretty::compact(row.get())));
     } else {
-        print::data(table(args, &listed)?.as_bytes());
+        let budgets: String = listed.budgets.iter().map(budget_line).collect();
+        print::data(format!("{}{budgets}", table(args, &listed)?).as_bytes());
     }
     if listed.has_more {
         print::note("there is more: ask for a shorter range with --from and --until\n");
@@ -93,6 +113,26 @@ fn table(args: &UsageArgs, listed: &Listed) -> Result<String, Failure> {
     let [when, tenant, key, tool] = ["total", "", "", ""].map(str::to_owned);
     table.row([when, tenant, key, tool, calls, failed, cpu, wall, output]);
     Ok(table.fitted())
+}
+
+/// How much of a budget is used, on one line.
+fn budget_line(budget: &Budget) -> String {
+    let amounts = [
+        ("calls", &budget.calls),
+        ("CPU seconds", &budget.cpu_seconds),
+        ("bytes of output", &budget.output_bytes),
+    ];
+    let used: Vec<_> = amounts
+        .into_iter()
+        .filter_map(|(name, amount)| {
+            let Amount { limit, used } = amount.as_ref()?;
+            Some(format!("{used} of {limit} {name}"))
+        })
+        .collect();
+    let of = budget.key_id.as_ref().map_or_else(String::new, |key| format!(" of key {key}"));
+    let used = if used.is_empty() { "unlimited".to_owned() } else { used.join(", ") };
+    let line = format!("budget{of} per {}: {used}; renewed {}", budget.per, budget.renewed_at);
+    format!("{}\n", plain(&line))
 }
 
 fn numbers_of(used: &Used) -> [String; 5] {

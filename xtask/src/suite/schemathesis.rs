@@ -35,7 +35,6 @@ include-path-regex = "^(/v1/calls|/v1/keys|/v1/sandboxes|/v1/sandboxes/restore|/
 checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429"]
 
 [[operations]]
-include-method = "GET"
 include-path = "/v1/usage"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403"]
 "#;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    support::{Place, Server, command, ran},
+    support::{Place, Server, command, ran, until},
     wire,
 };
 
@@ -62,11 +62,28 @@ fn calls_are_added_up_by_day_key_and_tool() {
     let shown = server.client(&["usage", "--by", "tool"]).worked().stdout;
     assert!(shown.starts_with("WHEN ") && shown.contains("echo"), "{shown}");
     assert!(shown.lines().last().is_some_and(|line| line.starts_with("total")), "{shown}");
+    let budget = json!({"tenant": "default", "per": "day", "calls": 4, "cpu_seconds": 60});
+    let set = server.ask("PUT", "/v1/budgets", Some(&budget));
+    assert_eq!((set.status, &set.json()["budgets"][0]["calls"]["used"]), (200, &json!(3.0)));
+    let shown = server.client(&["usage"]).worked().stdout;
+    assert!(shown.contains("\nbudget per day: 3 of 4 calls, "), "{shown}");
+    server.call("echo", &json!({"text": "the last"}));
+    let over = server.call("echo", &json!({"text": "one more"}));
+    assert_eq!(
+        (&over["state"], &over["reasons"][0]["rule"]),
+        (&json!("held"), &json!("budget")),
+        "{over}"
+    );
+    let removed = server.ask("DELETE", "/v1/budgets?tenant=default&per=day", None);
+    assert_eq!(removed.status, 204);
+    let path = format!("/v1/calls/{}?wait=30", over["id"].as_str().expect("an id"));
+    until("it goes on", || server.ask("GET", &path, None).json()["state"] == "finished");
+    assert_eq!(ask("/v1/budgets").json()["code"], "scope_missing");
     let data = server.data.clone();
     // It is kept: a server that comes back knows it.
     server.stop();
     let again = place.serve();
-    assert_eq!(usage(&again, "")["total"]["calls"], 3);
+    assert_eq!(usage(&again, "")["total"]["calls"], 5);
     let json = ran(&mut command(&["usage", "--json", "--data", &data])).worked().json();
-    assert_eq!((&json["calls"], &json["failures"]), (&json!(3), &json!(1)), "{json}");
+    assert_eq!((&json["calls"], &json["failures"]), (&json!(5), &json!(1)), "{json}");
 }
