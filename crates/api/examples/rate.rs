@@ -9,7 +9,7 @@
 
 use std::{
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,24 +18,13 @@ use std::{
 };
 
 use ringfence_api::{Api, ApiConfig};
-use ringfence_edge::{Edge, EdgeConfig, Server};
-use ringfence_engine::{CallRequest, Engine, Ledger, Parts, Settings, builtin_tools};
-use ringfence_types::{Clock, Timestamp};
+use ringfence_edge::{Edge, EdgeConfig};
+use ringfence_engine::{CallRequest, Engine};
+use ringfence_testkit::{Plane, PlaneConfig};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
-
-#[derive(Debug)]
-struct Wall;
-
-impl Clock for Wall {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-    fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Timestamp::from_micros(i64::try_from(since.unwrap().as_micros()).unwrap())
-    }
-}
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -43,22 +32,24 @@ async fn main() {
     let mut number = |usual| arguments.next().map_or(usual, |text| text.parse::<u64>().unwrap());
     let (connections, seconds) = (number(64), number(5));
     let binary = arguments.next().map(PathBuf::from);
-    let dir = tempfile::tempdir().unwrap();
-    let engine = engine(dir.path(), binary.as_deref()).await;
-    let made = engine.access().ensure_admin_key(|_| Ok(())).await;
+    let one_shot = ringfence_sandbox::Config::one_shot();
+    let config = PlaneConfig {
+        sandbox: binary.clone().map(|exe| ringfence_sandbox::Config { exe, ..one_shot }),
+        ..PlaneConfig::default()
+    };
+    let mut plane = Plane::start(config).await.unwrap();
+    let made = plane.access().ensure_admin_key(|_| Ok(())).await;
     let secret = made.unwrap().unwrap().secret;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let edge = Edge::new(engine.clone(), EdgeConfig { rate: None, ..EdgeConfig::default() });
+    let edge = Edge::new(plane.engine.clone(), EdgeConfig { rate: None, ..EdgeConfig::default() });
     let api = Api::new(edge.clone(), ApiConfig::default());
-    tokio::task::spawn(Server::new(edge, &[&api]).serve(listener, std::future::pending()));
+    let address = plane.listen(edge, &[&api]).await.unwrap();
     let echo = r#"{"tool":"echo","args":{"text":"hello"}}"#;
     let mut requests: Vec<(&str, Arc<[u8]>)> = vec![
         ("POST /v1/calls echo", post("/v1/calls", secret.reveal(), echo)),
         ("GET /livez", b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"[..].into()),
     ];
     if binary.is_some() {
-        let path = format!("/v1/sandboxes/{}/exec", sandbox(&engine, secret.reveal()).await);
+        let path = format!("/v1/sandboxes/{}/exec", sandbox(&plane, secret.reveal()).await);
         let exec = post(&path, secret.reveal(), r#"{"argv":["/bin/true"]}"#);
         requests.push(("POST exec /bin/true", exec));
     }
@@ -150,41 +141,4 @@ fn is_whole(bytes: &[u8]) -> bool {
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
     body.len() >= length.parse::<usize>().unwrap()
-}
-
-async fn engine(dir: &Path, binary: Option<&Path>) -> Engine {
-    let clock: Arc<dyn Clock> = Arc::new(Wall);
-    let options = ringfence_sqlite::Options::default();
-    let db = ringfence_sqlite::Db::open(&dir.join("state.db"), &options).unwrap();
-    let store = ringfence_store::SqliteStore::open(db.clone(), &dir.join("blobs")).await.unwrap();
-    let store: Arc<dyn ringfence_store::Store> = Arc::new(store);
-    let key = ringfence_ledger::SigningKey::from_seed([5; 32]);
-    let ledger = Ledger::open(store.clone(), key, clock.now()).await.unwrap();
-    let options = ringfence_bus::Options::default();
-    let bus = ringfence_bus::SqliteBus::open(db, options, clock.clone()).await.unwrap();
-    let registry = ringfence_registry::Config {
-        builtins: builtin_tools(clock.now()),
-        folders: Vec::new(),
-        embedded: Vec::new(),
-        uploads: dir.join("uploads"),
-        clock: clock.clone(),
-    };
-    let bundle = ringfence_policy::Bundle::built_in();
-    let sandbox = ringfence_sandbox::Config {
-        exe: binary.map_or_else(|| dir.join("no-binary"), Path::to_owned),
-        ..ringfence_sandbox::Config::one_shot()
-    };
-    let parts = Parts {
-        store,
-        ledger,
-        bus: Arc::new(bus),
-        policy: Arc::new(ringfence_policy::Rego::load(&bundle).unwrap()),
-        registry: ringfence_registry::Registry::open(registry).unwrap(),
-        sandbox: std::sync::Arc::new(ringfence_sandbox::Native::open(sandbox)),
-        fetcher: ringfence_egress::Fetcher::system(ringfence_egress::Options::default()),
-        telemetry: ringfence_engine::Telemetry::default(),
-        clock,
-        settings: Settings::for_processors(2, dir.join("work")),
-    };
-    Engine::start(parts).await.unwrap()
 }

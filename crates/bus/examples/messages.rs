@@ -14,16 +14,7 @@ use std::{
 
 use ringfence_bus::{Bus, Group, Message, Options, SqliteBus};
 use ringfence_sqlite::Db;
-use ringfence_types::{Clock, Timestamp};
-
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(0)
-    }
-}
+use ringfence_testkit::TestClock;
 
 fn main() {
     let seconds = std::env::args().nth(1).map_or(3, |seconds| seconds.parse().unwrap());
@@ -38,7 +29,7 @@ async fn measure(publishers: usize, time: Duration) {
     let folder = tempfile::tempdir().unwrap();
     let db = Db::open(&folder.path().join("data.db"), &ringfence_sqlite::Options::default());
     let options = Options { topic_messages: 10_000_000, ..Options::default() };
-    let bus = SqliteBus::open(db.unwrap(), options, Arc::new(Standing)).await.unwrap();
+    let bus = SqliteBus::open(db.unwrap(), options, Arc::new(TestClock::fixed(0))).await.unwrap();
     let topics = vec!["t".to_owned()];
     let group = Group { name: "g".to_owned(), topics, from_oldest: true };
     let reader = tokio::spawn(read(bus.clone(), group, time));

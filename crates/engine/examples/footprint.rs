@@ -10,17 +10,13 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use ringfence_engine::{CallRequest, Engine, Ledger, Parts, Settings, Telemetry, builtin_tools};
-use ringfence_ledger::SigningKey;
-use ringfence_policy::{Bundle, Rego};
+use ringfence_engine::{CallRequest, Engine};
 use ringfence_sqlite::Db;
-use ringfence_store::{SqliteStore, Store};
-use ringfence_types::{Clock, Json, KeyId, Principal, Scope, Timestamp};
+use ringfence_testkit::{Plane, PlaneConfig};
+use ringfence_types::{Json, KeyId, Principal, Scope};
 
 /// Calls at one time.
 const CALLERS: usize = 64;
@@ -29,16 +25,13 @@ fn main() {
     let calls = std::env::args().nth(1).map_or(20_000, |calls| calls.parse().unwrap());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let database = folder.path().join("state.db");
-    let db = Db::open(&database, &ringfence_sqlite::Options::default()).unwrap();
-    let engine = runtime.block_on(engine(folder.path(), db.clone()));
-    let (before, cpu_before, began) = (runtime.block_on(sizes(&db)), cpu(), Instant::now());
-    runtime.block_on(call(&engine, calls));
+    let plane = runtime.block_on(Plane::start(PlaneConfig::default())).unwrap();
+    let (before, cpu_before, began) = (runtime.block_on(sizes(&plane.db)), cpu(), Instant::now());
+    runtime.block_on(call(&plane, calls));
     let elapsed = began.elapsed();
-    runtime.block_on(engine.stop(Duration::from_secs(60)));
+    runtime.block_on(plane.stop(Duration::from_secs(60)));
     let cost = (cpu() - cpu_before).as_secs_f64() * 1e6 / calls as f64;
-    print(&before, &runtime.block_on(sizes(&db)), calls);
+    print(&before, &runtime.block_on(sizes(&plane.db)), calls);
     println!("{:<34}{cost:>10.1} µs of CPU per call", "until the engine has stopped");
     println!("{:<34}{:>10.0} calls per second", "", calls as f64 / elapsed.as_secs_f64());
 }
@@ -94,52 +87,6 @@ fn principal() -> Principal {
         scopes: vec![Scope::Call, Scope::Read].into(),
         label: "agent".to_owned(),
         person: None,
-    }
-}
-
-async fn engine(dir: &Path, db: Db) -> Engine {
-    let clock: Arc<dyn Clock> = Arc::new(Wall);
-    let store = SqliteStore::open(db.clone(), &dir.join("blobs")).await.unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
-    let key = SigningKey::from_seed([5; 32]);
-    let ledger = Ledger::open(store.clone(), key, clock.now()).await.unwrap();
-    let options = ringfence_bus::Options::default();
-    let bus = ringfence_bus::SqliteBus::open(db, options, clock.clone()).await.unwrap();
-    let registry = ringfence_registry::Config {
-        builtins: builtin_tools(clock.now()),
-        folders: Vec::new(),
-        embedded: Vec::new(),
-        uploads: dir.join("uploads"),
-        clock: clock.clone(),
-    };
-    let sandbox = ringfence_sandbox::Config {
-        exe: "/bin/false".into(),
-        ..ringfence_sandbox::Config::one_shot()
-    };
-    let parts = Parts {
-        store,
-        ledger,
-        bus: Arc::new(bus),
-        policy: Arc::new(Rego::load(&Bundle::built_in()).unwrap()),
-        registry: ringfence_registry::Registry::open(registry).unwrap(),
-        sandbox: Arc::new(ringfence_sandbox::Native::open(sandbox)),
-        fetcher: ringfence_egress::Fetcher::system(ringfence_egress::Options::default()),
-        telemetry: Telemetry::default(),
-        clock,
-        settings: Settings::for_processors(2, dir.join("work")),
-    };
-    Engine::start(parts).await.unwrap()
-}
-
-/// The machine's clock.
-#[derive(Debug)]
-struct Wall;
-
-impl Clock for Wall {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-    fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Timestamp::from_micros(i64::try_from(since.unwrap().as_micros()).unwrap())
     }
 }
 

@@ -5,20 +5,16 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program does")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made should stop")]
 
-use std::{path::Path, sync::Arc, time::Duration, time::Instant};
+use std::{sync::Arc, time::Duration, time::Instant};
 
-use ringfence_bus::SqliteBus;
-use ringfence_egress::Fetcher;
-use ringfence_engine::{Engine, Parts, ReplayRequest, Settings, Telemetry, builtin_tools};
+use ringfence_engine::ReplayRequest;
 use ringfence_policy::{Bundle, Input, Rego, contract::document, decide_documented};
-use ringfence_registry::Registry;
-use ringfence_sandbox::Native;
-use ringfence_sqlite::Db;
 use ringfence_store::{
-    DecisionQuery, NewDecision, Record, SqliteStore, Store,
+    DecisionQuery, NewDecision, Record, Store,
     contract::samples::{accepted, finished, in_state, record, tool},
 };
-use ringfence_types::{Clock, Json, Timestamp};
+use ringfence_testkit::{Plane, PlaneConfig, TestClock};
+use ringfence_types::{Json, Timestamp};
 
 /// Records that are on their way at one time.
 const AT_ONCE: usize = 500;
@@ -26,26 +22,17 @@ const AT_ONCE: usize = 500;
 /// Time of the first decision.
 const BEGIN: i64 = 1_767_225_600_000_000;
 
-#[derive(Debug)]
-struct Fixed;
-
-impl Clock for Fixed {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(BEGIN)
-    }
-}
-
 fn main() {
     let count = std::env::args().nth(1).map_or(100_000, |count| count.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    runtime.block_on(measure(folder.path(), count));
+    runtime.block_on(measure(count));
 }
 
-async fn measure(folder: &Path, count: usize) {
-    let (engine, store) = engine(folder).await;
+async fn measure(count: usize) {
+    let clock = Arc::new(TestClock::fixed(BEGIN));
+    let engine = Plane::start(PlaneConfig { clock, ..PlaneConfig::default() }).await.unwrap();
     let started = Instant::now();
-    fill(&store, count).await;
+    fill(&engine.store, count).await;
     let took = started.elapsed().as_secs_f64();
     println!("{count} decisions recorded with their calls in {took:.1} s");
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -131,37 +118,4 @@ fn input(index: usize) -> Input {
     input.tool.name = format!("tool_{}", index % 20).parse().unwrap();
     input.time = Timestamp::from_micros(BEGIN + index as i64 * 1_000);
     input
-}
-
-async fn engine(folder: &Path) -> (Engine, Arc<dyn Store>) {
-    let clock: Arc<dyn Clock> = Arc::new(Fixed);
-    let db = Db::open(&folder.join("state.db"), &ringfence_sqlite::Options::default()).unwrap();
-    let store = SqliteStore::open(db.clone(), &folder.join("blobs")).await.unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
-    let key = ringfence_ledger::SigningKey::from_seed([5; 32]);
-    let ledger = ringfence_engine::Ledger::open(store.clone(), key, clock.now()).await.unwrap();
-    let bus = SqliteBus::open(db, ringfence_bus::Options::default(), clock.clone()).await;
-    let registry = ringfence_registry::Config {
-        builtins: builtin_tools(clock.now()),
-        folders: Vec::new(),
-        embedded: Vec::new(),
-        uploads: folder.join("uploads"),
-        clock: clock.clone(),
-    };
-    // No sandbox is needed; the default would start this very program as its spawner.
-    let one_shot = ringfence_sandbox::Config::one_shot();
-    let sandbox = ringfence_sandbox::Config { exe: "/bin/false".into(), ..one_shot };
-    let parts = Parts {
-        store: Arc::clone(&store),
-        bus: Arc::new(bus.unwrap()),
-        policy: Arc::new(Rego::load(&Bundle::built_in()).unwrap()),
-        registry: Registry::open(registry).unwrap(),
-        ledger,
-        sandbox: Arc::new(Native::open(sandbox)),
-        fetcher: Fetcher::system(ringfence_egress::Options::default()),
-        telemetry: Telemetry::default(),
-        clock,
-        settings: Settings::for_processors(2, folder.join("work")),
-    };
-    (Engine::start(parts).await.unwrap(), store)
 }

@@ -1,23 +1,29 @@
-//! Real servers for tests: third-party policy servers, and a proxy that can be made slow, garbled or
-//! dead.
+//! Real servers for tests: the product itself ([`Plane`]), third-party policy servers, and a proxy that
+//! can be made slow, garbled or dead. And one clock.
 //!
-//! Everything here blocks, uses threads and the standard library, and ends when its value is
-//! dropped: a test that panics leaves no process behind. Nothing here is part of the product.
+//! Everything but the plane blocks, uses threads and the standard library; all of it ends when its value
+//! is dropped, so a test that panics leaves no process behind. Nothing here is part of the product.
 
+mod clock;
 pub mod first_page;
 mod http;
 mod http_server;
 mod opa;
 mod openfga;
+#[cfg(feature = "plane")]
+mod plane;
 mod process;
 mod proxy;
 pub mod server;
 pub mod settings;
 
+pub use clock::TestClock;
 pub use http::{Answer, get, post};
 pub use http_server::HttpServer;
 pub use opa::Opa;
 pub use openfga::{OpenFga, RELATIONS};
+#[cfg(feature = "plane")]
+pub use plane::{Plane, PlaneConfig, SkillFolder, rules};
 pub use process::Process;
 pub use proxy::{Fault, Proxy};
 pub use server::Server;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use base64::Engine as _;
 use ringfence_bus::{ATTEMPTS, Bus, Message, SqliteBus};
 use ringfence_sqlite::Db;
-use ringfence_types::{Clock, Timestamp};
+use ringfence_testkit::TestClock;
 use ringfence_webhook::{Config, Counts, Secret, Webhooks};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -14,18 +14,6 @@ use tokio::{
 };
 
 const SECRET: &str = "a secret between two services";
-
-#[derive(Debug)]
-struct Wall;
-
-impl Clock for Wall {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-    fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let micros = since.expect("after 1970").as_micros();
-        Timestamp::from_micros(i64::try_from(micros).expect("before the end of time"))
-    }
-}
 
 /// Request as received.
 #[derive(Debug)]
@@ -91,7 +79,8 @@ async fn receiver(answers: &'static [u16]) -> (String, mpsc::UnboundedReceiver<R
 async fn bus(dir: &std::path::Path) -> Arc<dyn Bus> {
     let db = Db::open(&dir.join("bus.db"), &ringfence_sqlite::Options::default());
     let options = ringfence_bus::Options::default();
-    let bus = SqliteBus::open(db.expect("a database"), options, Arc::new(Wall)).await;
+    let bus =
+        SqliteBus::open(db.expect("a database"), options, Arc::new(TestClock::system())).await;
     Arc::new(bus.expect("a bus"))
 }
 
@@ -103,7 +92,9 @@ async fn start(bus: &Arc<dyn Bus>, url: &str) -> Webhooks {
         timeout: Duration::from_secs(10),
         pause: Duration::from_millis(1),
     };
-    Webhooks::start(config, bus, Arc::new(Wall), Counts::default()).await.expect("it starts")
+    Webhooks::start(config, bus, Arc::new(TestClock::system()), Counts::default())
+        .await
+        .expect("it starts")
 }
 
 fn event(id: &str) -> Message {

@@ -38,7 +38,7 @@ async fn loads_itself(server: &Server, tool: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_skill_beside_the_server_is_loaded_ahead_and_an_uploaded_one_never() {
-    let plan = Plan { skills: vec![("placed", skill("placed"))], ..Plan::sandboxed() };
+    let plan = Plan::sandboxed().skills(vec![("placed", skill("placed"))]);
     let server = Server::of(plan).await;
     let files: serde_json::Map<_, _> =
         skill("sent").into_iter().map(|(path, text)| (path.to_owned(), json!(text))).collect();

@@ -35,8 +35,7 @@ async fn call(server: &Server, tool: &str, args: Value) -> Value {
 async fn the_complete_example_answers_as_it_says() {
     let files = ["skill.yaml", "schema.json", "handler.py"];
     let files = files.into_iter().map(|file| (file, block(file))).collect();
-    let server =
-        Server::of(Plan { skills: vec![("word_count", files)], ..Plan::sandboxed() }).await;
+    let server = Server::of(Plan::sandboxed().skills(vec![("word_count", files)])).await;
     let input = json!({"text": "the cat and the hat", "top": 1});
     let output = json!({"total": 5, "most_frequent": [{"word": "the", "count": 2}]});
     assert!(GUIDE.contains(&format!("input: {}", r#"{"text": "the cat and the hat", "top": 1}"#)));
@@ -63,7 +62,7 @@ async fn flags_decide_as_the_table_says() {
         folder("f_approval", "safety_flags: [none]\nrequires_approval: true", run),
         folder("f_other", "safety_flags: [harmless]", run),
     ];
-    let server = Server::of(Plan { skills, ..Plan::sandboxed() }).await;
+    let server = Server::of(Plan::sandboxed().skills(skills)).await;
     for (tool, state) in [
         ("f_none", "finished"),
         ("f_empty", "held"),
@@ -113,7 +112,7 @@ async fn handlers_are_called_as_the_list_says() {
         ("nothing", vec![("README", "no skill")]),
         (".hidden", folder("hidden", NONE, "def run():\n    return 1\n").1),
     ];
-    let server = Server::of(Plan { skills, ..Plan::sandboxed() }).await;
+    let server = Server::of(Plan::sandboxed().skills(skills)).await;
     let result = |tool: &'static str, args: Value| {
         let server = &server;
         async move { call(server, tool, args).await["result"].clone() }
@@ -154,7 +153,7 @@ async fn a_handler_with_a_syntax_error_is_listed_as_broken_when_it_is_loaded() {
         // It would fail if it were executed; it is only compiled.
         folder("fails_at_load", NONE, evil),
     ];
-    let server = Server::of(Plan { skills, ..Plan::sandboxed() }).await;
+    let server = Server::of(Plan::sandboxed().skills(skills)).await;
     let mut changes = server.registry.changes();
     within("the check", async {
         while server.registry.catalogue().broken().is_empty() {

@@ -60,8 +60,8 @@ async fn a_host_whose_set_ups_hang_is_not_ready_until_it_recovers() {
         kill_timeout: Duration::from_millis(500),
         ..SetupRules::default()
     };
-    let sandbox = Some(Config { exe: freezer.exe.clone(), setup, ..Config::one_shot() });
-    let server = Server::of(Plan { sandbox, ..Plan::default() }).await;
+    let sandbox = Config { exe: freezer.exe.clone(), setup, ..Config::one_shot() };
+    let server = Server::of(Plan::default().sandbox(sandbox)).await;
     let body = json!({"tool": "code_execute", "args": {"code": "print(1)"}});
     let call = || server.post("/v1/calls", &body);
     let ready = || async { send(server.bare("GET", "/readyz")).await };
@@ -98,8 +98,8 @@ async fn a_host_whose_set_ups_hang_is_not_ready_until_it_recovers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sandbox_that_cannot_be_made_is_our_failure_and_tells_nothing_of_the_host() {
     let exe = PathBuf::from("/nonexistent/ringfence");
-    let sandbox = Some(Config { exe, ..Config::one_shot() });
-    let server = Server::of(Plan { sandbox, ..Plan::default() }).await;
+    let sandbox = Config { exe, ..Config::one_shot() };
+    let server = Server::of(Plan::default().sandbox(sandbox)).await;
     let body = json!({"tool": "code_execute", "args": {"code": "print(1)"}});
     let failed = server.post("/v1/calls", &body).await;
     assert_eq!((failed.status, failed.problem().as_str()), (500, "sandbox_failed"));

@@ -17,7 +17,7 @@ decision := {"decision": "allow", "reasons": []} if {
 
 async fn server() -> Server {
     let bundle = ringfence_policy::Bundle::from_files([("ask.rego", ASK)]).unwrap();
-    Server::of(Plan { bundle, ..Plan::default() }).await
+    Server::of(Plan::default().bundle(&bundle)).await
 }
 
 /// A key of the operator's tenant with these scopes.

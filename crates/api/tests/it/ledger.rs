@@ -54,7 +54,7 @@ decision := {"decision": "deny", "reasons": [{"rule": "no", "message": "no"}]} i
 #[tokio::test]
 async fn a_receipt_is_given_as_it_was_signed_also_of_calls_that_never_ran() {
     let bundle = ringfence_policy::Bundle::from_files([("ends.rego", ENDS)]).unwrap();
-    let server = Server::of(Plan { bundle, ..Plan::default() }).await;
+    let server = Server::of(Plan::default().bundle(&bundle)).await;
     let keys = server.get("/v1/ledger/keys").await.json();
     let public = PublicKey::parse(keys["keys"][0]["pem"].as_str().unwrap()).unwrap();
     for state in ["finished", "denied", "cancelled"] {

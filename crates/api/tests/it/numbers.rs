@@ -32,7 +32,7 @@ fn holds(answer: &Answer, part: &str) {
 
 #[tokio::test]
 async fn a_number_reaches_a_skill_and_comes_back_digit_by_digit() {
-    let plan = Plan { skills: vec![("mirror", MIRROR.to_vec())], ..Plan::sandboxed() };
+    let plan = Plan::sandboxed().skills(vec![("mirror", MIRROR.to_vec())]);
     let server = Server::of(plan).await;
     let long = format!("{}{}", "7".repeat(300), "1");
     let cases = [
@@ -55,7 +55,7 @@ async fn a_number_reaches_a_skill_and_comes_back_digit_by_digit() {
 /// No tool could read these as the number that was written, so none gets them.
 #[tokio::test]
 async fn a_number_beyond_every_range_is_refused() {
-    let plan = Plan { skills: vec![("mirror", MIRROR.to_vec())], ..Plan::default() };
+    let plan = Plan::default().skills(vec![("mirror", MIRROR.to_vec())]);
     let server = Server::of(plan).await;
     let endless = "1".repeat(4_301);
     for number in ["1e400", "-1e400", "1e999999999", endless.as_str(), "NaN", "Infinity"] {

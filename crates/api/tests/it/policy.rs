@@ -291,7 +291,7 @@ decision := {"decision": "deny", "reasons": [{"rule": "frozen", "message": input
 }
 "#;
     let bundle = Bundle::from_files([("rules.rego", rules)]).unwrap();
-    let server = Server::of(Plan { bundle, ..Plan::default() }).await;
+    let server = Server::of(Plan::default().bundle(&bundle)).await;
     let skill = json!({"files": {
         "skill.yaml": "name: shout\nversion: 1.0.0\ndescription: Shouts.\nhandler: handler.handler\nsafety_flags: [none]\n",
         "schema.json": r#"{"input": {"type": "object"}, "output": {"type": "object"}}"#,
@@ -314,7 +314,7 @@ async fn obliged(obligations: &str, code: &str) -> (Server, Value) {
         "package ringfence\n\ndecision := {{\"decision\": \"allow\", \"obligations\": {obligations}}}\n"
     );
     let bundle = Bundle::from_files([("rules.rego", rules)]).unwrap();
-    let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
+    let server = Server::of(Plan::sandboxed().bundle(&bundle)).await;
     let args = json!({"language": "python", "code": code});
     let answer = server.post("/v1/calls", &json!({"tool": "code_execute", "args": args})).await;
     assert_eq!(answer.status, 200, "{answer:?}");

@@ -121,7 +121,7 @@ const ASK: &str = "package ringfence\ndecision := {\"decision\": \"hold\", \"rea
 #[tokio::test]
 async fn little_space_refuses_what_is_new_and_lets_everything_else_go_on() {
     let bundle = ringfence_policy::Bundle::from_files([("ask.rego", ASK)]).unwrap();
-    let server = Server::of(Plan { bundle, ..Plan::default() }).await;
+    let server = Server::of(Plan::default().bundle(&bundle)).await;
     let held = server.post("/v1/calls", &echo("one")).await;
     assert_eq!(held.status, 202, "{held:?}");
     let id = held.json()["id"].as_str().unwrap().to_owned();

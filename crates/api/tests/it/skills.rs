@@ -15,7 +15,7 @@ pub(crate) const GREET: &[(&str, &str)] =
 pub(crate) const BROKEN: &[(&str, &str)] = &[("skill.yaml", "name: [")];
 
 fn with_greet() -> Plan {
-    Plan { skills: vec![("greet", GREET.to_vec())], ..Plan::default() }
+    Plan::default().skills(vec![("greet", GREET.to_vec())])
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn an_execution_that_cannot_begin_is_a_result() {
 
 #[tokio::test]
 async fn a_skill_is_executed_in_a_sandbox() {
-    let plan = Plan { skills: vec![("greet", GREET.to_vec())], ..Plan::sandboxed() };
+    let plan = Plan::sandboxed().skills(vec![("greet", GREET.to_vec())]);
     let server = Server::of(plan).await;
     let body = json!({
         "skill": "greet", "args": {"name": "Ada"}, "actor_id": "agent_001",

@@ -1,76 +1,29 @@
 //! A whole server in a temporary directory, and short ways to say what the tests say often.
 #![expect(clippy::disallowed_methods, reason = "tests have no other way to be told, or to tell")]
 
-use std::{
-    future::Future,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::{Arc, Once},
-    time::Duration,
-};
+use std::{future::Future, net::SocketAddr, ops::Deref, path::PathBuf, sync::Once, time::Duration};
 
-use ringfence_access::{KeyRequest, OPERATOR_TENANT};
+use ringfence_access::OPERATOR_TENANT;
 use ringfence_api::{Api, ApiConfig};
-use ringfence_bus::SqliteBus;
-use ringfence_edge::{Edge, EdgeConfig, Server as HttpServer};
-use ringfence_egress::Fetcher;
-use ringfence_engine::{Engine, Ledger, Parts, SandboxLimits, Settings, builtin_tools};
-use ringfence_ledger::SigningKey;
-use ringfence_policy::{Bundle, Rego};
-use ringfence_registry::Registry;
-use ringfence_sandbox::Native;
-use ringfence_sqlite::Db;
-use ringfence_store::{SqliteStore, Store};
-use ringfence_types::{Clock, Scope, Scopes, Timestamp};
+use ringfence_edge::{Edge, EdgeConfig};
+use ringfence_policy::Bundle;
+use ringfence_testkit::{Plane, PlaneConfig, SkillFolder, rules};
+use ringfence_types::Scope;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    sync::oneshot,
-    task::JoinHandle,
+    net::TcpStream,
 };
 
 /// Longer than anything takes, even while the machine is busy.
 pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The machine's clock.
-#[derive(Debug)]
-struct Wall;
-
-impl Clock for Wall {
-    fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Timestamp::from_micros(i64::try_from(since.unwrap().as_micros()).unwrap())
-    }
-}
-
 /// Parts of a server in which tests differ.
+#[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) config: EdgeConfig,
     pub(crate) api: ApiConfig,
-    pub(crate) bundle: Bundle,
-    pub(crate) sandboxes: SandboxLimits,
-    /// The binary for sandboxes. Without one no sandbox can be had, which inline tools never need.
-    pub(crate) binary: Option<PathBuf>,
-    /// Sandbox configuration, instead of the default one with that binary.
-    pub(crate) sandbox: Option<ringfence_sandbox::Config>,
-    /// Skill folders by name: path and content of their files.
-    pub(crate) skills: Vec<(&'static str, Vec<(&'static str, &'static str)>)>,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self {
-            config: EdgeConfig::default(),
-            api: ApiConfig::default(),
-            bundle: Bundle::built_in(),
-            sandboxes: SandboxLimits::default(),
-            binary: None,
-            sandbox: None,
-            skills: Vec::new(),
-        }
-    }
+    pub(crate) plane: PlaneConfig,
 }
 
 impl Plan {
@@ -80,7 +33,25 @@ impl Plan {
 
     /// With sandboxes of the real binary.
     pub(crate) fn sandboxed() -> Self {
-        Self { binary: Some(binary()), ..Self::default() }
+        Self { plane: PlaneConfig::sandboxed(binary()), ..Self::default() }
+    }
+
+    /// With these rules instead of the built-in ones.
+    pub(crate) fn bundle(mut self, bundle: &Bundle) -> Self {
+        self.plane.policy = Some(rules(bundle));
+        self
+    }
+
+    /// With sandboxes made in this way.
+    pub(crate) fn sandbox(mut self, config: ringfence_sandbox::Config) -> Self {
+        self.plane.sandbox = Some(config);
+        self
+    }
+
+    /// With these skill folders.
+    pub(crate) fn skills(mut self, skills: Vec<SkillFolder>) -> Self {
+        self.plane.skills = skills;
+        self
     }
 }
 
@@ -99,18 +70,19 @@ pub(crate) fn binary() -> PathBuf {
 
 /// A running server, with the parts of its engine that only tests look into.
 pub(crate) struct Server {
+    plane: Plane,
     pub(crate) address: SocketAddr,
-    pub(crate) engine: Engine,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) ledger: Ledger,
-    pub(crate) registry: Registry,
-    pub(crate) db: Db,
     /// A key of the operator's with every scope.
     pub(crate) admin: String,
     client: reqwest::Client,
-    stop: Option<oneshot::Sender<()>>,
-    serving: JoinHandle<std::io::Result<()>>,
-    dir: TempDir,
+}
+
+impl Deref for Server {
+    type Target = Plane;
+
+    fn deref(&self) -> &Plane {
+        &self.plane
+    }
 }
 
 /// An answer, whole.
@@ -162,36 +134,22 @@ impl Server {
         PROVIDER.call_once(|| {
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
-        let dir = tempfile::Builder::new().prefix("ringfence-api-").tempdir().unwrap();
-        let (parts, db) = parts(dir.path(), &plan).await;
-        let (store, ledger) = (parts.store.clone(), parts.ledger.clone());
-        let registry = parts.registry.clone();
-        let engine = Engine::start(parts).await.unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel();
-        let edge = Edge::new(engine.clone(), plan.config);
+        let mut plane = Plane::start(plan.plane).await.unwrap();
+        let edge = Edge::new(plane.engine.clone(), plan.config);
         let api = Api::new(edge.clone(), plan.api);
-        let serving = tokio::spawn(HttpServer::new(edge, &[&api]).serve(listener, async {
-            let _ = stopped.await;
-        }));
+        let address = plane.listen(edge, &[&api]).await.unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let admin = key(&engine, OPERATOR_TENANT, &Scope::ALL).await;
-        let stop = Some(stop);
-        Self { address, engine, store, ledger, registry, db, admin, client, stop, serving, dir }
+        let admin = plane.key(OPERATOR_TENANT, &Scope::ALL).await.unwrap();
+        Self { plane, address, admin, client }
     }
 
     /// A key of a tenant.
     pub(crate) async fn key(&self, tenant: &str, scopes: &[Scope]) -> String {
-        key(&self.engine, tenant, scopes).await
+        self.plane.key(tenant, scopes).await.unwrap()
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
-    }
-
-    pub(crate) fn skills(&self) -> PathBuf {
-        self.dir.path().join("skills")
     }
 
     /// A request of the operator's, to be sent with [`send`].
@@ -236,10 +194,8 @@ impl Server {
 
     /// Stops it in good order.
     pub(crate) async fn stop(mut self) {
-        let _ = self.stop.take().expect("stopped once").send(());
-        within("the end of the server", self.serving).await.unwrap().unwrap();
-        within("the end of the engine", self.engine.stop(Duration::from_secs(1))).await;
-        self.engine.close_sandboxes().await;
+        let ending = self.plane.shut_down(Duration::from_secs(1));
+        within("the end of the server", ending).await.unwrap();
     }
 }
 
@@ -260,66 +216,4 @@ pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T 
         Ok(value) => value,
         Err(_) => panic!("no {what} within {STEP_TIMEOUT:?}"),
     }
-}
-
-async fn parts(dir: &Path, plan: &Plan) -> (Parts, Db) {
-    let clock: Arc<dyn Clock> = Arc::new(Wall);
-    let db = Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).unwrap();
-    let store = SqliteStore::open(db.clone(), &dir.join("blobs")).await.unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
-    let key = SigningKey::from_seed([5; 32]);
-    let ledger = Ledger::open(store.clone(), key, clock.now()).await.unwrap();
-    let bus = SqliteBus::open(db.clone(), ringfence_bus::Options::default(), clock.clone());
-    for (name, files) in &plan.skills {
-        for (path, content) in files {
-            let path = dir.join("skills").join(name).join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, content).unwrap();
-        }
-    }
-    let registry = ringfence_registry::Config {
-        builtins: builtin_tools(clock.now()),
-        folders: vec![dir.join("skills")],
-        embedded: Vec::new(),
-        uploads: dir.join("uploads"),
-        clock: clock.clone(),
-    };
-    let sandbox = match plan.binary.clone() {
-        _ if plan.sandbox.is_some() => plan.sandbox.clone().unwrap(),
-        Some(exe) => ringfence_sandbox::Config { exe, ..ringfence_sandbox::Config::service() },
-        None => {
-            let exe = dir.join("no-binary");
-            ringfence_sandbox::Config { exe, ..ringfence_sandbox::Config::one_shot() }
-        }
-    };
-    let parts = Parts {
-        store,
-        ledger,
-        bus: Arc::new(bus.await.unwrap()),
-        policy: Arc::new(Rego::load(&plan.bundle).unwrap()),
-        registry: Registry::open(registry).unwrap(),
-        sandbox: Arc::new(Native::open(sandbox)),
-        fetcher: Fetcher::system(ringfence_egress::Options::default()),
-        telemetry: ringfence_engine::Telemetry::default(),
-        clock,
-        settings: Settings {
-            sandboxes: plan.sandboxes,
-            ..Settings::for_processors(2, dir.join("work"))
-        },
-    };
-    (parts, db)
-}
-
-async fn key(engine: &Engine, tenant: &str, scopes: &[Scope]) -> String {
-    let request = KeyRequest {
-        tenant: tenant.parse().unwrap(),
-        persona: None,
-        person: None,
-        label: "test".to_owned(),
-        scopes: Scopes::from(scopes.to_vec()),
-        expires_at: None,
-        created_by: None,
-    };
-    let made = engine.access().create(request).await;
-    made.unwrap().secret.reveal().to_owned()
 }

@@ -9,10 +9,8 @@ use crate::{
 
 #[tokio::test]
 async fn tools_are_listed_as_agents_need_them_and_broken_ones_with_their_reasons() {
-    let plan = Plan {
-        skills: vec![("greet", GREET.to_vec()), ("bad", BROKEN.to_vec())],
-        ..Plan::default()
-    };
+    let skills = vec![("greet", GREET.to_vec()), ("bad", BROKEN.to_vec())];
+    let plan = Plan::default().skills(skills);
     let server = Server::of(plan).await;
     let list = server.get("/v1/tools").await.json();
     let names: Vec<_> = list["tools"]

@@ -124,7 +124,7 @@ fn body(path: &str) -> Value {
 #[tokio::test]
 async fn whatever_one_tenant_has_is_not_there_for_another() {
     let bundle = ringfence_policy::Bundle::from_files([("rules.rego", RULES)]).unwrap();
-    let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
+    let server = Server::of(Plan::sandboxed().bundle(&bundle)).await;
     let agent = server.key("acme", &[Scope::Call, Scope::Read]).await;
     let boss = server.key("acme", &Scope::ALL).await;
     let stranger = server.key("other", &Scope::ALL).await;

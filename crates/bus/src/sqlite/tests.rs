@@ -9,21 +9,12 @@ use std::{
 
 use proptest::prelude::*;
 use ringfence_sqlite::Db;
-use ringfence_types::{Clock, Timestamp};
+use ringfence_testkit::TestClock;
 
 use super::{Options, SqliteBus, place::partition};
 use crate::{ATTEMPTS, Bus, Delivery, Group, Member, Message};
 
 const PARTITIONS: usize = 3;
-
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(0)
-    }
-}
 
 /// What can happen. Indexes are taken modulo what there is.
 #[derive(Debug, Clone)]
@@ -76,7 +67,7 @@ impl World<'_> {
         let path = self.folder.join("data.db");
         let db = Db::open(&path, &ringfence_sqlite::Options::default()).unwrap();
         let options = Options { partitions: PARTITIONS as u32, ..Options::default() };
-        self.bus = Some(SqliteBus::open(db, options, Arc::new(Standing)).await.unwrap());
+        self.bus = Some(SqliteBus::open(db, options, Arc::new(TestClock::fixed(0))).await.unwrap());
         self.join().await;
     }
 

@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use ringfence_bus::{ATTEMPTS, Bus, Error, Options};
+use ringfence_testkit::TestClock;
 
-use crate::support::{Hands, join, message, open, text};
+use crate::support::{join, message, open, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_attempts_and_rejections_survive() {
@@ -59,7 +60,7 @@ async fn a_topic_keeps_its_partitions_when_new_ones_get_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn age_makes_room_and_slow_groups_go_on_with_what_is_left() {
     let folder = tempfile::tempdir().unwrap();
-    let clock = Arc::new(Hands::default());
+    let clock = Arc::new(TestClock::fixed(0));
     let options = Options {
         topic_messages: 10,
         partitions: 1,
@@ -72,10 +73,10 @@ async fn age_makes_room_and_slow_groups_go_on_with_what_is_left() {
         bus.publish(vec![message("t", "k", &format!("old {n}"))]).await.unwrap();
     }
     let held = member.next().await.unwrap();
-    clock.advance(59_000_000);
+    clock.advance(Duration::from_secs(59));
     let full = bus.publish(vec![message("t", "k", "young")]).await;
     assert!(matches!(full, Err(Error::Full(_))), "{full:?}");
-    clock.advance(1_000_000);
+    clock.advance(Duration::from_secs(1));
     bus.publish(vec![message("t", "k", "young")]).await.unwrap();
     member.commit(&held).await.unwrap();
     let delivery = member.next().await.unwrap();

@@ -1,34 +1,12 @@
 //! A queue in a folder of its own.
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-};
+use std::{path::Path, sync::Arc};
 
 use ringfence_bus::{Bus, Delivery, Group, Member, Message, Options, SqliteBus};
 use ringfence_sqlite::Db;
-use ringfence_types::{Clock, Timestamp};
+use ringfence_testkit::TestClock;
 
-/// A clock that stands until it is moved.
-#[derive(Debug, Default)]
-pub(crate) struct Hands(AtomicI64);
-
-impl Hands {
-    pub(crate) fn advance(&self, micros: i64) {
-        self.0.fetch_add(micros, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Hands {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(Ordering::SeqCst))
-    }
-}
-
-pub(crate) async fn open(folder: &Path, options: Options, clock: Arc<Hands>) -> SqliteBus {
+pub(crate) async fn open(folder: &Path, options: Options, clock: Arc<TestClock>) -> SqliteBus {
     let db = Db::open(&folder.join("data.db"), &ringfence_sqlite::Options::default()).unwrap();
     SqliteBus::open(db, options, clock).await.unwrap()
 }

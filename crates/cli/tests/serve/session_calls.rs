@@ -2,7 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, command, ran, shown, until};
+use crate::support::{Place, Server, command, ran, shown, until};
+
+fn state(server: &Server, id: &str) -> Value {
+    server.ask("GET", &format!("/v1/calls/{id}"), None).json()["state"].clone()
+}
+
+/// Exports a call, verifies the file, and gives the receipt in it.
+fn verified(place: &Place, server: &Server, id: &str) -> Value {
+    let file = shown(&place.path(&format!("{id}.json")));
+    server.client(&["export", id, "-o", &file]).worked();
+    let object = ran(&mut command(&["verify", &file, "--json"])).worked().json();
+    assert_eq!(object["outcome"], "verified");
+    object["entries"][0]["predicate"].clone()
+}
 
 #[test]
 fn a_session_program_an_execution_and_a_terminal_are_calls_that_verify() {
@@ -37,10 +50,7 @@ fn a_session_program_an_execution_and_a_terminal_are_calls_that_verify() {
     ];
     let ids: Vec<&str> =
         calls.iter().map(|(_, answer)| answer["call_id"].as_str().expect("a call")).collect();
-    let is_over = |id: &str| {
-        server.ask("GET", &format!("/v1/calls/{id}"), None).json()["state"] == "finished"
-    };
-    until("the end of every call", || ids.iter().all(|id| is_over(id)));
+    until("the end of every call", || ids.iter().all(|id| state(&server, id) == "finished"));
     let listed = server.client(&["calls", "--json"]).worked().stdout;
     let audited = server.client(&["audit", "--json"]).worked().stdout;
     for ((tool, _), id) in calls.iter().zip(&ids) {
@@ -50,11 +60,26 @@ fn a_session_program_an_execution_and_a_terminal_are_calls_that_verify() {
         };
         assert!(line(&listed).contains(tool), "{listed}");
         line(&audited);
-        let file = shown(&place.path(&format!("{id}.json")));
-        server.client(&["export", id, "-o", &file]).worked();
-        let object = ran(&mut command(&["verify", &file, "--json"])).worked().json();
-        assert_eq!(object["outcome"], "verified");
-        assert_eq!(object["entries"][0]["predicate"]["tool"]["name"], *tool);
+        let predicate = verified(&place, &server, id);
+        assert_eq!(predicate["tool"]["name"], *tool);
     }
+    server.stop();
+}
+
+#[test]
+fn what_ran_in_a_sandbox_of_a_killed_server_has_an_unknown_outcome_that_verifies() {
+    let place = Place::new();
+    let server = place.serve();
+    let sandbox = server.ask("POST", "/v1/sandboxes", Some(&json!({}))).json();
+    let path = format!("/v1/sandboxes/{}/exec", sandbox["id"].as_str().expect("an id"));
+    let size = json!({"rows": 24, "columns": 80});
+    let body = json!({"argv": ["cat"], "terminal": size, "wait": 0});
+    let terminal = server.ask("POST", &path, Some(&body)).json();
+    let id = terminal["call_id"].as_str().expect("a call");
+    assert_eq!(state(&server, id), "running");
+    server.kill();
+    let server = place.serve();
+    until("the call to be looked at", || state(&server, id) == "outcome_unknown");
+    assert_eq!(verified(&place, &server, id)["state"], "outcome_unknown");
     server.stop();
 }

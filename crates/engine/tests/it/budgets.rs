@@ -1,46 +1,27 @@
 //! Budgets of tenants and keys.
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use ringfence_engine::{
-    Action, Resolution, Settings,
+    Action, Resolution,
     data::{Budget, BudgetBounds, BudgetFor, Period},
 };
-use ringfence_sqlite::Db;
-use ringfence_types::{Call, CallId, Clock, KeyId, Principal, State, Timestamp};
+use ringfence_testkit::{Plane, PlaneConfig, TestClock, rules};
+use ringfence_types::{Call, CallId, KeyId, Principal, State};
 
-use crate::support::{TestEngine, approver, echo, engine_at, principal, stand};
-
-/// A clock that stands still until it is set.
-#[derive(Debug)]
-struct Still(AtomicI64);
-
-impl Still {
-    fn forward(&self, secs: i64) {
-        self.0.fetch_add(secs * 1_000_000, Ordering::Relaxed);
-    }
-}
-
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(Ordering::Relaxed))
-    }
-}
+use crate::support::{allow_all, approver, echo, principal, stand};
 
 /// An engine in the middle of an hour.
-async fn engine(dir: &Path, bounds: BudgetBounds) -> (TestEngine, Db, Arc<Still>) {
-    let clock = Arc::new(Still(AtomicI64::new(1_767_227_400_000_000)));
-    let daily_budget = bounds;
-    let settings = Settings { daily_budget, ..Settings::for_processors(2, dir.join("work")) };
-    let (engine, db) = engine_at(dir, settings, clock.clone()).await;
-    (engine, db, clock)
+async fn engine(dir: &Path, bounds: BudgetBounds) -> (Plane, Arc<TestClock>) {
+    let clock = Arc::new(TestClock::fixed(1_767_227_400_000_000));
+    let config = PlaneConfig {
+        folder: Some(dir.to_owned()),
+        policy: Some(rules(&allow_all())),
+        clock: clock.clone(),
+        tune: Box::new(move |settings| settings.daily_budget = bounds),
+        ..PlaneConfig::default()
+    };
+    (Plane::start(config).await.expect("works here"), clock)
 }
 
 fn calls(calls: u64) -> BudgetBounds {
@@ -52,7 +33,7 @@ fn held_by(call: &Call) -> Option<&str> {
     call.hold().map(|hold| hold.reasons[0].rule.as_str())
 }
 
-async fn becomes_finished(engine: &TestEngine, who: &Principal, id: CallId) {
+async fn becomes_finished(engine: &Plane, who: &Principal, id: CallId) {
     let finishes = async {
         loop {
             let call = engine.get(who, id).await.expect("works here").expect("it is there");
@@ -68,7 +49,7 @@ async fn becomes_finished(engine: &TestEngine, who: &Principal, id: CallId) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_budget_a_call_is_held_and_goes_on_when_it_is_raised_or_renewed() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db, clock) = engine(dir.path(), calls(2)).await;
+    let (engine, clock) = engine(dir.path(), calls(2)).await;
     let who = principal("acme");
     for _ in 0..2 {
         assert_eq!(held_by(&*stand(&engine, &who, echo("x")).await), None);
@@ -88,7 +69,7 @@ async fn over_budget_a_call_is_held_and_goes_on_when_it_is_raised_or_renewed() {
 
     let again = stand(&engine, &who, echo("fourth")).await;
     assert_eq!(held_by(&again), Some("budget"));
-    clock.forward(86_400);
+    clock.advance(Duration::from_secs(86_400));
     let boss = approver("acme", 1);
     let look = Resolution { action: Action::Reevaluate, reason: None, shown: None };
     // The worker may have rechecked it already.
@@ -100,7 +81,7 @@ async fn over_budget_a_call_is_held_and_goes_on_when_it_is_raised_or_renewed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_has_a_budget_of_its_own_and_output_counts() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db, clock) = engine(dir.path(), BudgetBounds::default()).await;
+    let (engine, clock) = engine(dir.path(), BudgetBounds::default()).await;
     let one = principal("acme");
     let other = Principal { key: KeyId(uuid::Uuid::from_u128(8)), ..principal("acme") };
     let of = BudgetFor { tenant: one.tenant.clone(), key: Some(one.key), per: Period::Hour };
@@ -109,7 +90,7 @@ async fn a_key_has_a_budget_of_its_own_and_output_counts() {
     assert_eq!(held_by(&*stand(&engine, &one, echo("longer than ten")).await), None);
     assert_eq!(held_by(&*stand(&engine, &one, echo("x")).await), Some("budget"));
     assert_eq!(held_by(&*stand(&engine, &other, echo("x")).await), None);
-    clock.forward(3_600);
+    clock.advance(Duration::from_secs(3_600));
     assert_eq!(held_by(&*stand(&engine, &one, echo("x")).await), None);
     let held = stand(&engine, &one, echo("y")).await;
     assert_eq!(held_by(&held), Some("budget"));
@@ -121,7 +102,7 @@ async fn a_key_has_a_budget_of_its_own_and_output_counts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_run_together_do_not_share_the_last_of_a_budget() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db, _clock) = engine(dir.path(), calls(5)).await;
+    let (engine, _clock) = engine(dir.path(), calls(5)).await;
     let who = principal("acme");
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..20 {

@@ -32,7 +32,7 @@ fn error(call: &Call) -> (String, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_is_run_recorded_and_receipted() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     let call = stand(&engine, &who, echo("hi")).await;
     assert_eq!(result(&call), json!({"message": "hi"}));
@@ -46,7 +46,7 @@ async fn a_call_is_run_recorded_and_receipted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn facts_of_a_call_come_in_order_and_can_be_resumed() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     let call = stand(&engine, &who, echo("hi")).await;
     let mut kinds = Vec::new();
@@ -69,7 +69,7 @@ async fn facts_of_a_call_come_in_order_and_can_be_resumed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_policy_holds_stands_still_until_it_is_cancelled() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     let fetch = request("http_fetch", &json!({"url": "http://example.com/"}));
     let held = stand(&engine, &who, fetch).await;
@@ -85,7 +85,7 @@ async fn what_policy_holds_stands_still_until_it_is_cancelled() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_call_looks_like_a_missing_one() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let call = stand(&engine, &principal("acme"), echo("secret")).await;
     let other = principal("other");
     let id = call.asked.id;
@@ -109,7 +109,7 @@ async fn a_foreign_call_looks_like_a_missing_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_refused_says_why_in_the_tool_s_own_words() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     let refused = |tool: &'static str, args: Value| {
         let engine = engine.clone();
@@ -141,7 +141,7 @@ async fn what_is_refused_says_why_in_the_tool_s_own_words() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_are_read_from_the_tenant_s_own_directory_alone() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     let own = dir.path().join("work/acme");
     std::fs::create_dir_all(own.join("notes")).expect("works here");
@@ -169,7 +169,7 @@ async fn files_are_read_from_the_tenant_s_own_directory_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_canvas_event_is_recorded_with_its_call() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     let append = request("canvas_append", &json!({"session_id": "s1", "content": {"x": [1, 2]}}));
     let call = stand(&engine, &who, append).await;
@@ -182,7 +182,7 @@ async fn a_canvas_event_is_recorded_with_its_call() {
         last: false,
         limit: 10,
     };
-    let events = engine.store().session_events(query).await.expect("works here");
+    let events = engine.store.session_events(query).await.expect("works here");
     assert_eq!(events.len(), 1);
     assert_eq!(events[0].1.payload.to_value()["content"], json!({"x": [1, 2]}));
     engine.stop(Duration::from_secs(5)).await;
@@ -191,8 +191,8 @@ async fn a_canvas_event_is_recorded_with_its_call() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_are_published_with_the_request_id_of_the_client() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, db) = engine(dir.path()).await;
-    drop(reader(&db).await);
+    let engine = engine(dir.path()).await;
+    drop(reader(&engine.db).await);
     let who = principal("acme");
     let mut request = echo("hi");
     request.metadata =
@@ -203,7 +203,7 @@ async fn results_are_published_with_the_request_id_of_the_client() {
     request.trace = Some(ringfence_types::TraceContext { parent, state });
     let call = stand(&engine, &who, request).await;
     engine.stop(Duration::from_secs(5)).await;
-    let message = published(db, 1).await.remove(0);
+    let message = published(&engine.db, 1).await.remove(0);
     let body = told_in(&message);
     assert_eq!(body["status"], "success");
     assert_eq!(body["payload"], json!({"message": "hi"}));
@@ -224,7 +224,7 @@ async fn results_are_published_with_the_request_id_of_the_client() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_whose_asker_goes_away_before_it_is_told_the_name_goes_on() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     for _ in 0..20 {
         let asked = ringfence_engine::CallRequest { detached: true, ..echo("hi") };
@@ -248,13 +248,13 @@ async fn a_call_whose_asker_goes_away_before_it_is_told_the_name_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_no_bus_takes_is_told_by_its_place_and_keeps_nothing_back() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
-    drop(reader(&db).await);
+    drop(reader(&engine.db).await);
     let large = stand(&engine, &who, echo(&"x".repeat(ringfence_bus::LARGEST))).await;
     let small = stand(&engine, &who, echo("hi")).await;
     engine.stop(Duration::from_secs(5)).await;
-    let told: Vec<_> = published(db, 2).await.iter().map(told_in).collect();
+    let told: Vec<_> = published(&engine.db, 2).await.iter().map(told_in).collect();
     let of = |call: &Call| {
         let id = call.asked.id.to_string();
         told.iter().find(|body| body["metadata"]["request_id"] == id).expect("it was published")
@@ -267,7 +267,7 @@ async fn a_result_that_no_bus_takes_is_told_by_its_place_and_keeps_nothing_back(
 
 /// A group that reads results: what none reads is not published.
 async fn reader(db: &ringfence_sqlite::Db) -> Box<dyn ringfence_bus::Member> {
-    let clock = std::sync::Arc::new(crate::support::Wall);
+    let clock = std::sync::Arc::new(ringfence_testkit::TestClock::system());
     let bus = ringfence_bus::SqliteBus::open(db.clone(), ringfence_bus::Options::default(), clock);
     let bus = bus.await.expect("works here");
     let (name, topics) = ("reader".to_owned(), vec!["tool.results".to_owned()]);
@@ -276,8 +276,8 @@ async fn reader(db: &ringfence_sqlite::Db) -> Box<dyn ringfence_bus::Member> {
 }
 
 /// Results that are on the bus of an engine that has stopped.
-async fn published(db: ringfence_sqlite::Db, count: usize) -> Vec<ringfence_bus::Message> {
-    let mut member = reader(&db).await;
+async fn published(db: &ringfence_sqlite::Db, count: usize) -> Vec<ringfence_bus::Message> {
+    let mut member = reader(db).await;
     let mut told = Vec::new();
     while told.len() < count {
         let delivery = tokio::time::timeout(Duration::from_secs(10), member.next());
@@ -296,7 +296,7 @@ fn told_in(message: &ringfence_bus::Message) -> Value {
 #[tokio::test]
 async fn the_arguments_of_a_call_are_read_three_times() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     stand(&engine, &who, echo("warm")).await;
     let request = echo("hi");

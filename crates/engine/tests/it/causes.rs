@@ -4,11 +4,11 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use ringfence_engine::{By, CallRequest, Engine, Refused, Settings};
+use ringfence_engine::{By, CallRequest, Engine, Refused};
 use ringfence_store::CallQuery;
+use ringfence_testkit::{Plane, PlaneConfig};
 use ringfence_types::{Call, CallId, Cause, FactKind, MAX_DEPTH, Principal, State, Stopper};
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     holds::after,
-    support::{Replaced, TestEngine, approver, echo, engine_fetching, principal, request},
+    support::{Replaced, approver, echo, principal, request},
 };
 
 /// Longer than anything takes, even while the machine is busy.
@@ -70,16 +70,18 @@ impl Silent {
     }
 }
 
-/// An engine with one place.
-async fn engine(silent: &Silent) -> (TempDir, TestEngine) {
-    let dir = tempfile::tempdir().expect("works here");
-    let settings = Settings {
-        running: 1,
-        running_per_tenant: 1,
-        ..Settings::for_processors(2, dir.path().join("work"))
+/// An engine with one place, whose tools may fetch from this server.
+async fn engine(silent: &Silent) -> Plane {
+    let config = PlaneConfig {
+        policy: Some(Replaced::new(RULES)),
+        egress: ringfence_egress::Options {
+            allow_private: vec![silent.address.into()],
+            ..ringfence_egress::Options::default()
+        },
+        tune: Box::new(|settings| (settings.running, settings.running_per_tenant) = (1, 1)),
+        ..PlaneConfig::default()
     };
-    let engine = engine_fetching(dir.path(), Replaced::new(RULES), settings, silent.address).await;
-    (dir, engine)
+    Plane::start(config).await.expect("works here")
 }
 
 /// Begins a call without waiting for it.
@@ -114,7 +116,7 @@ fn children_of(parent: CallId) -> CallQuery {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_parents_as_places_do_not_keep_their_children_waiting() {
     let mut silent = Silent::listen().await;
-    let (_dir, engine) = engine(&silent).await;
+    let engine = engine(&silent).await;
     let who = principal("acme");
     let mut above =
         vec![(begin(&engine, &who, silent.fetch(), By::Client).await, silent.next().await)];
@@ -149,7 +151,7 @@ async fn as_many_parents_as_places_do_not_keep_their_children_waiting() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_cannot_be_deeper_than_the_bound() {
     let mut silent = Silent::listen().await;
-    let (_dir, engine) = engine(&silent).await;
+    let engine = engine(&silent).await;
     let who = principal("acme");
     let mut above =
         vec![(begin(&engine, &who, silent.fetch(), By::Client).await, silent.next().await)];
@@ -168,7 +170,7 @@ async fn a_call_cannot_be_deeper_than_the_bound() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bounded_number_of_children_runs_at_once() {
     let mut silent = Silent::listen().await;
-    let (_dir, engine) = engine(&silent).await;
+    let engine = engine(&silent).await;
     let who = principal("acme");
     let parent = begin(&engine, &who, silent.fetch(), By::Client).await;
     let _parent = silent.next().await;
@@ -193,7 +195,7 @@ async fn a_bounded_number_of_children_runs_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelling_a_parent_cancels_its_children_and_those_that_are_held() {
     let mut silent = Silent::listen().await;
-    let (_dir, engine) = engine(&silent).await;
+    let engine = engine(&silent).await;
     let who = principal("acme");
     let parent = begin(&engine, &who, silent.fetch(), By::Client).await;
     let _parent = silent.next().await;
@@ -215,7 +217,7 @@ async fn cancelling_a_parent_cancels_its_children_and_those_that_are_held() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_ends_with_its_parent() {
     let mut silent = Silent::listen().await;
-    let (_dir, engine) = engine(&silent).await;
+    let engine = engine(&silent).await;
     let who = principal("acme");
     let parent = begin(&engine, &who, silent.fetch(), By::Client).await;
     let connection = silent.next().await;
@@ -233,7 +235,7 @@ async fn a_child_ends_with_its_parent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_key_ends_its_calls_and_theirs() {
     let mut silent = Silent::listen().await;
-    let (_dir, engine) = engine(&silent).await;
+    let engine = engine(&silent).await;
     let (who, admin) = (principal("acme"), approver("acme", 1));
     let parent = begin(&engine, &who, silent.fetch(), By::Client).await;
     let _parent = silent.next().await;
@@ -255,7 +257,7 @@ async fn a_revoked_key_ends_its_calls_and_theirs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_thing_is_done_once_and_no_client_can_stand_in_for_it() {
     let mut silent = Silent::listen().await;
-    let (_dir, engine) = engine(&silent).await;
+    let engine = engine(&silent).await;
     let who = principal("acme");
     let parent = begin(&engine, &who, silent.fetch(), By::Client).await;
     let _parent = silent.next().await;

@@ -16,17 +16,15 @@ async fn the_same_request_gives_the_stored_call_also_after_a_restart() {
     let dir = tempfile::tempdir().expect("works here");
     let who = principal("acme");
     let first = {
-        let (engine, db) = engine(dir.path()).await;
+        let engine = engine(dir.path()).await;
         let first = stand(&engine, &who, keyed("hi", "k1")).await;
         let again = engine.call(&who, keyed("hi", "k1")).await.expect("works here");
         assert!(again.is_replayed());
         assert_eq!(again.id(), first.asked.id);
-        engine.stop(Duration::from_secs(5)).await;
-        drop(engine);
-        db.close();
+        engine.close(Duration::from_secs(5)).await.expect("works here");
         first
     };
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let again = engine.call(&who, keyed("hi", "k1")).await.expect("works here");
     assert_eq!((again.id(), again.is_replayed()), (first.asked.id, true));
     engine.stop(Duration::from_secs(5)).await;
@@ -35,7 +33,7 @@ async fn the_same_request_gives_the_stored_call_also_after_a_restart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_request_with_the_same_key_is_refused() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     let first = stand(&engine, &who, keyed("hi", "k1")).await;
     let refused = engine.call(&who, keyed("other", "k1")).await.expect_err("another request");
@@ -61,7 +59,7 @@ async fn another_request_with_the_same_key_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_at_once_exactly_one_runs() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     let mut attempts = tokio::task::JoinSet::new();
     for _ in 0..64 {
@@ -83,7 +81,7 @@ async fn of_many_at_once_exactly_one_runs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_that_disconnects_leaves_the_key_free() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let who = principal("acme");
     for round in 0..20 {
         let key = format!("k{round}");

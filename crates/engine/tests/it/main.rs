@@ -5,6 +5,7 @@
 mod budgets;
 mod calls;
 mod causes;
+mod footprint;
 mod holds;
 mod idempotency;
 #[cfg(test)]

@@ -2,15 +2,15 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ringfence_engine::{ApprovalScope, CallRequest, Memo, Settings};
-use ringfence_sqlite::Db;
+use ringfence_engine::{ApprovalScope, CallRequest, Memo};
+use ringfence_testkit::Plane;
 use ringfence_types::{Call, CallId, Principal, State};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::{
     holds::{ALLOW, ASK, after, resolve, within},
-    support::{Replaced, TestEngine, approver, echo, engine_of, principal, request, stand},
+    support::{Replaced, approver, echo, engine_of, principal, request, stand},
 };
 
 /// Memo settings of the operator.
@@ -19,16 +19,15 @@ fn memo(tools: &[&str]) -> Memo {
     Memo { tools, ..Memo::default() }
 }
 
-async fn open(dir: &Path, rules: &Arc<Replaced>, memo: Memo) -> (TestEngine, Db) {
-    let settings = Settings { memo, ..Settings::for_processors(2, dir.join("work")) };
-    engine_of(dir, rules.clone(), settings).await
+async fn open(dir: &Path, rules: &Arc<Replaced>, memo: Memo) -> Plane {
+    engine_of(dir, rules.clone(), |settings| settings.memo = memo).await
 }
 
 /// An engine that remembers what these tools give.
-async fn remembering(tools: &[&str]) -> (TempDir, TestEngine, Arc<Replaced>) {
+async fn remembering(tools: &[&str]) -> (TempDir, Plane, Arc<Replaced>) {
     let dir = tempfile::tempdir().expect("works here");
     let rules = Replaced::new(ALLOW);
-    let (engine, _db) = open(dir.path(), &rules, memo(tools)).await;
+    let engine = open(dir.path(), &rules, memo(tools)).await;
     (dir, engine, rules)
 }
 
@@ -41,7 +40,7 @@ fn given_by(call: &Call) -> Option<CallId> {
 }
 
 /// Call whose result a call was given.
-async fn asks(engine: &TestEngine, who: &Principal, request: CallRequest) -> Option<CallId> {
+async fn asks(engine: &Plane, who: &Principal, request: CallRequest) -> Option<CallId> {
     given_by(stand(engine, who, request).await.as_ref())
 }
 
@@ -69,7 +68,7 @@ async fn an_equal_call_is_given_the_result_and_has_a_record_of_its_own() {
         limit: 9,
         ..ringfence_store::EntryQuery::default()
     };
-    let entries = engine.store().entries(about).await.expect("works here");
+    let entries = engine.store.entries(about).await.expect("works here");
     assert_eq!((memoised.entry, memoised.leaf), (entries[0].index, entries[0].sealed.leaf));
     assert!(again.not_observed[0].contains("nothing ran"), "{:?}", again.not_observed);
 
@@ -102,7 +101,7 @@ async fn nothing_is_given_again_unless_the_tool_was_named_and_can_be() {
             let call = stand(&engine, &who, request(tool, &args)).await;
             assert_eq!(given_by(&call), None, "{tool}");
         }
-        let catalogue = engine.registry().catalogue();
+        let catalogue = engine.registry.catalogue();
         let entry = catalogue.get(tool, None).expect("it is there");
         assert!(!engine.memoises(&entry.tool), "{tool}");
     }
@@ -235,12 +234,10 @@ async fn what_is_remembered_outlives_the_process_but_not_its_time() {
     let long = memo(&["echo"]);
     let short = Memo { keep_for: Duration::ZERO, ..long.clone() };
     for memo in [long.clone(), long.clone(), Memo::default(), short, long] {
-        let (engine, db) = open(dir.path(), &rules, memo).await;
+        let engine = open(dir.path(), &rules, memo).await;
         let call = stand(&engine, &who, echo("hi")).await;
         given.push((call.asked.id, given_by(&call)));
-        engine.stop(Duration::from_secs(5)).await;
-        drop(engine);
-        db.close();
+        engine.close(Duration::from_secs(5)).await.expect("works here");
     }
     let [first, second, off, late, last] = given.as_slice() else { panic!("{given:?}") };
     assert_eq!((first.1, second.1), (None, Some(first.0)));

@@ -4,20 +4,21 @@ use std::time::Duration;
 
 use ringfence_engine::OutputStream;
 use ringfence_policy::Bundle;
+use ringfence_testkit::Plane;
 use ringfence_types::{Call, Digest, FactKind, Json, Principal, Produced, State};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{TestEngine, echo, engine_with, principal, request, stand};
+use crate::support::{echo, engine_with, principal, request, stand};
 
 /// An engine whose policy allows everything under these obligations.
-async fn obliged(obligations: &str) -> (TempDir, TestEngine, Principal) {
+async fn obliged(obligations: &str) -> (TempDir, Plane, Principal) {
     let rules = format!(
         "package ringfence\n\ndecision := {{\"decision\": \"allow\", \"obligations\": {obligations}}}\n"
     );
     let dir = tempfile::tempdir().expect("works here");
     let bundle = Bundle::from_files([("rules.rego", rules)]).expect("works here");
-    let (engine, _) = engine_with(dir.path(), &bundle).await;
+    let engine = engine_with(dir.path(), &bundle).await;
     (dir, engine, principal("acme"))
 }
 
@@ -42,7 +43,7 @@ async fn what_is_masked_is_nowhere_and_digests_are_of_the_truth() {
         assert_eq!(produced(&call).as_deref(), Ok(r#"{"message":"[redacted]"}"#));
         let kept = engine.get(&who, call.asked.id).await.expect("works here").expect("it is there");
         assert_eq!(kept.asked.args.as_str(), r#"{"text":"[redacted]"}"#);
-        let decisions = engine.store().decisions_of(None, call.asked.id).await.expect("works here");
+        let decisions = engine.store.decisions_of(None, call.asked.id).await.expect("works here");
         let [decision] = decisions.as_slice() else { panic!("{decisions:?}") };
         assert!(decision.kept.input.contains(r#""args":{"text":"[redacted]"}"#));
         let receipt =
@@ -71,7 +72,7 @@ async fn without_masks_the_same_call_is_kept_whole() {
     let (_dir, engine, who) = obliged("{}").await;
     let call = stand(&engine, &who, echo("hunter2-and-more")).await;
     assert_eq!(produced(&call).as_deref(), Ok(r#"{"message":"hunter2-and-more"}"#));
-    let decisions = engine.store().decisions_of(None, call.asked.id).await.expect("works here");
+    let decisions = engine.store.decisions_of(None, call.asked.id).await.expect("works here");
     let decision = &decisions[0].kept;
     assert_eq!(Some(&decision.decision), call.decision.as_ref());
     assert_eq!(Digest::of(decision.input.as_bytes()), decision.decision.input);

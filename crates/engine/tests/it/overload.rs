@@ -62,17 +62,17 @@ impl policy::Engine for Gate {
     }
 }
 
+fn few_places(settings: &mut Settings) {
+    settings.running = 2;
+    settings.running_per_tenant = 2;
+    settings.waiting_per_tenant = 3;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_line_refuses_at_once_and_the_others_finish() {
     let dir = tempfile::tempdir().expect("works here");
     let gate = Gate::closed();
-    let settings = Settings {
-        running: 2,
-        running_per_tenant: 2,
-        waiting_per_tenant: 3,
-        ..Settings::for_processors(2, dir.path().join("work"))
-    };
-    let (engine, _db) = engine_of(dir.path(), gate.clone(), settings).await;
+    let engine = engine_of(dir.path(), gate.clone(), few_places).await;
     let (who, other) = (principal("flood"), principal("calm"));
     let mut tickets = Vec::new();
     for number in 0..5 {
@@ -101,13 +101,7 @@ async fn a_full_line_refuses_at_once_and_the_others_finish() {
 async fn as_many_as_there_is_room_for_are_taken_however_many_come_at_once() {
     let dir = tempfile::tempdir().expect("works here");
     let gate = Gate::closed();
-    let settings = Settings {
-        running: 2,
-        running_per_tenant: 2,
-        waiting_per_tenant: 3,
-        ..Settings::for_processors(2, dir.path().join("work"))
-    };
-    let (engine, _db) = engine_of(dir.path(), gate.clone(), settings).await;
+    let engine = engine_of(dir.path(), gate.clone(), few_places).await;
     let mut callers = tokio::task::JoinSet::new();
     for number in 0..100 {
         let engine = engine.clone();
@@ -126,25 +120,17 @@ async fn as_many_as_there_is_room_for_are_taken_however_many_come_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_that_are_judged_again_take_no_place_from_new_calls() {
     let dir = tempfile::tempdir().expect("works here");
-    let settings = Settings {
-        running: 2,
-        running_per_tenant: 2,
-        waiting_per_tenant: 3,
-        ..Settings::for_processors(2, dir.path().join("work"))
-    };
     let who = principal("patient");
     let ask = "package ringfence\ndecision := {\"decision\": \"hold\", \"reasons\": []}";
-    let (engine, db) = engine_of(dir.path(), Replaced::new(ask), settings.clone()).await;
+    let engine = engine_of(dir.path(), Replaced::new(ask), few_places).await;
     let mut held = Vec::new();
     for number in 0..50 {
         held.push(stand(&engine, &who, echo(&number.to_string())).await.asked.id);
     }
-    engine.stop(STEP_TIMEOUT).await;
-    drop(engine);
-    db.close();
+    engine.close(STEP_TIMEOUT).await.expect("works here");
     // All of them are judged at the start, a few at one time.
     let gate = Gate::closed();
-    let (engine, _db) = engine_of(dir.path(), gate.clone(), settings).await;
+    let engine = engine_of(dir.path(), gate.clone(), few_places).await;
     gate.asked_by(8).await;
     assert_eq!(engine.load(), (0, 0));
     let mut ticket = engine.call(&who, echo("new")).await.expect("there is room");
@@ -163,8 +149,7 @@ async fn holds_that_are_judged_again_take_no_place_from_new_calls() {
 async fn a_call_goes_on_when_its_caller_does_not_wait() {
     let dir = tempfile::tempdir().expect("works here");
     let gate = Gate::closed();
-    let settings = Settings::for_processors(2, dir.path().join("work"));
-    let (engine, _db) = engine_of(dir.path(), gate.clone(), settings).await;
+    let engine = engine_of(dir.path(), gate.clone(), |_| {}).await;
     let who = principal("t");
     let dropped = engine.call(&who, echo("dropped")).await.expect("accepted").id();
     let waiting = engine.call(&who, echo("given up")).await.expect("accepted");

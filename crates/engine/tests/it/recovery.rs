@@ -8,11 +8,11 @@ use ringfence_types::{
 };
 use serde_json::json;
 
-use crate::support::{Wall, allow_all, engine, engine_with, held, principal};
+use crate::support::{allow_all, engine, engine_with, held, now, principal};
 
 /// A call as the record would show it if its process had died in `state`.
 fn left(who: &Principal, tool: &Tool, args: &serde_json::Value, state: State) -> Call {
-    let now = ringfence_types::Clock::now(&Wall);
+    let now = now();
     let args = Json::of(args).expect("works here");
     let asked = Asked {
         id: CallId(uuid::Uuid::now_v7()),
@@ -60,8 +60,8 @@ async fn pure_calls_run_again_and_others_are_unknown() {
     let dir = tempfile::tempdir().expect("works here");
     let who = principal("acme");
     let (pure, effectful, accepted, held) = {
-        let (engine, db) = engine(dir.path()).await;
-        let catalogue = engine.registry().catalogue();
+        let engine = engine(dir.path()).await;
+        let catalogue = engine.registry.catalogue();
         let tool = |name: &str| catalogue.get(name, None).expect("works here").tool.clone();
         let echo = json!({"text": "again"});
         let fetch = json!({"url": "http://192.0.2.1/"});
@@ -73,14 +73,12 @@ async fn pure_calls_run_again_and_others_are_unknown() {
             left(&who, &tool("http_fetch"), &fetch, held),
         );
         for call in [&calls.0, &calls.1, &calls.2, &calls.3] {
-            put(engine.store().as_ref(), call).await;
+            put(engine.store.as_ref(), call).await;
         }
-        engine.stop(Duration::from_secs(5)).await;
-        drop(engine);
-        db.close();
+        engine.close(Duration::from_secs(5)).await.expect("works here");
         calls
     };
-    let (engine, _db) = engine_with(dir.path(), &allow_all()).await;
+    let engine = engine_with(dir.path(), &allow_all()).await;
     for call in [&pure, &effectful, &accepted, &held] {
         let mut follow = engine.follow(&who, Some(call.asked.id), None);
         loop {
@@ -92,7 +90,7 @@ async fn pure_calls_run_again_and_others_are_unknown() {
     }
     let state = |call: &Call| {
         // What is on record: the task that drove the call may not have run on since its commit.
-        let (store, tenant, id) = (engine.store().clone(), who.tenant.clone(), call.asked.id);
+        let (store, tenant, id) = (engine.store.clone(), who.tenant.clone(), call.asked.id);
         async move { store.call(&tenant, id).await.expect("works here").expect("works here").call }
     };
     assert_eq!(state(&pure).await.state.name(), "finished");

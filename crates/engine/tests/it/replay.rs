@@ -37,7 +37,7 @@ decision := {"decision": "deny", "reasons": [{"rule": "no_secrets", "message": "
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exactly_what_would_flip_is_counted_and_listed() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let (one, other) = (principal("one"), principal("other"));
     let flips = stand(&engine, &one, echo("a secret")).await;
     stand(&engine, &one, echo("plain")).await;
@@ -71,7 +71,7 @@ async fn exactly_what_would_flip_is_counted_and_listed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_decisions_are_judged_than_asked_for_and_the_next_request_goes_on() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     let mut calls = Vec::new();
     for _ in 0..5 {
         calls.push(stand(&engine, &principal("one"), echo("secret")).await.asked.id);
@@ -97,7 +97,7 @@ async fn no_more_decisions_are_judged_than_asked_for_and_the_next_request_goes_o
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_proposed_rules_do_not_answer_would_be_held() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path()).await;
+    let engine = engine(dir.path()).await;
     stand(&engine, &principal("one"), echo("x")).await;
     let replay = replayed(&engine, asked("decision := true if input.args.no_such")).await;
     assert_eq!((replay.unanswered, replay.flips.kinds[&("allow", "hold")]), (1, 1));

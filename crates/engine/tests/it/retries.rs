@@ -1,9 +1,9 @@
 //! Calls whose sandbox fails.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use ringfence_engine::{CircuitSettings, Refused, Settings};
-use ringfence_policy::Rego;
+use ringfence_engine::{CircuitSettings, Refused};
+use ringfence_testkit::rules;
 use ringfence_types::{Call, FactKind, Produced, State};
 use serde_json::json;
 
@@ -23,10 +23,9 @@ fn code(call: &Call) -> &'static str {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pure_call_is_tried_again_on_record_until_its_circuit_opens() {
     let dir = tempfile::tempdir().expect("works here");
-    let policy = Arc::new(Rego::load(&allow_all()).expect("works here"));
     let circuit = CircuitSettings { failures: 4, reset_after: Duration::from_secs(3_600) };
-    let settings = Settings { circuit, ..Settings::for_processors(2, dir.path().join("work")) };
-    let (engine, _db) = engine_of(dir.path(), policy, settings).await;
+    let policy = rules(&allow_all());
+    let engine = engine_of(dir.path(), policy, move |settings| settings.circuit = circuit).await;
     let who = principal("acme");
     let run = || request("code_execute", &json!({"code": "print(1)"}));
     let call = stand(&engine, &who, run()).await;

@@ -2,71 +2,19 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ringfence_bus::SqliteBus;
-use ringfence_egress::Fetcher;
-use ringfence_engine::{CallRequest, Engine, Ledger, Parts, Settings, builtin_tools};
-use ringfence_ledger::SigningKey;
+use ringfence_engine::{CallRequest, Engine, Settings};
 use ringfence_policy::{Bundle, Rego};
-use ringfence_registry::Registry;
-use ringfence_sandbox::Native;
-use ringfence_sqlite::Db;
-use ringfence_store::{SqliteStore, Store};
+use ringfence_testkit::{Plane, PlaneConfig, TestClock, rules};
 use ringfence_types::{Call, Clock, Hold, Json, KeyId, Principal, Scope, State, Timestamp};
 use serde_json::{Value, json};
 
-/// The machine's clock.
-#[derive(Debug)]
-pub(crate) struct Wall;
-
-impl Clock for Wall {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-    fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Timestamp::from_micros(
-            i64::try_from(since.expect("works here").as_micros()).expect("works here"),
-        )
-    }
+/// Time of the machine.
+pub(crate) fn now() -> Timestamp {
+    TestClock::system().now()
 }
 
-/// An engine, and the parts that only tests look into.
-#[derive(Debug, Clone)]
-pub(crate) struct TestEngine {
-    engine: Engine,
-    store: Arc<dyn Store>,
-    ledger: Ledger,
-    registry: Registry,
-}
-
-impl TestEngine {
-    pub(crate) async fn start(parts: Parts) -> Self {
-        let (store, ledger) = (parts.store.clone(), parts.ledger.clone());
-        let registry = parts.registry.clone();
-        let engine = Engine::start(parts).await.expect("works here");
-        Self { engine, store, ledger, registry }
-    }
-
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
-        &self.store
-    }
-
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
-    pub(crate) fn registry(&self) -> &Registry {
-        &self.registry
-    }
-}
-
-impl std::ops::Deref for TestEngine {
-    type Target = Engine;
-
-    fn deref(&self) -> &Engine {
-        &self.engine
-    }
-}
-
-pub(crate) async fn engine(dir: &Path) -> (TestEngine, Db) {
+/// An engine in a folder that outlives it.
+pub(crate) async fn engine(dir: &Path) -> Plane {
     engine_with(dir, &Bundle::built_in()).await
 }
 
@@ -76,77 +24,18 @@ pub(crate) fn allow_all() -> Bundle {
     Bundle::from_files([("allow.rego", rules)]).expect("works here")
 }
 
-pub(crate) async fn engine_with(dir: &Path, bundle: &Bundle) -> (TestEngine, Db) {
-    let policy = Arc::new(Rego::load(bundle).expect("works here"));
-    engine_of(dir, policy, Settings::for_processors(2, dir.join("work"))).await
+pub(crate) async fn engine_with(dir: &Path, bundle: &Bundle) -> Plane {
+    engine_of(dir, rules(bundle), |_| {}).await
 }
 
 pub(crate) async fn engine_of(
     dir: &Path,
     policy: Arc<dyn ringfence_policy::Engine>,
-    settings: Settings,
-) -> (TestEngine, Db) {
-    assemble(dir, policy, settings, ringfence_egress::Options::default(), Arc::new(Wall)).await
-}
-
-/// An engine whose clock the test sets.
-pub(crate) async fn engine_at(
-    dir: &Path,
-    settings: Settings,
-    clock: Arc<dyn Clock>,
-) -> (TestEngine, Db) {
-    let policy = Arc::new(Rego::load(&allow_all()).expect("works here"));
-    assemble(dir, policy, settings, ringfence_egress::Options::default(), clock).await
-}
-
-/// An engine whose tools may fetch from one address of this machine.
-pub(crate) async fn engine_fetching(
-    dir: &Path,
-    policy: Arc<dyn ringfence_policy::Engine>,
-    settings: Settings,
-    address: std::net::SocketAddr,
-) -> TestEngine {
-    let options = ringfence_egress::Options {
-        allow_private: vec![address.into()],
-        ..ringfence_egress::Options::default()
-    };
-    assemble(dir, policy, settings, options, Arc::new(Wall)).await.0
-}
-
-async fn assemble(
-    dir: &Path,
-    policy: Arc<dyn ringfence_policy::Engine>,
-    settings: Settings,
-    fetching: ringfence_egress::Options,
-    clock: Arc<dyn Clock>,
-) -> (TestEngine, Db) {
-    let db =
-        Db::open(&dir.join("state.db"), &ringfence_sqlite::Options::default()).expect("works here");
-    let store = SqliteStore::open(db.clone(), &dir.join("blobs")).await.expect("works here");
-    let store: Arc<dyn Store> = Arc::new(store);
-    let key = SigningKey::from_seed([5; 32]);
-    let ledger = Ledger::open(store.clone(), key, clock.now()).await.expect("works here");
-    let bus = SqliteBus::open(db.clone(), ringfence_bus::Options::default(), clock.clone());
-    let registry = ringfence_registry::Config {
-        builtins: builtin_tools(clock.now()),
-        folders: Vec::new(),
-        embedded: Vec::new(),
-        uploads: dir.join("uploads"),
-        clock: clock.clone(),
-    };
-    let parts = Parts {
-        store,
-        ledger,
-        bus: Arc::new(bus.await.expect("works here")),
-        policy,
-        registry: Registry::open(registry).expect("works here"),
-        sandbox: Arc::new(Native::open(without_spawner())),
-        fetcher: Fetcher::system(fetching),
-        telemetry: ringfence_engine::Telemetry::default(),
-        clock,
-        settings,
-    };
-    (TestEngine::start(parts).await, db)
+    tune: impl FnOnce(&mut Settings) + Send + 'static,
+) -> Plane {
+    let (folder, policy, tune) = (Some(dir.to_owned()), Some(policy), Box::new(tune));
+    let config = PlaneConfig { folder, policy, tune, ..PlaneConfig::default() };
+    Plane::start(config).await.expect("works here")
 }
 
 pub(crate) fn principal(tenant: &str) -> Principal {
@@ -174,14 +63,9 @@ pub(crate) async fn stand(engine: &Engine, who: &Principal, request: CallRequest
     ticket.wait(Duration::from_secs(30)).await.expect("it is on record")
 }
 
-/// No tool of these tests needs a sandbox. The default would start this very test as its spawner.
-fn without_spawner() -> ringfence_sandbox::Config {
-    ringfence_sandbox::Config { exe: "/bin/false".into(), ..ringfence_sandbox::Config::one_shot() }
-}
-
 /// A hold that ends after this.
 pub(crate) fn held(lasts: Duration) -> State {
-    let now = Wall.now();
+    let now = now();
     State::Held(Box::new(Hold::new(Vec::new(), now, now.after(lasts), 1)))
 }
 

@@ -170,21 +170,12 @@ fn a_wrong_tool_of_the_binary_is_fatal() {
         folders: Vec::new(),
         embedded: Vec::new(),
         uploads: place.uploads(),
-        clock: std::sync::Arc::new(Never),
+        clock: std::sync::Arc::new(ringfence_testkit::TestClock::fixed(0)),
     };
     let error = Registry::open(config(vec![wrong])).unwrap_err();
     assert!(matches!(error, Error::Builtin { ref name, .. } if name == "wrong"), "{error}");
     assert!(Registry::open(config(vec![builtin("x"), builtin("x")])).is_err());
     assert!(Registry::open(config(vec![builtin("x"), builtin("y")])).is_ok());
-}
-
-#[derive(Debug)]
-struct Never;
-
-impl ringfence_types::Clock for Never {
-    fn now(&self) -> ringfence_types::Timestamp {
-        ringfence_types::Timestamp::from_micros(0)
-    }
 }
 
 #[test]
@@ -196,7 +187,7 @@ fn the_skills_of_this_project_are_not_broken() {
         folders: vec![skills],
         embedded: Vec::new(),
         uploads: place.uploads(),
-        clock: std::sync::Arc::new(Never),
+        clock: std::sync::Arc::new(ringfence_testkit::TestClock::fixed(0)),
     })
     .unwrap();
     let catalogue = registry.catalogue();

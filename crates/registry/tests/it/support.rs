@@ -8,20 +8,12 @@ use std::{
 };
 
 use ringfence_registry::{Config, EmbeddedSkill, Registry, Upload};
-use ringfence_types::{Clock, Digest, Json, Limits, Origin, Timestamp, Tool};
+use ringfence_testkit::TestClock;
+use ringfence_types::{Digest, Json, Limits, Origin, Timestamp, Tool};
 use tempfile::TempDir;
 
 pub(crate) const SCHEMA: &str = r#"{"input": {"type": "object", "required": ["text"]},
     "output": {"type": "object", "properties": {"count": {"type": "integer"}}}}"#;
-
-#[derive(Debug)]
-struct Fixed;
-
-impl Clock for Fixed {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(1_700_000_000_000_000)
-    }
-}
 
 /// Directories of one test.
 #[derive(Debug)]
@@ -52,7 +44,7 @@ impl Place {
             folders: vec![self.skills(), self.root.path().join("later")],
             embedded: self.embedded.clone(),
             uploads: self.uploads(),
-            clock: Arc::new(Fixed),
+            clock: Arc::new(TestClock::fixed(1_700_000_000_000_000)),
         })
         .expect("a registry")
     }

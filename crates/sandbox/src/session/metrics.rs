@@ -34,7 +34,7 @@ pub struct Metrics {
     pub disk_used: Bytes,
     /// Largest allowed number of bytes.
     pub disk_total: Bytes,
-    /// Files in the same places, our own five directories included.
+    /// Files in the same places, our own four directories included.
     pub files_used: u64,
     /// Largest allowed number of files.
     pub files_total: u64,

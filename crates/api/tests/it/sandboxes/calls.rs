@@ -130,7 +130,7 @@ decision := {"decision": "hold", "reasons": [{"rule": "programs", "message": "as
 #[tokio::test]
 async fn what_policy_holds_waits_and_runs_once_it_is_approved() {
     let bundle = Bundle::from_files([("rules.rego", HOLD_PROGRAMS)]).unwrap();
-    let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
+    let server = Server::of(Plan::sandboxed().bundle(&bundle)).await;
     let place = create(&server, &json!({})).await;
     let held = sh(&server, &place, "echo approved").await;
     assert_eq!((held.status, &held.json()["state"]), (202, &json!("held")), "{held:?}");
@@ -215,5 +215,60 @@ async fn programs_of_a_sandbox_take_no_place_from_other_calls() {
     }
     let call = json!({"tool": "echo", "args": {"text": "hi"}});
     assert_eq!(server.post("/v1/calls", &call).await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn cancelling_the_call_ends_what_it_started() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let place = create(&server, &json!({})).await;
+    let start = async |body: &Value| {
+        let started = server.post(&format!("{place}/exec"), body).await;
+        assert_eq!(started.status, 202, "{started:?}");
+        started.json()
+    };
+    let program = start(&json!({"argv": ["sleep", "600"], "wait": 0, "timeout_secs": 600})).await;
+    let size = json!({"rows": 24, "columns": 80});
+    let terminal = start(&json!({"argv": ["cat"], "wait": 0, "terminal": size})).await;
+    let other = start(&json!({"argv": ["sleep", "600"], "wait": 0, "timeout_secs": 600})).await;
+    for started in [&program, &terminal] {
+        let id = started["call_id"].as_str().unwrap();
+        let cancelled = server.delete(&format!("/v1/calls/{id}")).await;
+        assert!(matches!(cancelled.status, 200 | 202), "{cancelled:?}");
+        assert_eq!(over(&server, &started["call_id"]).await["state"], "cancelled");
+        let shown = server.get(&format!("{place}/exec/{}", started["id"])).await.json();
+        assert_eq!((&shown["state"], &shown["signal"]), (&json!("ended"), &json!(9)));
+        let receipt = server.get(&format!("/v1/calls/{id}/receipt")).await;
+        assert_eq!(receipt.json()["state"], "cancelled", "{receipt:?}");
+    }
+    assert_eq!(call(&server, &other["call_id"]).await["state"], "running", "the control");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_output_of_a_program_is_that_of_its_call() {
+    let server = Server::of(Plan::sandboxed()).await;
+    let place = create(&server, &json!({})).await;
+    let body = json!({"argv": ["sh", "-c", "echo begun; read line; echo $line"],
+        "wait": 0, "stdin": {"open": true}});
+    let program = server.post(&format!("{place}/exec"), &body).await.json();
+    let output = format!("/v1/calls/{}/output/stdout", program["call_id"].as_str().unwrap());
+    let begun = within("the first line", async {
+        loop {
+            let shown = server.get(&output).await;
+            if !shown.bytes.is_empty() {
+                return shown;
+            }
+        }
+    })
+    .await;
+    assert_eq!((&*begun.bytes, begun.header("output-end")), (&b"begun\n"[..], Some("false")));
+    let stdin = format!("{place}/exec/{}/stdin", program["id"]);
+    let request = server.request("POST", &stdin).header("content-type", "application/octet-stream");
+    let fed = send(request.body("more\n")).await;
+    assert_eq!(fed.status, 204, "{fed:?}");
+    assert_eq!(over(&server, &program["call_id"]).await["state"], "finished");
+    let whole = server.get(&output).await;
+    assert_eq!((&*whole.bytes, whole.header("output-end")), (&b"begun\nmore\n"[..], Some("true")));
     server.stop().await;
 }

@@ -8,7 +8,6 @@ mod programs;
 mod terminal;
 
 use ringfence_api::Api;
-use ringfence_engine::SandboxLimits;
 use ringfence_policy::Bundle;
 use ringfence_types::Scope;
 use serde_json::{Value, json};
@@ -207,7 +206,7 @@ async fn policy_decides_about_sandboxes() {
         )
     };
     let bundle = Bundle::from_files([("rules.rego", rules("deny"))]).unwrap();
-    let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
+    let server = Server::of(Plan::sandboxed().bundle(&bundle)).await;
     let refused = server.post("/v1/sandboxes", &json!({})).await;
     assert_eq!((refused.status, refused.problem().as_str()), (403, "policy_denied"));
     assert_eq!(refused.json()["reasons"][0]["rule"], "no_boxes");
@@ -215,7 +214,7 @@ async fn policy_decides_about_sandboxes() {
 
     // A sandbox that is held is a call like any other: nothing is made until a person says so.
     let bundle = Bundle::from_files([("rules.rego", rules("hold"))]).unwrap();
-    let server = Server::of(Plan { bundle, ..Plan::sandboxed() }).await;
+    let server = Server::of(Plan::sandboxed().bundle(&bundle)).await;
     let held = server.post("/v1/sandboxes", &json!({})).await;
     assert_eq!((held.status, &held.json()["state"]), (202, &json!("held")), "{held:?}");
     assert_eq!(held.json()["reasons"][0]["rule"], "no_boxes");
@@ -228,8 +227,9 @@ async fn policy_decides_about_sandboxes() {
 
 #[tokio::test]
 async fn sandboxes_are_bounded_in_number_and_size() {
-    let sandboxes = SandboxLimits { max_per_tenant: 1, ..SandboxLimits::default() };
-    let server = Server::of(Plan { sandboxes, ..Plan::sandboxed() }).await;
+    let mut plan = Plan::sandboxed();
+    plan.plane.tune = Box::new(|settings| settings.sandboxes.max_per_tenant = 1);
+    let server = Server::of(plan).await;
     create(&server, &json!({"limits": {"memory_bytes": 67_108_864, "disk_bytes": 1_048_576}}))
         .await;
     let refused = server.post("/v1/sandboxes", &json!({})).await;

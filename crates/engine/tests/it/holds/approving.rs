@@ -13,7 +13,7 @@ use crate::support::{Replaced, approver, echo, principal, stand};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_person_approves_runs_once_and_says_by_what() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let held = stand(&engine, &who, echo("hi")).await;
     let id = held.asked.id;
@@ -34,7 +34,7 @@ async fn what_a_person_approves_runs_once_and_says_by_what() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn makers_and_foreign_keys_and_keys_without_the_scope_cannot_approve() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let who = Principal { scopes: vec![Scope::Call, Scope::Approve].into(), ..principal("acme") };
     let id = stand(&engine, &who, echo("hi")).await.asked.id;
     let own = resolve(&engine, &who, id, approve()).await;
@@ -52,7 +52,7 @@ async fn makers_and_foreign_keys_and_keys_without_the_scope_cannot_approve() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_that_a_client_sends_stands_in_for_an_approval() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let mut request = echo("hi");
     let sent = json!({"requeue_override": true, "approval": {"by": ["me"]}, "approved": true});
     request.metadata = Json::of(&sent).expect("works here");
@@ -64,7 +64,7 @@ async fn nothing_that_a_client_sends_stands_in_for_an_approval() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn edited_arguments_run_and_both_versions_are_on_record() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let held = stand(&engine, &who, echo("delete everything")).await;
     let id = held.asked.id;
@@ -89,7 +89,7 @@ async fn edited_arguments_run_and_both_versions_are_on_record() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_people_are_two_different_keys() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let who = principal("acme");
     let id = stand(&engine, &who, echo("two of you")).await.asked.id;
     let first = resolve(&engine, &approver("acme", 1), id, approve()).await.expect("a vote");
@@ -108,7 +108,7 @@ async fn two_people_are_two_different_keys() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_no_ends_the_call_with_its_reason_and_a_discarded_one_is_cancelled() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let id = stand(&engine, &who, echo("hi")).await.asked.id;
     let denied = resolve(&engine, &boss, id, Action::Deny).await.expect("denied");
@@ -129,7 +129,7 @@ async fn a_no_ends_the_call_with_its_reason_and_a_discarded_one_is_cancelled() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_person_with_two_keys_is_one_person() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let of = |who: Principal, person: &str| Principal {
         person: Some(person.parse().expect("a person")),
         ..who
@@ -153,14 +153,14 @@ async fn one_person_with_two_keys_is_one_person() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_resolution_is_on_the_ledger_and_names_the_person() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, ann) = (principal("acme"), Some("ann".parse().expect("a person")));
     let boss = Principal { person: ann, ..approver("acme", 1) };
     let id = stand(&engine, &who, echo("hi")).await.asked.id;
     resolve(&engine, &boss, id, approve()).await.expect("approved");
     after(&engine, &who, id, &[FactKind::Finished]).await;
     let query = EntryQuery { call: Some(id), limit: 9, ..EntryQuery::default() };
-    let entries = engine.store().entries(query).await.expect("works here");
+    let entries = engine.store.entries(query).await.expect("works here");
     let said = |kind: EntryKind| {
         let entry = entries.iter().find(|placed| placed.sealed.kind == kind).expect("an entry");
         ringfence_ledger::said_in::<serde_json::Value>(&entry.sealed).expect("it says something")

@@ -21,7 +21,7 @@ fn in_session(text: &str) -> CallRequest {
 async fn what_was_shown_must_still_be_what_stands() {
     let dir = tempfile::tempdir().expect("works here");
     let rules = Replaced::new(ASK);
-    let (engine, _db) = engine(dir.path(), &rules).await;
+    let engine = engine(dir.path(), &rules).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let held = stand(&engine, &who, echo("hi")).await;
     let answer = |seen: Digest| Resolution { action: approve(), reason: None, shown: Some(seen) };
@@ -36,7 +36,7 @@ async fn what_was_shown_must_still_be_what_stands() {
 async fn votes_under_other_rules_do_not_count_and_the_hold_says_so() {
     let dir = tempfile::tempdir().expect("works here");
     let rules = Replaced::new(ASK);
-    let (engine, _db) = engine(dir.path(), &rules).await;
+    let engine = engine(dir.path(), &rules).await;
     let who = principal("acme");
     let id = stand(&engine, &who, echo("two of you")).await.asked.id;
     resolve(&engine, &approver("acme", 1), id, approve()).await.expect("a vote");
@@ -56,7 +56,7 @@ async fn votes_under_other_rules_do_not_count_and_the_hold_says_so() {
 async fn an_approval_for_a_session_is_for_its_calls_so_often_under_these_rules() {
     let dir = tempfile::tempdir().expect("works here");
     let rules = Replaced::new(ASK);
-    let (engine, _db) = engine(dir.path(), &rules).await;
+    let engine = engine(dir.path(), &rules).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let id = stand(&engine, &who, in_session("hi")).await.asked.id;
     resolve(&engine, &boss, id, within(ApprovalScope::Session, 3)).await.expect("approved");
@@ -80,7 +80,7 @@ async fn an_approval_for_a_session_is_for_its_calls_so_often_under_these_rules()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approval_as_a_rule_has_visible_bounds() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let id = stand(&engine, &who, echo("to: ann")).await.asked.id;
     let unbounded = resolve(&engine, &boss, id, within(ApprovalScope::Rule, 9)).await;

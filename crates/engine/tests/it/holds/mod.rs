@@ -9,13 +9,13 @@ mod waiting;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use ringfence_engine::{
-    Action, ApprovalScope, Engine, NotResolved, Resolution, Resolved, Settings, TermsRequest,
+    Action, ApprovalScope, Engine, NotResolved, Resolution, Resolved, TermsRequest,
 };
-use ringfence_sqlite::Db;
+use ringfence_testkit::Plane;
 use ringfence_types::{Call, CallId, FactKind, Principal, Produced, State};
 use serde_json::Value;
 
-use crate::support::{Replaced, TestEngine, engine_of};
+use crate::support::{Replaced, engine_of};
 
 /// Every call waits for a person; those whose text begins with `two` for two.
 pub(super) const ASK: &str = r#"
@@ -48,8 +48,8 @@ package ringfence
 decision := {"decision": "deny", "reasons": [{"rule": "never", "message": "not any more"}]}
 "#;
 
-pub(super) async fn engine(dir: &Path, rules: &Arc<Replaced>) -> (TestEngine, Db) {
-    engine_of(dir, rules.clone(), Settings::for_processors(2, dir.join("work"))).await
+pub(super) async fn engine(dir: &Path, rules: &Arc<Replaced>) -> Plane {
+    engine_of(dir, rules.clone(), |_| {}).await
 }
 
 pub(super) fn approve() -> Action {

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use ringfence_engine::{Action, ApprovalScope, NotResolved};
 
 use super::{ASK, after, approve, engine, resolve, within};
-use crate::support::{Replaced, TestEngine, approver, echo, principal, stand};
+use crate::support::{Replaced, approver, echo, principal, stand};
+use ringfence_testkit::Plane;
 use ringfence_types::FactKind;
 
 const ENDS: [FactKind; 3] = [FactKind::Finished, FactKind::Denied, FactKind::Cancelled];
@@ -13,7 +14,7 @@ const ENDS: [FactKind; 3] = [FactKind::Finished, FactKind::Denied, FactKind::Can
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_who_resolve_one_wins() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let who = principal("acme");
     let mut ends = BTreeMap::new();
     for round in 0..12 {
@@ -55,7 +56,7 @@ async fn of_many_who_resolve_one_wins() {
 }
 
 async fn facts(
-    engine: &TestEngine,
+    engine: &Plane,
     who: &ringfence_types::Principal,
     id: ringfence_types::CallId,
 ) -> Vec<FactKind> {
@@ -65,14 +66,14 @@ async fn facts(
         after: 0,
         limit: 100,
     };
-    let facts = engine.store().facts(query).await.expect("works here");
+    let facts = engine.store.facts(query).await.expect("works here");
     facts.into_iter().map(|logged| logged.fact.kind).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_calls_run_by_an_approval_as_it_is_for() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let who = principal("acme");
     let session = Some("s-1".parse().expect("a session"));
     let request = ringfence_engine::CallRequest { session, ..echo("hi") };

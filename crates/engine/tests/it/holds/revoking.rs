@@ -5,30 +5,31 @@ use std::time::Duration;
 use ringfence_engine::{ApprovalScope, CallRequest, Resolved};
 use ringfence_ledger::{Entry, KeyChange};
 use ringfence_store::{Key, Revocation, Revoked, contract::samples};
+use ringfence_testkit::Plane;
 use ringfence_types::{FactKind, Principal, State};
 use serde_json::json;
 
 use super::{ASK, after, approve, engine, resolve, result, within};
-use crate::support::{Replaced, TestEngine, approver, echo, principal, stand};
+use crate::support::{Replaced, approver, echo, principal, stand};
 
 /// A stored key of a person.
-pub(super) async fn kept(engine: &TestEngine, who: &Principal) -> Key {
+pub(super) async fn kept(engine: &Plane, who: &Principal) -> Key {
     let key = samples::key(&who.tenant, &who.key.to_string());
     let (scopes, person) = (who.scopes.clone(), who.person.clone());
     let key = Key { id: who.key, scopes, person, expires_at: None, ..key };
-    engine.store().add_key(key.clone(), told(engine, &key, "created").await).await.expect("a key");
+    engine.store.add_key(key.clone(), told(engine, &key, "created").await).await.expect("a key");
     key
 }
 
-async fn revoke(engine: &TestEngine, key: &Key) {
+async fn revoke(engine: &Plane, key: &Key) {
     let entry = told(engine, key, "revoked").await;
     let at = engine.clock().now();
     let revocation = Revocation { key: key.id, tenant: None, at, keeps_admin_of: None };
-    let revoked = engine.store().revoke_key(revocation, entry).await;
+    let revoked = engine.store.revoke_key(revocation, entry).await;
     assert_eq!(revoked.expect("works here"), Revoked::Done);
 }
 
-async fn told(engine: &TestEngine, key: &Key, event: &str) -> ringfence_types::Sealed {
+async fn told(engine: &Plane, key: &Key, event: &str) -> ringfence_types::Sealed {
     let change = KeyChange {
         event: event.to_owned(),
         key: key.id,
@@ -41,13 +42,13 @@ async fn told(engine: &TestEngine, key: &Key, event: &str) -> ringfence_types::S
         fingerprint: Some(KeyChange::fingerprint_of(key.secret)),
     };
     let entry = Entry::key(key.tenant.clone(), engine.clock().now(), &change);
-    engine.ledger().signing_guard().await.seal(entry).expect("it is small")
+    engine.ledger.signing_guard().await.seal(entry).expect("it is small")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approved_call_of_a_revoked_key_does_not_run() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let key = kept(&engine, &who).await;
     let first = stand(&engine, &who, echo("before")).await.asked.id;
@@ -67,7 +68,7 @@ async fn an_approved_call_of_a_revoked_key_does_not_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn held_calls_of_a_revoked_key_end_by_themselves() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, other) = (principal("acme"), approver("acme", 9));
     let key = kept(&engine, &who).await;
     let id = stand(&engine, &who, echo("hi")).await.asked.id;
@@ -83,7 +84,7 @@ async fn held_calls_of_a_revoked_key_end_by_themselves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_vote_of_a_revoked_key_does_not_count() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let who = principal("acme");
     let lost = kept(&engine, &approver("acme", 1)).await;
     let id = stand(&engine, &who, echo("two of you")).await.asked.id;
@@ -103,7 +104,7 @@ async fn the_vote_of_a_revoked_key_does_not_count() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_calls_run_by_what_a_revoked_key_approved() {
     let dir = tempfile::tempdir().expect("works here");
-    let (engine, _db) = engine(dir.path(), &Replaced::new(ASK)).await;
+    let engine = engine(dir.path(), &Replaced::new(ASK)).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let key = kept(&engine, &boss).await;
     let session = Some("s-1".parse().expect("a session"));

@@ -14,9 +14,8 @@ use crate::support::{Replaced, approver, echo, engine_of, principal, stand};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_undecided_call_expires_and_is_not_denied() {
     let dir = tempfile::tempdir().expect("works here");
-    let settings = Settings::for_processors(2, dir.path().join("work"));
-    let settings = Settings { hold_for: Duration::from_millis(100), ..settings };
-    let (engine, _db) = engine_of(dir.path(), Replaced::new(ASK), settings).await;
+    let short = |settings: &mut Settings| settings.hold_for = Duration::from_millis(100);
+    let engine = engine_of(dir.path(), Replaced::new(ASK), short).await;
     let who = principal("acme");
     let id = stand(&engine, &who, echo("hi")).await.asked.id;
     let call = after(&engine, &who, id, &[FactKind::Expired]).await;
@@ -32,7 +31,7 @@ async fn an_undecided_call_expires_and_is_not_denied() {
 async fn what_the_rules_allow_by_now_runs_when_it_is_judged_again() {
     let dir = tempfile::tempdir().expect("works here");
     let rules = Replaced::new(ASK);
-    let (engine, _db) = engine(dir.path(), &rules).await;
+    let engine = engine(dir.path(), &rules).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let id = stand(&engine, &who, echo("hi")).await.asked.id;
     let same = resolve(&engine, &boss, id, Action::Reevaluate).await.expect("judged");
@@ -52,9 +51,9 @@ async fn what_was_approved_and_not_begun_begins_after_a_restart() {
     let rules = Replaced::new(ASK);
     let who = principal("acme");
     let id = {
-        let (engine, db) = engine(dir.path(), &rules).await;
+        let engine = engine(dir.path(), &rules).await;
         let held = stand(&engine, &who, echo("hi")).await;
-        let store = engine.store().clone();
+        let store = engine.store.clone();
         let stored = store.call(&who.tenant, held.asked.id).await.expect("works").expect("there");
         // As the approval leaves it when the server is killed right after.
         let mut approval = samples::approval(&stored.call, 1);
@@ -62,19 +61,17 @@ async fn what_was_approved_and_not_begun_begins_after_a_restart() {
         approval.votes[0].shown = shown(&stored.call);
         approval.terms.expires_at = stored.call.changed_at.after(Duration::from_secs(600));
         let call = Arc::new(stored.call);
-        let guard = engine.ledger().signing_guard().await;
+        let guard = engine.ledger.signing_guard().await;
         let entry = Entry::approval(About::call(&call.asked, call.changed_at), &approval);
         let entries = vec![guard.seal(entry).expect("it is small")];
         let record = samples::record(&call, Some(stored.version));
         let record = Record { approval: Some(approval), entries, ..record };
         store.record(record).await.expect("works here");
         drop(guard);
-        engine.stop(Duration::from_secs(5)).await;
-        drop(engine);
-        db.close();
+        engine.close(Duration::from_secs(5)).await.expect("works here");
         held.asked.id
     };
-    let (engine, _db) = engine(dir.path(), &rules).await;
+    let engine = engine(dir.path(), &rules).await;
     let call = after(&engine, &who, id, &[FactKind::Finished]).await;
     assert_eq!(result(&call), json!({"message": "hi"}));
     engine.stop(Duration::from_secs(5)).await;
@@ -84,7 +81,7 @@ async fn what_was_approved_and_not_begun_begins_after_a_restart() {
 async fn approving_a_call_that_rules_deny_by_now_reports_the_denial() {
     let dir = tempfile::tempdir().expect("works here");
     let rules = Replaced::new(ASK);
-    let (engine, _db) = engine(dir.path(), &rules).await;
+    let engine = engine(dir.path(), &rules).await;
     let (who, boss) = (principal("acme"), approver("acme", 1));
     let first = stand(&engine, &who, echo("hi")).await.asked.id;
     let second = stand(&engine, &who, echo("hi")).await.asked.id;
