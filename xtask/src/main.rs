@@ -1,7 +1,7 @@
 //! Entry point of `cargo xtask`: picks the chore.
 #![expect(clippy::print_stdout, reason = "telling the developer is what the chores are for")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,9 @@ const HELP: &str = "\
 usage: cargo xtask <command>
 
   test [FILTER]               set up what tests need, run everything, print what ran against what;
-                              FILTER is a test name, or one of: tidy, rootless, vm
+                              FILTER is a test name, or one of: tidy, browser, rootless, vm
+  screenshots [FOLDER]        pictures of every page of the console, in light and dark
+                              (default: target/screenshots)
   tidy                        check what the compiler cannot
   bench sandbox [--quick] [--runs N] [--json FILE]
                               every tier beside bare interpreters and peers, with ratios
@@ -54,6 +56,8 @@ fn chore(words: &[&str]) -> Result<ExitCode> {
     match words {
         ["test"] => suite::run(None),
         ["test", filter] => suite::run(Some(filter)),
+        ["screenshots"] => screenshots(&settings::workspace_root().join("target/screenshots")),
+        ["screenshots", folder] => screenshots(Path::new(folder)),
         ["tidy"] => check_tidy(),
         ["dist"] => dist::run().map(|()| ExitCode::SUCCESS),
         ["bench", rest @ ..] => bench::run(rest).map(|()| ExitCode::SUCCESS),
@@ -69,6 +73,12 @@ fn chore(words: &[&str]) -> Result<ExitCode> {
         }
         other => bail!("unknown command `{}`\n\n{HELP}", other.join(" ")),
     }
+}
+
+fn screenshots(folder: &Path) -> Result<ExitCode> {
+    suite::screenshots(folder)?;
+    println!("written to {}", folder.display());
+    Ok(ExitCode::SUCCESS)
 }
 
 fn check_tidy() -> Result<ExitCode> {

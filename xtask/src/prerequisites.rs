@@ -43,6 +43,7 @@ pub const NEEDS: &[Need] = &[
     need("uidmap", Probe::Program("newuidmap"), "sandboxes with subordinate ids"),
     need("util-linux", Probe::Program("setpriv"), "the rootless suites"),
     need("busybox-static", Probe::Program("busybox"), "the machine with the older kernel"),
+    need("chromium", Probe::File("/usr/bin/chromium"), "the console in a real browser"),
     need("curl", Probe::Program("curl"), "the first page of the README"),
     need(
         "qemu-system-x86",

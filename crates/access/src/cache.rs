@@ -19,7 +19,7 @@ use crate::{Key, OpenCount, Unauthenticated, rate::Bucket};
 pub struct KnownKey {
     /// The identity that requests with this key have.
     pub principal: Principal,
-    /// What the key is doing.
+    /// Use of the key.
     pub usage: Arc<Usage>,
     revoked: bool,
     expires_at: Option<Timestamp>,
@@ -38,7 +38,7 @@ impl KnownKey {
     }
 }
 
-/// What a key is doing; outlives a new reading of the key.
+/// Use of a key; outlives a new reading of the key.
 #[derive(Debug, Default)]
 pub struct Usage {
     /// Event streams that it has open.
@@ -72,7 +72,7 @@ pub(crate) struct Cache {
 /// Keys in the cache.
 const MAX_KEYS: usize = 10_000;
 
-/// How long a reading is believed. Another server on the same store may have revoked the key.
+/// Time that a reading is believed. Another server on the same store may have revoked the key.
 const CACHE_LIFETIME: Duration = Duration::from_secs(5);
 
 /// The longest wait for an expiry. Timers do not reach further; a stream that lasts so long may as

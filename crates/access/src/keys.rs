@@ -30,9 +30,9 @@ pub struct KeyRequest {
     pub persona: Option<PersonaId>,
     /// The person who will hold it.
     pub person: Option<PersonId>,
-    /// What people call it.
+    /// Label for people.
     pub label: String,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Scopes,
     /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
@@ -40,7 +40,7 @@ pub struct KeyRequest {
     pub created_by: Option<KeyId>,
 }
 
-/// What a key may not do with other keys.
+/// Actions on other keys that a key may not do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     /// The keys of another tenant belong to the operator.

@@ -1,8 +1,8 @@
-//! Keys: who may do what, how often, and until when. Every door asks here; nothing here knows HTTP.
+//! API keys: scopes, rates, expiry, revocation. Every door asks here; nothing here knows HTTP.
 //!
 //! Contents: [`Access`] looks keys up and ends them, `keys` makes, lists and revokes them, `cache`
-//! holds those that were used lately, `rate` is the bucket of one key, `open_count` counts what a key
-//! has open.
+//! holds those that were used lately, `sessions` are those of browsers, `rate` is the bucket of one
+//! key, `open_count` counts what a key has open.
 //!
 //! Invariants:
 //! - a secret is never kept, logged or compared: only its digest is looked up;
@@ -15,6 +15,7 @@ mod keys;
 mod open_count;
 mod rate;
 mod secret;
+mod sessions;
 
 use std::{
     collections::HashSet,
@@ -35,6 +36,7 @@ pub use self::{
     open_count::{OpenCount, OpenSlot},
     rate::Rate,
     secret::{SECRET_LENGTH, SECRET_PREFIX, Secret},
+    sessions::{LOGIN_LINK_LIFETIME, NewSession, SESSION_LIFETIME, Token},
 };
 pub use ringfence_store::Key;
 
@@ -70,8 +72,8 @@ impl<T: Send + Sync> SigningHeld for T {}
 /// Why a secret is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum Unauthenticated {
-    /// It does not look like a secret of ours, so it was not looked up.
-    #[error("this is not a key of ours")]
+    /// It does not have the form of a secret, so it was not looked up.
+    #[error("this is not a key of this server")]
     Malformed,
     /// No key has it.
     #[error("no key has this secret")]
@@ -85,6 +87,9 @@ pub enum Unauthenticated {
     /// The key could not be looked up.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The kernel gave no random bytes for a token.
+    #[error("get random bytes for a session")]
+    Random(#[from] getrandom::Error),
 }
 
 /// Keys and their use. Cheap to clone.
@@ -97,6 +102,7 @@ struct Inner {
     signer: Arc<dyn EntrySigner>,
     clock: Arc<dyn Clock>,
     cache: cache::Cache,
+    sessions: sessions::Sessions,
     /// Zero of the clock of rates, which grows whatever the wall clock does.
     started: Instant,
 }
@@ -105,7 +111,8 @@ impl Access {
     /// Access to the keys of a store, whose changes are signed by `signer`.
     pub fn new(store: Arc<dyn Store>, signer: Arc<dyn EntrySigner>, clock: Arc<dyn Clock>) -> Self {
         let cache = cache::Cache::default();
-        Self(Arc::new(Inner { store, signer, clock, cache, started: Instant::now() }))
+        let (sessions, started) = (sessions::Sessions::default(), Instant::now());
+        Self(Arc::new(Inner { store, signer, clock, cache, sessions, started }))
     }
 
     /// The key of this secret, if it may be used now. Marks the key as used.
@@ -113,7 +120,13 @@ impl Access {
         if !Secret::is_well_formed(secret) {
             return Err(Unauthenticated::Malformed);
         }
-        let digest = Digest::of(secret);
+        self.authenticate_digest(Digest::of(secret)).await
+    }
+
+    async fn authenticate_digest(
+        &self,
+        digest: Digest,
+    ) -> Result<Arc<KnownKey>, Unauthenticated> {
         let now = self.now();
         let known = match self.0.cache.get(digest, now) {
             Some(known) => known,
@@ -122,6 +135,44 @@ impl Access {
         known.check(now)?;
         known.usage.used(now);
         Ok(known)
+    }
+
+    /// Opens a session of the key with this secret.
+    pub async fn sign_in(&self, secret: &[u8]) -> Result<NewSession, Unauthenticated> {
+        self.authenticate(secret).await?;
+        Ok(self.0.sessions.open(Digest::of(secret), self.now())?)
+    }
+
+    /// Makes a login link for the key with this secret: a token that opens one session.
+    pub async fn make_login_link(&self, secret: &[u8]) -> Result<Token, Unauthenticated> {
+        self.authenticate(secret).await?;
+        Ok(self.0.sessions.make_link(Digest::of(secret), self.now())?)
+    }
+
+    /// Opens a session by a login link, which is used up.
+    pub async fn sign_in_by_link(&self, token: &[u8]) -> Result<NewSession, Unauthenticated> {
+        let key = self.0.sessions.use_link(token, self.now()).ok_or(Unauthenticated::Unknown)?;
+        self.authenticate_digest(key).await?;
+        Ok(self.0.sessions.open(key, self.now())?)
+    }
+
+    /// The key of a session, if the session is open and the key may be used now. Marks the key as used.
+    pub async fn authenticate_session(
+        &self,
+        token: &[u8],
+    ) -> Result<Arc<KnownKey>, Unauthenticated> {
+        let key = self.0.sessions.key(token, self.now()).ok_or(Unauthenticated::Unknown)?;
+        self.authenticate_digest(key).await
+    }
+
+    /// The token that forms of a session carry, so that a page of another origin cannot send them.
+    pub fn form_token(token: &[u8]) -> String {
+        sessions::form_token(token)
+    }
+
+    /// Closes a session.
+    pub fn sign_out(&self, token: &[u8]) {
+        self.0.sessions.close(token);
     }
 
     async fn look_up(

@@ -41,7 +41,7 @@ impl Secret {
         &self.0[..SHOWN_LENGTH]
     }
 
-    /// What is kept instead of the secret.
+    /// Digest that is kept instead of the secret.
     pub(crate) fn digest(&self) -> Digest {
         Digest::of(self.0.as_bytes())
     }

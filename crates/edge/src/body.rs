@@ -1,4 +1,4 @@
-//! Taking a request's body: of the right type, within bounds of size and time.
+//! Reading a request's body: of the right type, within bounds of size and time.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ pub async fn json(edge: &Edge, request: Request) -> Result<Json, Problem> {
     problem::parse(&taken.bytes)
 }
 
-/// The bytes of a request, at most `most`.
-pub async fn take(edge: &Edge, request: Request, most: usize) -> Result<Taken, Problem> {
+/// The bytes of a request, at most `max_bytes`.
+pub async fn take(edge: &Edge, request: Request, max_bytes: usize) -> Result<Taken, Problem> {
     check_coding(request.headers())?;
-    if declared(request.headers()).is_some_and(|length| length > most as u64) {
-        return Err(too_large(most));
+    if declared(request.headers()).is_some_and(|length| length > max_bytes as u64) {
+        return Err(too_large(max_bytes));
     }
-    let taking = collect(&edge.0.bodies, request.into_body(), most);
+    let taking = collect(&edge.0.bodies, request.into_body(), max_bytes);
     match tokio::time::timeout(edge.config().request_timeout, taking).await {
         Ok(taken) => taken,
         Err(_) => Err(too_slow(edge)),
@@ -52,15 +52,15 @@ pub fn too_slow(edge: &Edge) -> Problem {
     Problem::new(&problem_codes::BODY_TIMEOUT, format!("the body did not arrive within {secs} s"))
 }
 
-async fn collect(room: &Arc<Semaphore>, mut body: Body, most: usize) -> Result<Taken, Problem> {
+async fn collect(room: &Arc<Semaphore>, mut body: Body, max_bytes: usize) -> Result<Taken, Problem> {
     let mut whole = Bytes::new();
     let mut grown: Option<BytesMut> = None;
     let mut held: Option<OwnedSemaphorePermit> = None;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| unreadable())?.into_data() else { continue };
         let length = grown.as_ref().map_or(whole.len(), BytesMut::len) + data.len();
-        if length > most {
-            return Err(too_large(most));
+        if length > max_bytes {
+            return Err(too_large(max_bytes));
         }
         if length > MAX_UNCOUNTED {
             let more = length - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
@@ -124,9 +124,9 @@ fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The body is larger than a body may be.
-pub fn too_large(most: usize) -> Problem {
-    Problem::new(&problem_codes::BODY_TOO_LARGE, format!("the body may have {most} bytes"))
-        .with("max_bytes", most)
+pub fn too_large(max_bytes: usize) -> Problem {
+    Problem::new(&problem_codes::BODY_TOO_LARGE, format!("the body may have {max_bytes} bytes"))
+        .with("max_bytes", max_bytes)
 }
 
 fn unreadable() -> Problem {

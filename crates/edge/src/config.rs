@@ -7,42 +7,42 @@ use ringfence_access::Rate;
 /// Limits of the edge. Every one is finite: a client can be slow, greedy or many.
 #[derive(Debug, Clone)]
 pub struct EdgeConfig {
-    /// Most bytes of a request body.
+    /// Bytes of a request body at most.
     pub max_body: usize,
-    /// Most bytes of an uploaded skill or file.
+    /// Bytes of an uploaded skill or file at most.
     pub max_upload: usize,
-    /// Most bytes of all large request bodies together while they arrive.
+    /// Bytes of all large request bodies together while they arrive.
     pub max_bodies_together: usize,
-    /// Most header fields of a request.
+    /// Header fields of a request at most.
     pub max_headers: usize,
-    /// Most bytes of a request's line and header together.
+    /// Bytes of a request's line and header together.
     pub max_header_bytes: usize,
-    /// How long a client may take for a header, and how long a connection may be idle.
+    /// Time for a client to send a header, and for a connection to be idle.
     pub header_timeout: Duration,
-    /// How long a new connection may take for its first header.
+    /// Time for a new connection to send its first header.
     pub first_header_timeout: Duration,
-    /// How long a client may take for a body.
+    /// Time for a client to send a body.
     pub request_timeout: Duration,
-    /// How long a client may take nothing of an answer before its connection is closed.
+    /// Time without a byte of an answer taken by the client after which its connection is closed.
     pub write_timeout: Duration,
-    /// Most connections at one time. When there are as many, one that has shown no key is closed for a
+    /// Connections at one time. When there are as many, one that has shown no key is closed for a
     /// new one; if there is none, the new one waits a second for room and is told to come back.
     pub max_connections: usize,
-    /// Most event streams at one time.
+    /// Event streams at one time.
     pub max_streams: usize,
     /// Event streams per key at one time.
     pub max_streams_per_key: usize,
-    /// How long a request waits for its call if it does not say.
+    /// Wait for a call of a request that does not say.
     pub default_wait: Duration,
-    /// How long it may wait at most.
+    /// Wait for a call that a request may ask for at most.
     pub max_wait: Duration,
-    /// How many requests a key may make; any number without one.
+    /// Rate of requests of a key; any rate without one.
     pub rate: Option<Rate>,
     /// Silence on an event stream after which a comment is sent.
     pub heartbeat: Duration,
     /// Names beside loopback ones by which a server on loopback may be called.
     pub allowed_hosts: Vec<String>,
-    /// How long requests may go on after the server was told to stop.
+    /// Time for requests to end after the server was told to stop.
     pub grace: Duration,
 }
 

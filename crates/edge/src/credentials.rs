@@ -18,6 +18,34 @@ pub(crate) async fn authenticate(
     access.authenticate(secret(headers)?).await.map_err(refused)
 }
 
+/// Cookie that holds the token of a browser's session.
+pub const SESSION_COOKIE: &str = "ringfence_session";
+
+/// Key and token of the session that a request carries in its cookie; none without a session that is
+/// open. Whether a session is required is for the handler to say, which answers people with pages.
+pub(crate) async fn session(
+    access: &Access,
+    headers: &HeaderMap,
+) -> Result<Option<(Arc<KnownKey>, String)>, Problem> {
+    let Some(token) = session_token(headers) else { return Ok(None) };
+    match access.authenticate_session(token.as_bytes()).await {
+        Ok(known) => Ok(Some((known, token.to_owned()))),
+        Err(error @ (Unauthenticated::Store(_) | Unauthenticated::Random(_))) => {
+            Err(refused(error))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Value of the session cookie. Two of them are none: one may come from another program of this host.
+fn session_token(headers: &HeaderMap) -> Option<&str> {
+    let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
+    let mut tokens = pairs.filter(|(name, _)| name.trim() == SESSION_COOKIE);
+    let (_, token) = tokens.next()?;
+    tokens.next().is_none().then(|| token.trim())
+}
+
 /// The secret of a request. Two that differ are refused: which one was meant?
 fn secret(headers: &HeaderMap) -> Result<&[u8], Problem> {
     let mut found = headers
@@ -49,6 +77,9 @@ fn refused(error: Unauthenticated) -> Problem {
         Unauthenticated::Revoked => &problem_codes::KEY_REVOKED,
         Unauthenticated::Expired(_) => &problem_codes::KEY_EXPIRED,
         Unauthenticated::Store(error) => return error.into(),
+        Unauthenticated::Random(_) => {
+            return Problem::new(&problem_codes::INTERNAL, error.to_string());
+        }
     };
     unauthorised(code, &error.to_string())
 }
@@ -86,6 +117,21 @@ mod tests {
         check(&[("x-api-key", SECRET), ("authorization", &bearer)], Ok(SECRET));
         check(&[("x-api-key", &other), ("authorization", &bearer)], Err("key_invalid"));
         check(&[("authorization", &bearer), ("authorization", "Basic x")], Err("key_invalid"));
+    }
+
+    #[test]
+    fn a_session_is_taken_from_exactly_one_cookie() {
+        let found = |cookies: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for cookie in cookies {
+                headers.append(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
+            }
+            session_token(&headers).map(str::to_owned)
+        };
+        assert_eq!(found(&["a=1; ringfence_session=t; b=2"]), Some("t".to_owned()));
+        assert_eq!(found(&["a=1", "ringfence_session=t"]), Some("t".to_owned()));
+        assert_eq!(found(&["ringfence_session=t; ringfence_session=u"]), None);
+        assert_eq!(found(&["not_ringfence_session=t", "x"]), None);
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl<'a> Fields<'a> {
         self.left.clear();
     }
 
-    /// What was read, unless something was wrong. Unknown fields are wrong.
+    /// The value that was read, unless something was wrong. Unknown fields are wrong.
     pub fn finish<T>(mut self, value: Option<T>) -> Result<T, Problem> {
         self.refuse_the_rest();
         match value {
@@ -147,7 +147,7 @@ impl<'a> Fields<'a> {
     }
 
     fn refuse_the_rest(&mut self) {
-        // A body can hold a great many unknown names; nobody reads more than a few.
+        // A body can hold a great many unknown names; a few of them are enough to find the mistake.
         let unknown: Vec<String> = std::mem::take(&mut self.left).into_keys().take(50).collect();
         for name in unknown {
             let name: String = name.chars().take(100).collect();

@@ -1,4 +1,4 @@
-//! By which name we are called, and from which page.
+//! Check of the `Host` and `Origin` headers.
 //!
 //! A server on loopback is reached by every program of this machine, also by a browser that shows
 //! a hostile page. Such a page can point a name of its own at 127.0.0.1; the name then stands in

@@ -9,12 +9,14 @@ use ringfence_types::{Principal, Scope, TraceContext};
 
 use crate::{Problem, problem_codes};
 
-/// What the edge learned about a request, for its handler.
+/// Identity and trace of a request, for its handler.
 #[derive(Debug)]
 pub(crate) struct RequestContext {
     pub(crate) trace: TraceContext,
     /// None on the few paths that are open to all.
     pub(crate) known: Option<Arc<KnownKey>>,
+    /// Token of the browser's session, if the key was found by one.
+    pub(crate) session: Option<String>,
 }
 
 /// The client of a request, with a key of any scope.
@@ -30,6 +32,11 @@ impl Caller {
     /// Its key.
     pub fn known(&self) -> &Arc<KnownKey> {
         self.0.known.as_ref().expect("a caller is made of a context with a key only")
+    }
+
+    /// Token of its browser session; none for a client that sent a key.
+    pub fn session(&self) -> Option<&str> {
+        self.0.session.as_deref()
     }
 
     /// The identity of its key.

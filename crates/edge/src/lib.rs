@@ -1,4 +1,4 @@
-//! What every HTTP door shares, from the listener to the handler and back.
+//! Parts that every HTTP door shares, from the listener to the handler and back.
 //!
 //! A [`Door`] has routes and views of its own. The [`Server`] puts doors behind one listener, and does
 //! before and after every handler what no handler may forget.
@@ -51,6 +51,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::metrics::Metrics;
 pub use self::{
     config::EdgeConfig,
+    credentials::SESSION_COOKIE,
     metrics::append_metrics,
     problem::Problem,
     refused::{DISK_FULL, setup_failure},
@@ -66,14 +67,20 @@ pub trait Door: Debug {
     /// Paths that need no key. None of them tells about tools, calls or tenants.
     fn open_paths(&self) -> Vec<&'static str>;
 
-    /// Route patterns, such as `/v1/calls/{id}`: what logs, spans and labels may say of a path.
+    /// Route patterns, such as `/v1/calls/{id}`: the form of a path in logs, spans and labels.
     fn route_patterns(&self) -> Vec<String>;
 
     /// Beginnings of paths that metrics count apart. The first that fits counts.
     fn areas(&self) -> &'static [&'static str];
+
+    /// Beginning of the paths on which the cookie of a browser's session stands for a key. There a
+    /// request without a session reaches its handler, whose [`identity::May`] refuses it.
+    fn session_area(&self) -> Option<&'static str> {
+        None
+    }
 }
 
-/// What all requests of all doors share. Cheap to clone.
+/// State that all requests of all doors share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Edge(Arc<Inner>);
 

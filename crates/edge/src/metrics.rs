@@ -1,4 +1,4 @@
-//! What is counted of requests. No path, key or tenant is ever a label: only areas that doors name.
+//! Metrics of requests. No path, key or tenant is ever a label: only areas that doors name.
 
 use std::{sync::atomic::AtomicI64, time::Duration};
 

@@ -31,7 +31,7 @@ struct Inner {
 pub struct Fault {
     /// Where in the body, as a JSON Pointer; or the name of a query parameter after `?`.
     pub pointer: String,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub detail: String,
 }
 
@@ -45,7 +45,7 @@ pub struct ProblemView<'a> {
     title: &'a str,
     /// The status code.
     status: u16,
-    /// What happened this time.
+    /// Description of this occurrence.
     detail: &'a str,
     /// The path that was asked for.
     instance: &'a str,
@@ -56,7 +56,7 @@ pub struct ProblemView<'a> {
     /// Every fault of the request.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [Fault],
-    /// What else there is to know, by code.
+    /// Further members, by code.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     more: &'a serde_json::Map<String, serde_json::Value>,
@@ -110,8 +110,13 @@ impl Problem {
         self.0.code
     }
 
-    #[cfg(test)]
-    pub(crate) fn all_faults(&self) -> &[Fault] {
+    /// Description of what happened this time.
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// Every fault of the request.
+    pub fn all_faults(&self) -> &[Fault] {
         &self.0.faults
     }
 

@@ -17,7 +17,11 @@ pub struct Query {
 impl Query {
     /// The parameters of a request.
     pub fn of(uri: &http::Uri) -> Self {
-        let text = uri.query().unwrap_or("");
+        Self::of_text(uri.query().unwrap_or(""))
+    }
+
+    /// The fields of a form that a browser sent (`application/x-www-form-urlencoded`).
+    pub fn of_text(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         let left = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let left = left.map(|(name, value)| (decode(name), decode(value)));
@@ -41,10 +45,10 @@ impl Query {
     }
 
     /// A number within bounds.
-    pub fn number(&mut self, name: &str, least: u64, most: u64) -> Option<u64> {
+    pub fn number(&mut self, name: &str, min: u64, max: u64) -> Option<u64> {
         let number: u64 = self.optional(name)?;
-        if !(least..=most).contains(&number) {
-            self.fault(name, format!("must be from {least} to {most}"));
+        if !(min..=max).contains(&number) {
+            self.fault(name, format!("must be from {min} to {max}"));
             return None;
         }
         Some(number)
@@ -57,6 +61,14 @@ impl Query {
         self.left = left;
         let found: Vec<(String, String)> = found;
         found.into_iter().map(|(_, value)| value).collect()
+    }
+
+    /// All parameters whose names begin like this, without that beginning.
+    pub fn with_prefix(&mut self, prefix: &str) -> Vec<(String, String)> {
+        let (found, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.left).into_iter().partition(|(n, _)| n.starts_with(prefix));
+        self.left = left;
+        found.into_iter().map(|(name, value)| (name[prefix.len()..].to_owned(), value)).collect()
     }
 
     /// Notes that a parameter is wrong.

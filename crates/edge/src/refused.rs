@@ -70,7 +70,7 @@ impl From<ActionRefused> for Problem {
     }
 }
 
-/// What a key may not do with other keys.
+/// Actions on other keys that a key may not do.
 impl From<NotAllowed> for Problem {
     fn from(error: NotAllowed) -> Self {
         let code = match error {
@@ -167,7 +167,7 @@ fn call(refused: &Refused) -> Problem {
     }
 }
 
-/// What a client is told while there is no room to write.
+/// Detail of the problem while there is no room to write.
 pub const DISK_FULL: &str = "the disk of the server is full, so the call could not be recorded; \
                                     make room on the disk of its data directory";
 

@@ -1,6 +1,6 @@
 //! One request as part of a trace, a line of the log, a span.
 //!
-//! What is recorded is the route, never the path's query, a header or a body: those may hold secrets.
+//! The record names the route, never the path's query, a header or a body: those may hold secrets.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) struct RequestTrace {
     parent: Option<SpanId>,
     /// When it came, if its trace is recorded.
     recorded_from: Option<Timestamp>,
-    /// Of the rules in force when it came.
+    /// Digest of the rules in force when it came.
     policy: Digest,
 }
 

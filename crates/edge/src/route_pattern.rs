@@ -10,6 +10,8 @@ pub(crate) struct Paths {
     /// Plain ones first: they win over those with a place for a name.
     patterns: Vec<String>,
     areas: Vec<&'static str>,
+    /// Beginnings of paths on which a session's cookie stands for a key.
+    session_areas: Vec<&'static str>,
 }
 
 impl Paths {
@@ -18,12 +20,21 @@ impl Paths {
         patterns.sort_by_key(|pattern| pattern.contains('{'));
         let open = doors.iter().flat_map(|door| door.open_paths()).collect();
         let areas = doors.iter().flat_map(|door| door.areas()).copied().collect();
-        Self { open, patterns, areas }
+        let session_areas = doors.iter().filter_map(|door| door.session_area()).collect();
+        Self { open, patterns, areas, session_areas }
     }
 
     /// Whether a path needs no key.
     pub(crate) fn is_open(&self, path: &str) -> bool {
         self.open.contains(&path)
+    }
+
+    /// Whether a session's cookie stands for a key on this path, and nothing else does.
+    pub(crate) fn takes_sessions(&self, path: &str) -> bool {
+        let is_within = |area: &&str| {
+            path.strip_prefix(*area).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.session_areas.iter().any(is_within)
     }
 
     /// The route pattern of a path, if there is one.
@@ -76,6 +87,10 @@ mod tests {
         fn areas(&self) -> &'static [&'static str] {
             &["/v1/calls", "/skills"]
         }
+
+        fn session_area(&self) -> Option<&'static str> {
+            Some("/skills")
+        }
     }
 
     #[test]
@@ -93,6 +108,13 @@ mod tests {
         ] {
             assert_eq!(paths.pattern(path), pattern, "{path}");
         }
+    }
+
+    #[test]
+    fn sessions_count_within_their_area_alone() {
+        let paths = Paths::of(&[&Example]);
+        assert!(["/skills", "/skills/list"].into_iter().all(|path| paths.takes_sessions(path)));
+        assert!(["/", "/skillset", "/v1/calls"].into_iter().all(|path| !paths.takes_sessions(path)));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The accept loop: a bounded number of connections, each with bounds of its own, and an orderly
 //! end.
 //!
-//! What cannot be read as a request has no path, no key and no trace, and never reaches a handler:
-//! hyper answers it with 400 or 431 and no body, and closes. A client that takes too long for a
+//! Bytes that cannot be read as a request have no path, no key and no trace, and never reach a handler:
+//! hyper answers them with 400 or 431 and no body, and closes. A client that takes too long for a
 //! header is cut off without an answer. When as many are connected as may be, one that has shown no key
 //! makes room (see `connections`): clients that only hold connections lock no other client out. With TLS
 //! the same holds from the first byte on: a handshake has the time of a first header, and makes room.
@@ -99,11 +99,11 @@ async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
 /// Connections that wait for room at one time.
 const MAX_WAITING: usize = 512;
 
-/// How long one of these waits for room, and then how long it may take to ask before it is told
-/// that there is none. Left to wait for longer, its client would not know why.
+/// Time that one of these waits for room, and then the time it may take to ask before it is told that
+/// there is none. Left to wait for longer, its client would not know why.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a connection waits for.
+/// Room that a connection waits for.
 struct Waiting {
     room: Arc<Semaphore>,
     unauthenticated: Arc<Unauthenticated>,
@@ -226,7 +226,7 @@ fn builder(edge: &Edge) -> http1::Builder {
     builder
 }
 
-/// How often the uses of keys are saved.
+/// Interval between two savings of the uses of keys.
 const SAVE_USES_INTERVAL: Duration = Duration::from_secs(10);
 
 async fn save_uses(edge: Edge) {

@@ -1,4 +1,4 @@
-//! What happens to every request before and after its handler.
+//! Steps of every request before and after its handler.
 //!
 //! Before: trace, name of the server, key, rate. After: problems are written, every answer says
 //! which trace it belongs to, and is counted. All of it in one place and in one order.
@@ -39,6 +39,14 @@ pub struct Server {
     pub(crate) tls: Option<Tls>,
     router: Router,
     paths: Arc<Paths>,
+}
+
+/// Identity of a request that may go on to its handler.
+#[derive(Debug, Default)]
+struct Admitted {
+    known: Option<Arc<KnownKey>>,
+    /// Token of the browser's session, if the key was found by one.
+    session: Option<String>,
 }
 
 /// Marks the answer to a request that carried a valid key.
@@ -96,8 +104,9 @@ impl Server {
         let trace = RequestTrace::begin(self.edge.engine(), request.headers());
         let admitting = self.admit(&uri, request.headers());
         let (answer, known) = match trace.subject(None).scope(admitting).await {
-            Ok(known) => {
-                let context = RequestContext { trace: trace.context.clone(), known: known.clone() };
+            Ok(Admitted { known, session }) => {
+                let (context, key) = (trace.context.clone(), known.clone());
+                let context = RequestContext { trace: context, known: key, session };
                 request.extensions_mut().insert(Arc::new(context));
                 let subject = trace.subject(known.as_deref());
                 (subject.scope(self.route(request)).await, known)
@@ -137,16 +146,22 @@ impl Server {
         &self,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Option<Arc<KnownKey>>, Problem> {
+    ) -> Result<Admitted, Problem> {
         let is_loopback = self.edge.0.is_loopback.load(Ordering::Relaxed);
         host::check(headers, uri, is_loopback, &self.edge.config().allowed_hosts)?;
         check_transfer_coding(headers)?;
         if self.paths.is_open(uri.path()) {
-            return Ok(None);
+            return Ok(Admitted::default());
+        }
+        if self.paths.takes_sessions(uri.path()) {
+            let session = credentials::session(self.edge.access(), headers).await?;
+            let Some((known, token)) = session else { return Ok(Admitted::default()) };
+            self.check_rate(&known)?;
+            return Ok(Admitted { known: Some(known), session: Some(token) });
         }
         let known = credentials::authenticate(self.edge.access(), headers).await?;
         self.check_rate(&known)?;
-        Ok(Some(known))
+        Ok(Admitted { known: Some(known), session: None })
     }
 
     fn check_rate(&self, known: &KnownKey) -> Result<(), Problem> {
@@ -162,11 +177,11 @@ impl Server {
         })
     }
 
-    /// No handler takes longer than the longest wait and a body: the rest is a fault of ours.
+    /// Runs the handler. None takes longer than the longest wait and a body; more is a server error.
     async fn route(&mut self, request: Request) -> Response {
         let config = self.edge.config();
-        let most = config.max_wait + config.request_timeout;
-        match tokio::time::timeout(most, self.router.call(request)).await {
+        let limit = config.max_wait + config.request_timeout;
+        match tokio::time::timeout(limit, self.router.call(request)).await {
             Ok(Ok(response)) => response,
             Err(_) => {
                 Problem::new(&problem_codes::TIMEOUT, "the request took too long").into_response()

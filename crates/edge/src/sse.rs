@@ -1,6 +1,7 @@
 //! Server-sent events.
 //!
-//! Nothing is fetched ahead of a slow client, so a client can slow down itself alone. It ends after its last event, or when the server stops.
+//! Nothing is fetched ahead of a slow client, so a client can slow down itself alone. A stream ends
+//! after its last event, or when the server stops.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{Edge, Problem, problem_codes, query::Query};
 
-/// What a client is told to wait before it connects again.
+/// First bytes of a stream: the delay after which a client connects again.
 const HELLO: &[u8] = b"retry: 2000\n: hello\n\n";
 const HEARTBEAT: &[u8] = b": still here\n\n";
 
@@ -32,9 +33,9 @@ pub struct StreamSlot {
 impl StreamSlot {
     /// A place for one more stream of this key, if there is one.
     pub fn take(edge: &Edge, known: &KnownKey) -> Result<Self, Problem> {
-        let most = edge.config().max_streams_per_key;
-        let of_key = known.usage.streams.open(most).ok_or_else(|| {
-            let detail = format!("a key may have {most} event streams at one time");
+        let max = edge.config().max_streams_per_key;
+        let of_key = known.usage.streams.open(max).ok_or_else(|| {
+            let detail = format!("a key may have {max} event streams at one time");
             Problem::new(&problem_codes::TOO_MANY_STREAMS, detail)
                 .retry_after(Duration::from_secs(5))
         })?;
@@ -145,7 +146,7 @@ struct Facts {
     follow: Follow,
     is_of_one_call: bool,
     is_over: bool,
-    /// Whose request it is: a body is read after its handler is done.
+    /// Subject of the request: a body is read after its handler is done.
     subject: Option<Subject>,
 }
 

@@ -74,6 +74,7 @@ pub use self::{
     trace::{new_span, new_trace},
     use_cases::{
         ActionRefused, ExplainError, ExplainedCall, ExplainedPart, InstallError, PolicyAnswer,
-        PolicyInForce, PolicyQuestion, PolicyStatus, RemoveToolError, StoreState, VerifierKey,
+        PolicyInForce, PolicyQuestion, PolicyStatus, RemoveToolError, StoreState, VerifiedCall,
+        VerifiedLog, VerifierKey,
     },
 };

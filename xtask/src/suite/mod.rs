@@ -4,6 +4,7 @@
 //! two cores would distort both. A failing suite does not stop the next one.
 
 mod attest;
+mod browser;
 mod cargo_tests;
 mod failed_tests;
 mod machine;
@@ -28,7 +29,7 @@ use crate::{host, settings, shell, tidy};
 
 /// Suites besides the workspace tests; naming one as the filter runs it alone.
 const OTHER_SUITES: &[&str] =
-    &["tidy", "drivers", "skills", "observe", "attest", "schemathesis", "rootless", "vm"];
+    &["tidy", "drivers", "skills", "observe", "attest", "browser", "schemathesis", "rootless", "vm"];
 
 /// Runs the suites that the filter selects and prints the table.
 pub fn run(filter: Option<&str>) -> Result<ExitCode> {
@@ -55,6 +56,12 @@ pub fn run(filter: Option<&str>) -> Result<ExitCode> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Makes pictures of every page of the console in this folder.
+pub fn screenshots(folder: &Path) -> Result<()> {
+    prerequisites::provide()?;
+    browser::screenshots(&Staged::build()?, folder)
+}
+
 /// Suites that need the binary.
 fn built_rows(
     staged: &Staged,
@@ -75,6 +82,9 @@ fn built_rows(
     }
     if selected("attest") {
         rows.push(attest::run(staged)?);
+    }
+    if selected("browser") {
+        rows.push(browser::run(staged)?);
     }
     if selected("schemathesis") {
         rows.push(schemathesis::run(staged)?);

@@ -1,7 +1,7 @@
 //! Report of a ready server: its address, its settings, an example call.
 //!
-//! Invariant: the admin key is shown on a terminal only. Other outputs are stored: a journal, a
-//! file, a log collector.
+//! Invariant: the admin key and the login link are shown on a terminal only. Other outputs are
+//! stored: a journal, a file, a log collector.
 
 use std::{
     fmt::Write,
@@ -23,6 +23,8 @@ pub(super) struct Banner<'a> {
     pub(super) url: &'a str,
     /// The first key, if it was made just now.
     pub(super) key: Option<&'a NewKey>,
+    /// Address that signs in to the console once.
+    pub(super) login: Option<&'a str>,
 }
 
 impl Banner<'_> {
@@ -51,6 +53,7 @@ impl Banner<'_> {
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "url": self.url,
+            "console": format!("{}/console", self.url),
             "pid": std::process::id(),
             "data": self.settings.data,
             "isolation": isolation(),
@@ -75,6 +78,13 @@ impl Banner<'_> {
             let _ = writeln!(text, "  {name:<10} {value}");
         };
         line("listening", format!("{} (docs at {}/docs)", self.url, self.url));
+        match self.login {
+            Some(login) => {
+                line("console", login.to_owned());
+                line("", "signs in once, within 15 minutes".to_owned());
+            }
+            None => line("console", format!("{}/console", self.url)),
+        }
         line("data", data.to_string());
         line("isolation", isolation().to_owned());
         if !missing.is_empty() {

@@ -13,6 +13,7 @@ mod data;
 mod descriptors;
 mod embedded;
 mod log;
+mod login;
 mod notify;
 mod parts;
 mod policy;
@@ -26,6 +27,7 @@ use std::{
 };
 
 use ringfence_api::Api;
+use ringfence_console::{Console, ConsoleConfig};
 use ringfence_edge::{Edge, EdgeConfig, Server};
 use ringfence_engine::Engine;
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -96,19 +98,37 @@ async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
     let url = address::url(&listener, tls.is_some())?;
     tls::tell_certificate(tls.as_ref(), &settings.data)?;
     let address = Address::tell(&settings.data, &url)?;
-    Banner { settings, opened: &opened, url: &url, key: key.as_ref() }.show(is_json);
+    let login = login::link(&opened, &settings.data, &url).await;
+    let (key, login) = (key.as_ref(), login.as_deref());
+    Banner { settings, opened: &opened, url: &url, key, login }.show(is_json);
     notify::ready();
     let max_connections = descriptors::max_connections(settings);
     let config = EdgeConfig { max_connections, ..settings.edge.clone() };
     let edge = Edge::new(opened.engine.clone(), config);
     let api = Api::new(edge.clone(), settings.api.clone());
-    let server = Server::new(edge, &[&api]).with_tls(tls.clone());
+    let console = Console::new(edge.clone(), console(settings, tls.is_some()));
+    let server = Server::new(edge, &[&api, &console]).with_tls(tls.clone());
     let ended = tokio::select! {
         ended = until_stopped(server, listener, opened, settings, &mut signals) => ended,
         never = tls::watch(tls.as_ref(), &settings.data) => match never {},
     };
     address.forget();
     ended
+}
+
+/// Settings of the console: those of the server, as they are shown to operators.
+fn console(settings: &Settings, has_tls: bool) -> ConsoleConfig {
+    let shown = settings.api.settings.iter().map(|setting| ringfence_console::Setting {
+        name: setting.name.clone(),
+        value: match &setting.value {
+            serde_json::Value::Null => String::new(),
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        },
+        source: setting.source.clone(),
+        about: setting.about.clone().unwrap_or_default(),
+    });
+    ConsoleConfig { settings: shown.collect(), has_tls }
 }
 
 async fn listen(settings: &Settings) -> Result<TcpListener, Failure> {

@@ -1,10 +1,12 @@
 //! The ledger for clients: checkpoints, tiles, keys, proofs, and the audit.
 
+use std::time::{Duration, Instant};
+
 use ringfence_ledger::{Bundle, Checkpoint, LedgerKey, Selection, merkle::TileId};
 use ringfence_store::{EntryPage, EntryQuery, Error};
 use ringfence_types::{CallId, Digest, Principal};
 
-use crate::{Engine, Unprovable, ledger};
+use crate::{Engine, LogScan, Unprovable, ledger};
 
 /// A ledger key in the forms that verifiers use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +21,45 @@ pub struct VerifierKey {
     pub pem: String,
     /// The verifier key of a signed note.
     pub verifier: String,
+}
+
+/// Scans of the log, if calls end while it is read.
+const MAX_TRIES: usize = 5;
+
+/// An error with its cause, in one line.
+fn flaw_text(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// A call whose entries hold: signatures, inclusion in the log, and the checkpoint over it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedCall {
+    /// Positions of the entries about the call.
+    pub entries: Vec<u64>,
+    /// Entries under the checkpoint.
+    pub log_size: u64,
+    /// Root of the log's tree at that size.
+    pub root: Digest,
+    /// Id of the key that signed the checkpoint.
+    pub key: Digest,
+}
+
+/// Result of reading the whole log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedLog {
+    /// Number of entries.
+    pub size: u64,
+    /// Root of the tree under the newest checkpoint.
+    pub root: Option<Digest>,
+    /// Description of what does not hold.
+    pub flaw: Option<String>,
+    /// Rows of keys and approvals that differ from what the entries say.
+    pub differing_rows: u64,
+    /// Duration of the check.
+    pub took: Duration,
 }
 
 /// Slices of one page: each visits a bounded number of rows.
@@ -69,6 +110,50 @@ impl Engine {
     ) -> Result<Option<Bundle>, Unprovable> {
         let at = self.clock().now();
         self.inner.parts.ledger.export(who, selection, with_artifacts, at).await
+    }
+
+    /// Verifies everything on the ledger about a call, as a reader of its exported proof would; the inner
+    /// error says what does not hold. None if there are no entries about it.
+    pub async fn verify_call(
+        &self,
+        who: &Principal,
+        call: CallId,
+    ) -> Result<Option<Result<VerifiedCall, String>>, Unprovable> {
+        let Some(bundle) = self.export_proof(who, Selection::Call(call), false).await? else {
+            return Ok(None);
+        };
+        let verified = Bundle::verify(bundle.render().as_bytes(), None);
+        Ok(Some(verified.map_err(|flaw| flaw.to_string()).map(|verified| VerifiedCall {
+            entries: verified.entries.iter().map(|entry| entry.index).collect(),
+            log_size: verified.checkpoint.size,
+            root: verified.checkpoint.root,
+            key: verified.key.id(),
+        })))
+    }
+
+    /// Reads the whole log and compares it with its newest checkpoint, and rows of keys and approvals with
+    /// the entries about them. Calls that end meanwhile are not a flaw: the scan is one snapshot, and it
+    /// is repeated if the checkpoint was replaced after it.
+    pub async fn verify_log(&self) -> Result<VerifiedLog, Error> {
+        let (store, started) = (self.inner.parts.ledger.store(), Instant::now());
+        let mut tries = 0;
+        loop {
+            let size = self.inner.parts.ledger.checkpoint().await?.map_or(0, |signed| signed.size);
+            let scan = LogScan::run(store, &[size]).await?;
+            let checked = scan.check_newest(store).await;
+            let is_overtaken = scan.size() != size || {
+                let newest = self.inner.parts.ledger.checkpoint().await?;
+                newest.is_some_and(|newest| newest.size != size)
+            };
+            tries += 1;
+            if checked.is_err() && is_overtaken && tries < MAX_TRIES {
+                continue;
+            }
+            let (root, differing_rows) = (scan.root_at(size), scan.differing_count);
+            let flaw = checked.err().map(|error| flaw_text(&error));
+            let took = started.elapsed();
+            return Ok(VerifiedLog { size: scan.size(), root, flaw, differing_rows, took });
+        }
     }
 
     /// The signed receipt of a call: the text of its DSSE envelope. None before the call has ended,

@@ -3,6 +3,7 @@
 
 mod actions;
 mod approvals;
+mod calls;
 mod health;
 mod keys;
 mod ledger;
@@ -15,7 +16,7 @@ pub(crate) use self::health::Probed;
 pub use self::{
     actions::ActionRefused,
     health::StoreState,
-    ledger::VerifierKey,
+    ledger::{VerifiedCall, VerifiedLog, VerifierKey},
     policy::{
         ExplainError, ExplainedCall, ExplainedPart, PolicyAnswer, PolicyInForce, PolicyQuestion,
         PolicyStatus,
