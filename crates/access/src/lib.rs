@@ -123,10 +123,7 @@ impl Access {
         self.authenticate_digest(Digest::of(secret)).await
     }
 
-    async fn authenticate_digest(
-        &self,
-        digest: Digest,
-    ) -> Result<Arc<KnownKey>, Unauthenticated> {
+    async fn authenticate_digest(&self, digest: Digest) -> Result<Arc<KnownKey>, Unauthenticated> {
         let now = self.now();
         let known = match self.0.cache.get(digest, now) {
             Some(known) => known,

@@ -83,9 +83,7 @@ fn without_escapes(text: &str) -> String {
             continue;
         }
         match rest.next() {
-            Some('[') => {
-                while rest.next().is_some_and(|c| !('\u{40}'..='\u{7E}').contains(&c)) {}
-            }
+            Some('[') => while rest.next().is_some_and(|c| !('\u{40}'..='\u{7E}').contains(&c)) {},
             Some(']' | 'P' | '_' | '^' | 'X') => {
                 while let Some(c) = rest.next() {
                     if c == '\u{07}' || (c == '\u{1B}' && rest.next_if_eq(&'\\').is_some()) {
@@ -189,7 +187,13 @@ pub(crate) fn pill(tone: &str, words: &str) -> Html {
 /// A share of a limit as a bar.
 pub(crate) fn bar(used: f64, allowed: f64) -> Html {
     let share = if allowed > 0.0 { (used / allowed * 100.0).clamp(0.0, 100.0) } else { 0.0 };
-    let tone = if share >= 90.0 { "bad" } else if share >= 70.0 { "wait" } else { "good" };
+    let tone = if share >= 90.0 {
+        "bad"
+    } else if share >= 70.0 {
+        "wait"
+    } else {
+        "good"
+    };
     // A share that is not nothing is seen.
     let width = if used > 0.0 { share.max(1.0) } else { 0.0 };
     Html(format!(
@@ -205,10 +209,7 @@ mod tests {
 
     #[test]
     fn markup_and_hidden_characters_are_inert() {
-        assert_eq!(
-            text("<b onclick='x'>&\"").0,
-            "&lt;b onclick=&#39;x&#39;&gt;&amp;&quot;"
-        );
+        assert_eq!(text("<b onclick='x'>&\"").0, "&lt;b onclick=&#39;x&#39;&gt;&amp;&quot;");
         assert_eq!(text("a\u{202E}b").0, "a<span class=\"hidden-char\">U+202E</span>b");
         assert_eq!(text("a\nb\tc").0, "a\nb\tc");
         assert_eq!(text("\u{1B}[31m").0, "<span class=\"hidden-char\">U+001B</span>[31m");

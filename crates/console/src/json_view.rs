@@ -84,7 +84,9 @@ impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?.get();
         let read = match raw.as_bytes().first() {
-            Some(b'{') => serde_json::from_str::<Members>(raw).map(|members| Self::Object(members.0)),
+            Some(b'{') => {
+                serde_json::from_str::<Members>(raw).map(|members| Self::Object(members.0))
+            }
             Some(b'[') => serde_json::from_str(raw).map(Self::Array),
             Some(b'"') => serde_json::from_str(raw).map(Self::Text),
             _ => Ok(Self::Literal(raw.to_owned())),

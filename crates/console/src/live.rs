@@ -10,7 +10,6 @@ use ringfence_edge::{
     Problem,
     identity::{self, Caller, May},
     path::Named,
-    reply,
     sse::{self, Source, StreamSlot},
 };
 use ringfence_engine::{Engine, Follow, OutputStream};
@@ -81,11 +80,7 @@ pub(crate) async fn call(
     caller: May<identity::Read>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
-    let call = shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
-    if call.state.is_final() {
-        // Tells a browser not to connect again.
-        return Ok(reply::nothing());
-    }
+    shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     let slot = StreamSlot::take(&shared.edge, caller.known())?;
     Ok(sse::respond(OneCall::new(&shared, &caller, id), slot))
 }

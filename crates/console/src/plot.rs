@@ -57,7 +57,8 @@ pub(crate) fn lines(lines: &[(&'static str, Vec<Option<f64>>)], about: &str) -> 
                 is_drawing = false;
                 continue;
             };
-            let (x, y) = (step * (index as f64 + 0.5), height - 3.0 - value / most * (height - 9.0));
+            let (x, y) =
+                (step * (index as f64 + 0.5), height - 3.0 - value / most * (height - 9.0));
             let command = if is_drawing { 'L' } else { 'M' };
             // A value between two gaps is a dot: a line of no length with round ends.
             path.push_str(&format!("{command}{x:.1} {y:.1}L{x:.1} {y:.1}"));
@@ -83,7 +84,8 @@ mod tests {
 
     #[test]
     fn the_highest_bar_fills_the_plot_and_titles_are_inert() {
-        let bar = |value| Bar { title: "<b>".to_owned(), parts: vec![("good", value), ("bad", 0.0)] };
+        let bar =
+            |value| Bar { title: "<b>".to_owned(), parts: vec![("good", value), ("bad", 0.0)] };
         let plot = bars(&[bar(1.0), bar(2.0)], "calls").0;
         assert!(plot.contains("height=\"57.0\"") && plot.contains("height=\"114.0\""), "{plot}");
         assert!(plot.contains("&lt;b&gt;") && !plot.contains("<b>"));

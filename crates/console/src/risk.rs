@@ -70,14 +70,27 @@ pub(crate) fn marked(text: &str) -> Html {
 
 /// Reasons for the marks of a text, each once.
 pub(crate) fn reasons(text: &str) -> Vec<&'static str> {
-    let mut reasons: Vec<_> = found(text).into_iter().map(|(_, _, reason)| reason).collect();
+    let mut reasons: Vec<_> = matches(text).into_iter().map(|(_, _, reason)| reason).collect();
     reasons.sort_unstable();
     reasons.dedup();
     reasons
 }
 
-/// Marks in the order of the text, without overlap. Addresses are marked to their end.
+/// Marks in the order of the text, without overlap.
 fn found(text: &str) -> Vec<(usize, usize, &'static str)> {
+    let mut all = matches(text);
+    all.sort_by_key(|(start, end, _)| (*start, usize::MAX - end));
+    let mut done = 0;
+    all.retain(|(start, end, _)| {
+        let is_free = *start >= done;
+        done = if is_free { *end } else { done };
+        is_free
+    });
+    all
+}
+
+/// Places of all patterns. Addresses reach to their end.
+fn matches(text: &str) -> Vec<(usize, usize, &'static str)> {
     let searched = &text[..text.floor_char_boundary(MAX_SEARCHED)];
     // In ASCII lower case every character stays where it is.
     let lower = searched.to_ascii_lowercase();
@@ -94,13 +107,6 @@ fn found(text: &str) -> Vec<(usize, usize, &'static str)> {
             all.push((start, end, *reason));
         }
     }
-    all.sort_by_key(|(start, end, _)| (*start, usize::MAX - end));
-    let mut done = 0;
-    all.retain(|(start, end, _)| {
-        let is_free = *start >= done;
-        done = if is_free { *end } else { done };
-        is_free
-    });
     all
 }
 

@@ -29,7 +29,7 @@ pub(crate) type FieldError = (String, String);
 
 /// Shape of a field.
 enum Shape<'a> {
-    Object(&'a serde_json::Map<String, Value>),
+    Object,
     Array(&'a Value),
     Enumeration(&'a [Value]),
     Text,
@@ -50,7 +50,7 @@ pub(crate) fn fields(schema: &Value, values: &Values) -> Html {
 
 /// Whether a form can show the whole schema; else JSON text is the better way.
 pub(crate) fn is_suitable(schema: &Value) -> bool {
-    matches!(shape(schema, schema), Shape::Object(_)) || schema.get("properties").is_none()
+    matches!(shape(schema, schema), Shape::Object) || schema.get("properties").is_none()
 }
 
 struct Form<'a> {
@@ -70,7 +70,14 @@ impl<'a> Form<'a> {
         }
     }
 
-    fn field(&mut self, schema: &'a Value, pointer: &str, name: &str, is_required: bool, depth: usize) {
+    fn field(
+        &mut self,
+        schema: &'a Value,
+        pointer: &str,
+        name: &str,
+        is_required: bool,
+        depth: usize,
+    ) {
         self.fields += 1;
         if self.fields > MAX_FIELDS {
             return;
@@ -78,7 +85,7 @@ impl<'a> Form<'a> {
         let schema = resolved(self.root, schema);
         let shape = if depth < MAX_DEPTH { shape(self.root, schema) } else { Shape::Json };
         match shape {
-            Shape::Object(_) => {
+            Shape::Object => {
                 self.open("fieldset", pointer, name, is_required, schema);
                 self.members(schema, pointer, depth + 1);
                 self.out.push_str("</fieldset>");
@@ -103,7 +110,10 @@ impl<'a> Form<'a> {
 
     fn open(&mut self, tag: &str, pointer: &str, name: &str, is_required: bool, schema: &Value) {
         let (name, mark) = (text(name), if is_required { " <em>required</em>" } else { "" });
-        self.out.push_str(&format!("<{tag} data-pointer=\"{}\"><legend>{name}{mark}</legend>", text(pointer)));
+        self.out.push_str(&format!(
+            "<{tag} data-pointer=\"{}\"><legend>{name}{mark}</legend>",
+            text(pointer)
+        ));
         self.hint(schema);
     }
 
@@ -115,12 +125,22 @@ impl<'a> Form<'a> {
         }
     }
 
-    fn input(&mut self, shape: &Shape<'_>, schema: &Value, pointer: &str, name: &str, is_required: bool) {
+    fn input(
+        &mut self,
+        shape: &Shape<'_>,
+        schema: &Value,
+        pointer: &str,
+        name: &str,
+        is_required: bool,
+    ) {
         let value = self.values.get(pointer).cloned().unwrap_or_else(|| default(schema));
         let required = if is_required { " required" } else { "" };
         let mark = if is_required { " <em>required</em>" } else { "" };
         let field = format!("name=\"arg:{}\"", text(pointer));
-        self.out.push_str(&format!("<label class=\"field\"><span class=\"label\">{}{mark}</span>", text(name)));
+        self.out.push_str(&format!(
+            "<label class=\"field\"><span class=\"label\">{}{mark}</span>",
+            text(name)
+        ));
         self.hint(schema);
         let value_text = text(&value);
         let control = match shape {
@@ -136,12 +156,18 @@ impl<'a> Form<'a> {
                     bound.map(|bound| format!(" {attribute}=\"{bound}\"")).unwrap_or_default()
                 };
                 let (least, most) = (bound("minimum", "min"), bound("maximum", "max"));
-                format!("<input type=\"number\" step=\"{step}\"{least}{most} {field} value=\"{value_text}\"{required}>")
+                format!(
+                    "<input type=\"number\" step=\"{step}\"{least}{most} {field} value=\"{value_text}\"{required}>"
+                )
             }
             Shape::Text if !is_long(schema, name, &value) => {
-                format!("<input type=\"text\" {field} value=\"{value_text}\"{required} spellcheck=\"false\">")
+                format!(
+                    "<input type=\"text\" {field} value=\"{value_text}\"{required} spellcheck=\"false\">"
+                )
             }
-            Shape::Text => format!("<textarea rows=\"5\" {field}{required} spellcheck=\"false\">\n{value_text}</textarea>"),
+            Shape::Text => format!(
+                "<textarea rows=\"5\" {field}{required} spellcheck=\"false\">\n{value_text}</textarea>"
+            ),
             _ => format!(
                 "<textarea rows=\"4\" class=\"code\" {field}{required} placeholder=\"JSON\" \
                  spellcheck=\"false\">\n{value_text}</textarea>"
@@ -162,14 +188,19 @@ fn options(field: &str, allowed: &[Value], chosen: &str, is_required: bool) -> S
         let json = value.to_string();
         let words = value.as_str().unwrap_or(&json);
         let selected = if json == chosen { " selected" } else { "" };
-        out.push_str(&format!("<option value=\"{}\"{selected}>{}</option>", text(&json), text(words)));
+        out.push_str(&format!(
+            "<option value=\"{}\"{selected}>{}</option>",
+            text(&json),
+            text(words)
+        ));
     }
     out.push_str("</select>");
     out
 }
 
 /// Names of arguments that usually have several lines.
-const LONG_NAMES: &[&str] = &["code", "text", "body", "content", "script", "query", "sql", "prompt", "message", "source"];
+const LONG_NAMES: &[&str] =
+    &["code", "text", "body", "content", "script", "query", "sql", "prompt", "message", "source"];
 
 fn is_long(schema: &Value, name: &str, value: &str) -> bool {
     let most = schema.get("maxLength").and_then(Value::as_u64);
@@ -188,7 +219,10 @@ fn default(schema: &Value) -> String {
 
 fn item_count(values: &Values, pointer: &str, schema: &Value) -> usize {
     let sent = values.get(&format!("count:{pointer}")).and_then(|count| count.parse().ok());
-    let least = schema.get("minItems").and_then(Value::as_u64).and_then(|least| usize::try_from(least).ok());
+    let least = schema
+        .get("minItems")
+        .and_then(Value::as_u64)
+        .and_then(|least| usize::try_from(least).ok());
     sent.unwrap_or(least.unwrap_or(1).max(1)).min(MAX_ITEMS)
 }
 
@@ -201,7 +235,8 @@ fn is_required(schema: &Value, name: &str) -> bool {
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let mut found = schema;
     for _ in 0..8 {
-        let target = found.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+        let target =
+            found.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
         match target.and_then(|target| root.pointer(target)) {
             Some(next) => found = next,
             None => break,
@@ -217,10 +252,12 @@ fn shape<'a>(root: &'a Value, schema: &'a Value) -> Shape<'a> {
     }
     match schema.get("type").and_then(Value::as_str) {
         Some("object") => match schema.get("properties").and_then(Value::as_object) {
-            Some(properties) if !properties.is_empty() => Shape::Object(properties),
+            Some(properties) if !properties.is_empty() => Shape::Object,
             _ => Shape::Json,
         },
-        Some("array") => schema.get("items").filter(|items| items.is_object()).map_or(Shape::Json, Shape::Array),
+        Some("array") => {
+            schema.get("items").filter(|items| items.is_object()).map_or(Shape::Json, Shape::Array)
+        }
         Some("string") => Shape::Text,
         Some("integer") => Shape::Number { is_whole: true },
         Some("number") => Shape::Number { is_whole: false },
@@ -261,7 +298,13 @@ impl<'a> Reader<'a> {
         (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
     }
 
-    fn value(&mut self, schema: &'a Value, pointer: &str, is_required: bool, depth: usize) -> Option<String> {
+    fn value(
+        &mut self,
+        schema: &'a Value,
+        pointer: &str,
+        is_required: bool,
+        depth: usize,
+    ) -> Option<String> {
         self.fields += 1;
         if self.fields > MAX_FIELDS {
             return None;
@@ -269,14 +312,16 @@ impl<'a> Reader<'a> {
         let schema = resolved(self.root, schema);
         let shape = if depth < MAX_DEPTH { shape(self.root, schema) } else { Shape::Json };
         match shape {
-            Shape::Object(_) => {
+            Shape::Object => {
                 let object = self.object(schema, pointer, depth + 1);
                 object.or(is_required.then(|| "{}".to_owned()))
             }
             Shape::Array(items) => {
                 let count = item_count(self.values, pointer, schema);
                 let items: Vec<_> = (0..count)
-                    .filter_map(|index| self.value(items, &format!("{pointer}/{index}"), false, depth + 1))
+                    .filter_map(|index| {
+                        self.value(items, &format!("{pointer}/{index}"), false, depth + 1)
+                    })
                     .collect();
                 (!items.is_empty() || is_required).then(|| format!("[{}]", items.join(",")))
             }
@@ -287,7 +332,11 @@ impl<'a> Reader<'a> {
                 (!sent.is_empty() || is_required).then(|| Value::from(sent).to_string())
             }
             Shape::Number { .. } | Shape::Boolean | Shape::Enumeration(_) | Shape::Json => {
-                let sent = self.values.get(pointer).map(|sent| sent.trim()).filter(|sent| !sent.is_empty())?;
+                let sent = self
+                    .values
+                    .get(pointer)
+                    .map(|sent| sent.trim())
+                    .filter(|sent| !sent.is_empty())?;
                 match Json::parse(sent.as_bytes()) {
                     Ok(json) => Some(json.as_str().to_owned()),
                     Err(error) => {
@@ -352,8 +401,12 @@ mod tests {
 
     #[test]
     fn empty_fields_are_left_out_and_bad_ones_named() {
-        assert_eq!(arguments(&schema(), &values(&[("/to", ""), ("/count", "")])).unwrap().as_str(), r#"{"to":""}"#);
-        let errors = arguments(&schema(), &values(&[("/count", "x"), ("/extra", "{")])).unwrap_err();
+        assert_eq!(
+            arguments(&schema(), &values(&[("/to", ""), ("/count", "")])).unwrap().as_str(),
+            r#"{"to":""}"#
+        );
+        let errors =
+            arguments(&schema(), &values(&[("/count", "x"), ("/extra", "{")])).unwrap_err();
         let names: Vec<_> = errors.iter().map(|(pointer, _)| pointer.as_str()).collect();
         assert_eq!(names, ["/count", "/extra"]);
     }

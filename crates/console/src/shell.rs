@@ -52,12 +52,30 @@ const PAGES: &[(&str, &str, char, &str, fn(&Principal) -> bool)] = &[
     ("Overview", "/console", 'o', "M3 12 12 4l9 8M6 10v10h12V10", reads),
     ("Holds", "/console/holds", 'h', "M9 6v12M15 6v12", sees_holds),
     ("Calls", "/console/calls", 'c', "M4 6h16M4 12h16M4 18h10", reads),
-    ("Tools", "/console/tools", 't', "M14 7a4 4 0 0 0-5 5l-6 6 3 3 6-6a4 4 0 0 0 5-5l-3 2-2-2z", reads),
+    (
+        "Tools",
+        "/console/tools",
+        't',
+        "M14 7a4 4 0 0 0-5 5l-6 6 3 3 6-6a4 4 0 0 0 5-5l-3 2-2-2z",
+        reads,
+    ),
     ("Sandboxes", "/console/sandboxes", 'b', "M4 8l8-4 8 4v8l-8 4-8-4zM4 8l8 4 8-4M12 12v8", reads),
     ("Policy", "/console/policy", 'p', "M12 4v16M6 8h12M6 8l-3 6h6zM18 8l-3 6h6zM8 20h8", operates),
-    ("Audit", "/console/audit", 'l', "M12 3l8 4v5c0 5-3.5 8-8 9-4.5-1-8-4-8-9V7z M9 12l2 2 4-4", reads),
+    (
+        "Audit",
+        "/console/audit",
+        'l',
+        "M12 3l8 4v5c0 5-3.5 8-8 9-4.5-1-8-4-8-9V7z M9 12l2 2 4-4",
+        reads,
+    ),
     ("Keys", "/console/keys", 'k', "M14 10a4 4 0 1 0-3 3.9L13 16h3v3h3v-3l-5-5.1z", administers),
-    ("Settings", "/console/settings", 's', "M4 7h10M18 7h2M4 17h2M10 17h10M14 4v6M6 14v6", operates),
+    (
+        "Settings",
+        "/console/settings",
+        's',
+        "M4 7h10M18 7h2M4 17h2M10 17h10M14 4v6M6 14v6",
+        operates,
+    ),
 ];
 
 fn reads(who: &Principal) -> bool {
@@ -81,17 +99,23 @@ const MAX_COUNTED: usize = 20;
 
 impl Shell {
     /// The frame of a page of this title.
-    pub(crate) async fn new(shared: &Shared, caller: &Caller, title: &str) -> Result<Self, Problem> {
+    pub(crate) async fn new(
+        shared: &Shared,
+        caller: &Caller,
+        title: &str,
+    ) -> Result<Self, Problem> {
         let who = caller.principal();
         let visible = PAGES.iter().filter(|(.., sees)| sees(who));
-        let mut nav: Vec<_> = visible.map(|(name, path, key, shape, _)| NavItem {
-            name,
-            path,
-            key: *key,
-            icon: icon(shape),
-            count: String::new(),
-            is_current: *name == title,
-        }).collect();
+        let mut nav: Vec<_> = visible
+            .map(|(name, path, key, shape, _)| NavItem {
+                name,
+                path,
+                key: *key,
+                icon: icon(shape),
+                count: String::new(),
+                is_current: *name == title,
+            })
+            .collect();
         if let Some(holds) = nav.iter_mut().find(|item| item.name == "Holds") {
             holds.count = count_holds(shared, who).await?;
         }

@@ -52,7 +52,11 @@ pub fn too_slow(edge: &Edge) -> Problem {
     Problem::new(&problem_codes::BODY_TIMEOUT, format!("the body did not arrive within {secs} s"))
 }
 
-async fn collect(room: &Arc<Semaphore>, mut body: Body, max_bytes: usize) -> Result<Taken, Problem> {
+async fn collect(
+    room: &Arc<Semaphore>,
+    mut body: Body,
+    max_bytes: usize,
+) -> Result<Taken, Problem> {
     let mut whole = Bytes::new();
     let mut grown: Option<BytesMut> = None;
     let mut held: Option<OwnedSemaphorePermit> = None;

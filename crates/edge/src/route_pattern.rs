@@ -114,7 +114,9 @@ mod tests {
     fn sessions_count_within_their_area_alone() {
         let paths = Paths::of(&[&Example]);
         assert!(["/skills", "/skills/list"].into_iter().all(|path| paths.takes_sessions(path)));
-        assert!(["/", "/skillset", "/v1/calls"].into_iter().all(|path| !paths.takes_sessions(path)));
+        assert!(
+            ["/", "/skillset", "/v1/calls"].into_iter().all(|path| !paths.takes_sessions(path))
+        );
     }
 
     #[test]

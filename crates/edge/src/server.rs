@@ -142,11 +142,7 @@ impl Server {
         trace.end(self.edge.engine(), known, answered);
     }
 
-    async fn admit(
-        &self,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Result<Admitted, Problem> {
+    async fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<Admitted, Problem> {
         let is_loopback = self.edge.0.is_loopback.load(Ordering::Relaxed);
         host::check(headers, uri, is_loopback, &self.edge.config().allowed_hosts)?;
         check_transfer_coding(headers)?;

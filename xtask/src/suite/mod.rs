@@ -28,8 +28,17 @@ use crate::servers::{self, Provided};
 use crate::{host, settings, shell, tidy};
 
 /// Suites besides the workspace tests; naming one as the filter runs it alone.
-const OTHER_SUITES: &[&str] =
-    &["tidy", "drivers", "skills", "observe", "attest", "browser", "schemathesis", "rootless", "vm"];
+const OTHER_SUITES: &[&str] = &[
+    "tidy",
+    "drivers",
+    "skills",
+    "observe",
+    "attest",
+    "browser",
+    "schemathesis",
+    "rootless",
+    "vm",
+];
 
 /// Runs the suites that the filter selects and prints the table.
 pub fn run(filter: Option<&str>) -> Result<ExitCode> {

@@ -27,12 +27,12 @@ use crate::{
     error::escape,
     form,
     html::{self, Html},
-    json_view,
+    json_view::Node,
     shell::{self, Shell},
 };
 
 /// Entries on one page.
-const PAGE: usize = 50;
+const PAGE: usize = 30;
 
 /// An entry in the list.
 #[derive(Debug)]
@@ -136,14 +136,20 @@ async fn view(shared: &Shared, caller: &Caller, uri: &Uri) -> Result<AuditPage, 
         origin: shared.engine.ledger_origin().to_owned(),
         keys: keys.iter().map(|key| html::digest(&key.id.to_string())).collect(),
         checked: None,
-        is_operator: shell::is_operator_key(caller) && caller.principal().scopes.allow(ringfence_types::Scope::Admin),
+        is_operator: shell::is_operator_key(caller)
+            && caller.principal().scopes.allow(ringfence_types::Scope::Admin),
         shell,
     })
 }
 
 impl Filter {
     fn fields(&self) -> [(&'static str, &str); 4] {
-        [("kind", &self.kind), ("tool", &self.tool), ("call", &self.call), ("session", &self.session)]
+        [
+            ("kind", &self.kind),
+            ("tool", &self.tool),
+            ("call", &self.call),
+            ("session", &self.session),
+        ]
     }
 
     fn is_set(&self) -> bool {
@@ -178,7 +184,7 @@ fn row(placed: &Placed, shell: &Shell) -> EntryRow {
         at: shell.time(&about.at),
         leaf: html::digest(&sealed.leaf.to_string()),
         signer: html::digest(&sealed.signer.to_string()),
-        statement: statement.map(|json| json_view::tree(&json)).unwrap_or_default(),
+        statement: statement.map(|json| html::text(&Node::of(&json).pretty())).unwrap_or_default(),
     }
 }
 

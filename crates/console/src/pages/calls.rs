@@ -276,7 +276,6 @@ struct ReadPage {
     shell: Shell,
     id: String,
     id_view: Html,
-    short: String,
     tool: String,
     version: String,
     state: Html,
@@ -307,7 +306,6 @@ struct ReadPage {
     children: Vec<CallRow>,
     verified: Option<Result<VerifiedView, String>>,
     may_call: bool,
-    problem: Option<String>,
 }
 
 /// A proof that holds.
@@ -377,7 +375,6 @@ async fn view(shared: &Shared, caller: &Caller, id: CallId) -> Result<ReadPage, 
     let cause = asked.cause.as_deref();
     Ok(ReadPage {
         id_view: html::id(&text, &text),
-        short: html::short_id(&text).to_owned(),
         tool: asked.tool.name.to_string(),
         version: asked.tool.version.clone(),
         state: state_of(&call),
@@ -421,7 +418,6 @@ async fn view(shared: &Shared, caller: &Caller, id: CallId) -> Result<ReadPage, 
         children: children.iter().map(|call| CallRow::of(call, &shell)).collect(),
         verified: None,
         may_call: who.scopes.allow(Scope::Call),
-        problem: None,
         id: text,
         shell,
     })
@@ -583,7 +579,9 @@ fn note(kept: Option<&Stream>, skipped: u64) -> String {
     match (dropped, skipped) {
         (Some(dropped), _) => format!("The middle was not kept: {}.", html::bytes(dropped)),
         (None, 0) => String::new(),
-        (None, skipped) => format!("The first {} are not shown; download for all.", html::bytes(skipped)),
+        (None, skipped) => {
+            format!("The first {} are not shown; download for all.", html::bytes(skipped))
+        }
     }
 }
 
@@ -640,8 +638,7 @@ pub(crate) async fn proof(
     caller: May<identity::Read>,
     Named(id): Named<CallId>,
 ) -> Result<Response, Problem> {
-    let bundle =
-        shared.engine.export_proof(caller.principal(), Selection::Call(id), true).await;
+    let bundle = shared.engine.export_proof(caller.principal(), Selection::Call(id), true).await;
     let bundle = bundle.map_err(unprovable)?.ok_or_else(Problem::not_found)?;
     Ok(download(bundle.render().into_bytes(), "application/json", &format!("{id}.proof.json")))
 }
@@ -676,7 +673,8 @@ pub(crate) async fn cancel(
     request: Request,
 ) -> Result<Response, Problem> {
     form::read(&shared.edge, &caller, request).await?;
-    let call = shared.engine.cancel(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
+    let call =
+        shared.engine.cancel(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     let done = if call.state.is_final() { "cancelled" } else { "cancelling" };
     Ok(shell::redirect(&format!("/console/calls/{id}?done={done}")))
 }

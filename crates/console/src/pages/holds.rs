@@ -19,7 +19,9 @@ use ringfence_edge::{
     problem_codes,
     query::Query,
 };
-use ringfence_engine::{Action, NotResolved, Resolution, Resolved, TermsRequest, Wide, data::CallQuery};
+use ringfence_engine::{
+    Action, NotResolved, Resolution, Resolved, TermsRequest, Wide, data::CallQuery,
+};
 use ringfence_types::{
     Call, CallId, Digest, Hold, Json, KeyId, Predicate, Scope, Vote, parse_duration, shown,
 };
@@ -343,7 +345,8 @@ pub(crate) async fn resolve(
         Err(problem) => return again(&shared, &caller, id, choices, &problem).await,
     };
     if let Some(edited) = &edited
-        && (action == "review" || (action == "approve" && choices.reviewed != edited.digest().to_string()))
+        && (action == "review"
+            || (action == "approve" && choices.reviewed != edited.digest().to_string()))
     {
         return review(&shared, &caller, id, choices, edited).await;
     }
@@ -381,7 +384,8 @@ async fn again(
 ) -> Result<Response, Problem> {
     let mut page = view(shared, caller, id, choices).await?;
     let faults = problem.all_faults().iter();
-    let faults: Vec<_> = faults.map(|fault| format!("{} {}", fault.pointer, fault.detail)).collect();
+    let faults: Vec<_> =
+        faults.map(|fault| format!("{} {}", fault.pointer, fault.detail)).collect();
     let detail = problem.detail().to_owned();
     page.problem = Some(if faults.is_empty() { detail } else { faults.join("; ") });
     Ok(shell::render(problem.code().status, &page))
@@ -408,7 +412,8 @@ fn edited(call: &Call, text: &str) -> Result<Option<Json>, Problem> {
     if text.trim().is_empty() {
         return Ok(None);
     }
-    let edited = Json::parse(text.as_bytes()).map_err(|error| invalid("edited_args", &error.to_string()))?;
+    let edited =
+        Json::parse(text.as_bytes()).map_err(|error| invalid("edited_args", &error.to_string()))?;
     if !edited.is_object() {
         return Err(invalid("edited_args", "must be an object"));
     }
@@ -453,7 +458,9 @@ fn terms(
     };
     let lasts = match choices.expires_in.trim() {
         "" => None,
-        text => Some(parse_duration(text).map_err(|error| invalid("expires_in", &error.to_string()))?),
+        text => {
+            Some(parse_duration(text).map_err(|error| invalid("expires_in", &error.to_string()))?)
+        }
     };
     let uses = match (wide, choices.uses.trim()) {
         (Wide::Once, _) | (_, "") => None,
@@ -473,7 +480,8 @@ fn predicate(
     let mut conditions = Vec::new();
     for (path, test) in tests.iter().filter(|(_, test)| test != "any") {
         let value = values.get(path).map_or("", String::as_str);
-        let is_known = matches!(test.as_str(), "equals" | "prefix" | "suffix" | "at_most" | "at_least");
+        let is_known =
+            matches!(test.as_str(), "equals" | "prefix" | "suffix" | "at_most" | "at_least");
         if !is_known {
             return Err(invalid(path, "has an unknown test"));
         }

@@ -93,8 +93,10 @@ pub(crate) async fn page(
     let mut query = Query::of(&uri);
     let wanted = query.optional::<String>("window");
     query.finish()?;
-    let (name, length) =
-        WINDOWS.into_iter().find(|(name, _)| Some(*name) == wanted.as_deref()).unwrap_or(WINDOWS[1]);
+    let (name, length) = WINDOWS
+        .into_iter()
+        .find(|(name, _)| Some(*name) == wanted.as_deref())
+        .unwrap_or(WINDOWS[1]);
     let shell = Shell::new(&shared, &caller, "Overview").await?;
     let since = Timestamp::from_micros(
         shell.now.as_micros() - i64::try_from(length.as_micros()).unwrap_or(i64::MAX),
@@ -213,7 +215,9 @@ fn bars(steps: &[Step], since: Timestamp, length: Duration) -> Vec<Bar> {
         let clock = begins.to_string();
         let clock = clock.get(11..19).unwrap_or_default().to_owned();
         Bar {
-            title: format!("from {clock} UTC: {good} finished, {bad} failed or denied, {wait} other"),
+            title: format!(
+                "from {clock} UTC: {good} finished, {bad} failed or denied, {wait} other"
+            ),
             parts: vec![
                 ("good", f64::from(*good)),
                 ("wait", f64::from(*wait)),
@@ -266,15 +270,24 @@ fn share(part: usize, whole: usize) -> String {
 
 /// Whether calls can be taken, in words.
 async fn checks(shared: &Shared) -> Vec<Check> {
-    let check = |name, tone, word, words: String| Check { name, pill: html::pill(tone, word), words };
+    let check =
+        |name, tone, word, words: String| Check { name, pill: html::pill(tone, word), words };
     let store = match shared.engine.probe_store().await {
-        StoreState::Writable => check("Store", "good", "writable", "Calls can be recorded.".to_owned()),
-        StoreState::DiskLow => {
-            check("Store", "bad", "disk low", "Make room on the disk of the data directory.".to_owned())
+        StoreState::Writable => {
+            check("Store", "good", "writable", "Calls can be recorded.".to_owned())
         }
-        StoreState::Unavailable => {
-            check("Store", "bad", "unavailable", "New calls are refused until it answers.".to_owned())
-        }
+        StoreState::DiskLow => check(
+            "Store",
+            "bad",
+            "disk low",
+            "Make room on the disk of the data directory.".to_owned(),
+        ),
+        StoreState::Unavailable => check(
+            "Store",
+            "bad",
+            "unavailable",
+            "New calls are refused until it answers.".to_owned(),
+        ),
         StoreState::Gone => {
             check("Store", "bad", "files replaced", "Only a restart helps.".to_owned())
         }
@@ -284,7 +297,8 @@ async fn checks(shared: &Shared) -> Vec<Check> {
         Err(why) => check("Sandboxes", "bad", "unavailable", format!("{why}. {}", why.hint())),
     };
     let policy = shared.engine.policy_status();
-    let worst = policy.engines.iter().map(|engine| engine.state.name()).find(|state| *state != "well");
+    let worst =
+        policy.engines.iter().map(|engine| engine.state.name()).find(|state| *state != "well");
     let engines: Vec<_> = policy.engines.iter().map(|engine| engine.engine.as_str()).collect();
     let policy = match worst {
         None => check("Policy", "good", "well", format!("Decided by {}.", engines.join(", "))),
@@ -293,7 +307,12 @@ async fn checks(shared: &Shared) -> Vec<Check> {
     let layers = shared.engine.missing_layers();
     let layers = match layers.len() {
         0 => check("Isolation", "good", "complete", "Every layer is there.".to_owned()),
-        count => check("Isolation", "wait", "reduced", format!("{count} layers are missing, as the operator allowed.")),
+        count => check(
+            "Isolation",
+            "wait",
+            "reduced",
+            format!("{count} layers are missing, as the operator allowed."),
+        ),
     };
     vec![store, sandbox, policy, layers]
 }

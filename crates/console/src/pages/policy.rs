@@ -105,7 +105,10 @@ async fn view(shared: &Shared, caller: &Caller) -> Result<PolicyPage, Problem> {
     let files = in_force.bundle.as_deref().map(files).unwrap_or_default();
     let fail_open: Vec<_> = status.fail_open.iter().map(ToString::to_string).collect();
     let engines = status.engines.into_iter().map(|engine| EngineRow {
-        state: html::pill(if engine.state.name() == "well" { "good" } else { "bad" }, engine.state.name()),
+        state: html::pill(
+            if engine.state.name() == "well" { "good" } else { "bad" },
+            engine.state.name(),
+        ),
         name: engine.engine,
         revision: html::digest(&engine.revision.to_string()),
         problems: engine.problems,
@@ -221,8 +224,14 @@ fn problems(invalid: &InvalidBundle) -> Vec<String> {
 fn replay_view(replay: &Replay, shell: &Shell) -> ReplayView {
     let took = html::precise(replay.took);
     let words = match replay.flips.total {
-        0 => format!("{} decisions judged again in {took}; none would be different.", replay.decisions),
-        total => format!("{} decisions judged again in {took}; {total} would be different.", replay.decisions),
+        0 => format!(
+            "{} decisions judged again in {took}; none would be different.",
+            replay.decisions
+        ),
+        total => format!(
+            "{} decisions judged again in {took}; {total} would be different.",
+            replay.decisions
+        ),
     };
     let rows = replay.listed.iter().map(|flipped| FlipRow {
         call: flipped.call.to_string(),
@@ -251,7 +260,8 @@ fn replay_view(replay: &Replay, shell: &Shell) -> ReplayView {
 /// Names with their flips in words.
 fn counted(names: &BTreeMap<String, Counted>) -> Vec<(String, String)> {
     let words = |counted: &Counted| {
-        let kinds = counted.iter().map(|((was, would_be), count)| format!("{count} {was} → {would_be}"));
+        let kinds =
+            counted.iter().map(|((was, would_be), count)| format!("{count} {was} → {would_be}"));
         kinds.collect::<Vec<_>>().join(", ")
     };
     names.iter().take(20).map(|(name, counted)| (name.clone(), words(counted))).collect()

@@ -32,11 +32,11 @@ use ringfence_engine::{
 use ringfence_types::{Call, Json, Produced, Scope, State as CallState};
 use serde_json::{Value, json};
 
+use self::cells::{Cell, cells};
 pub(crate) use self::{
     cells::execute,
     terminal::{attach, open as open_terminal},
 };
-use self::cells::{Cell, cells};
 use crate::{
     Shared,
     error::escape,
@@ -126,7 +126,8 @@ pub(crate) async fn create(
     let mut fields = form::read(&shared.edge, &caller, request).await?;
     let mut text = |name| fields.all(name).pop().unwrap_or_default();
     let (name, memory, network) = (text("name"), text("memory"), text("network"));
-    let memory: ringfence_types::Bytes = memory.parse().map_err(|error| invalid("memory", &error))?;
+    let memory: ringfence_types::Bytes =
+        memory.parse().map_err(|error| invalid("memory", &error))?;
     let args = json!({
         "limits": {"memory_bytes": memory.0, "network": network},
         "metadata": {"name": name},
@@ -191,7 +192,6 @@ struct ReadPage {
     files_of: crate::assets::TerminalReferences,
     cells: Vec<Cell>,
     languages: [&'static str; 2],
-    code: String,
     directory: String,
     parent: Option<String>,
     files: Vec<FileRow>,
@@ -252,7 +252,6 @@ async fn view(
         files_of: crate::assets::TerminalReferences::new(),
         cells: cells(shared, caller, id).await?,
         languages: ["python", "javascript"],
-        code: String::new(),
         directory,
         parent,
         files,
@@ -315,7 +314,8 @@ async fn directory(session: &Session, path: &str) -> Result<(Vec<FileRow>, Strin
 }
 
 async fn open_file(session: &Session, path: &str) -> Result<OpenFile, Problem> {
-    let content = session.files().content(&box_path(path)?).await.map_err(|error| failed(&error))?;
+    let content =
+        session.files().content(&box_path(path)?).await.map_err(|error| failed(&error))?;
     let text = String::from_utf8(content).ok().filter(|text| text.len() <= MAX_EDITED);
     let is_text = text.as_ref().is_some_and(|text| !text.contains('\0'));
     Ok(OpenFile { path: path.to_owned(), text: text.unwrap_or_default(), is_text })
@@ -330,7 +330,8 @@ pub(crate) async fn download(
 ) -> Result<Response, Problem> {
     let path = Query::of(&uri).optional::<String>("path").unwrap_or_default();
     let session = find(&shared, &caller, &id)?.session;
-    let content = session.files().content(&box_path(&path)?).await.map_err(|error| failed(&error))?;
+    let content =
+        session.files().content(&box_path(&path)?).await.map_err(|error| failed(&error))?;
     let name: String = path
         .rsplit('/')
         .next()

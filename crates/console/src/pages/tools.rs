@@ -299,13 +299,16 @@ pub(crate) async fn attempt(
     let raw = text("raw");
     let mut values: Values = fields.with_prefix("arg:").into_iter().collect();
     for (pointer, count) in fields.with_prefix("count:") {
-        let grown = count.parse::<usize>().unwrap_or(1) + usize::from(add.as_ref() == Some(&pointer));
+        let grown =
+            count.parse::<usize>().unwrap_or(1) + usize::from(add.as_ref() == Some(&pointer));
         values.insert(format!("count:{pointer}"), grown.to_string());
     }
     let catalogue = shared.engine.tools();
     let entry = catalogue.get(name.as_str(), version.as_deref()).ok_or_else(Problem::not_found)?;
     let args = match &raw {
-        Some(raw) => Json::parse(raw.as_bytes()).map_err(|error| vec![(String::new(), error.to_string())]),
+        Some(raw) => {
+            Json::parse(raw.as_bytes()).map_err(|error| vec![(String::new(), error.to_string())])
+        }
         None => schema_form::arguments(&entry.tool.input_schema.to_value(), &values),
     };
     let mut sent = Sent { values, is_raw: raw.is_some(), raw, errors: Vec::new() };
@@ -359,7 +362,9 @@ async fn call(
 async fn tried(shared: &Shared, caller: &Caller, call: &Call) -> Result<Tried, Problem> {
     let finished = calls::finished(call);
     let stdout = match finished {
-        Some(_) => shared.engine.output(caller.principal(), call.asked.id, OutputStream::Stdout, 0).await?,
+        Some(_) => {
+            shared.engine.output(caller.principal(), call.asked.id, OutputStream::Stdout, 0).await?
+        }
         None => None,
     };
     let stdout = stdout.map(|piece| piece.bytes).unwrap_or_default();

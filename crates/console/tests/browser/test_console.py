@@ -33,7 +33,7 @@ def paths(server):
     return ["/console", "/console/holds", f"/console/holds/{hold}", "/console/calls",
             f"/console/calls/{done}", f"/console/calls/{ran}", f"/console/calls/{hold}",
             "/console/calls?state=finished", "/console/tools", "/console/tools/send_mail",
-            "/console/tools/slow_count?mode=raw", "/console/policy", "/console/audit",
+            "/console/tools/slow_count?mode=raw", "/console/sandboxes", "/console/policy", "/console/audit",
             "/console/keys", "/console/settings"]
 
 
@@ -111,7 +111,7 @@ class Sessions(unittest.TestCase):
         self.assertEqual(status, 201)
         with BROWSER.page(made["secret"]) as page:
             page.goto("/console/calls")
-            SERVER.api("DELETE", f"/v1/keys/{made['id']}")
+            SERVER.api("DELETE", f"/v1/keys/{made['key_id']}")
             page.goto("/console/calls")
             self.assertIn("/console/login", page.url)
 
@@ -132,7 +132,7 @@ class Sessions(unittest.TestCase):
         with BROWSER.page(SERVER.reader, expect_errors=True) as page:
             names = page.locator("nav a").all_inner_texts()
             self.assertEqual([re.sub(r"[\d+\s]", "", name) for name in names],
-                             ["Overview", "Holds", "Calls", "Tools", "Audit"])
+                             ["Overview", "Holds", "Calls", "Tools", "Sandboxes", "Audit"])
             page.goto(f"/console/holds/{hold}")
             self.assertEqual(page.locator("#decide").count(), 0)
             page.goto(f"/console/calls/{done}")
@@ -292,7 +292,7 @@ class Tools(unittest.TestCase):
     def test_a_tool_is_found_and_tried_with_its_form(self):
         with BROWSER.page(SERVER.admin) as page:
             page.goto("/console/tools")
-            page.get_by_label("Search tools").fill("mail")
+            page.get_by_label("Search tools").fill("sends mail")
             page.keyboard.press("Enter")
             expect(page.locator("[data-row]")).to_have_count(1)
             page.get_by_role("link", name="send_mail").click()
@@ -316,12 +316,39 @@ class Tools(unittest.TestCase):
         with BROWSER.page(SERVER.admin, expect_errors=True) as page:
             page.goto("/console/tools/echo")
             page.get_by_role("link", name="JSON", exact=True).click()
-            page.get_by_label("Arguments").fill('{"text": 1}')
+            page.locator("textarea[name=raw]").fill('{"text": 1}')
             page.get_by_role("button", name="Run").click()
             expect(page.get_by_role("alert")).to_contain_text("/text")
-            page.get_by_label("Arguments").fill('{"text": "raw"}')
+            page.locator("textarea[name=raw]").fill('{"text": "raw"}')
             page.get_by_role("button", name="Run").click()
             expect(page.locator("#result")).to_contain_text("raw")
+
+
+class Sandboxes(unittest.TestCase):
+    def test_a_sandbox_is_made_used_and_stopped(self):
+        with BROWSER.page(SERVER.admin) as page:
+            page.goto("/console/sandboxes")
+            page.get_by_label("Name").fill("scratch")
+            page.get_by_role("button", name="Create sandbox").click()
+            page.get_by_role("heading", name="scratch").wait_for()
+            for code, expected in [("x = 6", ""), ("print('<b>', x * 7)", "<b> 42")]:
+                page.get_by_label("Code").fill(code)
+                page.get_by_role("button", name="Run cell").click()
+                expect(page.locator(".cell .source").first).to_have_text(code)
+                expect(page.locator(".cell").first).to_contain_text(expected)
+            page.get_by_text("New file").click()
+            page.get_by_label("Path").fill("notes.txt")
+            page.get_by_label("Content").fill("hello\nthere")
+            page.get_by_role("button", name="Save file").click()
+            expect(page.get_by_label("Content")).to_have_value("hello\nthere")
+            page.get_by_role("button", name="Open terminal").click()
+            page.locator(".xterm-screen").wait_for()
+            page.keyboard.type("cat notes.txt; echo $((40 + 2))\n")
+            expect(page.locator(".xterm-accessibility")).to_contain_text("there")
+            expect(page.locator(".xterm-accessibility")).to_contain_text("42")
+            self.assertEqual(page.locator("main b").count(), 0)
+            page.get_by_role("button", name="Stop").click()
+            page.wait_for_url("**/console/sandboxes?done=stopped")
 
 
 class Operators(unittest.TestCase):

@@ -65,7 +65,9 @@ fn note(fact: &Fact) -> String {
     let text = |name: &str| data.get(name).and_then(|value| value.as_str()).map(str::to_owned);
     let words = match fact.kind {
         FactKind::Decided => text("verdict"),
-        FactKind::Finished => text("error").or_else(|| data["error"]["code"].as_str().map(str::to_owned)),
+        FactKind::Finished => {
+            text("error").or_else(|| data["error"]["code"].as_str().map(str::to_owned))
+        }
         FactKind::Resolved => text("action"),
         FactKind::Approval => text("by").map(|by| format!("by {by}")),
         _ => None,
@@ -117,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_call_that_runs_lasts_until_now() {
-        let (rows, total) = rows(&[fact(FactKind::Accepted, 0)], Timestamp::from_micros(2_000_000), false);
+        let (rows, total) =
+            rows(&[fact(FactKind::Accepted, 0)], Timestamp::from_micros(2_000_000), false);
         assert_eq!(total, Duration::from_secs(2));
         assert_eq!(rows[0].took, "2.00 s");
         assert_eq!(self::rows(&[], Timestamp::from_micros(0), false).0.len(), 0);

@@ -15,7 +15,8 @@ const FLAGS: &[(&str, &str)] = &[
 /// One sentence about what would happen.
 pub(super) fn sentence(catalogue: &Catalogue, call: &Call) -> String {
     let Some(tool) = tool(catalogue, call) else {
-        return "The tool was changed or removed since; the call cannot run as it was shown.".to_owned();
+        return "The tool was changed or removed since; the call cannot run as it was shown."
+            .to_owned();
     };
     let effects: Vec<_> = effects(tool);
     match effects.as_slice() {

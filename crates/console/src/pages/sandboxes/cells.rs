@@ -89,7 +89,8 @@ fn cell(call: &Call, room: &mut usize) -> Cell {
     let (mut texts, mut pictures, mut pages) = (Vec::new(), Vec::new(), Vec::new());
     for data in results.map(|result| &result["data"]) {
         let of = |kind: &str| data[kind].as_str().map(str::to_owned);
-        let picture = of("image/png").filter(|png| is_base64(png) && png.len() <= MAX_PICTURE.min(*room));
+        let picture =
+            of("image/png").filter(|png| is_base64(png) && png.len() <= MAX_PICTURE.min(*room));
         match (picture, of("text/html"), of("text/plain")) {
             (Some(png), ..) => {
                 *room -= png.len();
@@ -119,7 +120,8 @@ fn cell(call: &Call, room: &mut usize) -> Cell {
 
 /// A picture comes from a program: what is not base64 could leave its attribute.
 fn is_base64(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n'))
+    text.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n'))
 }
 
 /// Executes a cell, in an interpreter that keeps what earlier cells defined.
@@ -168,7 +170,8 @@ async fn interpreter(
     let call = done(make(shared, caller, Some(id), "sandbox_interpreter", &args).await?).await?;
     Ok(match result(&call) {
         Ok(value) => {
-            let number = value["interpreter"].as_u64().and_then(|number| u32::try_from(number).ok());
+            let number =
+                value["interpreter"].as_u64().and_then(|number| u32::try_from(number).ok());
             number.ok_or_else(|| "the interpreter has no number".to_owned())
         }
         Err(Waits::Failed(words)) => Err(words),

@@ -49,9 +49,8 @@ pub(crate) async fn open(
     });
     let mut ticket = make(&shared, &caller, Some(&id), "sandbox_exec", &args).await?;
     let call = ticket.started().await;
-    let call = call.ok_or_else(|| {
-        Problem::new(&problem_codes::INTERNAL, "the call could not be recorded")
-    })?;
+    let call = call
+        .ok_or_else(|| Problem::new(&problem_codes::INTERNAL, "the call could not be recorded"))?;
     match (ticket.program(), result(&call)) {
         (Some(program), _) => {
             let (id, number) = (id.as_str(), program.process.id());
