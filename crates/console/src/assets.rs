@@ -29,13 +29,14 @@ pub(crate) struct Asset {
 const STYLE: Asset =
     asset("console.css", "text/css; charset=utf-8", include_bytes!("../assets/console.css"));
 const SCRIPT: Asset = asset("console.js", JAVASCRIPT, include_bytes!("../assets/console.js"));
-const HTMX: Asset = asset("htmx.min.js", JAVASCRIPT, include_bytes!("../assets/htmx.min.js"));
-const SSE: Asset = asset("sse.min.js", JAVASCRIPT, include_bytes!("../assets/sse.min.js"));
-const XTERM: Asset = asset("xterm.js", JAVASCRIPT, include_bytes!("../assets/xterm.js"));
+const HTMX: Asset =
+    asset("htmx.min.js", JAVASCRIPT, include_bytes!("../assets/vendor/htmx.min.js"));
+const SSE: Asset = asset("sse.min.js", JAVASCRIPT, include_bytes!("../assets/vendor/sse.min.js"));
+const XTERM: Asset = asset("xterm.js", JAVASCRIPT, include_bytes!("../assets/vendor/xterm.js"));
 const XTERM_STYLE: Asset =
-    asset("xterm.css", "text/css; charset=utf-8", include_bytes!("../assets/xterm.css"));
+    asset("xterm.css", "text/css; charset=utf-8", include_bytes!("../assets/vendor/xterm.css"));
 const XTERM_FIT: Asset =
-    asset("addon-fit.js", JAVASCRIPT, include_bytes!("../assets/addon-fit.js"));
+    asset("addon-fit.js", JAVASCRIPT, include_bytes!("../assets/vendor/addon-fit.js"));
 const TERMINAL: Asset = asset("terminal.js", JAVASCRIPT, include_bytes!("../assets/terminal.js"));
 const ICON: Asset = asset("icon.svg", "image/svg+xml", include_bytes!("../assets/icon.svg"));
 

@@ -29,7 +29,9 @@ pub(crate) async fn all(
     let slot = StreamSlot::take(&shared.edge, caller.known())?;
     let newest = shared.engine.newest_fact();
     let follow = shared.engine.follow(caller.principal(), None, Some(newest));
-    Ok(sse::respond(Changes { follow, pending: None, last: Instant::now() }, slot))
+    // The page was made before the stream begins, so the first event comes at once.
+    let last = Instant::now().checked_sub(EVENT_INTERVAL).unwrap_or_else(Instant::now);
+    Ok(sse::respond(Changes { follow, pending: Some(true), last }, slot))
 }
 
 /// Changes of calls, collected for a while.

@@ -24,7 +24,7 @@ const MAX_FIELDS: usize = 300;
 /// Values of a form by JSON Pointer, as they were sent.
 pub(crate) type Values = HashMap<String, String>;
 
-/// What is wrong with a field: its pointer, and words.
+/// Fault of a field: its pointer, and words.
 pub(crate) type FieldError = (String, String);
 
 /// Shape of a field.

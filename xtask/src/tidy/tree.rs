@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{settings, shell};
 
 /// Directories without our own files.
-const LEFT_OUT: &[&str] = &[".git", "target", "node_modules", "__pycache__", "corpus"];
+const LEFT_OUT: &[&str] = &[".git", "target", "node_modules", "__pycache__", "corpus", "vendor"];
 
 /// Extensions of text files.
 const TEXT: &[&str] = &["rs", "toml", "md", "sh", "py", "js", "html", "css", "yml", "yaml", "sql"];

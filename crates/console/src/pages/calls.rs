@@ -241,7 +241,7 @@ struct LayerRow {
     is_active: bool,
 }
 
-/// What a program wrote, as far as it is shown.
+/// Output of a program, as far as it is shown.
 #[derive(Debug)]
 struct OutputView {
     name: &'static str,
@@ -518,7 +518,7 @@ fn flows(receipt: &Receipt) -> Vec<String> {
     receipt.egress.iter().map(line).collect()
 }
 
-/// How long the page waits for output of a call that runs: not at all, so that it is shown at once.
+/// Wait for more output of a call that runs: short, so that the page is shown at once.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(50);
 
 async fn output_view(

@@ -109,7 +109,7 @@ class Sessions(unittest.TestCase):
     def test_a_session_ends_with_its_key(self):
         status, made = SERVER.api("POST", "/v1/keys", {"label": "short", "scopes": ["read"]})
         self.assertEqual(status, 201)
-        with BROWSER.page(made["secret"]) as page:
+        with BROWSER.page(made["secret"], expect_errors=True) as page:
             page.goto("/console/calls")
             SERVER.api("DELETE", f"/v1/keys/{made['key_id']}")
             page.goto("/console/calls")
@@ -342,7 +342,8 @@ class Sandboxes(unittest.TestCase):
             page.get_by_role("button", name="Save file").click()
             expect(page.get_by_label("Content")).to_have_value("hello\nthere")
             page.get_by_role("button", name="Open terminal").click()
-            page.locator(".xterm-screen").wait_for()
+            expect(page.locator(".xterm-accessibility")).to_contain_text("$")
+            page.locator(".xterm-screen").click()
             page.keyboard.type("cat notes.txt; echo $((40 + 2))\n")
             expect(page.locator(".xterm-accessibility")).to_contain_text("there")
             expect(page.locator(".xterm-accessibility")).to_contain_text("42")
