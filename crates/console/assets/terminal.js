@@ -5,12 +5,12 @@
   // The same rules are allowed as constructed style sheets and through the object model.
   const create = Document.prototype.createElement;
   Document.prototype.createElement = function (name, options) {
-    const element = create.call(this, name, options);
-    if (String(name).toLowerCase() === "style") {
-      const sheet = new CSSStyleSheet();
-      document.adoptedStyleSheets.push(sheet);
-      Object.defineProperty(element, "textContent", { get: () => "", set: (text) => sheet.replaceSync(text) });
-    }
+    if (String(name).toLowerCase() !== "style") return create.call(this, name, options);
+    const sheet = new CSSStyleSheet();
+    document.adoptedStyleSheets.push(sheet);
+    const element = create.call(this, "template");
+    Object.defineProperty(element, "textContent", { get: () => "", set: (text) => sheet.replaceSync(text) });
+    Object.defineProperty(element, "sheet", { get: () => sheet });
     return element;
   };
   const set = Element.prototype.setAttribute;
