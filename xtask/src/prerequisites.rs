@@ -44,6 +44,8 @@ pub const NEEDS: &[Need] = &[
     need("util-linux", Probe::Program("setpriv"), "the rootless suites"),
     need("busybox-static", Probe::Program("busybox"), "the machine with the older kernel"),
     need("chromium", Probe::File("/usr/bin/chromium"), "the console in a real browser"),
+    need("default-jre-headless", Probe::Program("java"), "Kafka"),
+    need("maven", Probe::Program("mvn"), "the jars of Kafka"),
     need("curl", Probe::Program("curl"), "the first page of the README"),
     need(
         "qemu-system-x86",

@@ -1,7 +1,8 @@
 //! Third-party servers, built once from source and cached outside any checkout.
 //!
-//! They come from Go's module proxy, which checks its contents against a public log, and the version
-//! is part of the path: a cached build is always of the wanted version.
+//! Go's come from its module proxy, which checks its contents against a public log; Kafka's jars come
+//! from Maven's registry, which checks their digests. The version is part of the path: a cached build is
+//! always of the wanted version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ringfence_testkit::{Server, server};
+use ringfence_testkit::{Server, server, server::Source};
 
 use crate::shell;
 
@@ -47,26 +48,58 @@ pub fn provide(server: &Server) -> Provided {
 }
 
 fn build(server: &Server) -> Result<PathBuf> {
-    let go = shell::find_program("go").context("no Go: install it from https://go.dev/dl")?;
     let kept = server.kept()?;
     let folder = kept.parent().context("a program is in a folder")?;
     let making = folder.with_extension(format!("making-{}", std::process::id()));
     fs::create_dir_all(&making).with_context(|| format!("create `{}`", making.display()))?;
-    let built = install(&go, server, &making).and_then(|()| put(&making, folder));
+    let built = install(server, &making).and_then(|()| put(&making, folder));
     let _ = fs::remove_dir_all(&making);
     built.map(|()| kept)
 }
 
+fn install(server: &Server, folder: &Path) -> Result<()> {
+    match server.source {
+        Source::Go(package) => install_go(package, server.version, folder),
+        Source::Maven(artifacts) => fetch_jars(artifacts, server, folder),
+    }
+}
+
 /// Builds without C and debug information, which only take time.
-fn install(go: &Path, server: &Server, folder: &Path) -> Result<()> {
-    let mut install = shell::command(go);
+fn install_go(package: &str, version: &str, folder: &Path) -> Result<()> {
+    let go = shell::find_program("go").context("no Go: install it from https://go.dev/dl")?;
+    let mut install = shell::command(&go);
     install
         .args(["install", "-trimpath", "-ldflags=-s -w"])
-        .arg(format!("{}@{}", server.package, server.version))
+        .arg(format!("{package}@{version}"))
         .env("CGO_ENABLED", "0")
         .env("GOBIN", folder)
         .env("GOFLAGS", "-buildvcs=false");
     shell::run(&mut install)
+}
+
+/// Copies the jars of the artifacts and of all that they need into a folder named after the server.
+fn fetch_jars(artifacts: &[&str], server: &Server, folder: &Path) -> Result<()> {
+    let maven = shell::find_program("mvn").context("no Maven: install the package `maven`")?;
+    let dependency = |artifact: &&str| {
+        let (group, name) = artifact.split_once(':').unwrap_or((artifact, artifact));
+        let version = server.version;
+        format!(
+            "<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>\
+             <version>{version}</version></dependency>"
+        )
+    };
+    let dependencies: String = artifacts.iter().map(dependency).collect();
+    let project = format!(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>test</groupId>\
+         <artifactId>servers</artifactId><version>1</version>\
+         <dependencies>{dependencies}</dependencies></project>"
+    );
+    let file = folder.join("pom.xml");
+    fs::write(&file, project).context("write a project for Maven")?;
+    let output = format!("-DoutputDirectory={}", folder.join(server.name).display());
+    let mut fetch = shell::command(&maven);
+    fetch.args(["-q", "-B", "-f"]).arg(&file).args(["dependency:copy-dependencies", &output]);
+    shell::run(&mut fetch)
 }
 
 /// Moves the build into the cache in one step, so that a cached program is complete.

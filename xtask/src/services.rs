@@ -1,7 +1,7 @@
 //! `cargo xtask services`: real servers for manual use.
 //!
-//! `up` starts OPA with the built-in rules and OpenFGA with an empty store in memory, on free ports,
-//! and prints the variables to export. Process ids are recorded, and `down` ends exactly those.
+//! `up` starts OPA with the built-in rules, OpenFGA with an empty store in memory and Kafka without
+//! topics, on free ports, and prints the variables to export. Process ids are recorded, and `down` ends exactly those.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
-use ringfence_testkit::{Server, server};
+use ringfence_testkit::{Server, kafka, server};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{servers, settings, shell};
@@ -59,13 +59,22 @@ fn start(server: &Server, program: &Path) -> Result<Running> {
     fs::create_dir_all(&folder).with_context(|| format!("create `{}`", folder.display()))?;
     let log = fs::File::create(folder.join("log")).context("create its log")?;
     let (http, grpc) = (free_address()?, free_address()?);
-    let mut command = shell::command(program);
-    command.args(arguments(server, &http, &grpc)).stdin(Stdio::null());
+    let is_kafka = *server == server::KAFKA;
+    let mut command = shell::command(if is_kafka { Path::new("java") } else { program });
+    if is_kafka {
+        // A new address is a new broker.
+        let _ = fs::remove_dir_all(folder.join("logs"));
+        kafka::format(program, &folder, http.parse().context("an address")?)?;
+        command.args(kafka::arguments(program, &folder));
+    } else {
+        command.args(arguments(server, &http, &grpc));
+    }
+    command.stdin(Stdio::null());
     // A separate process group, so that ending this command does not end the server.
     command.stdout(log.try_clone()?).stderr(log).process_group(0);
     let child = command.spawn().with_context(|| format!("start {}", server.name))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a pid")?;
-    let url = format!("http://{http}");
+    let url = format!("{}://{http}", if is_kafka { "kafka" } else { "http" });
     fs::write(folder.join("running"), format!("{}\n{url}\n", child.id())).context("note it")?;
     Ok(Running { pid, url })
 }
@@ -114,7 +123,8 @@ fn running(server: &Server) -> Result<Option<Running>> {
     let (pid, url) = text.trim().split_once('\n').context("a note without an address")?;
     let pid = pid.parse().ok().and_then(Pid::from_raw).context("a note without a pid")?;
     let program = fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero()));
-    let is_it = program.is_ok_and(|path| path.file_name() == Some(server.name.as_ref()));
+    let name = if *server == server::KAFKA { "java" } else { server.name };
+    let is_it = program.is_ok_and(|path| path.file_name() == Some(name.as_ref()));
     Ok(is_it.then(|| Running { pid, url: url.to_owned() }))
 }
 

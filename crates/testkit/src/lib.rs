@@ -1,5 +1,5 @@
-//! Real servers for tests: the product itself ([`Plane`]), third-party policy servers, and a proxy that
-//! can be made slow, garbled or dead. And one clock.
+//! Real servers for tests: the product itself ([`Plane`]), third-party policy servers, a broker, and a
+//! proxy that can be made slow, garbled or dead. And one clock.
 //!
 //! Everything but the plane blocks, uses threads and the standard library; all of it ends when its value
 //! is dropped, so a test that panics leaves no process behind. Nothing here is part of the product.
@@ -8,6 +8,7 @@ mod clock;
 pub mod first_page;
 mod http;
 mod http_server;
+pub mod kafka;
 mod opa;
 mod openfga;
 #[cfg(feature = "plane")]
@@ -20,6 +21,7 @@ pub mod settings;
 pub use clock::TestClock;
 pub use http::{Answer, get, post};
 pub use http_server::HttpServer;
+pub use kafka::Kafka;
 pub use opa::Opa;
 pub use openfga::{OpenFga, RELATIONS};
 #[cfg(feature = "plane")]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::process::{Process, Start, free_address};
+use crate::process::{Health, Process, Start, free_address};
 
 /// Ports tried.
 const MAX_TRIES: usize = 5;
@@ -84,5 +84,5 @@ fn run(program: &Path, directory: &Path, address: SocketAddr) -> Result<Process>
     let more = ["--addr", &address_text, "--bundle", &bundle];
     let arguments = arguments.into_iter().chain(more).map(str::to_owned).collect();
     let log = directory.join("log");
-    Process::start(&Start { program, arguments, log, address, health: "/health?bundles" })
+    Process::start(&Start { program, arguments, log, address, health: Health::Path("/health?bundles") })
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::http;
-use crate::process::{Process, Start, command, free_address};
+use crate::process::{Health, Process, Start, command, free_address};
 
 /// Ports tried.
 const MAX_TRIES: usize = 5;
@@ -147,5 +147,5 @@ fn run(program: &Path, directory: &Path, address: SocketAddr, grpc: SocketAddr) 
     let arguments = fixed.into_iter().chain(more).map(str::to_owned);
     let arguments = arguments.chain(datastore(directory)).collect();
     let log = directory.join("log");
-    Process::start(&Start { program, arguments, log, address, health: "/healthz" })
+    Process::start(&Start { program, arguments, log, address, health: Health::Path("/healthz") })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,8 +29,25 @@ pub(crate) struct Start<'a> {
     /// File for its standard error.
     pub(crate) log: PathBuf,
     pub(crate) address: SocketAddr,
-    /// Path that answers 200 once the server is ready.
-    pub(crate) health: &'a str,
+    pub(crate) health: Health<'a>,
+}
+
+/// Sign that a server is ready.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Health<'a> {
+    /// A path answers 200.
+    Path(&'a str),
+    /// It accepts a connection.
+    Connect,
+}
+
+impl Health<'_> {
+    fn is_good(self, address: SocketAddr) -> bool {
+        match self {
+            Self::Path(path) => http::get(address, path).is_ok_and(|answer| answer.status == 200),
+            Self::Connect => TcpStream::connect(address).is_ok(),
+        }
+    }
 }
 
 impl Process {
@@ -50,7 +67,7 @@ impl Process {
     fn await_health(&mut self, start: &Start<'_>) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            if http::get(start.address, start.health).is_ok_and(|answer| answer.status == 200) {
+            if start.health.is_good(start.address) {
                 return Ok(());
             }
             let said = || std::fs::read_to_string(&start.log).unwrap_or_default();

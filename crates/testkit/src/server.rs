@@ -1,28 +1,38 @@
 //! Third-party servers that tests run against: version and program.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
 
 use crate::settings;
 
-/// Server built from a Go module.
+/// Server from a package registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Server {
     /// Name of the server and of its program.
     pub name: &'static str,
-    /// Go package of its program.
-    pub package: &'static str,
+    /// Registry that has it, and its packages there.
+    pub source: Source,
     /// Version that the tests are known to work with.
     pub version: &'static str,
     /// Environment variable with the path of its program.
     pub variable: &'static str,
 }
 
+/// Origin of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Go package of its program.
+    Go(&'static str),
+    /// Maven artifacts, as `group:artifact`; the program is the folder of their jars.
+    Maven(&'static [&'static str]),
+}
+
 /// Open Policy Agent.
 pub const OPA: Server = Server {
     name: "opa",
-    package: "github.com/open-policy-agent/opa",
+    source: Source::Go("github.com/open-policy-agent/opa"),
     version: "v1.22.0",
     variable: settings::OPA,
 };
@@ -30,13 +40,30 @@ pub const OPA: Server = Server {
 /// OpenFGA.
 pub const OPENFGA: Server = Server {
     name: "openfga",
-    package: "github.com/openfga/openfga/cmd/openfga",
+    source: Source::Go("github.com/openfga/openfga/cmd/openfga"),
     version: "v1.19.0",
     variable: settings::OPENFGA,
 };
 
+/// Apache Kafka.
+pub const KAFKA: Server = Server {
+    name: "kafka",
+    source: Source::Maven(&["org.apache.kafka:kafka_2.13", "org.apache.kafka:kafka-tools"]),
+    version: "4.1.0",
+    variable: settings::KAFKA,
+};
+
 /// All servers.
-pub const ALL: [Server; 2] = [OPA, OPENFGA];
+pub const ALL: [Server; 3] = [OPA, OPENFGA, KAFKA];
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Go(package) => f.write_str(package),
+            Self::Maven(artifacts) => f.write_str(&artifacts.join(" ")),
+        }
+    }
+}
 
 impl Server {
     /// Path of the cached program, whether or not it was built yet.

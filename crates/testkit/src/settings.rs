@@ -12,6 +12,8 @@ use anyhow::{Context, Result};
 pub const OPA: &str = "RINGFENCE_OPA";
 /// Path of the OpenFGA program.
 pub const OPENFGA: &str = "RINGFENCE_OPENFGA";
+/// Folder with the jars of Kafka.
+pub const KAFKA: &str = "RINGFENCE_KAFKA";
 /// File in which tests record their skips.
 pub const SKIP_LOG: &str = "RINGFENCE_SKIP_LOG";
 /// Set if tests may skip.

@@ -135,7 +135,7 @@ fn missing_rows(missing: &[Need]) -> Vec<Row> {
 fn server_row(provided: &Provided) -> Option<Row> {
     let Provided { server, program, took } = provided;
     let suite = format!("build {}", server.name);
-    let against = format!("{} {}", server.package, server.version);
+    let against = format!("{} {}", server.source, server.version);
     match program {
         Ok(_) if took.is_zero() => None,
         Ok(_) => {
