@@ -3,6 +3,7 @@
 //! A door depends on the engine and not on the crates of its parts, so the data it gets is named
 //! here. It includes no store, policy engine or registry.
 
+pub use ringfence_bus::{Dead as DeadLetter, Error as BusError};
 pub use ringfence_ledger::Selection;
 pub use ringfence_policy::{
     Action, Bundle, Cause, Change, Counts, Difference, Explanation, InvalidBundle,

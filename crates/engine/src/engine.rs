@@ -155,6 +155,13 @@ pub(crate) struct Inner {
     pub(crate) replay_turn: Semaphore,
 }
 
+impl Inner {
+    /// Source of the events of this installation.
+    pub(crate) fn event_source(&self) -> String {
+        format!("/{}", self.parts.ledger.origin())
+    }
+}
+
 impl Engine {
     /// Starts the engine, after dealing with calls that an earlier process left unfinished.
     pub async fn start(mut parts: Parts) -> Result<Self, ringfence_store::Error> {
@@ -236,6 +243,11 @@ impl Engine {
     /// Numbers of running calls and of calls that wait for a place.
     pub fn load(&self) -> (usize, usize) {
         self.inner.queue.load()
+    }
+
+    /// Source of the events of this installation, as CloudEvents name it.
+    pub fn event_source(&self) -> String {
+        self.inner.event_source()
     }
 
     /// Whether [`Engine::stop`] was called, so that no new call is accepted.

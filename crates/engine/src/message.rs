@@ -1,86 +1,124 @@
-//! Messages on the bus about a commit.
+//! Messages on the bus that follow from a commit.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use ringfence_bus::{LARGEST, Message};
+use ringfence_bus::{MAX_MESSAGE_BYTES, Message};
 use ringfence_store::Commit;
 use ringfence_types::{
-    Asked, Call, CallId, ErrorCode, Fact, FactKind, Json, PersonaId, Produced, SessionId, State,
-    TenantId, Timestamp, ToolName,
+    Asked, Call, CallId, ErrorCode, Fact, FactKind, Finished, Json, Outcome, PersonaId, Produced,
+    SessionId, State, TenantId, Timestamp, ToolName,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Topic of held calls.
+/// Topic of calls that policy held or denied.
 const BLOCKED_TOPIC: &str = "policy.blocked";
 
-/// Topic of ended calls.
+/// Topic of results.
 const RESULTS_TOPIC: &str = "tool.results";
 
 /// The topics that messages are published to.
 pub(crate) const TOPICS: [&str; 2] = [BLOCKED_TOPIC, RESULTS_TOPIC];
 
-/// The messages of a commit to some of the topics, in the order of its facts.
-pub(crate) fn of(commit: &Commit, topics: &[&str]) -> impl Iterator<Item = Message> {
-    let facts = (0_u32..).zip(&commit.facts);
-    let [is_blocked_read, is_result_read] = TOPICS.map(|topic| topics.contains(&topic));
-    facts.filter_map(move |(index, fact)| {
-        let event_id = format!("{}-{index}", commit.position);
-        let call = &commit.call;
-        match fact.kind {
-            FactKind::Held if is_blocked_read => {
-                let payload = blocked(call, fact, &event_id);
-                Some(message(call, fact, BLOCKED_TOPIC, &event_id, payload))
-            }
-            kind if is_result_read && kind.is_final() => {
-                Some(result_message(call, fact, &event_id))
-            }
-            _ => None,
-        }
-    })
+/// Bytes of each output stream that a result contains.
+pub(crate) const MAX_OUTPUT_BYTES: u64 = 16 << 10;
+
+/// Beginning of the output of a program, as far as a result contains it.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-/// Message about the end of a call. A result too large for the bus would block those behind it, so
-/// such a message refers to the result instead.
-fn result_message(call: &Call, fact: &Fact, event_id: &str) -> Message {
-    let send = |payload| message(call, fact, RESULTS_TOPIC, event_id, payload);
-    let whole = send(result(call, event_id));
-    if whole.size() <= LARGEST {
-        return whole;
+/// Surroundings of the messages of one round.
+#[derive(Debug)]
+pub(crate) struct Round<'a> {
+    /// Topics that some group reads.
+    pub(crate) topics: &'a [&'a str],
+    /// Source of the events: two installations on one broker differ in it.
+    pub(crate) source: &'a str,
+}
+
+impl Round<'_> {
+    /// Whether some group reads results.
+    pub(crate) fn has_results(&self) -> bool {
+        self.topics.contains(&RESULTS_TOPIC)
     }
-    let mut short = send(reference(call, event_id));
-    // CloudEvents extension for data that is stored elsewhere.
-    short.headers.push(("ce_dataref".to_owned(), place(call).into_bytes()));
-    short
+
+    /// The messages of a commit, in the order of its facts.
+    pub(crate) fn messages(&self, commit: &Commit, outputs: &Outputs) -> Vec<Message> {
+        let is_read = |topic| self.topics.contains(&topic);
+        let mut messages = Vec::new();
+        for (index, fact) in commit.facts.iter().enumerate() {
+            let event_id = format!("{}-{index}", commit.position);
+            let call = &commit.call;
+            let is_held = fact.kind == FactKind::Held;
+            if is_read(BLOCKED_TOPIC) && (is_held || fact.kind == FactKind::Denied) {
+                // A denial has a result as well, which has the plain id.
+                let event_id = if is_held { &event_id } else { &format!("{event_id}-blocked") };
+                let payload = blocked(call, fact, event_id);
+                messages.push(self.message(call, fact, BLOCKED_TOPIC, event_id, payload));
+            }
+            if is_read(RESULTS_TOPIC) && is_held {
+                let event_id = format!("{event_id}-result");
+                let payload = held(call, &event_id);
+                messages.push(self.message(call, fact, RESULTS_TOPIC, &event_id, payload));
+            }
+            if is_read(RESULTS_TOPIC) && fact.kind.is_final() {
+                messages.push(self.ended(call, fact, &event_id, outputs));
+            }
+        }
+        messages
+    }
+
+    /// End of a call. One result that no bus takes must not keep back those behind it, so such a
+    /// message says where the result is instead.
+    fn ended(&self, call: &Call, fact: &Fact, event_id: &str, outputs: &Outputs) -> Message {
+        let send = |payload| self.message(call, fact, RESULTS_TOPIC, event_id, payload);
+        let whole = send(result(call, event_id, outputs));
+        if whole.size() <= MAX_MESSAGE_BYTES {
+            return whole;
+        }
+        let mut short = send(reference(call, event_id));
+        // The name of CloudEvents' extension for data that is elsewhere.
+        short.headers.push(("ce_dataref".to_owned(), place(call).into_bytes()));
+        short
+    }
+
+    fn message(
+        &self,
+        call: &Call,
+        fact: &Fact,
+        topic: &str,
+        event_id: &str,
+        payload: Vec<u8>,
+    ) -> Message {
+        let asked = &call.asked;
+        let key = asked.session.as_ref().map_or_else(|| asked.id.to_string(), ToString::to_string);
+        let mut headers = vec![
+            ("content-type".to_owned(), b"application/json".to_vec()),
+            ("ce_specversion".to_owned(), b"1.0".to_vec()),
+            ("ce_id".to_owned(), event_id.as_bytes().to_vec()),
+            ("ce_source".to_owned(), self.source.as_bytes().to_vec()),
+            ("ce_type".to_owned(), topic.as_bytes().to_vec()),
+            ("ce_time".to_owned(), fact.at.to_string().into_bytes()),
+        ];
+        // The names of CloudEvents' extension for distributed tracing.
+        let trace = TraceCarrier::of(asked);
+        for (name, value) in
+            [("ce_traceparent", trace.traceparent), ("ce_tracestate", trace.tracestate)]
+        {
+            headers.extend(value.map(|value| (name.to_owned(), value.into_bytes())));
+        }
+        Message { topic: topic.to_owned(), key: Some(key.into_bytes()), headers, payload }
+    }
 }
 
 fn place(call: &Call) -> String {
     format!("/v1/calls/{}", call.asked.id)
 }
 
-fn message(call: &Call, fact: &Fact, topic: &str, event_id: &str, payload: Vec<u8>) -> Message {
-    let asked = &call.asked;
-    let key = asked.session.as_ref().map_or_else(|| asked.id.to_string(), ToString::to_string);
-    let mut headers = vec![
-        ("content-type".to_owned(), b"application/json".to_vec()),
-        ("ce_specversion".to_owned(), b"1.0".to_vec()),
-        ("ce_id".to_owned(), event_id.as_bytes().to_vec()),
-        ("ce_source".to_owned(), b"/ringfence".to_vec()),
-        ("ce_type".to_owned(), topic.as_bytes().to_vec()),
-        ("ce_time".to_owned(), fact.at.to_string().into_bytes()),
-    ];
-    // CloudEvents extension for distributed tracing.
-    let trace = TraceCarrier::of(asked);
-    for (name, value) in
-        [("ce_traceparent", trace.traceparent), ("ce_tracestate", trace.tracestate)]
-    {
-        headers.extend(value.map(|value| (name.to_owned(), value.into_bytes())));
-    }
-    Message { topic: topic.to_owned(), key: Some(key.into_bytes()), headers, payload }
-}
-
-/// Trace context that *SomaAgent 01* merges into every message, for consumers that continue the
-/// trace.
+/// Trace context in the body, where SomaAgent 01 reads it.
 #[derive(Serialize)]
 struct TraceCarrier {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,22 +150,105 @@ struct ToolResultMessage<'a> {
     trace_context: TraceCarrier,
 }
 
-/// Payload; the schema requires an object.
+/// Payload of a result: the schema wants an object.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Payload<'a> {
     Object(&'a Json),
+    Fields(BTreeMap<Cow<'a, str>, Cow<'a, RawValue>>),
     Other { result: &'a Json },
     Error { code: ErrorCode, message: &'a str },
     Message { message: &'static str },
     Elsewhere { dataref: String, message: &'static str },
 }
 
-fn result(call: &Call, event_id: &str) -> Vec<u8> {
-    tool_result(call, event_id, metadata(call), status(call))
+/// Facts about the program of a call, in its result.
+#[derive(Serialize)]
+struct Execution<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    stdout: &'a str,
+    stderr: &'a str,
+    /// Whether the streams are longer than this; `/v1/calls/{id}/output` has all that is kept.
+    is_truncated: bool,
+    wall_seconds: f64,
+    cpu_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_peak_bytes: Option<u64>,
 }
 
-/// The message without its large parts: the tool's output and the client's data.
+impl<'a> Execution<'a> {
+    /// `None` for a call that ran no program.
+    fn of(finished: &Finished, outputs: &'a Outputs) -> Option<Self> {
+        let usage = finished.usage.as_ref()?;
+        let (exit_code, signal) = match finished.outcome {
+            Some(Outcome::Exited { code }) => (Some(code), None),
+            Some(Outcome::Signaled { signal }) => (None, Some(signal)),
+            _ => (None, None),
+        };
+        let is_longer = |stream: &ringfence_types::Stream, kept: &str| {
+            stream.length > kept.len() as u64 && !kept.is_empty()
+        };
+        Some(Self {
+            exit_code,
+            signal,
+            stdout: &outputs.stdout,
+            stderr: &outputs.stderr,
+            is_truncated: is_longer(&finished.stdout, &outputs.stdout)
+                || is_longer(&finished.stderr, &outputs.stderr),
+            wall_seconds: usage.wall.as_secs_f64(),
+            cpu_seconds: (usage.cpu_user + usage.cpu_system).as_secs_f64(),
+            memory_peak_bytes: usage.memory_peak.map(|bytes| bytes.0),
+        })
+    }
+}
+
+fn result(call: &Call, event_id: &str, outputs: &Outputs) -> Vec<u8> {
+    let (status, payload, execution_time) = status(call);
+    let execution = match &call.state {
+        State::Finished(finished) => Execution::of(finished, outputs),
+        _ => None,
+    };
+    let payload = match execution {
+        Some(execution) => with_execution(payload, &execution),
+        None => payload,
+    };
+    tool_result(call, event_id, metadata(call), (status, payload, execution_time))
+}
+
+/// The payload with facts about the program, unless the tool has a field of that name itself.
+fn with_execution<'a>(payload: Payload<'a>, execution: &Execution<'_>) -> Payload<'a> {
+    let mut fields: BTreeMap<Cow<'_, str>, Cow<'_, RawValue>> = match &payload {
+        Payload::Object(object) => {
+            let fields: BTreeMap<String, &RawValue> = object.read().unwrap_or_default();
+            fields.into_iter().map(|(name, value)| (name.into(), Cow::Borrowed(value))).collect()
+        }
+        Payload::Other { result } => [("result".into(), owned(result))].into(),
+        Payload::Error { code, message } => {
+            [("code".into(), owned(code)), ("message".into(), owned(message))].into()
+        }
+        Payload::Message { message } => [("message".into(), owned(message))].into(),
+        Payload::Fields(_) | Payload::Elsewhere { .. } => return payload,
+    };
+    fields.entry("execution".into()).or_insert_with(|| owned(execution));
+    Payload::Fields(fields)
+}
+
+fn owned<T: Serialize + ?Sized>(value: &T) -> Cow<'static, RawValue> {
+    let raw = serde_json::value::to_raw_value(value);
+    Cow::Owned(raw.expect("plain data with text keys can be written"))
+}
+
+/// Result of a call that waits for a person: a second one follows when the hold ends.
+fn held(call: &Call, event_id: &str) -> Vec<u8> {
+    let message = "Policy holds tool execution until it is approved.";
+    let payload = Payload::Message { message };
+    tool_result(call, event_id, metadata(call), ("blocked", payload, 0.0))
+}
+
+/// The same without parts that can be large: the tool's output and the client's data.
 fn reference(call: &Call, event_id: &str) -> Vec<u8> {
     let mut metadata = metadata(call);
     metadata
@@ -138,7 +259,7 @@ fn reference(call: &Call, event_id: &str) -> Vec<u8> {
     tool_result(call, event_id, metadata, (status, payload, execution_time))
 }
 
-/// Maximum bytes of a request id in a message by reference.
+/// Bytes of a `request_id` that a short result keeps.
 const MAX_REQUEST_ID_BYTES: usize = 1 << 10;
 
 type Metadata<'a> = BTreeMap<Cow<'a, str>, Cow<'a, RawValue>>;
@@ -162,15 +283,12 @@ fn tool_result(
     })
 }
 
-/// Metadata of the client, and the id that ties a result to its request if the client sent none.
+/// Metadata of the client, and the one field that ties a result to its request if the client sent none.
 fn metadata(call: &Call) -> Metadata<'_> {
     let given: BTreeMap<String, &RawValue> = call.asked.metadata.read().unwrap_or_default();
     let given = given.into_iter().map(|(name, value)| (name.into(), Cow::Borrowed(value)));
     let mut metadata: BTreeMap<_, _> = given.collect();
-    metadata.entry(Cow::Borrowed("request_id")).or_insert_with(|| {
-        let id = serde_json::value::to_raw_value(&call.asked.id);
-        Cow::Owned(id.expect("an id can be written"))
-    });
+    metadata.entry(Cow::Borrowed("request_id")).or_insert_with(|| owned(&call.asked.id));
     metadata
 }
 
@@ -194,21 +312,25 @@ fn status(call: &Call) -> (&'static str, Payload<'_>, f64) {
             }
         }
         State::Denied { .. } => ("blocked", message("Policy denied tool execution."), 0.0),
-        State::Expired { .. } => ("expired", message("The call was not approved in time."), 0.0),
+        State::Expired { .. } => {
+            ("expired", message("The call was not approved in time."), 0.0)
+        }
         State::Cancelled { .. } => ("cancelled", message("The call was cancelled."), 0.0),
         _ => ("outcome_unknown", message("The outcome of the call is unknown."), 0.0),
     }
 }
 
-/// A call that waits for a person.
+/// A call that policy held or denied.
 #[derive(Serialize)]
 struct BlockedMessage<'a> {
     action: &'static str,
+    decision: &'static str,
     event_id: &'a str,
     persona_id: Option<&'a PersonaId>,
     reason: Option<&'a str>,
-    request_event_id: CallId,
-    requeue_id: CallId,
+    request_event_id: Cow<'a, RawValue>,
+    /// None for a denial, which is final.
+    requeue_id: Option<CallId>,
     resource: &'a ToolName,
     session_id: Option<&'a SessionId>,
     tenant: &'a TenantId,
@@ -220,14 +342,17 @@ struct BlockedMessage<'a> {
 
 fn blocked(call: &Call, fact: &Fact, event_id: &str) -> Vec<u8> {
     let asked = &call.asked;
+    let is_held = fact.kind == FactKind::Held;
+    let request_id = metadata(call).remove("request_id");
     let first = call.decision.as_ref().and_then(|decision| decision.reasons.first());
     written(&BlockedMessage {
         action: "tool.execute",
+        decision: if is_held { "hold" } else { "deny" },
         event_id,
         persona_id: asked.persona.as_ref(),
         reason: first.map(|reason| reason.message.as_str()),
-        request_event_id: asked.id,
-        requeue_id: asked.id,
+        request_event_id: request_id.unwrap_or_else(|| owned(&asked.id)),
+        requeue_id: is_held.then_some(asked.id),
         resource: &asked.tool.name,
         session_id: asked.session.as_ref(),
         tenant: &asked.tenant,

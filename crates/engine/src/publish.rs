@@ -6,7 +6,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{engine::Inner, message};
+use ringfence_store::Commit;
+use ringfence_types::{FactKind, State, Stream};
+
+use crate::{
+    engine::Inner,
+    message::{self, Outputs},
+    read::OutputStream,
+};
 
 /// Name of the publisher's cursor.
 const CURSOR: &str = "publish";
@@ -83,7 +90,16 @@ impl Position {
                 read.push(topic);
             }
         }
-        let messages = commits.iter().flat_map(|commit| message::of(commit, &read)).collect();
+        let source = inner.event_source();
+        let round = message::Round { topics: &read, source: &source };
+        let mut messages = Vec::new();
+        for commit in &commits {
+            let outputs = match round.has_results() {
+                true => outputs(inner, commit).await?,
+                false => Outputs::default(),
+            };
+            messages.extend(round.messages(commit, &outputs));
+        }
         let (sent, saved) = tokio::join!(send(inner, messages), self.save(inner, published));
         sent?;
         (self.published, self.is_unsaved) = (Some(last), true);
@@ -98,6 +114,25 @@ impl Position {
         }
         Ok(())
     }
+}
+
+/// Beginning of the output of the program that a commit ended, as far as it may be shown.
+async fn outputs(inner: &Inner, commit: &Commit) -> Result<Outputs, Error> {
+    let State::Finished(finished) = &commit.call.state else { return Ok(Outputs::default()) };
+    if !commit.facts.iter().any(|fact| fact.kind == FactKind::Finished) {
+        return Ok(Outputs::default());
+    }
+    let redact = commit.call.decision.as_ref().map(|decision| &decision.obligations.redact);
+    let text = async |stream: &Stream, output: OutputStream| {
+        let is_hidden = redact.is_some_and(|redact| redact.has(output.root()));
+        let Some(digest) = stream.digest.filter(|_| !is_hidden) else { return Ok(String::new()) };
+        let bytes = inner.parts.store.blob(digest, 0, message::MAX_OUTPUT_BYTES).await?;
+        Ok::<_, Error>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+    };
+    Ok(Outputs {
+        stdout: text(&finished.stdout, OutputStream::Stdout).await?,
+        stderr: text(&finished.stderr, OutputStream::Stderr).await?,
+    })
 }
 
 async fn send(inner: &Inner, messages: Vec<ringfence_bus::Message>) -> Result<(), Error> {

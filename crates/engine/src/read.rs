@@ -22,7 +22,7 @@ pub enum OutputStream {
 
 impl OutputStream {
     /// Field of the `redact` obligation that masks the stream.
-    const fn root(self) -> RedactRoot {
+    pub(crate) const fn root(self) -> RedactRoot {
         match self {
             Self::Stdout => RedactRoot::Stdout,
             Self::Stderr => RedactRoot::Stderr,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use base64::Engine as _;
-use ringfence_bus::{ATTEMPTS, Bus, Message, SqliteBus};
+use ringfence_bus::{Bus, MAX_ATTEMPTS, Message, SqliteBus};
 use ringfence_sqlite::Db;
 use ringfence_testkit::TestClock;
 use ringfence_webhook::{Config, Counts, Secret, Webhooks};
@@ -153,7 +153,7 @@ async fn an_event_that_is_never_accepted_is_a_dead_letter_with_its_cause() {
     let (url, mut received) = receiver(&[503]).await;
     let webhooks = start(&bus, &url).await;
     bus.publish(vec![event("one")]).await.expect("published");
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         next(&mut received).await;
     }
     let dead = loop {

@@ -33,6 +33,7 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-edge", 6),
     ("ringfence-api", 7),
     ("ringfence-console", 7),
+    ("ringfence-intake", 7),
     ("ringfence-mcp", 7),
     ("ringfence", 8),
 ];
@@ -75,15 +76,33 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         BACKENDS,
         "a door sees use cases of the engine, not the parts behind them",
     ),
+    (
+        "ringfence-intake",
+        // Not the bus: it is to this door what HTTP is to the others.
+        &[
+            "ringfence-egress",
+            "ringfence-ledger",
+            "ringfence-policy",
+            "ringfence-registry",
+            "ringfence-sandbox",
+            "ringfence-sqlite",
+            "ringfence-store",
+            "rdkafka",
+        ],
+        "a door sees use cases of the engine, not the parts behind them",
+    ),
     ("ringfence-mcp", BACKENDS, "a door sees use cases of the engine, not the parts behind them"),
 ];
 
 /// Libraries that only some crates may depend on, with the reason.
-const RESERVED: &[(&str, &[&str], &str)] = &[(
-    "rusqlite",
-    &["ringfence-sqlite", "ringfence-store", "ringfence-bus"],
-    "SQL is written in the store and the bus only",
-)];
+const RESERVED: &[(&str, &[&str], &str)] = &[
+    (
+        "rusqlite",
+        &["ringfence-sqlite", "ringfence-store", "ringfence-bus"],
+        "SQL is written in the store and the bus only",
+    ),
+    ("rdkafka", &["ringfence-bus"], "Kafka is behind the trait of the bus"),
+];
 
 /// Every crate has a tier.
 pub(super) fn every_crate_has_a_tier(tree: &Tree) -> Vec<Problem> {

@@ -15,7 +15,7 @@ const OWN: &str = "xtask/src/tidy/wording.rs";
 const SAMPLES: &str = "skills/tests/";
 
 /// Prefixes of paths that are not converted yet.
-const PENDING: &[&str] = &["crates/bus/", "crates/sqlite/", "crates/store/"];
+const PENDING: &[&str] = &["crates/sqlite/", "crates/store/"];
 
 /// Retired words of any text, with their replacement.
 const WORDS: &[(&str, &str)] = &[

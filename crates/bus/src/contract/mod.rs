@@ -28,20 +28,23 @@ pub use self::{
         headers_keys_and_payloads_arrive_as_they_were, the_delay_of_a_rejection_is_kept,
         what_was_not_committed_comes_again_with_a_higher_attempt,
     },
-    poison::{a_dead_letter_can_be_revived, poison_goes_to_the_dead_letters},
+    poison::{
+        a_dead_letter_can_be_discarded, a_dead_letter_can_be_revived,
+        a_postponed_message_comes_again_however_often, poison_goes_to_the_dead_letters,
+        what_cannot_be_handled_goes_to_the_dead_letters_at_once,
+    },
     room::{
         a_full_topic_takes_nothing_until_there_is_room, a_message_of_the_largest_size_is_taken,
-        a_topic_that_nobody_reads_keeps_the_newest, all_messages_are_taken_or_none,
+        all_messages_are_taken_or_none, an_unread_topic_keeps_the_newest,
     },
 };
 use crate::{Bus, Delivery, Group, Member, Message};
 
-/// How long to wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for a message that must come.
+const NEXT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// All of it, on a bus whose topics hold at most `topic_messages`. Panics, with what was expected,
-/// where the bus breaks its promise.
-pub async fn run(bus: &Arc<dyn Bus>, topic_messages: usize) {
+/// Promises of every backend. Panics, with what was expected, where the bus breaks one.
+pub async fn core(bus: &Arc<dyn Bus>) {
     every_group_gets_every_message(bus).await;
     a_new_group_begins_with_what_is_new(bus).await;
     a_topic_that_a_group_joined_is_read(bus).await;
@@ -55,14 +58,21 @@ pub async fn run(bus: &Arc<dyn Bus>, topic_messages: usize) {
     the_delay_of_a_rejection_is_kept(bus).await;
     what_was_not_committed_comes_again_with_a_higher_attempt(bus).await;
     poison_goes_to_the_dead_letters(bus).await;
+    what_cannot_be_handled_goes_to_the_dead_letters_at_once(bus).await;
+    a_postponed_message_comes_again_however_often(bus).await;
     a_dead_letter_can_be_revived(bus).await;
+    a_dead_letter_can_be_discarded(bus).await;
     all_messages_are_taken_or_none(bus).await;
     a_message_of_the_largest_size_is_taken(bus).await;
-    a_full_topic_takes_nothing_until_there_is_room(bus, topic_messages).await;
-    a_topic_that_nobody_reads_keeps_the_newest(bus, topic_messages).await;
 }
 
-/// A name that nobody else has in this process.
+/// Promises of a backend whose topics hold at most `topic_messages`.
+pub async fn bounded(bus: &Arc<dyn Bus>, topic_messages: usize) {
+    a_full_topic_takes_nothing_until_there_is_room(bus, topic_messages).await;
+    an_unread_topic_keeps_the_newest(bus, topic_messages).await;
+}
+
+/// Name that is used once in this process.
 fn fresh(kind: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let id = std::process::id();
@@ -90,7 +100,7 @@ async fn join(bus: &Arc<dyn Bus>, group: &str, topics: &[&str]) -> Box<dyn Membe
 
 /// The next message, which must come.
 async fn next(member: &mut Box<dyn Member>) -> Delivery {
-    let next = tokio::time::timeout(PATIENCE, member.next()).await;
+    let next = tokio::time::timeout(NEXT_TIMEOUT, member.next()).await;
     next.expect("a message is due").expect("a message")
 }
 

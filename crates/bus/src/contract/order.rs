@@ -62,7 +62,7 @@ pub async fn a_rejected_message_comes_before_those_behind_it(bus: &Arc<dyn Bus>)
     assert_eq!(take(&mut member).await, "second");
 }
 
-/// What was rejected does not come again before its delay is over, and then it does.
+/// A rejected message does not come again before its delay is over, and then it does.
 pub async fn the_delay_of_a_rejection_is_kept(bus: &Arc<dyn Bus>) {
     let (topic, group) = (fresh("topic"), fresh("group"));
     publish(bus, &topic, Some("k"), "later").await;
@@ -74,7 +74,7 @@ pub async fn the_delay_of_a_rejection_is_kept(bus: &Arc<dyn Bus>) {
     assert!(began.elapsed() >= delay, "after {:?}", began.elapsed());
 }
 
-/// What was delivered and neither committed nor rejected comes again, with a higher attempt, when
+/// A delivery that was neither committed nor rejected comes again, with a higher attempt, when
 /// its member goes away.
 pub async fn what_was_not_committed_comes_again_with_a_higher_attempt(bus: &Arc<dyn Bus>) {
     let (topic, group) = (fresh("topic"), fresh("group"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{fresh, join, message, publish, take};
-use crate::{Bus, Error, LARGEST, Message};
+use crate::{Bus, Error, MAX_MESSAGE_BYTES, Message};
 
 /// The messages of one `publish` are taken together, or none is.
 pub async fn all_messages_are_taken_or_none(bus: &Arc<dyn Bus>) {
@@ -23,8 +23,8 @@ pub async fn a_message_of_the_largest_size_is_taken(bus: &Arc<dyn Bus>) {
     let (topic, group) = (fresh("topic"), fresh("group"));
     let mut member = join(bus, &group, &[&topic]).await;
     let mut largest = message(&topic, Some("k"), "");
-    largest.payload = vec![b'x'; LARGEST - largest.size()];
-    assert_eq!(largest.size(), LARGEST);
+    largest.payload = vec![b'x'; MAX_MESSAGE_BYTES - largest.size()];
+    assert_eq!(largest.size(), MAX_MESSAGE_BYTES);
     bus.publish(vec![largest.clone()]).await.expect("it is not too large");
     assert_eq!(take(&mut member).await.into_bytes(), largest.payload);
 }
@@ -58,7 +58,7 @@ pub async fn a_full_topic_takes_nothing_until_there_is_room(bus: &Arc<dyn Bus>, 
 }
 
 /// A topic that no group ever read forgets its oldest messages rather than refuse new ones.
-pub async fn a_topic_that_nobody_reads_keeps_the_newest(bus: &Arc<dyn Bus>, most: usize) {
+pub async fn an_unread_topic_keeps_the_newest(bus: &Arc<dyn Bus>, most: usize) {
     let topic = fresh("topic");
     for number in 0..most * 3 {
         publish(bus, &topic, Some("k"), &number.to_string()).await;

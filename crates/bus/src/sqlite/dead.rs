@@ -1,4 +1,4 @@
-//! Rejections, and what becomes of a message that was rejected too often.
+//! Rejections, and dead letters that are published again.
 
 use std::sync::Arc;
 
@@ -9,29 +9,17 @@ use super::{
     SqliteBus, lock, member,
     place::Slot,
     publish::{Placed, Rules, append, has_room},
-    rows,
 };
-use crate::{ATTEMPTS, Dead, Delivery, Error, Message};
-
-/// Most dead letters in one answer.
-const PAGE: usize = 1_000;
-
-/// Most bytes of a cause that are kept.
-const CAUSE: usize = 4 << 10;
+use crate::{Delivery, Error, MAX_ATTEMPTS, dead_letters};
 
 /// One rejection, ready to be bound.
 pub(super) struct Rejection {
-    topic: i64,
     group: String,
     slot: Slot,
     offset: i64,
-    attempt: u32,
-    cause: String,
-    key: Option<Vec<u8>>,
-    headers: Vec<u8>,
-    payload: Vec<u8>,
-    /// Most dead letters of the topic.
-    keep: i64,
+    /// Whether the message is given up, however often it was rejected.
+    is_final: bool,
+    letter: dead_letters::Letter,
 }
 
 impl Rejection {
@@ -41,20 +29,14 @@ impl Rejection {
         slot: Slot,
         delivery: &Delivery,
         cause: &str,
+        is_final: bool,
     ) -> Result<Self, Error> {
-        let message = &delivery.message;
-        let topic = bus.state().topics.get(&message.topic).map(|topic| topic.id);
         Ok(Self {
-            topic: topic.ok_or(Error::NotHeld)?,
             group: group.to_owned(),
             slot,
             offset: delivery.offset.cast_signed(),
-            attempt: delivery.attempt,
-            cause: cause[..cause.floor_char_boundary(CAUSE)].to_owned(),
-            key: message.key.clone(),
-            headers: rows::headers(message)?,
-            payload: message.payload.clone(),
-            keep: i64::try_from(bus.options.dead_letters).unwrap_or(i64::MAX),
+            is_final,
+            letter: bus.dead.letter(group, delivery, cause, bus.clock.now())?,
         })
     }
 
@@ -67,74 +49,17 @@ impl Rejection {
             )?
             .query_row(params![self.slot, self.group, self.offset], |row| row.get(0))
             .optional()?;
-        let given_up = rejections.is_some_and(|rejections| rejections >= ATTEMPTS);
-        if given_up {
-            self.bury(connection)?;
+        let is_given_up = |rejections| self.is_final || rejections >= MAX_ATTEMPTS;
+        let is_given_up = rejections.is_some_and(is_given_up);
+        if is_given_up {
+            self.letter.write(connection)?;
             member::advance(connection, &self.group, self.slot, self.offset)?;
         }
-        Ok(given_up)
-    }
-
-    fn bury(&self, connection: &Connection) -> Result<(), Error> {
-        connection
-            .prepare_cached(
-                "INSERT INTO bus_dead (topic, member_group, cause, attempts, key, headers, payload)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            )?
-            .execute(params![
-                self.topic,
-                self.group,
-                self.cause,
-                self.attempt,
-                self.key,
-                self.headers,
-                self.payload
-            ])?;
-        let dropped = connection
-            .prepare_cached(
-                "DELETE FROM bus_dead WHERE topic = ?1 AND id <= (SELECT id FROM bus_dead
-                 WHERE topic = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-            )?
-            .execute(params![self.topic, self.keep])?;
-        if dropped > 0 {
-            tracing::warn!(dropped, group = self.group, "too many dead letters: the oldest went");
-        }
-        Ok(())
+        Ok(is_given_up)
     }
 }
 
-pub(super) async fn list(
-    bus: &SqliteBus,
-    topic: &str,
-    after: u64,
-    limit: usize,
-) -> Result<Vec<Dead>, Error> {
-    let Some(id) = bus.state().topics.get(topic).map(|topic| topic.id) else {
-        return Ok(Vec::new());
-    };
-    let topic = topic.to_owned();
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
-    bus.db
-        .read(move |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT id, member_group, cause, attempts, key, headers, payload FROM bus_dead
-                 WHERE topic = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
-            )?;
-            let found = statement.query_map(params![id, after, limit.min(PAGE) as i64], |row| {
-                Ok(Dead {
-                    id: row.get::<_, i64>(0)?.cast_unsigned(),
-                    message: rows::message(row, 4, &topic)?,
-                    group: row.get(1)?,
-                    cause: row.get(2)?,
-                    attempts: row.get(3)?,
-                })
-            })?;
-            Ok(found.collect::<Result<_, _>>()?)
-        })
-        .await
-}
-
-/// What came of an attempt to revive.
+/// Result of an attempt to publish a dead letter again.
 enum Revived {
     Published((Slot, i64)),
     Unknown,
@@ -142,14 +67,14 @@ enum Revived {
 }
 
 pub(super) async fn revive(bus: &SqliteBus, topic: &str, id: u64) -> Result<bool, Error> {
+    super::topics::ensure(bus, topic).await?;
     let known = bus.state().topics.get(topic).cloned();
     let Some(known) = known else { return Ok(false) };
     let rules = Rules::of(bus, 1);
-    let (name, id) = (topic.to_owned(), i64::try_from(id).unwrap_or(i64::MAX));
-    let state = Arc::clone(&bus.state);
+    let (name, state) = (topic.to_owned(), Arc::clone(&bus.state));
     let revived = bus.db.write_then(
         move |connection| -> Result<Revived, Error> {
-            let Some(message) = letter(connection, known.id, id, &name)? else {
+            let Some(message) = dead_letters::find(connection, &name, id)? else {
                 return Ok(Revived::Unknown);
             };
             if !has_room(connection, known.id, 1, rules)? {
@@ -159,7 +84,7 @@ pub(super) async fn revive(bus: &SqliteBus, topic: &str, id: u64) -> Result<bool
             let count = known.partitions.len();
             let number = super::place::partition(message.key.as_deref().unwrap_or(&[]), count);
             let (slot, placed) = (known.partitions[number].slot, Placed::try_from(message)?);
-            connection.prepare_cached("DELETE FROM bus_dead WHERE id = ?1")?.execute([id])?;
+            dead_letters::remove(connection, &name, id)?;
             append(connection, slot, &[placed], rules).map(Revived::Published)
         },
         move |revived: &Revived| {
@@ -173,16 +98,4 @@ pub(super) async fn revive(bus: &SqliteBus, topic: &str, id: u64) -> Result<bool
         Revived::Unknown => Ok(false),
         Revived::Full => Err(Error::Full(topic.to_owned())),
     }
-}
-
-fn letter(
-    connection: &Connection,
-    topic: i64,
-    id: i64,
-    name: &str,
-) -> Result<Option<Message>, Error> {
-    let sql = "SELECT key, headers, payload FROM bus_dead WHERE id = ?1 AND topic = ?2";
-    let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_row([id, topic], |row| rows::message(row, 0, name));
-    Ok(found.optional()?)
 }

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{Delivery, Error, Member, Message};
 
-/// Longer delays end in about a century anyway.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// Longest delay: instants have a bound.
+const MAX_DELAY: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 pub(super) struct SqliteMember {
     bus: SqliteBus,
@@ -33,7 +33,7 @@ pub(super) struct SqliteMember {
     fetching: Option<(Slot, Answer<Fetched, Error>)>,
 }
 
-/// What was found in a slot.
+/// Result of looking into a slot.
 enum Fetched {
     Message(Delivery),
     /// Nothing: what was there has become too old. Where the slot ends.
@@ -56,7 +56,7 @@ impl SqliteMember {
         self.bus.state().next(&self.group, self.id, self.last, is_paused)
     }
 
-    /// The delivery is on record as one before anybody sees it, so that its count survives.
+    /// Reads the next message. The delivery is counted in the same transaction, so that the count survives.
     fn fetch(&self, slot: Slot, number: usize, topic: String) -> Answer<Fetched, Error> {
         let group = self.group.clone();
         self.bus.db.write(move |connection| fetch(connection, &group, slot, number, &topic))
@@ -109,6 +109,35 @@ impl SqliteMember {
     }
 }
 
+impl SqliteMember {
+    /// Rejects a delivery; a final rejection gives the message up at once.
+    async fn refuse(
+        &self,
+        delivery: &Delivery,
+        cause: &str,
+        delay: Duration,
+        is_final: bool,
+    ) -> Result<(), Error> {
+        let Some(slot) = self.answerable(delivery)? else { return Ok(()) };
+        let offset = delivery.offset.cast_signed();
+        let until = Instant::now() + delay.min(MAX_DELAY);
+        let (state, told, id) = (Arc::clone(&self.bus.state), self.group.clone(), self.id);
+        let rejection =
+            dead::Rejection::new(&self.bus, &self.group, slot, delivery, cause, is_final)?;
+        let rejected = self.bus.db.write_then(
+            move |connection| rejection.write(connection),
+            move |given_up: &bool| {
+                lock(&state).change(&told, slot, |share| {
+                    share.advance(offset + i64::from(*given_up));
+                    share.not_before = (!given_up).then_some(until);
+                    share.release(id, offset);
+                });
+            },
+        );
+        rejected.await.map(drop)
+    }
+}
+
 #[async_trait]
 impl Member for SqliteMember {
     async fn next(&mut self) -> Result<Delivery, Error> {
@@ -144,7 +173,7 @@ impl Member for SqliteMember {
         let told = group.clone();
         let committed = self.bus.db.write_then(
             move |connection| advance(connection, &group, slot, offset),
-            // Here and not below: who cancels the wait has committed all the same.
+            // Here and not below: a caller that cancels the wait has committed all the same.
             move |()| {
                 lock(&state).change(&told, slot, |share| {
                     share.advance(offset + 1);
@@ -161,22 +190,22 @@ impl Member for SqliteMember {
         cause: &str,
         delay: Duration,
     ) -> Result<(), Error> {
+        self.refuse(delivery, cause, delay, false).await
+    }
+
+    async fn postpone(&mut self, delivery: &Delivery, delay: Duration) -> Result<(), Error> {
         let Some(slot) = self.answerable(delivery)? else { return Ok(()) };
-        let offset = delivery.offset.cast_signed();
-        let until = Instant::now() + delay.min(LONGEST);
-        let (state, told, id) = (Arc::clone(&self.bus.state), self.group.clone(), self.id);
-        let rejection = dead::Rejection::new(&self.bus, &self.group, slot, delivery, cause)?;
-        let rejected = self.bus.db.write_then(
-            move |connection| rejection.write(connection),
-            move |given_up: &bool| {
-                lock(&state).change(&told, slot, |share| {
-                    share.advance(offset + i64::from(*given_up));
-                    share.not_before = (!given_up).then_some(until);
-                    share.release(id, offset);
-                });
-            },
-        );
-        rejected.await.map(drop)
+        let (id, offset) = (self.id, delivery.offset.cast_signed());
+        let until = Instant::now() + delay.min(MAX_DELAY);
+        self.bus.state().change(&self.group, slot, |share| {
+            share.not_before = Some(until);
+            share.release(id, offset);
+        });
+        Ok(())
+    }
+
+    async fn dead_letter(&mut self, delivery: &Delivery, cause: &str) -> Result<(), Error> {
+        self.refuse(delivery, cause, Duration::ZERO, true).await
     }
 
     async fn pause(&mut self, topic: &str) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! A durable queue in the file that the store uses.
 //!
-//! Tables say what is true: messages, how far each group has come, what is dead. Memory says what
-//! only this process can know: who is a member, who holds which message, what waits for a delay.
+//! Tables hold messages, positions of groups and dead letters. Memory holds the state of this process:
+//! members, messages under way, delays.
 //!
 //! A topic has a fixed number of partitions, and of a partition at most one message is under way
 //! per group. That is what keeps the order of a key across redelivery, and what makes partitions
@@ -13,7 +13,7 @@ mod member;
 mod place;
 mod publish;
 mod reclaim;
-mod rows;
+pub(crate) mod rows;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -30,23 +30,25 @@ use ringfence_sqlite::Db;
 use ringfence_types::Clock;
 
 use self::state::State;
-use crate::{Bus, Dead, Error, Group, LARGEST, Member, Message};
+use crate::{
+    Bus, Dead, Error, Group, MAX_MESSAGE_BYTES, Member, Message, dead_letters::DeadLetters,
+};
 
-/// Its history; see [`Db::migrate`].
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+/// History of the tables; see [`Db::migrate`].
+pub(crate) const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("schema2.sql")];
 
-/// How much of everything.
+/// Bounds of the queue.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Partitions of a topic that is new; one that exists keeps its own number.
     pub partitions: u32,
-    /// Most messages that a topic holds.
+    /// Messages that a topic holds.
     pub topic_messages: u64,
-    /// Most bytes of a message, with key and headers.
+    /// Bytes of a message, with key and headers.
     pub message_bytes: usize,
-    /// Age at which a message goes, whoever has not read it.
+    /// Age at which a message goes, read or not.
     pub retention: Duration,
-    /// Most dead letters that a topic keeps; beyond it the oldest goes.
+    /// Dead letters kept per topic; beyond it the oldest goes.
     pub dead_letters: u64,
 }
 
@@ -55,7 +57,7 @@ impl Default for Options {
         Self {
             partitions: 16,
             topic_messages: 100_000,
-            message_bytes: LARGEST,
+            message_bytes: MAX_MESSAGE_BYTES,
             retention: Duration::from_secs(7 * 86_400),
             dead_letters: 10_000,
         }
@@ -68,15 +70,16 @@ pub struct SqliteBus {
     db: Db,
     options: Arc<Options>,
     clock: Arc<dyn Clock>,
+    dead: DeadLetters,
     state: Arc<Mutex<State>>,
 }
 
 impl SqliteBus {
     /// Brings the tables up to date and reads which topics there are.
     pub async fn open(db: Db, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        db.migrate("bus", MIGRATIONS).await?;
+        let dead = DeadLetters::open(db.clone(), options.dead_letters).await?;
         let state = Arc::new(Mutex::new(State::new(topics::load(&db).await?)));
-        Ok(Self { db, options: Arc::new(options), clock, state })
+        Ok(Self { db, options: Arc::new(options), clock, dead, state })
     }
 
     /// Ends all waiting for messages with [`Error::Closed`]. What was published stays.
@@ -108,12 +111,20 @@ impl Bus for SqliteBus {
         groups::is_read(self, topic).await
     }
 
+    async fn dead_topics(&self) -> Result<Vec<(String, u64)>, Error> {
+        self.dead.topics().await
+    }
+
     async fn dead(&self, topic: &str, after: u64, limit: usize) -> Result<Vec<Dead>, Error> {
-        dead::list(self, topic, after, limit).await
+        self.dead.list(topic, after, limit).await
     }
 
     async fn revive(&self, topic: &str, id: u64) -> Result<bool, Error> {
         dead::revive(self, topic, id).await
+    }
+
+    async fn discard(&self, topic: &str, id: u64) -> Result<bool, Error> {
+        self.dead.remove(topic, id).await
     }
 }
 

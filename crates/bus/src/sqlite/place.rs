@@ -22,7 +22,7 @@ pub(super) const fn offset(place: i64) -> i64 {
     place & ((1 << OFFSET_BITS) - 1)
 }
 
-/// Which of so many partitions a key belongs to. FNV-1a: what matters is that it is the same for
+/// Partition of a key among so many. FNV-1a: what matters is that it is the same for
 /// ever, because messages of one key that lay in two partitions would have no order.
 pub(super) fn partition(key: &[u8], partitions: usize) -> usize {
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -31,7 +31,7 @@ struct Batch {
     by_slot: BTreeMap<Slot, Vec<Placed>>,
 }
 
-/// What the transaction needs to know of the rest of the world.
+/// Clock and bounds, as the transaction needs them.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
     topic_messages: u64,

@@ -1,4 +1,4 @@
-//! Making room: what every group has committed goes, what is too old, and what nobody reads.
+//! Making room: messages go that every group has committed, that are too old, or that no group reads.
 
 use ringfence_sqlite::Connection;
 use rusqlite::{OptionalExtension as _, params};
@@ -7,7 +7,7 @@ use super::place::{end, offset, place};
 use crate::Error;
 
 /// Most messages of one partition that go at once, so that no transaction is long.
-const MOST: i64 = 1024;
+const MAX_REMOVED: i64 = 1024;
 
 /// A partition and the offsets it holds.
 struct Span {
@@ -16,7 +16,7 @@ struct Span {
     next: i64,
 }
 
-/// How many messages a topic holds.
+/// Number of messages that a topic holds.
 pub(super) fn held(connection: &Connection, topic: i64) -> Result<u64, Error> {
     let sql = "SELECT coalesce(sum(next - first), 0) FROM bus_partitions WHERE topic = ?1";
     let held: i64 = connection.prepare_cached(sql)?.query_row([topic], |row| row.get(0))?;
@@ -33,7 +33,7 @@ pub(super) fn reclaim(connection: &Connection, topic: i64, horizon: i64) -> Resu
 }
 
 /// Removes the oldest part of what no group has ever asked for. A group that comes may still ask
-/// for the rest; but whoever publishes must not be held up for somebody who never comes.
+/// for the rest; but publishers must not be held up for a group that never comes.
 pub(super) fn forget_unread(connection: &Connection, topic: i64) -> Result<(), Error> {
     for span in spans(connection, topic)? {
         if span.reached(connection)?.is_none() {
@@ -56,7 +56,7 @@ fn spans(connection: &Connection, topic: i64) -> Result<Vec<Span>, Error> {
 impl Span {
     /// Removes what is before an offset.
     fn begin_at(&self, connection: &Connection, offset: i64) -> Result<(), Error> {
-        let first = offset.min(self.first + MOST);
+        let first = offset.min(self.first + MAX_REMOVED);
         if first <= self.first {
             return Ok(());
         }

@@ -5,13 +5,13 @@ use rusqlite::{Row, types::Type};
 use crate::{Error, Message};
 
 /// Names and values beside the payload, as one column.
-pub(super) fn headers(message: &Message) -> Result<Vec<u8>, Error> {
+pub(crate) fn headers(message: &Message) -> Result<Vec<u8>, Error> {
     postcard::to_allocvec(&message.headers)
         .map_err(|error| Error::Backend { doing: "write headers", source: Box::new(error) })
 }
 
 /// A message from three columns: key, headers, payload.
-pub(super) fn message(row: &Row<'_>, from: usize, topic: &str) -> rusqlite::Result<Message> {
+pub(crate) fn message(row: &Row<'_>, from: usize, topic: &str) -> rusqlite::Result<Message> {
     let headers = postcard::from_bytes(row.get_ref(from + 1)?.as_blob()?).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(from + 1, Type::Blob, Box::new(error))
     })?;

@@ -1,4 +1,4 @@
-//! What only this process knows: members, who holds what, and what waits.
+//! State of this process: members, messages under way, and delays.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,12 +9,12 @@ use super::{place::Slot, topics::Topic};
 /// One of the members that ever joined.
 pub(super) type MemberId = u64;
 
-/// All of it, under one lock that is held for moments.
+/// The state, under one lock that is held for moments.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) topics: HashMap<String, Topic>,
     groups: HashMap<String, GroupState>,
-    /// Whose turn it is among partitions, for messages without a key.
+    /// Next partition for messages without a key.
     pub(super) turn: usize,
     /// Messages published since room was made last.
     pub(super) untidy: usize,
@@ -37,13 +37,13 @@ struct GroupState {
 pub(super) struct Share {
     pub(super) topic: String,
     pub(super) number: usize,
-    /// What is before it has been dealt with.
+    /// Offset before which everything is committed or given up.
     pub(super) position: i64,
     pub(super) held: Option<Hold>,
     pub(super) not_before: Option<Instant>,
 }
 
-/// Who has a message of a partition.
+/// Member that has a message of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) member: MemberId,
@@ -51,7 +51,7 @@ pub(super) struct Hold {
     pub(super) offset: Option<i64>,
 }
 
-/// What a member should do next.
+/// Next action of a member.
 #[derive(Debug)]
 pub(super) enum Next {
     /// Fetch from this slot, which is now its own.
@@ -106,7 +106,7 @@ impl State {
         (self.members, group.changed.subscribe())
     }
 
-    /// Removes a member; what it held is anybody's.
+    /// Removes a member; its messages go to other members.
     pub(super) fn leave(&mut self, group: &str, member: MemberId) {
         let Some(group) = self.groups.get_mut(group) else { return };
         group.members.remove(&member);
@@ -171,7 +171,7 @@ impl GroupState {
     }
 
     /// Members that read a topic share its partitions in turn. Nothing is handed over: a message
-    /// that is under way stays with who has it, and the next one goes to the new owner.
+    /// that is under way stays with its member, and the next one goes to the new owner.
     fn owner(&self, share: &Share) -> Option<MemberId> {
         let reads = |topics: &Vec<String>| topics.contains(&share.topic);
         let count = self.members.values().filter(|topics| reads(topics)).count();
@@ -181,7 +181,7 @@ impl GroupState {
 }
 
 impl Share {
-    /// What is before `position` has been dealt with, by whoever.
+    /// Moves the position forward; never back.
     pub(super) fn advance(&mut self, position: i64) {
         self.position = self.position.max(position);
     }

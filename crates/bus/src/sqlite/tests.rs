@@ -12,11 +12,11 @@ use ringfence_sqlite::Db;
 use ringfence_testkit::TestClock;
 
 use super::{Options, SqliteBus, place::partition};
-use crate::{ATTEMPTS, Bus, Delivery, Group, Member, Message};
+use crate::{Bus, Delivery, Group, MAX_ATTEMPTS, Member, Message};
 
 const PARTITIONS: usize = 3;
 
-/// What can happen. Indexes are taken modulo what there is.
+/// Possible events. Indexes are taken modulo the number of things there are.
 #[derive(Debug, Clone)]
 enum Step {
     Publish { keys: Vec<u8> },
@@ -158,7 +158,7 @@ impl World<'_> {
         member.reject(&delivery, "model", Duration::ZERO).await.unwrap();
         let head = self.partitions[number].front_mut().unwrap();
         head.rejections += 1;
-        if head.rejections == ATTEMPTS {
+        if head.rejections == MAX_ATTEMPTS {
             self.dead.extend(self.partitions[number].pop_front().map(|dead| dead.payload));
         }
     }

@@ -37,7 +37,10 @@ sentences! {
     the_delay_of_a_rejection_is_kept
     what_was_not_committed_comes_again_with_a_higher_attempt
     poison_goes_to_the_dead_letters
+    what_cannot_be_handled_goes_to_the_dead_letters_at_once
+    a_postponed_message_comes_again_however_often
     a_dead_letter_can_be_revived
+    a_dead_letter_can_be_discarded
     all_messages_are_taken_or_none
     a_message_of_the_largest_size_is_taken
 }
@@ -50,16 +53,18 @@ async fn a_full_topic_takes_nothing_until_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_topic_that_nobody_reads_keeps_the_newest() {
+async fn an_unread_topic_keeps_the_newest() {
     let folder = tempfile::tempdir().unwrap();
     let bus = bus(folder.path()).await;
-    contract::a_topic_that_nobody_reads_keeps_the_newest(&bus, TOPIC_MESSAGES as usize).await;
+    contract::an_unread_topic_keeps_the_newest(&bus, TOPIC_MESSAGES as usize).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_contract_holds_twice_and_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        contract::run(&bus(folder.path()).await, TOPIC_MESSAGES as usize).await;
+        let bus = bus(folder.path()).await;
+        contract::core(&bus).await;
+        contract::bounded(&bus, TOPIC_MESSAGES as usize).await;
     }
 }

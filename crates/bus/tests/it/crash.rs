@@ -1,4 +1,4 @@
-//! What was published is delivered at least once and in order, whenever `kill -9` comes.
+//! Published messages are delivered at least once and in order, whenever `kill -9` comes.
 //!
 //! The test runs itself again as a child that publishes, reads and prints what was acknowledged;
 //! the parent kills it after a number of lines from a fixed list, and reads the rest itself.
@@ -24,15 +24,15 @@ const KILLS: [usize; 4] = [2, 50, 300, 9];
 
 const KEYS: usize = 5;
 
-/// How many messages a life may publish of one key; payloads of a life are below the next one's.
+/// Messages that one process may publish of one key; its payloads are below those of the next process.
 const LIFE: u64 = 1_000_000;
 
-/// What is known of each key: up to where it was published, and up to where it was read.
+/// Progress of each key: up to where it was published, and up to where it was read.
 #[derive(Debug, Default)]
 struct Ledger {
     published: BTreeMap<usize, u64>,
     read: BTreeMap<usize, u64>,
-    /// What the child read last: it may have died between the commit and saying so.
+    /// Last message that the child read: it may have died between the commit and its output.
     at_hand: Option<(usize, u64)>,
 }
 

@@ -1,9 +1,11 @@
-//! The embedded queue keeps the contract, survives `kill -9`, and remembers across restarts.
+//! Both backends keep the contract; the embedded queue survives `kill -9` and remembers across restarts.
 
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod crash;
+#[cfg(test)]
+mod kafka;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]

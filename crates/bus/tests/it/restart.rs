@@ -1,8 +1,8 @@
-//! What is remembered when the process comes back, and what age does.
+//! State that survives a restart, and the effect of age.
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_bus::{ATTEMPTS, Bus, Error, Options};
+use ringfence_bus::{Bus, Error, MAX_ATTEMPTS, Options};
 use ringfence_testkit::TestClock;
 
 use crate::support::{join, message, open, text};
@@ -10,7 +10,7 @@ use crate::support::{join, message, open, text};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_attempts_and_rejections_survive() {
     let folder = tempfile::tempdir().unwrap();
-    for attempt in 1..=ATTEMPTS {
+    for attempt in 1..=MAX_ATTEMPTS {
         let bus = open(folder.path(), Options::default(), Arc::default()).await;
         if attempt == 1 {
             for payload in ["done", "poison", "good"] {
@@ -92,7 +92,7 @@ async fn dead_letters_are_bounded_and_the_oldest_goes() {
     let mut member = join(&bus, "g", "t").await;
     for n in 0..5 {
         bus.publish(vec![message("t", "k", &n.to_string())]).await.unwrap();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let delivery = member.next().await.unwrap();
             let cause = "é".repeat(9_000);
             member.reject(&delivery, &cause, Duration::ZERO).await.unwrap();

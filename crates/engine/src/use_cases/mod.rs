@@ -4,6 +4,7 @@
 mod actions;
 mod approvals;
 mod calls;
+mod dead_letters;
 mod health;
 mod keys;
 mod ledger;

@@ -251,7 +251,7 @@ async fn a_result_that_no_bus_takes_is_told_by_its_place_and_keeps_nothing_back(
     let engine = engine(dir.path()).await;
     let who = principal("acme");
     drop(reader(&engine.db).await);
-    let large = stand(&engine, &who, echo(&"x".repeat(ringfence_bus::LARGEST))).await;
+    let large = stand(&engine, &who, echo(&"x".repeat(ringfence_bus::MAX_MESSAGE_BYTES))).await;
     let small = stand(&engine, &who, echo("hi")).await;
     engine.stop(Duration::from_secs(5)).await;
     let told: Vec<_> = published(&engine.db, 2).await.iter().map(told_in).collect();

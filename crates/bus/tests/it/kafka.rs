@@ -1,0 +1,205 @@
+//! The bus on a real broker, which the tests of this binary share.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use ringfence_bus::{Bus, Error, Group, KafkaBus, KafkaOptions, contract};
+use ringfence_sqlite::Db;
+use ringfence_testkit::{Kafka, server};
+
+use crate::support::{Hands, message, text};
+
+/// Broker of the tests that run now; it ends with the last of them.
+fn broker(test: &str) -> Option<Arc<Kafka>> {
+    static SHARED: Mutex<Weak<Kafka>> = Mutex::new(Weak::new());
+    let jars = server::KAFKA.program_or_skip(test)?;
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let kafka = shared.upgrade().unwrap_or_else(|| Arc::new(Kafka::start(&jars).unwrap()));
+    *shared = Arc::downgrade(&kafka);
+    Some(kafka)
+}
+
+/// Options with a name that no other bus of these tests has.
+fn options(kafka: &Kafka) -> KafkaOptions {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("test-{}-{number}", std::process::id());
+    KafkaOptions { partitions: 4, ..KafkaOptions::new(kafka.address().to_string(), name) }
+}
+
+async fn open(folder: &std::path::Path, options: KafkaOptions) -> KafkaBus {
+    let db = Db::open(&folder.join("data.db"), &ringfence_sqlite::Options::default()).unwrap();
+    KafkaBus::open(db, options, Arc::<Hands>::default()).await.unwrap()
+}
+
+macro_rules! sentences {
+    ($($sentence:ident)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $sentence() {
+            let Some(kafka) = broker(stringify!($sentence)) else { return };
+            let folder = tempfile::tempdir().unwrap();
+            let bus: Arc<dyn Bus> = Arc::new(open(folder.path(), options(&kafka)).await);
+            contract::$sentence(&bus).await;
+        }
+    )*};
+}
+
+// Those of the core: Kafka's topics are bounded by age and bytes of the broker, not by us.
+sentences! {
+    every_group_gets_every_message
+    a_new_group_begins_with_what_is_new
+    a_topic_that_a_group_joined_is_read
+    within_a_group_each_goes_to_one_member
+    who_goes_leaves_its_share_to_the_others
+    a_paused_topic_delivers_nothing_until_resumed
+    a_cancelled_wait_loses_nothing
+    headers_keys_and_payloads_arrive_as_they_were
+    equal_keys_stay_in_order
+    a_rejected_message_comes_before_those_behind_it
+    the_delay_of_a_rejection_is_kept
+    what_was_not_committed_comes_again_with_a_higher_attempt
+    poison_goes_to_the_dead_letters
+    what_cannot_be_handled_goes_to_the_dead_letters_at_once
+    a_postponed_message_comes_again_however_often
+    a_dead_letter_can_be_revived
+    a_dead_letter_can_be_discarded
+    all_messages_are_taken_or_none
+    a_message_of_the_largest_size_is_taken
+}
+
+fn group(name: &str, topic: &str) -> Group {
+    Group { name: name.to_owned(), topics: vec![topic.to_owned()], from_oldest: true }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_records_in_the_envelope_of_the_original() {
+    let Some(kafka) = broker("dead_letters_are_records") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&kafka);
+    let name = |topic: &str| format!("{}-{topic}", options.installation);
+    let names = [("requests".to_owned(), name("outer"))];
+    let options = KafkaOptions { topic_names: names.into(), ..options.clone() };
+    let bus = open(folder.path(), options.clone()).await;
+    let mut member = bus.join(group(&name("g"), "requests")).await.unwrap();
+    for payload in [r#"{"event_id": "1",  "x": 1.0}"#, "\u{0}not JSON"] {
+        bus.publish(vec![message("requests", "k", payload)]).await.unwrap();
+        let delivery = member.next().await.unwrap();
+        assert_eq!(delivery.message.topic, "requests");
+        member.dead_letter(&delivery, "no `args`").await.unwrap();
+    }
+    // A reader that knows the broker's names only.
+    let plain = KafkaOptions { topic_names: Default::default(), ..options };
+    let plain = KafkaOptions { installation: name("other"), ..plain };
+    let folder = tempfile::tempdir().unwrap();
+    let reader = open(folder.path(), plain).await;
+    let dlq = format!("{}.dlq", name("outer"));
+    let mut reader = reader.join(group(&name("h"), &dlq)).await.unwrap();
+    let first = reader.next().await.unwrap();
+    reader.commit(&first).await.unwrap();
+    let second = reader.next().await.unwrap();
+    assert_eq!(first.message.key.as_deref(), Some(&b"k"[..]));
+    let outer = name("outer");
+    assert_eq!(
+        text(&first),
+        format!(
+            r#"{{"original_event":{{"event_id": "1",  "x": 1.0}},"source_topic":"{outer}","source_partition":{},"source_offset":0,"error_message":"no `args`","error_type":"DeadLetter","retry_count":0,"timestamp":0.0}}"#,
+            first.partition
+        )
+    );
+    assert!(
+        text(&second).starts_with(r#"{"original_event":null,"original_base64":"AG5vdCBKU09O","#)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_bus_ends_all_waiting_and_leaves_its_groups() {
+    let Some(kafka) = broker("a_closed_bus_ends_all_waiting") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&kafka);
+    let topic = format!("{}-t", options.installation);
+    let bus = open(folder.path(), options).await;
+    let mut member = bus.join(group(&topic, &topic)).await.unwrap();
+    let waiting = tokio::spawn(async move { member.next().await });
+    bus.close(Duration::from_secs(60)).await;
+    let ended = waiting.await.unwrap();
+    assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
+    let refused = bus.publish(vec![message(&topic, "k", "x")]).await;
+    assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+    assert!(matches!(bus.join(group(&topic, &topic)).await, Err(Error::Closed)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn topics_are_not_created_unless_allowed() {
+    let Some(kafka) = broker("topics_are_not_created_unless_allowed") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let options = KafkaOptions { create_topics: false, ..options(&kafka) };
+    let topic = format!("{}-t", options.installation);
+    let bus = open(folder.path(), options.clone()).await;
+    let refused = bus.publish(vec![message(&topic, "k", "x")]).await;
+    assert!(matches!(&refused, Err(Error::NoTopic(name)) if *name == topic), "{refused:?}");
+    let look = async |create| {
+        let found = ringfence_bus::kafka::preflight(&options, &[&topic], create).await.unwrap();
+        (found.topics[0].partitions, found.topics[0].is_created)
+    };
+    assert_eq!(look(false).await, (None, false));
+    assert_eq!(look(true).await, (Some(4), true));
+    assert_eq!(look(true).await, (Some(4), false));
+    bus.publish(vec![message(&topic, "k", "x")]).await.unwrap();
+}
+
+/// Order, and nothing lost: a broker of its own is killed and comes back while messages go through.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_outlive_a_broker_that_is_killed() {
+    const COUNT: u32 = 200;
+    let test = "messages_outlive_a_broker_that_is_killed";
+    let Some(jars) = server::KAFKA.program_or_skip(test) else { return };
+    let mut kafka =
+        tokio::task::spawn_blocking(move || Kafka::start(&jars).unwrap()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let bus = open(folder.path(), options(&kafka)).await;
+    let mut member = bus.join(group("g", "t")).await.unwrap();
+    let publisher = bus.clone();
+    let published = tokio::spawn(async move {
+        for n in 0..COUNT {
+            let sent = message("t", &(n % 3).to_string(), &n.to_string());
+            while publisher.publish(vec![sent.clone()]).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let mut newest = [None; 3];
+    let mut repeated = 0;
+    let mut is_killed = false;
+    while newest.iter().flatten().sum::<u32>() < (COUNT - 3..COUNT).sum() {
+        let next = tokio::time::timeout(Duration::from_secs(120), member.next()).await;
+        let delivery = next.expect("a published message is missing").unwrap();
+        let n: u32 = text(&delivery).parse().unwrap();
+        let newest = &mut newest[(n % 3) as usize];
+        match *newest {
+            // A commit or an answer that the broker's death swallowed.
+            Some(before) if n <= before => repeated += 1,
+            before => {
+                assert_eq!(n, before.map_or(n % 3, |before| before + 3), "in order, without a gap");
+                *newest = Some(n);
+            }
+        }
+        // Its partition may have been taken away with the broker.
+        let _ = member.commit(&delivery).await;
+        if n >= COUNT / 2 && !is_killed {
+            is_killed = true;
+            kafka = tokio::task::spawn_blocking(move || {
+                kafka.restart().unwrap();
+                kafka
+            })
+            .await
+            .unwrap();
+        }
+    }
+    published.await.unwrap();
+    println!("{COUNT} messages through a killed broker, {repeated} repeated");
+}
