@@ -21,13 +21,13 @@ pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitArgs};
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
-    DenyArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs, SettingsArgs, ShowArgs,
-    ToolsArgs, UsageArgs, WaitArgs,
+    DenyArgs, DlqCommand, DoctorArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs,
+    SettingsArgs, ShowArgs, ToolsArgs, UsageArgs, WaitArgs,
 };
 pub(crate) use self::skills::SkillCommand;
 use crate::{
-    call, calls, cancel, completions, doctor, events, failure::Failure, holds, image, key,
-    ledger as book, logs, policy, run, sandbox, selftest, serve, settings, shell, show, skill,
+    call, calls, cancel, completions, dead_letters, doctor, events, failure::Failure, holds, image,
+    key, ledger as book, logs, policy, run, sandbox, selftest, serve, settings, shell, show, skill,
     tools, usage, wait,
 };
 
@@ -83,6 +83,9 @@ pub(crate) enum Command {
     Events(EventsArgs),
     /// Show what calls took, per day or hour, key and tool
     Usage(UsageArgs),
+    /// List, replay and remove dead letters: messages that could not be handled
+    #[command(subcommand)]
+    Dlq(DlqCommand),
     /// Create, use and remove sandboxes that stay between programs
     #[command(subcommand)]
     Sandbox(SandboxCommand),
@@ -109,8 +112,8 @@ pub(crate) enum Command {
     /// Show the settings of the server
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Check sandbox support on this host and suggest fixes
-    Doctor(JsonArgs),
+    /// Check sandbox support on this host, and the broker; suggest fixes
+    Doctor(DoctorArgs),
     /// Run the attack suite against sandboxes on this host
     Selftest(SelftestArgs),
     /// Import, list and remove root file systems (images)
@@ -142,6 +145,7 @@ impl Command {
             Self::Approvals(args) => holds::approvals(&args),
             Self::Events(args) => events::events(&args),
             Self::Usage(args) => usage::usage(&args),
+            Self::Dlq(command) => dead_letters::dlq(&command),
             Self::Sandbox(command) => sandbox::sandbox(&command),
             Self::Skill(command) => skill::skill(&command),
             Self::Key(command) => key::key(&command),
@@ -281,13 +285,6 @@ pub(crate) struct ShellArgs {
     /// End the sandbox after this time [default: 8h]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) timeout: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct JsonArgs {
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 const SELFTEST_EXAMPLES: &str = "\

@@ -55,7 +55,15 @@ pub(crate) fn wants_colour() -> bool {
 
 /// Variables that are set and may be settings of the server.
 pub(crate) fn variables() -> Vec<(OsString, OsString)> {
-    const PREFIXES: [&str; 4] = ["RINGFENCE_", "CODE_EXEC_", "TOOL_EXECUTOR_", "OTEL_"];
+    const PREFIXES: [&str; 7] = [
+        "RINGFENCE_",
+        "CODE_EXEC_",
+        "TOOL_EXECUTOR_",
+        "TOOL_REQUESTS_",
+        "TOOL_RESULTS_",
+        "KAFKA_",
+        "OTEL_",
+    ];
     let is_ours = |name: &OsStr| {
         let name = name.to_string_lossy();
         PREFIXES.iter().any(|prefix| name.starts_with(prefix))

@@ -1,5 +1,7 @@
 //! `ringfence doctor`: checks sandbox support on this host with one sandbox that really runs.
 
+mod bus;
+
 use std::{collections::BTreeSet, fmt::Write, process::ExitCode, time::Duration};
 
 use ringfence_edge::Tls;
@@ -13,7 +15,7 @@ use ringfence_types::{Clock, Layer, LayerState, Layers, Limits};
 use serde_json::json;
 
 use crate::{
-    cli::{JsonArgs, Wall},
+    cli::{DoctorArgs, Wall},
     exit,
     failure::Failure,
     print,
@@ -41,7 +43,7 @@ impl Trial {
     }
 }
 
-pub(crate) fn doctor(args: &JsonArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     // The probes fork, so they come before any thread; they inspect what `run` would use.
     scope::enter();
     let mut host = host::examine();
@@ -49,6 +51,7 @@ pub(crate) fn doctor(args: &JsonArgs) -> Result<ExitCode, Failure> {
     host.findings.extend(certificate());
     subordinate::enter();
     let trial = try_out()?;
+    host.findings.extend(bus::findings(args)?);
     let can_run = trial.has_every_wall();
     match args.json {
         true => print::line(&as_json(&host, &trial).to_string()),

@@ -18,6 +18,7 @@ mod config;
 mod copy_in;
 mod copy_out;
 mod copy_spec;
+mod dead_letters;
 mod doctor;
 mod events;
 mod exit;

@@ -85,6 +85,7 @@ codes! {
     STORE_UNAVAILABLE SERVICE_UNAVAILABLE "store_unavailable" "Store unavailable"
     STORE_GONE SERVICE_UNAVAILABLE "store_gone" "Database files deleted or replaced"
     STORAGE_LOW SERVICE_UNAVAILABLE "storage_low" "Low disk space"
+    BUS_UNAVAILABLE SERVICE_UNAVAILABLE "bus_unavailable" "Bus unavailable"
     POLICY_UNAVAILABLE SERVICE_UNAVAILABLE "policy_unavailable" "Policy unavailable"
     PROOF_NOT_READY SERVICE_UNAVAILABLE "proof_not_ready" "Proof not ready"
     SANDBOX_UNAVAILABLE SERVICE_UNAVAILABLE "sandbox_unavailable" "Sandboxes unavailable"

@@ -305,6 +305,10 @@ fn status(call: &Call) -> (&'static str, Payload<'_>, f64) {
                 Produced::Error(error) if error.code == ErrorCode::Timeout => {
                     ("timeout", message("Tool execution timed out"), seconds)
                 }
+                Produced::Error(error) if error.code == ErrorCode::CircuitOpen => {
+                    let message = error.message.as_str();
+                    ("circuit_open", Payload::Error { code: error.code, message }, 0.0)
+                }
                 Produced::Error(error) => {
                     let (code, message) = (error.code, error.message.as_str());
                     ("error", Payload::Error { code, message }, seconds)

@@ -15,8 +15,13 @@ use crate::process::{Health, Process, Start, command, free_address};
 const MAX_TRIES: usize = 5;
 
 /// Options of the Java machine: a small heap, and a start that is not slowed by compiling everything well.
-const JAVA: [&str; 5] =
-    ["-Xmx256m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+PerfDisableSharedMem"];
+const JAVA: [&str; 5] = [
+    "-Xmx256m",
+    "-Xms64m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+PerfDisableSharedMem",
+];
 
 /// Kafka server. It is killed when dropped.
 #[derive(Debug)]

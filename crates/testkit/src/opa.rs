@@ -84,5 +84,11 @@ fn run(program: &Path, directory: &Path, address: SocketAddr) -> Result<Process>
     let more = ["--addr", &address_text, "--bundle", &bundle];
     let arguments = arguments.into_iter().chain(more).map(str::to_owned).collect();
     let log = directory.join("log");
-    Process::start(&Start { program, arguments, log, address, health: Health::Path("/health?bundles") })
+    Process::start(&Start {
+        program,
+        arguments,
+        log,
+        address,
+        health: Health::Path("/health?bundles"),
+    })
 }

@@ -7,6 +7,7 @@ mod attest;
 mod browser;
 mod cargo_tests;
 mod failed_tests;
+mod kafka;
 mod machine;
 mod observe;
 mod python;
@@ -33,6 +34,7 @@ const OTHER_SUITES: &[&str] = &[
     "drivers",
     "skills",
     "observe",
+    "kafka",
     "attest",
     "browser",
     "schemathesis",
@@ -88,6 +90,9 @@ fn built_rows(
     }
     if selected("observe") {
         rows.push(observe::run(staged)?);
+    }
+    if selected("kafka") {
+        rows.push(kafka::run(staged)?);
     }
     if selected("attest") {
         rows.push(attest::run(staged)?);

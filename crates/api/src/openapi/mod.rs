@@ -13,8 +13,8 @@ use utoipa::OpenApi;
 use crate::{
     OPEN_PATHS, docs,
     routes::{
-        approvals, budgets, calls, canvas, config, engines, events, health, holds, keys, ledger,
-        policy, sandboxes, skills, tools, usage,
+        approvals, budgets, calls, canvas, config, dead_letters, engines, events, health, holds,
+        keys, ledger, policy, sandboxes, skills, tool_request, tools, usage,
     },
 };
 
@@ -47,7 +47,9 @@ use crate::{
         ledger::proof::of_call, ledger::proof::of_session, ledger::audit::audit,
         ledger::checkpoint, ledger::tile, ledger::keys, ledger::consistency,
         ledger::rotate,
-        tools::list, tools::read, events::events,
+        tools::list, tools::read, tool_request::create, events::events,
+        dead_letters::topics, dead_letters::list, dead_letters::clear, dead_letters::remove,
+        dead_letters::reprocess,
         engines::status, engines::canary,
         canvas::append, canvas::read,
         keys::create, keys::list, keys::revoke,

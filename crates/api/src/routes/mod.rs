@@ -5,6 +5,7 @@ pub(crate) mod budgets;
 pub(crate) mod calls;
 pub(crate) mod canvas;
 pub(crate) mod config;
+pub(crate) mod dead_letters;
 pub(crate) mod engines;
 pub(crate) mod events;
 pub(crate) mod health;
@@ -14,6 +15,7 @@ pub(crate) mod ledger;
 pub(crate) mod policy;
 pub(crate) mod sandboxes;
 pub(crate) mod skills;
+pub(crate) mod tool_request;
 pub(crate) mod tools;
 pub(crate) mod usage;
 
@@ -46,6 +48,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/tools/{name}", get(tools::read))
         .route("/v1/keys", post(keys::create).get(keys::list))
         .route("/v1/keys/{id}", delete(keys::revoke))
+        .route("/v1/tool/request", post(tool_request::create))
         .route("/v1/events", get(events::events))
         .route("/v1/usage", get(usage::read))
         .route("/v1/budgets", get(budgets::list).put(budgets::set).delete(budgets::remove))
@@ -54,7 +57,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/policy/canary", get(engines::canary))
         .route("/v1/canvas/event", post(canvas::append))
         .route("/v1/canvas/{session_id}", get(canvas::read));
-    let router = policy::routes(programs(interpreters(files(held(router)))));
+    let router = policy::routes(programs(interpreters(files(held(dead(router))))));
     let router = router
         .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
         .route("/v1/sandboxes/restore", post(sandboxes::create::restore))
@@ -86,6 +89,15 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 }
 
 type Routes = Router<Arc<Shared>>;
+
+fn dead(router: Routes) -> Routes {
+    use dead_letters::{clear, list, remove, reprocess, topics};
+    router
+        .route("/v1/admin/dlq", get(topics))
+        .route("/v1/admin/dlq/{topic}", get(list).delete(clear))
+        .route("/v1/admin/dlq/{topic}/{id}", delete(remove))
+        .route("/v1/admin/dlq/{topic}/{id}/reprocess", post(reprocess))
+}
 
 fn held(router: Routes) -> Routes {
     use holds::{requeue, resolve};

@@ -35,6 +35,9 @@ pub(crate) struct SettingsArgs {
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
+    /// Kafka as the bus of events: kafka://HOST:PORT [default: a queue in the data directory]
+    #[arg(long, value_name = "URL")]
+    pub(crate) bus: Option<String>,
     /// Directory of skill folders; repeatable
     #[arg(long, value_name = "DIR")]
     pub(crate) skills: Vec<PathBuf>,
@@ -375,6 +378,54 @@ pub(crate) struct EventsArgs {
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
+}
+
+/// What to check.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Check this broker: kafka://HOST:PORT [default: the bus of the settings]
+    #[arg(long, value_name = "URL")]
+    pub(crate) bus: Option<String>,
+    /// Create the topics that the broker lacks
+    #[arg(long)]
+    pub(crate) create_topics: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DlqCommand {
+    /// List topics that have dead letters, or the letters of one
+    List {
+        /// Name of the topic
+        topic: Option<String>,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Publish dead letters again and take them off the list
+    Replay {
+        /// Name of the topic
+        topic: String,
+        /// Ids of the letters
+        #[arg(required = true)]
+        ids: Vec<u64>,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Remove dead letters
+    Rm {
+        /// Name of the topic
+        topic: String,
+        /// Ids of the letters
+        #[arg(required_unless_present = "all")]
+        ids: Vec<u64>,
+        /// Remove all letters of the topic
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
 }
 
 #[derive(Debug, Subcommand)]

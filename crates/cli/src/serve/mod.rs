@@ -8,6 +8,7 @@
 mod address;
 mod admin;
 mod banner;
+mod bus;
 mod clock;
 mod data;
 mod descriptors;
@@ -29,7 +30,6 @@ use std::{
 use ringfence_api::Api;
 use ringfence_console::{Console, ConsoleConfig};
 use ringfence_edge::{Edge, EdgeConfig, Server};
-use ringfence_engine::Engine;
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use self::{address::Address, banner::Banner, stop::Stop};
@@ -164,7 +164,7 @@ async fn until_stopped(
         // The listener stays while calls end: clients read their results, and new calls get 503.
         let served = tokio::select! {
             served = &mut serving => served,
-            () = drain(&opened.engine, settings.stop_grace) => {
+            () = drain(&opened, settings.stop_grace) => {
                 stop.ask();
                 serving.await
             }
@@ -189,7 +189,10 @@ async fn until_stopped(
 const RESULT_READ_TIME: Duration = Duration::from_secs(1);
 
 /// Lets running calls end, for `grace` at most.
-async fn drain(engine: &Engine, grace: Duration) {
+async fn drain(opened: &Opened, grace: Duration) {
+    let engine = &opened.engine;
+    // Before the engine refuses: what is on the topic stays there.
+    opened.close_intake().await;
     let has_calls = engine.load() != (0, 0);
     engine.stop(grace).await;
     if has_calls {

@@ -2,9 +2,10 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ringfence_bus::{Bus, Options as BusOptions, SqliteBus};
+use ringfence_bus::Bus;
 use ringfence_egress::Fetcher;
 use ringfence_engine::{Engine, Parts, Telemetry, builtin_tools};
+use ringfence_intake::{Intake, Metrics as IntakeMetrics};
 use ringfence_otlp::Exporter;
 use ringfence_registry::{Config as RegistryConfig, Registry};
 use ringfence_sandbox::{Config as SandboxConfig, Native, Root};
@@ -14,7 +15,9 @@ use ringfence_types::{Clock, Digest};
 use ringfence_webhook::{Counts, Webhooks};
 use tokio::task::JoinHandle;
 
-use super::{SystemClock, embedded::SKILLS, policy, policy::Decider, stop::Stop, telemetry};
+use super::{
+    SystemClock, bus::OpenBus, embedded::SKILLS, policy, policy::Decider, stop::Stop, telemetry,
+};
 use crate::{
     doctor::layer_names,
     failure::Failure,
@@ -29,7 +32,7 @@ pub(crate) struct Opened {
     /// Revision of the rules in force.
     pub(super) policy: Digest,
     db: Db,
-    bus: SqliteBus,
+    bus: OpenBus,
     sandbox: Native,
     /// Exporter of traces, if configured.
     exporter: Option<Exporter>,
@@ -38,6 +41,8 @@ pub(crate) struct Opened {
     watching: Stop,
     /// Webhooks, if configured.
     webhooks: Option<Webhooks>,
+    /// Reads requests from the bus, if the operator bound a key to it.
+    intake: Option<Intake>,
     /// Writer of the heads.
     heads: HeadKeeper,
 }
@@ -64,15 +69,18 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let registered = &mut telemetry.registry;
     let heads = HeadKeeper::start(&settings.heads, &settings.data, &store, registered)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let bus = SqliteBus::open(db.clone(), BusOptions::default(), clock.clone()).await;
-    let bus = bus.map_err(|error| Failure::because("cannot open the queue", &error))?;
-    let told = webhooks(settings, &bus, &clock, &mut telemetry).await?;
+    let bus = OpenBus::open(settings, db.clone(), ledger.origin(), clock.clone()).await?;
+    let told = webhooks(settings, &bus.shared(), &clock, &mut telemetry).await?;
+    let counts = IntakeMetrics::default();
+    if settings.intake.is_some() {
+        counts.register(&mut telemetry.registry);
+    }
     trial.await?;
     let revision = policy.revision();
     let parts = Parts {
         store,
         ledger,
-        bus: Arc::new(bus.clone()),
+        bus: bus.shared(),
         policy,
         registry: registry.clone(),
         sandbox: Arc::new(sandbox.clone()),
@@ -85,6 +93,8 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let engine = engine.map_err(|error| Failure::because("cannot start the engine", &error))?;
     let asked = watching.asked();
     watchers.push(tokio::spawn(async move { registry.watch(asked).await }));
+    let open = |config| Intake::open(config, bus.shared(), engine.clone(), counts);
+    let intake = settings.intake.clone().map(open);
     Ok(Opened {
         engine,
         policy: revision,
@@ -95,6 +105,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         watchers,
         watching,
         webhooks: told,
+        intake,
         heads,
     })
 }
@@ -102,15 +113,14 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
 /// Starts the webhooks before anything is published, so that a first start misses no event.
 async fn webhooks(
     settings: &Settings,
-    bus: &SqliteBus,
+    bus: &Arc<dyn Bus>,
     clock: &Arc<dyn Clock>,
     telemetry: &mut Telemetry,
 ) -> Result<Option<Webhooks>, Failure> {
     let Some(config) = settings.webhooks.clone() else { return Ok(None) };
     let counts = Counts::default();
     counts.register(&mut telemetry.registry);
-    let bus: Arc<dyn Bus> = Arc::new(bus.clone());
-    let started = Webhooks::start(config, &bus, clock.clone(), counts).await;
+    let started = Webhooks::start(config, bus, clock.clone(), counts).await;
     started.map(Some).map_err(|error| Failure::because("cannot tell others of events", &error))
 }
 
@@ -189,6 +199,13 @@ pub(crate) fn open_database(data: &Path) -> Result<Db, Failure> {
 const WATCHER_GRACE: Duration = Duration::from_secs(1);
 
 impl Opened {
+    /// Closes the door for requests on the bus.
+    pub(super) async fn close_intake(&self) {
+        if let Some(intake) = &self.intake {
+            intake.close().await;
+        }
+    }
+
     /// Closes everything under the engine, which has stopped.
     pub(crate) async fn close(self) {
         self.watching.ask();
@@ -206,7 +223,7 @@ impl Opened {
             }
         };
         tokio::join!(self.sandbox.close(), traces, self.heads.close());
-        self.bus.close();
+        self.bus.close().await;
         let db = self.db.clone();
         // Joins the threads of the database.
         let _ = tokio::task::spawn_blocking(move || db.close()).await;

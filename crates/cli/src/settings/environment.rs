@@ -62,6 +62,8 @@ fn older(
                 "log.level" => level(&text),
                 // OpenTelemetry has milliseconds.
                 "otlp.timeout" => format!("{text}ms"),
+                // SomaAgent 01 writes addresses alone.
+                "bus" if !text.contains("://") => format!("kafka://{text}"),
                 _ => text,
             };
             found.push((key.name, given(variable, split(key, &text))));

@@ -50,6 +50,14 @@ pub(super) const OLDER: &[(&str, &str)] = &[
     ("TOOL_EXECUTOR_MAX_CONCURRENT", "calls.running"),
     ("TOOL_EXECUTOR_CIRCUIT_FAILURE_THRESHOLD", "circuit.failures"),
     ("TOOL_EXECUTOR_CIRCUIT_RESET_TIMEOUT_SECONDS", "circuit.reset_after"),
+    ("KAFKA_BOOTSTRAP_SERVERS", "bus"),
+    ("KAFKA_SECURITY_PROTOCOL", "kafka.security_protocol"),
+    ("KAFKA_SASL_MECHANISM", "kafka.sasl_mechanism"),
+    ("KAFKA_SASL_USERNAME", "kafka.sasl_username"),
+    ("KAFKA_SASL_PASSWORD", "kafka.sasl_password"),
+    ("TOOL_REQUESTS_TOPIC", "kafka.requests_topic"),
+    ("TOOL_RESULTS_TOPIC", "kafka.results_topic"),
+    ("TOOL_EXECUTOR_GROUP", "intake.group"),
     // OpenTelemetry; variables for traces override the general ones.
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp.endpoint"),
     ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "otlp.traces_endpoint"),
@@ -96,6 +104,11 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         ),
         one("tls.cert", "Certificate chain of the server (PEM); turns TLS on", String::new()),
         one("tls.key", "Private key of the certificate (PEM)", String::new()),
+        one(
+            "bus",
+            "Bus of events: kafka://HOST:PORT,… (default: a queue in the data directory)",
+            String::new(),
+        ),
         many("skills", "Folders of skill folders", &[]),
         one("policy", "Folder of Rego rules instead of the built-in ones", String::new()),
         one(
@@ -205,6 +218,33 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "Pause after the first failed attempt; doubles each time",
             "5s".into(),
         ),
+        one(
+            "intake.key",
+            "Id of the key that makes the calls of `tool.requests`; without one and without \
+             `intake.tenants` the topic is not read",
+            String::new(),
+        ),
+        many("intake.tenants", "Keys of tenants on `tool.requests`: tenant=key id", &[]),
+        one("intake.group", "Consumer group that reads `tool.requests`", "tool-executor".into()),
+        one("intake.accepting", "Messages accepted at the same time", "32".into()),
+        one(
+            "kafka.security_protocol",
+            "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+            "PLAINTEXT".into(),
+        ),
+        one("kafka.sasl_mechanism", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", String::new()),
+        one("kafka.sasl_username", "User name for SASL", String::new()),
+        Key { is_secret: true, ..one("kafka.sasl_password", "Password for SASL", String::new()) },
+        Key {
+            is_secret: true,
+            ..many("kafka.properties", "Further properties of librdkafka: name=value", &[])
+        },
+        one("kafka.requests_topic", "Topic of requests", "tool.requests".into()),
+        one("kafka.results_topic", "Topic of results", "tool.results".into()),
+        one("kafka.blocked_topic", "Topic of held and denied calls", "policy.blocked".into()),
+        one("kafka.create_topics", "Create topics that do not exist", "true".into()),
+        one("kafka.partitions", "Partitions of a created topic", "16".into()),
+        one("kafka.replicas", "Replicas of a created topic (default: the broker's)", String::new()),
         one("sandbox.most", "Sandboxes, including idle ones", "1024".into()),
         many(
             "sandbox.allow_missing",

@@ -89,6 +89,7 @@ impl Layers {
         self.lay(cert.into_iter().chain(key));
         for (name, flag, value) in [
             ("listen", "--listen", &args.listen),
+            ("bus", "--bus", &args.bus),
             ("log.level", "--log-level", &args.log_level),
             ("log.format", "--log-format", &args.log_format),
         ] {

@@ -4,6 +4,7 @@
 //! are merged as text, then parsed into types together, so that all problems are reported at once,
 //! each with its source.
 
+mod bus;
 mod environment;
 mod file;
 mod keys;
@@ -23,7 +24,7 @@ use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
 use ringfence_types::Layer;
 
-pub(crate) use self::show::config;
+pub(crate) use self::{bus::Kafka, show::config};
 use self::{keys::Host, layers::Layers};
 use crate::{
     cli::SettingsArgs, config as places, failure::Failure, ledger::Heads, problems::Problems,
@@ -64,6 +65,10 @@ pub(crate) struct Settings {
     pub(crate) egress: egress::Options,
     /// Places of the newest ledger checkpoint besides the data directory.
     pub(crate) heads: Heads,
+    /// Kafka as the bus of events; the embedded queue without it.
+    pub(crate) kafka: Option<bus::Kafka>,
+    /// The door for requests on the bus, if it is open.
+    pub(crate) intake: Option<ringfence_intake::Config>,
     /// Webhooks, if configured.
     pub(crate) webhooks: Option<ringfence_webhook::Config>,
 }

@@ -39,6 +39,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let (sandbox, egress) = (read.sandbox(), read.egress());
     let (edge, api) = (read.edge(), read.api());
     let (webhooks, heads) = (read.webhooks(), read.heads());
+    let (kafka, intake) = (read.kafka(), read.intake());
     let folder = layers.get("policy").values.first().map(PathBuf::from);
     let policy = policy::read(folder, layers.policy(), problems);
     let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
@@ -58,6 +59,8 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         edge: EdgeConfig { grace: stop_grace?, ..edge? },
         api: api?,
         egress: egress?,
+        kafka: kafka?,
+        intake: intake?,
         webhooks: webhooks?,
         heads: heads?,
     })
@@ -317,7 +320,7 @@ impl Reader<'_> {
         values.collect::<Vec<_>>().into_iter().collect()
     }
 
-    fn truth(&mut self, name: &str) -> Option<bool> {
+    pub(super) fn truth(&mut self, name: &str) -> Option<bool> {
         self.one(name, |text| match text {
             "true" | "1" | "yes" => Ok(true),
             "false" | "0" | "no" => Ok(false),

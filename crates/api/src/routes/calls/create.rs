@@ -86,7 +86,7 @@ pub(crate) async fn create(
 }
 
 /// The problem of a refused call; for an unknown tool with the nearest name.
-fn refusal(shared: &Shared, caller: &Caller, error: &Refused) -> Problem {
+pub(crate) fn refusal(shared: &Shared, caller: &Caller, error: &Refused) -> Problem {
     match error {
         Refused::UnknownTool { name } => tools::not_found(&shared.engine.tools(), caller, name),
         other => Problem::from(other),
