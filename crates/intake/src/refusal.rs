@@ -50,6 +50,10 @@ impl Refusal {
             | Refused::InvalidIdempotencyKey
             | Refused::ParentNotRunning(_)
             | Refused::TooDeep => Self::new(Status::Error, refused.to_string()),
+            Refused::CircuitOpen { .. } => Self::new(
+                Status::CircuitOpen,
+                format!("Tool execution temporarily disabled: {refused}"),
+            ),
             Refused::NoSandbox => Self::new(
                 Status::CircuitOpen,
                 "Tool execution temporarily disabled: this host cannot make sandboxes",
