@@ -316,9 +316,7 @@ fn status(call: &Call) -> (&'static str, Payload<'_>, f64) {
             }
         }
         State::Denied { .. } => ("blocked", message("Policy denied tool execution."), 0.0),
-        State::Expired { .. } => {
-            ("expired", message("The call was not approved in time."), 0.0)
-        }
+        State::Expired { .. } => ("expired", message("The call was not approved in time."), 0.0),
         State::Cancelled { .. } => ("cancelled", message("The call was cancelled."), 0.0),
         _ => ("outcome_unknown", message("The outcome of the call is unknown."), 0.0),
     }
