@@ -20,7 +20,7 @@ use ringfence_edge::{
     query::Query,
 };
 use ringfence_engine::{
-    Action, NotResolved, Resolution, Resolved, TermsRequest, Wide, data::CallQuery,
+    Action, ApprovalScope, NotResolved, Resolution, Resolved, TermsRequest, data::CallQuery,
 };
 use ringfence_types::{
     Call, CallId, Digest, Hold, Json, KeyId, Predicate, Scope, Vote, parse_duration, shown,
@@ -450,27 +450,27 @@ fn terms(
     tests: &[(String, String)],
     values: &HashMap<String, String>,
 ) -> Result<TermsRequest, Problem> {
-    let wide = match choices.scope.as_str() {
-        "" | "once" => Wide::Once,
-        "session" => Wide::Session,
-        "rule" => Wide::Rule,
+    let scope = match choices.scope.as_str() {
+        "" | "once" => ApprovalScope::Once,
+        "session" => ApprovalScope::Session,
+        "rule" => ApprovalScope::Rule,
         _ => return Err(invalid("scope", "must be once, session or rule")),
     };
-    let lasts = match choices.expires_in.trim() {
+    let expires_in = match choices.expires_in.trim() {
         "" => None,
         text => {
             Some(parse_duration(text).map_err(|error| invalid("expires_in", &error.to_string()))?)
         }
     };
-    let uses = match (wide, choices.uses.trim()) {
-        (Wide::Once, _) | (_, "") => None,
+    let uses = match (scope, choices.uses.trim()) {
+        (ApprovalScope::Once, _) | (_, "") => None,
         (_, text) => Some(text.parse().map_err(|_| invalid("uses", "must be a whole number"))?),
     };
-    let args = match wide {
-        Wide::Rule => Some(predicate(tests, values)?),
-        Wide::Once | Wide::Session => None,
+    let args = match scope {
+        ApprovalScope::Rule => Some(predicate(tests, values)?),
+        ApprovalScope::Once | ApprovalScope::Session => None,
     };
-    Ok(TermsRequest { wide, args, lasts, uses })
+    Ok(TermsRequest { scope, args, expires_in, uses })
 }
 
 fn predicate(

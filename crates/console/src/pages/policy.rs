@@ -207,8 +207,8 @@ fn asked(bundle: Bundle) -> ReplayRequest {
             limit: 0,
         },
         listed: MAX_FLIPS,
-        most: MAX_DECISIONS,
-        longest: REPLAY_TIMEOUT,
+        max_decisions: MAX_DECISIONS,
+        time_limit: REPLAY_TIMEOUT,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     }
 }

@@ -49,6 +49,7 @@ fn name(kind: FactKind) -> &'static str {
         FactKind::Edited => "Arguments edited",
         FactKind::Resolved => "Hold resolved",
         FactKind::Dispatched => "Dispatched",
+        FactKind::Retried => "Run again",
         FactKind::Started => "Started in its sandbox",
         FactKind::Cancelling => "Being stopped",
         FactKind::Finished => "Finished and published",
