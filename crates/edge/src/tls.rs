@@ -133,7 +133,7 @@ impl Tls {
         validity(&self.certificate())
     }
 
-    /// What begins TLS on a connection.
+    /// Acceptor that begins TLS on a connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         self.config.clone().into()
     }
@@ -174,8 +174,8 @@ fn content(path: &Path) -> Result<Vec<u8>, TlsError> {
     Ok(bytes)
 }
 
-/// What differs between two versions of a file: device, inode, size, time of change. `None` if there is no
-/// file.
+/// Stamp that differs between two versions of a file: device, inode, size, time of change. `None` if
+/// there is no file.
 type FileStamp = Option<[i64; 5]>;
 
 fn stamps(certificate: &Path, key: &Path) -> [FileStamp; 2] {
