@@ -48,6 +48,11 @@ pub const NEEDS: &[Need] = &[
     need("maven", Probe::Program("mvn"), "the jars of Kafka"),
     need("curl", Probe::Program("curl"), "the first page of the README"),
     need(
+        "postgresql-15",
+        Probe::File("/usr/lib/postgresql/15/bin/postgres"),
+        "the store in PostgreSQL, with clusters of its own",
+    ),
+    need(
         "qemu-system-x86",
         Probe::Program("qemu-system-x86_64"),
         "the machine with the older kernel",

@@ -175,6 +175,12 @@ impl Access {
         Ok(())
     }
 
+    /// Ends what goes on under a key that another process revoked.
+    pub fn revoked_elsewhere(&self, id: KeyId) {
+        self.0.cache.forget(id);
+        self.0.cache.revoke(id);
+    }
+
     /// Revokes a key and puts it on the ledger, in one commit, unless it is the last that can make keys.
     async fn commit_revocation(
         &self,

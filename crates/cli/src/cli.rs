@@ -21,8 +21,8 @@ pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitArgs};
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
-    DenyArgs, DlqCommand, DoctorArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, ServeArgs,
-    SettingsArgs, ShowArgs, ToolsArgs, UsageArgs, WaitArgs,
+    DenyArgs, DlqCommand, DoctorArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, MigrateArgs,
+    ServeArgs, SettingsArgs, ShowArgs, ToolsArgs, UsageArgs, WaitArgs,
 };
 pub(crate) use self::skills::SkillCommand;
 use crate::{
@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Shell(Box<ShellArgs>),
     /// Run the server: tools over HTTP, behind policy, each call in a sandbox
     Serve(Box<ServeArgs>),
+    /// Prepare a PostgreSQL database for servers, or bring it up to date
+    Migrate(Box<MigrateArgs>),
     /// Call a tool and print its result
     Call(Box<CallArgs>),
     /// List tools, or show one
@@ -132,6 +134,7 @@ impl Command {
             Self::Run(args) => run::run(*args),
             Self::Shell(args) => shell::shell(*args),
             Self::Serve(args) => serve::serve(&args),
+            Self::Migrate(args) => serve::migrate(&args),
             Self::Call(args) => call::call(*args),
             Self::Tools(args) => tools::tools(&args),
             Self::Calls(args) => calls::calls(&args),

@@ -84,6 +84,7 @@ codes! {
     STOPPING SERVICE_UNAVAILABLE "stopping" "Server stopping"
     STORE_UNAVAILABLE SERVICE_UNAVAILABLE "store_unavailable" "Store unavailable"
     STORE_GONE SERVICE_UNAVAILABLE "store_gone" "Database files deleted or replaced"
+    ELSEWHERE SERVICE_UNAVAILABLE "elsewhere" "Call under way in another process"
     STORAGE_LOW SERVICE_UNAVAILABLE "storage_low" "Low disk space"
     BUS_UNAVAILABLE SERVICE_UNAVAILABLE "bus_unavailable" "Bus unavailable"
     POLICY_UNAVAILABLE SERVICE_UNAVAILABLE "policy_unavailable" "Policy unavailable"

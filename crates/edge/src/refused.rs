@@ -187,7 +187,9 @@ fn store(error: &StoreError) -> Problem {
         // The writer has logged it, once. Trying again does not help.
         StoreError::Gone(_) => Problem::new(&problem_codes::STORE_GONE, error.to_string()),
         StoreError::NoRoom(no_room) => self::no_room(no_room),
-        StoreError::Backend { .. } => {
+        StoreError::Elsewhere => Problem::new(&problem_codes::ELSEWHERE, error.to_string())
+            .retry_after(Duration::from_secs(1)),
+        StoreError::Backend { .. } | StoreError::Schema { .. } => {
             tracing::error!(error = error as &dyn std::error::Error, "the store failed");
             let detail = match error.is_disk_full() {
                 true => DISK_FULL,

@@ -28,6 +28,7 @@ use crate::{
     hold::{self, HoldLocks, RecheckQueue},
     ids::Ids,
     in_flight::InFlightCalls,
+    key_follower,
     ledger::{self, Tools},
     publish,
     queue::{Bounds, Queue},
@@ -203,6 +204,8 @@ impl Engine {
         tools.record(ledger, &registry.catalogue(), clock.now()).await?;
         recover::run(&inner).await?;
         inner.publisher.spawn(publish::run(inner.clone()));
+        inner.tasks.spawn(recover::follow(inner.clone()));
+        inner.tasks.spawn(key_follower::run(inner.clone()));
         inner.tasks.spawn(hold::run(inner.clone()));
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
         inner.tasks.spawn(canary::run(inner.clone()));

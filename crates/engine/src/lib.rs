@@ -24,6 +24,7 @@ mod engine;
 mod hold;
 mod ids;
 mod in_flight;
+mod key_follower;
 mod ledger;
 mod memo;
 mod message;

@@ -33,13 +33,23 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Publishes until every call has ended and no commit is left.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut newest = inner.parts.store.newest();
+    let mut duty = inner.parts.store.publishes();
     let mut place = Position::default();
     loop {
+        if !*duty.borrow_and_update() {
+            // Another process publishes, from the cursor that it moves.
+            place = Position::default();
+            tokio::select! {
+                _ = duty.changed() => continue,
+                () = inner.drained.cancelled() => return,
+            }
+        }
         match place.advance(&inner).await {
             Ok(0) if inner.drained.is_cancelled() => return,
             Ok(0) => {
                 tokio::select! {
                     _ = newest.changed() => {}
+                    _ = duty.changed() => {}
                     () = inner.drained.cancelled() => {}
                 }
             }

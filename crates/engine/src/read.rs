@@ -107,6 +107,9 @@ impl Engine {
         let Some(stored) = self.inner.parts.store.call(&who.tenant, id).await? else {
             return Ok(None);
         };
+        if is_elsewhere(&stored.call) {
+            return Err(Error::Elsewhere);
+        }
         if !matches!(stored.call.state, State::Held { .. }) {
             return Ok(Some(Arc::new(stored.call)));
         }
@@ -138,12 +141,16 @@ impl Engine {
         stream: OutputStream,
         offset: u64,
     ) -> Result<Option<OutputChunk>, Error> {
+        let is_ours = self.inner.in_flight.get(id).is_some();
         if let Some(bytes) = live_output(&self.inner, who, id, stream, offset).await {
             return Ok(Some(bytes));
         }
         let Some(stored) = self.inner.parts.store.call(&who.tenant, id).await? else {
             return Ok(None);
         };
+        if !is_ours && is_elsewhere(&stored.call) {
+            return Err(Error::Elsewhere);
+        }
         let redact = stored.call.decision.as_ref().map(|decision| &decision.obligations.redact);
         let kept = match &stored.call.state {
             // The blob may exist for another call with equal bytes; this call must not show it.
@@ -187,6 +194,11 @@ impl Engine {
     pub fn newest_fact(&self) -> FactId {
         FactId { position: *self.inner.parts.store.newest().borrow(), index: u32::MAX }
     }
+}
+
+/// Whether a call that this process does not drive is under way in another one.
+fn is_elsewhere(call: &Call) -> bool {
+    !call.state.is_final() && call.hold().is_none()
 }
 
 fn has_started(call: &Call) -> bool {

@@ -1,6 +1,6 @@
 //! Recovery of unfinished calls of an earlier process: pure ones run again, others end as unknown.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ringfence_registry::Entry;
 use ringfence_store::{Error, Stored};
@@ -14,7 +14,29 @@ use crate::{
 /// Calls per read.
 const CALLS_PER_READ: usize = 200;
 
-/// Recovers every unfinished call.
+/// Pause after a round that failed.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Takes over calls of processes that are gone, until the engine stops.
+pub(crate) async fn follow(inner: Arc<Inner>) {
+    let mut abandoned = inner.parts.store.abandoned();
+    loop {
+        let changed = tokio::select! {
+            () = inner.stopping.cancelled() => return,
+            changed = abandoned.changed() => changed,
+        };
+        if changed.is_err() {
+            return;
+        }
+        if let Err(error) = run(&inner).await {
+            let error = crate::dispatch::chain(&error);
+            tracing::warn!(error, "calls of a process that is gone are not taken over yet");
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+}
+
+/// Recovers every unfinished call that no living process owns.
 pub(crate) async fn run(inner: &Arc<Inner>) -> Result<(), Error> {
     let mut after = None;
     loop {
@@ -29,6 +51,9 @@ pub(crate) async fn run(inner: &Arc<Inner>) -> Result<(), Error> {
 
 async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
     if let Some(hold) = stored.call.hold() {
+        if inner.rechecks.has(stored.call.asked.id) {
+            return Ok(());
+        }
         inner.metrics.held(1);
         inner.rechecks.add(Recheck::from(&stored.call), inner.parts.clock.now(), hold.expires_at);
         return Ok(());
@@ -79,6 +104,6 @@ async fn fail(mut active: ActiveCall, code: ErrorCode, message: &str) -> Result<
     let at = active.inner.parts.clock.now();
     let error = CallError { code, message: message.to_owned(), details: None };
     active.step(Event::Allow);
-    active.end(without_program(Produced::Error(error), at, std::time::Duration::ZERO));
+    active.end(without_program(Produced::Error(error), at, Duration::ZERO));
     active.commit().await
 }

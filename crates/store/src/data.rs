@@ -444,6 +444,8 @@ pub enum Scanned<'a> {
     Key(Box<Key>),
     /// An approval.
     Approval(Box<ApprovalRow>),
+    /// The newest checkpoint.
+    Checkpoint(Signed),
     /// A row that cannot be read.
     Unreadable(Unreadable),
 }

@@ -4,7 +4,7 @@ use std::{error::Error as StdError, io, sync::Arc};
 
 use ringfence_types::CallId;
 
-use crate::NoRoom;
+use crate::{NoRoom, Unreadable, packed::Damaged};
 
 /// Why the store did not do it. Each variant is one that callers treat differently.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,17 @@ pub enum Error {
          the operator restores it and restarts the server"
     )]
     Gone(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The call is under way in another process, which alone can tell or do it.
+    #[error("the call is under way in another server process")]
+    Elsewhere,
+    /// The tables are of another version than this program needs.
+    #[error("the database has schema version {found}, and this program needs version {needed}")]
+    Schema {
+        /// Version of the tables; 0 if there are none.
+        found: u32,
+        /// Version that this program needs.
+        needed: u32,
+    },
     /// Nothing new is taken in.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
@@ -52,6 +63,26 @@ impl Error {
             cause = error.source();
         }
         false
+    }
+
+    /// For `map_err` on a failure of the backend.
+    pub(crate) fn backend<E>(doing: &'static str) -> impl Fn(E) -> Self
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        move |source| Error::Backend { doing, source: Box::new(source) }
+    }
+}
+
+impl From<Damaged> for Error {
+    fn from(error: Damaged) -> Self {
+        Error::Backend { doing: "pack or unpack a record", source: Box::new(error) }
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(error: Unreadable) -> Self {
+        Error::Backend { doing: "read a row", source: Box::new(error) }
     }
 }
 

@@ -5,10 +5,14 @@
 
 mod budget;
 pub mod contract;
+mod covered;
 mod data;
+mod encoding;
 mod error;
 pub mod packed;
 mod ports;
+mod postgres;
+mod recent;
 mod room;
 mod sqlite;
 mod usage;
@@ -30,6 +34,9 @@ pub use self::{
     ports::{
         Approvals, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering,
         Sessions, Store,
+    },
+    postgres::{
+        BlobDirectory, InstallationLock, InvalidPostgresUrl, LargeBlobs, PostgresStore, PostgresUrl,
     },
     room::{NoRoom, Room, RoomLimits},
     sqlite::SqliteStore,

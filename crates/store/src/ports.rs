@@ -28,6 +28,7 @@ use crate::{
 /// - **Counted.** What is written for a tenant is taken out of its budget (see [`Room`]), and nothing is
 ///   refused for want of it here: that is for the parts that take in something new.
 /// - **Tenants take turns.** Reads of one tenant never keep those of another waiting.
+#[async_trait]
 pub trait Store:
     Calls
     + Facts
@@ -48,6 +49,16 @@ pub trait Store:
 
     /// Whether there is room for more, to be asked before something new is taken in.
     fn room(&self) -> &Room;
+
+    /// Gives up the calls that are under way in this process, so that others take them at once: for the end
+    /// of a process. Where one process at a time uses the database there is nothing to give up.
+    async fn leave(&self) -> Result<(), Error>;
+
+    /// Whether other processes may use the database at the same time.
+    fn is_shared(&self) -> bool;
+
+    /// Whether this process is the one that publishes the facts; one of all processes is.
+    fn publishes(&self) -> watch::Receiver<bool>;
 }
 
 /// Calls and their steps.
@@ -61,7 +72,9 @@ pub trait Store:
 /// - **Once.** A second call with the same key and idempotency key within [`IDEMPOTENCY_SECS`](crate::IDEMPOTENCY_SECS)
 ///   fails with [`Error::Repeated`] and changes nothing.
 /// - **Owned.** The process that records a step of a call owns the call until it is held or at its end.
-///   [`Calls::unfinished`] never gives a call to a process while another one that lives owns it.
+///   [`Calls::unfinished`] never gives a call to a process while another one that lives owns it, and gives
+///   a call of a process that is gone to one process only. A step of a call that another process owns is
+///   [`Error::Stale`].
 #[async_trait]
 pub trait Calls: Debug + Send + Sync + 'static {
     /// Writes one step of a call.
@@ -77,6 +90,9 @@ pub trait Calls: Debug + Send + Sync + 'static {
     /// Calls of every tenant that are not final and that no living process owns, oldest first, after the
     /// given id.
     async fn unfinished(&self, after: Option<CallId>, limit: usize) -> Result<Vec<Stored>, Error>;
+
+    /// Changes when there may be calls of a process that is gone: see [`Calls::unfinished`].
+    fn abandoned(&self) -> watch::Receiver<u64>;
 
     /// The call that used an idempotency key within [`IDEMPOTENCY_SECS`](crate::IDEMPOTENCY_SECS) before `now`.
     async fn idempotent(
@@ -157,8 +173,8 @@ pub trait Log: Debug + Send + Sync + 'static {
     /// The hashes of a full tile of the ledger's tree.
     async fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error>;
 
-    /// Shows every entry of the ledger in its order, then every key, then every approval, all of one
-    /// moment. A row that cannot be read is shown as such.
+    /// Shows every entry of the ledger in its order, then the newest checkpoint, every key and every
+    /// approval, all of one moment. A row that cannot be read is shown as such.
     async fn scan(&self, visitor: Arc<dyn Visitor>) -> Result<(), Error>;
 
     /// Changes rows of keys and approvals to what the ledger says, and appends the entries that say so,

@@ -13,6 +13,7 @@ mod opa;
 mod openfga;
 #[cfg(feature = "plane")]
 mod plane;
+mod postgres;
 mod process;
 mod proxy;
 pub mod server;
@@ -26,6 +27,7 @@ pub use opa::Opa;
 pub use openfga::{OpenFga, RELATIONS};
 #[cfg(feature = "plane")]
 pub use plane::{Plane, PlaneConfig, SkillFolder, rules};
+pub use postgres::Postgres;
 pub use process::Process;
 pub use proxy::{Fault, Proxy};
 pub use server::Server;

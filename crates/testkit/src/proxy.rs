@@ -50,6 +50,11 @@ impl Proxy {
         Ok(Self { address, state })
     }
 
+    /// Address of the proxy.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// URL of the proxy.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)

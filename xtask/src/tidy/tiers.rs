@@ -102,6 +102,7 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
         "SQL is written in the store and the bus only",
     ),
     ("rdkafka", &["ringfence-bus"], "Kafka is behind the trait of the bus"),
+    ("tokio-postgres", &["ringfence-store"], "SQL is written in the store and the bus only"),
 ];
 
 /// Every crate has a tier.

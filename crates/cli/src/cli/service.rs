@@ -27,11 +27,33 @@ pub(crate) struct ServeArgs {
     pub(crate) json: bool,
 }
 
+const MIGRATE_EXAMPLES: &str = "\
+Examples:
+  ringfence migrate --store postgres://ringfence@db.internal/ringfence
+  RINGFENCE_STORE=postgres://ringfence@db.internal/ringfence ringfence migrate --data ./state
+
+Run it before the first server and after each upgrade; it may run twice, and on two hosts at once. The
+first run makes ledger.key and admin.key in the data directory: copy ledger.key to the data directory of
+every other server.";
+
+#[derive(Debug, Args)]
+#[command(after_help = MIGRATE_EXAMPLES)]
+pub(crate) struct MigrateArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Settings that have a flag. All settings can be set in the environment or the file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SettingsArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
+    /// PostgreSQL database: postgres://USER@HOST/NAME [default: SQLite in the data directory]
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,

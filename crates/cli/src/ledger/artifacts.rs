@@ -2,7 +2,7 @@
 
 use ringfence_engine::Kept;
 use ringfence_ledger::{Flaw, Place, Problem};
-use ringfence_store::SqliteStore;
+use ringfence_store::Store;
 use ringfence_types::{EntryKind, Receipt};
 use serde_json::json;
 
@@ -20,7 +20,7 @@ impl Artifacts {
     /// Compares the artifacts of a receipt; other entries have none.
     pub(super) async fn compare(
         &mut self,
-        store: &SqliteStore,
+        store: &dyn Store,
         index: u64,
         kind: EntryKind,
         predicate: &str,

@@ -4,7 +4,7 @@ use ringfence_engine::LogScan;
 use ringfence_ledger::{
     Audited, Authority, Checkpoint, LogCheck, Note, Place, Problem, Row, Statement, merkle::Tile,
 };
-use ringfence_store::{EntryQuery, Log as _, PAGE, Placed, Signed, SqliteStore};
+use ringfence_store::{EntryQuery, PAGE, Placed, Signed, Store};
 use ringfence_types::Digest;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ pub(super) async fn check(
     let newest = store.checkpoint().await.map_err(unreadable)?;
     let artifacts = args.artifacts.then(Artifacts::default);
     let check = LogCheck::default();
-    let mut reading = Reading { store: &store, check, older, at: 0, artifacts };
+    let mut reading = Reading { store: store.as_ref(), check, older, at: 0, artifacts };
     reading.entries().await?;
     // An entry is stored before a checkpoint covers it, so a missing one was removed.
     let end = reading.at;
@@ -51,9 +51,9 @@ pub(super) async fn check(
     }
     let audited = reading.check.finish().map_err(|flaw| broken("the log", &flaw))?;
     let mut found = told(&audited, pinned)?;
-    let scan = LogScan::run(&store, &[]).await.map_err(unreadable)?;
+    let scan = LogScan::run(store.as_ref(), &[]).await.map_err(unreadable)?;
     if !scan.differing.is_empty() {
-        return Err(differing(&scan, &store).await?.code(exit::FAILED));
+        return Err(differing(&scan, store.as_ref()).await?.code(exit::FAILED));
     }
     let Authority { keys, approvals, .. } = &scan.authority;
     let (keys, approvals) = (keys.len(), approvals.len());
@@ -91,7 +91,7 @@ impl Older {
 }
 
 struct Reading<'a> {
-    store: &'a SqliteStore,
+    store: &'a dyn Store,
     check: LogCheck,
     /// Earlier checkpoints that are not compared yet, smallest first.
     older: Vec<Older>,

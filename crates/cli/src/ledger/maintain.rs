@@ -40,6 +40,7 @@ fn settings(args: &MaintenanceArgs) -> Result<Settings, Failure> {
         config: args.config.clone(),
         ..SettingsArgs::default()
     };
+    super::check_sqlite(&args.data)?;
     Settings::load(&settings)
 }
 

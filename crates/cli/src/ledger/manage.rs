@@ -96,6 +96,7 @@ async fn rotate(args: &ClientArgs) -> Result<(), Failure> {
 /// Rotates the key without a server. The new key is on disk before the ledger names it, and moved
 /// into place after; the next start completes an interrupted rotation.
 async fn rotate_here(args: &DataArgs) -> Result<Value, Failure> {
+    super::check_sqlite(args)?;
     let data = super::directory(args);
     let db = database(&data)?;
     let store = SqliteStore::open(db.clone(), &data.join("blobs")).await;

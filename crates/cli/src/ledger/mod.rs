@@ -22,7 +22,7 @@ use std::{
 use ringfence_engine::{Ledger, LogScan, OpenError};
 use ringfence_ledger::{Entry, Maintenance, SigningKey};
 use ringfence_sqlite::{Db, Options};
-use ringfence_store::{SqliteStore, Store};
+use ringfence_store::{PostgresStore, SqliteStore, Store};
 use ringfence_types::{Clock as _, TenantId};
 
 use self::head::FoundHeads;
@@ -34,7 +34,7 @@ pub(crate) use self::{
     replay::replay,
     verify::verify,
 };
-use crate::{cli::DataArgs, config, failure::Failure, serve::SystemClock};
+use crate::{cli::DataArgs, config, failure::Failure, serve::SystemClock, settings};
 
 /// Differences listed when they keep a server from starting.
 const MAX_LISTED: usize = 50;
@@ -75,7 +75,7 @@ async fn open_accepting(
         _ => heads.read(data).await?,
     };
     let scan = LogScan::run(store.as_ref(), &found.sizes()).await.map_err(|e| cannot_open(&e))?;
-    scan.check_newest(store.as_ref()).await.map_err(|error| cannot_open(&error))?;
+    scan.check_newest().map_err(|error| cannot_open(&error))?;
     if scan.size() == 0 {
         return begin(data, store, &found, &scan, accept).await;
     }
@@ -195,8 +195,13 @@ async fn differing(scan: &LogScan, store: &dyn Store) -> Result<Failure, Failure
 }
 
 /// The store of a data directory for reading, whether or not a server runs on it.
-async fn reading(args: &DataArgs) -> Result<SqliteStore, Failure> {
+async fn reading(args: &DataArgs) -> Result<Arc<dyn Store>, Failure> {
     let data = directory(args);
+    if let (Some(url), blobs) = settings::store(args)? {
+        let store = PostgresStore::read(url.clone(), &blobs).await;
+        let failed = |error| Failure::because(format!("cannot read the database {url}"), &error);
+        return Ok(Arc::new(store.map_err(failed)?));
+    }
     let path = data.join("ringfence.db");
     let failed = |error: &dyn std::error::Error| {
         Failure::because(format!("cannot read `{}`", path.display()), error).hint(
@@ -204,7 +209,19 @@ async fn reading(args: &DataArgs) -> Result<SqliteStore, Failure> {
         )
     };
     let db = Db::open_to_read(&path, &Options::default()).map_err(|error| failed(&error))?;
-    SqliteStore::read(db, &data.join("blobs")).await.map_err(|error| failed(&error))
+    let store = SqliteStore::read(db, &data.join("blobs")).await;
+    Ok(Arc::new(store.map_err(|error| failed(&error))?))
+}
+
+/// Commands that change a ledger without a server have SQLite alone.
+fn check_sqlite(args: &DataArgs) -> Result<(), Failure> {
+    match settings::store(args)?.0 {
+        None => Ok(()),
+        Some(url) => Err(Failure::new(format!(
+            "the store is the database {url}: this command works on SQLite only"
+        ))
+        .hint("rotate keys through a running server: ringfence ledger rotate --url URL")),
+    }
 }
 
 fn directory(args: &DataArgs) -> PathBuf {

@@ -1,9 +1,7 @@
 //! Comparison of a call's rows with its receipt: state, decision, and the fact of its end.
 
 use ringfence_ledger::{Flaw, Place, Problem};
-use ringfence_store::{
-    Calls as _, Decisions as _, FactQuery, Facts as _, KeptDecision, PAGE, SqliteStore,
-};
+use ringfence_store::{FactQuery, KeptDecision, PAGE, Store};
 use ringfence_types::{Decision, Digest, EntryKind, Receipt, RedactRoot, Verdict};
 
 use super::verify::broken;
@@ -11,7 +9,7 @@ use crate::failure::Failure;
 
 /// Compares the rows of a receipt's call; other entries have none.
 pub(super) async fn compare(
-    store: &SqliteStore,
+    store: &dyn Store,
     index: u64,
     kind: EntryKind,
     predicate: &str,

@@ -108,7 +108,7 @@ async fn one(
 ) -> Result<VerifyReport, Failure> {
     let id: CallId = call.parse().map_err(|error| Failure::because("--call", &error))?;
     let store = reading(&args.data).await?;
-    let proof = ringfence_engine::ledger_proof(&store, id).await;
+    let proof = ringfence_engine::ledger_proof(store.as_ref(), id).await;
     let proof = proof.map_err(|error| Failure::because("cannot read the ledger", &error))?;
     let (note, keys, entries) =
         proof.ok_or_else(|| Failure::new("the ledger has no checkpoint yet"))?;
@@ -122,7 +122,7 @@ async fn one(
     let mut found = told(&ground, &shown, &about);
     let mut artifacts = Artifacts::default();
     for entry in &shown {
-        artifacts.compare(&store, entry.index, entry.kind, &entry.predicate).await?;
+        artifacts.compare(store.as_ref(), entry.index, entry.kind, &entry.predicate).await?;
     }
     artifacts.tell(&mut found);
     Ok(found)

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use ringfence_access::{NewKey, Secret};
+use ringfence_access::{Access, NewKey, Secret};
 
-use super::{data, parts::Opened};
+use super::data;
 use crate::failure::Failure;
 
 /// Makes it if no key can create others.
-pub(super) async fn ensure(opened: &Opened, dir: &Path) -> Result<Option<NewKey>, Failure> {
+pub(super) async fn ensure(access: &Access, dir: &Path) -> Result<Option<NewKey>, Failure> {
     let path = dir.join("admin.key");
     let keep = |secret: &Secret| data::write(&path, &format!("{}\n", secret.reveal())).map(drop);
-    let made = opened.engine.access().ensure_admin_key(keep).await;
+    let made = access.ensure_admin_key(keep).await;
     made.map_err(|error| {
         let failure = Failure::because("cannot make the first key", &error);
         failure.hint(format!("it is kept in `{}`, which must be writable", path.display()))

@@ -15,6 +15,7 @@ mod descriptors;
 mod embedded;
 mod log;
 mod login;
+mod migrate;
 mod notify;
 mod parts;
 mod policy;
@@ -36,6 +37,7 @@ use self::{address::Address, banner::Banner, stop::Stop};
 pub(crate) use self::{
     clock::SystemClock,
     data::write as write_file,
+    migrate::migrate,
     parts::{Opened, database, open, open_database},
 };
 use crate::{
@@ -94,7 +96,11 @@ async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
     let tls = tls::open(settings.tls.as_ref())?;
     let listener = listen(settings).await?;
     let opened = parts::open(settings).await?;
-    let key = admin::ensure(&opened, &settings.data).await?;
+    let key = match &settings.store {
+        // `ringfence migrate` makes the first key: of two servers that start at once, both would.
+        Some(_) => None,
+        None => admin::ensure(opened.engine.access(), &settings.data).await?,
+    };
     let url = address::url(&listener, tls.is_some())?;
     tls::tell_certificate(tls.as_ref(), &settings.data)?;
     let address = Address::tell(&settings.data, &url)?;

@@ -10,7 +10,9 @@ use ringfence_otlp::Exporter;
 use ringfence_registry::{Config as RegistryConfig, Registry};
 use ringfence_sandbox::{Config as SandboxConfig, Native, Root};
 use ringfence_sqlite::{Db, Options as DbOptions};
-use ringfence_store::{SqliteStore, Store};
+use ringfence_store::{
+    Error as StoreError, Log as _, PostgresStore, PostgresUrl, SqliteStore, Store,
+};
 use ringfence_types::{Clock, Digest};
 use ringfence_webhook::{Counts, Webhooks};
 use tokio::task::JoinHandle;
@@ -45,6 +47,8 @@ pub(crate) struct Opened {
     intake: Option<Intake>,
     /// Writer of the heads.
     heads: HeadKeeper,
+    /// Gives up what this process owns when it ends.
+    postgres: Option<Arc<PostgresStore>>,
 }
 
 /// Opens everything. Slow parts that are not needed yet continue in the background.
@@ -60,11 +64,12 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         tracing::warn!(%error, hint, "`http_fetch` cannot work");
     }
     let registry = registry(settings)?;
-    let db = database(&settings.data)?;
+    let db = match &settings.store {
+        Some(_) => bus_database(&settings.data)?,
+        None => database(&settings.data)?,
+    };
     let (mut telemetry, exporter) = telemetry::open(settings, &db, &policy)?;
-    let store = SqliteStore::open(db.clone(), &settings.data.join("blobs")).await;
-    let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
-    let store: Arc<dyn Store> = Arc::new(store);
+    let (store, postgres) = store(settings, &db).await?;
     let ledger = ledger::open(&settings.data, store.clone(), &settings.heads).await?;
     let registered = &mut telemetry.registry;
     let heads = HeadKeeper::start(&settings.heads, &settings.data, &store, registered)?;
@@ -107,7 +112,55 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         webhooks: told,
         intake,
         heads,
+        postgres,
     })
+}
+
+/// The store, and the same if it is in PostgreSQL.
+async fn store(
+    settings: &Settings,
+    db: &Db,
+) -> Result<(Arc<dyn Store>, Option<Arc<PostgresStore>>), Failure> {
+    let Some(url) = &settings.store else {
+        let store = SqliteStore::open(db.clone(), &settings.blobs).await;
+        let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
+        return Ok((Arc::new(store), None));
+    };
+    let store = postgres(url, &settings.blobs).await?;
+    if *store.grown().borrow() == 0 {
+        let message = format!("the database {url} has no ledger yet");
+        return Err(Failure::new(message).hint(MIGRATE));
+    }
+    Ok((store.clone(), Some(store)))
+}
+
+/// Next step where a database is not ready for a server.
+const MIGRATE: &str = "prepare it, with the same --store and --data: ringfence migrate";
+
+/// Opens a store in PostgreSQL.
+pub(super) async fn postgres(
+    url: &PostgresUrl,
+    blobs: &Path,
+) -> Result<Arc<PostgresStore>, Failure> {
+    match PostgresStore::open(url.clone(), blobs).await {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(error) => Err(cannot_open(url, &error)),
+    }
+}
+
+/// Failure to open a database, with the next step.
+pub(super) fn cannot_open(url: &PostgresUrl, error: &StoreError) -> Failure {
+    let failure = Failure::because(format!("cannot use the database {url}"), error);
+    match error {
+        StoreError::Schema { found, needed } if found < needed => failure.hint(MIGRATE),
+        StoreError::Schema { .. } => failure.hint("install the version that last migrated it"),
+        _ => failure,
+    }
+}
+
+/// File of the embedded bus of a server whose store is in PostgreSQL.
+fn bus_database(data: &Path) -> Result<Db, Failure> {
+    open_file(&data.join("bus.db"))
 }
 
 /// Starts the webhooks before anything is published, so that a first start misses no event.
@@ -182,10 +235,14 @@ pub(crate) fn database(data: &Path) -> Result<Db, Failure> {
 
 /// Opens or creates the database of a directory.
 pub(crate) fn open_database(data: &Path) -> Result<Db, Failure> {
+    open_file(&data.join("ringfence.db"))
+}
+
+fn open_file(path: &Path) -> Result<Db, Failure> {
     // Small caches: the kernel's page cache is close behind, and shared.
     let options =
         DbOptions { writer_cache_kib: 4 << 10, reader_cache_kib: 1 << 10, ..DbOptions::default() };
-    Db::open(&data.join("ringfence.db"), &options).map_err(|error| {
+    Db::open(path, &options).map_err(|error| {
         let is_taken = matches!(error, ringfence_sqlite::Error::InUse(_));
         let failure = Failure::because("cannot open the database", &error);
         match is_taken {
@@ -223,6 +280,9 @@ impl Opened {
             }
         };
         tokio::join!(self.sandbox.close(), traces, self.heads.close());
+        if let Some(store) = &self.postgres {
+            store.close().await;
+        }
         self.bus.close().await;
         let db = self.db.clone();
         // Joins the threads of the database.

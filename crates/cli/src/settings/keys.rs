@@ -58,6 +58,7 @@ pub(super) const OLDER: &[(&str, &str)] = &[
     ("TOOL_REQUESTS_TOPIC", "kafka.requests_topic"),
     ("TOOL_RESULTS_TOPIC", "kafka.results_topic"),
     ("TOOL_EXECUTOR_GROUP", "intake.group"),
+    ("POSTGRES_DSN", "store"),
     // OpenTelemetry; variables for traces override the general ones.
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp.endpoint"),
     ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "otlp.traces_endpoint"),
@@ -96,6 +97,19 @@ pub(super) fn all(host: Host) -> Vec<Key> {
     };
     vec![
         one("data", "Directory for all persistent data", String::new()),
+        Key {
+            is_secret: true,
+            ..one(
+                "store",
+                "PostgreSQL database: postgres://USER@HOST/NAME (default: SQLite in `data`)",
+                String::new(),
+            )
+        },
+        one(
+            "blobs",
+            "Directory of large outputs, shared by all servers on one database (default: in `data`)",
+            String::new(),
+        ),
         one("listen", "Address and port to listen on", "127.0.0.1:7420".into()),
         one(
             "insecure_allow_remote",

@@ -88,6 +88,7 @@ impl Layers {
         let key = args.tls_key.as_ref().map(|file| ("tls.key", path(file, "--tls-key")));
         self.lay(cert.into_iter().chain(key));
         for (name, flag, value) in [
+            ("store", "--store", &args.store),
             ("listen", "--listen", &args.listen),
             ("bus", "--bus", &args.bus),
             ("log.level", "--log-level", &args.log_level),

@@ -22,6 +22,7 @@ use ringfence_edge::EdgeConfig;
 use ringfence_egress as egress;
 use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
+use ringfence_store::PostgresUrl;
 use ringfence_types::Layer;
 
 pub(crate) use self::{bus::Kafka, show::config};
@@ -35,6 +36,10 @@ use crate::{
 pub(crate) struct Settings {
     /// Data directory.
     pub(crate) data: PathBuf,
+    /// Database of the store; without it, SQLite in the data directory.
+    pub(crate) store: Option<PostgresUrl>,
+    /// Directory of large blobs.
+    pub(crate) blobs: PathBuf,
     /// Address to listen on.
     pub(crate) listen: SocketAddr,
     /// Whether other machines may connect without encryption.
@@ -135,6 +140,22 @@ pub(crate) fn tls_files() -> Option<TlsFiles> {
     let mut problems = Problems::default();
     let layers = layers(&SettingsArgs::default(), &mut problems);
     read::tls_files(&layers, &mut problems)
+}
+
+/// Database of the store and directory of its blobs, for a command that needs no other setting.
+pub(crate) fn store(
+    data: &crate::cli::DataArgs,
+) -> Result<(Option<PostgresUrl>, PathBuf), Failure> {
+    let args = SettingsArgs {
+        data: crate::cli::DataArgs { data: data.data.clone() },
+        ..SettingsArgs::default()
+    };
+    let mut problems = Problems::default();
+    // Problems of other settings are not this command's.
+    let layers = layers(&args, &mut Problems::default());
+    let found = read::store(&layers, &mut problems);
+    problems.none()?;
+    Ok(found.unwrap_or_else(|| (None, layers.path("data").join("blobs"))))
 }
 
 /// Layers of flags and defaults, without file and environment.

@@ -1,6 +1,7 @@
 //! Parsing of settings, with every problem and its source.
 
 use std::{
+    error::Error as _,
     fmt::Display,
     path::{Path, PathBuf},
     str::FromStr,
@@ -13,7 +14,7 @@ use ringfence_edge::EdgeConfig;
 use ringfence_egress as egress;
 use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
-use ringfence_store::{BudgetBounds, RoomLimits};
+use ringfence_store::{BudgetBounds, InvalidPostgresUrl, PostgresUrl, RoomLimits};
 use ringfence_types::{Bytes, parse_duration};
 
 use super::{Log, Sandbox, Settings, TlsFiles, layers::Layers, policy};
@@ -31,6 +32,7 @@ fn is_directive(text: &str) -> bool {
 pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Settings> {
     let mut read = Reader { layers, problems };
     let data = std::path::absolute(layers.path("data")).unwrap_or_else(|_| layers.path("data"));
+    let (store, blobs) = read.store(&data).unzip();
     let (listen, insecure) = (read.listen(), read.truth("insecure_allow_remote"));
     let tls = read.tls();
     let (log, threads) = (read.log(), read.count("threads", 1, 256));
@@ -45,6 +47,8 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
     Some(Settings {
         data,
+        store: store?,
+        blobs: blobs?,
         listen: listen?,
         insecure_allow_remote: insecure?,
         tls: tls?,
@@ -69,6 +73,14 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
 /// Files of TLS alone.
 pub(super) fn tls_files(layers: &Layers, problems: &mut Problems) -> Option<TlsFiles> {
     Reader { layers, problems }.tls().flatten()
+}
+
+/// Database of the store and directory of its blobs; `None` only if a problem was added.
+pub(super) fn store(
+    layers: &Layers,
+    problems: &mut Problems,
+) -> Option<(Option<PostgresUrl>, PathBuf)> {
+    Reader { layers, problems }.store(&layers.path("data"))
 }
 
 pub(super) struct Reader<'a> {
@@ -97,6 +109,22 @@ impl Reader<'_> {
             (None, None) => Some(None),
             _ => self.problems.keep(Err("tls.cert and tls.key go together: set both".to_owned())),
         }
+    }
+
+    fn store(&mut self, data: &Path) -> Option<(Option<PostgresUrl>, PathBuf)> {
+        let is_given = |name: &str| !self.layers.get(name).values.is_empty();
+        let (has_store, has_blobs) = (is_given("store"), is_given("blobs"));
+        let store = match has_store {
+            true => Some(self.one("store", |text| {
+                text.parse().map_err(|error: InvalidPostgresUrl| match error.source() {
+                    Some(cause) => format!("{error}: {cause}"),
+                    None => error.to_string(),
+                })
+            })?),
+            false => None,
+        };
+        let blobs = if has_blobs { self.layers.path("blobs") } else { data.join("blobs") };
+        Some((store, blobs))
     }
 
     fn heads(&mut self) -> Option<Heads> {

@@ -20,6 +20,7 @@ mod memos;
 mod observed;
 mod past;
 mod policy;
+mod postgres;
 mod reading;
 mod remains;
 mod rows;

@@ -87,6 +87,11 @@ impl RecheckQueue {
         self.sooner.notify_one();
     }
 
+    /// Whether a call waits here.
+    pub(crate) fn has(&self, call: CallId) -> bool {
+        self.lock().by_call.contains_key(&call)
+    }
+
     /// Removes a call that is no longer held.
     pub(crate) fn remove(&self, call: CallId) {
         self.lock().remove(call);

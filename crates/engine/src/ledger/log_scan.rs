@@ -82,6 +82,8 @@ pub struct LogScan {
     pub differing_count: u64,
     /// Description of the first invalid entry.
     flaw: Option<String>,
+    /// The newest checkpoint, of the moment of the scan.
+    newest: Option<Signed>,
 }
 
 /// The log differs from its newest checkpoint.
@@ -112,17 +114,17 @@ impl LogScan {
 
     /// Checks that the entries are those under the newest checkpoint. The signature of that
     /// checkpoint is checked when the ledger is opened.
-    pub async fn check_newest(&self, store: &dyn Store) -> Result<(), Error> {
+    pub fn check_newest(&self) -> Result<(), Error> {
         if let Some(flaw) = &self.flaw {
             let source =
                 Box::new(Flawed(format!("{flaw}; run `ringfence verify --log` for details")));
             let doing = "compare the ledger with its newest checkpoint";
             return Err(Error::Backend { doing, source });
         }
-        let Some(Signed { note, .. }) = store.checkpoint().await? else {
+        let Some(Signed { note, .. }) = &self.newest else {
             return if self.size() == 0 { Ok(()) } else { Err(damaged()) };
         };
-        let newest = Note::parse(&note).and_then(|note| Checkpoint::of(&note));
+        let newest = Note::parse(note).and_then(|note| Checkpoint::of(&note));
         let is_same =
             |newest: &Checkpoint| newest.size == self.size() && newest.root == self.tree.root();
         newest.filter(is_same).map(drop).ok_or_else(damaged)
@@ -142,6 +144,7 @@ impl LogScan {
             Scanned::Entry { index, leaf, payload } => self.entry(index, leaf, payload),
             Scanned::Key(row) => self.key(row),
             Scanned::Approval(row) => self.approval(row),
+            Scanned::Checkpoint(newest) => self.newest = Some(newest),
             Scanned::Unreadable(row) if row.table == "ledger" => {
                 self.flaw.get_or_insert(row.to_string());
             }

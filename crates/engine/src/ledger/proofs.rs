@@ -161,12 +161,18 @@ pub(super) async fn resume(
     signer: &Signer,
     at: Option<&Signed>,
 ) -> Result<Builder, Error> {
-    let size = *store.grown().borrow();
     let Some(at) = at else {
-        return if size == 0 { Ok(Builder::default()) } else { Err(damaged()) };
+        let is_new = store.leaves(0, 1).await?.is_empty();
+        return if is_new { Ok(Builder::default()) } else { Err(damaged()) };
     };
+    let size = at.size;
     let own =
         signer.own(&at.note).filter(|own| own.checkpoint().size == size).ok_or_else(damaged)?;
+    // Entries after the checkpoint stand under a newer one, of another process.
+    let has_more = !store.leaves(size, 1).await?.is_empty();
+    if has_more && store.checkpoint().await?.is_none_or(|newest| newest.size <= size) {
+        return Err(damaged());
+    }
     let mut edge = Vec::new();
     for id in TileId::edge(size) {
         edge.push(match id {

@@ -136,7 +136,7 @@ impl Visitor for Saw {
         match row {
             Scanned::Entry { index, .. } => saw.0.push(index),
             Scanned::Key(key) => saw.1.push(*key),
-            Scanned::Approval(_) => {}
+            Scanned::Approval(_) | Scanned::Checkpoint(_) => {}
             Scanned::Unreadable(row) => panic!("{row}"),
         }
     }

@@ -25,6 +25,11 @@ use std::sync::Arc;
 
 use crate::Store;
 
+/// Has checkpoints signed in every commit from now on, so that sentences about them may follow others.
+pub async fn sign(store: &Arc<dyn Store>) {
+    log::sign(store).await;
+}
+
 /// Hands all sentences of the contract to a macro: `store` are about one store, `stores` about two
 /// processes that use one database.
 #[macro_export]

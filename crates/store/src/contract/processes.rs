@@ -1,6 +1,6 @@
 //! Two processes that use one database.
 //!
-//! The first is gone when the second, which was started later, is asked for what it left behind.
+//! The first leaves before the second, which was started later, is asked for the calls left behind.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -37,6 +37,7 @@ pub async fn unfinished_calls_are_oldest_first(store: &Arc<dyn Store>, later: &A
     let done = accepted(&one);
     put(store, &done, None).await;
     put(store, &in_state(&done, finished()), Some(1)).await;
+    store.leave().await.expect("the first process is gone");
     assert_eq!(unfinished(later, &[&one, &other]).await, expected);
     let many: Vec<_> = (0..PAGE + 20).map(|_| accepted(&one)).collect();
     for chunk in many.chunks(200) {
@@ -48,6 +49,7 @@ pub async fn unfinished_calls_are_oldest_first(store: &Arc<dyn Store>, later: &A
             step.await.expect("no panic").expect("a step");
         }
     }
+    store.leave().await.expect("it is gone again");
     assert_eq!(later.unfinished(None, usize::MAX).await.expect("calls").len(), PAGE);
 }
 
@@ -65,6 +67,7 @@ pub async fn a_call_belongs_to_the_process_that_it_is_under_way_in(
     put(store, &in_state(&waiting, held()), Some(1)).await;
     let both = BTreeSet::from([running.asked.id, waiting.asked.id]);
     assert_eq!(unfinished(store, &[&tenant]).await, [waiting.asked.id]);
+    store.leave().await.expect("the first process is gone");
     let left: BTreeSet<_> = unfinished(later, &[&tenant]).await.into_iter().collect();
     assert_eq!(left, both);
     let taken = in_state(&running, ringfence_types::State::Dispatched);

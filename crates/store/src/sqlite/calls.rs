@@ -6,11 +6,14 @@ use rusqlite::{ToSql, params};
 use uuid::Uuid;
 
 use super::{
-    record::{horizon, used_by},
+    record::used_by,
     rows::{self, STORED},
     slices::{Bounds, SLICE, Slice, visit},
 };
-use crate::{CallPage, CallQuery, Error, PAGE, Stored};
+use crate::{
+    CallPage, CallQuery, Error, PAGE, Stored,
+    encoding::{horizon, is_open},
+};
 
 pub(super) async fn one(db: &Db, tenant: &TenantId, id: CallId) -> Result<Option<Stored>, Error> {
     let (tenant, lane) = (tenant.clone(), tenant.clone());
@@ -139,11 +142,6 @@ fn selection(query: &CallQuery) -> String {
          WHERE calls.tenant = ?1 AND calls.id < ?2{condition} AND ?6 IS ?6
          ORDER BY calls.id DESC"
     )
-}
-
-/// Whether a state of this name is not final.
-fn is_open(state: &str) -> bool {
-    matches!(state, "accepted" | "held" | "dispatched" | "running" | "cancelling")
 }
 
 fn first(

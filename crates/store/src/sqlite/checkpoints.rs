@@ -4,7 +4,7 @@ use ringfence_sqlite::{Connection, Db};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::rows;
-use crate::{Commitment, Error, Signed};
+use crate::{Commitment, Error, Signed, encoding::tile_id};
 
 /// The tiles that a checkpoint commits to and the checkpoint itself, in the transaction that they are
 /// about.
@@ -14,7 +14,7 @@ pub(super) fn put(connection: &Connection, commitment: &Commitment) -> rusqlite:
             .prepare_cached(
                 "INSERT INTO tiles (id, hashes) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING",
             )?
-            .execute(params![id(*level, *index), hashes])?;
+            .execute(params![tile_id(*level, *index), hashes])?;
     }
     if let Some(replaced) = commitment.replaces {
         connection
@@ -52,16 +52,11 @@ pub(super) async fn list(db: &Db, after: u64, limit: usize) -> Result<Vec<Signed
 pub(super) async fn tile(db: &Db, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error> {
     db.read(move |connection| {
         let mut statement = connection.prepare_cached("SELECT hashes FROM tiles WHERE id = ?1")?;
-        Ok(statement.query_row([id(level, index)], |row| row.get(0)).optional()?)
+        Ok(statement.query_row([tile_id(level, index)], |row| row.get(0)).optional()?)
     })
     .await
 }
 
 fn checkpoint(row: &rusqlite::Row<'_>) -> rusqlite::Result<Signed> {
     Ok(Signed { size: row.get::<_, i64>(0)?.cast_unsigned(), note: row.get(1)? })
-}
-
-/// One number for both; no log comes near so many tiles of one level.
-const fn id(level: u8, index: u64) -> i64 {
-    ((level as i64 & 0x7f) << 56) | (index & 0x00ff_ffff_ffff_ffff).cast_signed()
 }

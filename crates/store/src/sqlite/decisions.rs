@@ -10,45 +10,19 @@ use super::{
     slices::{Bounds, SLICE, visit},
 };
 use crate::{
-    DECISION_BYTES, DecisionQuery, Error, KeptDecision, NewDecision, PAGE,
-    packed::{Rest, Texts},
+    DECISION_BYTES, DecisionQuery, Error, KeptDecision, NewDecision, PAGE, encoding::DecisionText,
 };
 
-/// A decision, ready to be bound.
-pub(super) struct Row {
-    pub(super) at: i64,
-    decision: String,
-    input: String,
-}
-
-impl Row {
-    pub(super) fn of(new: &NewDecision) -> Result<Self, Error> {
-        let decision = rows::json(&new.decision)?;
-        Ok(Self { at: new.at.as_micros(), decision, input: new.input.clone() })
-    }
-
-    /// Bytes of its texts.
-    pub(super) fn bytes(&self) -> usize {
-        self.decision.len() + self.input.len()
-    }
-
-    /// Its texts: the decision, and the document that was judged.
-    pub(super) fn texts(&self) -> (&str, &str) {
-        (&self.decision, &self.input)
-    }
-
-    /// Adds a record of nothing else, which is no step of a call.
-    pub(super) fn insert(
-        &self,
-        connection: &Connection,
-        tenant: &TenantId,
-        call: Option<i64>,
-    ) -> Result<i64, Error> {
-        let rest = Some(Rest { decision: Some(self.texts()), ..Rest::default() });
-        let packed = Texts { facts: "[]", entries: Vec::new(), rest }.pack()?;
-        let row = params![call, 0, tenant.as_str(), self.at, packed.body, packed.large];
-        Ok(connection.prepare_cached(INSERT)?.insert(row)?)
-    }
+/// Adds a record of a decision alone, which is no step of a call.
+pub(super) fn insert(
+    connection: &Connection,
+    decision: &DecisionText,
+    tenant: &TenantId,
+    call: Option<i64>,
+) -> Result<i64, Error> {
+    let packed = decision.alone()?;
+    let row = params![call, 0, tenant.as_str(), decision.at, packed.body, packed.large];
+    Ok(connection.prepare_cached(INSERT)?.insert(row)?)
 }
 
 pub(super) async fn add(
@@ -58,9 +32,9 @@ pub(super) async fn add(
     call: CallId,
     new: &NewDecision,
 ) -> Result<u64, Error> {
-    let (tenant, tool, row) = (tenant.clone(), tool.to_owned(), Row::of(new)?);
+    let (tenant, tool, row) = (tenant.clone(), tool.to_owned(), DecisionText::of(new)?);
     let id = db.write(move |connection| -> Result<i64, Error> {
-        let position = row.insert(connection, &tenant, None)?;
+        let position = insert(connection, &row, &tenant, None)?;
         connection
             .prepare_cached("INSERT INTO actions (position, id, tool) VALUES (?1, ?2, ?3)")?
             .execute(params![position, call.0.as_bytes(), tool])?;
@@ -76,13 +50,8 @@ const KEPT: &str = "SELECT records.position, coalesce(calls.id, actions.id), rec
     LEFT JOIN actions ON actions.position = records.position";
 
 fn kept(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeptDecision> {
-    let texts = rows::Texts::of(row, 5)?;
-    let (decision, input) = texts.rest()?.decision.unwrap_or_default();
-    let kept = NewDecision {
-        at: Timestamp::from_micros(row.get(2)?),
-        decision: rows::text(Some(decision), 5)?,
-        input: input.to_owned(),
-    };
+    let at = Timestamp::from_micros(row.get(2)?);
+    let kept = rows::texts(row, 5)?.decision(at).map_err(|error| rows::undecodable(5, error))?;
     Ok(KeptDecision {
         id: row.get::<_, i64>(0)?.cast_unsigned(),
         call: CallId(rows::uuid(row, 1)?),

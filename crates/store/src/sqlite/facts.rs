@@ -7,7 +7,7 @@ use ringfence_types::{Asked, CallId, Fact, Produced, State, TenantId};
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::rows;
-use crate::{Commit, Error, FactQuery, Logged, PAGE, packed::Unpacked};
+use crate::{Commit, Error, FactQuery, Logged, PAGE, encoding, packed::Unpacked};
 
 pub(super) async fn newest(db: &Db) -> Result<u64, Error> {
     let newest = db.read(|connection| {
@@ -73,8 +73,7 @@ fn commit(row: &Row<'_>) -> Result<Vec<Logged>, rusqlite::Error> {
 }
 
 fn facts_in(body: &Unpacked, index: usize) -> rusqlite::Result<Vec<Fact>> {
-    let texts = body.texts().map_err(|error| rows::damaged(index, error))?;
-    rows::text(Some(texts.facts), index)
+    encoding::facts(body).map_err(|error| rows::undecodable(index, error))
 }
 
 /// Takes commits until there are enough facts, without splitting one.

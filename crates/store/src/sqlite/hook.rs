@@ -11,24 +11,10 @@ use ringfence_sqlite::{Connection, Error as DbError, TransactionHook};
 use ringfence_types::{Digest, Sealed};
 
 use super::{SqliteStore, checkpoints, rows};
-use crate::{CheckpointSigner, Error, Signed};
-
-/// The ledger is not as its newest checkpoint says, or shorter than it was.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "ledger modified outside this server: it has {found} entries, {signed} of them under its newest \
-     checkpoint, and this server has seen {seen}"
-)]
-struct Foreign {
-    found: u64,
-    signed: u64,
-    seen: u64,
-}
-
-/// An entry without a signature that no checkpoint would cover.
-#[derive(Debug, thiserror::Error)]
-#[error("an entry without a signature needs a checkpoint in its commit")]
-struct Uncovered;
+use crate::{
+    CheckpointSigner, Error, Signed,
+    covered::{check_ledger, check_signed},
+};
 
 #[derive(Debug)]
 struct Checkpoints {
@@ -44,23 +30,16 @@ pub(super) fn set(store: &SqliteStore, signer: Arc<dyn CheckpointSigner>) {
 
 /// Refuses what could be changed later without notice.
 pub(super) fn check(store: &SqliteStore, entries: &[Sealed]) -> Result<(), Error> {
-    let is_unsigned = |entry: &Sealed| entry.signature.is_none();
-    if store.has_signer.load(Ordering::Acquire) || !entries.iter().any(is_unsigned) {
-        return Ok(());
-    }
-    Err(Error::backend("write an entry of the ledger")(Uncovered))
+    check_signed(store.has_signer.load(Ordering::Acquire), entries)
 }
 
 impl TransactionHook for Checkpoints {
     fn begun(&self, connection: &Connection) -> Result<(), DbError> {
         let newest = checkpoints::newest_of(connection)?;
-        let signed = newest.as_ref().map_or(0, |signed| signed.size);
         let sql = "SELECT coalesce(max(position), 0) FROM ledger";
         let found: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-        let (found, seen) = (found.cast_unsigned(), self.signer.seen(newest.as_ref()));
-        if found != signed || signed < seen {
-            return Err(DbError::Refused(Arc::new(Foreign { found, signed, seen })));
-        }
+        check_ledger(self.signer.as_ref(), newest.as_ref(), found.cast_unsigned())
+            .map_err(|error| DbError::Refused(Arc::new(error)))?;
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = newest;
         Ok(())
     }

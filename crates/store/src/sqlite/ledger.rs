@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use tokio::sync::watch;
 
 use super::{SqliteStore, hook, rows};
-use crate::{Error, Placed};
+use crate::{Error, Placed, encoding};
 
 /// How many entries there are.
 pub(super) async fn size(db: &Db) -> Result<u64, Error> {
@@ -124,11 +124,8 @@ pub(super) fn payload(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
     if let Some(payload) = row.get_ref(index)?.as_str_or_null()? {
         return Ok(payload.to_owned());
     }
-    let (body, part) = (rows::body(row, index + 1)?, row.get::<_, i64>(index + 2)?);
-    let texts = body.texts().map_err(|error| rows::damaged(index + 1, error))?;
-    let text = usize::try_from(part).ok().and_then(|part| texts.entries.get(part));
-    let missing = || rusqlite::Error::IntegralValueOutOfRange(index + 2, part);
-    text.map(|text| (*text).to_owned()).ok_or_else(missing)
+    let (body, part) = (row.get_ref(index + 1)?.as_blob()?, row.get::<_, i64>(index + 2)?);
+    encoding::payload(body, part).map_err(|error| rows::undecodable(index + 1, error))
 }
 
 /// An entry from [`COLUMNS`].

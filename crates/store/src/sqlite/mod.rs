@@ -17,7 +17,7 @@ mod hook;
 mod keys;
 mod ledger;
 mod memos;
-mod recent;
+
 mod record;
 mod repair;
 mod rows;
@@ -36,14 +36,14 @@ use ringfence_sqlite::Db;
 use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
 use tokio::sync::watch;
 
-use self::{files::Files, recent::Recent};
+use self::files::Files;
 use crate::{
     ApprovalPage, ApprovalQuery, Approvals, Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery,
     Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage, EntryQuery,
     Error, FactQuery, Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering,
     NewDecision, NewFindings, PAGE, Placed, Record, Remembered, Repair, Revocation, Revoked, Room,
     SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
-    Version, Visitor,
+    Version, Visitor, recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -74,6 +74,9 @@ pub struct SqliteStore {
     has_signer: AtomicBool,
     /// The number of this process, which owns the calls that it records.
     process: i64,
+    /// One process at a time has the file open: none leaves calls behind while another one runs.
+    abandoned: watch::Sender<u64>,
+    publishes: watch::Sender<bool>,
 }
 
 impl SqliteStore {
@@ -98,10 +101,23 @@ impl SqliteStore {
         let newest = Arc::new(watch::Sender::new(facts::newest(&db).await?));
         let grown = Arc::new(watch::Sender::new(ledger::size(&db).await?));
         let (recent, has_signer) = (Arc::default(), AtomicBool::new(false));
-        Ok(Self { db, files, newest, grown, recent, room, has_signer, process })
+        let (abandoned, publishes) = (watch::Sender::new(0), watch::Sender::new(true));
+        Ok(Self {
+            db,
+            files,
+            newest,
+            grown,
+            recent,
+            room,
+            has_signer,
+            process,
+            abandoned,
+            publishes,
+        })
     }
 }
 
+#[async_trait]
 impl Store for SqliteStore {
     fn check_files(&self) -> Result<(), Error> {
         Ok(self.db.check_files()?)
@@ -109,6 +125,18 @@ impl Store for SqliteStore {
 
     fn room(&self) -> &Room {
         &self.room
+    }
+
+    async fn leave(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn publishes(&self) -> watch::Receiver<bool> {
+        self.publishes.subscribe()
     }
 }
 
@@ -128,6 +156,10 @@ impl Calls for SqliteStore {
 
     async fn unfinished(&self, after: Option<CallId>, limit: usize) -> Result<Vec<Stored>, Error> {
         calls::unfinished(&self.db, self.process, after, limit).await
+    }
+
+    fn abandoned(&self) -> watch::Receiver<u64> {
+        self.abandoned.subscribe()
     }
 
     async fn idempotent(

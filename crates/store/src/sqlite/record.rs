@@ -15,8 +15,10 @@ use super::{
     memos, rows, sessions, usage,
 };
 use crate::{
-    Commit, Error, IDEMPOTENCY_SECS, NewMemo, Record, SessionEvent, Spend, Version, is_derived,
-    packed::{Packed, Rest, Texts},
+    Commit, Error, NewMemo, Record, SessionEvent, Spend, Version,
+    encoding::{self, DecisionText, horizon},
+    is_derived,
+    packed::Packed,
 };
 
 /// Expired idempotency keys that a new one sweeps away. More than one, so that they run out.
@@ -35,7 +37,7 @@ struct Step {
     /// When the newest decision was made, whose text is among them.
     decided_at: Option<i64>,
     /// Earlier decisions of the same step.
-    earlier: Vec<decisions::Row>,
+    earlier: Vec<DecisionText>,
     idempotency: Option<Once>,
     /// Without their statements, which are among the texts.
     entries: Vec<Sealed>,
@@ -130,43 +132,24 @@ fn step(record: &Record, process: i64) -> Result<Step, Error> {
     });
     let has_asked = record.seen.is_none() || record.rewrite;
     let mut decisions: Vec<_> =
-        record.decisions.iter().map(decisions::Row::of).collect::<Result<_, _>>()?;
+        record.decisions.iter().map(DecisionText::of).collect::<Result<_, _>>()?;
     let newest = decisions.pop();
-    let bare =
-        |entry: &Sealed| Sealed { payload: String::new(), about: entry.about.clone(), ..*entry };
     Ok(Step {
         call: Arc::clone(&record.call),
         seen: record.seen.map(|version| rows::position(version.0)),
         process,
         has_asked,
-        packed: packed(record, newest.as_ref(), has_asked)?,
+        packed: encoding::pack(record, newest.as_ref(), has_asked)?,
         decided_at: newest.as_ref().map(|decision| decision.at),
         earlier: decisions,
         idempotency: once,
-        entries: record.entries.iter().map(bare).collect(),
+        entries: record.entries.iter().map(encoding::without_payload).collect(),
         blobs: Vec::new(),
         session_events: Vec::new(),
         approval: record.approval.as_ref().map(given).transpose()?,
         spends: record.spends,
         memo: record.memo,
     })
-}
-
-/// All texts of a step.
-fn packed(
-    record: &Record,
-    decision: Option<&decisions::Row>,
-    has_asked: bool,
-) -> Result<Packed, Error> {
-    let asked = has_asked.then(|| rows::json(&record.call.asked)).transpose()?;
-    let (now, facts) = (rows::now(&record.call)?, rows::json(&record.facts)?);
-    let rest = Rest {
-        decision: decision.map(decisions::Row::texts),
-        now: Some(&now),
-        asked: asked.as_deref(),
-    };
-    let entries = record.entries.iter().map(|entry| entry.payload.as_str()).collect();
-    Ok(Texts { facts: &facts, entries, rest: Some(rest) }.pack()?)
 }
 
 fn given(approval: &Approval) -> Result<(Approval, String), Error> {
@@ -176,7 +159,7 @@ fn given(approval: &Approval) -> Result<(Approval, String), Error> {
 impl Step {
     /// Bytes of what is of any size, blobs apart.
     fn bytes(&self) -> usize {
-        let earlier: usize = self.earlier.iter().map(decisions::Row::bytes).sum();
+        let earlier: usize = self.earlier.iter().map(DecisionText::bytes).sum();
         let events = self.session_events.iter().map(|event| event.payload.as_str().len());
         self.packed.bytes() + earlier + events.sum::<usize>()
     }
@@ -198,7 +181,7 @@ impl Step {
             approvals::insert(connection, approval, text)?;
         }
         for decision in &self.earlier {
-            decision.insert(connection, tenant, Some(seq))?;
+            decisions::insert(connection, decision, tenant, Some(seq))?;
         }
         let position = connection.prepare_cached(INSERT)?.insert(params![
             seq,
@@ -299,10 +282,7 @@ fn forget_calls(connection: &Connection, seq: i64) -> Result<(), Error> {
     let mut found = statement.query([seq])?;
     let mut changed = Vec::new();
     while let Some(row) = found.next()? {
-        let (kept, body) = (rows::Texts::of(row, 0)?, rows::body(row, 0)?);
-        let rest = Rest { now: None, asked: None, ..kept.rest()? };
-        let packed = Texts { rest: Some(rest), ..body.texts()? }.pack()?;
-        changed.push((packed, row.get::<_, i64>(2)?));
+        changed.push((rows::texts(row, 0)?.without_call()?, row.get::<_, i64>(2)?));
     }
     for (packed, position) in changed {
         connection
@@ -367,11 +347,6 @@ pub(super) fn used_by(select: &str, idempotency_key: &str) -> String {
         "{select} JOIN {table} ON {table}.seq = calls.seq
          WHERE key = ?1 AND idempotency_key = ?2 AND {is_new}"
     )
-}
-
-/// Of an idempotency key that is used at `now`.
-pub(super) const fn horizon(now: i64) -> i64 {
-    now.saturating_sub(IDEMPOTENCY_SECS as i64 * 1_000_000)
 }
 
 impl Blob {

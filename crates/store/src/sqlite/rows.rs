@@ -1,51 +1,19 @@
 //! Between values and columns.
 
-use ringfence_types::{Asked, Call, Decision, Digest, Edited, State, Timestamp};
+use ringfence_types::{Digest, Timestamp};
 use rusqlite::{
     Row, Rows,
     types::{Type, ValueRef},
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+pub(super) use crate::encoding::{json, page, position};
 use crate::{
-    Error, PAGE, Stored, Unreadable, Version,
-    packed::{Damaged, Rest, Unpacked},
+    Error, Stored, Unreadable, Version,
+    encoding::{self, RecordTexts, Undecodable},
+    packed::{Damaged, Unpacked},
 };
-
-/// The part of a call that changes.
-#[derive(Serialize)]
-struct Now<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    edited: &'a Option<Edited>,
-    decision: &'a Option<Decision>,
-    state: &'a State,
-    changed_at: Timestamp,
-}
-
-#[derive(Deserialize)]
-struct OwnedNow {
-    #[serde(default)]
-    edited: Option<Edited>,
-    decision: Option<Decision>,
-    state: State,
-    changed_at: Timestamp,
-}
-
-/// The text of the part that changes.
-pub(super) fn now(call: &Call) -> Result<String, Error> {
-    let Call { edited, decision, state, changed_at, .. } = call;
-    json(&Now { edited, decision, state, changed_at: *changed_at })
-}
-
-/// The text of a value of ours.
-pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Error> {
-    let failed = Error::backend("write a value as JSON");
-    // Room for most values, so that the text is not moved while it grows.
-    let mut text = Vec::with_capacity(1_024);
-    serde_json::to_writer(&mut text, value).map_err(failed)?;
-    String::from_utf8(text).map_err(Error::backend("write a value as JSON"))
-}
 
 /// Columns of every query for calls, in the order that [`stored`] reads: the newest record, and the one
 /// that has what was asked, if that is another.
@@ -63,49 +31,24 @@ pub(super) const STORED_COLUMNS: usize = 6;
 
 /// A call from the columns of [`STORED`].
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    let newest = Texts::of(row, 0)?;
-    let OwnedNow { edited, decision, state, changed_at } = text(newest.rest()?.now, 0)?;
-    let asked: Asked = match row.get_ref(2)? {
-        ValueRef::Null => text(newest.rest()?.asked, 0)?,
-        _ => text(Texts::of(row, 2)?.rest()?.asked, 2)?,
+    let newest = texts(row, 0)?;
+    let asked = match row.get_ref(2)? {
+        ValueRef::Null => None,
+        _ => Some(texts(row, 2)?),
     };
-    let version = Version(row.get::<_, i64>(4)?.cast_unsigned());
-    Ok(Stored { call: Call { asked, edited, decision, state, changed_at }, version })
+    let call = encoding::call(&newest, asked.as_ref()).map_err(|error| undecodable(0, error))?;
+    Ok(Stored { call, version: Version(row.get::<_, i64>(4)?.cast_unsigned()) })
 }
 
-/// A text that a record must have, as a value of ours.
-pub(super) fn text<T: DeserializeOwned>(text: Option<&str>, index: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(text.unwrap_or("")).map_err(|error| unreadable(index, error))
+/// The texts of a record, from a column `body` and the column `large` after it.
+pub(super) fn texts(row: &Row<'_>, index: usize) -> rusqlite::Result<RecordTexts> {
+    let (body, large) = (row.get_ref(index)?.as_blob()?, row.get_ref(index + 1)?);
+    RecordTexts::of(body, large.as_blob_or_null()?).map_err(|error| damaged(index, error))
 }
 
-/// The texts of a record, from its columns `body` and `large`.
-pub(super) struct Texts {
-    /// Of the column of this index.
-    index: usize,
-    body: Unpacked,
-    large: Option<Unpacked>,
-}
-
-impl Texts {
-    /// From a column `body` and the column `large` after it.
-    pub(super) fn of(row: &Row<'_>, index: usize) -> rusqlite::Result<Self> {
-        let unpacked = |at: usize, bytes: &[u8]| Unpacked::of(bytes).map_err(|e| damaged(at, e));
-        let body = unpacked(index, row.get_ref(index)?.as_blob()?)?;
-        let large = row.get_ref(index + 1)?.as_blob_or_null()?;
-        let large = large.map(|bytes| unpacked(index + 1, bytes)).transpose()?;
-        Ok(Self { index, body, large })
-    }
-
-    /// Those of any size.
-    pub(super) fn rest(&self) -> rusqlite::Result<Rest<'_>> {
-        match &self.large {
-            Some(large) => large.rest().map_err(|error| damaged(self.index + 1, error)),
-            None => {
-                let texts = self.body.texts().map_err(|error| damaged(self.index, error))?;
-                Ok(texts.rest.unwrap_or_default())
-            }
-        }
-    }
+/// A column whose content cannot be decoded.
+pub(super) fn undecodable(index: usize, error: Undecodable) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(index, Type::Blob, error)
 }
 
 /// The column `body` of a record.
@@ -190,26 +133,6 @@ pub(super) fn unreadable(
     rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(error))
 }
 
-/// A limit as SQL takes it, never above [`PAGE`].
-pub(super) fn page(limit: usize) -> i64 {
-    limit.min(PAGE) as i64
-}
-
-/// A position as SQL keeps it. One beyond what can exist finds nothing, as it should.
-pub(super) fn position(position: u64) -> i64 {
-    i64::try_from(position).unwrap_or(i64::MAX)
-}
-
-impl Error {
-    /// For `map_err` on a failure of the backend.
-    pub(crate) fn backend<E>(doing: &'static str) -> impl Fn(E) -> Self
-    where
-        E: std::error::Error + Send + Sync + 'static,
-    {
-        move |source| Error::Backend { doing, source: Box::new(source) }
-    }
-}
-
 impl From<ringfence_sqlite::Error> for Error {
     fn from(error: ringfence_sqlite::Error) -> Self {
         match error {
@@ -217,18 +140,6 @@ impl From<ringfence_sqlite::Error> for Error {
             gone @ ringfence_sqlite::Error::Gone { .. } => Error::Gone(Box::new(gone)),
             other => Error::Backend { doing: "use the database", source: Box::new(other) },
         }
-    }
-}
-
-impl From<Damaged> for Error {
-    fn from(error: Damaged) -> Self {
-        Error::Backend { doing: "pack or unpack a record", source: Box::new(error) }
-    }
-}
-
-impl From<Unreadable> for Error {
-    fn from(error: Unreadable) -> Self {
-        Error::Backend { doing: "read a row", source: Box::new(error) }
     }
 }
 

@@ -6,13 +6,16 @@ use ringfence_sqlite::{Connection, Db};
 use ringfence_types::{ApprovalId, Timestamp};
 use rusqlite::{Row, types::Null};
 
-use super::{approvals, keys, ledger, rows};
+use super::{approvals, checkpoints, keys, ledger, rows};
 use crate::{ApprovalRow, Error, Scanned, Visitor};
 
 pub(super) async fn scan(db: &Db, visitor: Arc<dyn Visitor>) -> Result<(), Error> {
     db.read(move |connection| {
         let visitor = visitor.as_ref();
         entries(connection, visitor)?;
+        if let Some(newest) = checkpoints::newest_of(connection)? {
+            visitor.visit(Scanned::Checkpoint(newest));
+        }
         keys(connection, visitor)?;
         approvals(connection, visitor)
     })

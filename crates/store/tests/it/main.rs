@@ -1,4 +1,5 @@
-//! The SQLite backend keeps the contract, survives `kill -9`, and refuses cleanly when full.
+//! Both backends keep the contract. SQLite survives `kill -9` and refuses cleanly when full; PostgreSQL
+//! survives broken lines, crashes and stalled processes.
 
 #[cfg(test)]
 mod contract;
@@ -10,5 +11,7 @@ mod damage;
 mod full;
 #[cfg(test)]
 mod limit;
+#[cfg(test)]
+mod postgres;
 #[cfg(test)]
 mod support;

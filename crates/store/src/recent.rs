@@ -19,7 +19,7 @@ const MOST_BYTES: usize = 8 << 20;
 
 /// The newest commits, without a gap among them.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(crate) struct Recent {
     kept: Mutex<Kept>,
 }
 
@@ -31,7 +31,7 @@ struct Kept {
 
 impl Recent {
     /// Adds the newest commit, which has about so many bytes.
-    pub(super) fn add(&self, commit: Commit, bytes: usize) {
+    pub(crate) fn add(&self, commit: Commit, bytes: usize) {
         let mut kept = self.lock();
         let follows =
             kept.commits.back().is_none_or(|(last, _)| last.position + 1 == commit.position);
@@ -47,7 +47,7 @@ impl Recent {
     }
 
     /// Commits after a position, if the first of them is here. What is before it is let go.
-    pub(super) fn after(&self, position: u64, limit: usize) -> Option<Vec<Arc<Commit>>> {
+    pub(crate) fn after(&self, position: u64, limit: usize) -> Option<Vec<Arc<Commit>>> {
         let mut kept = self.lock();
         while let Some((first, bytes)) = kept.commits.front()
             && first.position <= position

@@ -1,0 +1,612 @@
+//! The store in PostgreSQL, shared by several processes.
+//!
+//! One task writes, with a connection of its own; a few connections are read from; one more keeps this process
+//! present among the others. Values are turned into columns before they are queued.
+
+mod approvals;
+mod batch;
+mod blobs;
+mod budgets;
+mod calls;
+mod canaries;
+mod changes;
+mod columns;
+mod config;
+mod connect;
+mod decisions;
+mod facts;
+mod keys;
+mod ledger;
+mod memos;
+mod migrate;
+mod pool;
+mod presence;
+mod rows;
+mod scan;
+mod sessions;
+mod slices;
+mod usage;
+mod work;
+mod writer;
+
+use std::{
+    collections::{HashSet, VecDeque},
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    batch::Written,
+    connect::Link,
+    pool::Pool,
+    work::{Answer, Change, ChangeKind, Item, NewAction, Step, Work},
+    writer::{MAX_WAITING, Writer},
+};
+pub use self::{
+    blobs::{BlobDirectory, LargeBlobs},
+    config::{InvalidPostgresUrl, PostgresUrl},
+    migrate::InstallationLock,
+};
+use crate::{
+    ApprovalPage, ApprovalQuery, Approvals, Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery,
+    Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage, EntryQuery,
+    Error, FactQuery, Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering,
+    NewDecision, NewFindings, PAGE, Placed, Record, Remembered, Repair, Revocation, Revoked, Room,
+    SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
+    Version, Visitor, covered::check_signed, recent::Recent,
+};
+
+/// The store in PostgreSQL.
+#[derive(Debug)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+    queue: mpsc::Sender<Item>,
+    room: Room,
+    stopping: CancellationToken,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Number of a process that only reads. No process has it.
+const NO_PROCESS: i64 = 0;
+
+/// State that the tasks of a store share.
+#[derive(Debug)]
+struct Shared {
+    pool: Pool,
+    large: Arc<dyn LargeBlobs>,
+    newest: watch::Sender<u64>,
+    /// Entries of the ledger.
+    grown: watch::Sender<u64>,
+    recent: Recent,
+    signer: Mutex<Option<Arc<dyn CheckpointSigner>>>,
+    /// Number of this process, which owns the calls that it records.
+    process: AtomicI64,
+    /// Held while a new number is asked for.
+    registering: tokio::sync::Mutex<()>,
+    abandoned: watch::Sender<u64>,
+    publishes: watch::Sender<bool>,
+    /// Size of the ledger at the newest commit of this process.
+    signed_size: AtomicU64,
+    /// Signers that have a row.
+    signers: Mutex<HashSet<Digest>>,
+    /// Commits whose answers were lost: those that were kept, and the others.
+    resolved: (AtomicU64, AtomicU64),
+}
+
+impl PostgresStore {
+    /// Brings the tables up to date, or makes them. Safe to run twice and by two processes at once. Gives the
+    /// version that the tables had, 0 if there were none.
+    pub async fn migrate(url: &PostgresUrl) -> Result<u32, Error> {
+        migrate::migrate(url).await
+    }
+
+    /// Opens the store, whose tables must be up to date, with large blobs in a directory that all processes
+    /// see.
+    pub async fn open(url: PostgresUrl, blobs: &Path) -> Result<Self, Error> {
+        let large = BlobDirectory::open(blobs).map_err(Error::backend("open the blobs"))?;
+        Self::with_blobs(url, Arc::new(large), (Room::new(blobs), true)).await
+    }
+
+    /// Opens the store to read it: this process is none of those that share the work, and writes nothing.
+    pub async fn read(url: PostgresUrl, blobs: &Path) -> Result<Self, Error> {
+        let large = BlobDirectory::to_read(blobs);
+        Self::with_blobs(url, Arc::new(large), (Room::new(blobs), false)).await
+    }
+
+    /// Waits until no other process prepares the installation, and keeps others from it.
+    pub async fn lock_installation(url: &PostgresUrl) -> Result<InstallationLock, Error> {
+        migrate::lock(url).await
+    }
+
+    async fn with_blobs(
+        url: PostgresUrl,
+        large: Arc<dyn LargeBlobs>,
+        (room, is_process): (Room, bool),
+    ) -> Result<Self, Error> {
+        let link = Link::open(&url).await?;
+        migrate::check(&link).await?;
+        let heads = link.one(facts::HEADS, &[]).await?;
+        let process = match is_process {
+            true => link.one(presence::REGISTER, &[]).await?.try_get(0)?,
+            false => NO_PROCESS,
+        };
+        let head = |index| heads.try_get::<_, i64>(index).map(i64::cast_unsigned);
+        let shared = Arc::new(Shared {
+            pool: Pool::new(url),
+            large,
+            newest: watch::Sender::new(head(0)?),
+            grown: watch::Sender::new(head(1)?),
+            recent: Recent::default(),
+            signer: Mutex::default(),
+            process: AtomicI64::new(process),
+            registering: tokio::sync::Mutex::default(),
+            abandoned: watch::Sender::new(0),
+            publishes: watch::Sender::new(false),
+            signed_size: AtomicU64::new(head(1)?),
+            signers: Mutex::default(),
+            resolved: (AtomicU64::new(0), AtomicU64::new(0)),
+        });
+        let (queue, waiting) = mpsc::channel(MAX_WAITING);
+        let stopping = CancellationToken::new();
+        let writer = Writer {
+            shared: Arc::clone(&shared),
+            queue: waiting,
+            stopping: stopping.clone(),
+            pending: VecDeque::new(),
+            link: None,
+        };
+        let mut tasks = Vec::new();
+        if is_process {
+            tasks.push(tokio::spawn(writer.run()));
+            tasks.push(tokio::spawn(presence::run(Arc::clone(&shared), stopping.clone())));
+        }
+        let tasks = Mutex::new(tasks);
+        Ok(Self { shared, queue, room, stopping, tasks })
+    }
+
+    /// Writes what waits, gives up what this process owns, and ends its tasks.
+    pub async fn close(&self) {
+        self.stopping.cancel();
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        for task in tasks {
+            // A task that panicked has ended.
+            let _ = task.await;
+        }
+        if let Err(error) = self.leave().await {
+            tracing::warn!(%error, "others take over when the lease of this process is over");
+        }
+    }
+
+    /// Commits whose answers were lost, and whose outcome was looked up: those that were kept, and those
+    /// that were not.
+    pub fn resolved_commits(&self) -> (u64, u64) {
+        let (kept, lost) = &self.shared.resolved;
+        (kept.load(Ordering::Relaxed), lost.load(Ordering::Relaxed))
+    }
+
+    async fn write(&self, work: Work, bytes: usize) -> Result<Answer, Error> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue.try_send(Item { work, bytes, reply });
+        queued.map_err(|_| Error::Busy)?;
+        answer.await.map_err(Error::backend("write to the database"))?
+    }
+
+    async fn change(&self, kind: ChangeKind, entries: Vec<Sealed>) -> Result<Answer, Error> {
+        check_signed(self.shared.signer().is_some(), &entries)?;
+        let bytes = entries.iter().map(|entry| entry.payload.len()).sum();
+        self.write(Work::Change(Box::new(Change { kind, entries })), bytes).await
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.stopping.cancel();
+    }
+}
+
+impl Shared {
+    fn process(&self) -> i64 {
+        self.process.load(Ordering::Acquire)
+    }
+
+    fn signer(&self) -> Option<Arc<dyn CheckpointSigner>> {
+        lock(&self.signer).clone()
+    }
+
+    fn signed_size(&self) -> u64 {
+        self.signed_size.load(Ordering::Acquire)
+    }
+
+    fn known_signers(&self) -> HashSet<Digest> {
+        lock(&self.signers).clone()
+    }
+
+    /// Makes a committed batch known in this process.
+    fn written(&self, commits: Vec<(Commit, usize)>, written: &Written) {
+        for (commit, bytes) in commits {
+            self.recent.add(commit, bytes);
+        }
+        lock(&self.signers).extend(written.signers.iter().copied());
+        if let Some(size) = written.grown {
+            self.signed_size.store(size, Ordering::Release);
+        }
+        // After the commits: a reader that learns of a position finds its commit.
+        self.announce(written.newest.unwrap_or(0), written.grown.unwrap_or(0));
+    }
+
+    /// Wakes readers if there is more than they know of.
+    fn announce(&self, newest: u64, grown: u64) {
+        for (watched, value) in [(&self.newest, newest), (&self.grown, grown)] {
+            watched.send_if_modified(|known| {
+                let is_more = value > *known;
+                *known = value.max(*known);
+                is_more
+            });
+        }
+    }
+
+    fn resolved(&self, was_kept: bool) {
+        let (kept, lost) = &self.resolved;
+        let count = if was_kept { kept } else { lost };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gets another number for this process, if the one that it has is not alive.
+    async fn register_anew(&self) -> Result<(), Error> {
+        let _one = self.registering.lock().await;
+        let process = self.process();
+        let link = &*self.pool.look_up().await?;
+        let sql = "SELECT 1 FROM processes WHERE id = $1 AND NOT dead";
+        if link.first(sql, &[&process]).await?.is_none() {
+            let new: i64 = link.one(presence::REGISTER, &[]).await?.try_get(0)?;
+            tracing::warn!(process, new, "this process lost its lease and is registered anew");
+            self.process.store(new, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+/// No code panics under these locks, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Answers are of the kind of their work.
+fn number(answer: Answer) -> u64 {
+    match answer {
+        Answer::Number(number) | Answer::Version(Version(number)) => number,
+        Answer::Revoked(_) | Answer::Found(_) | Answer::Done => 0,
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn check_files(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn room(&self) -> &Room {
+        &self.room
+    }
+
+    async fn leave(&self) -> Result<(), Error> {
+        let process = self.shared.process();
+        let link = &*self.shared.pool.read().await?;
+        let sql = "UPDATE processes SET dead = true WHERE id = $1";
+        link.execute(sql, &[&process]).await?;
+        Ok(())
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn publishes(&self) -> watch::Receiver<bool> {
+        self.shared.publishes.subscribe()
+    }
+}
+
+#[async_trait]
+impl Calls for PostgresStore {
+    async fn record(&self, record: Record) -> Result<Version, Error> {
+        check_signed(self.shared.signer().is_some(), &record.entries)?;
+        let tenant = record.call.asked.tenant.clone();
+        let (step, large) = Step::of(record)?;
+        let mut bytes = step.bytes();
+        let queued = bytes;
+        for (digest, blob) in large {
+            bytes += blob.len();
+            let put = self.shared.large.put(digest, blob).await;
+            put.map_err(Error::backend("write a blob"))?;
+        }
+        self.room.charge(&tenant, bytes);
+        let answer = self.write(Work::Step(Box::new(step)), queued).await?;
+        Ok(Version(number(answer)))
+    }
+
+    async fn call(&self, tenant: &TenantId, id: CallId) -> Result<Option<Stored>, Error> {
+        calls::one(&self.shared.pool, tenant, id).await
+    }
+
+    async fn calls(&self, query: CallQuery) -> Result<CallPage, Error> {
+        calls::list(&self.shared.pool, query).await
+    }
+
+    async fn unfinished(&self, after: Option<CallId>, limit: usize) -> Result<Vec<Stored>, Error> {
+        calls::unfinished(&self.shared.pool, self.shared.process(), after, limit).await
+    }
+
+    fn abandoned(&self) -> watch::Receiver<u64> {
+        self.shared.abandoned.subscribe()
+    }
+
+    async fn idempotent(
+        &self,
+        key: KeyId,
+        idempotency_key: &str,
+        now: Timestamp,
+    ) -> Result<Option<Stored>, Error> {
+        calls::idempotent(&self.shared.pool, key, idempotency_key, now).await
+    }
+
+    async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error> {
+        ledger::receipt(&self.shared.pool, tenant, id).await
+    }
+}
+
+#[async_trait]
+impl Facts for PostgresStore {
+    async fn facts(&self, query: FactQuery) -> Result<Vec<Logged>, Error> {
+        facts::list(&self.shared.pool, query).await
+    }
+
+    async fn commits(&self, after: u64, limit: usize) -> Result<Vec<Arc<Commit>>, Error> {
+        if after >= *self.shared.newest.borrow() {
+            return Ok(Vec::new());
+        }
+        match self.shared.recent.after(after, limit.min(PAGE)) {
+            Some(found) => Ok(found),
+            None => facts::commits(&self.shared.pool, after, limit).await,
+        }
+    }
+
+    fn newest(&self) -> watch::Receiver<u64> {
+        self.shared.newest.subscribe()
+    }
+
+    async fn cursor(&self, name: &str) -> Result<u64, Error> {
+        facts::cursor(&self.shared.pool, name).await
+    }
+
+    async fn set_cursor(&self, name: &str, position: u64) -> Result<(), Error> {
+        facts::set_cursor(&self.shared.pool, name, position).await
+    }
+}
+
+#[async_trait]
+impl Log for PostgresStore {
+    async fn append(&self, entries: Vec<Sealed>) -> Result<u64, Error> {
+        if entries.is_empty() {
+            return Ok(*self.shared.grown.borrow());
+        }
+        check_signed(self.shared.signer().is_some(), &entries)?;
+        let bytes = entries.iter().map(|entry| entry.payload.len()).sum();
+        self.write(Work::Append(entries), bytes).await.map(number)
+    }
+
+    async fn entries(&self, query: EntryQuery) -> Result<Vec<Placed>, Error> {
+        ledger::list(&self.shared.pool, query).await
+    }
+
+    async fn audit(&self, query: EntryQuery) -> Result<EntryPage, Error> {
+        ledger::slice(&self.shared.pool, &query).await
+    }
+
+    fn grown(&self) -> watch::Receiver<u64> {
+        self.shared.grown.subscribe()
+    }
+
+    async fn leaves(&self, from: u64, limit: usize) -> Result<Vec<Digest>, Error> {
+        ledger::leaves(&self.shared.pool, from, limit).await
+    }
+
+    fn set_checkpoint_signer(&self, signer: Arc<dyn CheckpointSigner>) {
+        *lock(&self.shared.signer) = Some(signer);
+    }
+
+    async fn checkpoint(&self) -> Result<Option<Signed>, Error> {
+        ledger::checkpoint(&self.shared.pool).await
+    }
+
+    async fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<Signed>, Error> {
+        ledger::checkpoints(&self.shared.pool, after, limit).await
+    }
+
+    async fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, Error> {
+        ledger::tile(&self.shared.pool, level, index).await
+    }
+
+    async fn scan(&self, visitor: Arc<dyn Visitor>) -> Result<(), Error> {
+        scan::scan(self.shared.pool.url(), visitor).await
+    }
+
+    async fn repair(&self, repairs: Vec<Repair>, entries: Vec<Sealed>) -> Result<(), Error> {
+        self.change(ChangeKind::Repair(repairs), entries).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl Keys for PostgresStore {
+    async fn add_key(&self, key: Key, entry: Sealed) -> Result<(), Error> {
+        self.change(ChangeKind::AddKey(key), vec![entry]).await.map(drop)
+    }
+
+    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<Key>, Error> {
+        keys::list(&self.shared.pool, tenant).await
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<Key>, Error> {
+        keys::one(&self.shared.pool, id).await
+    }
+
+    async fn key_by_secret(&self, secret: Digest) -> Result<Option<Key>, Error> {
+        keys::by_secret(&self.shared.pool, secret).await
+    }
+
+    async fn revoke_key(&self, revocation: Revocation, entry: Sealed) -> Result<Revoked, Error> {
+        match self.change(ChangeKind::RevokeKey(revocation), vec![entry]).await? {
+            Answer::Revoked(revoked) => Ok(revoked),
+            _ => Ok(Revoked::NotFound),
+        }
+    }
+
+    async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
+        keys::touch(&self.shared.pool, used).await
+    }
+}
+
+#[async_trait]
+impl Approvals for PostgresStore {
+    async fn approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, Error> {
+        approvals::list(&self.shared.pool, query).await
+    }
+
+    async fn approval(&self, tenant: &TenantId, id: ApprovalId) -> Result<Option<Standing>, Error> {
+        approvals::one(&self.shared.pool, tenant, id).await
+    }
+
+    async fn revoke_approval(
+        &self,
+        tenant: &TenantId,
+        id: ApprovalId,
+        by: KeyId,
+        at: Timestamp,
+        entry: Sealed,
+    ) -> Result<bool, Error> {
+        let kind = ChangeKind::RevokeApproval { tenant: tenant.clone(), id, by, at };
+        Ok(self.change(kind, vec![entry]).await? == Answer::Found(true))
+    }
+}
+
+#[async_trait]
+impl Decisions for PostgresStore {
+    async fn add_decision(
+        &self,
+        tenant: &TenantId,
+        tool: &str,
+        call: CallId,
+        decision: NewDecision,
+    ) -> Result<u64, Error> {
+        self.room.charge(tenant, decision.input.len());
+        let action = NewAction::of(tenant, tool, call, &decision)?;
+        let bytes = action.packed.bytes();
+        self.write(Work::Decision(Box::new(action)), bytes).await.map(number)
+    }
+
+    async fn decision(
+        &self,
+        tenant: Option<&TenantId>,
+        id: u64,
+    ) -> Result<Option<KeptDecision>, Error> {
+        decisions::one(&self.shared.pool, tenant, id).await
+    }
+
+    async fn decisions_of(
+        &self,
+        tenant: Option<&TenantId>,
+        call: CallId,
+    ) -> Result<Vec<KeptDecision>, Error> {
+        decisions::of_call(&self.shared.pool, tenant, call).await
+    }
+
+    async fn decisions(&self, query: DecisionQuery) -> Result<Vec<KeptDecision>, Error> {
+        decisions::list(&self.shared.pool, query).await
+    }
+}
+
+#[async_trait]
+impl Sessions for PostgresStore {
+    async fn append_session_event(&self, event: SessionEvent) -> Result<u64, Error> {
+        rows::check_text(&event.kind)?;
+        let bytes = event.payload.as_str().len();
+        self.room.charge(&event.tenant, bytes);
+        self.write(Work::Event(event), bytes).await.map(number)
+    }
+
+    async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error> {
+        sessions::list(&self.shared.pool, query).await
+    }
+}
+
+#[async_trait]
+impl Blobs for PostgresStore {
+    async fn blob(
+        &self,
+        digest: Digest,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        blobs::read(&self.shared.pool, self.shared.large.as_ref(), digest, offset, limit).await
+    }
+}
+
+#[async_trait]
+impl Memos for PostgresStore {
+    async fn remembered(
+        &self,
+        tenant: &TenantId,
+        key: Digest,
+        since: Timestamp,
+    ) -> Result<Option<Remembered>, Error> {
+        memos::find(&self.shared.pool, tenant, key, since).await
+    }
+}
+
+#[async_trait]
+impl Canaries for PostgresStore {
+    async fn add_findings(&self, new: NewFindings) -> Result<(), Error> {
+        canaries::add(&self.shared.pool, new).await
+    }
+
+    async fn findings(
+        &self,
+        canary: &str,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Findings, Error> {
+        canaries::find(&self.shared.pool, canary, before, limit).await
+    }
+}
+
+#[async_trait]
+impl Metering for PostgresStore {
+    async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
+        usage::list(&self.shared.pool, query).await
+    }
+}
+
+#[async_trait]
+impl Budgets for PostgresStore {
+    async fn set_budget(&self, budget: Budget) -> Result<(), Error> {
+        budgets::set(&self.shared.pool, budget).await
+    }
+
+    async fn remove_budget(&self, of: BudgetFor) -> Result<bool, Error> {
+        budgets::remove(&self.shared.pool, of).await
+    }
+
+    async fn budgets(&self, tenant: Option<&TenantId>) -> Result<Vec<Budget>, Error> {
+        budgets::list(&self.shared.pool, tenant).await
+    }
+}
