@@ -17,6 +17,7 @@ const COMMANDS: &[&[&str]] = &[
     &["image", "rm"],
     &["completions"],
     &["serve"],
+    &["migrate"],
     &["call"],
     &["tools"],
     &["calls"],
