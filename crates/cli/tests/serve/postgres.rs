@@ -5,7 +5,10 @@ use std::{fs, sync::OnceLock};
 use ringfence_testkit::Postgres;
 use serde_json::{Value, json};
 
-use crate::support::{Place, Ran, Server, command, ran, shown, skill, until};
+use crate::{
+    support::{Place, Ran, Server, command, ran, shown, skill, until},
+    wire,
+};
 
 /// The cluster of this test run.
 fn cluster() -> &'static Postgres {
@@ -19,6 +22,7 @@ package ringfence
 default decision := {"decision": "allow", "reasons": [{"rule": "trusted", "message": "ours"}]}
 decision := {"decision": "hold", "reasons": [{"rule": "outside", "message": "not ours"}]} if {
     input.tool.name == "held"
+    input.approval == null
 }
 "#;
 
@@ -108,7 +112,7 @@ fn a_server_on_postgres_does_what_one_on_sqlite_does_and_finds_it_again() {
     let code = server.call("code_execute", &json!({"code": "print('x' * 600_000)"}));
     assert_eq!(code["state"], "finished", "{code}");
     let held = begin(&server, "held");
-    assert_eq!(call(&server, &held)["state"], "held");
+    until("the call to be held", || call(&server, &held)["state"] == "held");
     let boss = server.client(&["key", "create", "boss", "--scope", "approve"]).worked();
     let data = shown(&host.place.data());
     let approve = ["approve", &held, "--yes", "--data", &data];
@@ -172,6 +176,19 @@ fn calls_of_a_killed_server_are_taken_over_by_another() {
     assert_eq!(call(&first, &pure)["state"], "finished");
     first.call("echo", &json!({"text": "back"}));
     second.call("echo", &json!({"text": "here"}));
+    // A key that one server revokes is refused by the other.
+    let body = json!({"label": "short-lived", "scopes": ["read"]});
+    let key = first.ask("POST", "/v1/keys", Some(&body)).json();
+    let secret = key["secret"].as_str().expect("a secret");
+    let bearer = [("authorization", format!("Bearer {secret}"))];
+    let status = || {
+        let answer = wire::ask(&second.address, "GET", "/v1/calls", &bearer, None);
+        answer.expect("an answer").status
+    };
+    assert_eq!(status(), 200);
+    let path = format!("/v1/keys/{}", key["key_id"].as_str().expect("an id"));
+    assert!(first.ask("DELETE", &path, None).status < 300);
+    until("the key to be refused by the other", || status() == 401);
     assert_eq!((first.stop(), second.stop()), (Some(0), Some(0)));
     one.run(&["verify", "--log"]).worked();
 }

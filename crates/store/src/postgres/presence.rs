@@ -61,7 +61,7 @@ pub(super) async fn run(shared: Arc<Shared>, stopping: CancellationToken) {
             () = stopping.cancelled() => return,
         };
         if let Err(error) = ended {
-            shared.publishes.send_if_modified(|publishes| std::mem::take(publishes));
+            shared.publishes.send_if_modified(std::mem::take);
             tracing::warn!(%error, "no line to the database; trying again");
         }
         tokio::time::sleep(RECONNECT_PAUSE).await;

@@ -125,6 +125,9 @@ pub(super) struct Step {
     pub(super) memo: Option<NewMemo>,
 }
 
+/// Blobs that are too large for the table, by digest.
+type LargeBlobs = Vec<(Digest, Vec<u8>)>;
+
 #[derive(Debug)]
 pub(super) struct Blob {
     pub(super) digest: Digest,
@@ -135,7 +138,7 @@ pub(super) struct Blob {
 
 impl Step {
     /// The step, and the blobs that are too large for the table.
-    pub(super) fn of(record: Record) -> Result<(Self, Vec<(Digest, Vec<u8>)>), Error> {
+    pub(super) fn of(record: Record) -> Result<(Self, LargeBlobs), Error> {
         record.session_events.iter().try_for_each(|event| check_text(&event.kind))?;
         let has_asked = record.seen.is_none() || record.rewrite;
         let mut decisions: Vec<_> =
@@ -164,7 +167,7 @@ impl Step {
         Ok((step, large))
     }
 
-    fn place(&mut self, blobs: Vec<Vec<u8>>) -> Vec<(Digest, Vec<u8>)> {
+    fn place(&mut self, blobs: Vec<Vec<u8>>) -> LargeBlobs {
         let mut large = Vec::new();
         for bytes in blobs {
             let (digest, size) = (Digest::of(&bytes), bytes.len() as i64);
