@@ -127,7 +127,7 @@ fn a_server_on_postgres_does_what_one_on_sqlite_does_and_finds_it_again() {
     for id in [echo["id"].as_str().expect("an id"), &held] {
         assert_eq!(call(&server, id)["state"], "finished");
     }
-    let output = format!("/v1/calls/{}/output", code["id"].as_str().expect("an id"));
+    let output = format!("/v1/calls/{}/output/stdout", code["id"].as_str().expect("an id"));
     assert_eq!(server.ask("GET", &output, None).status, 200);
     server.call("echo", &json!({"text": "again"}));
     assert_eq!(server.stop(), Some(0));
