@@ -30,6 +30,47 @@ pub(super) fn ground_documents_exist(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
+/// Heading of the table of usual terms in `ARCHITECTURE.md`.
+const TERMS_HEADING: &str = "### Usual terms and their files";
+
+/// Terms that the table must have.
+const TERMS: &[&str] = &[
+    "request timeout",
+    "retry of a held call",
+    "key cache",
+    "checkpoint signing",
+    "zygote fork",
+    "result validation",
+    "rate limit",
+];
+
+/// Each usual term leads by its search to a file that contains the searched text.
+pub(super) fn usual_terms_lead_to_files(tree: &Tree) -> Vec<Problem> {
+    let Some(page) = tree.files.iter().find(|file| file.path == "ARCHITECTURE.md") else {
+        return Vec::new();
+    };
+    let table = page.text.split_once(TERMS_HEADING).map_or("", |(_, rest)| rest);
+    let table = table.split_once("\n#").map_or(table, |(table, _)| table);
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')))
+        .map(Iterator::collect)
+        .filter(|cells: &Vec<&str>| cells.len() == 3 && cells[2].contains('/'))
+        .collect();
+    let missing = TERMS.iter().filter(|term| !rows.iter().any(|row| row[0] == **term));
+    let mut problems: Vec<Problem> =
+        missing.map(|term| Problem::error(&page.path, format!("no row about `{term}`"))).collect();
+    for row in &rows {
+        let found = tree.files.iter().find(|file| file.path == row[2]);
+        let searched = row[1].to_ascii_lowercase();
+        if !found.is_some_and(|file| file.text.to_ascii_lowercase().contains(&searched)) {
+            let message = format!("`{}` is not in `{}`", row[1], row[2]);
+            problems.push(Problem::error(&page.path, message));
+        }
+    }
+    problems
+}
+
 /// Relative links resolve.
 pub(super) fn links_resolve(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -216,5 +257,19 @@ mod tests {
     #[test]
     fn missing_ground_is_found() {
         assert_eq!(ground_documents_exist(&Tree::default()).len(), REQUIRED_DOCUMENTS.len());
+    }
+
+    #[test]
+    fn usual_terms_must_be_found_in_their_files() {
+        let row = |term: &str| format!("| {term} | `word` | `crates/a/src/b.rs` |\n");
+        let rows: String = TERMS.iter().map(|term| row(term)).collect();
+        let page = format!("{TERMS_HEADING}\n\n| a | b | c |\n|---|---|---|\n{rows}\n## Next\n");
+        let count = |page: &str, text: &str| {
+            let tree = samples(&[("ARCHITECTURE.md", page), ("crates/a/src/b.rs", text)]);
+            usual_terms_lead_to_files(&tree).len()
+        };
+        assert_eq!(count(&page, "// A Word."), 0);
+        assert_eq!(count(&page, "// Another text."), TERMS.len(), "not in the file");
+        assert_eq!(count("", "// A word."), TERMS.len(), "no rows");
     }
 }

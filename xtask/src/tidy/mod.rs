@@ -85,6 +85,7 @@ pub const RULES: &[Rule] = &[
     documents::decisions_are_linked,
     documents::claims_have_their_cases,
     documents::ground_documents_exist,
+    documents::usual_terms_lead_to_files,
 ];
 
 /// Applies all rules.

@@ -63,7 +63,7 @@ fn a_server_exports_no_bytes_that_are_not_those_of_the_receipt() {
     server.stop();
     meddle_records(&place.data(), |texts| put(&mut texts.now, "a result", "another"));
     let server = place.serve();
-    let words = ["error: ", "result of call", "is not what its receipt names"];
+    let words = ["error: ", "result of call", "differs from its receipt"];
     server.client(&["export", &id, "--artifacts"]).failed(2, &words);
     // The entries themselves are what they were.
     let file = shown(&place.path("proof.json"));
@@ -119,7 +119,7 @@ fn a_stored_checkpoint_shows_that_the_log_only_grew() {
     fs::write(&file, kept.replacen("ringfence/", "ringfence/x", 1)).expect("a file");
     server.client(&["ledger", "consistency", &path]).failed(1, &["does not hold"]);
     fs::write(&file, "no checkpoint").expect("a file");
-    server.client(&["ledger", "consistency", &path]).failed(2, &["no checkpoint of a log"]);
+    server.client(&["ledger", "consistency", &path]).failed(2, &["not a checkpoint of a log"]);
 }
 
 #[test]

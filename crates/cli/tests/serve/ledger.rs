@@ -245,7 +245,7 @@ fn a_server_does_not_sign_entries_from_outside() {
     }
     // Not even what has no signature of its own.
     meddle_receipts(&place.data());
-    serve(&place.data()).failed(2, &["is not what its hash says"]);
+    serve(&place.data()).failed(2, &["does not match its hash"]);
 }
 
 fn copied(from: &Path, to: &Path) {
@@ -282,11 +282,11 @@ const MEDDLING: [Meddling; 12] = [
     (|data| meddle(data, "UPDATE ledger SET signature = NULL WHERE position = 1"), "no signature"),
     (
         |data| meddle(data, "UPDATE ledger SET tenant = 'other' WHERE kind = 'call'"),
-        "what is kept beside it",
+        "the columns beside it",
     ),
     (
         |data| meddle(data, "UPDATE ledger SET at = at + 1 WHERE kind = 'call'"),
-        "what is kept beside it",
+        "the columns beside it",
     ),
     (
         |data| {

@@ -70,7 +70,7 @@ async fn an_equal_call_is_given_the_result_and_has_a_record_of_its_own() {
     };
     let entries = engine.store.entries(about).await.expect("works here");
     assert_eq!((memoised.entry, memoised.leaf), (entries[0].index, entries[0].sealed.leaf));
-    assert!(again.not_observed[0].contains("nothing ran"), "{:?}", again.not_observed);
+    assert!(again.not_observed[0].contains("earlier call"), "{:?}", again.not_observed);
 
     let text = engine.metrics_text();
     for line in [

@@ -30,7 +30,7 @@ fn a_receipt_that_policy_made_too_long_is_shortened_and_says_so() {
     let kept: Receipt = sealed.predicate().expect("a receipt");
     assert_eq!(kept.decision.expect("a decision").reasons.len(), 16);
     let words = kept.not_observed.last().expect("it says so");
-    assert!(words.contains("there is no room"), "{words}");
+    assert!(words.contains("left out for size"), "{words}");
     let whole: Receipt =
         signer(1).seal(Entry::call(receipt(1, true))).unwrap().predicate().unwrap();
     assert_eq!(whole, receipt(1, true), "the control: a short one is whole");
