@@ -275,7 +275,7 @@ fn named(table: &'static str, id: &impl Display, fields: Vec<Field>) -> Vec<Diff
 }
 
 fn presence(table: &'static str, id: &impl Display, is_on_ledger: bool) -> Difference {
-    let words = |is_there: bool| if is_there { "exists" } else { "missing" };
+    let words = |is_there: bool| if is_there { "it exists" } else { "there is none" };
     difference(table, id, "row", words(is_on_ledger), words(!is_on_ledger).to_owned())
 }
 
