@@ -1,5 +1,5 @@
-//! Real servers for tests: the product itself ([`Plane`]), third-party policy servers, a broker, and a
-//! proxy that can be made slow, garbled or dead. And one clock.
+//! Real servers for tests: the product itself ([`Plane`]), third-party policy servers, a broker, and
+//! a proxy that can be made slow, garbled or dead. And one clock.
 //!
 //! Everything but the plane blocks, uses threads and the standard library; all of it ends when its value
 //! is dropped, so a test that panics leaves no process behind. Nothing here is part of the product.

@@ -10,9 +10,9 @@ use std::{
 
 use ringfence_bus::{Bus, Error, Group, KafkaBus, KafkaOptions, contract};
 use ringfence_sqlite::Db;
-use ringfence_testkit::{Kafka, server};
+use ringfence_testkit::{Kafka, TestClock, server};
 
-use crate::support::{Hands, message, text};
+use crate::support::{message, text};
 
 /// Broker of the tests that run now; it ends with the last of them.
 fn broker(test: &str) -> Option<Arc<Kafka>> {
@@ -34,7 +34,7 @@ fn options(kafka: &Kafka) -> KafkaOptions {
 
 async fn open(folder: &std::path::Path, options: KafkaOptions) -> KafkaBus {
     let db = Db::open(&folder.join("data.db"), &ringfence_sqlite::Options::default()).unwrap();
-    KafkaBus::open(db, options, Arc::<Hands>::default()).await.unwrap()
+    KafkaBus::open(db, options, Arc::<TestClock>::default()).await.unwrap()
 }
 
 macro_rules! sentences {

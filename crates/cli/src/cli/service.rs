@@ -402,7 +402,7 @@ pub(crate) struct EventsArgs {
     pub(crate) client: ClientArgs,
 }
 
-/// What to check.
+/// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Print one JSON object
