@@ -47,8 +47,11 @@ pub(crate) struct Shell {
     pub(crate) now: Timestamp,
 }
 
-/// Pages: name, path, shortcut, shape of the icon, and who sees them.
-const PAGES: &[(&str, &str, char, &str, fn(&Principal) -> bool)] = &[
+/// One page: name, path, shortcut, shape of the icon, and whether a principal sees it.
+type PageEntry = (&'static str, &'static str, char, &'static str, fn(&Principal) -> bool);
+
+/// Pages in the order of the navigation.
+const PAGES: &[PageEntry] = &[
     ("Overview", "/console", 'o', "M3 12 12 4l9 8M6 10v10h12V10", reads),
     ("Holds", "/console/holds", 'h', "M9 6v12M15 6v12", sees_holds),
     ("Calls", "/console/calls", 'c', "M4 6h16M4 12h16M4 18h10", reads),

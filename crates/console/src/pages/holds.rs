@@ -3,7 +3,10 @@
 mod diff;
 mod effect;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use askama::Template;
 use axum::{
@@ -127,9 +130,9 @@ fn row(
 async fn labels(shared: &Shared, calls: &[Call]) -> Result<HashMap<KeyId, String>, Problem> {
     let mut labels = HashMap::new();
     for id in calls.iter().map(|call| call.asked.key) {
-        if !labels.contains_key(&id) {
+        if let Entry::Vacant(vacant) = labels.entry(id) {
             let key = shared.edge.access().key(id).await?;
-            labels.insert(id, key.map(|key| key.label).unwrap_or_default());
+            vacant.insert(key.map(|key| key.label).unwrap_or_default());
         }
     }
     Ok(labels)

@@ -140,7 +140,7 @@ impl Engine {
         loop {
             let size = self.inner.parts.ledger.checkpoint().await?.map_or(0, |signed| signed.size);
             let scan = LogScan::run(store, &[size]).await?;
-            let checked = scan.check_newest(store).await;
+            let checked = scan.check_newest();
             let is_overtaken = scan.size() != size || {
                 let newest = self.inner.parts.ledger.checkpoint().await?;
                 newest.is_some_and(|newest| newest.size != size)
