@@ -115,7 +115,7 @@ fn table(args: &UsageArgs, listed: &Listed) -> Result<String, Failure> {
     Ok(table.fitted())
 }
 
-/// How much of a budget is used, on one line.
+/// Used part of a budget, on one line.
 fn budget_line(budget: &Budget) -> String {
     let amounts = [
         ("calls", &budget.calls),

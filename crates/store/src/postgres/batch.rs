@@ -10,10 +10,12 @@
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
     sync::Arc,
+    time::Duration,
 };
 
 use futures_util::future::{join, join4};
 use ringfence_types::Digest;
+use tokio::time::timeout;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -50,8 +52,10 @@ pub(super) enum Failed {
     Fenced,
     /// A statement failed before the commit: nothing was written.
     Aborted(DbError),
-    /// The line broke during the commit.
-    Unknown(Box<Transaction>, DbError),
+    /// The database did not answer in time, before the commit was sent: nothing was written.
+    Late,
+    /// The line broke during the commit, or the answer did not come in time.
+    Unknown(Box<Transaction>, Option<DbError>),
 }
 
 impl From<DbError> for Failed {
@@ -147,6 +151,12 @@ const READ_LOG: &str = "SELECT coalesce((SELECT max(position) FROM records), 0),
 
 const LEAVES: &str = "SELECT leaf FROM ledger WHERE position > $1 ORDER BY position";
 
+/// Time limit of everything before the commit; then the line counts as dead.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Time limit of the commit; then its outcome is looked up.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Statements that are on their way with others: they must be prepared before.
 const PIPELINED: &[&str] = &[
     BEGIN,
@@ -184,12 +194,30 @@ impl<'a> Batch<'a> {
 
     /// Writes the batch and commits it.
     pub(super) async fn write(mut self) -> Result<Arc<Written>, Failed> {
+        let Ok(placed) = timeout(BATCH_TIMEOUT, self.place_all()).await else {
+            return Err(Failed::Late);
+        };
+        let Some((rows, transaction)) = placed? else {
+            let fates = std::sync::Mutex::new(self.into_fates());
+            return Ok(Arc::new(Written { fates, ..Written::default() }));
+        };
+        // From here on the commit may have been made: an answer that does not come says nothing.
+        match timeout(COMMIT_TIMEOUT, rows.write_and_commit(self.link)).await {
+            Ok(Ok(())) => Ok(transaction.written),
+            Ok(Err(error)) if is_certain(self.link, &error) => Err(Failed::Aborted(error)),
+            Ok(Err(error)) => Err(Failed::Unknown(Box::new(transaction), Some(error))),
+            Err(_) => Err(Failed::Unknown(Box::new(transaction), None)),
+        }
+    }
+
+    /// Everything before the commit: checks, rows without a position, the lock, positions. None if every
+    /// step dropped out.
+    async fn place_all(&mut self) -> Result<Option<(NewRows<'a>, Transaction)>, Failed> {
         let (id, backend) = self.check_and_lock().await?;
         let masked = self.masked_records().await?;
         if !self.has_rows() {
             self.link.batch("ROLLBACK").await?;
-            let fates = std::sync::Mutex::new(self.into_fates());
-            return Ok(Arc::new(Written { fates, ..Written::default() }));
+            return Ok(None);
         }
         let mut rows = NewRows::default();
         self.unplaced_rows(&mut rows)?;
@@ -200,12 +228,7 @@ impl<'a> Batch<'a> {
         let mut fates = std::mem::take(&mut self.fates);
         let fates = fates.drain(..).map(|fate| fate.unwrap_or(Fate::Deferred)).collect();
         let written = Arc::new(Written { fates: std::sync::Mutex::new(fates), ..written });
-        let transaction = Transaction { id, backend, proof, written: Arc::clone(&written) };
-        match rows.write_and_commit(self.link).await {
-            Ok(()) => Ok(written),
-            Err(error) if is_certain(self.link, &error) => Err(Failed::Aborted(error)),
-            Err(error) => Err(Failed::Unknown(Box::new(transaction), error)),
-        }
+        Ok(Some((rows, Transaction { id, backend, proof, written })))
     }
 
     fn into_fates(mut self) -> Vec<Fate> {

@@ -29,9 +29,6 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which the outcome of a commit is looked up.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time limit of one transaction: beyond it the line is taken for dead.
-const BATCH_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// Pause before the next try.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
@@ -136,18 +133,12 @@ impl Writer {
             Some(link) => link,
             None => self.connect().await?,
         };
-        let batch = Batch::new(&link, &self.shared, items).write();
-        let failed = match tokio::time::timeout(BATCH_TIMEOUT, batch).await {
-            Ok(Ok(written)) => {
+        let failed = match Batch::new(&link, &self.shared, items).write().await {
+            Ok(written) => {
                 self.link = Some(link);
                 return Ok(written);
             }
-            Ok(Err(failed)) => failed,
-            // Its session ends by itself, and nothing of it was committed: a commit that was sent is
-            // waited for by the timeouts of the line.
-            Err(_) => {
-                return Err(Failure::Transient(Error::backend("write a batch")(Unanswered::Late)));
-            }
+            Err(failed) => failed,
         };
         match failed {
             Failed::Refused(error) => {
@@ -167,8 +158,13 @@ impl Writer {
                     false => Err(Failure::Permanent(Some(error))),
                 }
             }
+            // Its session ends by itself, by the timeouts of the database.
+            Failed::Late => {
+                Err(Failure::Transient(Error::backend("write a batch")(Unanswered::Late)))
+            }
             Failed::Unknown(transaction, error) => {
-                tracing::warn!(%error, "the line to the database broke during a commit; its outcome is looked up");
+                let error = error.map(|error| error.to_string());
+                tracing::warn!(error, "the line to the database broke during a commit; its outcome is looked up");
                 drop(link);
                 self.look_up(&transaction).await
             }
