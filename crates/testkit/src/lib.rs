@@ -1,4 +1,4 @@
-//! Real servers for tests: the product itself ([`Plane`]), third-party policy servers, a broker, and
+//! Real servers for tests: the product itself (`Plane`), third-party policy servers, a broker, and
 //! a proxy that can be made slow, garbled or dead. And one clock.
 //!
 //! Everything but the plane blocks, uses threads and the standard library; all of it ends when its value
