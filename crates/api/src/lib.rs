@@ -72,9 +72,10 @@ impl Door for Api {
 }
 
 /// Path prefixes that metrics count separately.
-const AREAS: [&str; 28] = [
+const AREAS: [&str; 30] = [
     "/v1/calls",
     "/v1/tools",
+    "/v1/tool",
     "/v1/keys",
     "/v1/events",
     "/v1/canvas",
@@ -87,6 +88,7 @@ const AREAS: [&str; 28] = [
     "/v1/sessions",
     "/v1/evaluate",
     "/v1/config",
+    "/v1/admin",
     "/v1/usage",
     "/v1/budgets",
     "/v1/policies",

@@ -395,7 +395,7 @@ mod tests {
         let args = arguments(&schema(), &sent).unwrap();
         assert_eq!(
             args.as_str(),
-            r#"{"to":"ann","count":123456789012345678901234567890,"mode":"fast","is_urgent":false,"tags":["a","c"],"from":{"name":"bob\nb"},"extra":null}"#
+            r#"{"count":123456789012345678901234567890,"extra":null,"from":{"name":"bob\nb"},"is_urgent":false,"mode":"fast","tags":["a","c"],"to":"ann"}"#
         );
     }
 

@@ -32,9 +32,14 @@ const FUZZERS: &[Fuzzer] = &[
     fuzzer("paths in a box", "ringfence-sandbox", &["--test", "files"], "paths::what_is_accepted"),
     fuzzer("image manifests", "ringfence-sandbox", &["--lib"], "image::oci::tests::no_manifest"),
     fuzzer("session snapshots", "ringfence-sandbox", &["--lib"], "session::snapshot::"),
-    fuzzer("interpreters' frames", "ringfence-sandbox", &["--lib"], "session::interpreter::said::"),
+    fuzzer(
+        "interpreters' frames",
+        "ringfence-sandbox",
+        &["--lib"],
+        "session::interpreter::driver_frame::",
+    ),
     fuzzer("quantities", "ringfence-types", &["--lib"], "size::"),
-    fuzzer("command line", "ringfence", &["--bin", "ringfence"], "mapping::"),
+    fuzzer("command line", "ringfence", &["--bin", "ringfence"], "copy_spec::"),
 ];
 
 /// Runs all fuzzers, for `--minutes N`.

@@ -55,7 +55,8 @@ impl Things {
 
     /// The path with ids of existing things; none for a route that is open to all tenants.
     fn path(&self, route: &str) -> Option<String> {
-        let shared = ["/skills/", "/v1/tools/", "/v1/ledger/", "/v1/policies/"];
+        // Dead letters belong to the installation: the operator's alone.
+        let shared = ["/skills/", "/v1/tools/", "/v1/ledger/", "/v1/policies/", "/v1/admin/dlq/"];
         if !route.contains('{') || shared.iter().any(|prefix| route.starts_with(prefix)) {
             return None;
         }

@@ -164,7 +164,10 @@ impl Writer {
             }
             Failed::Unknown(transaction, error) => {
                 let error = error.map(|error| error.to_string());
-                tracing::warn!(error, "the line to the database broke during a commit; its outcome is looked up");
+                tracing::warn!(
+                    error,
+                    "the line to the database broke during a commit; its outcome is looked up"
+                );
                 drop(link);
                 self.look_up(&transaction).await
             }
