@@ -38,10 +38,10 @@ fn what_is_kept_beside_the_ledger_is_compared_with_what_the_ledger_names() {
     let blobs = "UPDATE blobs SET bytes =
                  CAST(replace(CAST(bytes AS TEXT), 'printed', 'planted') AS BLOB)";
     let changes: [Change<'_>; 4] = [
-        (&|copy| meddle_records(copy, result), "the result that is kept"),
-        (&|copy| meddle_records(copy, args), "the args that is kept"),
-        (&|copy| meddle(copy, blobs), "the stdout that is kept"),
-        (&|copy| meddle(copy, "DELETE FROM blobs"), "the stdout that is kept"),
+        (&|copy| meddle_records(copy, result), "the stored result"),
+        (&|copy| meddle_records(copy, args), "the stored args"),
+        (&|copy| meddle(copy, blobs), "the stored stdout"),
+        (&|copy| meddle(copy, "DELETE FROM blobs"), "the stored stdout"),
     ];
     for (index, (change, name)) in changes.into_iter().enumerate() {
         let copy = place.path(&format!("copy-{index}"));
