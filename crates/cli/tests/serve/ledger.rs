@@ -241,7 +241,7 @@ fn a_server_does_not_sign_entries_from_outside() {
         let copy = place.path(&format!("copy-{index}"));
         copied(&place.data(), &copy);
         meddle(&copy, sql);
-        serve(&copy).failed(2, &["not what its newest checkpoint says"]);
+        serve(&copy).failed(2, &["differs from its newest checkpoint"]);
     }
     // Not even what has no signature of its own.
     meddle_receipts(&place.data());

@@ -159,7 +159,7 @@ fn entries_about_keys_cannot_be_hidden() {
         meddle(&copy, sql);
         let refused = serve(&copy);
         assert_eq!(refused.code, Some(2), "{sql}: {refused:?}");
-        let is_named = ["not what its newest checkpoint says", "revoked_at: the ledger says"]
+        let is_named = ["differs from its newest checkpoint", "revoked_at: the ledger says"]
             .iter()
             .any(|words| refused.stderr.contains(words));
         assert!(is_named, "{sql}: {refused:?}");
@@ -186,9 +186,9 @@ fn a_decision_or_a_state_that_was_changed_is_found_by_verify() {
     let fact =
         |texts: &mut Texts| texts.facts = texts.facts.replace("call.finished", "call.denied");
     let changes: [Change<'_>; 5] = [
-        (&|copy| meddle_records(copy, input), "the decision that is kept"),
-        (&|copy| meddle_records(copy, verdict), "the decision that is kept"),
-        (&|copy| meddle(copy, "UPDATE records SET decided_at = NULL"), "the decision that is kept"),
+        (&|copy| meddle_records(copy, input), "the stored decision"),
+        (&|copy| meddle_records(copy, verdict), "the stored decision"),
+        (&|copy| meddle(copy, "UPDATE records SET decided_at = NULL"), "the stored decision"),
         (
             &|copy| {
                 meddle(copy, "UPDATE calls SET state = 'cancelled'");
@@ -196,7 +196,7 @@ fn a_decision_or_a_state_that_was_changed_is_found_by_verify() {
             },
             "cannot read the records",
         ),
-        (&|copy| meddle_records(copy, fact), "the fact of its end that is kept"),
+        (&|copy| meddle_records(copy, fact), "the stored fact of its end"),
     ];
     for (index, (change, words)) in changes.into_iter().enumerate() {
         let copy = place.path(&format!("copy-{index}"));

@@ -118,7 +118,7 @@ impl LogScan {
         if let Some(flaw) = &self.flaw {
             let source =
                 Box::new(Flawed(format!("{flaw}; run `ringfence verify --log` for details")));
-            let doing = "compare the ledger with its newest checkpoint";
+            let doing = "the ledger differs from its newest checkpoint";
             return Err(Error::Backend { doing, source });
         }
         let Some(Signed { note, .. }) = &self.newest else {

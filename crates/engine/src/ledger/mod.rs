@@ -196,7 +196,7 @@ fn named(signer: &Signer, replaces: Option<Digest>) -> LedgerKey {
 
 /// The tree in the store is not the one that was signed.
 #[derive(Debug, thiserror::Error)]
-#[error("the ledger is not what its newest checkpoint says: `ringfence verify --log` tells more")]
+#[error("the ledger differs from its newest checkpoint; run `ringfence verify --log` for details")]
 struct Damaged;
 
 fn damaged() -> Error {
