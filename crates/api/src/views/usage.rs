@@ -11,7 +11,7 @@ use super::budget::BudgetView;
 
 /// Sums of a range of time.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Usage)]
+#[schema(as = UsageList)]
 pub(crate) struct UsageListView {
     /// Begin of the range.
     #[schema(value_type = String, format = DateTime)]
