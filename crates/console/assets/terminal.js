@@ -29,9 +29,7 @@
     const fit = new FitAddon.FitAddon();
     terminal.loadAddon(fit);
     terminal.open(place);
-    const address = new URL(place.dataset.terminal, location.href);
-    address.protocol = address.protocol.replace("http", "ws");
-    const socket = new WebSocket(address);
+    const socket = new WebSocket(place.dataset.terminal);
     socket.binaryType = "arraybuffer";
     const resize = () => {
       fit.fit();

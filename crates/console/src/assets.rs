@@ -148,7 +148,7 @@ mod tests {
             let text = std::str::from_utf8(asset.bytes).unwrap();
             assert!(text.len() < 40 << 10, "{}: {}", asset.name, text.len());
             let outside = text.replace("http://www.w3.org/2000/svg", "");
-            assert!(!outside.contains("://"), "{} names another server", asset.name);
+            assert!(!outside.contains("http"), "{} names another server", asset.name);
         }
     }
 }

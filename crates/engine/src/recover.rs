@@ -8,7 +8,7 @@ use ringfence_types::{CallError, Digest, ErrorCode, Event, Produced, State};
 
 use crate::{
     active_call::ActiveCall, dispatch::without_program, engine::Inner, hold::Recheck, pipeline,
-    queue::Claim,
+    queue::Claim, runners,
 };
 
 /// Calls per read.
@@ -58,8 +58,10 @@ async fn pick_up(inner: &Arc<Inner>, stored: Stored) -> Result<(), Error> {
         inner.rechecks.add(Recheck::from(&stored.call), inner.parts.clock.now(), hold.expires_at);
         return Ok(());
     }
-    let (id, pure) = (stored.call.asked.id, stored.call.asked.pure);
+    let id = stored.call.asked.id;
     let entry = same_tool(inner, &stored);
+    let runs_again = |entry: &Arc<Entry>| runners::of(entry).runs_again(entry);
+    let pure = stored.call.asked.pure && entry.as_ref().is_none_or(runs_again);
     let is_whole = is_whole(&stored);
     let (trace_id, tenant) = (stored.call.asked.trace_id.clone(), stored.call.asked.tenant.clone());
     let (trace_id, tenant) = (trace_id.as_str(), tenant.as_str());

@@ -49,6 +49,11 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
         true
     }
 
+    /// Whether a call that was running when its process ended is run again if the tool is pure.
+    fn runs_again(&self, _entry: &Entry) -> bool {
+        true
+    }
+
     /// The tool's own message about invalid arguments, if it has one.
     fn argument_error(&self, _entry: &Entry, _violations: &[Violation]) -> Option<&'static str> {
         None

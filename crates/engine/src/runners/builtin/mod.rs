@@ -127,6 +127,12 @@ impl Runner for Builtins {
         find(&entry.tool.name).is_none_or(|builtin| builtin.queued)
     }
 
+    /// Session sandboxes end with their process, so what ran in one cannot run again; and no client
+    /// would know a sandbox that is made again. Their tools are those that take no place.
+    fn runs_again(&self, entry: &Entry) -> bool {
+        self.takes_place(entry)
+    }
+
     fn argument_error(&self, entry: &Entry, violations: &[Violation]) -> Option<&'static str> {
         let builtin = find(&entry.tool.name)?;
         let about = |name: &str| {
