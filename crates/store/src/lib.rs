@@ -9,6 +9,7 @@ mod covered;
 mod data;
 mod encoding;
 mod error;
+mod owners;
 pub mod packed;
 mod ports;
 mod postgres;
@@ -31,6 +32,7 @@ pub use self::{
         Version,
     },
     error::Error,
+    owners::{BlobCount, BlobOwner},
     ports::{
         Approvals, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering,
         Sessions, Store,

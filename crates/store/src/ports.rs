@@ -3,17 +3,18 @@
 //! The comment on a trait is its contract, in addition to that of [`Store`]; the module of the same
 //! subject in `contract` checks it.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
 use tokio::sync::watch;
 
 use crate::{
-    ApprovalPage, ApprovalQuery, Budget, BudgetFor, CallPage, CallQuery, CheckpointSigner, Commit,
-    DecisionQuery, EntryPage, EntryQuery, Error, FactQuery, Findings, KeptDecision, Key, Logged,
-    NewDecision, NewFindings, Placed, Record, Remembered, Repair, Revocation, Revoked, Room,
-    SessionEvent, SessionQuery, Signed, Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
+    ApprovalPage, ApprovalQuery, BlobCount, BlobOwner, Budget, BudgetFor, CallPage, CallQuery,
+    CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery, Error, FactQuery, Findings,
+    KeptDecision, Key, Logged, NewDecision, NewFindings, Placed, Record, Remembered, Repair,
+    Revocation, Revoked, Room, SessionEvent, SessionQuery, Signed, Standing, Stored, UsageQuery,
+    UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -281,11 +282,26 @@ pub trait Sessions: Debug + Send + Sync + 'static {
 }
 
 /// Bytes by digest. They are written by records: see [`Calls::record`].
+///
+/// - **Owned.** A record that has or repeats blobs makes its call an owner of them, in its commit. A blob that
+///   has an owner is never removed.
+/// - **Collected.** A blob whose last owner let go of it is removed by [`Blobs::collect_blobs`]. A crash leaves
+///   no owner without bytes, and no bytes that a later collection does not find.
 #[async_trait]
 pub trait Blobs: Debug + Send + Sync + 'static {
     /// Bytes of a blob, from `offset`, at most `limit`; `None` if there is no such blob.
     async fn blob(&self, digest: Digest, offset: u64, limit: u64)
     -> Result<Option<Vec<u8>>, Error>;
+
+    /// Digests and sizes of the blobs of an owner.
+    async fn blobs_of(&self, owner: BlobOwner) -> Result<Vec<(Digest, u64)>, Error>;
+
+    /// Ends the ownership of all blobs of an owner; counts those that have no owner any more.
+    async fn release_blobs(&self, owner: BlobOwner) -> Result<BlobCount, Error>;
+
+    /// Removes blobs that have had no owner for so long, at most `limit` of them. Bytes that another process
+    /// may be about to refer to stay some minutes longer.
+    async fn collect_blobs(&self, unused_for: Duration, limit: usize) -> Result<BlobCount, Error>;
 }
 
 /// Remembered results.

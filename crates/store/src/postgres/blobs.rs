@@ -6,6 +6,7 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -20,12 +21,15 @@ pub(super) const MAX_INLINE: usize = 256 << 10;
 
 /// Store of large blobs, shared by all processes of an installation.
 ///
-/// A blob is put before the row that names it is written. One whose row was never written stays: another
-/// process may have written a row for the same bytes.
+/// A blob is put before the row that names it is written, and its digest is noted before that. One whose row
+/// was never written is removed some time later: another process may write a row for the same bytes.
 #[async_trait]
 pub trait LargeBlobs: Debug + Send + Sync + 'static {
     /// Keeps bytes under their digest, durably. Bytes that are there already are left alone.
     async fn put(&self, digest: Digest, bytes: Vec<u8>) -> io::Result<()>;
+
+    /// Removes bytes; nothing if they are not there.
+    async fn remove(&self, digest: Digest) -> io::Result<()>;
 
     /// Exactly `length` bytes from `start`.
     async fn read(&self, digest: Digest, start: u64, length: u64) -> io::Result<Vec<u8>>;
@@ -74,6 +78,15 @@ impl LargeBlobs for BlobDirectory {
         .await
     }
 
+    async fn remove(&self, digest: Digest) -> io::Result<()> {
+        let path = self.path(digest);
+        blocking(move || match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        })
+        .await
+    }
+
     async fn read(&self, digest: Digest, start: u64, length: u64) -> io::Result<Vec<u8>> {
         let path = self.path(digest);
         blocking(move || {
@@ -98,6 +111,26 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+/// Time limit of putting a blob, far below the time after which one without a row is removed.
+const PUT_TIMEOUT: Duration = Duration::from_secs(120);
+
+const NOTE_PUT: &str = "INSERT INTO large_blobs (digest) VALUES ($1)
+    ON CONFLICT (digest) DO UPDATE SET put_at = now()";
+
+/// Keeps large bytes. Their digest is noted first, so that they are found if no row ever names them, and stay
+/// until a row can name them.
+pub(super) async fn put(
+    pool: &Pool,
+    large: &dyn LargeBlobs,
+    digest: Digest,
+    bytes: Vec<u8>,
+) -> Result<(), Error> {
+    pool.read().await?.execute(NOTE_PUT, &[&digest.as_bytes().as_slice()]).await?;
+    let put = tokio::time::timeout(PUT_TIMEOUT, large.put(digest, bytes)).await;
+    let put = put.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    put.map_err(Error::backend("write a blob"))
 }
 
 pub(super) async fn read(

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use futures_util::future::{join, join5};
+use futures_util::future::{join, join3, join5};
 use ringfence_types::{Digest, PersonaId, Sealed, SessionId, TenantId, ToolName};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use super::{
     usage::{self, Sums},
     work::{NewAction, Step},
 };
-use crate::{Commitment, SessionEvent, encoding, packed::Packed};
+use crate::{BlobOwner, Commitment, SessionEvent, encoding, packed::Packed};
 
 pub(super) const UPDATE_CALLS: &str = "UPDATE calls SET state = new.state, open = new.open,
     version = calls.version + 1, owner = CASE WHEN new.owned THEN $8::bigint END,
@@ -146,9 +146,22 @@ impl<'a> NewCalls<'a> {
 const INSERT_USES: &str = "INSERT INTO approval_uses (approval, call, at)
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) ON CONFLICT DO NOTHING";
 
+/// Blobs that are used again. It locks them: whoever removes one that has had no owner waits, and finds that it
+/// has one. One that was removed first is inserted anew.
+const REUSE_BLOBS: &str = "UPDATE blobs SET unused_since = NULL FROM
+    (SELECT digest FROM blobs WHERE digest = ANY($1) AND unused_since IS NOT NULL
+     ORDER BY digest FOR UPDATE) AS unused
+    WHERE blobs.digest = unused.digest";
+
 const INSERT_BLOBS: &str = "INSERT INTO blobs (digest, size, bytes)
     SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) AS new (digest, size, bytes)
     ORDER BY digest ON CONFLICT DO NOTHING";
+
+const INSERT_BLOB_USES: &str = "INSERT INTO blob_uses (digest, kind, owner)
+    SELECT new.digest, new.kind, new.owner
+    FROM unnest($1::bytea[], $2::text[], $3::uuid[]) AS new (digest, kind, owner)
+    WHERE EXISTS (SELECT 1 FROM blobs WHERE blobs.digest = new.digest)
+    ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING";
 
 const INSERT_SIGNERS: &str = "INSERT INTO signers (key) SELECT unnest($1::bytea[])
     ON CONFLICT DO NOTHING";
@@ -202,7 +215,9 @@ const NOTIFY: &str = "SELECT pg_notify('ringfence', $1)";
 
 pub(super) const PIPELINED: &[&str] = &[
     INSERT_USES,
+    REUSE_BLOBS,
     INSERT_BLOBS,
+    INSERT_BLOB_USES,
     INSERT_SIGNERS,
     INSERT_RECORDS,
     INSERT_ACTIONS,
@@ -301,10 +316,26 @@ impl<'a> NewRows<'a> {
             sizes.push(blob.size);
             bytes.push(blob.bytes.as_deref());
         }
-        if digests.is_empty() {
+        let (mut used, mut kinds, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+        for step in &self.steps {
+            let (kind, owner) = BlobOwner::Call(step.call.asked.id).columns();
+            for digest in &step.uses {
+                used.push(digest.as_bytes().as_slice());
+                kinds.push(kind);
+                owners.push(owner);
+            }
+        }
+        if used.is_empty() {
             return Ok(());
         }
-        link.execute(INSERT_BLOBS, &[&digests, &sizes, &bytes]).await.map(drop)
+        let columns: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&digests, &sizes, &bytes];
+        let (reused, inserted, owned) = join3(
+            link.execute(REUSE_BLOBS, &[&used]),
+            link.execute(INSERT_BLOBS, &columns),
+            link.execute(INSERT_BLOB_USES, &[&used, &kinds, &owners]),
+        )
+        .await;
+        reused.and(inserted).and(owned).map(drop)
     }
 
     async fn write_signers(&self, link: &Link) -> Result<(), DbError> {

@@ -5,6 +5,7 @@
 
 mod approvals;
 mod batch;
+mod blob_uses;
 mod blobs;
 mod budgets;
 mod calls;
@@ -36,6 +37,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -59,12 +61,12 @@ pub use self::{
     migrate::InstallationLock,
 };
 use crate::{
-    ApprovalPage, ApprovalQuery, Approvals, Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery,
-    Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage, EntryQuery,
-    Error, FactQuery, Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering,
-    NewDecision, NewFindings, PAGE, Placed, Record, Remembered, Repair, Revocation, Revoked, Room,
-    SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
-    Version, Visitor, covered::check_signed, recent::Recent,
+    ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner, Blobs, Budget, BudgetFor,
+    Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery,
+    Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings, KeptDecision, Key, Keys,
+    Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Record, Remembered,
+    Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions, Signed, Standing,
+    Store, Stored, UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -327,8 +329,7 @@ impl Calls for PostgresStore {
         let queued = bytes;
         for (digest, blob) in large {
             bytes += blob.len();
-            let put = self.shared.large.put(digest, blob).await;
-            put.map_err(Error::backend("write a blob"))?;
+            blobs::put(&self.shared.pool, self.shared.large.as_ref(), digest, blob).await?;
         }
         self.room.charge(&tenant, bytes);
         let answer = self.write(Work::Step(Box::new(step)), queued).await?;
@@ -558,6 +559,19 @@ impl Blobs for PostgresStore {
         limit: u64,
     ) -> Result<Option<Vec<u8>>, Error> {
         blobs::read(&self.shared.pool, self.shared.large.as_ref(), digest, offset, limit).await
+    }
+
+    async fn blobs_of(&self, owner: BlobOwner) -> Result<Vec<(Digest, u64)>, Error> {
+        blob_uses::list(&self.shared.pool, owner).await
+    }
+
+    async fn release_blobs(&self, owner: BlobOwner) -> Result<BlobCount, Error> {
+        blob_uses::release(&self.shared.pool, owner).await
+    }
+
+    async fn collect_blobs(&self, unused_for: Duration, limit: usize) -> Result<BlobCount, Error> {
+        let large = self.shared.large.as_ref();
+        blob_uses::collect(self.shared.pool.url(), large, unused_for, limit).await
     }
 }
 

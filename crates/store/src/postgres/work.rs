@@ -12,6 +12,7 @@ use crate::{
     Error, Key, NewDecision, NewMemo, Record, Repair, Revocation, Revoked, SessionEvent, Spend,
     Version,
     encoding::{self, DecisionText},
+    owners,
     packed::Packed,
 };
 
@@ -118,6 +119,8 @@ pub(super) struct Step {
     /// Entries without their statements, which are among the texts.
     pub(super) entries: Vec<Sealed>,
     pub(super) blobs: Vec<Blob>,
+    /// Digests of the blobs that the call owns from now on.
+    pub(super) uses: Vec<Digest>,
     pub(super) session_events: Vec<SessionEvent>,
     /// Approval and its text.
     pub(super) approval: Option<(Approval, String)>,
@@ -156,6 +159,7 @@ impl Step {
             earlier: earlier.collect::<Result<_, _>>()?,
             entries: record.entries.iter().map(encoding::without_payload).collect(),
             blobs: Vec::new(),
+            uses: owners::referred(&record),
             approval: approval.transpose()?,
             spends: record.spends,
             memo: record.memo,

@@ -170,6 +170,54 @@ impl Drop for Held {
     }
 }
 
+/// Files that a transaction under way may take the rows of. Each has a marker, so that a crash after the
+/// commit leaves no file unnoticed.
+#[derive(Debug)]
+pub(super) struct Doomed {
+    files: Arc<Files>,
+    markers: HashMap<Digest, PathBuf>,
+}
+
+impl Doomed {
+    pub(super) fn mark(files: Arc<Files>, digests: Vec<Digest>) -> io::Result<Self> {
+        let mut doomed = Self { files, markers: HashMap::new() };
+        for digest in digests {
+            let number = doomed.files.next.fetch_add(1, Ordering::Relaxed);
+            let marker = doomed.files.incoming.join(format!("{}-{number}", digest.hex()));
+            File::create_new(&marker)?;
+            doomed.markers.insert(digest, marker);
+        }
+        File::open(&doomed.files.incoming)?.sync_all()?;
+        Ok(doomed)
+    }
+
+    /// Removes the files whose rows are gone. Runs after the commit and before the next transaction, so a row
+    /// of the same digest is not there again; but a transaction that waits may count on the file, and then it
+    /// goes only if that one is not committed.
+    pub(super) fn remove(mut self, gone: impl Iterator<Item = Digest>) {
+        for digest in gone {
+            let mut held = self.files.lock();
+            if let Some(used) = held.get_mut(&digest) {
+                used.made = true;
+            } else if let Err(error) = remove(&self.files.path(digest)) {
+                // The marker stays: the next start tries again.
+                self.markers.remove(&digest);
+                tracing::warn!(%error, %digest, "a blob could not be removed");
+            }
+        }
+    }
+}
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        for marker in self.markers.values() {
+            if let Err(error) = remove(marker) {
+                tracing::warn!(%error, "a marker of a blob could not be removed");
+            }
+        }
+    }
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -4,6 +4,7 @@
 //! only binds and steps.
 
 mod approvals;
+mod blob_uses;
 mod blobs;
 mod budgets;
 mod calls;
@@ -29,6 +30,7 @@ mod usage;
 use std::{
     path::Path,
     sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -38,12 +40,12 @@ use tokio::sync::watch;
 
 use self::files::Files;
 use crate::{
-    ApprovalPage, ApprovalQuery, Approvals, Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery,
-    Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage, EntryQuery,
-    Error, FactQuery, Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering,
-    NewDecision, NewFindings, PAGE, Placed, Record, Remembered, Repair, Revocation, Revoked, Room,
-    SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
-    Version, Visitor, recent::Recent,
+    ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner, Blobs, Budget, BudgetFor,
+    Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery,
+    Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings, KeptDecision, Key, Keys,
+    Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Record, Remembered,
+    Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions, Signed, Standing,
+    Store, Stored, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -55,6 +57,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("canaries.sql"),
     include_str!("usage.sql"),
     include_str!("budgets.sql"),
+    include_str!("blob_uses.sql"),
 ];
 
 /// Of a store that is only read. No process has this number.
@@ -356,6 +359,18 @@ impl Blobs for SqliteStore {
         limit: u64,
     ) -> Result<Option<Vec<u8>>, Error> {
         blobs::read(&self.db, &self.files, digest, offset, limit).await
+    }
+
+    async fn blobs_of(&self, owner: BlobOwner) -> Result<Vec<(Digest, u64)>, Error> {
+        blob_uses::list(&self.db, owner).await
+    }
+
+    async fn release_blobs(&self, owner: BlobOwner) -> Result<BlobCount, Error> {
+        self.db.write(move |connection| blob_uses::release(connection, owner)).await
+    }
+
+    async fn collect_blobs(&self, unused_for: Duration, limit: usize) -> Result<BlobCount, Error> {
+        blobs::collect(&self.db, &self.files, unused_for, limit).await
     }
 }
 

@@ -8,16 +8,16 @@ use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
 use super::{
-    SqliteStore, approvals, blobs, decisions,
+    SqliteStore, approvals, blob_uses, blobs, decisions,
     files::Held,
     hook,
     ledger::{self, Kept},
     memos, rows, sessions, usage,
 };
 use crate::{
-    Commit, Error, NewMemo, Record, SessionEvent, Spend, Version,
+    BlobOwner, Commit, Error, NewMemo, Record, SessionEvent, Spend, Version,
     encoding::{self, DecisionText, horizon},
-    is_derived,
+    is_derived, owners,
     packed::Packed,
 };
 
@@ -42,6 +42,8 @@ struct Step {
     /// Without their statements, which are among the texts.
     entries: Vec<Sealed>,
     blobs: Vec<Blob>,
+    /// Digests of the blobs that the call owns from now on.
+    uses: Vec<Digest>,
     session_events: Vec<SessionEvent>,
     /// With its text.
     approval: Option<(Approval, String)>,
@@ -72,11 +74,12 @@ struct Done {
 }
 
 pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Version, Error> {
+    let uses = owners::referred(&record);
     let blob_bytes: usize = record.blobs.iter().map(Vec::len).sum();
     let (blobs, held) = place(store, std::mem::take(&mut record.blobs)).await?;
     let session_events = std::mem::take(&mut record.session_events);
     hook::check(store, &record.entries)?;
-    let step = Step { blobs, session_events, ..step(&record, store.process)? };
+    let step = Step { blobs, uses, session_events, ..step(&record, store.process)? };
     store.room.charge(&record.call.asked.tenant, blob_bytes + step.bytes());
     let Record { call, facts, .. } = record;
     let bytes = step.packed.body.len() + call.asked.args.as_str().len();
@@ -145,6 +148,7 @@ fn step(record: &Record, process: i64) -> Result<Step, Error> {
         idempotency: once,
         entries: record.entries.iter().map(encoding::without_payload).collect(),
         blobs: Vec::new(),
+        uses: Vec::new(),
         session_events: Vec::new(),
         approval: record.approval.as_ref().map(given).transpose()?,
         spends: record.spends,
@@ -201,6 +205,9 @@ impl Step {
             memos::insert(connection, &self.call.asked, memo, seq, self.call.changed_at)?;
         }
         self.blobs.iter().try_for_each(|blob| blob.insert(connection))?;
+        for digest in &self.uses {
+            blob_uses::insert(connection, BlobOwner::Call(*id), *digest)?;
+        }
         for event in &self.session_events {
             sessions::insert(connection, event)?;
         }

@@ -301,6 +301,18 @@ impl Blobs for Pair {
     ) -> Result<Option<Vec<u8>>, Error> {
         self.next().blob(digest, offset, limit).await
     }
+
+    async fn blobs_of(&self, owner: BlobOwner) -> Result<Vec<(Digest, u64)>, Error> {
+        self.next().blobs_of(owner).await
+    }
+
+    async fn release_blobs(&self, owner: BlobOwner) -> Result<BlobCount, Error> {
+        self.next().release_blobs(owner).await
+    }
+
+    async fn collect_blobs(&self, unused_for: Duration, limit: usize) -> Result<BlobCount, Error> {
+        self.next().collect_blobs(unused_for, limit).await
+    }
 }
 
 #[async_trait]

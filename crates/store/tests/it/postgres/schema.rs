@@ -25,7 +25,8 @@ async fn a_store_opens_only_on_tables_of_its_version_and_many_may_migrate_at_onc
     open().await.expect("a store").close().await;
     cluster().sql(&name, "UPDATE schema_version SET version = version + 1").unwrap();
     let refused = open().await;
-    assert!(matches!(refused, Err(Error::Schema { found: 2, needed: 1 })), "{refused:?}");
+    let is_newer = |refused: &Error| matches!(refused, Error::Schema { found, needed } if *found == needed + 1);
+    assert!(refused.as_ref().is_err_and(is_newer), "{refused:?}");
     let refused = PostgresStore::migrate(&url).await;
-    assert!(matches!(refused, Err(Error::Schema { found: 2, needed: 1 })), "{refused:?}");
+    assert!(refused.as_ref().is_err_and(is_newer), "{refused:?}");
 }
