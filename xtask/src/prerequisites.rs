@@ -44,7 +44,10 @@ pub const NEEDS: &[Need] = &[
     need("util-linux", Probe::Program("setpriv"), "the rootless suites"),
     need("busybox-static", Probe::Program("busybox"), "the machine with the older kernel"),
     need("chromium", Probe::File("/usr/bin/chromium"), "the console in a real browser"),
-    need("default-jre-headless", Probe::Program("java"), "Kafka"),
+    need("default-jdk-headless", Probe::Program("javac"), "Kafka, and Java inside a sandbox"),
+    need("python3-requests", Probe::PythonModule("requests"), "real programs under the filter"),
+    need("python3-pytest", Probe::PythonModule("pytest"), "real programs under the filter"),
+    need("python3-grpcio", Probe::PythonModule("grpc"), "real programs under the filter"),
     need("maven", Probe::Program("mvn"), "the jars of Kafka"),
     need("curl", Probe::Program("curl"), "the first page of the README"),
     need(

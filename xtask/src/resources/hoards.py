@@ -539,6 +539,138 @@ def udp_queues():
     return make
 
 
+def udp_errors():
+    """Answers of a closed port, kept for a socket that asked for them and never reads them."""
+    closed = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    closed.bind(("127.0.0.1", 0))
+    address = closed.getsockname()
+    closed.close()
+
+    def make():
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        kept.append(sender)
+        sender.setsockopt(socket.IPPROTO_IP, 11, 1)
+        for _ in range(300):
+            try:
+                sender.sendto(bytes(500), address)
+            except ConnectionRefusedError:
+                pass
+
+    return make
+
+
+def port_groups():
+    def make():
+        kept.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        kept[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        kept[-1].bind(("127.0.0.1", 0))
+
+    return make
+
+
+def closed_connections():
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(16)
+    kept.append(listener)
+
+    def make():
+        client = socket.socket()
+        client.settimeout(FULL_TIMEOUT)
+        client.connect(listener.getsockname())
+        server, _ = listener.accept()
+        client.close()
+        server.close()
+
+    return make
+
+
+def sent_file_pages():
+    """Pages of a file of the root that wait in a local socket and cannot be reclaimed."""
+    file = os.open(sys.executable, os.O_RDONLY)
+
+    def make():
+        pair = socket.socketpair()
+        kept.append(pair)
+        pair[0].setblocking(False)
+        try:
+            while os.sendfile(pair[0].fileno(), file, 0, 65536):
+                pass
+        except BlockingIOError:
+            pass
+
+    return make
+
+
+def sessions():
+    def make():
+        os.setsid()
+        raise OSError(0, "one for each process")
+
+    return make
+
+
+def wait_tables():
+    """Every process waits for as many descriptors as it may name in one call."""
+    ends = socket.socketpair()
+
+    def make():
+        if os.fork() == 0:
+            os.close(1)
+            waiting = (ctypes.c_int * 1024)(*[ends[0].fileno(), 0] * 512)
+            libc.poll(waiting, 512, -1)
+
+    return make
+
+
+def process_files():
+    names = ["maps", "mountinfo", "net/unix", "stat", "smaps_rollup", "fdinfo/0"]
+    return lambda: kept.append(os.open(f"/proc/self/{names[len(kept) % len(names)]}", os.O_RDONLY))
+
+
+def named_pipes():
+    count = iter(range(1 << 62))
+
+    def make():
+        name = f"/tmp/{os.getpid()}-{next(count)}"
+        os.mkfifo(name)
+        kept.append(os.open(name, os.O_RDWR))
+
+    return make
+
+
+def semaphore_undos():
+    group = call(64, 0, 250, 0o1600)
+    every = b"".join(struct.pack("Hhh", number, 1, 0x1000) for number in range(250))
+
+    def make():
+        nonlocal group
+        call(65, group, every, 250)
+        group = call(64, 0, 250, 0o1600)
+
+    return make
+
+
+def hard_links():
+    name = f"/tmp/{os.getpid()}"
+    os.close(os.open(name, os.O_CREAT))
+    count = iter(range(1 << 62))
+    return lambda: os.link(name, f"{name}-{next(count)}".ljust(250, "x"))
+
+
+def restricted_domains():
+    libc.prctl(38, 1, 0, 0, 0)
+    place = os.open("/usr", os.O_PATH)
+
+    def make():
+        rules = call(444, struct.pack("Q", 4), 8, 0)
+        call(445, rules, 1, struct.pack("=Qi", 4, place), 0)
+        call(446, rules, 0)
+        os.close(rules)
+
+    return make
+
+
 # Name: how, and in how many processes at once.
 HOARDS = {
     hoard.__name__: (hoard, count)
@@ -588,6 +720,17 @@ HOARDS = {
         (tcp_connections, 20),
         (tcp_listeners, 20),
         (udp_queues, 20),
+        (udp_errors, 20),
+        (port_groups, 20),
+        (closed_connections, 4),
+        (sent_file_pages, 20),
+        (sessions, PROCESSES),
+        (wait_tables, 1),
+        (process_files, PROCESSES),
+        (named_pipes, 40),
+        (semaphore_undos, 4),
+        (hard_links, 4),
+        (restricted_domains, PROCESSES),
     ]
 }
 

@@ -14,7 +14,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Programs of the network kind need a loopback interface; everything else gets the default.
-LOOPBACK = {"tcp_signatures", "multicast_groups", "tcp_connections", "tcp_listeners", "udp_queues"}
+LOOPBACK = {"tcp_signatures", "multicast_groups", "tcp_connections", "tcp_listeners", "udp_queues",
+            "udp_errors", "port_groups", "closed_connections"}
 
 
 def read(path):
@@ -44,28 +45,31 @@ def settle():
     """Waits until freed memory is back: the kernel frees much of it later."""
     with open("/proc/sys/vm/drop_caches", "w") as file:
         file.write("3")
-    last = available()
-    for _ in range(50):
+    last, steady = available(), 0
+    for _ in range(150):
         time.sleep(0.2)
         now = available()
-        if abs(now - last) < 1 << 20:
-            return now
+        steady = steady + 1 if abs(now - last) < 1 << 20 else 0
         last = now
+        if steady >= 5 and charged() < 1 << 20:
+            break
     return last
 
 
 class Sampler(threading.Thread):
-    def __init__(self, before):
+    """Least available memory with what was charged then, and the least sum of both."""
+
+    def __init__(self):
         super().__init__(daemon=True)
-        self.before, self.ended = before, threading.Event()
-        # At the time when most was taken, and the most that was ever uncharged.
-        self.taken, self.charged, self.uncharged = 0, 0, 0
+        self.ended = threading.Event()
+        self.available, self.charged = available(), 0
+        self.sum = self.available
 
     def sample(self):
-        taken, counted = self.before - available(), charged()
-        if taken > self.taken:
-            self.taken, self.charged = taken, counted
-        self.uncharged = max(self.uncharged, taken - counted)
+        now, counted = available(), charged()
+        if now < self.available:
+            self.available, self.charged = now, counted
+        self.sum = min(self.sum, now + counted)
 
     def run(self):
         while not self.ended.wait(0.1):
@@ -77,7 +81,7 @@ def measure(name):
     flags = ["--network", "loopback"] if name in LOOPBACK and OFFERS_NETWORK else []
     program = os.path.join(HERE, "hoards.py")
     command = ["ringfence", "run", "--timeout", "150s", *flags, program, "--", name]
-    sampler = Sampler(before)
+    sampler = Sampler()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:
         sampler.start()
@@ -90,10 +94,13 @@ def measure(name):
         sampler.ended.set()
         _, problem = process.communicate("")
     lines = problem.strip().splitlines()
-    left = before - settle()
+    after = settle()
+    # If more is available than before, something of an earlier program was not freed then.
+    base = max(before, after)
     print("RESOURCE " + json.dumps({
         "name": name, "said": said or (lines[0] if lines else f"exit {process.returncode}"),
-        "taken": sampler.taken, "charged": sampler.charged, "uncharged": sampler.uncharged, "left": left,
+        "taken": base - sampler.available, "charged": sampler.charged,
+        "uncharged": max(0, base - sampler.sum), "left": before - after,
     }), flush=True)
 
 

@@ -264,6 +264,11 @@ async fn proposed_rules_are_tried_on_the_past_page_by_page() {
     assert_eq!((&tool["flips"]["total"], tool["calls"].as_array().unwrap().len()), (&json!(3), 1));
     let future = json!({"files": {"a.rego": STRICT}, "since": "2100-01-01T00:00:00Z"});
     assert_eq!(server.post("/v1/policy/replay", &future).await.json()["decisions"], 0);
+    for most in 1..=4 {
+        let some = json!({"files": {"a.rego": STRICT}, "most": most});
+        let some = server.post("/v1/policy/replay", &some).await.json();
+        assert_eq!(some["decisions"], most, "no more than asked for: {some}");
+    }
     server.stop().await;
 }
 

@@ -16,6 +16,7 @@ use rustix::{
     fs::XattrFlags,
     io::Errno,
     net::{SendFlags, send},
+    pipe::SpliceFlags,
 };
 
 use crate::{
@@ -51,6 +52,16 @@ pub(super) fn cases() -> Vec<Case> {
         case("R21.open-file-locks", "no lock without an owner can be had", |context| {
             on_file(context, |_, file| attack::lock_open_file(file.as_fd()))
         }),
+        case("R21.sent-pages", "no page of a file waits in a socket", |context| {
+            on_file(context, |_, file| sent_page(file))
+        }),
+        case("R21.spliced-pages", "no page of a file waits in a pipe", |context| {
+            on_file(context, |_, file| spliced_page(file))
+        }),
+        case("R21.errors", "no error of a sent datagram waits to be read", |context| {
+            tried(context, "IP_RECVERR", kept_errors())
+        })
+        .limited(with_network),
         case("R21.connections", "connections that are never accepted are few", connections)
             .limited(with_network),
         Case::new(
@@ -126,6 +137,30 @@ fn set_acl(path: &PathBuf) -> io::Result<i64> {
     Ok(rustix::fs::setxattr(path, name, &value, XattrFlags::empty()).map(|()| 0)?)
 }
 
+/// Sends a file to a local socket, from which it is not read.
+fn sent_page(file: &File) -> io::Result<i64> {
+    let (near, _far) = UnixStream::pair()?;
+    Ok(rustix::fs::sendfile(&near, file, None, 1)? as i64)
+}
+
+/// Moves a file to a pipe, from which it is not read.
+fn spliced_page(file: &File) -> io::Result<i64> {
+    let (_reader, writer) = rustix::pipe::pipe()?;
+    Ok(rustix::pipe::splice(file, None, &writer, None, 1, SpliceFlags::empty())? as i64)
+}
+
+/// Asks for errors of datagrams; succeeds if the socket then says that it keeps them.
+fn kept_errors() -> io::Result<i64> {
+    let socket = attack::open_socket(2, 2, 0)?;
+    attack::set_option(socket.as_fd(), IPPROTO_IP, IP_RECVERR, &1_i32.to_ne_bytes())?;
+    match attack::get_option(socket.as_fd(), IPPROTO_IP, IP_RECVERR)? {
+        0 => Err(Errno::OPNOTSUPP.into()),
+        value => Ok(value),
+    }
+}
+
+const IPPROTO_IP: i32 = 0;
+const IP_RECVERR: i32 = 11;
 const IPPROTO_TCP: i32 = 6;
 const IPPROTO_IPV6: i32 = 41;
 const SOL_SOCKET: i32 = 1;

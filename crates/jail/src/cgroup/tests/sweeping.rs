@@ -62,3 +62,13 @@ fn an_instance_of_another_pid_namespace_is_left_alone() {
     remove_trees(&left, TEST_TIMEOUT).map(drop).unwrap();
     assert!(are_there);
 }
+
+#[test]
+fn a_sweep_that_is_told_to_end_removes_nothing_more() {
+    let scratch = Scratch::new();
+    let left = siblings(scratch.base(), &dead(scratch.base()));
+    make(&left);
+    let swept = Base::sweep(&Host::detect(), || false).unwrap();
+    remove_trees(&left, TEST_TIMEOUT).map(drop).unwrap();
+    assert!(swept.removed.is_empty() && swept.busy.is_empty(), "{swept:?}");
+}

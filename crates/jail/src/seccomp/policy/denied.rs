@@ -127,6 +127,13 @@ const GROUPS: &[DeniedGroup] = &[
         action: Action::Errno(Errno::OPNOTSUPP),
         names: &["setxattr", "lsetxattr", "fsetxattr", "setxattrat"],
     },
+    DeniedGroup {
+        reason: "pages of a file wait in a pipe or a socket, where they cannot be reclaimed and are \
+                 charged to whoever read them first; the error is that of a file that cannot be \
+                 spliced, after which callers read and write",
+        action: Action::Errno(Errno::INVAL),
+        names: &["sendfile", "splice"],
+    },
     refused(
         "the host's clock is not the sandbox's to set",
         &["clock_settime", "settimeofday", "adjtimex", "clock_adjtime"],

@@ -20,9 +20,7 @@ pub(super) const ALLOWED: &[super::Allowed] = &[
     ("pwritev", "writev at an offset"),
     ("pwritev2", "pwritev with flags"),
     ("lseek", "moves a file offset"),
-    ("sendfile", "copies between descriptors the caller holds"),
     ("copy_file_range", "copies between files the caller has open"),
-    ("splice", "moves data between descriptors the caller holds"),
     ("readahead", "hint on an open file"),
     // Size.
     ("truncate", "within the workspace's size limit"),

@@ -23,8 +23,24 @@ const RECEIVE_BUFFER: Requirement = Requirement {
     ..requirement(OPTION, u32::MAX, &[0], Errno::NOPROTOOPT)
 };
 
+/// Options that would keep the errors of sent datagrams, up to a receive buffer for each socket, until
+/// they are read: charged to no cgroup. libc's resolver gives up where setting one fails, so programs
+/// are told that they succeeded; a connected socket still reports a refused datagram.
+const ERROR_QUEUE: Requirement = kept_errors(c::IPPROTO_IP, &[bits(c::IP_RECVERR)]);
+const ERROR_QUEUE6: Requirement = kept_errors(c::IPPROTO_IPV6, &[bits(c::IPV6_RECVERR)]);
+
+const fn kept_errors(level: i32, options: &'static [u32]) -> Requirement {
+    Requirement {
+        values: Values::NoneOf(options),
+        otherwise: Otherwise::Nothing,
+        ..of_level(level, &[0])
+    }
+}
+
 pub(super) const SETSOCKOPT: &[Requirement] = &[
     RECEIVE_BUFFER,
+    ERROR_QUEUE,
+    ERROR_QUEUE6,
     requirement(LEVEL, u32::MAX, &LEVELS, Errno::NOPROTOOPT),
     of_level(c::SOL_SOCKET, &SOCKET_OPTIONS),
     of_level(c::IPPROTO_TCP, &TCP_OPTIONS),
@@ -32,8 +48,8 @@ pub(super) const SETSOCKOPT: &[Requirement] = &[
     of_level(c::IPPROTO_IPV6, &IPV6_OPTIONS),
 ];
 
-/// All of the above but the first.
-pub(super) const GETSOCKOPT: &[Requirement] = SETSOCKOPT.split_at(1).1;
+/// All of the above but those that succeed without effect.
+pub(super) const GETSOCKOPT: &[Requirement] = SETSOCKOPT.split_at(3).1;
 
 /// Refused flags: `MSG_OOB` on local sockets has been exploited more than once and is unused;
 /// `MSG_FASTOPEN` would connect without `connect`, which is counted.
@@ -107,7 +123,7 @@ const IP_OPTIONS: [u32; 7] = [
     bits(c::IP_TOS),            // ssh, Java
     bits(c::IP_TTL),            // a number
     bits(c::IP_MTU_DISCOVER),   // QUIC libraries
-    bits(c::IP_RECVERR),        // libc's resolver
+    bits(c::IP_RECVERR),        // libc's resolver; setting it has no effect
     bits(c::IP_MTU),            // read by QUIC libraries
     bits(c::IP_MULTICAST_TTL),  // Java sets it on every datagram socket
     bits(c::IP_MULTICAST_LOOP), // a flag
@@ -120,7 +136,7 @@ const IPV6_OPTIONS: [u32; 8] = [
     bits(c::IPV6_MULTICAST_LOOP), // a flag
     bits(c::IPV6_MTU_DISCOVER),   // QUIC libraries
     bits(c::IPV6_MTU),            // read by QUIC libraries
-    bits(c::IPV6_RECVERR),        // libc's resolver
+    bits(c::IPV6_RECVERR),        // libc's resolver; setting it has no effect
     bits(c::IPV6_V6ONLY),         // every server on both families
     bits(c::IPV6_TCLASS),         // Java
 ];

@@ -223,7 +223,7 @@ fn socket_options_are_an_allow_list() {
         (socket, libc::SO_SNDBUF),
         (tcp, libc::TCP_NODELAY),
         (tcp, libc::TCP_USER_TIMEOUT),
-        (ip, libc::IP_RECVERR),
+        (ip, libc::IP_TOS),
         (ip6, libc::IPV6_V6ONLY),
         (ip6, libc::IPV6_MULTICAST_HOPS),
     ] {
@@ -232,9 +232,14 @@ fn socket_options_are_an_allow_list() {
             assert_eq!(answer(Profile::Program, call), libc::SECCOMP_RET_ALLOW, "{call:x?}");
         }
     }
-    for option in [libc::SO_RCVBUF, libc::SO_RCVLOWAT] {
+    for (level, option) in [
+        (socket, libc::SO_RCVBUF),
+        (socket, libc::SO_RCVLOWAT),
+        (ip, libc::IP_RECVERR),
+        (ip6, libc::IPV6_RECVERR),
+    ] {
         for profile in PROFILES {
-            let call = |name| (name, [3, HIGH | socket as u64, HIGH | option as u64, 0, 0, 0]);
+            let call = |name| (name, [3, HIGH | level as u64, HIGH | option as u64, 0, 0, 0]);
             let set = answer(profile, call("setsockopt"));
             assert_eq!(set, code(Action::Nothing), "taken, without effect");
             assert_eq!(answer(profile, call("getsockopt")), libc::SECCOMP_RET_ALLOW);

@@ -66,6 +66,23 @@ fn requirements_can_be_met_and_missed() {
     }
 }
 
+/// The review of kernel resources goes through the table call by call: a call that is added here adds its
+/// row there, or the reason why it has none.
+#[test]
+fn every_allowed_call_is_in_the_document_of_kernel_resources() {
+    let document = include_str!("../../../../../docs/kernel-resources.md");
+    let words: BTreeSet<_> = document.split('`').skip(1).step_by(2).collect();
+    for profile in [Profile::Program, Profile::Loopback] {
+        let entries = table(profile);
+        let allowed = entries
+            .iter()
+            .filter(|entry| !matches!(entry.action, Action::Errno(_) | Action::Nothing));
+        let missing: Vec<_> =
+            allowed.map(|entry| entry.name).filter(|name| !words.contains(name)).collect();
+        assert!(missing.is_empty(), "{profile:?}: {missing:?}");
+    }
+}
+
 #[test]
 fn the_whole_policy_reads_as_reviewed() {
     let program = table(Profile::Program);
