@@ -17,6 +17,7 @@ use ringfence_sandbox::{
     archive::{self, Links, Meta, PackOptions, Policy, Problem, Sink, UnpackLimits, WorkspaceSink},
     files::{BoxPath, FileLimits, Owner, Refused, Workspace},
 };
+use ringfence_types::error_chain;
 use serde_json::{Value, json};
 
 use crate::copy_spec::FileOut;
@@ -88,7 +89,7 @@ fn directory(workspace: &Workspace, file: &FileOut) -> Result<u64, String> {
     let beside = parent(&file.local).and_then(tempfile::TempDir::new_in).map_err(cannot)?;
     let top = beside.path().join("top");
     fs::create_dir(&top).map_err(cannot)?;
-    unpack(tar, &top).map_err(|error| chain(&error))?;
+    unpack(tar, &top).map_err(|error| error_chain(&error))?;
     fs::rename(&top, &file.local).map_err(cannot)?;
     Ok(packed.bytes)
 }
@@ -160,18 +161,8 @@ fn cannot_write(local: &Path, error: &io::Error) -> String {
 /// Reason why a directory was not copied, without mention of the archive.
 fn unpackable(error: &archive::Error) -> String {
     match (&error.problem, &error.entry) {
-        (Problem::Files(refused), _) => chain(refused),
-        (problem, Some(entry)) => format!("`{entry}`: {}", chain(problem)),
-        (problem, None) => chain(problem),
+        (Problem::Files(refused), _) => error_chain(refused),
+        (problem, Some(entry)) => format!("`{entry}`: {}", error_chain(problem)),
+        (problem, None) => error_chain(problem),
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

@@ -11,7 +11,7 @@ use ringfence_jail::{
 };
 use ringfence_policy::local_permit;
 use ringfence_sandbox::{Config, Error, Native, Program, Report, Request, SetupRules};
-use ringfence_types::{Clock, Layer, LayerState, Layers, Limits};
+use ringfence_types::{Clock, Layer, LayerState, Layers, Limits, error_chain};
 use serde_json::json;
 
 use crate::{
@@ -71,7 +71,7 @@ fn open_files() -> Finding {
 fn certificate() -> Option<Finding> {
     let files = tls_files()?;
     let name = "tls-certificate";
-    let usable = Tls::load(&files.certificate, &files.key).map_err(|error| chain(&error));
+    let usable = Tls::load(&files.certificate, &files.key).map_err(|error| error_chain(&error));
     let state = usable.and_then(|tls| match tls.validity() {
         Some(validity) => tls::state(validity, SystemClock.now()),
         None => Err("its validity is not understood".to_owned()),
@@ -88,17 +88,6 @@ fn certificate() -> Option<Finding> {
             fix: Some("replace the files of tls.cert and tls.key; a running server notices".into()),
         },
     })
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Runs `true` with every layer, and if the host lacks some, without those that may be missing.

@@ -7,10 +7,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use ringfence_policy::{CanaryReport, Counts, Difference};
 use ringfence_store::{Error, Findings, NewFindings};
-use ringfence_types::Timestamp;
+use ringfence_types::{Timestamp, error_chain};
 use tokio::sync::Mutex;
 
-use crate::{Engine, dispatch::chain, engine::Inner};
+use crate::{Engine, engine::Inner};
 
 /// Stored differences per policy.
 const MAX_STORED_DIFFERENCES: u32 = 10_000;
@@ -70,7 +70,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             more = found.changed() => more.is_err(),
         };
         if let Err(error) = store_findings(&inner).await {
-            let error = chain(&error);
+            let error = error_chain(&error);
             tracing::warn!(error, "what was found about a tried policy is not kept yet");
         }
         if is_over {

@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use ringfence_store::CallQuery;
 use ringfence_types::{
     CallId, Cause, Event, KeyId, MAX_DEPTH, PlanStep, Principal, State, Stopper, TurnRef,
+    error_chain,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -196,7 +197,7 @@ pub(crate) async fn end_held_children(active: &ActiveCall) {
         let page = match active.inner.parts.store.calls(query.clone()).await {
             Ok(page) => page,
             Err(error) => {
-                let error = crate::dispatch::chain(&error);
+                let error = error_chain(&error);
                 tracing::warn!(error, "held calls of a cancelled call are not ended");
                 return;
             }
@@ -206,7 +207,7 @@ pub(crate) async fn end_held_children(active: &ActiveCall) {
             let mut child = ActiveCall::for_one_step(active.inner.clone(), stored);
             child.step(Event::Cancel(by));
             if let Err(error) = child.commit().await {
-                let error = crate::dispatch::chain(&error);
+                let error = error_chain(&error);
                 tracing::warn!(error, call_id = %id, "a held call of a cancelled call is not ended");
             }
         }

@@ -6,7 +6,7 @@ use ringfence_policy::Permit;
 use ringfence_registry::Entry;
 use ringfence_types::{ErrorCode, Produced};
 
-pub(crate) use crate::runners::{Started, Work, chain, without_program};
+pub(crate) use crate::runners::{Started, Work, without_program};
 use crate::{
     active_call::ActiveCall,
     obligations,

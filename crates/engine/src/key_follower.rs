@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ringfence_ledger::{KeyChange, said_in};
 use ringfence_store::{EntryQuery, Error, PAGE};
-use ringfence_types::EntryKind;
+use ringfence_types::{EntryKind, error_chain};
 
 use crate::{Engine, engine::Inner};
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
                 READ_PAUSE
             }
             Err(error) => {
-                let error = crate::dispatch::chain(&error);
+                let error = error_chain(&error);
                 tracing::warn!(error, "revocations by other processes cannot be read");
                 grown.mark_changed();
                 RETRY_PAUSE

@@ -11,7 +11,7 @@ use ringfence_policy::Permit;
 use ringfence_store::{NewMemo, Remembered};
 use ringfence_types::{
     Digest, Finished, Json, Memoised, Obligations, Origin, ReceiptDetails, State, TenantId,
-    Timestamp, Tool, ToolName,
+    Timestamp, Tool, ToolName, error_chain,
 };
 use serde::Serialize;
 
@@ -134,7 +134,7 @@ async fn find(active: &ActiveCall, key: Digest) -> Option<Ended> {
         Ok(remembered) => memoised_end(remembered?, now),
         Err(error) => {
             // A memo is optional: the call runs.
-            let error = dispatch::chain(&error);
+            let error = error_chain(&error);
             tracing::warn!(error, "cannot read memos");
             None
         }

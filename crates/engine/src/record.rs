@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringfence_store::{Error, SessionEvent};
 use ringfence_types::{
     Call, CallId, ErrorCode, Event, FactKind, Finished, Json, Produced, Reason, ReceiptDetails,
-    State, Stopper,
+    State, Stopper, error_chain,
 };
 use serde::Serialize;
 
@@ -116,7 +116,7 @@ impl ActiveCall {
         let pending = self.pending.clone();
         match self.commit().await {
             Err(error @ (Error::Backend { .. } | Error::Busy)) => {
-                let cause = crate::dispatch::chain(&error);
+                let cause = error_chain(&error);
                 tracing::warn!(error = cause, "what became of a call is not recorded yet");
                 self.pending = pending;
                 Ok(Some(error))

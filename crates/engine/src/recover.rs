@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ringfence_registry::Entry;
 use ringfence_store::{Error, Stored};
-use ringfence_types::{CallError, Digest, ErrorCode, Event, Produced, State};
+use ringfence_types::{CallError, Digest, ErrorCode, Event, Produced, State, error_chain};
 
 use crate::{
     active_call::ActiveCall, dispatch::without_program, engine::Inner, hold::Recheck, pipeline,
@@ -29,7 +29,7 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
             return;
         }
         if let Err(error) = run(&inner).await {
-            let error = crate::dispatch::chain(&error);
+            let error = error_chain(&error);
             tracing::warn!(error, "calls of a process that is gone are not taken over yet");
             tokio::time::sleep(RETRY_PAUSE).await;
         }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ringfence_bus::{Bus, Delivery, Error, Member};
 use ringfence_engine::{By, Engine, Refused};
+use ringfence_types::error_chain;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -155,17 +156,6 @@ impl Door {
 }
 
 fn later(error: &dyn std::error::Error, delay: Duration) -> Verdict {
-    tracing::warn!(error = chain(error), "a request waits");
+    tracing::warn!(error = error_chain(error), "a request waits");
     Verdict::Later(delay)
-}
-
-/// An error and its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    text
 }

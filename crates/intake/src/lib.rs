@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ringfence_bus::{Bus, Group};
 use ringfence_engine::Engine;
-use ringfence_types::{KeyId, TenantId};
+use ringfence_types::{KeyId, TenantId, error_chain};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
@@ -95,7 +95,7 @@ async fn run(door: door::Door, stopping: CancellationToken) {
             Err(error) => Err(error),
         };
         if let Err(error) = failed {
-            let error = door::chain(&error);
+            let error = error_chain(&error);
             tracing::warn!(error, topic = REQUESTS, "requests cannot be read");
             tokio::select! {
                 () = tokio::time::sleep(JOIN_PAUSE) => {}

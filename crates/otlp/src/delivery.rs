@@ -8,6 +8,7 @@ use reqwest::{
     header::{CONTENT_TYPE, RETRY_AFTER},
     redirect::Policy,
 };
+use ringfence_types::error_chain;
 
 use crate::{Config, SetupError, wire::ExportResponse};
 
@@ -55,7 +56,7 @@ impl Receiver {
         match request.send().await {
             Ok(response) => read(response).await,
             // The address may hold a secret, so it is not in the message.
-            Err(error) => Delivered::Later { after: None, why: chain(&error.without_url()) },
+            Err(error) => Delivered::Later { after: None, why: error_chain(&error.without_url()) },
         }
     }
 }
@@ -93,14 +94,4 @@ fn pause(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     let seconds: u64 = text.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text += &format!(": {cause}");
-        next = cause.source();
-    }
-    text
 }

@@ -15,8 +15,8 @@ pub(crate) const PAGE: u64 = 4096;
 /// Statements kept prepared per connection; more than all that exist.
 const STATEMENTS: usize = 128;
 
-/// How long to wait for a lock that only another thread of ours can hold, and only for moments.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time to wait for a lock that only another thread of ours can hold, and only for moments.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The connection of the writer.
 pub(crate) fn writer(path: &Path, cache_kib: u32) -> Result<Connection, Error> {
@@ -53,7 +53,7 @@ pub(crate) fn open_files(connection: &Connection) -> Result<(), Error> {
 }
 
 fn common(connection: &Connection, cache_kib: u32) -> Result<(), Error> {
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Plans do not depend on what is bound. Otherwise a statement that joins two tables is parsed
     // and planned anew whenever it is taken from the cache, which costs more than running it.
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// How often a cached statement was planned again while different values were bound to it.
+    /// Number of times a cached statement was planned again while different values were bound to it.
     fn plannings(connection: &Connection) -> i32 {
         let tables = "CREATE TABLE calls (seq INTEGER PRIMARY KEY, id BLOB UNIQUE, tenant TEXT);
                       CREATE TABLE asked (seq INTEGER PRIMARY KEY, asked TEXT);";

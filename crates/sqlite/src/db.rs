@@ -1,4 +1,4 @@
-//! The handle that everybody shares.
+//! The handle that all callers share.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ use crate::{
     writer::Writer,
 };
 
-/// How much of everything.
+/// Sizes and limits of a database.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Most pieces of work that wait to be written, and to be read; beyond it [`Error::Busy`].
@@ -70,7 +70,7 @@ struct Inner {
     metrics: Metrics,
     /// None of a database that is only read.
     files: Option<Files>,
-    /// Taken by whoever closes the database.
+    /// Taken by the caller that closes the database.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -107,7 +107,7 @@ impl Db {
         Ok(db)
     }
 
-    /// Opens a file that is there, to read it: whoever else has it open goes on writing. Everything
+    /// Opens a file that is there, to read it: another process that has it open goes on writing. Everything
     /// that would write is refused as [`Error::Closed`].
     pub fn open_to_read(path: &Path, options: &Options) -> Result<Self, Error> {
         let readers = Readers::open(path, 1, options)?;
@@ -173,7 +173,7 @@ impl Db {
     }
 
     /// Like [`Db::write`]; `then` runs after the commit and before the answer, on the writer's
-    /// thread, whether or not anybody waits for the answer. In the order of the commits.
+    /// thread, whether or not a caller waits for the answer. In the order of the commits.
     pub fn write_then<T, E, W, N>(&self, work: W, then: N) -> Answer<T, E>
     where
         W: FnMut(&Connection) -> Result<T, E> + Send + 'static,
@@ -241,7 +241,7 @@ impl Db {
         self.0.files.as_ref().and_then(Files::gone).map_or(Ok(()), Err)
     }
 
-    /// Lets somebody see every transaction from the next one on, instead of whoever did until now.
+    /// Sets the hook that sees every transaction from the next one on, instead of the one until now.
     pub fn set_hook(&self, hook: Arc<dyn TransactionHook>) {
         self.0.hook.set(hook);
     }
@@ -296,7 +296,7 @@ fn lanes(options: &Options) -> Lanes<Box<dyn Job>> {
     })
 }
 
-/// A queue with somebody who takes from it. If work panics, its thread ends, and then nobody may
+/// A queue with a thread that takes from it. If work panics, its thread ends, and then no caller may
 /// wait for that thread for ever.
 struct Attended(Arc<Queue<Box<dyn Job>>>);
 

@@ -17,11 +17,11 @@ pub enum Error {
          use the version that wrote it, or a newer one"
     )]
     Newer {
-        /// Whose schema.
+        /// Component whose schema it is.
         component: String,
-        /// How many changes the file has seen.
+        /// Number of changes that the file has seen.
         found: usize,
-        /// How many this program knows.
+        /// Number of changes that this program knows.
         known: usize,
     },
     /// A schema change that the file has seen is not the one this program knows by its number.
@@ -29,9 +29,9 @@ pub enum Error {
         "schema change {number} of `{component}` is not the one the database was made with: use the build that made it, or another data directory"
     )]
     Changed {
-        /// Whose schema.
+        /// Component whose schema it is.
         component: String,
-        /// Which one, from 1.
+        /// Number of the change, from 1.
         number: usize,
     },
     /// As much is waiting as may wait.
@@ -63,7 +63,7 @@ pub enum Error {
     /// The file system failed.
     #[error("{doing} `{path}`")]
     Files {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// With which file.
         path: PathBuf,

@@ -21,7 +21,7 @@ pub(crate) struct Files {
     /// The write-ahead log, its index, and the lock file.
     beside: Arc<[Opened]>,
     /// The first thing that was wrong. From then on nothing is written: a log or a lock that comes
-    /// back may have served somebody else meanwhile.
+    /// back may have served another process meanwhile.
     gone: Arc<OnceLock<Error>>,
 }
 
@@ -58,7 +58,7 @@ impl Files {
         Err(self.gone.get_or_init(|| error).clone())
     }
 
-    /// What was wrong when it was last looked at.
+    /// The problem that was found at the last look.
     pub(crate) fn gone(&self) -> Option<Error> {
         self.gone.get().cloned()
     }

@@ -55,7 +55,7 @@ where
         if let Ok(value) = &result {
             (self.then)(value);
         }
-        // Nobody waits if the caller went away; the work is done all the same.
+        // No caller waits if it went away; the work is done all the same.
         let _ = self.reply.send(result);
     }
 

@@ -125,7 +125,7 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// How much waits.
+    /// Number of items that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().waiting
     }
@@ -136,7 +136,7 @@ impl<T> Lanes<T> {
         self.arrived.notify_all();
     }
 
-    /// Closes, and drops what waits; whoever waits for an answer to it learns that none will come.
+    /// Closes, and drops what waits; callers that wait for an answer learn that none will come.
     pub(crate) fn abandon(&self) {
         let left = {
             let mut state = self.lock();

@@ -35,14 +35,14 @@ pub(crate) fn prepare(database: &Path) -> Result<Lock, Error> {
     Ok(lock)
 }
 
-/// How long a server that is just ending may keep us waiting. A child that it was starting shares
+/// Time for which a server that is just ending may keep us waiting. A child that it was starting shares
 /// its lock until that child has become another program.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn take(path: &Path) -> Result<Lock, Error> {
     let file = private_file(path)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Lock { _file: file }),

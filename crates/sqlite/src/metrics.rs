@@ -1,4 +1,4 @@
-//! How well commits are shared, how long they take, and how much waits for them.
+//! Metrics of commits: size, duration, and the work that waits.
 
 use std::{sync::Weak, time::Duration};
 
@@ -11,7 +11,7 @@ use prometheus_client::{
 
 use crate::{job::Job, lanes::Lanes, queue::Queue};
 
-/// What the writer tells after each commit: once for all the work in it.
+/// Metrics that the writer updates after each commit: once for all the work in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     batch: Histogram,

@@ -19,7 +19,7 @@ pub(crate) struct Queue<T> {
 struct Waiting<T> {
     items: VecDeque<T>,
     closed: bool,
-    /// How many wait for something to arrive: to wake nobody is a system call all the same.
+    /// Number of threads that wait for work: waking none is a system call all the same.
     idle: usize,
 }
 
@@ -29,7 +29,7 @@ impl<T> Queue<T> {
         Self { waiting: Mutex::new(waiting), arrived: Condvar::new(), most }
     }
 
-    /// Refuses at once rather than waits: whoever asked can say so to its own client.
+    /// Refuses at once rather than waits: the caller can say so to its own client.
     pub(crate) fn push(&self, item: T) -> Result<(), Error> {
         let mut waiting = self.lock();
         if waiting.closed {
@@ -60,7 +60,7 @@ impl<T> Queue<T> {
         count > 0
     }
 
-    /// How much waits.
+    /// Number of items that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().items.len()
     }
@@ -71,7 +71,7 @@ impl<T> Queue<T> {
         self.arrived.notify_all();
     }
 
-    /// Closes, and drops what waits; whoever waits for an answer to it learns that none will come.
+    /// Closes, and drops what waits; callers that wait for an answer learn that none will come.
     pub(crate) fn abandon(&self) {
         let left = {
             let mut waiting = self.lock();

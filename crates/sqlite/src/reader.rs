@@ -7,7 +7,7 @@ use crate::{Error, job::Job, lanes::Lanes, queue::Queue};
 /// Serves the lanes in turn.
 pub(crate) fn run(connection: &Connection, lanes: &Lanes<Box<dyn Job>>) {
     while let Some(taken) = lanes.take() {
-        // Before the answer: whoever asks again after it finds its place free.
+        // Before the answer: a caller that asks again after it finds its place free.
         read(connection, taken.item, || lanes.finished(taken.lane));
     }
 }

@@ -71,7 +71,7 @@ impl Writer {
 
     /// Brings all that was acknowledged into the database file while that is in its place: a log
     /// without a name would be gone with this process. If it is not, the files stay as they are, for
-    /// whoever copies them from this process.
+    /// a copy that is made of them outside this process.
     fn save(&self, error: &Error) {
         let has_database = self.files.has_database();
         let hint = match has_database {

@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// What it costs to make up a record, which a server has from elsewhere.
+/// Cost of making up a record, which a server has from elsewhere.
 fn sample() -> f64 {
     let (tenant, before, count) = ("default".parse().unwrap(), cpu(), 20_000);
     for _ in 0..count {
@@ -99,7 +99,7 @@ fn plain(folder: &Path, batch: usize, time: Duration) -> f64 {
     rows(&folder.join(format!("plain{batch}.db")), batch, ["", ""], time)
 }
 
-/// What it costs to be able to undo each row by itself.
+/// Cost of being able to undo each row by itself.
 fn guarded(folder: &Path, time: Duration) -> f64 {
     rows(&folder.join("guarded.db"), 256, ["SAVEPOINT work", "RELEASE work"], time)
 }

@@ -6,7 +6,7 @@ use ringfence_types::{KeyId, TenantId};
 
 use crate::Period;
 
-/// What a budget is for. There is one budget for each.
+/// Subject of a budget. There is one budget for each.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BudgetFor {
     /// The tenant.
@@ -17,10 +17,10 @@ pub struct BudgetFor {
     pub per: Period,
 }
 
-/// How much calls may take in a period.
+/// Bounds of the resources that calls may take in a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
-    /// What it is for.
+    /// Subject of the budget.
     pub of: BudgetFor,
     /// Bounds of it.
     pub bounds: BudgetBounds,

@@ -1,4 +1,4 @@
-//! What goes in and out of the store.
+//! Data that goes in and out of the store.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ pub struct Record {
     pub call: Arc<Call>,
     /// The version this step was made from; `None` for a call that is new.
     pub seen: Option<Version>,
-    /// What became true.
+    /// Facts that became true.
     pub facts: Vec<Fact>,
-    /// What goes on the ledger with this step; the call's own entry, if it is the last.
+    /// Entries of the ledger that come with this step; the call's own entry, if it is the last.
     pub entries: Vec<Sealed>,
     /// Bytes that the call refers to by digest. One that is already there is left alone.
     pub blobs: Vec<Vec<u8>>,
@@ -31,7 +31,7 @@ pub struct Record {
     pub approval: Option<Approval>,
     /// The approval that this step uses.
     pub spends: Option<Spend>,
-    /// What policy said about the call since the last step.
+    /// Decisions of policy about the call since the last step.
     pub decisions: Vec<NewDecision>,
     /// Whether what was asked is written anew: policy wants some of it masked.
     pub rewrite: bool,
@@ -42,7 +42,7 @@ pub struct Record {
 /// A result to be remembered in the place of one under the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewMemo {
-    /// Of everything that the result depends on.
+    /// Digest of everything that the result depends on.
     pub key: Digest,
     /// Most results that are remembered of the tenant; the oldest give way.
     pub most: u32,
@@ -55,18 +55,18 @@ pub struct Remembered {
     pub call: Call,
     /// Where its entry stands in the ledger.
     pub entry: u64,
-    /// Of that entry, as a leaf of the ledger's tree.
+    /// Hash of that entry, as a leaf of the ledger's tree.
     pub leaf: Digest,
 }
 
 /// The use of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spend {
-    /// Which.
+    /// The approval.
     pub approval: ApprovalId,
     /// When.
     pub at: Timestamp,
-    /// Of the approval as the ledger says it, if that is to be what the row says: see
+    /// Digest of the approval as the ledger has it, if the row has to agree with it: see
     /// [`Spend::of`].
     pub content: Option<Digest>,
 }
@@ -84,20 +84,20 @@ impl Spend {
 pub struct Standing {
     /// As it was given.
     pub approval: Approval,
-    /// How many calls have used it.
+    /// Number of calls that used it.
     pub used: u32,
     /// When it was taken back.
     pub revoked_at: Option<Timestamp>,
     /// By whom.
     pub revoked_by: Option<KeyId>,
-    /// Whether a key that gave it was revoked since: then nobody can use it.
+    /// Whether a key that gave it was revoked since: then it cannot be used.
     pub is_withdrawn: bool,
 }
 
-/// Which approvals.
+/// Query for approvals.
 #[derive(Debug, Clone)]
 pub struct ApprovalQuery {
-    /// Whose.
+    /// Tenant.
     pub tenant: TenantId,
     /// Only for the tool of this name.
     pub tool: Option<ToolName>,
@@ -113,14 +113,14 @@ pub struct ApprovalQuery {
     pub limit: usize,
 }
 
-/// Who may use an approval, and where.
+/// The caller of an approval's use, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usable {
     /// The key that makes the call.
     pub key: KeyId,
     /// The call.
     pub call: CallId,
-    /// What it belongs to.
+    /// Session of the call.
     pub session: Option<SessionId>,
 }
 
@@ -129,7 +129,7 @@ pub struct Usable {
 pub struct NewDecision {
     /// When it was made.
     pub at: Timestamp,
-    /// What was decided, by which rules.
+    /// The decision, with the rules that made it.
     pub decision: Decision,
     /// The document that was judged, as text; masked where the decision says so.
     pub input: String,
@@ -140,9 +140,9 @@ pub struct NewDecision {
 pub struct KeptDecision {
     /// Its name: grows with every decision that is kept.
     pub id: u64,
-    /// What it is about: a call, or something else of which nothing but this is on record.
+    /// Subject: a call, or something else of which nothing but this is on record.
     pub call: CallId,
-    /// Whose.
+    /// Tenant.
     pub tenant: TenantId,
     /// The tool, or what stood for one.
     pub tool: String,
@@ -150,10 +150,10 @@ pub struct KeptDecision {
     pub kept: NewDecision,
 }
 
-/// Which decisions, by the time at which they were made.
+/// Query for decisions, by the time at which they were made.
 #[derive(Debug, Clone, Default)]
 pub struct DecisionQuery {
-    /// Whose; `None` is every tenant, for whoever may see all.
+    /// Tenant; `None` is every tenant, for callers who may see all.
     pub tenant: Option<TenantId>,
     /// Only about the tool of this name.
     pub tool: Option<String>,
@@ -167,29 +167,29 @@ pub struct DecisionQuery {
     pub limit: usize,
 }
 
-/// What more was found about a policy that is tried.
+/// New findings about a policy that is tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFindings {
-    /// What it is called.
+    /// Name of the policy.
     pub canary: String,
     /// When.
     pub at: Timestamp,
     /// Added to what was counted before, each to its own.
     pub counts: Vec<u64>,
-    /// What differs, as text, oldest first.
+    /// Differences, as text, oldest first.
     pub differences: Vec<String>,
     /// Most differences that are kept; the oldest give way.
     pub most: u32,
 }
 
-/// What was found about a policy that is tried.
+/// Findings about a policy that is tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     /// When the first of it was; none if nothing was.
     pub since: Option<Timestamp>,
-    /// What was counted.
+    /// Counts.
     pub counts: Vec<u64>,
-    /// What differs, newest first, each with a number that grows.
+    /// Differences, newest first, each with a number that grows.
     pub differences: Vec<(u64, String)>,
 }
 
@@ -202,10 +202,10 @@ pub struct Stored {
     pub version: Version,
 }
 
-/// Which calls.
+/// Query for calls.
 #[derive(Debug, Clone)]
 pub struct CallQuery {
-    /// Whose.
+    /// Tenant.
     pub tenant: TenantId,
     /// Only in the state of this name.
     pub state: Option<String>,
@@ -248,10 +248,10 @@ pub struct EntryPage {
     pub next: Option<u64>,
 }
 
-/// Which facts.
+/// Query for facts.
 #[derive(Debug, Clone)]
 pub struct FactQuery {
-    /// Whose; `None` is every tenant, for readers inside the server.
+    /// Tenant; `None` is every tenant, for readers inside the server.
     pub tenant: Option<TenantId>,
     /// Only about this call.
     pub call: Option<CallId>,
@@ -264,11 +264,11 @@ pub struct FactQuery {
 /// A fact and where it stands among all facts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Logged {
-    /// Of its commit.
+    /// Position of its commit.
     pub position: u64,
     /// Among the facts of its commit, from 0.
     pub index: u32,
-    /// Whose.
+    /// Tenant.
     pub tenant: TenantId,
     /// The fact.
     pub fact: Fact,
@@ -281,7 +281,7 @@ pub struct Commit {
     pub position: u64,
     /// The call as the commit left it, or as it is now.
     pub call: Arc<Call>,
-    /// What became true.
+    /// Facts that became true.
     pub facts: Vec<Fact>,
 }
 
@@ -294,10 +294,10 @@ pub struct Placed {
     pub sealed: Sealed,
 }
 
-/// Which entries of the ledger, in their order.
+/// Query for entries of the ledger, in their order.
 #[derive(Debug, Clone, Default)]
 pub struct EntryQuery {
-    /// Whose, with those of the whole server; `None` is every tenant, for readers inside.
+    /// Tenant, whose entries come with those of the whole server; `None` is every tenant, for readers inside.
     pub tenant: Option<TenantId>,
     /// Only of this kind.
     pub kind: Option<EntryKind>,
@@ -346,19 +346,19 @@ pub struct Commitment {
 pub struct Key {
     /// Its name.
     pub id: KeyId,
-    /// Whose.
+    /// Tenant.
     pub tenant: TenantId,
     /// The only persona it may act for.
     pub persona: Option<PersonaId>,
-    /// Whose hands it is in.
+    /// Person who holds it.
     pub person: Option<PersonId>,
-    /// What people call it.
+    /// Name for people.
     pub label: String,
     /// The first characters of the secret, to recognise it.
     pub prefix: String,
-    /// Of the secret.
+    /// Digest of the secret.
     pub secret: Digest,
-    /// What it may do.
+    /// Scopes.
     pub scopes: Scopes,
     /// When it was made.
     pub created_at: Timestamp,
@@ -375,7 +375,7 @@ pub struct Key {
 /// The revocation of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revocation {
-    /// Which key.
+    /// The key.
     pub key: KeyId,
     /// Only if it is this tenant's.
     pub tenant: Option<TenantId>,
@@ -385,7 +385,7 @@ pub struct Revocation {
     pub keeps_admin_of: Option<TenantId>,
 }
 
-/// What became of the revocation of a key.
+/// Result of revoking a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revoked {
     /// The key is revoked, now or since earlier.
@@ -399,24 +399,24 @@ pub enum Revoked {
 /// Something that happened in a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionEvent {
-    /// Whose.
+    /// Tenant.
     pub tenant: TenantId,
     /// The session.
     pub session: SessionId,
     /// When.
     pub at: Timestamp,
-    /// What, for example `canvas`.
+    /// Kind of event, for example `canvas`.
     pub kind: String,
     /// Its content.
     pub payload: Json,
 }
 
-/// Which session events.
+/// Query for session events.
 #[derive(Debug, Clone)]
 pub struct SessionQuery {
-    /// Whose.
+    /// Tenant.
     pub tenant: TenantId,
-    /// Of which session.
+    /// The session.
     pub session: SessionId,
     /// Only of this kind.
     pub kind: Option<String>,
@@ -455,7 +455,7 @@ pub enum Scanned<'a> {
 pub struct ApprovalRow {
     /// The name of the row.
     pub id: ApprovalId,
-    /// Whose it is, as searches see it.
+    /// Tenant, as searches see it.
     pub tenant: String,
     /// For which tool, as searches see it.
     pub tool: String,
@@ -473,9 +473,9 @@ pub struct ApprovalRow {
 pub struct Unreadable {
     /// The table.
     pub table: &'static str,
-    /// Which row: its name, or its number in the table.
+    /// Name of the row, or its number in the table.
     pub id: String,
-    /// What is wrong with it.
+    /// Reason.
     pub why: String,
 }
 

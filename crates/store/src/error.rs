@@ -9,7 +9,7 @@ use crate::{NoRoom, Unreadable, packed::Damaged};
 /// Why the store did not do it. Each variant is one that callers treat differently.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody else was faster, or the call is at its end.
+    /// Another writer was faster, or the call is at its end.
     #[error("the call has changed since it was read")]
     Stale,
     /// The idempotency key was used before.
@@ -44,7 +44,7 @@ pub enum Error {
     /// The backend failed.
     #[error("{doing}")]
     Backend {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// Why it failed.
         #[source]

@@ -49,12 +49,12 @@ pub struct Texts<'a> {
 /// The texts of any size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rest<'a> {
-    /// What policy decided, and the document that it judged.
+    /// The decision of policy, and the document that it judged.
     #[serde(borrow)]
     pub decision: Option<(&'a str, &'a str)>,
     /// The part of the call that changes.
     pub now: Option<&'a str>,
-    /// What was asked.
+    /// The request of the call.
     pub asked: Option<&'a str>,
 }
 
@@ -114,12 +114,12 @@ impl Unpacked {
         decompress(column).map(Self)
     }
 
-    /// Of the column `body`.
+    /// Texts of the column `body`.
     pub fn texts(&self) -> Result<Texts<'_>, Damaged> {
         postcard::from_bytes(&self.0).map_err(Damaged::Texts)
     }
 
-    /// Of the column `large`.
+    /// Texts of the column `large`.
     pub fn rest(&self) -> Result<Rest<'_>, Damaged> {
         postcard::from_bytes(&self.0).map_err(Damaged::Texts)
     }

@@ -126,7 +126,7 @@ pub trait Facts: Debug + Send + Sync + 'static {
     /// The position of the newest commit; changes with each one.
     fn newest(&self) -> watch::Receiver<u64>;
 
-    /// How far a named reader of the facts has come; 0 at first.
+    /// Position that a named reader of the facts has reached; 0 at first.
     async fn cursor(&self, name: &str) -> Result<u64, Error>;
 
     /// Remembers how far it has come; never moves back.
@@ -155,7 +155,7 @@ pub trait Log: Debug + Send + Sync + 'static {
     /// rows holds.
     async fn audit(&self, query: EntryQuery) -> Result<EntryPage, Error>;
 
-    /// How many entries there are; changes with each commit that has some.
+    /// Number of entries; changes with each commit that has some.
     fn grown(&self) -> watch::Receiver<u64>;
 
     /// Hashes of the entries from an index on, as leaves of the ledger's tree.
@@ -237,7 +237,7 @@ pub trait Approvals: Debug + Send + Sync + 'static {
     ) -> Result<bool, Error>;
 }
 
-/// What policy said.
+/// Decisions of policy.
 ///
 /// - **Decisions stay.** A decision that was kept reads back whole, with the document that was
 ///   judged, and never changes. A reader that follows them by time finds each of them once.
@@ -320,13 +320,13 @@ pub trait Memos: Debug + Send + Sync + 'static {
     ) -> Result<Option<Remembered>, Error>;
 }
 
-/// What was found about policies that are tried beside the one in force.
+/// Findings about policies that are tried beside the one in force.
 #[async_trait]
 pub trait Canaries: Debug + Send + Sync + 'static {
     /// Adds to what was found about a policy that is tried.
     async fn add_findings(&self, new: NewFindings) -> Result<(), Error>;
 
-    /// What was found about the policy of this name; of the differences those before a number, if one
+    /// Findings about the policy of this name; of the differences those before a number, if one
     /// is given.
     async fn findings(
         &self,
@@ -336,7 +336,7 @@ pub trait Canaries: Debug + Send + Sync + 'static {
     ) -> Result<Findings, Error>;
 }
 
-/// What ended calls took.
+/// Resources that ended calls took.
 ///
 /// - **In the commit.** The step that ends a call adds it to the hour of its end, once; whatever becomes of
 ///   the call later, it stays counted.

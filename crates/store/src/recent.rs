@@ -12,10 +12,10 @@ use std::{
 use crate::Commit;
 
 /// Most commits kept.
-const MOST: usize = 2_048;
+const MAX_COMMITS: usize = 2_048;
 
 /// Most bytes of their text.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// The newest commits, without a gap among them.
 #[derive(Debug, Default)]
@@ -35,12 +35,12 @@ impl Recent {
         let mut kept = self.lock();
         let follows =
             kept.commits.back().is_none_or(|(last, _)| last.position + 1 == commit.position);
-        let fits = kept.commits.len() < MOST && kept.bytes + bytes <= MOST_BYTES;
+        let fits = kept.commits.len() < MAX_COMMITS && kept.bytes + bytes <= MAX_BYTES;
         if !follows || !fits {
-            // Nobody reads, or too slowly: the newest are those that help to catch up.
+            // No reader, or a slow one: the newest are those that help to catch up.
             *kept = Kept::default();
         }
-        if bytes <= MOST_BYTES {
+        if bytes <= MAX_BYTES {
             kept.bytes += bytes;
             kept.commits.push_back((Arc::new(commit), bytes));
         }
@@ -110,12 +110,12 @@ mod tests {
     #[test]
     fn it_stays_within_its_bounds() {
         let recent = Recent::default();
-        (1..=3 * MOST as u64).for_each(|position| recent.add(commit(position), 1));
-        assert!(recent.lock().commits.len() <= MOST);
-        let next = 3 * MOST as u64 + 1;
-        recent.add(commit(next), MOST_BYTES);
+        (1..=3 * MAX_COMMITS as u64).for_each(|position| recent.add(commit(position), 1));
+        assert!(recent.lock().commits.len() <= MAX_COMMITS);
+        let next = 3 * MAX_COMMITS as u64 + 1;
+        recent.add(commit(next), MAX_BYTES);
         assert_eq!(positions(&recent, next - 1, 9), Some(vec![next]));
-        recent.add(commit(next + 1), MOST_BYTES + 1);
+        recent.add(commit(next + 1), MAX_BYTES + 1);
         assert_eq!(positions(&recent, next, 9), None, "too large to be kept");
         assert_eq!(recent.lock().bytes, 0);
     }

@@ -42,7 +42,7 @@ pub enum NoRoom {
     },
 }
 
-/// How much may be stored.
+/// Bounds of the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoomLimits {
     /// Bytes that one tenant may have stored per hour, at once or spread; 0 is any number.
@@ -61,7 +61,7 @@ impl Default for RoomLimits {
 /// The largest reserve that is kept without a setting.
 const LARGEST_RESERVE: u64 = 512 << 20;
 
-/// How long a look at the disk is good for.
+/// Time for which a look at the disk is good.
 const FRESH: Duration = Duration::from_millis(100);
 
 /// Tenants whose budgets are kept; full ones are forgotten first.
@@ -165,7 +165,7 @@ impl Room {
         if left > 0.0 {
             return Ok(());
         }
-        // A second more, so that whoever waits finds at least some bytes.
+        // A second more, so that a waiting caller finds at least some bytes.
         let retry_after = Duration::from_secs_f64(-left * HOUR / per_hour as f64 + 1.0);
         Err(NoRoom::Budget { per_hour, retry_after })
     }
@@ -189,7 +189,7 @@ impl Room {
         self.stored.load(Ordering::Relaxed)
     }
 
-    /// How often something new was refused since the start.
+    /// Number of refusals since the start.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

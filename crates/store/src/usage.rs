@@ -17,7 +17,7 @@ pub fn start_of_hour(hour: i64) -> Timestamp {
     Timestamp::from_micros(hour.saturating_mul(3_600_000_000))
 }
 
-/// What calls took, together.
+/// Resources that calls took, together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
     /// Calls that ended, however they did.
@@ -33,7 +33,7 @@ pub struct Used {
 }
 
 impl Used {
-    /// What one call took; `None` before its end.
+    /// Resources that one call took; `None` before its end.
     pub fn of(call: &Call) -> Option<Self> {
         if !call.state.is_final() {
             return None;
@@ -87,11 +87,11 @@ impl Period {
 /// Usage that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageQuery {
-    /// Of this tenant; of all without one.
+    /// Tenant; all tenants without one.
     pub tenant: Option<TenantId>,
-    /// Of this key alone.
+    /// Only this key.
     pub key: Option<KeyId>,
-    /// Of this tool alone.
+    /// Only this tool.
     pub tool: Option<String>,
     /// First hour.
     pub from: i64,
@@ -118,6 +118,6 @@ pub struct UsageRow {
     pub key: Option<KeyId>,
     /// Tool of the calls, if rows are by tool.
     pub tool: Option<String>,
-    /// What they took.
+    /// Resources that they took.
     pub used: Used,
 }

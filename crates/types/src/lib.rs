@@ -6,6 +6,7 @@ mod approval;
 mod call;
 mod decision;
 mod digest;
+mod error_chain;
 mod event;
 mod hold;
 mod ids;
@@ -33,6 +34,7 @@ pub use call::{
 };
 pub use decision::{Decision, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};
+pub use error_chain::error_chain;
 pub use event::{Fact, FactKind};
 pub use hold::{Edited, Hold, Proposal};
 pub use ids::{

@@ -79,7 +79,6 @@ pub const RULES: &[Rule] = &[
     text::todo_names_an_issue,
     text::lines_end_cleanly,
     wording::no_retired_words,
-    wording::pending_paths_have_findings,
     documents::links_resolve,
     documents::changelog_has_unreleased,
     documents::decisions_are_linked,

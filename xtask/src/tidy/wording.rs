@@ -1,8 +1,7 @@
 //! Rules about wording: retired words, openings of doc comments, and names.
 //!
 //! Text is plain technical English with the noun first, and a name can be understood in a search
-//! result. [`PENDING`] lists the paths that are not converted yet; an entry without findings is
-//! reported, so that the list only gets shorter.
+//! result.
 
 use super::lexer::{code_only, has_word};
 use super::text::EXCEPTION;
@@ -13,9 +12,6 @@ const OWN: &str = "xtask/src/tidy/wording.rs";
 
 /// Prefix of sample texts, which are ordinary prose.
 const SAMPLES: &str = "skills/tests/";
-
-/// Prefixes of paths that are not converted yet.
-const PENDING: &[&str] = &["crates/sqlite/", "crates/store/"];
 
 /// Retired words of any text, with their replacement.
 const WORDS: &[(&str, &str)] = &[
@@ -89,24 +85,10 @@ const MODULES: &[(&str, &str)] = &[
     ("crates/sandbox/src/spare", "spare_group"),
 ];
 
-/// Text, doc comments and names are free of retired words outside [`PENDING`].
+/// Text, doc comments and names are free of retired words.
 pub(super) fn no_retired_words(tree: &Tree) -> Vec<Problem> {
-    let is_pending = |file: &&File| PENDING.iter().any(|prefix| file.path.starts_with(prefix));
     let is_exempt = |file: &&File| file.path == OWN || file.path.starts_with(SAMPLES);
-    let files = tree.files.iter().filter(|file| !is_exempt(file) && !is_pending(file));
-    files.flat_map(findings).collect()
-}
-
-/// Every entry of [`PENDING`] has findings, or no files yet.
-pub(super) fn pending_paths_have_findings(tree: &Tree) -> Vec<Problem> {
-    let is_done = |prefix: &&&str| {
-        let mut files = tree.files.iter().filter(|file| file.path.starts_with(**prefix)).peekable();
-        files.peek().is_some() && files.all(|file| findings(file).is_empty())
-    };
-    let report = |prefix: &&str| {
-        Problem::warning(OWN, format!("`{prefix}` has no findings: remove it from PENDING"))
-    };
-    PENDING.iter().filter(is_done).map(report).collect()
+    tree.files.iter().filter(|file| !is_exempt(file)).flat_map(findings).collect()
 }
 
 fn findings(file: &File) -> Vec<Problem> {
@@ -168,7 +150,7 @@ fn identifiers(file: &File) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree::{sample, samples};
+    use super::super::tree::sample;
     use super::*;
 
     fn messages(path: &str, text: &str) -> Vec<String> {
@@ -204,17 +186,5 @@ mod tests {
         assert_eq!(count("// PATIENCE\nconst MAX_LONGEST_LINE: &str = \"MOST\";\n"), 0);
         assert_eq!(messages("crates/policy/src/rego/here.rs", "\n").len(), 1);
         assert_eq!(messages("crates/policy/src/ticks/mod.rs", "\n").len(), 1);
-    }
-
-    #[test]
-    fn pending_paths_are_spared_until_they_are_done() {
-        let [pending, ..] = PENDING else { panic!("nothing is pending: remove the list") };
-        let bad = sample(pending, "whoever\n");
-        assert_eq!(no_retired_words(&bad), []);
-        assert_eq!(pending_paths_have_findings(&bad), []);
-        let done = samples(&[(pending, "the caller\n")]);
-        let reported = pending_paths_have_findings(&done);
-        assert_eq!(reported.len(), 1);
-        assert!(!reported[0].is_error(), "{}", reported[0]);
     }
 }

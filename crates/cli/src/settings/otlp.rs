@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use percent_encoding::percent_decode_str;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -59,7 +60,7 @@ impl Reader<'_> {
         let more = self.many("otlp.resource", |text| {
             let wrong = || format!("`{text}` is not name=value");
             let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-            let value = String::from_utf8(decoded(value)).map_err(|_| wrong())?;
+            let value = percent_decode_str(value).decode_utf8().map_err(|_| wrong())?.into_owned();
             Ok((name.trim().to_owned(), value))
         });
         let version = ("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
@@ -98,7 +99,7 @@ fn below(base: &Url) -> Url {
 /// not repeat the value.
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once('=').ok_or("a header is not name=value")?;
-    field(name, &decoded(value))
+    field(name, &percent_decode_str(value).collect::<Vec<_>>())
 }
 
 fn field(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), String> {
@@ -107,27 +108,6 @@ fn field(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), String> 
         .map_err(|_| format!("the value of header `{name}` is not one"))?;
     value.set_sensitive(true);
     Ok((name, value))
-}
-
-/// Percent-decoded text; an invalid escape stays as it is.
-fn decoded(text: &str) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = after.get(..2).filter(|_| byte == b'%');
-        let code = code.and_then(|digits| str::from_utf8(digits).ok());
-        let code = code.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(code) => {
-                out.push(code);
-                rest = &after[2..];
-            }
-            None => {
-                out.push(byte);
-                rest = after;
-            }
-        }
-    }
-    out
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -163,6 +143,6 @@ mod tests {
         for bad in ["c2VjcmV0", "a b=c2VjcmV0", "a=c2VjcmV0%0ax"] {
             assert!(!header(bad).unwrap_err().contains("c2Vj"), "{bad}");
         }
-        assert_eq!(decoded("100%, %zz%4"), b"100%, %zz%4");
+        assert_eq!(header("a=100%, %zz%4").unwrap().1, "100%, %zz%4");
     }
 }

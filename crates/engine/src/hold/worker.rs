@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ringfence_store::Stored;
-use ringfence_types::{Event, SessionId, TenantId};
+use ringfence_types::{Event, SessionId, TenantId, error_chain};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Recheck;
@@ -90,7 +90,7 @@ async fn held(inner: &Inner, due: &Recheck) -> Option<Stored> {
             None
         }
         Err(error) => {
-            let error = crate::dispatch::chain(&error);
+            let error = error_chain(&error);
             tracing::warn!(error, call_id = %due.call, "a held call could not be read");
             inner.rechecks.recheck_later(due.call, inner.parts.clock.now());
             None
@@ -120,7 +120,7 @@ async fn expire(inner: &Arc<Inner>, stored: Stored) {
     let mut active = ActiveCall::for_one_step(inner.clone(), stored);
     active.step(Event::Expire);
     if let Err(error) = active.commit().await {
-        let error = crate::dispatch::chain(&error);
+        let error = error_chain(&error);
         tracing::warn!(error, call_id = %id, "the end of a hold is not recorded yet");
         inner.rechecks.recheck_later(id, inner.parts.clock.now());
     }

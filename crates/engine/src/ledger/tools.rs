@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ringfence_ledger::{Entry, ToolChange, ToolEvent, said_in};
 use ringfence_registry::Catalogue;
 use ringfence_store::Error;
-use ringfence_types::{EntryKind, Origin, Timestamp, ToolName, ToolRef};
+use ringfence_types::{EntryKind, Origin, Timestamp, ToolName, ToolRef, error_chain};
 
 use super::{Ledger, all, of_kind};
 use crate::engine;
@@ -103,7 +103,7 @@ pub(crate) async fn run(inner: Arc<engine::Inner>, mut known: Tools) {
             match recorded {
                 Ok(()) => drop(changes.changed().await),
                 Err(error) => {
-                    let error = crate::dispatch::chain(&error);
+                    let error = error_chain(&error);
                     tracing::warn!(error, "a change of the tools is not on the ledger yet");
                     tokio::time::sleep(RETRY_DELAY).await;
                 }

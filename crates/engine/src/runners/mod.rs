@@ -15,7 +15,7 @@ use ringfence_policy::{Action, Permit};
 use ringfence_registry::{Entry, Kind, Violation};
 use ringfence_types::{Asked, Json, TenantId, Timestamp};
 
-pub(crate) use self::work::{Started, Work, chain, ended, failure, without_program};
+pub(crate) use self::work::{Started, Work, ended, failure, without_program};
 use crate::{
     active_call::ActiveCall,
     engine::Inner,

@@ -97,14 +97,3 @@ pub(crate) fn failure(code: ErrorCode, message: String, started_at: Timestamp) -
 pub(crate) fn ended(ended: Ended) -> Started {
     Started::Ended(Box::new(ended))
 }
-
-/// An error with its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text += &format!(": {cause}");
-        next = cause.source();
-    }
-    text
-}

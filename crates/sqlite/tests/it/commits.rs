@@ -1,4 +1,4 @@
-//! What goes into a transaction, and what a failure takes with it.
+//! Contents of a transaction, and the reach of a failure.
 
 use std::sync::{
     Arc, Mutex,
@@ -63,7 +63,7 @@ async fn work_that_waits_shares_a_commit() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path(), &Options::default()).await;
     let go = hold(&db).await;
-    // Within one transaction each sees that nobody outside has seen the others yet.
+    // Within one transaction each sees that no reader outside has seen the others yet.
     let log = folder.path().join("data.db-wal");
     let before = std::fs::metadata(&log).unwrap().len();
     let sizes = Arc::new(Mutex::new(Vec::new()));

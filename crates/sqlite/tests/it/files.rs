@@ -9,7 +9,7 @@ use ringfence_sqlite::{Db, Error, Options};
 
 use crate::support::{insert, numbers, open};
 
-/// What may happen to a file.
+/// Faults of a file.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Delete,
@@ -58,7 +58,7 @@ async fn nothing_is_acknowledged_once_a_file_is_deleted_or_replaced() {
                 if *found == path && *what == change.word());
             assert!(is_named, "{name} {change:?}: {refused:?}");
             assert!(matches!(db.check_files(), Err(Error::Gone { .. })), "{name} {change:?}");
-            // Also after it was put back: somebody else may have used it meanwhile.
+            // Also after it was put back: another process may have used it meanwhile.
             fs::write(&path, "").unwrap();
             let again = db.write(|connection| insert(connection, 5)).await;
             assert!(matches!(again, Err(Error::Gone { .. })), "{name} {change:?}: {again:?}");
@@ -72,7 +72,7 @@ async fn nothing_is_acknowledged_once_a_file_is_deleted_or_replaced() {
     assert!(db.check_files().is_ok());
 }
 
-/// What was acknowledged is in the log, which has no name any more; the database file still has one.
+/// Acknowledged work is in the log, which has no name any more; the database file still has one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_is_brought_from_a_deleted_log_into_the_database() {
     for name in ["data.db-wal", "data.db-shm", "data.db.lock"] {

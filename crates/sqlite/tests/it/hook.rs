@@ -13,7 +13,7 @@ use crate::support::{Failed, insert, numbers, open};
 #[derive(Debug, Default)]
 struct Summing {
     refuses: AtomicBool,
-    /// What it saw of the transactions.
+    /// Transactions that it saw.
     seen: Mutex<Vec<String>>,
 }
 

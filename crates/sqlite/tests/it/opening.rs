@@ -1,4 +1,4 @@
-//! Who may open a file, and what is left of it when it is closed.
+//! Opening a file, and the state in which closing leaves it.
 
 use std::{os::unix::fs::PermissionsExt as _, path::Path};
 

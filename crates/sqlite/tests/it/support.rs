@@ -12,7 +12,7 @@ pub(crate) async fn open(folder: &Path, options: &Options) -> Db {
     db
 }
 
-/// What a test's own work can fail with.
+/// Errors of a test's own work.
 #[derive(Debug)]
 pub(crate) enum Failed {
     Unwanted,

@@ -156,7 +156,7 @@ pub async fn the_first_revocation_of_an_approval_stays(store: &Arc<dyn Store>) {
     assert_eq!(told, [Some(by)], "the first revocation is on the ledger, and only it");
 }
 
-/// Of the approvals of a tenant those are found that a call may use, however many others there are.
+/// Usable approvals of a tenant are found, however many others there are.
 pub async fn the_approvals_that_a_call_may_use_are_found(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let (mine, theirs) = ("mine".parse().expect("a name"), "theirs".parse().expect("a name"));

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::samples::{accepted, finished, in_state, record, tenant};
 use crate::{BlobCount, BlobOwner, Error, Store, Version};
 
-/// Bytes that nobody stored before, of this length or a little more.
+/// Bytes that were not stored before, of this length or a little more.
 fn fresh(length: usize) -> Vec<u8> {
     let mut bytes = Uuid::now_v7().as_bytes().to_vec();
     bytes.extend((0..length).map(|index| (index % 251) as u8));
@@ -37,7 +37,7 @@ pub async fn bytes_are_found_by_digest_in_parts(store: &Arc<dyn Store>) {
     assert_eq!(store.blob(unknown, 0, 9).await.expect("an answer"), None);
 }
 
-/// A record that is refused leaves none of its bytes, unless somebody else's record has them.
+/// A record that is refused leaves none of its bytes, unless another record has them.
 pub async fn what_is_refused_leaves_no_bytes(store: &Arc<dyn Store>) {
     let call = accepted(&tenant());
     store.record(record(&call, None)).await.expect("a step");

@@ -64,7 +64,7 @@ pub async fn stale_changes_nothing(store: &Arc<dyn Store>) {
     refused(store, &accepted(&tenant()), Some(1)).await;
 }
 
-/// An insert of an id that exists changes nothing, whoever tries.
+/// An insert of an id that exists changes nothing, in any process.
 pub async fn an_id_that_exists_is_stale(store: &Arc<dyn Store>) {
     let call = accepted(&tenant());
     put(store, &call, None).await;
@@ -88,7 +88,7 @@ pub async fn a_final_call_never_changes(store: &Arc<dyn Store>) {
     assert_eq!(known(store, &last).await, before);
 }
 
-/// Of many who take the same step at once, one succeeds.
+/// One of many callers who take the same step at once succeeds.
 pub async fn of_many_who_race_one_wins(store: &Arc<dyn Store>) {
     let call = accepted(&tenant());
     put(store, &call, None).await;

@@ -1,4 +1,4 @@
-//! What was found about policies that are tried.
+//! Findings about policies that are tried.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ pub async fn a_decision_reads_back_whole(store: &Arc<dyn Store>) {
     assert_eq!((alone.kept, alone.call, alone.tool.as_str()), (new, other, "sandbox"));
 }
 
-/// What is refused leaves no decision.
+/// A refused record leaves no decision.
 pub async fn a_decision_shares_the_commit_of_its_call(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let call = accepted(&tenant);
@@ -47,7 +47,7 @@ pub async fn a_decision_shares_the_commit_of_its_call(store: &Arc<dyn Store>) {
     assert_eq!(of_call().await.expect("decisions").len(), 1);
 }
 
-/// Whoever follows by time finds each once, also those of one moment, and none outside the time.
+/// A reader that follows by time finds each once, also those of one moment, and none outside the time.
 pub async fn decisions_are_found_by_time_page_by_page(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let at = |offset: i64| Timestamp::from_micros(AT + offset);
@@ -80,7 +80,7 @@ pub async fn decisions_are_found_by_time_page_by_page(store: &Arc<dyn Store>) {
     assert_eq!(by_time(store, tool("other")).await, []);
 }
 
-/// What was decided about one tenant's calls looks to another as if it did not exist.
+/// Decisions about one tenant's calls look to another as if they did not exist.
 pub async fn decisions_of_others_are_behind_a_wall(store: &Arc<dyn Store>) {
     let (mine, theirs) = (tenant(), tenant());
     let call = accepted(&theirs);

@@ -63,7 +63,7 @@ pub async fn a_commit_is_never_split(store: &Arc<dyn Store>) {
     assert_eq!(facts(store, &tenant, None, 0, 0).await, []);
 }
 
-/// Who reads on from the last position it saw, while others write, sees everything once.
+/// A reader who reads on from the last position it saw, while others write, sees everything once.
 pub async fn who_follows_the_facts_misses_none(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let mut newest = store.newest();
@@ -95,7 +95,7 @@ pub async fn who_follows_the_facts_misses_none(store: &Arc<dyn Store>) {
     }
 }
 
-/// Who follows the commits, while others write, gets each once and in order, with its call; and
+/// A follower of the commits, while others write, gets each once and in order, with its call; and
 /// who comes later gets the same.
 pub async fn who_follows_the_commits_misses_none(store: &Arc<dyn Store>) {
     let mut newest = store.newest();
@@ -145,5 +145,5 @@ pub async fn a_cursor_never_moves_back(store: &Arc<dyn Store>) {
         store.set_cursor(&name, set).await.expect("a cursor");
         assert_eq!(store.cursor(&name).await.expect("a cursor"), expected);
     }
-    assert_eq!(store.cursor("nobody's").await.expect("a cursor"), 0);
+    assert_eq!(store.cursor("unknown").await.expect("a cursor"), 0);
 }

@@ -56,7 +56,7 @@ pub async fn the_first_revocation_stays(store: &Arc<dyn Store>) {
     assert_eq!(revoked.expect("an answer"), Revoked::NotFound);
 }
 
-/// A revocation by anybody.
+/// A revocation without a person.
 pub(super) fn revocation_of(key: KeyId, at: Timestamp) -> Revocation {
     Revocation { key, tenant: None, at, keeps_admin_of: None }
 }
@@ -126,13 +126,13 @@ pub async fn a_key_is_touched_forwards(store: &Arc<dyn Store>) {
     }
 }
 
-/// What a scan saw: entries in their order, and keys.
+/// Result of a scan: entries in their order, and keys.
 #[derive(Default)]
 struct Saw(Mutex<(Vec<u64>, Vec<Key>)>);
 
 impl Visitor for Saw {
     fn visit(&self, row: Scanned<'_>) {
-        let mut saw = self.0.lock().expect("nobody panicked");
+        let mut saw = self.0.lock().expect("no thread panicked");
         match row {
             Scanned::Entry { index, .. } => saw.0.push(index),
             Scanned::Key(key) => saw.1.push(*key),
@@ -158,7 +158,7 @@ pub async fn a_repair_shares_the_commit_of_its_entries(store: &Arc<dyn Store>) {
     assert_eq!(listed, std::slice::from_ref(&put));
     let saw = Arc::new(Saw::default());
     store.scan(saw.clone()).await.expect("a scan");
-    let saw = saw.0.lock().expect("nobody panicked");
+    let saw = saw.0.lock().expect("no thread panicked");
     assert_eq!(saw.0, (0..=before).collect::<Vec<_>>(), "every entry, in order");
     assert!(saw.1.contains(&put) && !saw.1.iter().any(|key| key.id == gone.id));
 }

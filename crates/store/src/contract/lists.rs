@@ -138,7 +138,7 @@ pub async fn children_are_found_by_their_parent(store: &Arc<dyn Store>) {
     assert_eq!(found.call.asked.cause, first.asked.cause);
 }
 
-/// What belongs to one tenant looks to another as if it did not exist.
+/// Rows of one tenant look to another as if they did not exist.
 pub async fn tenants_are_walls(store: &Arc<dyn Store>) {
     let (mine, theirs) = (tenant(), tenant());
     let call = accepted(&theirs);

@@ -29,13 +29,13 @@ fn of(tenant: &TenantId) -> EntryQuery {
     EntryQuery { tenant: Some(tenant.clone()), limit: 99, ..EntryQuery::default() }
 }
 
-/// Those of the tenant itself, without the server's.
+/// Entries of the tenant itself, without the server's.
 fn own(tenant: &TenantId, placed: Vec<Placed>) -> Vec<Sealed> {
     let is_own = |placed: &Placed| placed.sealed.about.tenant.as_ref() == Some(tenant);
     placed.into_iter().filter(is_own).map(|placed| placed.sealed).collect()
 }
 
-/// Whoever appends at the same time, indexes have no gap, nothing stands twice, leaves stand where
+/// While several append at the same time, indexes have no gap, nothing stands twice, leaves stand where
 /// their entries do, and the number of entries is announced.
 pub async fn entries_have_indexes_without_a_gap(store: &Arc<dyn Store>) {
     let tenant = tenant();
@@ -136,7 +136,7 @@ pub async fn entries_are_found_by_what_they_concern(store: &Arc<dyn Store>) {
     assert_eq!(own(&tenant, rest), []);
 }
 
-/// A tenant finds its own entries and the server's, and nobody else's.
+/// A tenant finds its own entries and the server's, and no others.
 pub async fn entries_of_others_are_never_found(store: &Arc<dyn Store>) {
     let (mine, theirs) = (tenant(), tenant());
     let mut call = accepted(&theirs);
@@ -157,7 +157,7 @@ pub async fn entries_of_others_are_never_found(store: &Arc<dyn Store>) {
     }
     for tenant in [&mine, &theirs] {
         let seen = found(store, EntryQuery { from, ..of(tenant) }).await;
-        assert_eq!(seen[0].sealed, server, "the server's are everybody's");
+        assert_eq!(seen[0].sealed, server, "the server's belong to all tenants");
     }
 }
 
@@ -223,7 +223,7 @@ impl CheckpointSigner for Counting {
     }
 }
 
-/// What is signed for the entries of a commit is there when they are, with its tiles; and one that it
+/// The checkpoint for the entries of a commit is there when they are, with its tiles; and one that it
 /// replaces is gone. Nothing is signed for what was refused.
 pub async fn a_checkpoint_and_its_tiles_share_the_commit(store: &Arc<dyn Store>) {
     let tenant = tenant();

@@ -27,7 +27,7 @@ fn key(number: u32) -> Digest {
     Digest::of(&number.to_be_bytes())
 }
 
-/// What is remembered is the call as it ended, and its entry. A newer one takes its place.
+/// A memo is the call as it ended, and its entry. A newer one takes its place.
 pub async fn a_remembered_call_reads_back_with_its_entry(store: &Arc<dyn Store>) {
     let tenant = tenant();
     assert_eq!(finds(store, &tenant, key(1)).await, None);
@@ -49,7 +49,7 @@ pub async fn a_remembered_call_reads_back_with_its_entry(store: &Arc<dyn Store>)
     assert_eq!(finds(store, &tenant, key(1)).await, Some(second));
 }
 
-/// What is refused is not remembered.
+/// A refused record leaves no memo.
 pub async fn a_memory_shares_the_commit_of_its_call(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let call = in_state(&accepted(&tenant), finished());
@@ -59,7 +59,7 @@ pub async fn a_memory_shares_the_commit_of_its_call(store: &Arc<dyn Store>) {
     assert_eq!(finds(store, &tenant, key(1)).await, None);
 }
 
-/// The oldest of a tenant give way to its newest, and nobody else's do.
+/// The oldest of a tenant give way to its newest, and those of no other tenant do.
 pub async fn no_more_is_remembered_than_may_be_and_each_tenant_for_itself(store: &Arc<dyn Store>) {
     let (one, other) = (tenant(), tenant());
     let kept = remember(store, &other, key(0), 3).await;

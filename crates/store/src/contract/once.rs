@@ -71,7 +71,7 @@ pub async fn a_derived_key_does_not_expire(store: &Arc<dyn Store>) {
     assert!(matches!(answer, Err(Error::Repeated(of)) if of == id), "got {answer:?}");
 }
 
-/// Of many equal requests at once, one becomes a call and all others learn which.
+/// One of many equal requests at once becomes a call, and all others learn which.
 pub async fn of_equal_requests_one_wins(store: &Arc<dyn Store>) {
     let (tenant, key) = (tenant(), KeyId(Uuid::now_v7()));
     let requests: Vec<_> = (0..32)

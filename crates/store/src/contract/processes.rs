@@ -53,7 +53,7 @@ pub async fn unfinished_calls_are_oldest_first(store: &Arc<dyn Store>, later: &A
     assert_eq!(later.unfinished(None, usize::MAX).await.expect("calls").len(), PAGE);
 }
 
-/// A process finds no call that is under way in itself; a held call is anybody's, and so is one of a
+/// A process finds no call that is under way in itself; a held call belongs to any process, and so does one of a
 /// process that is gone, until the next step makes it the call of the process that takes it.
 pub async fn a_call_belongs_to_the_process_that_it_is_under_way_in(
     store: &Arc<dyn Store>,
@@ -79,7 +79,7 @@ pub async fn a_call_belongs_to_the_process_that_it_is_under_way_in(
     assert_eq!(unfinished(later, &[&tenant]).await, []);
 }
 
-/// What another process appended is handed to the signer, before it signs for anything after it.
+/// Entries of another process are handed to the signer, before it signs for anything after them.
 pub async fn entries_of_another_process_are_handed_to_the_signer(
     store: &Arc<dyn Store>,
     later: &Arc<dyn Store>,

@@ -16,7 +16,7 @@ use crate::{Key, NewDecision, Record, Version};
 /// 2026-01-01T00:00:00Z, when every sample happens.
 pub const AT: i64 = 1_767_225_600_000_000;
 
-/// A tenant that nobody else has.
+/// A tenant that no other test has.
 pub fn tenant() -> TenantId {
     Uuid::now_v7().to_string().parse().expect("a UUID is a valid tenant")
 }
@@ -122,7 +122,7 @@ pub fn finished() -> State {
     }))
 }
 
-/// An entry of the ledger that says so. Nobody signed it: the store takes what it is given.
+/// An entry of the ledger that says so. It is not signed: the store takes what it is given.
 pub fn sealed<T: serde::Serialize>(kind: EntryKind, about: About, predicate: &T) -> Sealed {
     let payload = serde_json::json!({ "predicateType": kind, "predicate": predicate }).to_string();
     let leaf = Digest::of(Uuid::now_v7().as_bytes());
@@ -153,7 +153,7 @@ pub fn record(call: &Call, seen: Option<Version>) -> Record {
     }
 }
 
-/// A hold that nobody has looked at.
+/// A hold without a decision.
 pub fn held() -> State {
     let at = Timestamp::from_micros(AT);
     State::Held(Box::new(Hold::new(Vec::new(), at, at.after(Duration::from_secs(60)), 1)))

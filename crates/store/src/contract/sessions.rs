@@ -51,7 +51,7 @@ pub async fn session_events_are_in_order(store: &Arc<dyn Store>) {
     assert_eq!(found, [expected[0].0, expected[3].0, expected[6].0]);
 }
 
-/// What a record appends to a session is there if the record is, and only then.
+/// Events that a record appends to a session are there if the record is, and only then.
 pub async fn session_events_of_a_record_share_its_commit(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let mut step = record(&accepted(&tenant), None);

@@ -1,4 +1,4 @@
-//! What ended calls took.
+//! Resources that ended calls took.
 
 use std::{sync::Arc, time::Duration};
 

@@ -321,7 +321,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Of equal idempotency keys one is taken. The others are refused if it was used before, and else wait.
+    /// Takes one of equal idempotency keys. The others are refused if it was used before, and else wait.
     async fn check_claims(&mut self, claims: &Claims<'a>, taken: &[Row]) -> Result<(), Failed> {
         let mut free = HashSet::new();
         for row in taken {

@@ -29,7 +29,7 @@ pub(super) fn columns() -> String {
     )
 }
 
-/// What the terms of an approval say of how far it reaches, held against a call.
+/// Condition that the terms of an approval cover a call.
 const REACHES: &str = "(approval ->> '$.key' = ?5 AND (approval ->> '$.terms.reach' = 'rule'
     OR approval ->> '$.terms.reach.once' = ?6 OR approval ->> '$.terms.reach.session' = ?7))";
 

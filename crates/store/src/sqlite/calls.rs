@@ -172,7 +172,7 @@ mod tests {
         connection
     }
 
-    /// What SQLite says it would do.
+    /// The query plan of SQLite.
     fn plan(connection: &Connection, sql: &str) -> String {
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let steps =

@@ -1,4 +1,4 @@
-//! What was found about policies that are tried.
+//! Findings about policies that are tried.
 
 use ringfence_sqlite::{Connection, Db};
 use rusqlite::{OptionalExtension as _, params};

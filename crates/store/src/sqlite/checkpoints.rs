@@ -1,4 +1,4 @@
-//! What commits to the ledger: checkpoints, and the tiles of its tree.
+//! Checkpoints, and the tiles of the ledger's tree.
 
 use ringfence_sqlite::{Connection, Db};
 use rusqlite::{OptionalExtension as _, params};

@@ -1,4 +1,4 @@
-//! What policy said, kept and found again.
+//! Decisions of policy: writing and finding them.
 
 use ringfence_sqlite::{Connection, Db};
 use ringfence_types::{CallId, TenantId, Timestamp};
@@ -159,7 +159,7 @@ fn page(
     Ok((found, slice.next))
 }
 
-/// What comes before the first that is asked for.
+/// Position before the first decision that is asked for.
 fn beginning(query: &DecisionQuery) -> (i64, i64) {
     let since = query.since.map_or(i64::MIN, Timestamp::as_micros);
     // No name is smaller than the first.

@@ -28,7 +28,7 @@ fn lane(query: &EntryQuery) -> String {
     query.tenant.as_ref().map_or(String::new(), ToString::to_string)
 }
 
-/// What concerns the whole server is everybody's, so a tenant's entries are found in two places.
+/// A page of entries. Those of the whole server belong to all tenants, so a tenant's are found in two places.
 /// Each is in order; what is beyond the end of a slice of either waits for the next page.
 fn page(connection: &Connection, query: &EntryQuery, visited: usize) -> Result<EntryPage, Error> {
     let limit = query.limit.min(PAGE);
@@ -157,7 +157,7 @@ const COUNT_CALLS: &str = "SELECT count(*) FROM (SELECT 1 FROM calls INDEXED BY 
     WHERE tenant = ?1 AND session = ?2 LIMIT ?3)";
 
 /// One of some texts, so that each is prepared once: the position, and whether the entry matches.
-/// What the path is about is a condition; all else is looked at row by row.
+/// The subject of the path is a condition; all else is looked at row by row.
 fn selection(query: &EntryQuery, tenant: Option<&str>, path: Path) -> String {
     let mut conditions = vec!["ledger.position > ?1"];
     let mut filters = Vec::new();
@@ -322,7 +322,7 @@ mod tests {
         vec![
             all.clone(),
             EntryQuery { persona: Some("q".parse().unwrap()), ..all.clone() },
-            EntryQuery { persona: Some("nobody".parse().unwrap()), ..all.clone() },
+            EntryQuery { persona: Some("unknown".parse().unwrap()), ..all.clone() },
             EntryQuery { tool: Some("t".parse().unwrap()), ..all.clone() },
             EntryQuery { kind: Some(EntryKind::Decision), ..all.clone() },
             EntryQuery { since: at(40), until: at(90), ..all.clone() },
@@ -362,7 +362,7 @@ mod tests {
         fill(&connection, 500);
         let wanted = EntryQuery {
             tenant: Some("a".parse().unwrap()),
-            persona: Some("nobody".parse().unwrap()),
+            persona: Some("unknown".parse().unwrap()),
             limit: 50,
             ..EntryQuery::default()
         };

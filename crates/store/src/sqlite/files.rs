@@ -28,7 +28,7 @@ pub(super) struct Files {
     held: Mutex<HashMap<Digest, Use>>,
 }
 
-/// Of one digest, from the first transaction that refers to it to the end of the last.
+/// Uses of one digest, from the first transaction that refers to it to the end of the last.
 #[derive(Debug, Default)]
 struct Use {
     count: usize,
@@ -48,7 +48,7 @@ impl Files {
         Ok(Self { whole, incoming, next: AtomicU64::new(0), held: Mutex::default() })
     }
 
-    /// To be read only: nothing is made, so the folder may be a copy that nobody can write.
+    /// To be read only: nothing is made, so the folder may be a read-only copy.
     pub(super) fn to_read(folder: &Path) -> Self {
         let (whole, incoming) = (folder.join("whole"), folder.join("incoming"));
         Self { whole, incoming, next: AtomicU64::new(0), held: Mutex::default() }
@@ -119,7 +119,7 @@ impl Held {
         let files = &self.files;
         let number = files.next.fetch_add(1, Ordering::Relaxed);
         let incoming = files.incoming.join(format!("{}-{number}", digest.hex()));
-        // Before the look at the file: from here on nobody removes it.
+        // Before the look at the file: from here on it is not removed.
         files.lock().entry(digest).or_default().count += 1;
         self.names.push((digest, incoming.clone()));
         let mut file =

@@ -63,7 +63,7 @@ impl TransactionHook for Checkpoints {
     }
 }
 
-/// Of the entries after so many, up to a position.
+/// Leaves of the entries after so many, up to a position.
 fn leaves(connection: &Connection, after: u64, last: i64) -> Result<Vec<Digest>, DbError> {
     let sql = "SELECT leaf FROM ledger WHERE position > ?1 AND position <= ?2 ORDER BY position";
     let mut statement = connection.prepare_cached(sql)?;

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::{SqliteStore, hook, rows};
 use crate::{Error, Placed, encoding};
 
-/// How many entries there are.
+/// Number of entries.
 pub(super) async fn size(db: &Db) -> Result<u64, Error> {
     let newest = db.read(|connection| {
         let sql = "SELECT coalesce(max(position), 0) FROM ledger";
@@ -35,7 +35,7 @@ pub(super) async fn append(store: &SqliteStore, entries: Vec<Sealed>) -> Result<
     Ok(size.unwrap_or_else(|| *store.grown.borrow()) - count)
 }
 
-/// Tells whoever waits that there are so many entries now.
+/// Tells waiting readers that there are so many entries now.
 pub(super) fn announce(grown: &watch::Sender<u64>, size: Option<u64>) {
     if let Some(size) = size {
         grown.send_replace(size);
@@ -48,7 +48,7 @@ pub(super) fn put(connection: &Connection, entry: &Sealed) -> Result<u64, Error>
     insert(connection, entry, call, Kept::Here)
 }
 
-/// The row of a call; an entry about none that is kept would be found by nobody.
+/// The row of a call; an entry about none that is kept could not be found.
 fn seq(connection: &Connection, call: CallId) -> Result<i64, Error> {
     let mut statement = connection.prepare_cached("SELECT seq FROM calls WHERE id = ?1")?;
     let seq = statement.query_row([call.0.as_bytes()], |row| row.get(0)).optional()?;

@@ -60,7 +60,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("blob_uses.sql"),
 ];
 
-/// Of a store that is only read. No process has this number.
+/// Process number of a store that is only read. No process has this number.
 const NO_PROCESS: i64 = 0;
 
 /// The store in one SQLite file.

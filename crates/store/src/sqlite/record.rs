@@ -65,7 +65,7 @@ struct Blob {
     bytes: Option<Vec<u8>>,
 }
 
-/// What a commit leaves behind.
+/// Result of a commit.
 struct Done {
     version: Version,
     position: u64,
@@ -94,7 +94,7 @@ pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Ve
                 held.keep();
             }
             recent.add(Commit { position: done.position, call, facts }, bytes);
-            // After it: whoever learns of the position finds the commit.
+            // After it: a reader that learns of the position finds the commit.
             newest.send_replace(done.position);
             ledger::announce(&grown, done.entries);
         },

@@ -26,7 +26,7 @@ pub(super) const STORED: &str = "SELECT newest.body, newest.large, asked.body, a
 /// Where [`STORED`] has the table and the name of a row.
 pub(super) const CALL: (&str, usize) = ("calls", 5);
 
-/// How many columns [`STORED`] has.
+/// Number of columns of [`STORED`].
 pub(super) const STORED_COLUMNS: usize = 6;
 
 /// A call from the columns of [`STORED`].

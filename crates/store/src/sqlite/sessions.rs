@@ -1,4 +1,4 @@
-//! What happened in sessions.
+//! Events of sessions.
 
 use ringfence_sqlite::{Connection, Db};
 use ringfence_types::Json;

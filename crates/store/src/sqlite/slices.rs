@@ -2,7 +2,7 @@
 //!
 //! The rows of an index are visited in the order of a key; those that match are collected. A slice
 //! ends when enough was found or enough was visited, and says after which key the next one begins.
-//! A key is visited in one slice only, so whoever follows the slices misses nothing and finds
+//! A key is visited in one slice only, so a reader of the slices misses nothing and finds
 //! nothing twice.
 
 use rusqlite::{Row, Rows};

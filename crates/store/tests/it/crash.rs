@@ -1,4 +1,4 @@
-//! What was acknowledged survives `kill -9`, at whatever moment it comes.
+//! Acknowledged records survive `kill -9`, at whatever moment it comes.
 //!
 //! The test runs itself again as a child that writes and prints what was acknowledged; the parent
 //! kills it after a number of lines from a fixed list and looks at what is there.

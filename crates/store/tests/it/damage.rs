@@ -83,7 +83,7 @@ async fn a_row_that_cannot_be_read_is_named_and_hides_no_other() {
     assert!(cause.starts_with(&named), "{cause}");
 }
 
-/// Whoever asks the files finds nothing that policy had masked: neither in the newest record nor in those
+/// A search of the files finds nothing that policy had masked: neither in the newest record nor in those
 /// before it.
 #[tokio::test]
 async fn what_was_masked_is_in_no_record() {
