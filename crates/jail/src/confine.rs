@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use crate::{
-    SetupError, Stage, landlock,
+    SetupError, Stage, landlock, listeners,
     seccomp::Filter,
     stage::At,
     sys::{self, Caps, attr},
@@ -34,6 +34,8 @@ pub(crate) struct Locked {
     pub(crate) workspace: OwnedFd,
     /// Descriptor of the calls that the service answers.
     pub(crate) questions: OwnedFd,
+    /// Sockets of [`Confine::listeners`], in order.
+    pub(crate) listeners: Vec<OwnedFd>,
 }
 
 /// Locks this process down. It is in fresh mount, pid, network, ipc and uts namespaces and, if it
@@ -55,6 +57,7 @@ pub(crate) fn lock_down(confine: &Confine, filter: &Filter) -> Result<Locked, Se
     set_rlimits(confine).at(Stage::Rlimits)?;
     let rules = prepare_landlock(confine)?;
     let user_namespace = enter_user(confine)?;
+    let listeners = listeners::open(&confine.listeners).at(Stage::Listeners)?;
     drop_capabilities().at(Stage::Capabilities)?;
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).at(Stage::NoNewPrivs)?;
     if let Some(rules) = &rules {
@@ -70,7 +73,7 @@ pub(crate) fn lock_down(confine: &Confine, filter: &Filter) -> Result<Locked, Se
         user_namespace,
         proc_subset,
     };
-    Ok(Locked { layers, workspace, questions })
+    Ok(Locked { layers, workspace, questions, listeners })
 }
 
 const SHORT_QUEUES: &CStr = c"/proc/sys/net/core/somaxconn";

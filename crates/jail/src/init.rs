@@ -43,10 +43,12 @@ pub(crate) fn serve(control: &OwnedFd, origin: &Origin, cpus: u32) -> ! {
     sys::exit_now(0)
 }
 
-/// Reports a complete lock-down, handing over the workspace and the descriptor of held calls.
+/// Reports a complete lock-down, handing over the workspace, the descriptor of held calls and the
+/// listening sockets.
 pub(crate) fn announce(control: &OwnedFd, locked: &Locked) -> Result<(), SetupError> {
     let message = FromInit::Ready(locked.layers);
-    let fds = [locked.workspace.as_fd(), locked.questions.as_fd()];
+    let mut fds = vec![locked.workspace.as_fd(), locked.questions.as_fd()];
+    fds.extend(locked.listeners.iter().map(AsFd::as_fd));
     let sent = socket::send_with_retries(control.as_fd(), &message, &fds);
     let errno = |error| if let socket::Error::Io(errno) = error { errno } else { Errno::PIPE };
     sent.map_err(errno).at(Stage::HandOver)

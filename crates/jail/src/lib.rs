@@ -16,6 +16,7 @@ mod confine;
 mod descendants;
 mod init;
 pub mod landlock;
+mod listeners;
 mod processors;
 mod root;
 pub mod scope;

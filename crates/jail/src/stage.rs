@@ -49,6 +49,8 @@ pub enum Stage {
     UserNamespace,
     /// Id maps of the inner user namespace.
     IdMaps,
+    /// Sockets inside that the service accepts connections on.
+    Listeners,
     /// Dropping every capability.
     Capabilities,
     /// `no_new_privs`.
@@ -99,6 +101,7 @@ impl fmt::Display for Stage {
             Self::Ids => "ids",
             Self::UserNamespace => "user namespace",
             Self::IdMaps => "id maps",
+            Self::Listeners => "listeners",
             Self::Capabilities => "capabilities",
             Self::NoNewPrivs => "no_new_privs",
             Self::Landlock => "landlock",

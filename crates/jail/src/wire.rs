@@ -143,9 +143,24 @@ pub struct Confine {
     pub loopback: bool,
     /// Number of terminals; with zero there is no `/dev/pts`.
     pub terminals: u32,
+    /// Sockets that the init listens on for the service.
+    pub listeners: Vec<Listener>,
     /// Layers that may be missing.
     pub may_miss: MayMiss,
 }
+
+/// Socket inside a sandbox that the service accepts connections on: made in the sandbox's own
+/// namespaces before any user code runs, and handed to the service.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Listener {
+    /// TCP on [`PROXY_PORT`] of the sandbox's own loopback interface.
+    Proxy,
+    /// Unix stream socket of this name in `/box`.
+    Unix(String),
+}
+
+/// Port of [`Listener::Proxy`]. The network namespace is fresh, so the port is free.
+pub const PROXY_PORT: u16 = 3128;
 
 /// Layers that policy lets a sandbox run without if the kernel lacks them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,8 +237,8 @@ pub struct Exec {
 pub enum FromInit {
     /// Started, not yet confined: waits to be put into its cgroup.
     Hello,
-    /// Confined. The workspace's directory is attached, and the descriptor of the calls that the
-    /// service answers.
+    /// Confined. The workspace's directory is attached, the descriptor of the calls that the service
+    /// answers, and the sockets of [`Confine::listeners`] in order.
     Ready(ActiveLayers),
     /// Not confined; nothing was run.
     Failed(SetupError),

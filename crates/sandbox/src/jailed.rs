@@ -8,7 +8,7 @@ use std::{
 
 use ringfence_jail::{
     cgroup::Group,
-    wire::{ActiveLayers, Confine, FromInit, Join, MayMiss, Mode, ToInit, ToTemplate},
+    wire::{ActiveLayers, Confine, FromInit, Join, Listener, MayMiss, Mode, ToInit, ToTemplate},
 };
 use ringfence_types::{Isolation, Layer, Limits, SandboxNetwork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,6 +32,8 @@ pub(crate) struct Shape {
     pub(crate) may_miss: Vec<Layer>,
     /// Whether it must be possible to pause it.
     pub(crate) freezer: bool,
+    /// Sockets inside that the service accepts connections on.
+    pub(crate) listeners: Vec<Listener>,
 }
 
 /// A sandbox that is locked down, or about to be.
@@ -41,6 +43,8 @@ pub(crate) struct Jailed {
     pub(crate) pidfd: OwnedFd,
     pub(crate) group: Option<Arc<Group>>,
     pub(crate) workspace: Option<OwnedFd>,
+    /// Sockets of [`Shape::listeners`], in order; not yet taken by the caller.
+    pub(crate) listeners: Vec<OwnedFd>,
     pub(crate) active_layers: Option<ActiveLayers>,
     pub(crate) isolation: Isolation,
     /// Owner of the workspace's files outside.
@@ -115,6 +119,7 @@ impl Jailed {
             pidfd: made.pidfd,
             group: made.group.map(Arc::new),
             workspace: None,
+            listeners: Vec::new(),
             active_layers: None,
             isolation,
             uid: made.uid,
@@ -162,6 +167,7 @@ impl Jailed {
                     let group = self.group.clone();
                     self.groups.responder.serve(questions, self.memory.clone(), group);
                 }
+                self.listeners = fds.collect();
                 Ok(())
             }
             FromInit::Failed(error) => Err(error.into()),
@@ -273,8 +279,10 @@ pub(crate) fn confine(shape: &Shape, uid: u32, groups: &Groups) -> Confine {
         // One to two seconds above the sandbox's own limit, which is enforced from outside.
         cpu_secs: limits.cpu_time.map(|time| time.as_secs() + 2),
         cpus: limits.cpus.whole(),
-        loopback: limits.network == SandboxNetwork::Loopback,
+        loopback: limits.network == SandboxNetwork::Loopback
+            || shape.listeners.contains(&Listener::Proxy),
         terminals: limits.terminals,
+        listeners: shape.listeners.clone(),
         may_miss: MayMiss {
             landlock: shape.may_miss.contains(&Layer::Landlock),
             user_namespace: shape.may_miss.contains(&Layer::UserNamespace),

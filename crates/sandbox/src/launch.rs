@@ -1,10 +1,13 @@
 //! Translation of a request into the init's message: program, environment, files of ours.
 
-use ringfence_jail::{base_environment, wire::Exec};
+use ringfence_jail::{
+    base_environment,
+    wire::{Exec, PROXY_PORT},
+};
 use ringfence_types::Json;
 use serde::Serialize;
 
-use crate::{Error, Language, Program, Request};
+use crate::{Error, Language, Listener, Program, Request};
 
 /// Start parameters of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,8 +182,31 @@ pub(crate) fn environment(request: &Request) -> std::collections::BTreeMap<Strin
         }
         _ => {}
     }
+    env.extend(proxy_environment(&request.listeners));
     env.extend(request.env.clone());
     env
+}
+
+/// Variables by which programs find the proxy; none if there is no proxy. A program that ignores
+/// them has no network.
+pub(crate) fn proxy_environment(
+    listeners: &[Listener],
+) -> impl Iterator<Item = (String, String)> + use<> {
+    let url = format!("http://127.0.0.1:{PROXY_PORT}");
+    let names =
+        ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+    let own = [
+        ("NO_PROXY", ""),
+        ("no_proxy", ""),
+        ("NODE_USE_ENV_PROXY", "1"),
+        // For versions of Node that do not know the variable before.
+        ("NODE_OPTIONS", "--require=/.ringfence/proxy.js"),
+    ];
+    let has_proxy = listeners.contains(&Listener::Proxy);
+    let proxies = names.into_iter().map(move |name| (name.to_owned(), url.clone()));
+    proxies
+        .chain(own.map(|(name, value)| (name.to_owned(), value.to_owned())))
+        .filter(move |_| has_proxy)
 }
 
 /// Message to the init that starts the program.

@@ -57,6 +57,7 @@ pub use output::{Chunk, Output};
 pub use own_files::own_files;
 pub use pool::{PoolConfig, PoolKey, PoolStatus};
 pub use request::{InputFile, Language, Program, Report, Request, Root, Stdin, Timings};
+pub use ringfence_jail::wire::Listener;
 pub use running::{Canceller, Running};
 pub use spawner::ROLE as SPAWNER_ROLE;
 pub use watchdog::WatchdogRules;

@@ -343,6 +343,7 @@ impl Inner {
             limits: request.limits.clone(),
             may_miss: self.may_miss(&request.may_miss),
             freezer: false,
+            listeners: request.listeners.clone(),
         };
         let jailed = self.cold_sandbox(&request.root, &shape).await?;
         start(jailed, request, accepted).await
@@ -381,7 +382,8 @@ impl Inner {
     /// Makes and drops a sandbox, to see whether the host can.
     pub(crate) async fn probe(&self) -> Result<(), Error> {
         let may_miss = self.config.may_miss.clone();
-        let shape = Shape { limits: Limits::default(), may_miss, freezer: false };
+        let shape =
+            Shape { limits: Limits::default(), may_miss, freezer: false, listeners: Vec::new() };
         self.build_sandbox(&Root::Host, &shape).await?.ready().await
     }
 }
@@ -438,7 +440,7 @@ async fn start(
 ) -> Result<Supervisor, Error> {
     let launch = launch::cold(&request)?;
     let program = String::from_utf8_lossy(&launch.argv[0]).into_owned();
-    if !request.files.is_empty() {
+    if !request.files.is_empty() || !request.listeners.is_empty() {
         jailed.ready().await?;
         put_files(&jailed, &request).await?;
     }

@@ -41,6 +41,7 @@ impl Inner {
             limits: request.limits.clone(),
             may_miss: self.may_miss(&request.may_miss),
             freezer: false,
+            listeners: request.listeners.clone(),
         };
         if let Some(prepared) = self.loaded(&request, isolation, &shape).await {
             return prepared.run(request, accepted).await;
@@ -128,7 +129,8 @@ impl Inner {
         };
         let key = PoolKey { root: root.clone(), language, isolation, imports, code: None };
         let may_miss = self.config.may_miss.clone();
-        let shape = Shape { limits: Limits::default(), may_miss, freezer: false };
+        let shape =
+            Shape { limits: Limits::default(), may_miss, freezer: false, listeners: Vec::new() };
         let mut pools = lock(&self.pools);
         let open = || Pool::open(self, key.clone(), None, shape, config);
         pools.entry(key.clone()).or_insert_with(open).clone()
@@ -182,7 +184,11 @@ impl Inner {
         jailed.isolation = Isolation::Warm;
         let program =
             Program::Code { language: key.language, code: String::new(), args: Vec::new() };
-        let nothing = Request { limits: shape.limits.clone(), ..Request::new(program) };
+        let nothing = Request {
+            limits: shape.limits.clone(),
+            listeners: shape.listeners.clone(),
+            ..Request::new(program)
+        };
         let argv = match key.language {
             Language::Python => launch::python_driver("once", &key.imports),
             Language::Javascript => launch::node_driver("once", shape.limits.memory.0),

@@ -79,7 +79,8 @@ impl Prepared {
         let cgroup = (have.memory, have.cpus, have.processes)
             == (want.memory, want.cpus, want.processes)
             || self.jailed.group.is_some();
-        fixed(have) == fixed(want) && cgroup && self.shape.may_miss == wanted.may_miss
+        let listeners = self.shape.listeners == wanted.listeners;
+        fixed(have) == fixed(want) && cgroup && listeners && self.shape.may_miss == wanted.may_miss
     }
 
     /// Hands the program over; the sandbox is used from here on.

@@ -6,7 +6,7 @@ use ringfence_types::{Digest, Isolation, Json, Layer, Layers, Limits, Outcome, T
 use serde::Serialize;
 
 use crate::{
-    Hint,
+    Hint, Listener,
     files::{BoxPath, Workspace, put::DIRECTORY_TYPE},
     output::Output,
 };
@@ -32,6 +32,8 @@ pub struct Request {
     pub isolation: Option<Isolation>,
     /// Layers that may be missing on the host.
     pub may_miss: Vec<Layer>,
+    /// Sockets inside that the caller accepts connections on: see [`crate::Running::listeners`].
+    pub listeners: Vec<Listener>,
 }
 
 impl Request {
@@ -47,6 +49,7 @@ impl Request {
             stdin: Stdin::Empty,
             isolation: None,
             may_miss: Vec::new(),
+            listeners: Vec::new(),
         }
     }
 }

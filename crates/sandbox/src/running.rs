@@ -1,6 +1,6 @@
 //! Handle of a running program of any backend: live output, its end, and cancellation.
 
-use std::sync::Arc;
+use std::{os::fd::OwnedFd, sync::Arc};
 
 use tokio::{sync::Notify, task::JoinHandle};
 
@@ -13,6 +13,8 @@ pub struct Running {
     pub stdout: Output,
     /// Standard error, live.
     pub stderr: Output,
+    /// Sockets of [`crate::Request::listeners`], in order.
+    pub listeners: Vec<OwnedFd>,
     canceller: Canceller,
     task: JoinHandle<Result<Report, Error>>,
 }
@@ -47,17 +49,21 @@ impl Running {
         canceller: Canceller,
         end: impl Future<Output = Result<Report, Error>> + Send + 'static,
     ) -> Self {
-        Self { stdout, stderr, canceller, task: tokio::spawn(end) }
+        let listeners = Vec::new();
+        Self { stdout, stderr, listeners, canceller, task: tokio::spawn(end) }
     }
 
     /// A program of the native backend.
-    pub(crate) fn watch(supervisor: Supervisor) -> Self {
+    pub(crate) fn watch(mut supervisor: Supervisor) -> Self {
+        let listeners = std::mem::take(&mut supervisor.jailed.listeners);
         let canceller = Canceller::default();
         let stdout = supervisor.streams.stdout.output.clone();
         let stderr = supervisor.streams.stderr.output.clone();
         let asked = canceller.clone();
         let end = async move { supervisor.watch(asked.cancelled()).await.inspect_err(Error::log) };
-        Self::new(stdout, stderr, canceller, end)
+        let mut running = Self::new(stdout, stderr, canceller, end);
+        running.listeners = listeners;
+        running
     }
 
     /// Handle that can cancel while another task waits. Holding it keeps nothing alive.

@@ -13,7 +13,10 @@ use super::{
     start::start,
     terminal::Terminal,
 };
-use crate::{launch::RESULT_FD, streams::Streams};
+use crate::{
+    launch::{RESULT_FD, proxy_environment},
+    streams::Streams,
+};
 
 /// Request to start a program.
 #[derive(Debug, Clone)]
@@ -109,6 +112,7 @@ fn message(shared: &Shared, request: &ExecRequest) -> Exec {
     let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     let mut env: BTreeMap<_, _> = base_environment().into_iter().map(text).collect();
     env.insert("RINGFENCE_RESULT_FD".to_owned(), RESULT_FD.to_string());
+    env.extend(proxy_environment(&shared.request.listeners));
     if request.terminal.is_some() {
         env.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }

@@ -41,7 +41,7 @@ mod start;
 mod terminal;
 mod watcher;
 
-use std::{sync::Arc, time::Duration};
+use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use ringfence_jail::wire::Mode;
 use ringfence_policy::Permit;
@@ -87,6 +87,7 @@ impl Native {
             limits: request.limits.clone(),
             may_miss: self.inner.may_miss(&request.may_miss),
             freezer: true,
+            listeners: request.listeners.clone(),
         };
         let mut jailed = self.inner.cold_sandbox(&request.root, &shape).await?;
         jailed.ready().await?;
@@ -152,6 +153,11 @@ impl Session {
     /// Whether its uid outside is that of the service's user instead of its own.
     pub fn is_rootless(&self) -> Result<bool, Error> {
         Ok(self.shared.look()?.jailed.mode == Mode::Rootless)
+    }
+
+    /// Sockets of [`SessionRequest::listeners`], in order; empty if they were taken before.
+    pub fn take_listeners(&self) -> Vec<OwnedFd> {
+        self.shared.take_listeners()
     }
 
     /// Starts a program. Returns when it runs; if it cannot be started, [`Error::NotStarted`].

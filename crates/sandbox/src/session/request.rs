@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use ringfence_types::{Layer, Limits};
 
 use super::Error;
-use crate::Root;
+use crate::{Listener, Root};
 
 /// Request to make a session.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub struct SessionRequest {
     pub limits: Limits,
     /// Variables added to the base environment of every program.
     pub env: BTreeMap<String, String>,
+    /// Sockets inside that the caller accepts connections on: see [`super::Session::take_listeners`].
+    pub listeners: Vec<Listener>,
     /// Layers that may be missing on the host.
     pub may_miss: Vec<Layer>,
     /// Idle time after which it ends.
@@ -33,6 +35,7 @@ impl Default for SessionRequest {
             root: Root::Host,
             limits: Limits { terminals: SESSION_TERMINALS, ..Limits::default() },
             env: BTreeMap::new(),
+            listeners: Vec::new(),
             may_miss: Vec::new(),
             idle: Duration::from_secs(10 * 60),
             lifetime: Duration::from_secs(24 * 60 * 60),

@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    os::fd::OwnedFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Core {
     parts: Option<Parts>,
+    /// Listening sockets that the caller has not taken yet.
+    listeners: Vec<OwnedFd>,
     clock: Clock,
     routes: HashMap<u32, Route>,
     processes: HashMap<u32, Process>,
@@ -98,15 +101,17 @@ impl Refusals {
 impl Shared {
     /// Takes over a sandbox that is ready and starts the task that reads its init's messages.
     pub(super) fn open(
-        jailed: Jailed,
+        mut jailed: Jailed,
         request: SessionRequest,
         native: &Arc<Inner>,
     ) -> Result<Arc<Self>, Error> {
         let id = SessionId::random().map_err(Error::io("make an id"))?;
         let workspace = Arc::new(workspace(&jailed)?);
+        let listeners = std::mem::take(&mut jailed.listeners);
         let parts = Parts { jailed: Arc::new(jailed), workspace };
         let core = Core {
             parts: Some(parts.clone()),
+            listeners,
             clock: Clock::new(Instant::now(), request.idle, request.lifetime),
             routes: HashMap::new(),
             processes: HashMap::new(),
@@ -150,6 +155,10 @@ impl Shared {
         if let Some(native) = self.native.upgrade() {
             native.sessions.forget(&self.id);
         }
+    }
+
+    pub(super) fn take_listeners(&self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.core().listeners)
     }
 
     pub(super) fn state(&self) -> State {

@@ -138,6 +138,7 @@ fn confine() -> Confine {
         processes: None,
         cpu_secs: Some(2),
         cpus: 0,
+        listeners: Vec::new(),
         may_miss: MayMiss::default(),
     }
 }

@@ -16,6 +16,7 @@ mod identity;
 mod kills;
 mod leaks;
 mod limits;
+mod listeners;
 mod makers;
 mod missing;
 mod order;

@@ -7,6 +7,7 @@ mod families;
 mod files;
 mod interpreters;
 mod lifetimes;
+mod listeners;
 mod pauses;
 mod programs;
 mod results;

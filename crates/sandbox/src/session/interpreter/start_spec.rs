@@ -65,6 +65,7 @@ impl StartSpec {
 fn environment(shared: &Shared, language: Language, own: BTreeMap<String, String>) -> Vec<Vec<u8>> {
     let program = Program::Code { language, code: String::new(), args: Vec::new() };
     let mut request = Request::new(program);
+    request.listeners = shared.request.listeners.clone();
     request.env.extend(shared.request.env.clone());
     request.env.extend(own);
     joined(launch::environment(&request))
