@@ -81,6 +81,13 @@ holds contains {
 	not approved
 }
 
+holds contains {"rule": "network_hosts", "message": message} if {
+	count(input.network) > 0
+	not approved
+	hosts := concat("`, `", [substring(host, 0, 100) | some host in array.slice(input.network, 0, 8)])
+	message := sprintf("the call asks for network access to `%s`: a person must approve it", [hosts])
+}
+
 holds contains {
 	"rule": "requires_approval",
 	"message": "the tool asks for a person to approve every call of it",
@@ -99,7 +106,7 @@ allowances contains {
 	"rule": "approved",
 	"message": "whoever may approve has approved exactly this call",
 } if {
-	input.action == "tool.execute"
+	input.action in {"tool.execute", "sandbox.create"}
 	approved
 }
 

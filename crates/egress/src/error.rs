@@ -22,6 +22,12 @@ pub enum Error {
     /// The URL is invalid or not supported.
     #[error("url {0}")]
     UrlInvalid(#[from] UrlProblem),
+    /// A header of the caller is reserved.
+    #[error("header `{name}` is set by the server and cannot be given")]
+    HeaderRefused {
+        /// The header.
+        name: http::HeaderName,
+    },
     /// The host is not in the list of permitted hosts.
     #[error("host `{host}` is not on the list of permitted hosts")]
     HostRefused {
@@ -123,6 +129,7 @@ impl Error {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::UrlInvalid(_) => ErrorCode::UrlInvalid,
+            Self::HeaderRefused { .. } => ErrorCode::HeaderInvalid,
             Self::HostRefused { .. } => ErrorCode::HostRefused,
             Self::AddressRefused { .. } => ErrorCode::AddressRefused,
             Self::DnsFailed { .. } => ErrorCode::DnsFailed,

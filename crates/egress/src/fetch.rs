@@ -7,14 +7,16 @@ mod hop;
 
 use std::{borrow::Cow, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use ringfence_types::{Bytes, TenantId, TraceParent};
-use tokio::time::timeout;
+use rustls::ClientConfig;
+use tokio::{sync::OnceCell, task::spawn_blocking, time::timeout};
 
 use crate::{
     body::{self, Bound},
     client,
     error::{Error, SetupError},
+    headers,
     hosts::Hosts,
     network::Exemption,
     redirect::{self, MAX_REDIRECTS},
@@ -60,11 +62,18 @@ pub enum Overflow {
     Truncate,
 }
 
-/// One GET request.
+/// One request, with all its redirects.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// URL to fetch.
     pub url: Target,
+    /// Method. Redirects of methods other than GET and HEAD are not followed.
+    pub method: Method,
+    /// Headers of the caller, sent to the host of `url` and to no other. Those about the connection
+    /// and the length of the body are refused.
+    pub headers: HeaderMap,
+    /// Body of the request.
+    pub body: bytes::Bytes,
     /// Time limit of everything: lookups, handshakes, all hops and the body.
     pub timeout: Duration,
     /// Size limit of the body.
@@ -85,7 +94,19 @@ impl Request {
         let timeout = Duration::from_secs(10);
         let (max_body, overflow) = (Bytes::mib(1), Overflow::Refuse);
         let (hosts, trace_parent, tenant) = (Hosts::Any, None, None);
-        Self { url, timeout, max_body, overflow, hosts, trace_parent, tenant }
+        let (method, headers, body) = (Method::GET, HeaderMap::new(), bytes::Bytes::new());
+        Self {
+            url,
+            method,
+            headers,
+            body,
+            timeout,
+            max_body,
+            overflow,
+            hosts,
+            trace_parent,
+            tenant,
+        }
     }
 }
 
@@ -130,6 +151,8 @@ pub struct Hop {
 pub struct Fetcher {
     options: Arc<Options>,
     resolver: Arc<dyn Resolver>,
+    /// Client configuration of TLS connections that are not made by the HTTP client.
+    tls: Arc<OnceCell<Arc<ClientConfig>>>,
 }
 
 impl Fetcher {
@@ -142,7 +165,18 @@ impl Fetcher {
     pub fn new(options: Options, resolver: Arc<dyn Resolver>) -> Result<Self, SetupError> {
         install_cryptography();
         client::check(&options.roots)?;
-        Ok(Self { options: Arc::new(options), resolver })
+        Ok(Self { options: Arc::new(options), resolver, tls: Arc::default() })
+    }
+
+    /// Configuration of TLS clients with the trusted roots; made on first use, because it reads the
+    /// CA store.
+    pub(crate) async fn tls(&self) -> Result<Arc<ClientConfig>, SetupError> {
+        let options = self.options.clone();
+        let build = || async move {
+            let building = spawn_blocking(move || options.roots.client_config());
+            building.await.map_err(|error| SetupError::Client { source: error.into() })?
+        };
+        self.tls.get_or_try_init(build).await.cloned()
     }
 
     /// Fetches a URL. Dropping the future ends the fetch.
@@ -162,10 +196,15 @@ impl Fetcher {
     }
 
     async fn follow(&self, request: Request, hops: &mut Vec<Hop>) -> Result<Response, Error> {
+        headers::check_own(&request.headers)?;
         let mut url = request.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let response = self.exchange(&url, &request, hops).await?;
-            match redirect::next(&url, response.status(), response.headers())? {
+            let next = match request.method == Method::GET || request.method == Method::HEAD {
+                true => redirect::next(&url, response.status(), response.headers())?,
+                false => None,
+            };
+            match next {
                 Some(next) => url = next,
                 None => return finish(response, url, hops.clone(), self.bound(&request)).await,
             }

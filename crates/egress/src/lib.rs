@@ -6,8 +6,8 @@
 //!
 //! Invariant: between the vetting of an address and its dialling there is no second lookup.
 //!
-//! Deliberately absent: proxies from the environment, cookies, referrers, decompression, methods
-//! other than GET, and any way to switch off the verification of certificates.
+//! Deliberately absent: proxies from the environment, cookies, referrers, decompression, and any way
+//! to switch off the verification of certificates.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), ringfence_egress::Error> {
@@ -23,12 +23,14 @@
 mod body;
 mod classify;
 mod client;
+mod dial;
 mod error;
 mod fetch;
 mod headers;
 mod host;
 mod hosts;
 mod network;
+mod proxy;
 mod redirect;
 mod resolve;
 mod roots;
@@ -38,9 +40,10 @@ mod vet;
 pub use error::{Cause, Error, Part, RedirectProblem, SetupError};
 pub use fetch::{Fetcher, Hop, Options, Overflow, Request, Response};
 pub use host::{Host, InvalidName, Name};
-pub use hosts::{Hosts, InvalidPattern, Pattern};
-pub use http::HeaderMap;
+pub use hosts::{HostRule, Hosts, InvalidPattern, Pattern};
+pub use http::{HeaderMap, HeaderName, Method};
 pub use network::{Exemption, InvalidExemption, Network};
+pub use proxy::{FlowLog, Grant, Injection, NoSecrets, Place, Proxy, ProxyLimits, SecretSource};
 pub use resolve::{LookupError, LookupLimits, Resolver, System};
 pub use roots::Roots;
 pub use target::{Scheme, Target, UrlProblem};

@@ -1,9 +1,13 @@
 //! Trusted root certificates.
 
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use reqwest::{Certificate, ClientBuilder};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, pem::PemObject},
+};
 
 use crate::error::SetupError;
 
@@ -13,8 +17,8 @@ pub enum Roots {
     /// Roots of the operating system, read for each connection, so that an update takes effect.
     #[default]
     System,
-    /// Only these.
-    Only(Vec<Certificate>),
+    /// Only these, as the HTTP client and as TLS connections of our own take them.
+    Only(Vec<Certificate>, Vec<CertificateDer<'static>>),
 }
 
 impl Roots {
@@ -22,17 +26,37 @@ impl Roots {
     pub fn from_pem(bundle: &[u8]) -> Result<Self, SetupError> {
         let roots = Certificate::from_pem_bundle(bundle)
             .map_err(|error| SetupError::Roots { source: error.into() })?;
+        let ders: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle).collect();
+        let ders = ders.map_err(|error| SetupError::Roots { source: error.into() })?;
         match roots.is_empty() {
             true => Err(SetupError::Roots { source: "the bundle holds no certificate".into() }),
-            false => Ok(Self::Only(roots)),
+            false => Ok(Self::Only(roots, ders)),
         }
     }
 
     pub(crate) fn apply(&self, builder: ClientBuilder) -> ClientBuilder {
         match self {
             Self::System => builder,
-            Self::Only(roots) => builder.tls_certs_only(roots.iter().cloned()),
+            Self::Only(roots, _) => builder.tls_certs_only(roots.iter().cloned()),
         }
+    }
+
+    /// Configuration of a TLS client that trusts these roots. Reads files for [`Roots::System`].
+    pub(crate) fn client_config(&self) -> Result<Arc<ClientConfig>, SetupError> {
+        install_cryptography();
+        let mut store = RootCertStore::empty();
+        match self {
+            Self::System => {
+                let found = rustls_native_certs::load_native_certs();
+                store.add_parsable_certificates(found.certs);
+            }
+            Self::Only(_, ders) => drop(store.add_parsable_certificates(ders.iter().cloned())),
+        }
+        if store.is_empty() {
+            return Err(SetupError::Roots { source: "there is no usable certificate".into() });
+        }
+        let config = ClientConfig::builder().with_root_certificates(store).with_no_client_auth();
+        Ok(Arc::new(config))
     }
 }
 

@@ -95,6 +95,29 @@ impl Target {
         self.port
     }
 
+    /// Whether both URLs lead to the same server in the same way.
+    pub(crate) fn is_same_server(&self, other: &Self) -> bool {
+        (self.scheme, &self.host, self.port) == (other.scheme, &other.host, other.port)
+    }
+
+    /// Path of the URL, without the query.
+    pub fn path(&self) -> &str {
+        self.url.path()
+    }
+
+    /// Host as a URL spells it: an IPv6 address in brackets.
+    pub(crate) fn bare_host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    /// Host and, unless it is that of the scheme, port: the value of a `Host` header.
+    pub(crate) fn authority(&self) -> String {
+        match self.url.port() {
+            Some(port) => format!("{}:{port}", self.bare_host()),
+            None => self.bare_host().to_owned(),
+        }
+    }
+
     /// Normalized text of the URL.
     pub fn as_str(&self) -> &str {
         self.url.as_str()

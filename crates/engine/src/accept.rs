@@ -147,7 +147,8 @@ fn call(
         persona: known.persona,
         session: request.session.clone(),
         tool: entry.tool.reference(),
-        pure: entry.tool.is_pure(),
+        // What a program asks of a server may have effects there.
+        pure: entry.tool.is_pure() && runners::of(entry).network(entry, &request.args).is_empty(),
         args: request.args.clone(),
         args_digest: known.args_digest,
         inputs_hash: known.inputs_hash,

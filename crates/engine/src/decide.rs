@@ -90,8 +90,11 @@ pub(crate) async fn decide(
 fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
     let asked = active.asked();
     let parts = &active.inner.parts;
-    let input = Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now());
-    Input { args: active.args().clone(), action: runners::of(entry).action(entry), ..input }
+    let mut input = Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now());
+    let runner = runners::of(entry);
+    input.network = runner.network(entry, active.args());
+    input.tool.pure &= input.network.is_empty();
+    Input { args: active.args().clone(), action: runner.action(entry), ..input }
 }
 
 /// Asks policy, and once more with an approval if the first answer was to hold.

@@ -11,7 +11,7 @@ use std::{
 
 use ringfence_access::Access;
 use ringfence_bus::Bus;
-use ringfence_egress::Fetcher;
+use ringfence_egress::{Fetcher, ProxyLimits};
 use ringfence_policy as policy;
 use ringfence_registry::Registry;
 use ringfence_sandbox::Backend;
@@ -91,6 +91,8 @@ pub struct Settings {
     pub retries: u32,
     /// Limits on session sandboxes.
     pub sandboxes: SandboxLimits,
+    /// Limits on the network access of one sandbox.
+    pub proxy: ProxyLimits,
 }
 
 impl Settings {
@@ -111,6 +113,7 @@ impl Settings {
             circuit: CircuitSettings::default(),
             retries: 2,
             sandboxes: SandboxLimits::default(),
+            proxy: ProxyLimits::default(),
         }
     }
 }

@@ -29,6 +29,7 @@ mod ledger;
 mod memo;
 mod message;
 mod metrics;
+mod network;
 mod obligations;
 mod pipeline;
 mod publish;

@@ -72,7 +72,8 @@ struct MemoKey<'a> {
 
 /// The end of a call whose equal is remembered. A call that may be remembered gets its key.
 pub(crate) async fn recall(active: &mut ActiveCall, tool: &Tool, permit: &Permit) -> Option<Ended> {
-    if !is_on(&active.inner, tool) {
+    // A call with network access has effects that a remembered result has not.
+    if !is_on(&active.inner, tool) || !active.asked().pure {
         return None;
     }
     let key = key(active, permit).await?;

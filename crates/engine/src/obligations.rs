@@ -1,6 +1,6 @@
 //! Obligations of a permit. A call whose obligations cannot be kept is refused with the reason.
 
-use ringfence_egress::{Hosts, Pattern};
+use ringfence_egress::{HostRule, Hosts};
 use ringfence_registry::Entry;
 use ringfence_sandbox::{Report, Request, Running};
 use ringfence_types::{
@@ -61,9 +61,8 @@ pub(crate) fn met(least: Option<&MinIsolation>, report: &Report) -> Result<(), C
 /// Hosts that a fetch may contact, on every hop.
 pub(crate) fn hosts(obligations: &Obligations) -> Result<Hosts, CallError> {
     let Some(network) = &obligations.network else { return Ok(Hosts::Any) };
-    let patterns: Result<Vec<Pattern>, _> =
-        network.hosts().iter().map(|host| host.parse()).collect();
-    patterns.map(Hosts::Only).map_err(|invalid| CallError {
+    let rules: Result<Vec<HostRule>, _> = network.hosts().iter().map(|host| host.parse()).collect();
+    rules.map(Hosts::Only).map_err(|invalid| CallError {
         code: ErrorCode::ObligationInvalid,
         message: format!("invalid host in the `network` obligation: {invalid}"),
         details: None,

@@ -42,6 +42,7 @@ pub fn document(flags: &[&str], args: &str) -> Input {
         call_id: CallId("019a8b7c-1234-7abc-8def-0123456789ab".parse().expect("an id")),
         grants: Vec::new(),
         metadata: Json::empty_object(),
+        network: Vec::new(),
         parent_call_id: None,
         persona_id: None,
         plan_step: None,

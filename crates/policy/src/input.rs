@@ -33,6 +33,10 @@ pub struct Input {
     /// Client metadata. It is unverified, so rules must not trust it.
     #[serde(serialize_with = "canonically")]
     pub metadata: Json,
+    /// Hosts that the tool or the call asks for: `[METHOD[,METHOD] ]host[:port][/path]`. Absent if
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
     /// Call that caused this one, if known.
     #[serde(default)]
     pub parent_call_id: Option<CallId>,
@@ -132,6 +136,7 @@ impl Input {
             call_id: asked.id,
             grants: Vec::new(),
             metadata: asked.metadata.clone(),
+            network: tool.network.clone(),
             parent_call_id: asked.cause.as_ref().and_then(|cause| cause.parent),
             persona_id: asked.persona.clone(),
             plan_step: asked.cause.as_ref().and_then(|cause| cause.step.clone()),
@@ -161,6 +166,7 @@ impl Input {
             call_id: id,
             grants: Vec::new(),
             metadata: Json::empty_object(),
+            network: Vec::new(),
             parent_call_id: None,
             persona_id: who.persona.clone(),
             plan_step: None,

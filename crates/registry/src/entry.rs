@@ -130,6 +130,7 @@ impl Entry {
             output_schema: output.source().clone(),
             safety_flags: manifest.safety_flags,
             requires_approval: manifest.requires_approval,
+            network: manifest.network.clone(),
             tags: manifest.tags,
             limits: manifest.limits,
             created_at: at,

@@ -19,15 +19,32 @@ use crate::{
 pub struct ReceiptDetails {
     /// Limits of the sandbox.
     pub limits: Option<Limits>,
+    /// Hosts that were granted to the sandbox.
+    pub network: Vec<String>,
     /// Network exchanges through the server, in order.
     pub egress: Vec<Flow>,
 }
 
-/// Exchange with an external server, perhaps without an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Exchange with an external server, perhaps without an answer; for programs, all equal ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// Requested host.
     pub host: String,
+    /// Requested port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// Method of the request; `CONNECT` for an encrypted connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Reason why it was refused; `None` if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// Number of exchanges, if this stands for several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Names of the secrets that were added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Address and port that answered; `None` without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
@@ -37,6 +54,9 @@ pub struct Flow {
     /// Bytes of body received; `None` if the body was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// Bytes of body sent, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_up: Option<u64>,
 }
 
 /// Everything about a call that may need proof, as digests where it is data.
@@ -86,6 +106,9 @@ pub struct Receipt {
     /// Limits of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// Hosts that were granted to the sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
     /// Network exchanges through the server, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<Flow>,
@@ -157,6 +180,7 @@ impl Receipt {
             layers: finished.and_then(|finished| finished.layers.clone()),
             not_observed: not_observed::words(&call.state, &details),
             limits: details.limits,
+            network: details.network,
             egress: details.egress,
             inputs_hash: call.inputs_hash().to_owned(),
             outputs_hash: finished.map(|f| f.outputs_hash.clone()).unwrap_or_default(),

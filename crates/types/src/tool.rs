@@ -27,6 +27,9 @@ pub struct Tool {
     pub requires_approval: bool,
     /// Tags for search.
     pub tags: Vec<String>,
+    /// Hosts that every call asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
     /// Limits of one call.
     pub limits: Limits,
     /// Registration time of this version.

@@ -1,9 +1,9 @@
 //! View of a call.
 
 use ringfence_types::{
-    ApprovalId, Call, CallError, CallId, Cause, Decision, Digest, Finished, Isolation, Json,
-    Layers, Memoised, Obligations, Outcome, PersonaId, Produced, Reason, Scope, Scopes, SessionId,
-    State, Stream, Timestamp, Truncated, Usage,
+    ApprovalId, Call, CallError, CallId, Cause, Decision, Digest, Finished, Flow, Isolation, Json,
+    Layers, Memoised, Obligations, Outcome, PersonaId, Produced, Reason, Receipt, Scope, Scopes,
+    SessionId, State, Stream, Timestamp, Truncated, Usage,
 };
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -100,6 +100,13 @@ pub(crate) struct CallView<'a> {
     /// Standard error.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<StreamView>,
+    /// Hosts that were granted to its sandbox.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    network: &'a [String],
+    /// Exchanges with other servers: host, port, method, bytes, and the verdict of those refused.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    egress: &'a [Flow],
     /// Digest of the arguments in the form of the skills API.
     inputs_hash: &'a str,
     /// Digest of the result in the form of the skills API.
@@ -320,6 +327,8 @@ impl<'a> CallView<'a> {
             timings: finished.map(|finished| TimingsView::of(call, finished)),
             stdout: finished.map(|finished| stream(&finished.stdout, "/output/stdout")),
             stderr: finished.map(|finished| stream(&finished.stderr, "/output/stderr")),
+            network: &[],
+            egress: &[],
             inputs_hash: call.inputs_hash(),
             outputs_hash: finished
                 .map(|finished| finished.outputs_hash.as_str())
@@ -333,6 +342,14 @@ impl<'a> CallView<'a> {
                 receipt: call.state.is_final().then_some(Href(id, "/receipt")),
             },
         }
+    }
+
+    /// The call with what only its receipt says.
+    pub(crate) fn with_receipt(mut self, receipt: Option<&'a Receipt>) -> Self {
+        if let Some(receipt) = receipt {
+            (self.network, self.egress) = (&receipt.network, &receipt.egress);
+        }
+        self
     }
 }
 

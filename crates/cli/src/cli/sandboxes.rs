@@ -73,6 +73,9 @@ pub(crate) struct SandboxLimitArgs {
     /// Network: `none`, or `loopback` for TCP and UDP within the sandbox [default: none]
     #[arg(long, value_name = "NETWORK")]
     pub(crate) network: Option<String>,
+    /// Ask for network access to a host, such as pypi.org or api.example.com:8443; repeatable
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
     /// End it after this time without use [default: 10m]
     #[arg(long, value_name = "TIME")]
     pub(crate) idle: Option<String>,

@@ -110,6 +110,9 @@ fn request(args: &SandboxLimitArgs) -> Result<Value, Failure> {
     if !env.is_empty() {
         body.insert("env".to_owned(), env.into());
     }
+    if !args.allow_host.is_empty() {
+        body.insert("hosts".to_owned(), args.allow_host.clone().into());
+    }
     Ok(body.into())
 }
 

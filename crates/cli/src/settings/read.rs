@@ -195,6 +195,7 @@ impl Reader<'_> {
                 reset_after: reset_after?,
             },
             sandboxes: engine::SandboxLimits::default(),
+            proxy: egress::ProxyLimits::default(),
         })
     }
 

@@ -17,6 +17,7 @@ mod kills;
 mod ledger;
 mod lookups;
 mod memos;
+mod network;
 mod observed;
 mod past;
 mod policy;

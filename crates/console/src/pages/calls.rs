@@ -513,7 +513,15 @@ fn flows(receipt: &Receipt) -> Vec<String> {
         let peer = flow.peer.as_deref().unwrap_or("no answer");
         let status = flow.status.map(|status| format!(", status {status}")).unwrap_or_default();
         let bytes = flow.bytes.map(|count| format!(", {}", html::bytes(count))).unwrap_or_default();
-        format!("{} ({peer}{status}{bytes})", flow.host)
+        let sent = flow.bytes_up.map(|count| format!(", {} sent", html::bytes(count)));
+        let method = flow.method.as_ref().map(|method| format!("{method} ")).unwrap_or_default();
+        let port = flow.port.map(|port| format!(":{port}")).unwrap_or_default();
+        let times = flow.requests.filter(|count| *count > 1).map(|count| format!(" × {count}"));
+        let (sent, times) = (sent.unwrap_or_default(), times.unwrap_or_default());
+        match &flow.verdict {
+            Some(verdict) => format!("{method}{}{port}{times} (refused: {verdict})", flow.host),
+            None => format!("{method}{}{port}{times} ({peer}{status}{bytes}{sent})", flow.host),
+        }
     };
     receipt.egress.iter().map(line).collect()
 }

@@ -39,17 +39,22 @@ impl Fetcher {
         request: &Request,
         hops: &mut Vec<Hop>,
     ) -> Result<reqwest::Response, Error> {
-        if !request.hosts.permits(url.host()) {
+        if !request.hosts.permits(&request.method, url) {
             return Err(Error::HostRefused { host: url.host().clone() });
         }
         let addresses = self.vetted(url, request.tenant.as_ref()).await?;
         let client = self.client(url, addresses.clone()).await?;
-        let mut asked = client.get(url.url().clone()).header(ACCEPT, "*/*");
+        let mut asked = client.request(request.method.clone(), url.url().clone());
+        asked = asked.header(ACCEPT, "*/*").header(ACCEPT_ENCODING, "identity");
+        if url.is_same_server(&request.url) {
+            // The caller's own values replace ours.
+            asked = asked.headers(request.headers.clone()).body(request.body.clone());
+        }
         if let Some(trace) = request.trace_parent.filter(|_| self.options.pass_trace) {
             asked = asked.header(TRACE_PARENT, trace.to_string());
         }
         hops.push(Hop { url: url.clone(), status: None, peer: None });
-        let sent = asked.header(ACCEPT_ENCODING, "identity").send().await;
+        let sent = asked.send().await;
         let response = sent.map_err(|error| classify(error, url.host()))?;
         if let Some(hop) = hops.last_mut() {
             (hop.status, hop.peer) = (Some(response.status().as_u16()), response.remote_addr());
@@ -64,7 +69,7 @@ impl Fetcher {
     /// One refused address refuses the name. Dialling only those that pass would let an attacker
     /// mix a public and an internal address and learn by timing and retries what lies inside; and
     /// no honest public name has an internal address.
-    async fn vetted(
+    pub(crate) async fn vetted(
         &self,
         url: &Target,
         tenant: Option<&TenantId>,

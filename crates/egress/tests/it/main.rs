@@ -7,6 +7,8 @@ mod bodies;
 mod environment;
 mod headers;
 mod lookups;
+mod methods;
+mod proxy;
 mod rebinding;
 mod redirects;
 mod support;

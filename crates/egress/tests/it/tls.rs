@@ -14,6 +14,11 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
 use crate::support::{Lying, ROOT, Server, fetcher_asking, get, ok, options, redirect, seen};
 
 const LEAF: &[u8] = include_bytes!("tls/leaf.pem");
@@ -50,6 +55,26 @@ pub(crate) fn serve(answer: impl Fn(&str) -> String + Send + 'static) -> SocketA
         }
     });
     address
+}
+
+/// Asks for a document over TLS under `name`, and returns its text.
+pub(crate) async fn ask_over(stream: TcpStream, name: &'static str) -> Result<String, String> {
+    let roots = CertificateDer::pem_slice_iter(ROOT).map(Result::unwrap);
+    let mut store = rustls::RootCertStore::empty();
+    store.add_parsable_certificates(roots);
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = builder
+        .with_safe_default_protocol_versions()
+        .expect("versions of TLS")
+        .with_root_certificates(store)
+        .with_no_client_auth();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let name = name.try_into().expect("a name");
+    let mut stream = connector.connect(name, stream).await.map_err(|error| error.to_string())?;
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.map_err(|error| error.to_string())?;
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer).await;
+    Ok(answer.rsplit("\r\n").next().unwrap_or_default().to_owned())
 }
 
 fn fetcher_with(roots: Roots, address: SocketAddr) -> Fetcher {

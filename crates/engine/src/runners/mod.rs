@@ -13,13 +13,14 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use ringfence_policy::{Action, Permit};
 use ringfence_registry::{Entry, Kind, Violation};
-use ringfence_types::{Asked, Json, TenantId, Timestamp};
+use ringfence_types::{Asked, CallError, Json, TenantId, Timestamp};
 
 pub(crate) use self::work::{Started, Work, ended, failure, without_program};
 use crate::{
     active_call::ActiveCall,
     engine::Inner,
     in_flight::InFlight,
+    network::{self, NetworkGrant},
     queue::{Full, Place},
 };
 
@@ -52,6 +53,11 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
     /// Whether a call that was running when its process ended is run again if the tool is pure.
     fn runs_again(&self, _entry: &Entry) -> bool {
         true
+    }
+
+    /// Hosts that a call with these arguments asks for.
+    fn network(&self, entry: &Entry, _args: &Json) -> Vec<String> {
+        entry.tool.network.clone()
     }
 
     /// The tool's own message about invalid arguments, if it has one.
@@ -125,6 +131,16 @@ impl<'a> Job<'a> {
 
     pub(crate) fn in_flight(&self) -> Arc<InFlight> {
         self.active.in_flight()
+    }
+
+    /// Hosts granted to the sandbox of this call; none if it asks for none or policy allows none.
+    pub(crate) fn network_grant(&self, permit: &Permit) -> Result<Option<NetworkGrant>, CallError> {
+        let asked = of(self.entry).network(self.entry, self.args());
+        let granted = network::grant(&asked, permit.obligations())?;
+        if let Some(granted) = &granted {
+            granted.check(self.inner())?;
+        }
+        Ok(granted)
     }
 
     /// Time since the start of the call.

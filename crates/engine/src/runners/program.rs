@@ -3,17 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use ringfence_policy::Permit;
-use ringfence_sandbox::{Output, Report, Request, Running};
+use ringfence_sandbox::{Listener, Output, Report, Request, Running};
 use ringfence_types::{
     CallError, Digest, ErrorCode, Finished, Json, Limit, Limits, MinIsolation, Outcome, Produced,
-    ReceiptDetails, Stream, Timestamp,
+    ReceiptDetails, SandboxNetwork, Stream, Timestamp,
 };
 
 use super::{
     Job,
     work::{Started, Work, ended, failure, outputs_hash},
 };
-use crate::{engine::Inner, obligations, record::Ended};
+use crate::{engine::Inner, network::ServedProxy, obligations, record::Ended};
 
 /// Turns the report of a program into the result of the call.
 pub(crate) type ReadReport = Box<dyn FnOnce(&Report) -> Produced + Send>;
@@ -28,15 +28,34 @@ pub(crate) async fn sandboxed(
     let (inner, started_at) = (job.inner().clone(), job.started_at);
     request.limits = limits(&inner, &request.limits, &permit);
     obligations::isolate(permit.obligations(), &mut request);
-    let details =
-        ReceiptDetails { limits: Some(request.limits.clone()), ..ReceiptDetails::default() };
+    let network = match job.network_grant(&permit) {
+        Ok(network) => network,
+        Err(error) => return ended(failure(error.code, error.message, started_at)),
+    };
+    if network.is_some() {
+        request.limits.network = SandboxNetwork::Loopback;
+        request.listeners.push(Listener::Proxy);
+    }
+    let details = ReceiptDetails {
+        limits: Some(request.limits.clone()),
+        network: network.as_ref().map(|network| network.hosts.clone()).unwrap_or_default(),
+        ..ReceiptDetails::default()
+    };
     let kept_to = permit.obligations().clone();
     match inner.parts.sandbox.run(permit, request).await {
-        Ok(running) => {
+        Ok(mut running) => {
+            let listeners = std::mem::take(&mut running.listeners);
+            let tenant = &job.asked().tenant;
+            let served = network.map(|network| network.serve(&inner, tenant, listeners));
+            let proxy = match served.transpose() {
+                Ok(proxy) => proxy,
+                Err(error) => return ended(failure(error.code, error.message, started_at)),
+            };
             obligations::show(&kept_to, &job.in_flight(), &running);
             let canceller = running.canceller();
             let least = kept_to.min_isolation;
-            let wait = report(inner, running, least, reading, started_at, details);
+            let ending = Ending { least, reading, started_at, details, proxy };
+            let wait = report(inner, running, ending);
             Started::Running(Work::program(wait, canceller))
         }
         Err(error) => ended(failure(error.code(), error.public_message(), started_at)),
@@ -52,15 +71,22 @@ fn limits(inner: &Inner, of_tool: &Limits, permit: &Permit) -> Limits {
     }
 }
 
-async fn report(
-    inner: Arc<Inner>,
-    running: Running,
+/// Parts of a call that turn the end of its program into the end of the call.
+struct Ending {
     least: Option<MinIsolation>,
     reading: ReadReport,
     started_at: Timestamp,
     details: ReceiptDetails,
-) -> Ended {
-    match running.wait().await {
+    proxy: Option<ServedProxy>,
+}
+
+async fn report(inner: Arc<Inner>, running: Running, ending: Ending) -> Ended {
+    let Ending { least, reading, started_at, mut details, proxy } = ending;
+    let ended = running.wait().await;
+    if let Some(proxy) = proxy {
+        details.egress = proxy.flows.flows();
+    }
+    match ended {
         Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped { details },
         Ok(report) => {
             let produced = match obligations::met(least.as_ref(), &report) {

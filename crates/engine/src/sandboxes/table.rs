@@ -5,13 +5,14 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use ringfence_sandbox::session::{Interpreter, Process};
-use ringfence_types::{CallId, Timestamp};
+use ringfence_types::{CallId, ReceiptDetails, Timestamp};
 
 use super::{KEPT_OUTPUT, lock};
+use crate::network::{NetworkGrant, ServedProxy};
 
 /// Programs that have ended and are kept, and bytes of their output.
 const MAX_ENDED: usize = 64;
@@ -22,6 +23,14 @@ const MAX_ENDED_BYTES: u64 = 16 << 20;
 pub(crate) struct SandboxTable {
     programs: Mutex<BTreeMap<u32, Program>>,
     interpreters: Mutex<Interpreters>,
+    network: OnceLock<TableNetwork>,
+}
+
+/// Network access of a sandbox.
+#[derive(Debug)]
+struct TableNetwork {
+    grant: NetworkGrant,
+    proxy: ServedProxy,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +57,28 @@ pub struct Program {
 }
 
 impl SandboxTable {
+    /// Keeps the proxy of the sandbox for as long as the sandbox lives.
+    pub(crate) fn set_network(&self, grant: NetworkGrant, proxy: ServedProxy) {
+        // A sandbox gets its network once, when it is made.
+        let _ = self.network.set(TableNetwork { grant, proxy });
+    }
+
+    /// Hosts granted to the sandbox.
+    pub(crate) fn network_grant(&self) -> Option<NetworkGrant> {
+        self.network.get().map(|network| network.grant.clone())
+    }
+
+    /// Network part of the receipt of a call in this sandbox: the flows since the last such call.
+    /// Programs share the network, so flows of one that runs at the same time are among them.
+    pub(crate) fn network_details(&self) -> ReceiptDetails {
+        let Some(network) = self.network.get() else { return ReceiptDetails::default() };
+        ReceiptDetails {
+            network: network.grant.hosts.clone(),
+            egress: network.proxy.flows.take(),
+            ..ReceiptDetails::default()
+        }
+    }
+
     /// Adds a program, and removes the oldest ended ones beyond the bounds.
     pub(crate) fn add(&self, program: Program) {
         let mut programs = lock(&self.programs);

@@ -32,6 +32,7 @@ const PARTS: &[Part] = parts![
     call_id,
     grants,
     metadata,
+    network,
     parent_call_id,
     persona_id,
     plan_step,

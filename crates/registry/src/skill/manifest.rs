@@ -1,5 +1,6 @@
 //! Manifest of a skill: `skill.yaml`.
 
+use ringfence_egress::HostRule;
 use ringfence_types::{Limits, ToolName, nearest};
 
 use super::{
@@ -13,7 +14,7 @@ const SAFETY_FLAGS: [&str; 6] =
     ["none", "pii_risk", "external_call", "side_effect", "file_system", "network_access"];
 
 /// Known keys.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "name",
     "version",
     "description",
@@ -22,6 +23,7 @@ const KEYS: [&str; 8] = [
     "requires_approval",
     "tags",
     "limits",
+    "network",
 ];
 
 /// Keys of the Code Executor Service that have no meaning here.
@@ -56,6 +58,8 @@ pub(crate) struct Manifest {
     pub(crate) requires_approval: bool,
     pub(crate) tags: Vec<String>,
     pub(crate) limits: Limits,
+    /// Hosts that every call asks for.
+    pub(crate) network: Vec<String>,
 }
 
 impl Manifest {
@@ -90,6 +94,7 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
     let tags = fields.list("tags", tag);
     let requires_approval = fields.truth("requires_approval");
     let limits = fields.limits();
+    let network = fields.list("network", host);
     fields.no_others();
     let (module, function) = handler?;
     Some(Manifest {
@@ -102,6 +107,7 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
         requires_approval: requires_approval?,
         tags: tags?,
         limits: limits?,
+        network: network?,
     })
 }
 
@@ -141,6 +147,12 @@ fn tag(text: &str) -> Result<String, String> {
     } else {
         Err(format!("a tag has 1 to {} characters", MAX_TAGS.1))
     }
+}
+
+/// Host that calls ask for.
+fn host(text: &str) -> Result<String, String> {
+    let parsed = text.parse::<HostRule>();
+    parsed.map(|_| text.to_owned()).map_err(|invalid| invalid.to_string())
 }
 
 /// Fields of a manifest and the problems found so far.

@@ -90,6 +90,7 @@ pub(crate) fn builtin(name: &str) -> Tool {
         output_schema: schema,
         safety_flags: Vec::new(),
         requires_approval: false,
+        network: Vec::new(),
         tags: Vec::new(),
         limits: Limits::default(),
         created_at: Timestamp::from_micros(0),

@@ -63,6 +63,8 @@ codes! {
     FileUnreadable = "file_unreadable",
     /// The handler of a skill failed.
     HandlerFailed = "handler_failed",
+    /// A header of the request is invalid or reserved.
+    HeaderInvalid = "header_invalid",
     /// The watchdog ended the program to protect the host.
     HostLimit = "host_limit",
     /// The host is not allowed.

@@ -33,7 +33,7 @@ impl Network {
     pub fn only(hosts: Vec<String>) -> Result<Self, InvalidNetwork> {
         let fits = |host: &String| {
             (1..=MAX_ENTRY_BYTES).contains(&host.len())
-                && !host.chars().any(|c| c.is_whitespace() || c.is_control())
+                && !host.chars().any(|c| c != ' ' && c.is_whitespace() || c.is_control())
         };
         if hosts.len() <= MAX_ENTRIES && hosts.iter().all(fits) {
             Ok(Self(hosts))

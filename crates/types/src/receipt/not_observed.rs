@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_call_with_egress_has_unobserved_effects() {
-        let flow = Flow { host: "a".into(), peer: None, status: None, bytes: None };
+        let flow = Flow { host: "a".into(), ..Flow::default() };
         let details = ReceiptDetails { egress: vec![flow], ..ReceiptDetails::default() };
         let words = told(finished(), &details);
         assert!(words.iter().any(|words| words.contains("contacted servers")), "{words:?}");

@@ -43,7 +43,11 @@ pub(crate) async fn read(
     let wait = Duration::from_secs(wait);
     let call = shared.engine.wait_for(caller.principal(), id, wait).await?;
     let call = call.ok_or_else(Problem::not_found)?;
-    Ok(reply::ok(&CallView::of(&call)))
+    let receipt = match call.state.is_final() {
+        true => shared.engine.receipt(caller.principal(), id).await?,
+        false => None,
+    };
+    Ok(reply::ok(&CallView::of(&call).with_receipt(receipt.as_ref())))
 }
 
 /// Cancels a call.

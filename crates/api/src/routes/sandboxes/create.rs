@@ -46,6 +46,10 @@ pub(crate) struct SandboxBody {
     lifetime_secs: Option<u64>,
     /// Your own data: at most 16 short texts.
     metadata: Option<BTreeMap<String, String>>,
+    /// Hosts that its programs may reach by HTTP, if policy grants them:
+    /// `[METHOD[,METHOD] ]host[:port][/path]`, at most 64.
+    #[schema(max_items = 64)]
+    hosts: Option<Vec<String>>,
 }
 
 /// Limits of all programs of a sandbox together.
@@ -240,6 +244,7 @@ fn check(asked: &Json) -> Result<(), Problem> {
     span(&mut fields, "idle_secs");
     span(&mut fields, "lifetime_secs");
     metadata(&mut fields);
+    hosts(&mut fields);
     fields.finish(Some(()))
 }
 
@@ -284,6 +289,19 @@ fn metadata(fields: &mut Fields<'_>) {
     }
     if own.values().any(|value| value.chars().count() > MAX_VALUE_CHARS) {
         fields.fault("metadata", format!("values have at most {MAX_VALUE_CHARS} characters"));
+    }
+}
+
+/// Bounds of the list of hosts: entries, and characters of one.
+const MAX_HOSTS: usize = 64;
+const MAX_HOST_CHARS: usize = 255;
+
+fn hosts(fields: &mut Fields<'_>) {
+    let hosts: Vec<String> = fields.optional("hosts").unwrap_or_default();
+    let fits = |host: &String| (1..=MAX_HOST_CHARS).contains(&host.chars().count());
+    if hosts.len() > MAX_HOSTS || !hosts.iter().all(fits) {
+        let rule = format!("at most {MAX_HOSTS} hosts of 1 to {MAX_HOST_CHARS} characters");
+        fields.fault("hosts", rule);
     }
 }
 

@@ -6,7 +6,7 @@ use ringfence_types::{ErrorCode, Json, Produced};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Builtin, Job, UsedSandbox, object, text};
+use super::{Builtin, Job, UsedSandbox, hosts_schema, object, text};
 use crate::{
     runners::{
         program::{failed, sandboxed},
@@ -17,8 +17,8 @@ use crate::{
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "code_execute",
-    description: "Runs source text in a fresh sandbox without network and gives what it printed and, \
-                  for Python, the names it left.",
+    description: "Runs source text in a fresh sandbox and gives what it printed and, for Python, the \
+                  names it left. It has no network unless `hosts` are asked for and granted.",
     flags: &["none"],
     input: || {
         object(
@@ -26,6 +26,7 @@ pub(super) const TOOL: Builtin = Builtin {
             json!({
                 "code": {"type": "string", "maxLength": 1_000_000},
                 "language": {"enum": ["python", "javascript", "bash"], "default": "python"},
+                "hosts": hosts_schema(),
             }),
         )
     },

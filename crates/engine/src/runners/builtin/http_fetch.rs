@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ringfence_egress::{Hop, Request, Response, Target};
+use ringfence_egress::{HeaderMap, HeaderName, Hop, Method, Request, Response, Target};
 use ringfence_policy::{Action, Permit};
 use ringfence_types::{CallError, ErrorCode, Flow, Obligations, ReceiptDetails};
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ use crate::{
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "http_fetch",
-    description: "Fetches a public web address. Private and local addresses are refused.",
+    description: "Sends a request to a public web address and returns its answer. Private and local \
+                  addresses are refused.",
     flags: &["external_call", "network_access"],
     input: || {
         object(
@@ -26,6 +27,12 @@ pub(super) const TOOL: Builtin = Builtin {
             json!({
                 "url": {"type": "string", "pattern": "^http", "maxLength": 8192},
                 "timeout": {"type": "number", "minimum": 0, "default": 10.0},
+                "method": {"enum": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"], "default": "GET"},
+                "headers": {
+                    "type": "object", "maxProperties": 50,
+                    "additionalProperties": {"type": "string", "maxLength": 8192},
+                },
+                "body": {"type": "string", "maxLength": 1_048_576},
             }),
         )
     },
@@ -113,7 +120,27 @@ fn request(job: &Job<'_>, obligations: &Obligations, args: &Value) -> Result<Req
     let trace_parent = job.asked().trace_context();
     let hosts = obligations::hosts(obligations)?;
     let tenant = Some(job.asked().tenant.clone());
-    Ok(Request { timeout, trace_parent, hosts, tenant, ..Request::get(url) })
+    let method = text(args, "method").parse().unwrap_or(Method::GET);
+    let body = text(args, "body").to_owned().into();
+    let headers = headers(args)?;
+    let get = Request::get(url);
+    Ok(Request { method, headers, body, timeout, trace_parent, hosts, tenant, ..get })
+}
+
+/// Headers of the arguments. The client refuses those that it sets itself.
+fn headers(args: &Value) -> Result<HeaderMap, CallError> {
+    let given = args.get("headers").and_then(Value::as_object).into_iter().flatten();
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let invalid = || {
+            let name: String = name.chars().take(100).collect();
+            error(ErrorCode::HeaderInvalid, &format!("header `{name}` is invalid"))
+        };
+        let key: HeaderName = name.parse().map_err(|_| invalid())?;
+        let value = value.as_str().and_then(|value| value.parse().ok()).ok_or_else(invalid)?;
+        headers.insert(key, value);
+    }
+    Ok(headers)
 }
 
 fn given(response: &Response) -> Value {
@@ -135,6 +162,6 @@ fn flow(hop: &Hop) -> Flow {
         host: hop.url.host().to_string(),
         peer: hop.peer.map(|peer| peer.to_string()),
         status: hop.status,
-        bytes: None,
+        ..Flow::default()
     }
 }

@@ -133,6 +133,13 @@ impl Runner for Builtins {
         self.takes_place(entry)
     }
 
+    fn network(&self, entry: &Entry, args: &Json) -> Vec<String> {
+        match find(&entry.tool.name) {
+            Some(builtin) if builtin.sandbox == UsedSandbox::New => hosts(args),
+            _ => Vec::new(),
+        }
+    }
+
     fn argument_error(&self, entry: &Entry, violations: &[Violation]) -> Option<&'static str> {
         let builtin = find(&entry.tool.name)?;
         let about = |name: &str| {
@@ -173,6 +180,7 @@ fn tool(builtin: &Builtin, now: Timestamp) -> Tool {
         safety_flags: builtin.flags.iter().map(|&flag| flag.to_owned()).collect(),
         requires_approval: false,
         tags: vec!["builtin".to_owned()],
+        network: Vec::new(),
         limits: Limits {
             wall: Duration::from_secs(60),
             memory: Bytes::mib(512),
@@ -213,6 +221,25 @@ fn object(required: &[&str], properties: Value) -> Value {
     json!({
         "type": "object", "properties": properties, "required": required,
         "additionalProperties": false,
+    })
+}
+
+/// The argument `hosts`, which the schema has checked.
+fn hosts(args: &Json) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Asked {
+        #[serde(default)]
+        hosts: Vec<String>,
+    }
+    args.read::<Asked>().map(|asked| asked.hosts).unwrap_or_default()
+}
+
+/// Schema of the argument `hosts`.
+fn hosts_schema() -> Value {
+    json!({
+        "type": "array", "maxItems": 64, "uniqueItems": true,
+        "items": {"type": "string", "minLength": 1, "maxLength": 255},
+        "description": "Hosts that it may reach by HTTP: [METHOD[,METHOD] ]host[:port][/path]",
     })
 }
 

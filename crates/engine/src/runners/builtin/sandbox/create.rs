@@ -3,15 +3,24 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use ringfence_policy::{Action, Permit};
-use ringfence_sandbox::session::{SESSION_TERMINALS, Session, SessionRequest, Snapshot};
+use ringfence_sandbox::{
+    Listener,
+    session::{SESSION_TERMINALS, Session, SessionId, SessionRequest, Snapshot},
+};
 use ringfence_types::{Bytes, CallError, Cpus, Digest, Limits, MAX_TERMINALS, SandboxNetwork};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Builtin, InlineResult, Job, UsedSandbox, env_schema, object, refusal, refuse_masks, refused,
+    Builtin, InlineResult, Job, UsedSandbox, env_schema, hosts_schema, object, refusal,
+    refuse_masks, refused,
 };
-use crate::sandboxes::{CLIENT_PREFIX, owner};
+use crate::{
+    network::NetworkGrant,
+    record::Ended,
+    runners::work::Started,
+    sandboxes::{CLIENT_PREFIX, owner},
+};
 
 pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     name: "sandbox_create",
@@ -32,6 +41,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
                     "additionalProperties": {"type": "string", "maxLength": 200},
                 },
                 "snapshot": attached_schema(),
+                "hosts": hosts_schema(),
             }),
         )
     },
@@ -41,7 +51,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     queued: false,
     repeatable: false,
     action: || Action::SandboxCreate,
-    start: |permit, job| Box::pin(async move { job.inline(create(permit, &job).await) }),
+    start: |permit, job| Box::pin(async move { made(&job, create(permit, &job).await) }),
 };
 
 /// Maximum of timers in seconds: a leap year.
@@ -118,11 +128,52 @@ async fn create(permit: Permit, job: &Job<'_>) -> InlineResult {
     if let Some(caps) = &permit.obligations().limits {
         request.limits = caps.apply(request.limits);
     }
+    let network = job.network_grant(&permit)?;
+    if network.is_some() {
+        request.limits.network = SandboxNetwork::Loopback;
+        request.listeners.push(Listener::Proxy);
+    }
     let inner = job.inner();
     let _turn = inner.sandboxes.making.lock().await;
     check_room(job)?;
     let made = inner.parts.sandbox.session(permit, request, snapshot.as_ref()).await;
-    made.map(|session| given(&session)).map_err(|error| refused(&error))
+    let session = made.map_err(|error| refused(&error))?;
+    connect(job, &session, network).await?;
+    Ok(given(&session))
+}
+
+/// Serves the network of a new sandbox; without it the sandbox ends.
+pub(super) async fn connect(
+    job: &Job<'_>,
+    session: &Session,
+    network: Option<NetworkGrant>,
+) -> Result<(), CallError> {
+    let Some(network) = network else { return Ok(()) };
+    let served = network.serve(job.inner(), &job.asked().tenant, session.take_listeners());
+    match served {
+        Ok(proxy) => {
+            job.inner().sandbox_table(session).set_network(network, proxy);
+            Ok(())
+        }
+        Err(error) => {
+            session.stop().await;
+            Err(error)
+        }
+    }
+}
+
+/// The end of a call that makes a sandbox; its receipt says which hosts were granted.
+pub(super) fn made(job: &Job<'_>, made: InlineResult) -> Started {
+    let id = made.as_ref().ok().and_then(|made| made["sandbox"].as_str()?.parse().ok());
+    let session = id.and_then(|id: SessionId| job.session(&id).ok());
+    let details = session.map(|session| job.inner().sandbox_table(&session).network_details());
+    let mut started = job.inline(made);
+    if let (Started::Ended(ended), Some(found)) = (&mut started, details)
+        && let Ended::Finished { details, .. } = ended.as_mut()
+    {
+        *details = found;
+    }
+    started
 }
 
 pub(super) fn given(session: &Session) -> Value {

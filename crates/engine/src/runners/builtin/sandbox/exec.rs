@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ringfence_policy::{Action, Permit};
 use ringfence_sandbox::session::{ExecRequest, Input, Process, ProcessEnd, SessionId, Size};
-use ringfence_types::{CallError, Finished, ReceiptDetails, Usage};
+use ringfence_types::{CallError, Finished, Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -131,7 +131,8 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
     let program =
         Program { process: process.clone(), call, argv, started_at, has_terminal, is_open };
     job.in_flight().set_program(program.clone());
-    job.inner().sandbox_table(&session).add(program);
+    let table = job.inner().sandbox_table(&session);
+    table.add(program);
     let (clock, entry, stop) =
         (job.inner().parts.clock.clone(), job.entry.clone(), CancellationToken::new());
     let asked_to_stop = stop.clone();
@@ -145,7 +146,7 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             }
         };
         if stopped {
-            return Ended::Stopped { details: ReceiptDetails::default() };
+            return Ended::Stopped { details: table.network_details() };
         }
         let given = end.as_ref().map(|end| result(&process, end)).map_err(refused);
         let duration = clock.now().since(started_at);
@@ -167,7 +168,7 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             memoised: None,
         };
         let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
-        let (finished, details) = (Box::new(finished), ReceiptDetails::default());
+        let (finished, details) = (Box::new(finished), table.network_details());
         Ended::Finished { finished, blobs, session_events: Vec::new(), details }
     };
     Ok(Started::Running(Work::ours(work, stop)))

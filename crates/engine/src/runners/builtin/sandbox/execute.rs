@@ -5,7 +5,7 @@ use ringfence_sandbox::session::{
     SessionId,
     interpreter::{ExecuteRequest, ExecutionHandle, Status, Summary},
 };
-use ringfence_types::{CallError, Finished, ReceiptDetails};
+use ringfence_types::{CallError, Finished};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -86,7 +86,7 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
     let started_at = job.started_at;
     let (clock, entry, stop) =
         (job.inner().parts.clock.clone(), job.entry.clone(), CancellationToken::new());
-    let asked_to_stop = stop.clone();
+    let (asked_to_stop, table) = (stop.clone(), job.inner().sandbox_table(&session));
     let work = async move {
         // Held until the end: dropping the last handle ends the interpreter.
         let _interpreter = interpreter;
@@ -98,7 +98,7 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             }
         };
         if stopped && matches!(summary.status, Status::Interrupted | Status::Died) {
-            return Ended::Stopped { details: ReceiptDetails::default() };
+            return Ended::Stopped { details: table.network_details() };
         }
         let produced = produced(&entry, Ok(result(&handle, &summary)));
         let (stdout, out) = kept(handle.stdout());
@@ -118,7 +118,7 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             memoised: None,
         };
         let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
-        let (finished, details) = (Box::new(finished), ReceiptDetails::default());
+        let (finished, details) = (Box::new(finished), table.network_details());
         Ended::Finished { finished, blobs, session_events: Vec::new(), details }
     };
     Ok(Started::Running(Work::ours(work, stop)))

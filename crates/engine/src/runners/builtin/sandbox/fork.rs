@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{
     Builtin, InlineResult, Job, UsedSandbox,
-    create::{check_room, given, sandbox_output},
+    create::{check_room, connect, given, made, sandbox_output},
     object, refuse_masks, refused, sandbox_schema,
 };
 
@@ -22,7 +22,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
     queued: false,
     repeatable: false,
     action: || Action::SandboxCreate,
-    start: |permit, job| Box::pin(async move { job.inline(fork(permit, &job).await) }),
+    start: |permit, job| Box::pin(async move { made(&job, fork(permit, &job).await) }),
 };
 
 #[derive(Deserialize)]
@@ -35,8 +35,13 @@ async fn fork(permit: Permit, job: &Job<'_>) -> InlineResult {
     let asked: ForkArgs = job.read()?;
     refuse_masks(&permit)?;
     let session = job.session(&asked.sandbox)?;
+    let obligations = permit.obligations().clone();
     let _turn = job.inner().sandboxes.making.lock().await;
     check_room(job)?;
     let fork = session.fork(permit).await.map_err(|error| refused(&error))?;
+    // Policy agreed to the original's hosts; what it forbids now is not granted to the copy.
+    let network = job.inner().sandbox_table(&session).network_grant();
+    let network = network.map(|network| network.within(&obligations)).transpose()?.flatten();
+    connect(job, &fork, network).await?;
     Ok(given(&fork))
 }
