@@ -37,6 +37,24 @@ test_what_reaches_out_is_held if {
 	}
 }
 
+# Of a call or a sandbox that asks for hosts.
+networked(action, approval) := decision if {
+	tool := {"safety_flags": ["none"], "requires_approval": false}
+	network := ["a.example", "b.example:8443"]
+	document := {"action": action, "approval": approval, "network": network, "tool": tool}
+	decision := ringfence.decision with input as document
+}
+
+test_hosts_are_held_by_name_and_granted_by_approval if {
+	every action in ["tool.execute", "sandbox.create"] {
+		networked(action, null).decision == "hold"
+		"network_hosts" in rules(networked(action, null))
+		networked(action, {"id": "x"}).decision == "allow"
+	}
+	some reason in networked("tool.execute", null).reasons
+	contains(reason.message, "`a.example`, `b.example:8443`")
+}
+
 test_an_unknown_flag_is_denied_by_name if {
 	decided(["telepathy"]).decision == "deny"
 	some reason in decided(["telepathy"]).reasons

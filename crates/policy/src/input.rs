@@ -33,9 +33,8 @@ pub struct Input {
     /// Client metadata. It is unverified, so rules must not trust it.
     #[serde(serialize_with = "canonically")]
     pub metadata: Json,
-    /// Hosts that the tool or the call asks for: `[METHOD[,METHOD] ]host[:port][/path]`. Absent if
-    /// none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Hosts that the tool or the call asks for: `[METHOD[,METHOD] ]host[:port][/path]`.
+    #[serde(default)]
     pub network: Vec<String>,
     /// Call that caused this one, if known.
     #[serde(default)]

@@ -17,7 +17,7 @@ fn read(rules: &str) -> String {
     Reads::of(engine.get_modules()).names().join(",")
 }
 
-const ALL: &str = "action,approval,args,call_id,grants,metadata,parent_call_id,persona_id,\
+const ALL: &str = "action,approval,args,call_id,grants,metadata,network,parent_call_id,persona_id,\
     plan_step,principal.key,principal.scopes,session_id,taint,tenant,time,tool.digest,tool.name,tool.origin,tool.pure,\
     tool.requires_approval,tool.safety_flags,tool.tags,tool.version";
 

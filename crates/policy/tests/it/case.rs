@@ -53,6 +53,7 @@ async fn rules_that_decide_otherwise_fail_it() {
         		"call_id": "019a8b7c-1234-7abc-8def-0123456789ab",
         		"grants": [],
         		"metadata": {},
+        		"network": [],
         		"parent_call_id": null,
         		"persona_id": null,
         		"plan_step": null,
