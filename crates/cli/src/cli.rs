@@ -21,14 +21,14 @@ pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitArgs};
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
-    DenyArgs, DlqCommand, DoctorArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs, MigrateArgs,
-    ServeArgs, SettingsArgs, ShowArgs, ToolsArgs, UsageArgs, WaitArgs,
+    DemoArgs, DenyArgs, DlqCommand, DoctorArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs,
+    MigrateArgs, ServeArgs, SettingsArgs, ShowArgs, ToolsArgs, UsageArgs, WaitArgs,
 };
 pub(crate) use self::skills::SkillCommand;
 use crate::{
-    call, calls, cancel, completions, dead_letters, doctor, events, failure::Failure, holds, image,
-    key, ledger as book, logs, policy, run, sandbox, selftest, serve, settings, shell, show, skill,
-    tools, usage, wait,
+    call, calls, cancel, completions, dead_letters, demo, doctor, events, failure::Failure, holds,
+    image, key, ledger as book, logs, policy, run, sandbox, selftest, serve, settings, shell, show,
+    skill, tools, usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -111,6 +111,8 @@ pub(crate) enum Command {
     /// Show checkpoints and signing keys of the ledger; rotate the key; repair
     #[command(subcommand)]
     Ledger(LedgerCommand),
+    /// Fill a server with example calls for a first look, or remove them
+    Demo(DemoArgs),
     /// Show the settings of the server
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -158,6 +160,7 @@ impl Command {
             Self::Verify(args) => book::verify(&args),
             Self::Replay(args) => book::replay(&args),
             Self::Ledger(command) => book::ledger(&command),
+            Self::Demo(args) => demo::demo(&args),
             Self::Config(command) => settings::config(&command),
             Self::Doctor(args) => doctor::doctor(&args),
             Self::Selftest(args) => selftest::selftest(&args),

@@ -19,6 +19,7 @@ mod copy_in;
 mod copy_out;
 mod copy_spec;
 mod dead_letters;
+mod demo;
 mod doctor;
 mod events;
 mod exit;

@@ -402,6 +402,29 @@ pub(crate) struct EventsArgs {
     pub(crate) client: ClientArgs,
 }
 
+const DEMO_HELP: &str = "\
+Every call is a real one, made with keys that are created for it; persona, sessions, names and labels
+begin with `demo`. Needs an admin key of the operator. A hostile program reaches its memory limit of
+512 MiB for a moment.
+
+Examples:
+  ringfence demo
+  ringfence demo --over 15m
+  ringfence demo --remove";
+
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_HELP)]
+pub(crate) struct DemoArgs {
+    /// Spread the calls over this time [default: as fast as they run]
+    #[arg(long, value_name = "TIME", conflicts_with = "remove")]
+    pub(crate) over: Option<String>,
+    /// Cancel, delete and revoke what demos left; entries of the ledger stay
+    #[arg(long)]
+    pub(crate) remove: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {

@@ -47,6 +47,17 @@ impl Client {
         Ok(Self { http, base: found.url, key: found.key, data: found.data })
     }
 
+    /// The same server with another key.
+    pub(crate) fn with_key(&self, key: &str) -> Self {
+        let (http, base, data) = (self.http.clone(), self.base.clone(), self.data.clone());
+        Self { http, base, key: Some(key.to_owned()), data }
+    }
+
+    /// Base URL of the server, without a slash at the end.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Sends a GET request and parses the answer as JSON.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let response = self.send(self.request(Method::GET, path)).await?;

@@ -42,6 +42,7 @@ const COMMANDS: &[&[&str]] = &[
     &["approvals"],
     &["events"],
     &["usage"],
+    &["demo"],
     &["dlq", "list"],
     &["dlq", "replay"],
     &["dlq", "rm"],

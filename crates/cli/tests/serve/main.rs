@@ -4,6 +4,7 @@ mod authors;
 mod calls;
 mod cancels;
 mod circuits;
+mod demo;
 mod evidence;
 mod fetches;
 mod full;

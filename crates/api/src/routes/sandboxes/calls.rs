@@ -41,11 +41,15 @@ pub(super) struct SandboxCall {
 }
 
 impl SandboxCall {
-    /// A call of this tool, with the maximum wait of a request.
+    /// A call of this tool, with the maximum wait of a request. A call in a sandbox has the sandbox's
+    /// id as its session, so that the history of a sandbox is a list of calls.
     pub(super) fn new(shared: &Shared, tool: &'static str, args: &Value) -> Self {
         let tool = tool.parse().expect("our own names are valid");
+        let sandbox = args["sandbox"].as_str();
         let args = Json::from_value(args).unwrap_or_else(Json::empty_object);
-        Self { request: CallRequest::new(tool, args), wait: shared.edge.config().max_wait }
+        let session = sandbox.and_then(|id| id.parse().ok());
+        let request = CallRequest { session, ..CallRequest::new(tool, args) };
+        Self { request, wait: shared.edge.config().max_wait }
     }
 
     /// Sets the wait; with zero the answer comes as soon as it runs.

@@ -1,0 +1,10 @@
+import glob, os
+
+places = ["/etc/shadow", "/root/.ssh/id_rsa", "/var/run/docker.sock", "/proc/1/environ", "/sys/kernel/security"]
+for place in places + glob.glob("/home/*/.aws/credentials"):
+    try:
+        with open(place, "rb") as file:
+            print(place, "read", len(file.read()), "bytes")
+    except OSError as error:
+        print(place, "->", error.strerror)
+print("variables:", sorted(name for name in os.environ if "KEY" in name or "TOKEN" in name))
