@@ -203,6 +203,16 @@ pub(crate) fn bar(used: f64, allowed: f64) -> Html {
     ))
 }
 
+/// A part of a whole of which more is better, as a bar.
+pub(crate) fn meter(part: f64, whole: f64) -> Html {
+    let share = if whole > 0.0 { (part / whole * 100.0).clamp(0.0, 100.0) } else { 0.0 };
+    Html(format!(
+        "<svg class=\"bar\" viewBox=\"0 0 100 6\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+         <rect class=\"track\" width=\"100\" height=\"6\"/><rect class=\"busy\" \
+         width=\"{share:.1}\" height=\"6\"/></svg>"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

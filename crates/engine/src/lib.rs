@@ -75,8 +75,8 @@ pub use self::{
     telemetry::Telemetry,
     trace::{new_span, new_trace},
     use_cases::{
-        ActionRefused, ExplainError, ExplainedCall, ExplainedPart, InstallError, PolicyAnswer,
-        PolicyInForce, PolicyQuestion, PolicyStatus, RemoveToolError, StoreState, VerifiedCall,
-        VerifiedLog, VerifierKey,
+        ActionRefused, Activity, EndedCalls, ExplainError, ExplainedCall, ExplainedPart,
+        InstallError, PolicyAnswer, PolicyInForce, PolicyQuestion, PolicyStatus, RemoveToolError,
+        SandboxPool, StoreState, VerifiedCall, VerifiedLog, VerifierKey,
     },
 };

@@ -3,6 +3,7 @@
 //! The ports (`ports`) know what a call is, never why it changes. Backends pass one contract suite
 //! (`contract`), which is the documentation of the ports made executable.
 
+mod activity;
 mod budget;
 pub mod contract;
 mod covered;
@@ -23,6 +24,9 @@ use std::fmt::Debug;
 use ringfence_types::Digest;
 
 pub use self::{
+    activity::{
+        ActivityQuery, ActivityRow, EndedCall, Ending, SLOT_SECS, TimeClass, slot_of, start_of_slot,
+    },
     budget::{Budget, BudgetBounds, BudgetFor},
     data::{
         ApprovalPage, ApprovalQuery, ApprovalRow, CallPage, CallQuery, Commit, Commitment,

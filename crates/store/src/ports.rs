@@ -10,11 +10,11 @@ use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, Tenant
 use tokio::sync::watch;
 
 use crate::{
-    ApprovalPage, ApprovalQuery, BlobCount, BlobOwner, Budget, BudgetFor, CallPage, CallQuery,
-    CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery, Error, FactQuery, Findings,
-    KeptDecision, Key, Logged, NewDecision, NewFindings, Placed, Record, Remembered, Repair,
-    Revocation, Revoked, Room, SessionEvent, SessionQuery, Signed, Standing, Stored, UsageQuery,
-    UsageRow, Version, Visitor,
+    ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, BlobCount, BlobOwner, Budget,
+    BudgetFor, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery,
+    Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Placed,
+    Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Signed,
+    Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -344,6 +344,10 @@ pub trait Canaries: Debug + Send + Sync + 'static {
 pub trait Metering: Debug + Send + Sync + 'static {
     /// Sums in the order of time, then of tenant, key and tool.
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error>;
+
+    /// Counts of ended calls in the order of time, end and duration. Slots of more than a day ago may be
+    /// missing.
+    async fn activity(&self, query: ActivityQuery) -> Result<Vec<ActivityRow>, Error>;
 }
 
 /// Budgets of tenants and keys.

@@ -62,3 +62,36 @@ impl Engine {
         answers
     }
 }
+
+/// A pool of prepared sandboxes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxPool {
+    /// Name: language and way of starting.
+    pub name: String,
+    /// Sandboxes that are ready, of the number that it tries to hold.
+    pub ready: usize,
+    /// The number that it tries to hold.
+    pub target: usize,
+    /// Calls that found one ready.
+    pub hits: usize,
+    /// Calls that found none.
+    pub misses: usize,
+}
+
+impl Engine {
+    /// Pools of prepared sandboxes, by name.
+    pub fn sandbox_pools(&self) -> Vec<SandboxPool> {
+        let pools = self.inner.parts.sandbox.pools().into_iter();
+        let mut pools: Vec<_> = pools
+            .map(|(key, status)| SandboxPool {
+                name: format!("{:?} {:?}", key.language, key.isolation).to_lowercase(),
+                ready: status.ready,
+                target: status.target,
+                hits: status.hits,
+                misses: status.misses,
+            })
+            .collect();
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        pools
+    }
+}

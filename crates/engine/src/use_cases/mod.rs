@@ -2,6 +2,7 @@
 //! ([`crate::data`]), and no store, policy engine, registry or ledger.
 
 mod actions;
+mod activity;
 mod approvals;
 mod calls;
 mod dead_letters;
@@ -16,7 +17,8 @@ mod usage;
 pub(crate) use self::health::Probed;
 pub use self::{
     actions::ActionRefused,
-    health::StoreState,
+    activity::{Activity, EndedCalls},
+    health::{SandboxPool, StoreState},
     ledger::{VerifiedCall, VerifiedLog, VerifierKey},
     policy::{
         ExplainError, ExplainedCall, ExplainedPart, PolicyAnswer, PolicyInForce, PolicyQuestion,

@@ -8,6 +8,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::{
+    activity::{self, Counts},
     approvals,
     batch::Proof,
     connect::{DbError, Link},
@@ -232,6 +233,8 @@ pub(super) const PIPELINED: &[&str] = &[
     NOTIFY,
     approvals::INSERT,
     usage::ADD,
+    activity::ADD,
+    activity::PRUNE,
 ];
 
 /// Rows of a batch, in the order of its items.
@@ -247,6 +250,7 @@ pub(super) struct NewRows<'a> {
     /// By tenant and key, the newest: key, row of the call, time, and most that are remembered.
     memos: Vec<(&'a str, &'a [u8], i64, i64, i64)>,
     usage: Sums<'a>,
+    activity: Counts<'a>,
     commitment: Option<Commitment>,
     announcement: String,
     heads: (i64, i64, i64),
@@ -370,6 +374,7 @@ impl<'a> NewRows<'a> {
     pub(super) fn add_step(&mut self, step: &'a Step, seq: i64, version: i64) -> i64 {
         let asked = &step.call.asked;
         self.usage.add(&step.call);
+        self.activity.add(&step.call);
         for (at, packed) in &step.earlier {
             self.add_record(packed, (Some(seq), 0), asked.tenant.as_str(), Some(*at));
         }
@@ -478,19 +483,22 @@ impl<'a> NewRows<'a> {
             self.write_ledger(link),
             self.write_events(link),
             self.write_memos(link),
-            join(self.usage.write(link), self.write_commitment(link)),
+            join3(self.usage.write(link), self.activity.write(link), self.write_commitment(link)),
         );
         let end = join(
             async { link.query(NOTIFY, &[&self.announcement]).await.map(drop) },
             link.batch("COMMIT"),
         );
-        let ((records, ledger, events, memos, (usage, commitment)), (notified, committed)) =
-            join(log, end).await;
+        let (
+            (records, ledger, events, memos, (usage, activity, commitment)),
+            (notified, committed),
+        ) = join(log, end).await;
         records
             .and(ledger)
             .and(events)
             .and(memos)
             .and(usage)
+            .and(activity)
             .and(commitment)
             .and(notified)
             .and(committed)

@@ -7,7 +7,8 @@ use super::{
 use crate::Error;
 
 /// History of the tables. A script adds; it never takes away what an older program that still runs uses.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("blob_uses.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("schema.sql"), include_str!("blob_uses.sql"), include_str!("activity.sql")];
 
 /// Version that this program needs.
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;

@@ -3,6 +3,7 @@
 //! One task writes, with a connection of its own; a few connections are read from; one more keeps this process
 //! present among the others. Values are turned into columns before they are queued.
 
+mod activity;
 mod approvals;
 mod batch;
 mod blob_uses;
@@ -61,12 +62,13 @@ pub use self::{
     migrate::InstallationLock,
 };
 use crate::{
-    ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner, Blobs, Budget, BudgetFor,
-    Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery,
-    Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings, KeptDecision, Key, Keys,
-    Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Record, Remembered,
-    Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions, Signed, Standing,
-    Store, Stored, UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
+    ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner,
+    Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
+    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings,
+    KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed,
+    Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions,
+    Signed, Standing, Store, Stored, UsageQuery, UsageRow, Version, Visitor, covered::check_signed,
+    recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -607,6 +609,10 @@ impl Canaries for PostgresStore {
 impl Metering for PostgresStore {
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
         usage::list(&self.shared.pool, query).await
+    }
+
+    async fn activity(&self, query: ActivityQuery) -> Result<Vec<ActivityRow>, Error> {
+        activity::list(&self.shared.pool, query).await
     }
 }
 

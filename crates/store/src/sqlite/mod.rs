@@ -3,6 +3,7 @@
 //! Values are turned into rows before the work is queued, on the caller's thread; the one writer
 //! only binds and steps.
 
+mod activity;
 mod approvals;
 mod blob_uses;
 mod blobs;
@@ -40,12 +41,12 @@ use tokio::sync::watch;
 
 use self::files::Files;
 use crate::{
-    ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner, Blobs, Budget, BudgetFor,
-    Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery,
-    Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings, KeptDecision, Key, Keys,
-    Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Record, Remembered,
-    Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions, Signed, Standing,
-    Store, Stored, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
+    ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner,
+    Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
+    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings,
+    KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed,
+    Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions,
+    Signed, Standing, Store, Stored, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -58,6 +59,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("usage.sql"),
     include_str!("budgets.sql"),
     include_str!("blob_uses.sql"),
+    include_str!("activity.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -406,6 +408,10 @@ impl Canaries for SqliteStore {
 impl Metering for SqliteStore {
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
         usage::list(&self.db, query).await
+    }
+
+    async fn activity(&self, query: ActivityQuery) -> Result<Vec<ActivityRow>, Error> {
+        activity::list(&self.db, query).await
     }
 }
 

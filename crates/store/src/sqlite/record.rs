@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
 use super::{
-    SqliteStore, approvals, blob_uses, blobs, decisions,
+    SqliteStore, activity, approvals, blob_uses, blobs, decisions,
     files::Held,
     hook,
     ledger::{self, Kept},
@@ -201,6 +201,7 @@ impl Step {
             entries = Some(ledger::insert(connection, entry, Some(seq), kept)?);
         }
         usage::add(connection, &self.call)?;
+        activity::add(connection, &self.call)?;
         if let Some(memo) = &self.memo {
             memos::insert(connection, &self.call.asked, memo, seq, self.call.changed_at)?;
         }

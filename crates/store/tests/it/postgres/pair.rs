@@ -348,6 +348,10 @@ impl Metering for Pair {
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
         self.next().usage(query).await
     }
+
+    async fn activity(&self, query: ActivityQuery) -> Result<Vec<ActivityRow>, Error> {
+        self.next().activity(query).await
+    }
 }
 
 #[async_trait]
