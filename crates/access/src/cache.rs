@@ -46,6 +46,8 @@ pub struct Usage {
     /// Snapshots that it is being sent.
     pub snapshots: OpenCount,
     pub(crate) bucket: Bucket,
+    /// Part of a shared rate, for the time in which requests are not counted together.
+    pub(crate) share: Bucket,
     /// Microseconds; 0 is never.
     used_at: AtomicI64,
     /// The last use that was taken to be saved.

@@ -20,7 +20,7 @@ mod sessions;
 use std::{
     collections::HashSet,
     fmt::Debug,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -34,7 +34,7 @@ pub use self::{
     cache::{KeyEnd, KnownKey, Usage},
     keys::{CreateError, KeyRequest, ListError, NewKey, NotAllowed, RevokeError},
     open_count::{OpenCount, OpenSlot},
-    rate::Rate,
+    rate::{Rate, SharedRate, Taken},
     secret::{SECRET_LENGTH, SECRET_PREFIX, Secret},
     sessions::{LOGIN_LINK_LIFETIME, NewSession, SESSION_LIFETIME, Token},
 };
@@ -105,6 +105,8 @@ struct Inner {
     sessions: sessions::Sessions,
     /// Zero of the clock of rates, which grows whatever the wall clock does.
     started: Instant,
+    /// Rates that other servers share, if there are other servers.
+    shared_rate: OnceLock<Arc<dyn SharedRate>>,
 }
 
 impl Access {
@@ -112,7 +114,8 @@ impl Access {
     pub fn new(store: Arc<dyn Store>, signer: Arc<dyn EntrySigner>, clock: Arc<dyn Clock>) -> Self {
         let cache = cache::Cache::default();
         let (sessions, started) = (sessions::Sessions::default(), Instant::now());
-        Self(Arc::new(Inner { store, signer, clock, cache, sessions, started }))
+        let shared_rate = OnceLock::new();
+        Self(Arc::new(Inner { store, signer, clock, cache, sessions, started, shared_rate }))
     }
 
     /// The key of this secret, if it may be used now. Marks the key as used.
@@ -182,10 +185,30 @@ impl Access {
         Ok(self.0.cache.put(digest, key, now, generation))
     }
 
+    /// Has requests of keys counted together with other servers from now on. Only the first is taken.
+    pub fn share_rates(&self, shared: Arc<dyn SharedRate>) {
+        let _ = self.0.shared_rate.set(shared);
+    }
+
     /// Takes one request out of the rate of a key, or says how long to wait for it.
-    pub fn check_rate(&self, known: &KnownKey, rate: Rate) -> Result<(), Duration> {
-        let now = u64::try_from(self.0.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        known.usage.bucket.take(rate, now)
+    pub async fn check_rate(&self, known: &KnownKey, rate: Rate) -> Result<(), Duration> {
+        // First the bucket of this server: a client that ran wild is stopped without a question.
+        known.usage.bucket.take(rate, self.ticks(Instant::now()))?;
+        let Some(shared) = self.0.shared_rate.get() else { return Ok(()) };
+        match shared.take(known.principal.key, rate).await {
+            Taken::Yes => Ok(()),
+            Taken::Wait(wait) => Err(wait),
+            Taken::Alone { since, servers } => {
+                let (since, now) = (self.ticks(since), self.ticks(Instant::now()));
+                known.usage.share.take_share(rate, servers, since, now)
+            }
+        }
+    }
+
+    /// Nanoseconds on the clock of rates.
+    fn ticks(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.0.started);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// The end of a key, to be waited for by what goes on beyond a request.

@@ -55,7 +55,7 @@ pub(crate) fn wants_colour() -> bool {
 
 /// Variables that are set and may be settings of the server.
 pub(crate) fn variables() -> Vec<(OsString, OsString)> {
-    const PREFIXES: [&str; 7] = [
+    const PREFIXES: [&str; 11] = [
         "RINGFENCE_",
         "CODE_EXEC_",
         "TOOL_EXECUTOR_",
@@ -63,6 +63,10 @@ pub(crate) fn variables() -> Vec<(OsString, OsString)> {
         "TOOL_RESULTS_",
         "KAFKA_",
         "OTEL_",
+        "POLICY_REQUEUE_PREFIX",
+        "POSTGRES_DSN",
+        "REDIS_URL",
+        "SESSION_CACHE_TTL_SECONDS",
     ];
     let is_ours = |name: &OsStr| {
         let name = name.to_string_lossy();

@@ -152,17 +152,17 @@ impl Server {
         if self.paths.takes_sessions(uri.path()) {
             let session = credentials::session(self.edge.access(), headers).await?;
             let Some((known, token)) = session else { return Ok(Admitted::default()) };
-            self.check_rate(&known)?;
+            self.check_rate(&known).await?;
             return Ok(Admitted { known: Some(known), session: Some(token) });
         }
         let known = credentials::authenticate(self.edge.access(), headers).await?;
-        self.check_rate(&known)?;
+        self.check_rate(&known).await?;
         Ok(Admitted { known: Some(known), session: None })
     }
 
-    fn check_rate(&self, known: &KnownKey) -> Result<(), Problem> {
+    async fn check_rate(&self, known: &KnownKey) -> Result<(), Problem> {
         let Some(rate) = self.edge.config().rate else { return Ok(()) };
-        self.edge.access().check_rate(known, rate).map_err(|wait| {
+        self.edge.access().check_rate(known, rate).await.map_err(|wait| {
             let (per_second, burst) = (rate.per_second, rate.burst);
             let secs = wait.as_secs_f64().ceil().max(1.0);
             let detail = format!("a key may make {per_second} requests per second");

@@ -27,6 +27,8 @@ use crate::{Engine, active_call::ActiveCall, runners, stage_spans::Stage};
 const MAX_APPROVALS: usize = 200;
 /// Rule named when the key that made a call was revoked.
 const KEY_REVOKED: &str = "key_revoked";
+/// Rule named, after those of policy, when a denied call is held.
+const DENIAL_HELD: &str = "denial_held";
 /// Engine named when no policy engine was asked.
 const ENGINE_NAME: &str = "ringfence";
 
@@ -110,6 +112,9 @@ pub(crate) async fn ask_policy(active: &ActiveCall, entry: &Entry) -> Result<Pol
         Decided::Allow(permit, decision) => {
             Ok(PolicyOutcome::Allow(Box::new(Authorised { permit, by: None }), judged(decision)))
         }
+        Decided::Deny(decision) if holds_denials(active) => {
+            with_approval(active, judged(held_denial(decision))).await
+        }
         Decided::Deny(decision) => Ok(PolicyOutcome::Deny(judged(decision))),
         // Without an answer the rules are unknown, so no approval can be bound to them.
         Decided::Hold(decision) if is_unavailable(&decision) => {
@@ -117,6 +122,19 @@ pub(crate) async fn ask_policy(active: &ActiveCall, entry: &Entry) -> Result<Pol
         }
         Decided::Hold(decision) => with_approval(active, judged(decision)).await,
     }
+}
+
+/// Whether denied calls of this tenant are held.
+fn holds_denials(active: &ActiveCall) -> bool {
+    active.inner.parts.settings.held_denials.has(&active.asked().tenant)
+}
+
+/// A denial as a hold, which says so. It gives no permit: the call runs only once policy allows it.
+fn held_denial(decision: Decision) -> Decision {
+    let message = "policy denies the call; denied calls of this tenant are held".to_owned();
+    let reason = Reason { rule: DENIAL_HELD.to_owned(), message };
+    let reasons = decision.reasons.into_iter().chain([reason]).collect();
+    Decision { verdict: Verdict::Hold, reasons, ..decision }
 }
 
 /// Whether the key of a call that waited was revoked meanwhile. For a new call the edge has just
@@ -255,6 +273,10 @@ async fn second(
         Decided::Allow(permit, decision) if decision.policy == standing.approval.policy => {
             let by = Some(UsedApproval { approval: standing, held });
             PolicyOutcome::Allow(Box::new(Authorised { permit, by }), judged(decision))
+        }
+        Decided::Deny(_) if holds_denials(active) => {
+            let changed = "there is an approval, and the policy denies the call all the same";
+            PolicyOutcome::Hold(held, vec![changed.to_owned()])
         }
         Decided::Deny(decision) => PolicyOutcome::Deny(judged(decision)),
         Decided::Hold(decision) if is_unavailable(&decision) => {

@@ -1,9 +1,10 @@
 //! The engine for its owner: assembled from parts, used through a handle, stopped in order.
 
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -16,7 +17,7 @@ use ringfence_policy as policy;
 use ringfence_registry::Registry;
 use ringfence_sandbox::Backend;
 use ringfence_store::{BudgetBounds, RoomLimits, Store};
-use ringfence_types::{Clock, Spans, Stopper};
+use ringfence_types::{Clock, Spans, Stopper, TenantId};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -34,7 +35,7 @@ use crate::{
     queue::{Bounds, Queue},
     recover,
     sandboxes::{SandboxLimits, Sandboxes},
-    use_cases::Probed,
+    use_cases::{Dependency, Probed},
 };
 
 /// Parts of the engine. The owner picks the backends.
@@ -77,6 +78,8 @@ pub struct Settings {
     pub max_wall_time: Duration,
     /// Time after which an undecided held call expires.
     pub hold_for: Duration,
+    /// Tenants whose denied calls are held.
+    pub held_denials: HeldDenials,
     /// Directory with one work directory per tenant, which `file_read` reads.
     pub work: PathBuf,
     /// Tools whose results are remembered.
@@ -95,6 +98,29 @@ pub struct Settings {
     pub proxy: ProxyLimits,
 }
 
+/// Tenants whose denied calls are held, until policy allows them or the hold ends. Denials are final for
+/// all others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum HeldDenials {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// These.
+    Of(BTreeSet<TenantId>),
+}
+
+impl HeldDenials {
+    pub(crate) fn has(&self, tenant: &TenantId) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Of(tenants) => tenants.contains(tenant),
+        }
+    }
+}
+
 impl Settings {
     /// Default bounds for a machine with this many processors.
     pub fn for_processors(processors: usize, work: PathBuf) -> Self {
@@ -106,6 +132,7 @@ impl Settings {
             waiting_per_tenant: 2_000,
             max_wall_time: Duration::from_secs(3_600),
             hold_for: Duration::from_secs(86_400),
+            held_denials: HeldDenials::default(),
             work,
             memo: Memo::default(),
             room: RoomLimits::default(),
@@ -155,6 +182,8 @@ pub(crate) struct Inner {
     pub(crate) disk_full: AtomicBool,
     /// Result of the last probe of the store.
     pub(crate) probed: Probed,
+    /// Services beside the server.
+    pub(crate) dependencies: Mutex<Vec<Dependency>>,
     /// Held by the one replay that runs: a replay keeps every processor busy.
     pub(crate) replay_turn: Semaphore,
 }
@@ -198,6 +227,7 @@ impl Engine {
             drained: CancellationToken::new(),
             disk_full: AtomicBool::new(false),
             probed: Probed::default(),
+            dependencies: Mutex::default(),
             replay_turn: Semaphore::new(1),
         };
         let inner = Arc::new(inner);

@@ -54,7 +54,7 @@ pub use self::{
     canary::CanaryFindings,
     cause::By,
     circuit::{CircuitSettings, CircuitState},
-    engine::{Engine, Parts, Settings},
+    engine::{Engine, HeldDenials, Parts, Settings},
     hold::{Action, ApprovalScope, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest},
     in_flight::Ticket,
     ledger::{
@@ -75,8 +75,8 @@ pub use self::{
     telemetry::Telemetry,
     trace::{new_span, new_trace},
     use_cases::{
-        ActionRefused, Activity, EndedCalls, ExplainError, ExplainedCall, ExplainedPart,
-        InstallError, PolicyAnswer, PolicyInForce, PolicyQuestion, PolicyStatus, RemoveToolError,
-        SandboxPool, StoreState, VerifiedCall, VerifiedLog, VerifierKey,
+        ActionRefused, Activity, Dependency, EndedCalls, ExplainError, ExplainedCall,
+        ExplainedPart, InstallError, PolicyAnswer, PolicyInForce, PolicyQuestion, PolicyStatus,
+        RemoveToolError, SandboxPool, StoreState, VerifiedCall, VerifiedLog, VerifierKey,
     },
 };

@@ -60,6 +60,10 @@ pub trait Store:
 
     /// Whether this process is the one that publishes the facts; one of all processes is.
     fn publishes(&self) -> watch::Receiver<bool>;
+
+    /// Number of processes that use the database and live, this one included; one that is gone counts until
+    /// its lease is over.
+    fn servers(&self) -> watch::Receiver<u32>;
 }
 
 /// Calls and their steps.

@@ -16,6 +16,7 @@ mod plane;
 mod postgres;
 mod process;
 mod proxy;
+pub mod redis;
 pub mod server;
 pub mod settings;
 
@@ -30,4 +31,5 @@ pub use plane::{Plane, PlaneConfig, SkillFolder, rules};
 pub use postgres::Postgres;
 pub use process::Process;
 pub use proxy::{Fault, Proxy};
+pub use redis::Redis;
 pub use server::Server;

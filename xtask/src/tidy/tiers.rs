@@ -27,6 +27,8 @@ const TIERS: &[(&str, u8)] = &[
     // The sandbox embeds what is built from it, but does not depend on it.
     ("ringfence-preload", 2),
     ("ringfence-engine", 3),
+    // It shares rates of keys and mirrors rows of the store, without knowing how a call runs.
+    ("ringfence-redis", 3),
     ("ringfence-plans", 4),
     ("ringfence-conversation", 5),
     // What all doors share.
@@ -48,6 +50,7 @@ const BACKENDS: &[&str] = &[
     "ringfence-egress",
     "ringfence-ledger",
     "ringfence-policy",
+    "ringfence-redis",
     "ringfence-registry",
     "ringfence-sandbox",
     "ringfence-sqlite",
@@ -83,6 +86,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
             "ringfence-egress",
             "ringfence-ledger",
             "ringfence-policy",
+            "ringfence-redis",
             "ringfence-registry",
             "ringfence-sandbox",
             "ringfence-sqlite",
@@ -101,6 +105,7 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
         &["ringfence-sqlite", "ringfence-store", "ringfence-bus"],
         "SQL is written in the store and the bus only",
     ),
+    ("redis", &["ringfence-redis"], "Redis is behind the traits of those that use it"),
     ("rdkafka", &["ringfence-bus"], "Kafka is behind the trait of the bus"),
     ("tokio-postgres", &["ringfence-store"], "SQL is written in the store and the bus only"),
 ];

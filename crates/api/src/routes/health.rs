@@ -42,7 +42,7 @@ pub(crate) struct HealthView {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Probe)]
 pub(crate) struct ProbeView {
-    /// `alive`, `ready`, `stopping`, `store_unavailable`, `storage_low`, `sandbox_unavailable`, or
+    /// `alive`, `ready`, `degraded` (ready, without services that `missing` names), `stopping`, `store_unavailable`, `storage_low`, `sandbox_unavailable`, or
     /// `store_gone` if files of the database were deleted or replaced: then only a restart helps.
     status: &'static str,
     /// Reason why sandboxes cannot be made at the moment, if so.
@@ -58,6 +58,10 @@ pub(crate) struct ProbeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     policy: Option<PolicyProbeView>,
+    /// Services beside the server that do not answer: `redis`, `kafka`. Calls are accepted all the same.
+    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
+    #[schema(required = false, value_type = Vec<String>)]
+    missing: Vec<&'static str>,
 }
 
 /// Reason why sandboxes cannot be made at the moment.
@@ -139,8 +143,13 @@ fn skills(shared: &Shared) -> usize {
 /// Liveness probe: the process answers.
 #[utoipa::path(get, path = "/livez", tag = "health", responses((status = 200, description = "It does", body = ProbeView)))]
 pub(crate) async fn live() -> Response {
-    let (sandbox, missing_layers, policy) = (None, Vec::new(), None);
-    reply::ok(&ProbeView { status: "alive", sandbox, missing_layers, policy })
+    reply::ok(&ProbeView {
+        status: "alive",
+        sandbox: None,
+        missing_layers: Vec::new(),
+        policy: None,
+        missing: Vec::new(),
+    })
 }
 
 /// Liveness probe under the name that many tools use.
@@ -159,7 +168,7 @@ pub(crate) async fn healthz() -> Response {
     )
 )]
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
-    let sandbox = sandbox(&shared);
+    let (sandbox, missing) = (sandbox(&shared), shared.engine.missing_dependencies());
     let status = if shared.engine.is_stopping() {
         "stopping"
     } else {
@@ -168,14 +177,16 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
             StoreState::Gone => "store_gone",
             StoreState::DiskLow => "storage_low",
             StoreState::Writable if sandbox.is_some() => "sandbox_unavailable",
+            StoreState::Writable if !missing.is_empty() => "degraded",
             StoreState::Writable => "ready",
         }
     };
-    let is_ready = status == "ready";
+    let is_ready = matches!(status, "ready" | "degraded");
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let missing_layers = shared.engine.missing_layers().to_vec();
     let policy = Some(policy(&shared));
-    let mut response = reply::json(code, &ProbeView { status, sandbox, missing_layers, policy });
+    let probe = ProbeView { status, sandbox, missing_layers, policy, missing };
+    let mut response = reply::json(code, &probe);
     if !is_ready {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_SECS);
     }

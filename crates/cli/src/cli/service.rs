@@ -60,6 +60,9 @@ pub(crate) struct SettingsArgs {
     /// Kafka as the bus of events: kafka://HOST:PORT [default: a queue in the data directory]
     #[arg(long, value_name = "URL")]
     pub(crate) bus: Option<String>,
+    /// Redis for rate limits that servers share: redis://HOST:PORT [default: none]
+    #[arg(long, value_name = "URL")]
+    pub(crate) redis: Option<String>,
     /// Directory of skill folders; repeatable
     #[arg(long, value_name = "DIR")]
     pub(crate) skills: Vec<PathBuf>,

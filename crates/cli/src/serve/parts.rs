@@ -4,9 +4,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use ringfence_bus::Bus;
 use ringfence_egress::Fetcher;
-use ringfence_engine::{Engine, Parts, Telemetry, builtin_tools};
+use ringfence_engine::{Dependency, Engine, Parts, Telemetry, builtin_tools};
 use ringfence_intake::{Intake, Metrics as IntakeMetrics};
 use ringfence_otlp::Exporter;
+use ringfence_redis::{Metrics as RedisMetrics, Redis};
 use ringfence_registry::{Config as RegistryConfig, Registry};
 use ringfence_sandbox::{Config as SandboxConfig, Native, Root};
 use ringfence_sqlite::{Db, Options as DbOptions};
@@ -45,6 +46,8 @@ pub(crate) struct Opened {
     webhooks: Option<Webhooks>,
     /// Reads requests from the bus, if the operator bound a key to it.
     intake: Option<Intake>,
+    /// Shared rate limits and the mirror, if configured.
+    redis: Option<Redis>,
     /// Writer of the heads.
     heads: HeadKeeper,
     /// Gives up what this process owns when it ends.
@@ -80,6 +83,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     if settings.intake.is_some() {
         counts.register(&mut telemetry.registry);
     }
+    let redis = redis(settings, &store, &mut telemetry);
     trial.await?;
     let revision = policy.revision();
     let parts = Parts {
@@ -96,6 +100,10 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     };
     let engine = Engine::start(parts).await;
     let engine = engine.map_err(|error| Failure::because("cannot start the engine", &error))?;
+    if let Some(redis) = &redis {
+        engine.access().share_rates(Arc::new(redis.clone()));
+        engine.watch_dependency(Dependency { name: "redis", is_up: redis.is_up() });
+    }
     let asked = watching.asked();
     watchers.push(tokio::spawn(async move { registry.watch(asked).await }));
     let open = |config| Intake::open(config, bus.shared(), engine.clone(), counts);
@@ -111,6 +119,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         watching,
         webhooks: told,
         intake,
+        redis,
         heads,
         postgres,
     })
@@ -175,6 +184,14 @@ async fn webhooks(
     counts.register(&mut telemetry.registry);
     let started = Webhooks::start(config, bus, clock.clone(), counts).await;
     started.map(Some).map_err(|error| Failure::because("cannot tell others of events", &error))
+}
+
+/// Connects to Redis, if the settings name one.
+fn redis(settings: &Settings, store: &Arc<dyn Store>, telemetry: &mut Telemetry) -> Option<Redis> {
+    let config = settings.redis.as_ref()?;
+    let metrics = RedisMetrics::default();
+    metrics.register(&mut telemetry.registry);
+    Some(Redis::start(config, store.clone(), metrics))
 }
 
 fn sandbox(settings: &Settings) -> Native {
@@ -280,6 +297,9 @@ impl Opened {
             }
         };
         tokio::join!(self.sandbox.close(), traces, self.heads.close());
+        if let Some(redis) = &self.redis {
+            redis.stop().await;
+        }
         if let Some(store) = &self.postgres {
             store.close().await;
         }

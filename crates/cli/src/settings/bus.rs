@@ -1,9 +1,10 @@
-//! Settings of the bus: Kafka, and the door that reads requests from it.
+//! Settings of the bus, of the door that reads requests from it, and of Redis.
 
 use std::{collections::BTreeMap, str::FromStr};
 
 use ringfence_bus::{KafkaOptions, kafka::has_tls};
 use ringfence_intake::{Config as IntakeConfig, REQUESTS, RESULTS};
+use ringfence_redis::{Config as RedisConfig, RedisUrl};
 use ringfence_types::{KeyId, TenantId};
 
 use super::read::Reader;
@@ -119,6 +120,29 @@ impl Reader<'_> {
         }
         let tenants = tenants.into_iter().collect();
         Some(Some(IntakeConfig { group: group?, key, tenants, accepting: accepting? }))
+    }
+
+    /// Nothing without an address.
+    pub(super) fn redis(&mut self) -> Option<Option<RedisConfig>> {
+        let url = self.optional("redis", |text| {
+            RedisUrl::from_str(text).map_err(|problem| problem.to_string())
+        });
+        let requeue_prefix = self.one("redis_mirror.requeue_prefix", |text| {
+            let is_allowed = (1..=200).contains(&text.len()) && !text.contains(char::is_whitespace);
+            is_allowed.then(|| text.to_owned()).ok_or("is not 1 to 200 characters".to_owned())
+        });
+        let session_lifetime = self.time("redis_mirror.session_lifetime");
+        let config = |url| {
+            Some(RedisConfig {
+                url,
+                requeue_prefix: requeue_prefix?,
+                session_lifetime: session_lifetime?,
+            })
+        };
+        match url? {
+            Some(url) => config(url).map(Some),
+            None => Some(None),
+        }
     }
 
     /// A setting that may be empty.

@@ -159,6 +159,7 @@ mod tests {
             ("RINGFENCE_SKILLS", "/a:/b"),
         ]);
         assert_eq!(problems, None);
+        assert_eq!(value(&found, "redis"), ["redis://elsewhere"]);
         assert_eq!(value(&found, "listen"), ["0.0.0.0:8002"]);
         assert_eq!(value(&found, "log.level"), ["warn"]);
         assert_eq!(value(&found, "calls.longest"), ["5m"]);

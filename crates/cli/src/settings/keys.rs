@@ -59,6 +59,10 @@ pub(super) const OLDER: &[(&str, &str)] = &[
     ("TOOL_RESULTS_TOPIC", "kafka.results_topic"),
     ("TOOL_EXECUTOR_GROUP", "intake.group"),
     ("POSTGRES_DSN", "store"),
+    ("CODE_EXEC_REDIS_URL", "redis"),
+    ("REDIS_URL", "redis"),
+    ("POLICY_REQUEUE_PREFIX", "redis_mirror.requeue_prefix"),
+    ("SESSION_CACHE_TTL_SECONDS", "redis_mirror.session_lifetime"),
     // OpenTelemetry; variables for traces override the general ones.
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp.endpoint"),
     ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "otlp.traces_endpoint"),
@@ -123,6 +127,24 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "Bus of events: kafka://HOST:PORT,… (default: a queue in the data directory)",
             String::new(),
         ),
+        Key {
+            is_secret: true,
+            ..one(
+                "redis",
+                "Redis for rate limits that servers share: redis://HOST:PORT (default: none)",
+                String::new(),
+            )
+        },
+        one(
+            "redis_mirror.requeue_prefix",
+            "Prefix of the keys of held calls in Redis",
+            "policy:requeue".into(),
+        ),
+        one(
+            "redis_mirror.session_lifetime",
+            "Lifetime of the entry of a session in Redis",
+            "15m".into(),
+        ),
         many("skills", "Folders of skill folders", &[]),
         one("policy", "Folder of Rego rules instead of the built-in ones", String::new()),
         one(
@@ -177,6 +199,12 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         ),
         one("calls.longest", "Maximum wall time of a call, whatever its tool allows", "1h".into()),
         one("calls.hold_for", "Time after which an undecided held call expires", "24h".into()),
+        one(
+            "calls.denies",
+            "Denied calls: final, or hold until policy allows them",
+            "final".into(),
+        ),
+        many("calls.denies_held_for", "Tenants whose denied calls are held", &[]),
         one(
             "calls.retries",
             "Further tries of a pure call whose sandbox failed",

@@ -91,6 +91,7 @@ impl Layers {
             ("store", "--store", &args.store),
             ("listen", "--listen", &args.listen),
             ("bus", "--bus", &args.bus),
+            ("redis", "--redis", &args.redis),
             ("log.level", "--log-level", &args.log_level),
             ("log.format", "--log-format", &args.log_format),
         ] {

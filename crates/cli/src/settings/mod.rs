@@ -72,6 +72,8 @@ pub(crate) struct Settings {
     pub(crate) heads: Heads,
     /// Kafka as the bus of events; the embedded queue without it.
     pub(crate) kafka: Option<bus::Kafka>,
+    /// Redis, if configured.
+    pub(crate) redis: Option<ringfence_redis::Config>,
     /// The door for requests on the bus, if it is open.
     pub(crate) intake: Option<ringfence_intake::Config>,
     /// Webhooks, if configured.

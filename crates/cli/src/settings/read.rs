@@ -41,7 +41,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let (sandbox, egress) = (read.sandbox(), read.egress());
     let (edge, api) = (read.edge(), read.api());
     let (webhooks, heads) = (read.webhooks(), read.heads());
-    let (kafka, intake) = (read.kafka(), read.intake());
+    let (kafka, intake, redis) = (read.kafka(), read.intake(), read.redis());
     let folder = layers.get("policy").values.first().map(PathBuf::from);
     let policy = policy::read(folder, layers.policy(), problems);
     let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
@@ -65,6 +65,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         egress: egress?,
         kafka: kafka?,
         intake: intake?,
+        redis: redis?,
         webhooks: webhooks?,
         heads: heads?,
     })
@@ -178,6 +179,7 @@ impl Reader<'_> {
         let retries = self.count("calls.retries", 0, 10);
         let failures = self.count("circuit.failures", 0, 1_000_000);
         let reset_after = self.time("circuit.reset_after");
+        let held_denials = self.held_denials();
         Some(engine::Settings {
             running: running?,
             running_per_tenant: per_tenant?,
@@ -185,6 +187,7 @@ impl Reader<'_> {
             waiting_per_tenant: waiting_per_tenant?,
             max_wall_time: longest?,
             hold_for: hold_for?,
+            held_denials: held_denials?,
             work,
             memo: memo?,
             room: room?,
@@ -196,6 +199,21 @@ impl Reader<'_> {
             },
             sandboxes: engine::SandboxLimits::default(),
             proxy: egress::ProxyLimits::default(),
+        })
+    }
+
+    fn held_denials(&mut self) -> Option<engine::HeldDenials> {
+        let is_held = self.one("calls.denies", |text| match text {
+            "final" => Ok(false),
+            "hold" => Ok(true),
+            other => Err(format!("`{other}` is neither final nor hold")),
+        });
+        let tenants = self.many("calls.denies_held_for", parsed);
+        let (is_held, tenants) = (is_held?, tenants?);
+        Some(match (is_held, tenants.is_empty()) {
+            (true, _) => engine::HeldDenials::All,
+            (false, true) => engine::HeldDenials::None,
+            (false, false) => engine::HeldDenials::Of(tenants.into_iter().collect()),
         })
     }
 

@@ -24,6 +24,7 @@ mod past;
 mod policy;
 mod postgres;
 mod reading;
+mod redis;
 mod remains;
 mod rows;
 mod sandboxes;

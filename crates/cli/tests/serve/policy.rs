@@ -277,3 +277,34 @@ fn the_built_in_rules_can_be_printed_and_put_in_force() {
     let built_in = Place::new().serve().banner["policy"].clone();
     assert_eq!(told["policy"], built_in, "the same rules have the same digest");
 }
+
+#[test]
+fn denied_calls_of_a_tenant_are_held_and_run_once_policy_allows_them() {
+    let place = Place::new();
+    let folder = place.path("rules");
+    std::fs::create_dir(&folder).expect("a folder for rules");
+    std::fs::write(folder.join("r.rego"), RULES).expect("rules");
+    let file = format!("policy = {:?}\n", shown(&folder));
+    configure(&place, &file);
+    let server = place.serve();
+    assert_eq!(state(&echo(&server, "no")), "denied", "a denial is final by default");
+    assert_eq!(server.stop(), Some(0));
+
+    configure(&place, &format!("{file}[calls]\ndenies_held_for = [\"default\"]\n"));
+    let server = place.serve();
+    assert_eq!(state(&echo(&server, "yes")), "finished");
+    let held = echo(&server, "no");
+    assert_eq!(state(&held), "held", "{held}");
+    assert!(held.to_string().contains("denial_held"), "{held}");
+    let id = held["id"].as_str().expect("an id");
+    let now = || server.ask("GET", &format!("/v1/calls/{id}"), None).json();
+    // An approval is an input of the rules, and these do not look at it.
+    let boss = server.client(&["key", "create", "boss", "--scope", "approve"]).worked();
+    let approve = ["approve", id, "--yes", "--data", &server.data];
+    ran(command(&approve).env("RINGFENCE_KEY", boss.stdout.trim()));
+    until("the approval to be looked at", || now().to_string().contains("denies the call all"));
+    assert_eq!(state(&now()), "held");
+    let allowing = RULES.replace("\"deny\"", "\"allow\"");
+    std::fs::write(folder.join("r.rego"), allowing).expect("rules");
+    until("the call to run by the new rules", || state(&now()) == "finished");
+}

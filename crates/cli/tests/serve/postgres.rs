@@ -30,7 +30,7 @@ decision := {"decision": "hold", "reasons": [{"rule": "outside", "message": "not
 const SLOW: &str = "import time\ndef run(n):\n    time.sleep(1.5)\n    return {'n': n}\n";
 
 /// A data directory, skills and rules of one server.
-struct Host {
+pub(crate) struct Host {
     place: Place,
     store: String,
     blobs: String,
@@ -39,13 +39,13 @@ struct Host {
 
 impl Host {
     /// The host that an installation begins on.
-    fn first() -> Self {
+    pub(crate) fn first() -> Self {
         let name = cluster().database().expect("a database");
         Self::new(cluster().url(&name), None)
     }
 
     /// Another host, with the keys of the first.
-    fn second(first: &Self) -> Self {
+    pub(crate) fn second(first: &Self) -> Self {
         let host = Self::new(first.store.clone(), Some(first.blobs.clone()));
         fs::create_dir(host.place.data()).expect("a data directory");
         for name in ["ledger.key", "admin.key"] {
@@ -75,10 +75,14 @@ impl Host {
     }
 
     fn serve(&self) -> Server {
-        self.place.serve_with(&self.variables())
+        self.serve_with(&[])
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn serve_with(&self, further: &[(&str, &str)]) -> Server {
+        self.place.serve_with(&[&self.variables(), further].concat())
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
         let data = shown(&self.place.data());
         let args = [args, &["--data", &data]].concat();
         ran(command(&args).envs(self.variables()))

@@ -1,8 +1,9 @@
-//! Readiness of the store.
+//! Readiness of the store, and of services beside the server.
 
 use std::time::{Duration, Instant};
 
 use ringfence_store::Error;
+use tokio::sync::watch;
 
 use crate::Engine;
 
@@ -17,6 +18,15 @@ pub enum StoreState {
     Gone,
     /// The disk has less than its reserve.
     DiskLow,
+}
+
+/// A service beside the server. Without it the server goes on and does less.
+#[derive(Debug, Clone)]
+pub struct Dependency {
+    /// Name.
+    pub name: &'static str,
+    /// Whether it answers.
+    pub is_up: watch::Receiver<bool>,
 }
 
 /// Timeout of a probe of the store.
@@ -43,6 +53,21 @@ impl Engine {
             };
         }
         if store.room().check_disk().is_err() { StoreState::DiskLow } else { StoreState::Writable }
+    }
+
+    /// Has the readiness probe watch a service.
+    pub fn watch_dependency(&self, dependency: Dependency) {
+        let mut known =
+            self.inner.dependencies.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        known.push(dependency);
+    }
+
+    /// Names of the services that do not answer.
+    pub fn missing_dependencies(&self) -> Vec<&'static str> {
+        let known =
+            self.inner.dependencies.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let missing = known.iter().filter(|dependency| !*dependency.is_up.borrow());
+        missing.map(|dependency| dependency.name).collect()
     }
 
     /// Fails once files of the store were deleted or replaced.

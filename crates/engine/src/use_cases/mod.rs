@@ -18,7 +18,7 @@ pub(crate) use self::health::Probed;
 pub use self::{
     actions::ActionRefused,
     activity::{Activity, EndedCalls},
-    health::{SandboxPool, StoreState},
+    health::{Dependency, SandboxPool, StoreState},
     ledger::{VerifiedCall, VerifiedLog, VerifierKey},
     policy::{
         ExplainError, ExplainedCall, ExplainedPart, PolicyAnswer, PolicyInForce, PolicyQuestion,

@@ -100,6 +100,7 @@ struct Shared {
     registering: tokio::sync::Mutex<()>,
     abandoned: watch::Sender<u64>,
     publishes: watch::Sender<bool>,
+    servers: watch::Sender<u32>,
     /// Size of the ledger at the newest commit of this process.
     signed_size: AtomicU64,
     /// Signers that have a row.
@@ -157,6 +158,7 @@ impl PostgresStore {
             registering: tokio::sync::Mutex::default(),
             abandoned: watch::Sender::new(0),
             publishes: watch::Sender::new(false),
+            servers: watch::Sender::new(1),
             signed_size: AtomicU64::new(head(1)?),
             signers: Mutex::default(),
             resolved: (AtomicU64::new(0), AtomicU64::new(0)),
@@ -318,6 +320,10 @@ impl Store for PostgresStore {
 
     fn publishes(&self) -> watch::Receiver<bool> {
         self.shared.publishes.subscribe()
+    }
+
+    fn servers(&self) -> watch::Receiver<u32> {
+        self.shared.servers.subscribe()
     }
 }
 

@@ -37,8 +37,9 @@ pub(super) const REGISTER: &str =
 const RENEW: &str = "UPDATE processes SET ends_at = now() + interval '5 seconds'
     WHERE id = $1 AND NOT dead RETURNING id";
 
-/// Number of processes that are gone, and whether calls of theirs are left.
+/// Numbers of processes that are gone and of those that live, and whether calls of the former are left.
 const ABANDONED: &str = "SELECT (SELECT count(*) FROM processes WHERE dead),
+    (SELECT count(*) FROM processes WHERE NOT dead),
     EXISTS (SELECT 1 FROM calls JOIN processes ON processes.id = calls.owner
             WHERE calls.open AND calls.owner IS NOT NULL AND processes.dead)";
 
@@ -139,7 +140,10 @@ async fn look_for_abandoned(
     dead: &mut Option<i64>,
 ) -> Result<(), DbError> {
     let row = link.one(ABANDONED, &[]).await?;
-    let (found, has_calls): (i64, bool) = (row.try_get(0)?, row.try_get(1)?);
+    let (found, living, has_calls): (i64, i64, bool) =
+        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let living = u32::try_from(living).unwrap_or(u32::MAX).max(1);
+    shared.servers.send_if_modified(|servers| std::mem::replace(servers, living) != living);
     let is_more = dead.replace(found).is_some_and(|before| found > before);
     if is_more || has_calls {
         shared.abandoned.send_modify(|count| *count += 1);

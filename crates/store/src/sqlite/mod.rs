@@ -82,6 +82,7 @@ pub struct SqliteStore {
     /// One process at a time has the file open: none leaves calls behind while another one runs.
     abandoned: watch::Sender<u64>,
     publishes: watch::Sender<bool>,
+    servers: watch::Sender<u32>,
 }
 
 impl SqliteStore {
@@ -118,6 +119,7 @@ impl SqliteStore {
             process,
             abandoned,
             publishes,
+            servers: watch::Sender::new(1),
         })
     }
 }
@@ -142,6 +144,10 @@ impl Store for SqliteStore {
 
     fn publishes(&self) -> watch::Receiver<bool> {
         self.publishes.subscribe()
+    }
+
+    fn servers(&self) -> watch::Receiver<u32> {
+        self.servers.subscribe()
     }
 }
 
