@@ -284,7 +284,7 @@ mod tests {
         assert!(Hosts::Any.permits(&Method::GET, &target));
     }
 
-    /// What a program may do: `request` a method and URL, or open a `tunnel` to it.
+    /// Rights of a program: to `request` a method and URL, or open a `tunnel` to it.
     fn of_program(rule: &str, method: Method, url: &str) -> (bool, bool) {
         let hosts = Hosts::Only(vec![rule.parse().unwrap()]);
         let target = Target::parse(url).unwrap();

@@ -1,6 +1,6 @@
 //! Sockets that are made inside a sandbox and accepted by the service.
 //!
-//! A socket belongs to the network namespace in which it is made, whoever holds it later. So the
+//! A socket belongs to the network namespace in which it is made, in whichever process it is later. So the
 //! service gets connections of exactly one sandbox, and needs no interface, no route and no helper
 //! inside. The sandbox keeps no descriptor of it: when the service closes it, connections are
 //! refused.

@@ -1,3 +1,5 @@
+//! Texts of errors.
+
 use std::error::Error;
 
 /// An error with its causes, in one line.

@@ -183,11 +183,11 @@ with zipfile.ZipFile(wheel, 'w') as z:
 open(root + '/simple/greet/index.html', 'w').write('<a href="greet-1.0-py3-none-any.whl">greet-1.0-py3-none-any.whl</a>')
 env = dict(os.environ, GIT_CONFIG_GLOBAL='/dev/null', GIT_AUTHOR_NAME='t', GIT_AUTHOR_EMAIL='t@t', GIT_COMMITTER_NAME='t', GIT_COMMITTER_EMAIL='t@t')
 git = lambda *args: subprocess.run(['git', *args], check=True, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-git('init', '-q', root + '/work')
-open(root + '/work/file', 'w').write('cloned\n')
-git('-C', root + '/work', 'add', '.')
-git('-C', root + '/work', 'commit', '-q', '-m', 'first')
-git('clone', '-q', '--bare', root + '/work', root + '/repo.git')
+git('init', '-q', root + '/tree')
+open(root + '/tree/file', 'w').write('cloned\n')
+git('-C', root + '/tree', 'add', '.')
+git('-C', root + '/tree', 'commit', '-q', '-m', 'first')
+git('clone', '-q', '--bare', root + '/tree', root + '/repo.git')
 git('-C', root + '/repo.git', 'update-server-info')
 "#;
     let mut python = std::process::Command::new("python3");

@@ -108,7 +108,7 @@ async fn a_full_queue_is_busy_and_loses_nothing_that_it_took() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_follows_a_commit_happens_though_nobody_waits() {
+async fn what_follows_a_commit_happens_though_no_caller_waits() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path(), &Options::default()).await;
     let count = Arc::new(AtomicUsize::new(0));
@@ -156,7 +156,7 @@ async fn a_commit_that_fails_is_answered_as_such_and_the_next_one_works() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_that_panics_leaves_nobody_waiting() {
+async fn work_that_panics_leaves_no_caller_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path(), &Options::default()).await;
     let go = hold(&db).await;

@@ -147,7 +147,7 @@ impl<'a> NewCalls<'a> {
 const INSERT_USES: &str = "INSERT INTO approval_uses (approval, call, at)
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) ON CONFLICT DO NOTHING";
 
-/// Blobs that are used again. It locks them: whoever removes one that has had no owner waits, and finds that it
+/// Blobs that are used again. It locks them: a transaction that removes one without an owner waits, and finds that it
 /// has one. One that was removed first is inserted anew.
 const REUSE_BLOBS: &str = "UPDATE blobs SET unused_since = NULL FROM
     (SELECT digest FROM blobs WHERE digest = ANY($1) AND unused_since IS NOT NULL

@@ -114,7 +114,7 @@ fn unused(
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Those that still have no owner.
+/// Removes blobs that still have no owner.
 fn remove(connection: &Connection, found: &[Unused], seconds: i64) -> Result<Vec<Unused>, Error> {
     let mut removed = Vec::new();
     for unused in found {

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_follows_the_cursors_finds_each_call_once_and_no_slice_is_longer_than_it_may_be() {
+    fn a_reader_of_the_cursors_finds_each_call_once_and_no_slice_is_longer_than_it_may_be() {
         let connection = database();
         fill(&connection, 100);
         for state in [None, Some("finished"), Some("denied"), Some("held"), Some("no such")] {

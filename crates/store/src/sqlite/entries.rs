@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_follows_the_cursors_finds_each_entry_once() {
+    fn a_reader_of_the_cursors_finds_each_entry_once() {
         let connection = database();
         fill(&connection, 120);
         for query in queries() {

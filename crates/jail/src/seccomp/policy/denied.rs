@@ -129,7 +129,7 @@ const GROUPS: &[DeniedGroup] = &[
     },
     DeniedGroup {
         reason: "pages of a file wait in a pipe or a socket, where they cannot be reclaimed and are \
-                 charged to whoever read them first; the error is that of a file that cannot be \
+                 charged to their first reader; the error is that of a file that cannot be \
                  spliced, after which callers read and write",
         action: Action::Errno(Errno::INVAL),
         names: &["sendfile", "splice"],
