@@ -77,6 +77,7 @@ pub use self::{
     use_cases::{
         ActionRefused, Activity, Dependency, EndedCalls, ExplainError, ExplainedCall,
         ExplainedPart, InstallError, PolicyAnswer, PolicyInForce, PolicyQuestion, PolicyStatus,
-        RemoveToolError, SandboxPool, StoreState, VerifiedCall, VerifiedLog, VerifierKey,
+        RemoveToolError, SandboxPool, StoreState, ToolChanges, VerifiedCall, VerifiedLog,
+        VerifierKey,
     },
 };

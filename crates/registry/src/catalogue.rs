@@ -63,6 +63,12 @@ impl Catalogue {
         &self.entries
     }
 
+    /// The newest version of each tool, sorted by name.
+    pub fn newest(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        let by_name = self.entries.chunk_by(|one, other| one.tool.name == other.tool.name);
+        by_name.filter_map(<[_]>::last)
+    }
+
     /// All broken skills, sorted by name.
     pub fn broken(&self) -> &[Broken] {
         &self.broken

@@ -15,7 +15,7 @@ use ringfence_types::{Layer, Scope};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{routes::tools::newest, shared::Shared};
+use crate::shared::Shared;
 
 /// Name and version of the service.
 #[derive(Serialize, ToSchema)]
@@ -137,7 +137,7 @@ pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 fn skills(shared: &Shared) -> usize {
-    newest(&shared.engine.tools()).filter(|entry| entry.is_skill()).count()
+    shared.engine.tools().newest().filter(|entry| entry.is_skill()).count()
 }
 
 /// Liveness probe: the process answers.

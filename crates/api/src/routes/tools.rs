@@ -36,7 +36,7 @@ pub(crate) async fn list(
     Query::of(&uri).finish()?;
     let catalogue = shared.engine.tools();
     let of = |entry| view(&shared, &caller, &catalogue, entry);
-    let tools: Vec<_> = newest(&catalogue).map(of).collect();
+    let tools: Vec<_> = catalogue.newest().map(of).collect();
     let broken = catalogue.broken().iter().map(BrokenView::of).collect();
     Ok(reply::ok(&ToolListView { count: tools.len(), tools, broken }))
 }
@@ -84,7 +84,7 @@ fn unknown(catalogue: &Catalogue, caller: &Caller, name: &str, version: Option<S
 pub(crate) fn not_found(catalogue: &Catalogue, caller: &Caller, name: &str) -> Problem {
     let detail = format!("there is no tool `{name}`");
     let may_list = caller.principal().scopes.allow(Scope::Read);
-    let names = newest(catalogue).map(|entry| entry.tool.name.as_str());
+    let names = catalogue.newest().map(|entry| entry.tool.name.as_str());
     match nearest(name, names).filter(|_| may_list) {
         Some(meant) => {
             let detail = format!("{detail}; did you mean `{meant}`?");
@@ -92,14 +92,6 @@ pub(crate) fn not_found(catalogue: &Catalogue, caller: &Caller, name: &str) -> P
         }
         None => Problem::new(&problem_codes::TOOL_NOT_FOUND, detail),
     }
-}
-
-/// The newest version of each tool. The catalogue is sorted by name, then version.
-pub(crate) fn newest(catalogue: &Catalogue) -> impl Iterator<Item = &Arc<ToolEntry>> {
-    catalogue
-        .entries()
-        .chunk_by(|one, other| one.tool.name == other.tool.name)
-        .filter_map(<[_]>::last)
 }
 
 fn view<'a>(

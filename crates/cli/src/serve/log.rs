@@ -24,10 +24,14 @@ use tracing_subscriber::{
 use self::repeats::{Repeats, Verdict};
 use crate::{failure::Failure, settings::Log};
 
+/// The MCP library logs whole messages, whose arguments do not belong in a log.
+const PROTOCOL_LOG: &str = "rmcp=off";
+
 /// Starts the log for the rest of the process.
 pub(super) fn start(log: &Log) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&log.level)
-        .map_err(|error| Failure::because(format!("log.level: `{}`", log.level), &error))?;
+        .map_err(|error| Failure::because(format!("log.level: `{}`", log.level), &error))?
+        .add_directive(PROTOCOL_LOG.parse().expect("a directive of ours"));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
     let started = match log.is_json {
         true => {

@@ -31,6 +31,7 @@ use std::{
 use ringfence_api::Api;
 use ringfence_console::{Console, ConsoleConfig};
 use ringfence_edge::{Edge, EdgeConfig, Server};
+use ringfence_mcp::{Mcp, McpConfig};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use self::{address::Address, banner::Banner, stop::Stop};
@@ -113,7 +114,8 @@ async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
     let edge = Edge::new(opened.engine.clone(), config);
     let api = Api::new(edge.clone(), settings.api.clone());
     let console = Console::new(edge.clone(), console(settings, tls.is_some()));
-    let server = Server::new(edge, &[&api, &console]).with_tls(tls.clone());
+    let mcp = Mcp::new(edge.clone(), McpConfig { has_tls: tls.is_some(), ..McpConfig::default() });
+    let server = Server::new(edge, &[&api, &console, &mcp]).with_tls(tls.clone());
     let ended = tokio::select! {
         ended = until_stopped(server, listener, opened, settings, &mut signals) => ended,
         never = tls::watch(tls.as_ref(), &settings.data) => match never {},

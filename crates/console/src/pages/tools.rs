@@ -59,7 +59,7 @@ pub(crate) async fn list(
     let search = query.optional::<String>("q").unwrap_or_default();
     query.finish()?;
     let catalogue = shared.engine.tools();
-    let all: Vec<_> = newest(&catalogue).collect();
+    let all: Vec<_> = catalogue.newest().collect();
     let words: Vec<_> = search.split_whitespace().map(str::to_lowercase).collect();
     let found = all.iter().filter(|entry| fits(entry, &words));
     let rows = found.map(|entry| row(entry)).collect();
@@ -68,12 +68,6 @@ pub(crate) async fn list(
     let shell = Shell::new(&shared, &caller, "Tools").await?;
     let page = ListPage { shell, rows, broken, search, total: all.len() };
     Ok(shell::render(StatusCode::OK, &page))
-}
-
-/// The newest version of each tool. The catalogue is sorted by name, then version.
-fn newest(catalogue: &Catalogue) -> impl Iterator<Item = &Arc<ToolEntry>> {
-    let same = |one: &Arc<ToolEntry>, other: &Arc<ToolEntry>| one.tool.name == other.tool.name;
-    catalogue.entries().chunk_by(same).filter_map(<[_]>::last)
 }
 
 /// Whether every word is in the name, the description, a tag or a flag.

@@ -24,5 +24,5 @@ pub use self::{
         ExplainError, ExplainedCall, ExplainedPart, PolicyAnswer, PolicyInForce, PolicyQuestion,
         PolicyStatus,
     },
-    tools::{InstallError, RemoveToolError},
+    tools::{InstallError, RemoveToolError, ToolChanges},
 };

@@ -2,11 +2,39 @@
 
 use std::sync::Arc;
 
-use ringfence_policy::{Action, ToolFacts};
+use futures_util::{StreamExt as _, stream};
+use ringfence_policy::{Action, Input, ToolFacts};
 use ringfence_registry::{Catalogue, Entry, RegisterError, RemoveError, Upload};
-use ringfence_types::{Json, Principal, ToolRef, TraceContext};
+use ringfence_types::{Json, Principal, ToolRef, TraceContext, Verdict};
+use tokio::sync::watch;
 
-use crate::{ActionRefused, Engine};
+use crate::{ActionRefused, Engine, runners};
+
+/// Questions to policy at one time about the tools of a list: an engine elsewhere takes a round trip each.
+const QUESTIONS_TOGETHER: usize = 8;
+
+/// Changes to what keys may call: tools and rules.
+#[derive(Debug)]
+pub struct ToolChanges {
+    tools: watch::Receiver<u64>,
+    rules: watch::Receiver<u64>,
+}
+
+impl ToolChanges {
+    /// Waits for the next change. Cancelling the wait loses nothing.
+    pub async fn next(&mut self) {
+        // A sender that is gone changes nothing more.
+        let changed = async |watched: &mut watch::Receiver<u64>| {
+            if watched.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = changed(&mut self.tools) => {}
+            () = changed(&mut self.rules) => {}
+        }
+    }
+}
 
 /// Reason why a tool was not installed.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +62,31 @@ impl Engine {
     /// Snapshot of the tools.
     pub fn tools(&self) -> Arc<Catalogue> {
         self.inner.parts.registry.catalogue()
+    }
+
+    /// Tools that policy may let a key call: the newest version of each, sorted by name. Policy is asked
+    /// about each tool without arguments, and a denied one is left out; where it does not answer, the
+    /// tool stays. Nothing is recorded and nothing is permitted by it: a call is decided by itself.
+    pub async fn callable_tools(&self, who: &Principal, catalogue: &Catalogue) -> Vec<Arc<Entry>> {
+        let policy = &self.inner.parts.policy;
+        let asking = catalogue.newest().cloned().map(|entry| async move {
+            let action = runners::of(&entry).action(&entry);
+            let about = ToolFacts::from(&entry.tool);
+            let (now, name) = (self.clock().now(), self.new_name());
+            let input = Input::about(action, who, about, now, name);
+            let answer = policy.evaluate(&input).await;
+            let is_denied = answer.is_ok_and(|answer| answer.verdict == Verdict::Deny);
+            (!is_denied).then_some(entry)
+        });
+        let answers = stream::iter(asking).buffered(QUESTIONS_TOGETHER);
+        answers.filter_map(std::future::ready).collect().await
+    }
+
+    /// Changes to tools and rules from now on.
+    pub fn tool_changes(&self) -> ToolChanges {
+        let (tools, rules) =
+            (self.inner.parts.registry.changes(), self.inner.parts.policy.changed());
+        ToolChanges { tools, rules }
     }
 
     /// Installs an uploaded skill, if policy allows the action `tool.install`.

@@ -18,7 +18,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::SkillView;
-use crate::{routes::tools::newest, shared::Shared};
+use crate::shared::Shared;
 
 /// Skills.
 #[derive(Serialize, ToSchema)]
@@ -66,7 +66,7 @@ pub(crate) async fn list(
     };
     let catalogue = shared.engine.tools();
     let skills: Vec<_> =
-        newest(&catalogue).filter(fits).map(|entry| SkillView::of(entry)).collect();
+        catalogue.newest().filter(fits).map(|entry| SkillView::of(entry)).collect();
     Ok(reply::ok(&SkillListView { total: skills.len(), skills }))
 }
 
