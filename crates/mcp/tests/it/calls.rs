@@ -117,7 +117,7 @@ async fn a_client_that_goes_away_cancels_its_call() {
     let code = "import time\nprint('begun', flush=True)\ntime.sleep(600)\n";
     let params = json!({
         "name": "code_execute",
-        "arguments": {"language": "python", "code": code, "timeout": 900},
+        "arguments": {"language": "python", "code": code},
         "_meta": {"progressToken": 1},
     });
     let sent = server.stateless(&key, "tools/call", params, json!({})).send();
