@@ -16,7 +16,7 @@ use ringfence_edge::{
 };
 use ringfence_engine::{
     CallRequest, OutputStream, Refused,
-    data::{CallQuery, Catalogue, ToolEntry},
+    data::{CallQuery, ToolEntry},
 };
 use ringfence_types::{Call, Json, Produced, Scope, ToolName};
 
