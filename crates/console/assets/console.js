@@ -5,7 +5,7 @@
   const one = (selector) => document.querySelector(selector);
 
   // Controls that do nothing without this file are hidden until it runs.
-  const reveal = (root) => all("[data-copy][hidden], [data-help][hidden]", root).forEach((button) => { button.hidden = false; });
+  const reveal = (root) => all("[data-copy][hidden], [data-help][hidden], [data-upload][hidden]", root).forEach((button) => { button.hidden = false; });
 
   const relative = (then) => {
     const seconds = Math.round((Date.now() - then) / 1000);
@@ -82,6 +82,18 @@
     if (button && !button.dataset.confirmed) { event.preventDefault(); approve(); }
     const sure = event.target.closest("[data-confirm]");
     if (sure && !window.confirm(sure.dataset.confirm)) event.preventDefault();
+  });
+
+  // A file is sent as it is; the page that answers takes the place of this one.
+  document.addEventListener("change", async (event) => {
+    const place = event.target.closest("[data-upload]");
+    const file = place && event.target.files[0];
+    if (!file) return;
+    const path = (place.dataset.folder ? place.dataset.folder + "/" : "") + file.name;
+    const headers = { "Content-Type": "application/octet-stream", "X-Form-Token": place.dataset.token };
+    const answer = await fetch(`${place.dataset.upload}?path=${encodeURIComponent(path)}`, { method: "POST", headers, body: file });
+    if (answer.redirected) location.assign(answer.url); else window.alert(`${file.name} was not saved: ${answer.status}`);
+    if (answer.redirected && location.pathname === new URL(answer.url).pathname) location.reload();
   });
 
   // A form is sent once.

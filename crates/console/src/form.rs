@@ -12,12 +12,30 @@ const MAX_FORM: usize = 1 << 20;
 pub(crate) async fn read(edge: &Edge, caller: &Caller, request: Request) -> Result<Query, Problem> {
     let mut fields = read_open(edge, request).await?;
     let sent = fields.all("token").pop().unwrap_or_default();
+    check_token(caller, sent.as_bytes())?;
+    Ok(fields)
+}
+
+/// Bytes that a script of ours sends, with the token of the session's forms in a header.
+pub(crate) async fn read_bytes(
+    edge: &Edge,
+    caller: &Caller,
+    request: Request,
+) -> Result<bytes::Bytes, Problem> {
+    body::check_type(request.headers(), "application/octet-stream")?;
+    let sent =
+        request.headers().get("x-form-token").map_or(&b""[..], |sent| sent.as_bytes()).to_vec();
+    check_token(caller, &sent)?;
+    Ok(body::take(edge, request, edge.config().max_upload).await?.bytes.clone())
+}
+
+fn check_token(caller: &Caller, sent: &[u8]) -> Result<(), Problem> {
     let expected = token(caller);
-    if expected.is_empty() || !bool::from(sent.as_bytes().ct_eq(expected.as_bytes())) {
+    if expected.is_empty() || !bool::from(sent.ct_eq(expected.as_bytes())) {
         let detail = "the form is from another session: go back, reload the page and try again";
         return Err(Problem::new(&problem_codes::ORIGIN_FOREIGN, detail));
     }
-    Ok(fields)
+    Ok(())
 }
 
 /// The fields of a form of a browser that has no session yet.

@@ -123,6 +123,9 @@ routes! {
     post "/console/sandboxes/{id}/cells" pages::sandboxes::execute;
     get "/console/sandboxes/{id}/file" pages::sandboxes::download;
     post "/console/sandboxes/{id}/files" pages::sandboxes::write;
+    post "/console/sandboxes/{id}/upload" pages::sandboxes::upload;
+    post "/console/sandboxes/{id}/snapshot" pages::sandboxes::snapshot;
+    get "/console/sandboxes/{id}/metrics" pages::sandboxes::metrics;
     post "/console/sandboxes/{id}/terminal" pages::sandboxes::open_terminal;
     get "/console/sandboxes/{id}/terminal/{program}" pages::sandboxes::attach;
     get "/console/policy" pages::policy::read;

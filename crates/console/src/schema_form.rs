@@ -10,7 +10,10 @@ use std::collections::HashMap;
 use ringfence_types::Json;
 use serde_json::Value;
 
-use crate::html::{Html, push_text, text};
+use crate::{
+    html::{Html, push_text, text},
+    json_view::Node,
+};
 
 /// Depth of objects within objects that have fields of their own; deeper ones are JSON text.
 const MAX_DEPTH: usize = 5;
@@ -38,9 +41,48 @@ enum Shape<'a> {
     Json,
 }
 
-/// The fields of a schema, filled with these values.
-pub(crate) fn fields(schema: &Value, values: &Values) -> Html {
-    let mut form = Form { root: schema, values, out: String::new(), fields: 0 };
+/// Names of properties in the order of the schema's text, by the same names sorted: values have lost it.
+struct Order(HashMap<Vec<String>, Vec<String>>);
+
+impl Order {
+    fn of(schema: &Json) -> Self {
+        let mut order = Self(HashMap::new());
+        order.visit(&Node::of(schema));
+        order
+    }
+
+    fn visit(&mut self, node: &Node) {
+        match node {
+            Node::Object(members) => {
+                for (name, member) in members {
+                    if let (true, Node::Object(properties)) = (name == "properties", member) {
+                        let written: Vec<_> =
+                            properties.iter().map(|(name, _)| name.clone()).collect();
+                        let mut sorted = written.clone();
+                        sorted.sort_unstable();
+                        self.0.entry(sorted).or_insert(written);
+                    }
+                    self.visit(member);
+                }
+            }
+            Node::Array(items) => items.iter().for_each(|item| self.visit(item)),
+            Node::Text(_) | Node::Literal(_) => {}
+        }
+    }
+
+    /// The names of these properties in the order of the text.
+    fn names(&self, properties: &serde_json::Map<String, Value>) -> Vec<String> {
+        let mut sorted: Vec<_> = properties.keys().cloned().collect();
+        sorted.sort_unstable();
+        self.0.get(&sorted).cloned().unwrap_or(sorted)
+    }
+}
+
+/// The fields of a schema in the order of its text, filled with these values.
+pub(crate) fn fields(schema: &Json, values: &Values) -> Html {
+    let (root, order) = (&schema.to_value(), Order::of(schema));
+    let mut form = Form { root, order, values, out: String::new(), fields: 0 };
+    let schema = root;
     form.members(schema, "", 0);
     if form.out.is_empty() {
         form.out.push_str("<p class=\"muted\">This tool takes no arguments.</p>");
@@ -55,6 +97,7 @@ pub(crate) fn is_suitable(schema: &Value) -> bool {
 
 struct Form<'a> {
     root: &'a Value,
+    order: Order,
     values: &'a Values,
     out: String,
     fields: usize,
@@ -63,10 +106,11 @@ struct Form<'a> {
 impl<'a> Form<'a> {
     fn members(&mut self, schema: &'a Value, pointer: &str, depth: usize) {
         let schema = resolved(self.root, schema);
-        let properties = schema.get("properties").and_then(Value::as_object);
-        for (name, member) in properties.into_iter().flatten() {
-            let pointer = ringfence_edge::problem::pointer(pointer, name);
-            self.field(member, &pointer, name, is_required(schema, name), depth);
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+        for name in self.order.names(properties) {
+            let Some(member) = properties.get(&name) else { continue };
+            let pointer = ringfence_edge::problem::pointer(pointer, &name);
+            self.field(member, &pointer, &name, is_required(schema, &name), depth);
         }
     }
 
@@ -374,6 +418,21 @@ mod tests {
         })
     }
 
+    fn as_json(schema: &Value) -> Json {
+        Json::from_value(schema).unwrap()
+    }
+
+    #[test]
+    fn fields_are_in_the_order_of_the_schema() {
+        let text = r#"{"type": "object", "properties": {"zoo": {"type": "string"},
+            "at": {"type": "object", "properties": {"y": {"type": "string"}, "b": {"type": "string"}}},
+            "mid": {"type": "string"}}}"#;
+        let html = fields(&Json::parse(text.as_bytes()).unwrap(), &Values::new()).0;
+        let place = |name: &str| html.find(&format!("name=\"arg:{name}\"")).expect(name);
+        let places = ["/zoo", "/at/y", "/at/b", "/mid"].map(place);
+        assert!(places.is_sorted(), "{places:?}: {html}");
+    }
+
     fn values(pairs: &[(&str, &str)]) -> Values {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
@@ -413,7 +472,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_field_is_shown_and_text_is_inert() {
-        let html = fields(&schema(), &values(&[("/to", "\"><script>")])).0;
+        let html = fields(&as_json(&schema()), &values(&[("/to", "\"><script>")])).0;
         for wanted in [
             "name=\"arg:/to\" value=\"&quot;&gt;&lt;script&gt;\" required",
             "type=\"number\" step=\"1\" min=\"1\"",
@@ -431,6 +490,6 @@ mod tests {
     fn a_schema_that_refers_to_itself_ends() {
         let endless = json!({"$ref": "#"});
         assert_eq!(arguments(&endless, &Values::new()).unwrap().as_str(), "{}");
-        assert!(fields(&schema(), &Values::new()).0.len() < 100_000);
+        assert!(fields(&as_json(&schema()), &Values::new()).0.len() < 100_000);
     }
 }

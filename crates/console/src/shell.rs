@@ -157,6 +157,7 @@ const DONE: &[(&str, &str)] = &[
     ("denied", "Denied. The call does not run."),
     ("discarded", "Discarded. The call does not run."),
     ("stopped", "Stopped. The sandbox and everything in it is gone."),
+    ("forked", "Forked: this sandbox has a copy of the files and no programs."),
     ("saved", "Saved."),
     ("revoked", "Revoked. The key stopped working."),
     ("cancelled", "Cancelled."),

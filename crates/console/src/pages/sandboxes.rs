@@ -4,6 +4,8 @@
 //! other. Its session is the sandbox's id, so the history of cells is a list of calls.
 
 mod cells;
+mod files;
+mod metrics;
 mod terminal;
 
 use std::{sync::Arc, time::Duration};
@@ -23,19 +25,22 @@ use ringfence_edge::{
     query::Query,
 };
 use ringfence_engine::{
-    CallRequest, Sandbox, Ticket,
-    sandbox::{
-        files::{BoxPath, Kind, ListOptions},
-        session::{Error, Session, SessionId, SessionInfo, State as SandboxState},
-    },
+    Attachment, CallRequest, Sandbox, Ticket,
+    sandbox::session::{Error, SessionId, SessionInfo, State as SandboxState},
 };
 use ringfence_types::{Call, Json, Produced, Scope, State as CallState};
 use serde_json::{Value, json};
 
-use self::cells::{Cell, cells};
 pub(crate) use self::{
     cells::execute,
+    files::{download, upload, write},
+    metrics::metrics,
     terminal::{attach, open as open_terminal},
+};
+use self::{
+    cells::{Cell, cells},
+    files::{FileRow, OpenFile, directory, open_file},
+    metrics::MetricsView,
 };
 use crate::{
     Shared,
@@ -47,12 +52,6 @@ use crate::{
 
 /// Time that a page waits for a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Names of one directory on the page.
-const MAX_FILES: usize = 500;
-
-/// Bytes of a file that can be edited on the page.
-const MAX_EDITED: usize = 256 << 10;
 
 /// A sandbox in the list.
 #[derive(Debug)]
@@ -151,24 +150,6 @@ fn invalid(field: &str, detail: &impl ToString) -> Problem {
     fields::invalid(vec![Fault { pointer: field.to_owned(), detail: detail.to_string() }])
 }
 
-/// A file or directory.
-#[derive(Debug)]
-struct FileRow {
-    name: String,
-    /// Path as a value of a query.
-    path: String,
-    is_directory: bool,
-    size: String,
-}
-
-/// A file that is open in the editor.
-#[derive(Debug)]
-struct OpenFile {
-    path: String,
-    text: String,
-    is_text: bool,
-}
-
 /// A program that runs or ran.
 #[derive(Debug)]
 struct ProgramRow {
@@ -196,8 +177,7 @@ struct ReadPage {
     parent: Option<String>,
     files: Vec<FileRow>,
     open: Option<OpenFile>,
-    memory_bar: Html,
-    usage: String,
+    metrics: MetricsView,
     may_call: bool,
     problem: Option<String>,
 }
@@ -242,8 +222,7 @@ async fn view(
         let parent = directory.rsplit_once('/').map_or("", |(parent, _)| parent);
         escape(parent)
     });
-    let metrics = sandbox.session.metrics().await.ok();
-    let memory = metrics.and_then(|metrics| metrics.memory_now).map_or(0, |memory| memory.0);
+    let metrics = MetricsView::of(&sandbox.session, "").await;
     Ok(ReadPage {
         id_view: html::id(&row.id, &row.id),
         is_paused: matches!(info.state, SandboxState::Paused),
@@ -256,8 +235,7 @@ async fn view(
         parent,
         files,
         open,
-        memory_bar: html::bar(memory as f64, info.limits.memory.0 as f64),
-        usage: format!("{} of {}", html::bytes(memory), html::bytes(info.limits.memory.0)),
+        metrics,
         may_call: caller.principal().scopes.allow(Scope::Call),
         problem: None,
         row,
@@ -287,85 +265,6 @@ fn failed(error: &Error) -> Problem {
     }
 }
 
-fn box_path(text: &str) -> Result<BoxPath, Problem> {
-    match text {
-        "" => Ok(BoxPath::root()),
-        text => BoxPath::parse(text).map_err(|error| invalid("path", &error)),
-    }
-}
-
-async fn directory(session: &Session, path: &str) -> Result<(Vec<FileRow>, String), Problem> {
-    if !matches!(session.state(), SandboxState::Running) {
-        return Ok((Vec::new(), String::new()));
-    }
-    let options = ListOptions { recursive: false, max_entries: MAX_FILES, max_depth: 1 };
-    let listing = session.files().list(&box_path(path)?, options).await;
-    let listing = listing.map_err(|error| failed(&error))?;
-    let row = |entry: &ringfence_engine::sandbox::files::Entry| {
-        let path = entry.path.to_string();
-        FileRow {
-            name: path.rsplit('/').next().unwrap_or_default().to_owned(),
-            path: escape(&path),
-            is_directory: entry.kind == Kind::Directory,
-            size: if entry.kind == Kind::File { html::bytes(entry.size) } else { String::new() },
-        }
-    };
-    Ok((listing.entries.iter().map(row).collect(), path.trim_matches('/').to_owned()))
-}
-
-async fn open_file(session: &Session, path: &str) -> Result<OpenFile, Problem> {
-    let content =
-        session.files().content(&box_path(path)?).await.map_err(|error| failed(&error))?;
-    let text = String::from_utf8(content).ok().filter(|text| text.len() <= MAX_EDITED);
-    let is_text = text.as_ref().is_some_and(|text| !text.contains('\0'));
-    Ok(OpenFile { path: path.to_owned(), text: text.unwrap_or_default(), is_text })
-}
-
-/// Sends a file of the workspace as a download.
-pub(crate) async fn download(
-    State(shared): State<Arc<Shared>>,
-    caller: May<identity::Read>,
-    Named(id): Named<SessionId>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let path = Query::of(&uri).optional::<String>("path").unwrap_or_default();
-    let session = find(&shared, &caller, &id)?.session;
-    let content =
-        session.files().content(&box_path(&path)?).await.map_err(|error| failed(&error))?;
-    let name: String = path
-        .rsplit('/')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' })
-        .collect();
-    Ok(super::calls::download(content, "application/octet-stream", &name))
-}
-
-/// Writes a file of the workspace.
-pub(crate) async fn write(
-    State(shared): State<Arc<Shared>>,
-    caller: May<identity::Call>,
-    Named(id): Named<SessionId>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let mut fields = form::read(&shared.edge, &caller, request).await?;
-    let mut text = |name| fields.all(name).pop().unwrap_or_default();
-    let (path, content) = (text("path"), text("content").replace("\r\n", "\n"));
-    find(&shared, &caller, &id)?;
-    let args = json!({
-        "sandbox": id.as_str(),
-        "changes": [{"write": path, "content": content}],
-    });
-    let call = done(make(&shared, &caller, Some(&id), "sandbox_files", &args).await?).await?;
-    let place = format!("/console/sandboxes/{}", id.as_str());
-    match result(&call) {
-        Ok(_) => Ok(shell::redirect(&format!("{place}?file={}&done=saved#files", escape(&path)))),
-        Err(Waits::Held) => Ok(shell::redirect(&format!("/console/calls/{}", call.asked.id))),
-        Err(Waits::Failed(words)) => again(&shared, &caller, &id, words).await,
-    }
-}
-
 /// The page once more, with what went wrong.
 async fn again(
     shared: &Shared,
@@ -378,7 +277,7 @@ async fn again(
     Ok(shell::render(StatusCode::UNPROCESSABLE_ENTITY, &page))
 }
 
-/// Pauses, resumes or stops a sandbox.
+/// Pauses, resumes, forks or stops a sandbox.
 pub(crate) async fn change(
     State(shared): State<Arc<Shared>>,
     caller: May<identity::Call>,
@@ -390,13 +289,42 @@ pub(crate) async fn change(
     match fields.all("action").pop().unwrap_or_default().as_str() {
         "pause" => session.pause().await.map_err(|error| failed(&error))?,
         "resume" => session.resume().await.map_err(|error| failed(&error))?,
+        "fork" => return fork(&shared, &caller, &id).await,
         "stop" => {
             session.stop().await;
             return Ok(shell::redirect("/console/sandboxes?done=stopped"));
         }
-        _ => return Err(invalid("action", &"must be pause, resume or stop")),
+        _ => return Err(invalid("action", &"must be pause, resume, fork or stop")),
     }
     Ok(shell::redirect(&format!("/console/sandboxes/{}", id.as_str())))
+}
+
+/// Makes a sandbox with a copy of the workspace and no programs.
+async fn fork(shared: &Shared, caller: &Caller, id: &SessionId) -> Result<Response, Problem> {
+    let args = json!({"sandbox": id.as_str()});
+    let call = done(make(shared, caller, Some(id), "sandbox_fork", &args).await?).await?;
+    match result(&call) {
+        Ok(value) => {
+            let fork = value["id"].as_str().or(value["sandbox"].as_str()).unwrap_or_default();
+            Ok(shell::redirect(&format!("/console/sandboxes/{fork}?done=forked")))
+        }
+        Err(Waits::Held) => Ok(shell::redirect(&format!("/console/calls/{}", call.asked.id))),
+        Err(Waits::Failed(words)) => again(shared, caller, id, words).await,
+    }
+}
+
+/// Sends a snapshot of the workspace as a download; `POST /v1/sandboxes/restore` takes it.
+pub(crate) async fn snapshot(
+    State(shared): State<Arc<Shared>>,
+    caller: May<identity::Call>,
+    Named(id): Named<SessionId>,
+    request: Request,
+) -> Result<Response, Problem> {
+    form::read(&shared.edge, &caller, request).await?;
+    let session = find(&shared, &caller, &id)?.session;
+    let snapshot = session.snapshot().await.map_err(|error| failed(&error))?;
+    let name = format!("{}.snapshot", id.as_str());
+    Ok(super::calls::download(snapshot.to_bytes(), "application/octet-stream", &name))
 }
 
 /// Makes a call of a sandbox tool, as part of the session of its sandbox.
@@ -407,12 +335,25 @@ async fn make(
     tool: &'static str,
     args: &Value,
 ) -> Result<Ticket, Problem> {
+    make_with(shared, caller, sandbox, tool, args, None).await
+}
+
+/// The same with bytes beside the arguments.
+async fn make_with(
+    shared: &Shared,
+    caller: &Caller,
+    sandbox: Option<&SessionId>,
+    tool: &'static str,
+    args: &Value,
+    attachment: Option<Attachment>,
+) -> Result<Ticket, Problem> {
     let tool = tool.parse().expect("our own names are valid");
     let args = Json::from_value(args).unwrap_or_else(Json::empty_object);
     let request = CallRequest {
         session: sandbox.and_then(|id| id.as_str().parse().ok()),
         trace: Some(caller.trace().clone()),
         detached: true,
+        attachment,
         ..CallRequest::new(tool, args)
     };
     let ticket = shared.engine.call(caller.principal(), request).await;

@@ -220,7 +220,7 @@ async fn view(
         is_memoised: shared.engine.memoises(tool),
         input_schema: json_view::tree(&tool.input_schema),
         output_schema: json_view::tree(&tool.output_schema),
-        fields: schema_form::fields(&schema, &sent.values),
+        fields: schema_form::fields(&tool.input_schema, &sent.values),
         raw: sent.raw.unwrap_or_else(|| skeleton(&schema)),
         is_raw,
         once: uuid::Uuid::new_v4().to_string(),
