@@ -45,6 +45,22 @@ impl Node {
         out
     }
 
+    /// The value in one line, without the quotes of texts.
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Literal(text) => text.clone(),
+            Self::Array(items) => {
+                items.iter().take(MAX_UNFOLDED).map(Self::line).collect::<Vec<_>>().join(", ")
+            }
+            Self::Object(members) => {
+                let part = |(name, value): &(String, Self)| format!("{name}: {}", value.line());
+                let parts: Vec<_> = members.iter().take(MAX_UNFOLDED).map(part).collect();
+                format!("({})", parts.join(", "))
+            }
+        }
+    }
+
     fn write(&self, out: &mut String, depth: usize) {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let line = |out: &mut String, depth: usize| {

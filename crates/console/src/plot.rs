@@ -72,9 +72,11 @@ pub(crate) fn lines(lines: &[(&'static str, Vec<Option<f64>>)], about: &str) -> 
 
 fn open(about: &str) -> String {
     let ((width, height), about) = (SIZE, text(about));
+    let (third, two) = (height / 3.0, height / 1.5);
     format!(
         "<svg class=\"plot\" viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{about}\"><path class=\"base\" d=\"M0 {height}H{width}\"/>"
+         aria-label=\"{about}\"><path class=\"grid\" d=\"M0 {third:.1}H{width}M0 {two:.1}H{width}\"/>\
+         <path class=\"base\" d=\"M0 {height}H{width}\"/>"
     )
 }
 
@@ -95,6 +97,6 @@ mod tests {
     #[test]
     fn a_gap_breaks_a_line() {
         let plot = lines(&[("busy", vec![Some(1.0), None, Some(1.0)])], "latency").0;
-        assert_eq!(plot.matches('M').count(), 3, "{plot}");
+        assert_eq!(plot.matches('M').count(), 5, "{plot}");
     }
 }

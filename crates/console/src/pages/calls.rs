@@ -10,7 +10,7 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use ringfence_edge::{Problem, reply};
 use ringfence_engine::data::CallQuery;
-use ringfence_types::{Call, CallId, Finished, Principal, Produced, State as CallState};
+use ringfence_types::{Call, CallId, Finished, Json, Principal, Produced, State as CallState};
 
 pub(crate) use self::{
     actions::{cancel, proof, receipt, retry},
@@ -21,6 +21,7 @@ pub(crate) use self::{
 use crate::{
     Shared,
     html::{self, Html},
+    json_view::Node,
     shell::Shell,
 };
 
@@ -100,7 +101,7 @@ impl CallRow {
             short: html::short_id(&id).to_owned(),
             state: state_of(call),
             tool: call.asked.tool.name.to_string(),
-            summary: summary(call.args().as_str()),
+            summary: summary(call.args()),
             session: call.asked.session.as_ref().map(ToString::to_string).unwrap_or_default(),
             took: took.unwrap_or_default(),
             at: shell.time(&call.asked.accepted_at),
@@ -110,12 +111,30 @@ impl CallRow {
 }
 
 /// The beginning of a text, without what would change how it looks.
-pub(crate) fn summary(text: &str) -> String {
+fn cut(text: &str) -> String {
     let mut short: String = text.chars().take(SUMMARY).collect();
     if short.len() < text.len() {
         short.push('…');
     }
     short
+}
+
+/// Arguments as one line of names and values, such as `to: ann@example.com, subject: Hello`.
+pub(crate) fn summary(args: &Json) -> String {
+    let Node::Object(members) = Node::of(args) else { return cut(args.as_str()) };
+    let value = |node: &Node| match node {
+        Node::Text(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        other => other.line(),
+    };
+    let mut line = String::new();
+    for (name, node) in &members {
+        if line.len() > 4 * SUMMARY {
+            break;
+        }
+        let before = if line.is_empty() { "" } else { ", " };
+        line.push_str(&format!("{before}{name}: {}", value(node)));
+    }
+    cut(&line)
 }
 
 /// A reason of policy.

@@ -110,7 +110,7 @@ fn row(
         id: asked.id.to_string(),
         tool: asked.tool.name.to_string(),
         effect: effect::sentence(&shared.engine.tools(), call),
-        summary: calls::summary(call.args().as_str()),
+        summary: calls::summary(call.args()),
         risks: risk::reasons(call.args().as_str()),
         rules: rules.join(", "),
         key: labels.get(&asked.key).cloned().unwrap_or_default(),

@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import pathlib
+import pty
+import re
 import shutil
 import subprocess
 import tempfile
@@ -131,6 +133,11 @@ class Server:
                 "body": "See https://files.example.com/q3.pdf"}
         return self.call("send_mail", args, wait=0, **more)["id"]
 
+    def sandbox(self, name="tested"):
+        status, made = self.api("POST", "/v1/sandboxes", {"metadata": {"name": name}})
+        assert status == 201, made
+        return made["id"]
+
     def until(self, condition):
         """The first true value of a condition, or a failure after a while."""
         deadline = time.monotonic() + TIMEOUT_SECS
@@ -151,6 +158,32 @@ class Server:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+class TerminalServer:
+    """A server on a terminal of its own, whose report has a link that signs in."""
+
+    def __enter__(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="ringfence-console-"))
+        outside, inside = pty.openpty()
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("RINGFENCE_")}
+        command = [os.environ["RINGFENCE_BINARY"], "serve", "--listen", "127.0.0.1:0",
+                   "--data", str(self.dir / "data")]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=inside, env=environment)
+        os.close(inside)
+        said = b""
+        while not (found := re.search(rb"(http://[^/\s]+)(/console/login\?link=\S+)", said)):
+            said += os.read(outside, 4096)
+        self.terminal = outside
+        self.url, self.link = (part.decode() for part in found.groups())
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        os.close(self.terminal)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
 class Browser:
     """A browser of the distribution; `page` makes pages that note errors and foreign requests."""
 
@@ -165,7 +198,8 @@ class Browser:
     @contextlib.contextmanager
     def page(self, key=None, expect_errors=False, **options):
         """A page of a new profile, signed in with a key. At the end nothing unexpected was noted."""
-        context = self.browser.new_context(base_url=self.server.url, **options)
+        options.setdefault("base_url", self.server.url)
+        context = self.browser.new_context(**options)
         context.set_default_timeout(TIMEOUT_SECS * 1000)
         noted = []
         page = context.new_page()
@@ -173,7 +207,7 @@ class Browser:
         page.on("pageerror", lambda error: noted.append(str(error)))
         page.on("dialog", lambda dialog: (noted.append(f"dialog {dialog.message}"), dialog.dismiss())
                 if "Revoke" not in dialog.message else dialog.accept())
-        page.on("request", lambda request: request.url.startswith((self.server.url, "data:", "blob:"))
+        page.on("request", lambda request: request.url.startswith((options["base_url"], "data:", "blob:"))
                 or noted.append(f"request to {request.url}"))
         if key:
             sign_in(page, key)

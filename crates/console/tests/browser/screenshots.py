@@ -1,6 +1,8 @@
 """Pictures of every page of the console, in light and dark, in the folder of the first argument."""
 
+import os
 import pathlib
+import subprocess
 import sys
 
 from plane import Browser, Server
@@ -8,47 +10,30 @@ from plane import Browser, Server
 WIDE = {"width": 1360, "height": 860}
 SMALL = {"width": 360, "height": 740}
 
+# Long enough for a plot that is more than one bar.
+OVER = "100s"
+
 
 def fill(server):
-    """Calls as an agent would make them."""
-    session = "triage-4711"
-    for text in ["Summarise ticket 4711", "Who reported it?", "Draft an answer"]:
-        server.call("echo", {"text": text}, session_id=session)
-    report = ("Ringfence runs what agents ask for inside sandboxes. Policy decides first. A person "
-              "approves what has effects outside. Every call leaves a signed receipt. ") * 4
-    server.call("text_summarize", {"text": report}, session_id=session)
-    server.call("extract_entities", {"text": "Ann Smith of Acme paid $1,200 on 3 March 2026 in Berlin."},
-                session_id=session)
-    for text in range(12):
-        server.call("echo", {"text": f"Step {text}"}, session_id="nightly")
-    code = server.call("code_execute", {"language": "python", "code": (
-        "import math\nfor n in range(5):\n    print(n, round(math.sqrt(n), 3))\n")}, session_id="nightly")
-    server.call("code_execute", {"language": "python", "code": "raise ValueError('no such column')"},
-                session_id="nightly")
-    denied = server.hold(subject="Reset all passwords", session_id=session)
-    server.api("POST", f"/v1/holds/{denied}/resolve", {"action": "deny", "reason": "not by mail"},
-               server.approver)
-    sent = server.hold(subject="Weekly numbers", session_id=session)
-    server.api("POST", f"/v1/holds/{sent}/resolve", {"action": "approve"}, server.approver)
-    server.until(lambda: server.state(sent) == "finished")
-    server.call("http_fetch", {"url": "http://169.254.169.254/latest/meta-data/"}, wait=0,
-                session_id=session)
-    hold = server.call("send_mail", {
-        "to": ["cfo@example.com", "board@example.com"], "subject": "Quarterly report",
-        "body": "Hello,\nthe report is at https://files.example.com/q3.pdf\nThe password is hunter2.",
-        "priority": "high", "sender": {"name": "Finance bot", "reply": True}}, wait=0,
-        session_id=session)["id"]
-    return code["id"], hold
+    """The demo, as an operator starts it; the ids of a call, a hold and a sandbox."""
+    command = [os.environ["RINGFENCE_BINARY"], "demo", "--over", OVER, "--data", str(server.dir / "data")]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RINGFENCE_")}
+    subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL)
+    calls = server.api("GET", "/v1/calls?session_id=demo-hostile&limit=100")[1]["calls"]
+    hold = server.api("GET", "/v1/calls?state=held")[1]["calls"][0]["id"]
+    sandbox = server.api("GET", "/v1/sandboxes")[1]["sandboxes"][0]["id"]
+    return calls[-1]["id"], hold, sandbox
 
 
 def main(folder):
     server = Server()
     browser = Browser(server)
     try:
-        code, hold = fill(server)
-        pages = [("overview", "/console"), ("holds", "/console/holds"), ("hold", f"/console/holds/{hold}"),
-                 ("calls", "/console/calls"), ("call", f"/console/calls/{code}"), ("tools", "/console/tools"),
-                 ("tool", "/console/tools/send_mail"), ("policy", "/console/policy"),
+        call, hold, sandbox = fill(server)
+        pages = [("overview", "/console?window=5+min"), ("holds", "/console/holds"), ("hold", f"/console/holds/{hold}"),
+                 ("calls", "/console/calls"), ("call", f"/console/calls/{call}"), ("tools", "/console/tools"),
+                 ("tool", "/console/tools/demo_send_report"), ("sandboxes", "/console/sandboxes"),
+                 ("sandbox", f"/console/sandboxes/{sandbox}"), ("policy", "/console/policy"),
                  ("audit", "/console/audit"), ("keys", "/console/keys"), ("settings", "/console/settings")]
         # The approver's page of a hold is the one with the decision.
         for key, chosen in [(server.admin, pages[:2] + pages[3:]), (server.approver, pages[2:3])]:

@@ -9,9 +9,28 @@ import urllib.request
 import axe_playwright_python
 from playwright.sync_api import expect
 
-from plane import HOSTILE, Browser, Server, sign_in
+from plane import HOSTILE, Browser, Server, TerminalServer, sign_in
 
 AXE = (pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+
+
+# Three pixels, as a PNG that a cell makes by itself.
+PICTURE = """\
+import struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+class Picture:
+    def _repr_png_(self):
+        return (b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 3, 1, 8, 0, 0, 0, 0))
+                + chunk(b"IDAT", zlib.compress(bytes(4))) + chunk(b"IEND", b""))
+Picture()"""
+
+# A page with a script, which must not run.
+PAGE = """\
+class Page:
+    def _repr_html_(self):
+        return "<p id=made>by the cell</p><b>bold</b>"
+Page()"""
 
 
 def setUpModule():
@@ -30,7 +49,8 @@ def paths(server):
     done = server.call("echo", {"text": HOSTILE}, session_id="s-1")["id"]
     ran = server.call("slow_count", {})["id"]
     hold = server.hold(subject=HOSTILE)
-    return ["/console", "/console/holds", f"/console/holds/{hold}", "/console/calls",
+    sandbox = server.sandbox()
+    return ["/console", f"/console/sandboxes/{sandbox}", "/console/holds", f"/console/holds/{hold}", "/console/calls",
             f"/console/calls/{done}", f"/console/calls/{ran}", f"/console/calls/{hold}",
             "/console/calls?state=finished", "/console/tools", "/console/tools/send_mail",
             "/console/tools/slow_count?mode=raw", "/console/sandboxes", "/console/policy", "/console/audit",
@@ -115,6 +135,17 @@ class Sessions(unittest.TestCase):
             page.goto("/console/calls")
             self.assertIn("/console/login", page.url)
 
+    def test_the_link_of_a_terminal_signs_in_once(self):
+        with TerminalServer() as server:
+            with BROWSER.page(expect_errors=True, base_url=server.url) as page:
+                page.goto(server.link)
+                page.wait_for_url("**/console")
+                expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+                expect(page.locator(".empty")).to_contain_text("ringfence demo")
+            with BROWSER.page(expect_errors=True, base_url=server.url) as page:
+                self.assertEqual(page.goto(server.link).status, 401)
+                expect(page.get_by_role("alert")).to_contain_text("used before")
+
     def test_a_form_without_the_token_of_its_session_is_refused(self):
         with BROWSER.page(SERVER.admin) as page:
             cookie = page.context.cookies()[0]["value"]
@@ -163,6 +194,7 @@ class Holds(unittest.TestCase):
             page.wait_for_url(f"**/console/holds/{hold}")
             expect(page.locator("mark").first).to_have_text("https://files.example.com/q3.pdf")
             expect(page.locator("main")).to_contain_text("sends data to another service")
+            expect(page.locator("main")).to_contain_text("Your approval lets this call run at once.")
             page.keyboard.press("a")
             expect(page.get_by_role("dialog")).to_contain_text("Approve send_mail?")
             page.keyboard.press("Enter")
@@ -288,7 +320,31 @@ class Calls(unittest.TestCase):
             expect(page.locator(".empty")).to_be_visible()
 
 
+    def test_calls_are_filtered_by_time(self):
+        SERVER.call("echo", {"text": "timed"}, session_id="timed")
+        with BROWSER.page(SERVER.reader, expect_errors=True) as page:
+            page.goto("/console/calls?session=timed&from=2020-01-01T00:00&until=2100-01-01T00:00")
+            expect(page.locator("[data-row]")).to_have_count(1)
+            for query in ["from=2100-01-01T00:00", "until=2020-01-01T00:00"]:
+                page.goto(f"/console/calls?session=timed&{query}")
+                expect(page.locator(".empty")).to_be_visible()
+            self.assertEqual(page.goto("/console/calls?from=yesterday").status, 422)
+
+    def test_calls_of_a_call_are_listed_with_it(self):
+        made = SERVER.call("echo", {"text": "no children"})["id"]
+        with BROWSER.page(SERVER.reader) as page:
+            page.goto(f"/console/calls?parent={made}")
+            expect(page.locator(".empty")).to_be_visible()
+
+
 class Tools(unittest.TestCase):
+    def test_a_form_has_the_order_of_its_schema(self):
+        with BROWSER.page(SERVER.admin) as page:
+            page.goto("/console/tools/send_mail")
+            names = page.locator("form [name^='arg:']").evaluate_all("all => all.map(field => field.name)")
+            self.assertEqual(names, ["arg:/to/0", "arg:/subject", "arg:/body", "arg:/priority",
+                                     "arg:/sender/name", "arg:/sender/reply", "arg:/retries"])
+
     def test_a_tool_is_found_and_tried_with_its_form(self):
         with BROWSER.page(SERVER.admin) as page:
             page.goto("/console/tools")
@@ -352,7 +408,73 @@ class Sandboxes(unittest.TestCase):
             page.wait_for_url("**/console/sandboxes?done=stopped")
 
 
+    def test_pictures_and_pages_of_cells_are_shown_without_rights(self):
+        with BROWSER.page(SERVER.admin) as page:
+            page.goto(f"/console/sandboxes/{SERVER.sandbox('rich')}")
+            for code in [PICTURE, PAGE]:
+                page.get_by_label("Code").fill(code)
+                page.get_by_role("button", name="Run cell").click()
+                expect(page.locator(".cell .source").first).to_have_text(code)
+            picture = page.locator(".cell img")
+            self.assertEqual(picture.evaluate("image => image.naturalWidth"), 3)
+            frame = page.locator(".cell iframe")
+            self.assertEqual(frame.get_attribute("sandbox"), "")
+            inside = page.frame_locator(".cell iframe").locator("#made")
+            expect(inside).to_have_text("by the cell")
+
+    def test_a_sandbox_is_paused_forked_and_its_files_are_carried(self):
+        sandbox = SERVER.sandbox("carry")
+        with BROWSER.page(SERVER.admin) as page:
+            page.goto(f"/console/sandboxes/{sandbox}")
+            content = bytes(range(256))
+            page.locator("[data-upload] input").set_input_files(
+                {"name": "all bytes.bin", "mimeType": "application/octet-stream", "buffer": content})
+            expect(page.locator(".files")).to_contain_text("all bytes.bin")
+            with page.expect_download() as download:
+                page.locator(".files a[download]").click()
+            self.assertEqual(pathlib.Path(download.value.path()).read_bytes(), content)
+            with page.expect_download() as download:
+                page.get_by_role("button", name="Download snapshot").click()
+            self.assertGreater(pathlib.Path(download.value.path()).stat().st_size, 256)
+            with page.expect_response(lambda answer: "/metrics?seen=" in answer.url):
+                expect(page.locator("#metrics")).to_contain_text("Memory")
+            page.goto(f"/console/sandboxes/{sandbox}")
+            page.get_by_role("button", name="Pause").click()
+            expect(page.locator(".facts .pill")).to_have_text("paused")
+            page.get_by_role("button", name="Resume").click()
+            expect(page.locator(".facts .pill")).to_have_text("running")
+            page.get_by_role("button", name="Fork").click()
+            page.wait_for_url(lambda url: "done=forked" in url and sandbox not in url)
+            expect(page.locator(".files")).to_contain_text("all bytes.bin")
+        with BROWSER.page(SERVER.reader, expect_errors=True) as page:
+            page.goto(f"/console/sandboxes/{sandbox}")
+            expect(page.locator(".files")).to_contain_text("all bytes.bin")
+            self.assertEqual(page.locator("main button:not(.copy)").count(), 0)
+            self.assertEqual(page.locator("[data-upload]").count(), 0)
+
+    def test_a_file_without_the_token_of_its_session_is_refused(self):
+        sandbox = SERVER.sandbox("guarded")
+        with BROWSER.page(SERVER.admin) as page:
+            cookie = page.context.cookies()[0]["value"]
+        request = urllib.request.Request(
+            f"{SERVER.url}/console/sandboxes/{sandbox}/upload?path=x", data=b"x", method="POST")
+        request.add_header("Cookie", f"ringfence_session={cookie}")
+        request.add_header("Content-Type", "application/octet-stream")
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request)
+        self.assertEqual(refused.exception.code, 403)
+        refused.exception.close()
+
+
 class Operators(unittest.TestCase):
+    def test_the_overview_counts_what_ended(self):
+        SERVER.call("echo", {"text": "counted"})
+        with BROWSER.page(SERVER.reader) as page:
+            page.goto("/console?window=5+min")
+            self.assertGreater(int(page.locator(".stats strong").first.inner_text()), 0)
+            expect(page.locator("main")).to_contain_text("Calls are taken.")
+            expect(page.locator(".plot rect.good").first).to_be_attached()
+
     def test_a_key_is_made_used_and_revoked(self):
         with BROWSER.page(SERVER.admin) as page:
             page.goto("/console/keys")
