@@ -6,6 +6,7 @@
 mod aim;
 mod aims;
 mod build;
+mod console;
 mod findings;
 mod fuzz;
 mod ledger;
@@ -24,7 +25,7 @@ use anyhow::{Result, bail};
 
 /// Benchmarks with their options.
 const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
-                     policy [--quick] [--json FILE], ledger [--quick], fuzz [--minutes N]";
+                     policy [--quick] [--json FILE], ledger [--quick], console [--quick | --long], fuzz [--minutes N]";
 
 /// Runs the benchmark that the arguments name.
 pub fn run(words: &[&str]) -> Result<()> {
@@ -33,6 +34,7 @@ pub fn run(words: &[&str]) -> Result<()> {
         ["load", rest @ ..] => load::run(rest),
         ["policy", rest @ ..] => policy::run(rest),
         ["ledger", rest @ ..] => ledger::run(rest),
+        ["console", rest @ ..] => console::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         other => bail!("no benchmark `{}`; there are: {NAMES}", other.join(" ")),
     }
