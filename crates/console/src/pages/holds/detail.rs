@@ -94,7 +94,7 @@ pub(super) struct ReadPage {
     pub(super) changed: Vec<String>,
     /// What an approval lets happen, line by line.
     pub(super) unlocks: Vec<String>,
-    pub(super) votes: Vec<VoteRow>,
+    votes: Vec<VoteRow>,
     pub(super) needed: u32,
     pub(super) since: Html,
     pub(super) expires: Html,
@@ -102,7 +102,7 @@ pub(super) struct ReadPage {
     pub(super) persona: Option<String>,
     pub(super) session: Option<String>,
     pub(super) shown: String,
-    pub(super) conditions: Vec<ConditionRow>,
+    conditions: Vec<ConditionRow>,
     pub(super) choices: Choices,
     pub(super) diff: Vec<Line>,
     pub(super) is_own: bool,
