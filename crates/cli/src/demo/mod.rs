@@ -63,8 +63,7 @@ async fn fill(server: &Client, over: Duration, is_json: bool) -> Result<(), Fail
     print::note(&format!(
         "\n{} calls made, {} of them waits for a person\n\
          look:     {url}\n\
-         decide:   ringfence key create 'your name' --scope approve --scope read\n\
-         \x20         and sign in to the console with it: the key that made a call cannot approve it\n\
+         decide:   on the page Holds of the console, or with ringfence holds\n\
          remove:   ringfence demo --remove\n",
         done.calls, done.held
     ));
