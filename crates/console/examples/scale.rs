@@ -203,7 +203,7 @@ async fn watch(plane: &Plane, browser: &Browser, key: KeyId, updates: u64, secon
     let pause = Duration::from_secs(seconds) / u32::try_from(updates.max(1)).unwrap();
     let (mut before, mut received) = (0, 0);
     for number in 0..updates {
-        let call = sample(plane, key, 1 << 40 | number, Duration::ZERO);
+        let call = sample(plane, key, (1 << 40) | number, Duration::ZERO);
         keep(&plane.store, in_state(&call, finished())).await;
         if number % 10 == 0 {
             browser.get("/console").await.bytes().await.unwrap();
