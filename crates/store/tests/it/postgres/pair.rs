@@ -75,6 +75,10 @@ impl Store for Pair {
     fn publishes(&self) -> watch::Receiver<bool> {
         self.stores[0].publishes()
     }
+
+    fn servers(&self) -> watch::Receiver<u32> {
+        self.stores[0].servers()
+    }
 }
 
 #[async_trait]
