@@ -21,7 +21,7 @@ use crate::{
     cause::{self, Loan, Origin},
     detach_on_drop::DetachOnDrop,
     engine::Inner,
-    pipeline,
+    network, pipeline,
     queue::Claim,
     runners,
     sandboxes::TooMuch,
@@ -71,6 +71,9 @@ impl Engine {
         inner.parts.store.room().admit(&who.tenant).map_err(ringfence_store::Error::from)?;
         let entry = find(inner, &request)?;
         check_arguments(&entry, &request.args)?;
+        network::parse(&runners::of(&entry).network(&entry, &request.args)).map_err(|error| {
+            Refused::InvalidArguments { summary: error.message, violations: Vec::new() }
+        })?;
         if runners::of(&entry).makes_sandbox(&entry) && inner.parts.sandbox.available().is_err() {
             return Err(Refused::NoSandbox);
         }

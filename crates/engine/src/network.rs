@@ -33,7 +33,8 @@ pub(crate) fn grant(
     Ok((!hosts.is_empty()).then_some(NetworkGrant { grant, hosts }))
 }
 
-fn parse(asked: &[String]) -> Result<Vec<HostRule>, CallError> {
+/// Parses the hosts that were asked for, or names all that are invalid.
+pub(crate) fn parse(asked: &[String]) -> Result<Vec<HostRule>, CallError> {
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
     for text in asked {
         match text.parse::<HostRule>() {

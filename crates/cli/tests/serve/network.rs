@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, Server, command, ran, shown, until};
+use crate::support::{Place, Ran, Server, command, ran, shown, until};
 
 /// Serves the files of a folder.
 fn site(folder: &Path) -> SocketAddr {
@@ -127,8 +127,11 @@ fn a_call_that_asks_for_hosts_is_held_and_then_reaches_those_alone() {
     // The control: without hosts nothing is held, and there is no network.
     let call = server.call("code_execute", &json!({"code": fetches(&urls[..1])}));
     assert_eq!(call["result"]["stdout"], "no network\n", "{call}");
-    let bad = server.call("code_execute", &json!({"code": "", "hosts": ["http://x", "a b"]}));
-    assert_eq!(bad["state"], "held", "{bad}");
+    let body = json!({"tool": "code_execute", "args": {"code": "", "hosts": ["http://x", "a b"]}});
+    let bad = server.ask("POST", "/v1/calls", Some(&body));
+    assert_eq!(bad.status, 422);
+    let bad = bad.json().to_string();
+    assert!(bad.contains("http://x") && bad.contains("a b"), "{bad}");
 }
 
 #[test]
@@ -194,6 +197,13 @@ git('-C', root + '/repo.git', 'update-server-info')
     ran(python.args(["-c", script]).arg(folder)).worked();
 }
 
+/// Runs a program in a session sandbox.
+fn exec(server: &Server, id: &str, argv: &[&str]) -> Ran {
+    let mut args = vec!["sandbox", "exec", id, "--data", &server.data, "--"];
+    args.extend(argv);
+    ran(&mut command(&args))
+}
+
 #[test]
 fn usual_programs_work_in_a_session_sandbox() {
     let place = Place::new();
@@ -208,7 +218,7 @@ fn usual_programs_work_in_a_session_sandbox() {
     let id = made.stdout.trim().to_owned();
     let run = |script: &str| {
         let script = script.replace("SITE", &host);
-        server.client(&["sandbox", "exec", &id, "--", "sh", "-c", &script])
+        exec(&server, &id, &["sh", "-c", &script])
     };
     let printed = |script: &str| {
         let ran = run(script);
@@ -248,7 +258,7 @@ fn usual_programs_work_in_a_session_sandbox() {
     assert_ne!(direct.code, Some(0), "{direct:?}");
     let other = server.client(&["sandbox", "create"]).worked().stdout.trim().to_owned();
     let url = format!("http://{host}/hello");
-    let none = server.client(&["sandbox", "exec", &other, "--", "curl", "-sS", &url]);
+    let none = exec(&server, &other, &["curl", "-sS", &url]);
     assert_ne!(none.code, Some(0), "{none:?}");
     // Flows are on the receipt of the program that made them.
     let listed = server.client(&["calls", "--json"]).worked();
