@@ -248,7 +248,7 @@ fn usual_programs_work_in_a_session_sandbox() {
         printed("git clone -q http://SITE/repo.git /tmp/clone && cat /tmp/clone/file"),
         "cloned\n"
     );
-    let pip = "python3 /usr/share/python-wheels/pip-*.whl/pip install -q --root-user-action ignore \
+    let pip = "PIP=$(ls /usr/share/python-wheels/pip-*.whl); python3 $PIP/pip install -q --root-user-action ignore \
                --disable-pip-version-check --no-cache-dir --trusted-host 127.0.0.1 \
                --index-url http://SITE/simple --target /workspace/lib greet \
                && PYTHONPATH=/workspace/lib python3 -c 'import greet; print(greet.WORDS)'";
