@@ -11,7 +11,7 @@ const HELP: &str = "\
 usage: cargo xtask <command>
 
   test [FILTER]               set up what tests need, run everything, print what ran against what;
-                              FILTER is a test name, or one of: tidy, browser, rootless, vm
+                              FILTER is a test name, or one of: tidy, mcp, browser, rootless, vm
   screenshots [FOLDER]        pictures of every page of the console, in light and dark
                               (default: target/screenshots)
   tidy                        check what the compiler cannot

@@ -34,6 +34,7 @@ pub const NEEDS: &[Need] = &[
     need("python3-numpy", Probe::PythonModule("numpy"), "real programs under the filter"),
     need("python3-pandas", Probe::PythonModule("pandas"), "real programs under the filter"),
     need("nodejs", Probe::Program("node"), "JavaScript runs"),
+    need("npm", Probe::Program("npm"), "the conformance suite of MCP"),
     need("git", Probe::Program("git"), "cloning inside a sandbox"),
     need("gcc", Probe::Program("gcc"), "compiling inside a sandbox"),
     need("binutils", Probe::Program("strip"), "the machine with the older kernel"),

@@ -2,6 +2,7 @@
 //! at once.
 
 mod ledger;
+mod mcp;
 mod rules;
 mod sandboxes;
 mod service;
@@ -17,6 +18,7 @@ use ringfence_types::{Isolation, Layer};
 pub(crate) use self::ledger::{
     AuditArgs, ExportArgs, LedgerCommand, MaintenanceArgs, ReplayArgs, VerifyArgs,
 };
+pub(crate) use self::mcp::{McpArgs, McpClient, McpCommand, McpInstallArgs};
 pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitArgs};
 pub(crate) use self::service::{
@@ -27,8 +29,8 @@ pub(crate) use self::service::{
 pub(crate) use self::skills::SkillCommand;
 use crate::{
     call, calls, cancel, completions, dead_letters, demo, doctor, events, failure::Failure, holds,
-    image, key, ledger as book, logs, policy, run, sandbox, selftest, serve, settings, shell, show,
-    skill, tools, usage, wait,
+    image, key, ledger as book, logs, mcp as mcp_command, policy, run, sandbox, selftest, serve,
+    settings, shell, show, skill, tools, usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -97,6 +99,8 @@ pub(crate) enum Command {
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Offer the tools of a server to an MCP client on standard input and output
+    Mcp(McpArgs),
     /// Test, replay, shadow and explain policy rules
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -154,6 +158,7 @@ impl Command {
             Self::Sandbox(command) => sandbox::sandbox(&command),
             Self::Skill(command) => skill::skill(&command),
             Self::Key(command) => key::key(&command),
+            Self::Mcp(args) => mcp_command::mcp(&args),
             Self::Policy(command) => policy::policy(&command),
             Self::Audit(args) => book::audit(&args),
             Self::Export(args) => book::export(&args),

@@ -28,6 +28,17 @@ fn usual_place(is_root: bool, shared: Option<PathBuf>) -> PathBuf {
     }
 }
 
+/// Home directory of the user.
+pub(crate) fn home() -> Option<PathBuf> {
+    variable("HOME").map(PathBuf::from)
+}
+
+/// Directory of the user's configuration files.
+pub(crate) fn config_home() -> Option<PathBuf> {
+    let named = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    named.or_else(|| home().map(|home| home.join(".config")))
+}
+
 /// URL of the server for clients.
 pub(crate) fn server_url() -> Option<OsString> {
     variable("RINGFENCE_URL")

@@ -31,6 +31,7 @@ mod key;
 mod ledger;
 mod limit_text;
 mod logs;
+mod mcp;
 mod policy;
 mod print;
 mod problems;

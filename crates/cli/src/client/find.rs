@@ -88,6 +88,11 @@ fn text(name: &str, value: std::ffi::OsString) -> Result<String, Failure> {
     text.ok_or_else(|| Failure::new(format!("{name} is not plain text")))
 }
 
+/// Whether a server runs on the data directory.
+pub(crate) fn is_running(data: &Path) -> bool {
+    local(data).is_ok_and(|found| found.is_some())
+}
+
 /// The server of the data directory, if one lives.
 fn local(data: &Path) -> Result<Option<String>, Failure> {
     let path = address_file(data);

@@ -13,7 +13,7 @@ use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use self::find::{address_file, certificate_file};
+pub(crate) use self::find::{address_file, certificate_file, is_running};
 use crate::{cli::ClientArgs, exit, failure::Failure, run::runtime};
 
 /// A server.

@@ -47,11 +47,20 @@ use crate::{
 };
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    let code = start(args).map_err(|failure| failure.in_json(args.json))?;
+    let forever = async || std::future::pending().await;
+    let code = start(args, forever).map_err(|failure| failure.in_json(args.json))?;
     Ok(ExitCode::from(code))
 }
 
-fn start(args: &ServeArgs) -> Result<u8, Failure> {
+/// Serves for as long as some work does that needs the server. Nothing is printed to standard output.
+pub(crate) fn beside(
+    args: &ServeArgs,
+    work: impl AsyncFnOnce() -> Result<(), Failure>,
+) -> Result<u8, Failure> {
+    start(args, work)
+}
+
+fn start(args: &ServeArgs, work: impl AsyncFnOnce() -> Result<(), Failure>) -> Result<u8, Failure> {
     ringfence_jail::heap::return_large_blocks();
     let settings = Settings::load(&args.settings)?;
     check_reach(&settings)?;
@@ -60,7 +69,7 @@ fn start(args: &ServeArgs) -> Result<u8, Failure> {
     data::prepare(&settings.data)?;
     log::start(&settings.log)?;
     let runtime = runtime(settings.threads)?;
-    let ended = runtime.block_on(run(&settings, args.json));
+    let ended = runtime.block_on(run(&settings, args.json, work));
     // After a second signal, unfinished work is not waited for.
     runtime.shutdown_background();
     ended
@@ -91,7 +100,11 @@ pub(crate) fn runtime(threads: usize) -> Result<Runtime, Failure> {
         .map_err(|error| Failure::because("cannot start the runtime", &error))
 }
 
-async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
+async fn run(
+    settings: &Settings,
+    is_json: bool,
+    work: impl AsyncFnOnce() -> Result<(), Failure>,
+) -> Result<u8, Failure> {
     let watched = |error| Failure::because("cannot watch for signals", &error);
     let mut signals = Signals::watch().map_err(watched)?;
     let tls = tls::open(settings.tls.as_ref())?;
@@ -117,7 +130,7 @@ async fn run(settings: &Settings, is_json: bool) -> Result<u8, Failure> {
     let mcp = Mcp::new(edge.clone(), McpConfig { has_tls: tls.is_some(), ..McpConfig::default() });
     let server = Server::new(edge, &[&api, &console, &mcp]).with_tls(tls.clone());
     let ended = tokio::select! {
-        ended = until_stopped(server, listener, opened, settings, &mut signals) => ended,
+        ended = until_stopped(server, listener, opened, settings, &mut signals, work()) => ended,
         never = tls::watch(tls.as_ref(), &settings.data) => match never {},
     };
     address.forget();
@@ -157,15 +170,18 @@ async fn until_stopped(
     opened: Opened,
     settings: &Settings,
     signals: &mut Signals,
+    work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<u8, Failure> {
     let stop = Stop::default();
     let serving = server.serve(listener, stop.asked());
     tokio::pin!(serving);
+    let mut worked = Ok(());
     tokio::select! {
         ended = &mut serving => {
             ended.map_err(|error| Failure::because("the server cannot go on", &error))?;
         }
         signal = signals.first() => tracing::info!(signal, "stopping"),
+        done = work => worked = done,
     }
     let asked_at = Instant::now();
     let ending = async {
@@ -183,7 +199,7 @@ async fn until_stopped(
     tokio::select! {
         served = ending => {
             served.map_err(|error| Failure::because("the server did not end well", &error))?;
-            Ok(exit::DONE)
+            worked.map(|()| exit::DONE)
         }
         signal = second_signal(signals, asked_at) => {
             tracing::warn!("stopped at once by a second signal");

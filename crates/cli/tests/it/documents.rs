@@ -46,6 +46,8 @@ const COMMANDS: &[&[&str]] = &[
     &["dlq", "list"],
     &["dlq", "replay"],
     &["dlq", "rm"],
+    &["mcp"],
+    &["mcp", "install"],
     &["key", "create"],
     &["key", "list"],
     &["key", "revoke"],

@@ -1,0 +1,167 @@
+"""Clients of others, unchanged, against the binary: over HTTP and by standard input and output."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.request
+
+from fastmcp import Client as FastClient
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+BINARY = os.environ["RINGFENCE_BINARY"]
+NODE = os.environ["RINGFENCE_NODE"]
+INSPECTOR = os.environ["RINGFENCE_INSPECTOR"]
+TIMEOUT = 120
+CALLS = 200
+
+
+class Server:
+    """A server of its own, on a free port."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.data = os.path.join(self.folder.name, "data")
+        self.log = open(os.path.join(self.folder.name, "log"), "wb")
+        command = [BINARY, "serve", "--json", "--listen", "127.0.0.1:0", "--data", self.data]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log)
+        self.url = json.loads(self.process.stdout.readline())["url"]
+        with open(os.path.join(self.data, "admin.key"), encoding="utf-8") as file:
+            self.admin = file.read().strip()
+        self.key = self.post("/v1/keys", {"label": "mcp", "scopes": ["call"]})["secret"]
+
+    def post(self, path, body):
+        headers = {"Authorization": f"Bearer {self.admin}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            return json.load(answer)
+
+    def close(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(TIMEOUT)
+        self.process.stdout.close()
+        self.log.close()
+        self.folder.cleanup()
+
+
+def text(result):
+    return result.content[0].text
+
+
+class Clients(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.headers = {"Authorization": f"Bearer {cls.server.key}"}
+        cls.args = ["mcp", "--data", cls.server.data]
+        cls.env = {"RINGFENCE_KEY": cls.server.key, "PATH": os.environ["PATH"]}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.close()
+
+    async def used(self, client):
+        """Lists and calls, by either Python client."""
+        async with client:
+            listed = await client.list_tools()
+            tools = getattr(listed, "tools", listed)
+            self.assertIn("echo", [tool.name for tool in tools])
+            called = await client.call_tool("echo", {"text": "hello"})
+            self.assertEqual(json.loads(text(called)), {"message": "hello"})
+
+    def fast(self, transport):
+        asyncio.run(asyncio.wait_for(self.used(FastClient(transport)), TIMEOUT))
+
+    def test_fastmcp_over_http(self):
+        self.fast(StreamableHttpTransport(self.server.url + "/mcp", headers=self.headers))
+
+    def test_fastmcp_over_stdio(self):
+        self.fast(StdioTransport(BINARY, self.args, env=self.env))
+
+    def test_a_server_of_its_own_over_stdio(self):
+        """Without a running server one runs for as long as the client does."""
+        with tempfile.TemporaryDirectory() as folder:
+            args = ["mcp", "--data", os.path.join(folder, "data")]
+            self.fast(StdioTransport(BINARY, args, env={"PATH": os.environ["PATH"]}))
+
+    def test_the_official_client_over_http(self):
+        import httpx2
+
+        async def run():
+            async with httpx2.AsyncClient(headers=self.headers, timeout=TIMEOUT) as http:
+                url = self.server.url + "/mcp"
+                await self.used(Client(streamable_http_client(url, http_client=http)))
+
+        asyncio.run(asyncio.wait_for(run(), TIMEOUT))
+
+    def test_the_official_client_over_stdio(self):
+        params = StdioServerParameters(command=BINARY, args=self.args, env=self.env)
+        asyncio.run(asyncio.wait_for(self.used(Client(params)), TIMEOUT))
+
+    def inspect(self, *target):
+        def ask(*method):
+            command = [NODE, INSPECTOR, "--cli", *target, *method]
+            done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr.decode() + done.stdout.decode())
+            return json.loads(done.stdout)
+
+        listed = ask("--method", "tools/list")
+        self.assertIn("echo", [tool["name"] for tool in listed["tools"]])
+        called = ask("--method", "tools/call", "--tool-name", "echo", "--tool-arg", "text=hello")
+        self.assertEqual(called["structuredContent"], {"message": "hello"})
+
+    def test_the_inspector_over_http(self):
+        header = f"Authorization: Bearer {self.server.key}"
+        self.inspect(self.server.url + "/mcp", "--transport", "http", "--header", header)
+
+    def test_the_inspector_over_stdio(self):
+        key = f"RINGFENCE_KEY={self.server.key}"
+        self.inspect("-e", key, BINARY, *self.args)
+
+    def test_overhead_over_a_rest_call_is_printed(self):
+        """Both ways in one run, on connections that stay; printed, not asserted."""
+        import http.client
+
+        host = self.server.url.split("//")[1]
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        params = {"name": "echo", "arguments": {"text": "x"}, "_meta": meta}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        common = {**self.headers, "Content-Type": "application/json"}
+        ways = {
+            "rest": ("/v1/calls", {"tool": "echo", "args": {"text": "x"}}, common),
+            "mcp": (
+                "/mcp",
+                message,
+                {
+                    **common,
+                    "Accept": "application/json, text/event-stream",
+                    "MCP-Protocol-Version": "2026-07-28",
+                    "Mcp-Method": "tools/call",
+                    "Mcp-Name": "echo",
+                },
+            ),
+        }
+        connections = {way: http.client.HTTPConnection(host, timeout=TIMEOUT) for way in ways}
+        took = {way: [] for way in ways}
+        for _ in range(CALLS):
+            for way, (path, body, headers) in ways.items():
+                began = time.perf_counter()
+                connections[way].request("POST", path, json.dumps(body), headers)
+                answer = connections[way].getresponse()
+                self.assertIn(b"x", answer.read())
+                took[way].append(time.perf_counter() - began)
+        middle = {way: sorted(times)[CALLS // 2] * 1000 for way, times in took.items()}
+        print(f"p50 of {CALLS} calls: REST {middle['rest']:.3f} ms, MCP {middle['mcp']:.3f} ms")
+
+
+if __name__ == "__main__":
+    unittest.main()
