@@ -114,7 +114,7 @@ impl Shared {
         self.settle(client, call, context).await
     }
 
-    /// A result about a call that nobody has decided about yet.
+    /// A result about a call that is not decided yet.
     pub(crate) fn still_held(&self, client: &Client, call: &Call) -> CallToolResult {
         let url = hold_url(client, call);
         let reasons = call.hold().map_or(&[][..], |hold: &Hold| &hold.reasons);

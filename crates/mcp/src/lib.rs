@@ -47,7 +47,7 @@ pub struct McpConfig {
     pub page: usize,
     /// Sessions of older clients at one time.
     pub max_sessions: usize,
-    /// Of these, sessions of one key.
+    /// Sessions of one key at one time.
     pub max_sessions_per_key: usize,
 }
 

@@ -100,7 +100,7 @@ impl Shared {
         receipt.map_err(unavailable)
     }
 
-    /// What a program wrote until now, from the beginning.
+    /// Output of an ended program, from the beginning.
     async fn output(
         &self,
         client: &Client,

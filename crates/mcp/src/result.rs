@@ -18,7 +18,7 @@ pub(crate) fn ended(call: &Call, is_stateless: bool) -> CallToolResult {
             failed(call, "denied", &said("Policy does not allow this call", reasons))
         }
         State::Expired { reasons } => {
-            failed(call, "expired", &said("Nobody approved this call in time", reasons))
+            failed(call, "expired", &said("This call was not approved in time", reasons))
         }
         State::Cancelled { .. } => failed(call, "cancelled", "The call was cancelled."),
         State::OutcomeUnknown => failed(

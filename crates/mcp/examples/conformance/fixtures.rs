@@ -295,7 +295,7 @@ impl Fixtures {
     }
 
     fn changed(&self, what: Changed) -> Result<CallToolResponse, ErrorData> {
-        // Nobody may be listening.
+        // There may be no listener.
         let _ = self.shared.changes.send(what);
         Ok(text("changed"))
     }
