@@ -20,7 +20,7 @@ on_every_tier! {
 /// Sends a line to the proxy port and prints the answer, and the proxy that the environment names.
 const PYTHON: &str = "import os, socket\n\
     s = socket.create_connection(('127.0.0.1', 3128)); s.sendall(b'hello\\n')\n\
-    print(s.makefile().readline().strip(), os.environ['HTTPS_PROXY'], os.environ['no_proxy'] == '')";
+    print(s.makefile().readline().strip(), os.environ['HTTPS_PROXY'], 'true' if os.environ['no_proxy'] == '' else 'false')";
 const NODE: &str = "const s = require('net').connect(3128, '127.0.0.1', () => s.write('hello\\n'));\
     s.on('data', d => { console.log(d.toString().trim(), process.env.HTTPS_PROXY, \
     process.env.no_proxy === ''); s.end() })";
