@@ -18,7 +18,9 @@ mod views;
 use std::sync::Arc;
 
 use axum::Router;
-use ringfence_edge::{Door, Edge};
+use http::Method;
+use ringfence_edge::{Door, Edge, OwnedRule};
+use ringfence_engine::Owned;
 
 pub use self::config::{ApiConfig, Setting};
 use self::shared::Shared;
@@ -69,10 +71,27 @@ impl Door for Api {
     fn areas(&self) -> &'static [&'static str] {
         &AREAS
     }
+
+    fn owned(&self) -> Option<OwnedRule> {
+        Some(owned)
+    }
+}
+
+/// Cancelling a call, its output, deciding about it if it is held, and everything about a session sandbox.
+fn owned(method: &Method, path: &str) -> Option<Owned> {
+    let parts: Vec<&str> = path.strip_prefix("/v1/")?.split('/').collect();
+    match parts[..] {
+        ["calls", id] if method == Method::DELETE => id.parse().ok().map(Owned::Call),
+        ["calls", id, "output", _]
+        | ["holds" | "requeue", id, "resolve"]
+        | ["policy", "requeue", id, "resolve"] => id.parse().ok().map(Owned::Call),
+        ["sandboxes", id, ..] => id.parse().ok().map(Owned::Sandbox),
+        _ => None,
+    }
 }
 
 /// Path prefixes that metrics count separately.
-const AREAS: [&str; 30] = [
+const AREAS: [&str; 31] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/tool",
@@ -88,6 +107,7 @@ const AREAS: [&str; 30] = [
     "/v1/sessions",
     "/v1/evaluate",
     "/v1/config",
+    "/v1/processes",
     "/v1/admin",
     "/v1/usage",
     "/v1/budgets",
@@ -114,6 +134,28 @@ mod tests {
         for path in openapi::paths().iter().filter(|path| *path != "/") {
             assert!(AREAS.iter().any(|area| path.starts_with(area)), "{path}");
         }
+    }
+
+    #[test]
+    fn requests_about_calls_and_sandboxes_are_for_the_process_that_has_them() {
+        let (call, sandbox) = ("0198c6b8-2b44-7d0a-9d3f-0a1b2c3d4e5f", "0".repeat(32));
+        let is_call = |method, path: &str| match owned(&method, path) {
+            Some(Owned::Call(id)) => id.to_string() == call,
+            _ => false,
+        };
+        assert!(is_call(Method::DELETE, &format!("/v1/calls/{call}")));
+        assert!(is_call(Method::GET, &format!("/v1/calls/{call}/output/stdout")));
+        assert!(is_call(Method::POST, &format!("/v1/holds/{call}/resolve")));
+        for rest in ["", "/exec", "/exec/1/terminal", "/files"] {
+            let path = format!("/v1/sandboxes/{sandbox}{rest}");
+            assert!(matches!(owned(&Method::GET, &path), Some(Owned::Sandbox(_))), "{path}");
+        }
+        for path in
+            ["/v1/calls", "/v1/sandboxes", "/v1/sandboxes/restore", "/v1/calls/x/output/stdout"]
+        {
+            assert_eq!(owned(&Method::POST, path), None, "{path}");
+        }
+        assert_eq!(owned(&Method::GET, &format!("/v1/calls/{call}")), None, "its record is enough");
     }
 
     #[test]

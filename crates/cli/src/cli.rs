@@ -24,13 +24,13 @@ pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitAr
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
     DemoArgs, DenyArgs, DlqCommand, DoctorArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs,
-    MigrateArgs, ServeArgs, SettingsArgs, ShowArgs, ToolsArgs, UsageArgs, WaitArgs,
+    MigrateArgs, ProcessesArgs, ServeArgs, SettingsArgs, ShowArgs, ToolsArgs, UsageArgs, WaitArgs,
 };
 pub(crate) use self::skills::SkillCommand;
 use crate::{
     call, calls, cancel, completions, dead_letters, demo, doctor, events, failure::Failure, holds,
-    image, key, ledger as book, logs, mcp as mcp_command, policy, run, sandbox, selftest, serve,
-    settings, shell, show, skill, tools, usage, wait,
+    image, key, ledger as book, logs, mcp as mcp_command, policy, processes, run, sandbox,
+    selftest, serve, settings, shell, show, skill, tools, usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Events(EventsArgs),
     /// Show what calls took, per day or hour, key and tool
     Usage(UsageArgs),
+    /// List the servers on the same database
+    Processes(ProcessesArgs),
     /// List, replay and remove dead letters: messages that could not be handled
     #[command(subcommand)]
     Dlq(DlqCommand),
@@ -154,6 +156,7 @@ impl Command {
             Self::Approvals(args) => holds::approvals(&args),
             Self::Events(args) => events::events(&args),
             Self::Usage(args) => usage::usage(&args),
+            Self::Processes(args) => processes::processes(&args),
             Self::Dlq(command) => dead_letters::dlq(&command),
             Self::Sandbox(command) => sandbox::sandbox(&command),
             Self::Skill(command) => skill::skill(&command),

@@ -1,6 +1,7 @@
 //! `ringfence doctor`: checks sandbox support on this host with one sandbox that really runs.
 
 mod bus;
+mod processes;
 
 use std::{collections::BTreeSet, fmt::Write, process::ExitCode, time::Duration};
 
@@ -52,6 +53,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     subordinate::enter();
     let trial = try_out()?;
     host.findings.extend(bus::findings(args)?);
+    host.findings.extend(processes::findings()?);
     let can_run = trial.has_every_wall();
     match args.json {
         true => print::line(&as_json(&host, &trial).to_string()),

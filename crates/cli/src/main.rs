@@ -35,6 +35,7 @@ mod mcp;
 mod policy;
 mod print;
 mod problems;
+mod processes;
 mod role;
 mod run;
 mod run_request;

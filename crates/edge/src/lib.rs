@@ -5,7 +5,7 @@
 //!
 //! Contents: `serve` accepts connections (`connections`: which may be closed to make room,
 //! `write_timeout`: when a client takes nothing; `tls`: encryption); `server` is the way of one request (`host`,
-//! `credentials`, `request_trace`, `route_pattern`, `metrics`); the rest is for handlers: [`identity`],
+//! `credentials`, `forward`, `request_trace`, `route_pattern`, `metrics`); the rest is for handlers: [`identity`],
 //! [`body`], [`fields`], [`query`], [`path`], [`reply`], [`problem`], [`sse`].
 //!
 //! Invariants:
@@ -20,6 +20,7 @@ mod connections;
 mod credentials;
 pub mod exposition;
 pub mod fields;
+mod forward;
 mod host;
 pub mod identity;
 mod metrics;
@@ -43,8 +44,9 @@ use std::{
 };
 
 use axum::Router;
+use http::Method;
 use ringfence_access::Access;
-use ringfence_engine::Engine;
+use ringfence_engine::{Engine, Owned};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -78,7 +80,15 @@ pub trait Door: Debug {
     fn session_area(&self) -> Option<&'static str> {
         None
     }
+
+    /// How to tell what a request is about that one process alone has in memory: it is for that process.
+    fn owned(&self) -> Option<OwnedRule> {
+        None
+    }
 }
+
+/// Subject of a request, by its method and path, that one process alone has in memory.
+pub type OwnedRule = fn(&Method, &str) -> Option<Owned>;
 
 /// State that all requests of all doors share. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -79,6 +79,7 @@ codes! {
     INTERNAL INTERNAL_SERVER_ERROR "internal" "Internal server error"
     SANDBOX_FAILED INTERNAL_SERVER_ERROR "sandbox_failed" "Sandbox set-up failed"
     TRANSFER_ENCODING_UNSUPPORTED NOT_IMPLEMENTED "transfer_encoding_unsupported" "Unsupported transfer coding"
+    OWNER_UNREACHABLE BAD_GATEWAY "owner_unreachable" "Owning process unreachable"
     BUSY SERVICE_UNAVAILABLE "busy" "Server busy"
     CIRCUIT_OPEN SERVICE_UNAVAILABLE "circuit_open" "Tool failing"
     STOPPING SERVICE_UNAVAILABLE "stopping" "Server stopping"

@@ -1,7 +1,10 @@
 //! Paths of all doors: the route pattern of a path, its area, and whether it needs a key. Paths hold
 //! ids and are without number; patterns and areas are few, so they may stand in logs, spans and labels.
 
-use crate::Door;
+use http::Method;
+use ringfence_engine::Owned;
+
+use crate::{Door, OwnedRule};
 
 /// Paths of all doors.
 #[derive(Debug)]
@@ -12,6 +15,7 @@ pub(crate) struct Paths {
     areas: Vec<&'static str>,
     /// Beginnings of paths on which a session's cookie stands for a key.
     session_areas: Vec<&'static str>,
+    owned: Vec<OwnedRule>,
 }
 
 impl Paths {
@@ -21,7 +25,8 @@ impl Paths {
         let open = doors.iter().flat_map(|door| door.open_paths()).collect();
         let areas = doors.iter().flat_map(|door| door.areas()).copied().collect();
         let session_areas = doors.iter().filter_map(|door| door.session_area()).collect();
-        Self { open, patterns, areas, session_areas }
+        let owned = doors.iter().filter_map(|door| door.owned()).collect();
+        Self { open, patterns, areas, session_areas, owned }
     }
 
     /// Whether a path needs no key.
@@ -35,6 +40,11 @@ impl Paths {
             path.strip_prefix(*area).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.session_areas.iter().any(is_within)
+    }
+
+    /// Subject of a request that one process alone has in memory.
+    pub(crate) fn owned(&self, method: &Method, path: &str) -> Option<Owned> {
+        self.owned.iter().find_map(|rule| rule(method, path))
     }
 
     /// The route pattern of a path, if there is one.

@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{self, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -19,12 +19,13 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use ringfence_access::KnownKey;
-use ringfence_types::TraceParent;
+use ringfence_engine::{Owned, data::Process};
+use ringfence_types::{TraceContext, TraceParent};
 use tokio::net::TcpListener;
 use tower::Service;
 
 use crate::{
-    Door, Edge, Problem, Tls, credentials, host,
+    Door, Edge, Problem, Tls, credentials, forward, host,
     identity::RequestContext,
     problem_codes,
     request_trace::{Answered, RequestTrace},
@@ -109,7 +110,8 @@ impl Server {
                 let context = RequestContext { trace: context, known: key, session };
                 request.extensions_mut().insert(Arc::new(context));
                 let subject = trace.subject(known.as_deref());
-                (subject.scope(self.route(request)).await, known)
+                let answering = self.answer(request, known.as_deref(), &trace.context);
+                (subject.scope(answering).await, known)
             }
             Err(problem) => (problem.into_response(), None),
         };
@@ -127,10 +129,10 @@ impl Server {
     pub(crate) fn turn_away<B>(&self, request: &http::Request<B>) -> Response {
         let (uri, method) = (request.uri(), request.method());
         let busy = Problem::new(&problem_codes::BUSY, "too many clients are connected")
-            .retry_after(std::time::Duration::from_secs(1));
+            .retry_after(Duration::from_secs(1));
         let trace = RequestTrace::begin(self.edge.engine(), request.headers());
         let answer = finish(busy.into_response(), uri, &trace.context.parent);
-        let (status, took) = (answer.status(), std::time::Duration::ZERO);
+        let (status, took) = (answer.status(), Duration::ZERO);
         self.end(trace, None, &Answered { method, uri, status, took, paths: &self.paths });
         answer
     }
@@ -173,17 +175,61 @@ impl Server {
         })
     }
 
-    /// Runs the handler. None takes longer than the longest wait and a body; more is a server error.
-    async fn route(&mut self, request: Request) -> Response {
-        let config = self.edge.config();
-        let limit = config.max_wait + config.request_timeout;
-        match tokio::time::timeout(limit, self.router.call(request)).await {
-            Ok(Ok(response)) => response,
-            Err(_) => {
-                Problem::new(&problem_codes::TIMEOUT, "the request took too long").into_response()
+    /// Answers a request, or has the process answer that has what it is about in memory.
+    async fn answer(
+        &mut self,
+        request: Request,
+        known: Option<&KnownKey>,
+        trace: &TraceContext,
+    ) -> Response {
+        let owned = match forward::is_forwarded(request.headers()) {
+            true => None,
+            false => self.paths.owned(request.method(), request.uri().path()),
+        };
+        match self.owner_elsewhere(owned, known).await {
+            Ok(None) => self.route(request).await,
+            Ok(Some(process)) => {
+                let forwarding = forward::forward(self, &process, request, trace);
+                match tokio::time::timeout(self.longest(), forwarding).await {
+                    Ok(Ok(response)) => response,
+                    Ok(Err(problem)) => problem.into_response(),
+                    Err(_) => too_long(),
+                }
             }
+            Err(problem) => problem.into_response(),
         }
     }
+
+    async fn owner_elsewhere(
+        &self,
+        owned: Option<Owned>,
+        known: Option<&KnownKey>,
+    ) -> Result<Option<Process>, Problem> {
+        match (owned, known) {
+            (Some(owned), Some(known)) => {
+                Ok(self.edge.engine().owner_elsewhere(&known.principal, &owned).await?)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Longest time for an answer: the longest wait and a body.
+    fn longest(&self) -> Duration {
+        self.edge.config().max_wait + self.edge.config().request_timeout
+    }
+
+    /// Runs the handler. None takes longer than the longest wait and a body; more is a server error.
+    async fn route(&mut self, request: Request) -> Response {
+        let limit = self.longest();
+        match tokio::time::timeout(limit, self.router.call(request)).await {
+            Ok(Ok(response)) => response,
+            Err(_) => too_long(),
+        }
+    }
+}
+
+fn too_long() -> Response {
+    Problem::new(&problem_codes::TIMEOUT, "the request took too long").into_response()
 }
 
 /// Refuses every transfer coding but a single `chunked`. The HTTP library undoes `chunked` and ignores

@@ -127,6 +127,11 @@ impl Tls {
         self.pair.current().cert.first().cloned().unwrap_or_else(|| Vec::new().into())
     }
 
+    /// The certificate in use and those of its issuers.
+    pub(crate) fn chain(&self) -> Vec<CertificateDer<'static>> {
+        self.pair.current().cert.clone()
+    }
+
     /// Time in which the certificate in use is valid; `None` if it does not say so in a way that is
     /// understood.
     pub fn validity(&self) -> Option<Validity> {

@@ -16,13 +16,14 @@ use ringfence_egress::{Fetcher, ProxyLimits};
 use ringfence_policy as policy;
 use ringfence_registry::Registry;
 use ringfence_sandbox::Backend;
-use ringfence_store::{BudgetBounds, RoomLimits, Store};
+use ringfence_store::{BudgetBounds, ProcessRole, RoomLimits, Store};
 use ringfence_types::{Clock, Spans, Stopper, TenantId};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     CircuitSettings, Ledger, Memo, Metrics, Telemetry,
+    awaited::{self, AwaitedCalls},
     budget::Budgets,
     canary,
     circuit::Circuits,
@@ -35,7 +36,7 @@ use crate::{
     queue::{Bounds, Queue},
     recover,
     sandboxes::{SandboxLimits, Sandboxes},
-    use_cases::{Dependency, Probed},
+    use_cases::{Dependency, Neighbours, Probed, follow_policy},
 };
 
 /// Parts of the engine. The owner picks the backends.
@@ -96,6 +97,8 @@ pub struct Settings {
     pub sandboxes: SandboxLimits,
     /// Limits on the network access of one sandbox.
     pub proxy: ProxyLimits,
+    /// Part of the work that this process does among those on the same store.
+    pub role: ProcessRole,
 }
 
 /// Tenants whose denied calls are held, until policy allows them or the hold ends. Denials are final for
@@ -141,6 +144,7 @@ impl Settings {
             retries: 2,
             sandboxes: SandboxLimits::default(),
             proxy: ProxyLimits::default(),
+            role: ProcessRole::All,
         }
     }
 }
@@ -158,6 +162,10 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) ids: Ids,
     pub(crate) in_flight: InFlightCalls,
+    /// Calls of other processes that are waited for.
+    pub(crate) awaited: AwaitedCalls,
+    /// Other processes on the same store.
+    pub(crate) neighbours: Neighbours,
     pub(crate) queue: Queue,
     /// Budgets of tenants and keys.
     pub(crate) budgets: Budgets,
@@ -216,6 +224,8 @@ impl Engine {
             metrics: Metrics::new(registry),
             ids: Ids::new(),
             in_flight: InFlightCalls::default(),
+            awaited: AwaitedCalls::default(),
+            neighbours: Neighbours::default(),
             queue: Queue::new(bounds),
             sandboxes: Sandboxes::default(),
             rechecks: RecheckQueue::default(),
@@ -239,6 +249,8 @@ impl Engine {
         inner.publisher.spawn(publish::run(inner.clone()));
         inner.tasks.spawn(recover::follow(inner.clone()));
         inner.tasks.spawn(key_follower::run(inner.clone()));
+        inner.tasks.spawn(awaited::run(inner.clone()));
+        inner.tasks.spawn(follow_policy(inner.clone()));
         inner.tasks.spawn(hold::run(inner.clone()));
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
         inner.tasks.spawn(canary::run(inner.clone()));

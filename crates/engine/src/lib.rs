@@ -12,6 +12,7 @@
 
 mod accept;
 mod active_call;
+mod awaited;
 mod budget;
 mod canary;
 mod cause;
@@ -76,8 +77,8 @@ pub use self::{
     trace::{new_span, new_trace},
     use_cases::{
         ActionRefused, Activity, Dependency, EndedCalls, ExplainError, ExplainedCall,
-        ExplainedPart, InstallError, PolicyAnswer, PolicyInForce, PolicyQuestion, PolicyStatus,
-        RemoveToolError, SandboxPool, StoreState, ToolChanges, VerifiedCall, VerifiedLog,
-        VerifierKey,
+        ExplainedPart, InstallError, Owned, PolicyAnswer, PolicyInForce, PolicyQuestion,
+        PolicyStatus, RemoveToolError, SandboxPool, StoreState, ToolChanges, VerifiedCall,
+        VerifiedLog, VerifierKey,
     },
 };

@@ -1,4 +1,4 @@
-//! ReadReport: calls, outputs, receipts and facts of one tenant. Ids of other tenants are not found.
+//! Reads: calls, outputs, receipts and facts of one tenant. Ids of other tenants are not found.
 
 use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use ringfence_types::{
 };
 use tokio::sync::watch;
 
-use crate::{Engine, active_call::ActiveCall, engine::Inner};
+use crate::{Engine, active_call::ActiveCall, awaited::stands_still, engine::Inner};
 
 /// One of a program's output streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +78,21 @@ impl Engine {
             && in_flight.now().call.asked.tenant == who.tenant
         {
             let _ = tokio::time::timeout(timeout, in_flight.until(|seen| seen.over)).await;
+            return self.get(who, id).await;
         }
-        self.get(who, id).await
+        if timeout.is_zero() || !self.is_shared() {
+            return self.get(who, id).await;
+        }
+        // Before the record is read, so that no step falls between the two.
+        let mut awaited = self.inner.awaited.add(id);
+        let call = self.get(who, id).await?;
+        if call.as_ref().is_none_or(|call| stands_still(call)) {
+            return Ok(call);
+        }
+        match tokio::time::timeout(timeout, awaited.stands_still()).await {
+            Ok(Some(ended)) => Ok(Some(ended)),
+            _ => self.get(who, id).await,
+        }
     }
 
     /// Calls, newest first, and the start of the next page. A page may be short or empty without

@@ -14,6 +14,7 @@ mod owners;
 pub mod packed;
 mod ports;
 mod postgres;
+mod process;
 mod recent;
 mod room;
 mod sqlite;
@@ -39,11 +40,12 @@ pub use self::{
     owners::{BlobCount, BlobOwner},
     ports::{
         Approvals, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering,
-        Sessions, Store,
+        Processes, Sessions, Store,
     },
     postgres::{
         BlobDirectory, InstallationLock, InvalidPostgresUrl, LargeBlobs, PostgresStore, PostgresUrl,
     },
+    process::{InvalidRole, Process, ProcessInfo, ProcessRole},
     room::{NoRoom, Room, RoomLimits},
     sqlite::SqliteStore,
     usage::{HOURS_PER_DAY, Period, UsageQuery, UsageRow, Used, hour_of, start_of_hour},

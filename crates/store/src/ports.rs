@@ -13,8 +13,8 @@ use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, BlobCount, BlobOwner, Budget,
     BudgetFor, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery,
     Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Placed,
-    Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Signed,
-    Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
+    Process, ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent,
+    SessionQuery, Signed, Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -43,6 +43,7 @@ pub trait Store:
     + Canaries
     + Metering
     + Budgets
+    + Processes
 {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
@@ -365,4 +366,29 @@ pub trait Budgets: Debug + Send + Sync + 'static {
 
     /// Budgets of a tenant, or of all: by tenant, key (none first) and period.
     async fn budgets(&self, tenant: Option<&TenantId>) -> Result<Vec<Budget>, Error>;
+}
+
+/// Processes that share the store, and what each of them has in memory alone.
+///
+/// - **Alive.** A process that left, or whose lease is over, is found no more, and owns nothing.
+#[async_trait]
+pub trait Processes: Debug + Send + Sync + 'static {
+    /// Describes this process to the others from now on.
+    async fn describe(&self, info: ProcessInfo) -> Result<(), Error>;
+
+    /// Living processes, oldest first; this one is among them.
+    async fn processes(&self) -> Result<Vec<Process>, Error>;
+
+    /// Another living process that a call is under way in.
+    async fn owner_of_call(&self, tenant: &TenantId, id: CallId) -> Result<Option<Process>, Error>;
+
+    /// Makes a session sandbox of this process known to the others.
+    async fn add_sandbox(&self, tenant: &TenantId, id: &str) -> Result<(), Error>;
+
+    /// Removes a session sandbox that has ended.
+    async fn remove_sandbox(&self, id: &str) -> Result<(), Error>;
+
+    /// Another living process that has a session sandbox of the tenant.
+    async fn owner_of_sandbox(&self, tenant: &TenantId, id: &str)
+    -> Result<Option<Process>, Error>;
 }

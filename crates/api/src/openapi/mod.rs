@@ -14,7 +14,7 @@ use crate::{
     OPEN_PATHS, docs,
     routes::{
         approvals, budgets, calls, canvas, config, dead_letters, engines, events, health, holds,
-        keys, ledger, policy, sandboxes, skills, tool_request, tools, usage,
+        keys, ledger, policy, processes, sandboxes, skills, tool_request, tools, usage,
     },
 };
 
@@ -76,7 +76,7 @@ use crate::{
         skills::read::list, skills::read::read, skills::read::schema, skills::execute::execute,
         skills::register::register, skills::remove::remove,
         health::root, health::health, health::live, health::healthz, health::ready, health::metrics,
-        usage::read, budgets::list, budgets::set, budgets::remove, config::read, docs::document, docs::page,
+        usage::read, budgets::list, budgets::set, budgets::remove, config::read, processes::list, docs::document, docs::page,
     ),
     components(schemas(ProblemView<'static>, Fault)),
 )]

@@ -13,6 +13,7 @@ const SPECIAL: &[(&str, &str, &[Scope])] = &[
     ("put", "/v1/budgets", &[Admin]),
     ("delete", "/v1/budgets", &[Admin]),
     ("get", "/v1/config", &[Admin]),
+    ("get", "/v1/processes", &[Admin]),
     ("get", "/v1/admin/dlq", &[Admin]),
     ("get", "/v1/admin/dlq/{topic}", &[Admin]),
     ("delete", "/v1/admin/dlq/{topic}", &[Admin]),

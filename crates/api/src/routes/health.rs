@@ -90,14 +90,21 @@ pub(crate) struct PolicyProbeView {
     state: &'static str,
     /// Number of tenants whose calls run while no engine answers.
     fail_open_tenants: usize,
+    /// Number of other servers on the same database whose rules differ from those of this one; null if
+    /// it is unknown.
+    differing_servers: Option<usize>,
 }
 
-fn policy(shared: &Shared) -> PolicyProbeView {
+async fn policy(shared: &Shared, is_store_well: bool) -> PolicyProbeView {
     let policy = shared.engine.policy_status();
     let worst = policy.engines.into_iter().map(|status| status.state).max();
     PolicyProbeView {
         state: worst.map_or("well", |state| state.name()),
         fail_open_tenants: policy.fail_open.len(),
+        differing_servers: match is_store_well {
+            true => shared.engine.differing_policies().await.ok(),
+            false => None,
+        },
     }
 }
 
@@ -184,7 +191,7 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     let is_ready = matches!(status, "ready" | "degraded");
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let missing_layers = shared.engine.missing_layers().to_vec();
-    let policy = Some(policy(&shared));
+    let policy = Some(policy(&shared, status != "store_unavailable").await);
     let probe = ProbeView { status, sandbox, missing_layers, policy, missing };
     let mut response = reply::json(code, &probe);
     if !is_ready {

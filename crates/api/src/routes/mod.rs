@@ -13,6 +13,7 @@ pub(crate) mod holds;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 pub(crate) mod policy;
+pub(crate) mod processes;
 pub(crate) mod sandboxes;
 pub(crate) mod skills;
 pub(crate) mod tool_request;
@@ -53,6 +54,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/usage", get(usage::read))
         .route("/v1/budgets", get(budgets::list).put(budgets::set).delete(budgets::remove))
         .route("/v1/config", get(config::read))
+        .route("/v1/processes", get(processes::list))
         .route("/v1/policy/status", get(engines::status))
         .route("/v1/policy/canary", get(engines::canary))
         .route("/v1/canvas/event", post(canvas::append))

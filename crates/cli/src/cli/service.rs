@@ -267,6 +267,12 @@ pub(crate) struct UsageArgs {
     pub(crate) client: ClientArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ProcessesArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
 /// Subject by which usage is added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum UsageBy {

@@ -49,6 +49,22 @@ pub(super) fn url(listener: &TcpListener, has_tls: bool) -> Result<String, Failu
         };
         address.set_ip(loopback);
     }
-    let scheme = if has_tls { "https" } else { "http" };
-    Ok(format!("{scheme}://{address}"))
+    Ok(format!("{}://{address}", scheme(has_tls)))
+}
+
+const fn scheme(has_tls: bool) -> &'static str {
+    if has_tls { "https" } else { "http" }
+}
+
+/// URL of the listener for other servers: the address that it is bound to, or the name of this host if it
+/// listens on all addresses.
+pub(super) fn advertised(listener: &TcpListener, has_tls: bool) -> Result<String, Failure> {
+    let address = listener
+        .local_addr()
+        .map_err(|error| Failure::because("cannot tell where we listen", &error))?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Ok(match address.ip().is_unspecified() {
+        true => format!("{}://{host}:{}", scheme(has_tls), address.port()),
+        false => format!("{}://{address}", scheme(has_tls)),
+    })
 }

@@ -116,6 +116,7 @@ async fn run(
         None => admin::ensure(opened.engine.access(), &settings.data).await?,
     };
     let url = address::url(&listener, tls.is_some())?;
+    advertise(settings, &opened, &listener, tls.is_some()).await?;
     tls::tell_certificate(tls.as_ref(), &settings.data)?;
     let address = Address::tell(&settings.data, &url)?;
     let login = login::link(&opened, &settings.data, &url).await;
@@ -135,6 +136,21 @@ async fn run(
     };
     address.forget();
     ended
+}
+
+/// Tells other servers on the same database where they reach this one, before it takes requests.
+async fn advertise(
+    settings: &Settings,
+    opened: &Opened,
+    listener: &TcpListener,
+    has_tls: bool,
+) -> Result<(), Failure> {
+    let url = match &settings.advertise {
+        Some(url) => url.clone(),
+        None => address::advertised(listener, has_tls)?,
+    };
+    let told = opened.engine.advertise(url).await;
+    told.map_err(|error| Failure::because("cannot register this server", &error))
 }
 
 /// Settings of the console: those of the server, as they are shown to operators.

@@ -116,6 +116,11 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         ),
         one("listen", "Address and port to listen on", "127.0.0.1:7420".into()),
         one(
+            "advertise",
+            "URL at which other servers on the same database reach this one (default: from `listen`)",
+            String::new(),
+        ),
+        one(
             "insecure_allow_remote",
             "Listen on non-loopback addresses without encryption",
             "false".into(),

@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) blobs: PathBuf,
     /// Address to listen on.
     pub(crate) listen: SocketAddr,
+    /// URL at which other servers on the same database reach this one, if it is not that of `listen`.
+    pub(crate) advertise: Option<String>,
     /// Whether other machines may connect without encryption.
     pub(crate) insecure_allow_remote: bool,
     /// Certificate and key, if the listener has TLS.

@@ -14,7 +14,7 @@ use ringfence_edge::EdgeConfig;
 use ringfence_egress as egress;
 use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
-use ringfence_store::{BudgetBounds, InvalidPostgresUrl, PostgresUrl, RoomLimits};
+use ringfence_store::{BudgetBounds, InvalidPostgresUrl, PostgresUrl, ProcessRole, RoomLimits};
 use ringfence_types::{Bytes, parse_duration};
 
 use super::{Log, Sandbox, Settings, TlsFiles, layers::Layers, policy};
@@ -28,12 +28,23 @@ fn is_directive(text: &str) -> bool {
     LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level))
 }
 
+/// Whether a text is a URL of HTTP with a host and without a path.
+fn is_base_url(text: &str) -> bool {
+    text.parse::<http::Uri>().is_ok_and(|url| {
+        matches!(url.scheme_str(), Some("http" | "https"))
+            && url.host().is_some_and(|host| !host.is_empty())
+            && url.path() == "/"
+            && url.query().is_none()
+    })
+}
+
 /// All settings; `None` only if a problem was added.
 pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Settings> {
     let mut read = Reader { layers, problems };
     let data = std::path::absolute(layers.path("data")).unwrap_or_else(|_| layers.path("data"));
     let (store, blobs) = read.store(&data).unzip();
     let (listen, insecure) = (read.listen(), read.truth("insecure_allow_remote"));
+    let advertise = read.advertise();
     let tls = read.tls();
     let (log, threads) = (read.log(), read.count("threads", 1, 256));
     let (otlp, stop_grace) = (read.otlp(), read.time("stop_grace"));
@@ -50,6 +61,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         store: store?,
         blobs: blobs?,
         listen: listen?,
+        advertise: advertise?,
         insecure_allow_remote: insecure?,
         tls: tls?,
         skills,
@@ -100,6 +112,16 @@ impl Reader<'_> {
             text.parse().map_err(|_| {
                 format!("`{text}` is not an address and port such as 127.0.0.1:7420 or [::1]:7420")
             })
+        })
+    }
+
+    fn advertise(&mut self) -> Option<Option<String>> {
+        if self.layers.get("advertise").values.is_empty() {
+            return Some(None);
+        }
+        self.one("advertise", |text| match is_base_url(text) {
+            true => Ok(Some(text.trim_end_matches('/').to_owned())),
+            false => Err(format!("`{text}` is not a URL such as http://10.0.0.7:7420")),
         })
     }
 
@@ -181,6 +203,7 @@ impl Reader<'_> {
         let reset_after = self.time("circuit.reset_after");
         let held_denials = self.held_denials();
         Some(engine::Settings {
+            role: ProcessRole::All,
             running: running?,
             running_per_tenant: per_tenant?,
             waiting: waiting?,

@@ -23,6 +23,7 @@ mod observed;
 mod past;
 mod policy;
 mod postgres;
+mod processes;
 mod reading;
 mod redis;
 mod remains;

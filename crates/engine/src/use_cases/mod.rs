@@ -10,11 +10,11 @@ mod health;
 mod keys;
 mod ledger;
 mod policy;
+mod processes;
 mod sessions;
 mod tools;
 mod usage;
 
-pub(crate) use self::health::Probed;
 pub use self::{
     actions::ActionRefused,
     activity::{Activity, EndedCalls},
@@ -24,5 +24,10 @@ pub use self::{
         ExplainError, ExplainedCall, ExplainedPart, PolicyAnswer, PolicyInForce, PolicyQuestion,
         PolicyStatus,
     },
+    processes::Owned,
     tools::{InstallError, RemoveToolError, ToolChanges},
+};
+pub(crate) use self::{
+    health::Probed,
+    processes::{Neighbours, follow_policy},
 };

@@ -55,7 +55,7 @@ macro_rules! contract_sentences {
                 log: entries_have_indexes_without_a_gap an_entry_shares_its_commit an_entry_about_no_call_of_ours_is_refused entries_are_found_by_what_they_concern entries_of_others_are_never_found a_checkpoint_and_its_tiles_share_the_commit a_ledger_that_is_not_as_its_checkpoint_says_takes_nothing an_entry_without_a_signature_reads_back_without_one;
             }
             stores {
-                processes: unfinished_calls_are_oldest_first a_call_belongs_to_the_process_that_it_is_under_way_in entries_of_another_process_are_handed_to_the_signer;
+                processes: a_process_finds_itself_as_it_describes_itself unfinished_calls_are_oldest_first a_call_belongs_to_the_process_that_it_is_under_way_in entries_of_another_process_are_handed_to_the_signer;
             }
         }
     };

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use ringfence_types::{CallId, EntryKind, TenantId};
+use ringfence_types::{CallId, Digest, EntryKind, TenantId};
 
 use super::{
     calls::put,
@@ -12,7 +12,7 @@ use super::{
     log::{Counting, entry, sign},
     samples::{accepted, finished, held, in_state, record, tenant},
 };
-use crate::{PAGE, Store};
+use crate::{PAGE, ProcessInfo, ProcessRole, Store};
 
 /// Calls of these tenants that a process may take, in the order in which it finds them.
 async fn unfinished(store: &Arc<dyn Store>, of: &[&TenantId]) -> Vec<CallId> {
@@ -24,6 +24,33 @@ async fn unfinished(store: &Arc<dyn Store>, of: &[&TenantId]) -> Vec<CallId> {
         after = Some(last.call.asked.id);
         let ours = page.into_iter().filter(|stored| of.contains(&&stored.call.asked.tenant));
         found.extend(ours.map(|stored| stored.call.asked.id));
+    }
+}
+
+/// A process that describes itself is found as it says, and owns nothing for itself.
+pub async fn a_process_finds_itself_as_it_describes_itself(
+    store: &Arc<dyn Store>,
+    later: &Arc<dyn Store>,
+) {
+    for (store, role) in [(store, ProcessRole::All), (later, ProcessRole::Worker)] {
+        let info = ProcessInfo {
+            address: Some("http://127.0.0.1:1".to_owned()),
+            role,
+            version: "1.2.3".to_owned(),
+            policy: Some(Digest::of(b"rules")),
+        };
+        store.describe(info.clone()).await.expect("a description");
+        let found = store.processes().await.expect("processes");
+        let own: Vec<_> = found.iter().filter(|process| process.is_own).collect();
+        assert_eq!(own.iter().map(|process| &process.info).collect::<Vec<_>>(), [&info]);
+        let (tenant, sandbox) = (tenant(), uuid::Uuid::new_v4().to_string());
+        let call = accepted(&tenant);
+        put(store, &call, None).await;
+        store.add_sandbox(&tenant, &sandbox).await.expect("a sandbox");
+        assert_eq!(store.owner_of_call(&tenant, call.asked.id).await.expect("an owner"), None);
+        assert_eq!(store.owner_of_sandbox(&tenant, &sandbox).await.expect("an owner"), None);
+        store.remove_sandbox(&sandbox).await.expect("it ended");
+        put(store, &in_state(&call, finished()), Some(1)).await;
     }
 }
 

@@ -7,8 +7,12 @@ use super::{
 use crate::Error;
 
 /// History of the tables. A script adds; it never takes away what an older program that still runs uses.
-const MIGRATIONS: &[&str] =
-    &[include_str!("schema.sql"), include_str!("blob_uses.sql"), include_str!("activity.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("blob_uses.sql"),
+    include_str!("activity.sql"),
+    include_str!("processes.sql"),
+];
 
 /// Version that this program needs.
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;

@@ -23,6 +23,7 @@ mod memos;
 mod migrate;
 mod pool;
 mod presence;
+mod processes;
 mod rows;
 mod scan;
 mod sessions;
@@ -32,7 +33,7 @@ mod work;
 mod writer;
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -66,9 +67,9 @@ use crate::{
     Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
     Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings,
     KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed,
-    Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions,
-    Signed, Standing, Store, Stored, UsageQuery, UsageRow, Version, Visitor, covered::check_signed,
-    recent::Recent,
+    Process, ProcessInfo, Processes, Record, Remembered, Repair, Revocation, Revoked, Room,
+    SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
+    Version, Visitor, covered::check_signed, recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -96,6 +97,10 @@ struct Shared {
     signer: Mutex<Option<Arc<dyn CheckpointSigner>>>,
     /// Number of this process, which owns the calls that it records.
     process: AtomicI64,
+    /// Description of this process.
+    about: Mutex<ProcessInfo>,
+    /// Session sandboxes of this process, with their tenants.
+    sandboxes: Mutex<BTreeMap<String, String>>,
     /// Held while a new number is asked for.
     registering: tokio::sync::Mutex<()>,
     abandoned: watch::Sender<u64>,
@@ -155,6 +160,8 @@ impl PostgresStore {
             recent: Recent::default(),
             signer: Mutex::default(),
             process: AtomicI64::new(process),
+            about: Mutex::default(),
+            sandboxes: Mutex::default(),
             registering: tokio::sync::Mutex::default(),
             abandoned: watch::Sender::new(0),
             publishes: watch::Sender::new(false),
@@ -278,6 +285,7 @@ impl Shared {
             let new: i64 = link.one(presence::REGISTER, &[]).await?.try_get(0)?;
             tracing::warn!(process, new, "this process lost its lease and is registered anew");
             self.process.store(new, Ordering::Release);
+            processes::describe(self, link).await?;
         }
         Ok(())
     }
@@ -634,5 +642,38 @@ impl Budgets for PostgresStore {
 
     async fn budgets(&self, tenant: Option<&TenantId>) -> Result<Vec<Budget>, Error> {
         budgets::list(&self.shared.pool, tenant).await
+    }
+}
+
+#[async_trait]
+impl Processes for PostgresStore {
+    async fn describe(&self, info: ProcessInfo) -> Result<(), Error> {
+        *lock(&self.shared.about) = info;
+        let link = &*self.shared.pool.look_up().await?;
+        processes::describe(&self.shared, link).await
+    }
+
+    async fn processes(&self) -> Result<Vec<Process>, Error> {
+        processes::list(&self.shared).await
+    }
+
+    async fn owner_of_call(&self, tenant: &TenantId, id: CallId) -> Result<Option<Process>, Error> {
+        processes::owner_of_call(&self.shared, tenant, id).await
+    }
+
+    async fn add_sandbox(&self, tenant: &TenantId, id: &str) -> Result<(), Error> {
+        processes::add_sandbox(&self.shared, tenant, id).await
+    }
+
+    async fn remove_sandbox(&self, id: &str) -> Result<(), Error> {
+        processes::remove_sandbox(&self.shared, id).await
+    }
+
+    async fn owner_of_sandbox(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<Process>, Error> {
+        processes::owner_of_sandbox(&self.shared, tenant, id).await
     }
 }

@@ -15,6 +15,7 @@ use super::{
     calls::END_LEASES,
     connect::{DbError, Link},
     facts::HEADS,
+    processes::SWEEP_SANDBOXES,
 };
 use crate::Error;
 
@@ -144,7 +145,11 @@ async fn look_for_abandoned(
         (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     let living = u32::try_from(living).unwrap_or(u32::MAX).max(1);
     shared.servers.send_if_modified(|servers| std::mem::replace(servers, living) != living);
-    let is_more = dead.replace(found).is_some_and(|before| found > before);
+    let before = dead.replace(found);
+    if before != Some(found) {
+        link.execute(SWEEP_SANDBOXES, &[]).await?;
+    }
+    let is_more = before.is_some_and(|before| found > before);
     if is_more || has_calls {
         shared.abandoned.send_modify(|count| *count += 1);
     }

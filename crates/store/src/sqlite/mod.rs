@@ -30,7 +30,7 @@ mod usage;
 
 use std::{
     path::Path,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -45,8 +45,9 @@ use crate::{
     Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
     Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings,
     KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed,
-    Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions,
-    Signed, Standing, Store, Stored, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
+    Process, ProcessInfo, Processes, Record, Remembered, Repair, Revocation, Revoked, Room,
+    SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
+    Version, Visitor, recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -79,6 +80,8 @@ pub struct SqliteStore {
     has_signer: AtomicBool,
     /// The number of this process, which owns the calls that it records.
     process: i64,
+    /// Description of this process.
+    about: Mutex<ProcessInfo>,
     /// One process at a time has the file open: none leaves calls behind while another one runs.
     abandoned: watch::Sender<u64>,
     publishes: watch::Sender<bool>,
@@ -117,6 +120,7 @@ impl SqliteStore {
             room,
             has_signer,
             process,
+            about: Mutex::default(),
             abandoned,
             publishes,
             servers: watch::Sender::new(1),
@@ -433,5 +437,41 @@ impl Budgets for SqliteStore {
 
     async fn budgets(&self, tenant: Option<&TenantId>) -> Result<Vec<Budget>, Error> {
         budgets::list(&self.db, tenant).await
+    }
+}
+
+/// One process at a time has the file open: what it does not have, no process has.
+#[async_trait]
+impl Processes for SqliteStore {
+    async fn describe(&self, info: ProcessInfo) -> Result<(), Error> {
+        *self.about.lock().unwrap_or_else(PoisonError::into_inner) = info;
+        Ok(())
+    }
+
+    async fn processes(&self) -> Result<Vec<Process>, Error> {
+        let process = self.process;
+        let started_at = self.db.read(move |connection| -> Result<i64, Error> {
+            let sql = "SELECT started_at * 1000000 FROM processes WHERE id = ?1";
+            Ok(connection.prepare_cached(sql)?.query_row([process], |row| row.get(0))?)
+        });
+        let started_at = Timestamp::from_micros(started_at.await?);
+        let info = self.about.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(vec![Process { id: process.cast_unsigned(), is_own: true, started_at, info }])
+    }
+
+    async fn owner_of_call(&self, _: &TenantId, _: CallId) -> Result<Option<Process>, Error> {
+        Ok(None)
+    }
+
+    async fn add_sandbox(&self, _: &TenantId, _: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn remove_sandbox(&self, _: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn owner_of_sandbox(&self, _: &TenantId, _: &str) -> Result<Option<Process>, Error> {
+        Ok(None)
     }
 }

@@ -17,7 +17,8 @@ use async_trait::async_trait;
 use ringfence_policy::{Action, Permit};
 use ringfence_registry::{Entry, Violation};
 use ringfence_types::{
-    Bytes, CallError, Digest, ErrorCode, Json, Limits, Origin, Produced, Timestamp, Tool, ToolName,
+    Bytes, Call, CallError, Digest, ErrorCode, Json, Limits, Origin, Produced, Timestamp, Tool,
+    ToolName,
 };
 use serde_json::{Value, json};
 
@@ -93,6 +94,18 @@ pub(crate) fn is_repeatable(name: &ToolName) -> bool {
 /// Whether calls of a built-in run in a session sandbox, beside the queue.
 pub(crate) fn is_of_session(name: &ToolName) -> bool {
     find(name).is_some_and(|builtin| !builtin.queued)
+}
+
+/// Session sandbox that a call of a built-in is about.
+pub(crate) fn session_of(call: &Call) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct About {
+        sandbox: String,
+    }
+    let about: Option<About> = is_of_session(&call.asked.tool.name)
+        .then(|| serde_json::from_str(call.args().as_str()).ok())
+        .flatten();
+    about.map(|about| about.sandbox)
 }
 
 /// Runner of the built-in tools.

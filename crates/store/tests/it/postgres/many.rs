@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ringfence_store::{
-    Calls as _, Error, Facts as _, PostgresStore, Store as _, Version,
+    Calls as _, Error, Facts as _, PostgresStore, ProcessInfo, Processes as _, Store as _, Version,
     contract::samples::{accepted, finished, in_state, record, tenant},
 };
 use ringfence_types::{CallId, State};
@@ -126,4 +126,32 @@ async fn of_all_processes_one_publishes_and_another_takes_over() {
     assert!(!*other.publishes().borrow());
     one.close().await;
     wait(&other).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_finds_the_owner_of_calls_and_sandboxes_until_it_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = database_on(cluster()).await;
+    let one = process(&cluster().url(&name), folder.path()).await;
+    let other = process(&cluster().url(&name), folder.path()).await;
+    let address = Some("http://one.internal:7420".to_owned());
+    let info = ProcessInfo { address, version: "9".to_owned(), ..ProcessInfo::default() };
+    one.describe(info.clone()).await.expect("a description");
+    let (foreign, tenant) = (tenant(), tenant());
+    let (call, done) = (accepted(&tenant), in_state(&accepted(&tenant), finished()));
+    for step in [&call, &done] {
+        one.record(record(step, None)).await.expect("a step");
+    }
+    one.add_sandbox(&tenant, "box").await.expect("a sandbox");
+    let found = other.owner_of_call(&tenant, call.asked.id).await.unwrap().expect("an owner");
+    assert_eq!((found.is_own, &found.info), (false, &info));
+    assert_eq!(other.owner_of_sandbox(&tenant, "box").await.unwrap(), Some(found));
+    assert_eq!(other.owner_of_call(&tenant, done.asked.id).await.unwrap(), None, "it has ended");
+    assert_eq!(other.owner_of_call(&foreign, call.asked.id).await.unwrap(), None);
+    assert_eq!(other.owner_of_sandbox(&foreign, "box").await.unwrap(), None);
+    assert_eq!(other.processes().await.unwrap().len(), 2);
+    one.close().await;
+    assert_eq!(other.owner_of_call(&tenant, call.asked.id).await.unwrap(), None);
+    assert_eq!(other.owner_of_sandbox(&tenant, "box").await.unwrap(), None);
+    assert_eq!(other.processes().await.unwrap().len(), 1);
 }

@@ -372,3 +372,35 @@ impl Budgets for Pair {
         self.next().budgets(tenant).await
     }
 }
+
+/// The first process answers for both.
+#[async_trait]
+impl Processes for Pair {
+    async fn describe(&self, info: ProcessInfo) -> Result<(), Error> {
+        self.stores[0].describe(info).await
+    }
+
+    async fn processes(&self) -> Result<Vec<Process>, Error> {
+        self.stores[0].processes().await
+    }
+
+    async fn owner_of_call(&self, tenant: &TenantId, id: CallId) -> Result<Option<Process>, Error> {
+        self.owner(id).owner_of_call(tenant, id).await
+    }
+
+    async fn add_sandbox(&self, tenant: &TenantId, id: &str) -> Result<(), Error> {
+        self.stores[0].add_sandbox(tenant, id).await
+    }
+
+    async fn remove_sandbox(&self, id: &str) -> Result<(), Error> {
+        self.stores[0].remove_sandbox(id).await
+    }
+
+    async fn owner_of_sandbox(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<Process>, Error> {
+        self.stores[0].owner_of_sandbox(tenant, id).await
+    }
+}

@@ -139,6 +139,7 @@ async fn create(permit: Permit, job: &Job<'_>) -> InlineResult {
     let made = inner.parts.sandbox.session(permit, request, snapshot.as_ref()).await;
     let session = made.map_err(|error| refused(&error))?;
     connect(job, &session, network).await?;
+    inner.share_sandbox(&session, &job.asked().tenant).await;
     Ok(given(&session))
 }
 

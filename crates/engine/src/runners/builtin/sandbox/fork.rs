@@ -43,5 +43,6 @@ async fn fork(permit: Permit, job: &Job<'_>) -> InlineResult {
     let network = job.inner().sandbox_table(&session).network_grant();
     let network = network.map(|network| network.within(&obligations)).transpose()?.flatten();
     connect(job, &fork, network).await?;
+    job.inner().share_sandbox(&fork, &job.asked().tenant).await;
     Ok(given(&fork))
 }
