@@ -103,7 +103,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         match read(&inner, after).await {
             Ok(read) => after = read,
             Err(error) => {
-                let error = crate::dispatch::chain(&error);
+                let error = ringfence_types::error_chain(&error);
                 tracing::warn!(error, "calls of other processes cannot be followed");
                 newest.mark_changed();
                 tokio::time::sleep(RETRY_PAUSE).await;

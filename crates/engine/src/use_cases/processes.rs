@@ -116,7 +116,7 @@ impl Inner {
         let (inner, session) = (self.clone(), session.clone());
         let id = session.id().as_str();
         if let Err(error) = self.parts.store.add_sandbox(tenant, id).await {
-            let error = crate::dispatch::chain(&error);
+            let error = ringfence_types::error_chain(&error);
             tracing::warn!(error, "a session sandbox is known to this process alone");
         }
         self.tasks.spawn(async move {
@@ -126,7 +126,7 @@ impl Inner {
                 () = inner.stopping.cancelled() => return,
             }
             if let Err(error) = inner.parts.store.remove_sandbox(session.id().as_str()).await {
-                let error = crate::dispatch::chain(&error);
+                let error = ringfence_types::error_chain(&error);
                 tracing::warn!(error, "the end of a session sandbox is not known to others");
             }
         });
@@ -150,7 +150,7 @@ pub(crate) async fn follow_policy(inner: Arc<Inner>) {
     let mut rules = inner.parts.policy.changed();
     loop {
         if let Err(error) = describe(&inner).await {
-            let error = crate::dispatch::chain(&error);
+            let error = ringfence_types::error_chain(&error);
             tracing::warn!(error, "other processes do not know the rules of this one");
         }
         let changed = tokio::select! {
