@@ -83,6 +83,7 @@ async fn the_built_in_rules_let_calls_share_a_decision() {
     let shared = [
         "action",
         "approval",
+        "network",
         "principal.scopes",
         "taint",
         "tool.requires_approval",

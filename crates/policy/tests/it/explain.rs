@@ -60,7 +60,7 @@ fn flags_that_stand_in_the_way_are_named_and_taken_away() {
     .assert_eq(&told(&built_in, &["none", "side_effect"], "{}"));
     expect![[r#"
         deny
-        unknown_flag at ringfence.rego:116
+        unknown_flag at ringfence.rego:123
           /action is "tool.execute"
           /tool/safety_flags is ["external_call","telepathy"]
         external_call at ringfence.rego:68
