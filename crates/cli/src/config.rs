@@ -66,7 +66,7 @@ pub(crate) fn wants_colour() -> bool {
 
 /// Variables that are set and may be settings of the server.
 pub(crate) fn variables() -> Vec<(OsString, OsString)> {
-    const PREFIXES: [&str; 11] = [
+    const PREFIXES: [&str; 12] = [
         "RINGFENCE_",
         "CODE_EXEC_",
         "TOOL_EXECUTOR_",
@@ -74,6 +74,7 @@ pub(crate) fn variables() -> Vec<(OsString, OsString)> {
         "TOOL_RESULTS_",
         "KAFKA_",
         "OTEL_",
+        "CONVERSATION_OUTBOUND",
         "POLICY_REQUEUE_PREFIX",
         "POSTGRES_DSN",
         "REDIS_URL",

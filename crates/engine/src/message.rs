@@ -17,8 +17,11 @@ const BLOCKED_TOPIC: &str = "policy.blocked";
 /// Topic of results.
 const RESULTS_TOPIC: &str = "tool.results";
 
+/// Topic of what SomaAgent 01 shows in a conversation.
+const CONVERSATION_TOPIC: &str = "conversation.outbound";
+
 /// The topics that messages are published to.
-pub(crate) const TOPICS: [&str; 2] = [BLOCKED_TOPIC, RESULTS_TOPIC];
+pub(crate) const TOPICS: [&str; 3] = [BLOCKED_TOPIC, RESULTS_TOPIC, CONVERSATION_TOPIC];
 
 /// Bytes of each output stream that a result contains.
 pub(crate) const MAX_OUTPUT_BYTES: u64 = 16 << 10;
@@ -42,7 +45,7 @@ pub(crate) struct Round<'a> {
 impl Round<'_> {
     /// Whether some group reads results.
     pub(crate) fn has_results(&self) -> bool {
-        self.topics.contains(&RESULTS_TOPIC)
+        self.topics.contains(&RESULTS_TOPIC) || self.topics.contains(&CONVERSATION_TOPIC)
     }
 
     /// The messages of a commit, in the order of its facts.
@@ -67,6 +70,9 @@ impl Round<'_> {
             if is_read(RESULTS_TOPIC) && fact.kind.is_final() {
                 messages.push(self.ended(call, fact, &event_id, outputs));
             }
+            if is_read(CONVERSATION_TOPIC) && call.asked.session.is_some() {
+                messages.extend(self.shown(call, fact, &event_id, outputs));
+            }
         }
         messages
     }
@@ -83,6 +89,32 @@ impl Round<'_> {
         // The name of CloudEvents' extension for data that is elsewhere.
         short.headers.push(("ce_dataref".to_owned(), place(call).into_bytes()));
         short
+    }
+
+    /// Copy of the start or the end of a call for the conversation of its session. One that is too large
+    /// for a message is left out: the result names its address.
+    fn shown(
+        &self,
+        call: &Call,
+        fact: &Fact,
+        event_id: &str,
+        outputs: &Outputs,
+    ) -> Option<Message> {
+        let (event_id, payload) = match fact.kind {
+            FactKind::Dispatched => {
+                let event_id = format!("{event_id}-start");
+                let payload = started(call, &event_id);
+                (event_id, payload)
+            }
+            kind if kind.is_final() => {
+                let event_id = format!("{event_id}-shown");
+                let payload = shown_result(call, &event_id, outputs);
+                (event_id, payload)
+            }
+            _ => return None,
+        };
+        let message = self.message(call, fact, CONVERSATION_TOPIC, &event_id, payload);
+        (message.size() <= MAX_MESSAGE_BYTES).then_some(message)
     }
 
     fn message(
@@ -206,6 +238,11 @@ impl<'a> Execution<'a> {
 }
 
 fn result(call: &Call, event_id: &str, outputs: &Outputs) -> Vec<u8> {
+    tool_result(call, event_id, metadata(call), whole(call, outputs))
+}
+
+/// Status, payload with facts about the program, and seconds.
+fn whole<'a>(call: &'a Call, outputs: &Outputs) -> (&'static str, Payload<'a>, f64) {
     let (status, payload, execution_time) = status(call);
     let execution = match &call.state {
         State::Finished(finished) => Execution::of(finished, outputs),
@@ -215,7 +252,57 @@ fn result(call: &Call, event_id: &str, outputs: &Outputs) -> Vec<u8> {
         Some(execution) => with_execution(payload, &execution),
         None => payload,
     };
-    tool_result(call, event_id, metadata(call), (status, payload, execution_time))
+    (status, payload, execution_time)
+}
+
+/// An event of a conversation, as SomaAgent 01's tool executor publishes it. Its role is `tool`, which
+/// the schema of conversation events does not have: consumers know it from there.
+#[derive(Serialize)]
+struct ConversationMessage<'a> {
+    event_id: &'a str,
+    message: String,
+    metadata: Metadata<'a>,
+    persona_id: Option<&'a PersonaId>,
+    role: &'static str,
+    session_id: &'a str,
+    trace_context: TraceCarrier,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    version: &'static str,
+}
+
+fn started(call: &Call, event_id: &str) -> Vec<u8> {
+    conversation(call, event_id, "tool.start", String::new(), [("status", owned("start"))])
+}
+
+fn shown_result(call: &Call, event_id: &str, outputs: &Outputs) -> Vec<u8> {
+    let (status, payload, seconds) = whole(call, outputs);
+    let message = String::from_utf8(written(&payload)).unwrap_or_default();
+    let further = [("status", owned(status)), ("execution_time", owned(&seconds))];
+    conversation(call, event_id, "tool.result", message, further)
+}
+
+fn conversation<const N: usize>(
+    call: &Call,
+    event_id: &str,
+    kind: &'static str,
+    message: String,
+    further: [(&'static str, Cow<'static, RawValue>); N],
+) -> Vec<u8> {
+    let mut metadata = metadata(call);
+    let own = [("source", owned("tool_executor")), ("tool_name", owned(&call.asked.tool.name))];
+    metadata.extend(own.into_iter().chain(further).map(|(name, value)| (name.into(), value)));
+    written(&ConversationMessage {
+        event_id,
+        message,
+        metadata,
+        persona_id: call.asked.persona.as_ref(),
+        role: "tool",
+        session_id: call.asked.session.as_ref().map_or("", |session| session.as_str()),
+        trace_context: TraceCarrier::of(&call.asked),
+        kind,
+        version: "sa01-v1",
+    })
 }
 
 /// The payload with facts about the program, unless the tool has a field of that name itself.

@@ -8,7 +8,10 @@ mod tool;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock, atomic::AtomicI64},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 use prometheus_client::{
@@ -45,6 +48,8 @@ pub struct Metrics {
     blocked: Family<ToolLabel, Counter>,
     pending: Gauge<i64, AtomicI64>,
     published: Family<ResultLabel, Counter>,
+    /// Time of the oldest fact that is not published, in microseconds; 0 if all are.
+    oldest_unpublished: AtomicI64,
     memo: Family<ToolLookup, Counter>,
     retries: Family<ToolLabel, Counter>,
     scraped: Scraped,
@@ -69,6 +74,7 @@ impl Metrics {
             blocked: Family::default(),
             pending: Gauge::default(),
             published: Family::default(),
+            oldest_unpublished: AtomicI64::new(0),
             memo: Family::default(),
             retries: Family::default(),
             scraped,
@@ -178,6 +184,23 @@ impl Metrics {
         self.published.get_or_create(&ResultLabel { result }).inc_by(messages as u64);
     }
 
+    /// Notes that these commits are being published. Those that failed before keep their time.
+    pub(crate) fn outbox_began(&self, commits: &[Arc<ringfence_store::Commit>]) {
+        let times = commits.iter().flat_map(|commit| &commit.facts).map(|fact| fact.at.as_micros());
+        let oldest = times.min().unwrap_or(0);
+        self.oldest_unpublished.store(oldest, Ordering::Relaxed);
+    }
+
+    /// Notes that the commits of the last round are published.
+    pub(crate) fn outbox_published(&self) {
+        self.oldest_unpublished.store(0, Ordering::Relaxed);
+    }
+
+    /// Time of the oldest fact that is being published, in microseconds; 0 if there is none.
+    fn oldest_unpublished(&self) -> i64 {
+        self.oldest_unpublished.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn held(&self, change: i64) {
         self.pending.inc_by(change);
     }
@@ -185,6 +208,7 @@ impl Metrics {
     /// In the text format of OpenMetrics.
     pub(crate) fn text(&self, inner: &Inner) -> String {
         self.scraped.look(inner);
+        self.scraped.look_at_outbox(inner, self.oldest_unpublished());
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);

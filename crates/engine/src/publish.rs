@@ -110,8 +110,10 @@ impl Position {
             };
             messages.extend(round.messages(commit, &outputs));
         }
+        inner.metrics.outbox_began(&commits);
         let (sent, saved) = tokio::join!(send(inner, messages), self.save(inner, published));
         sent?;
+        inner.metrics.outbox_published();
         (self.published, self.is_unsaved) = (Some(last), true);
         saved?;
         Ok(commits.len())

@@ -138,6 +138,10 @@ impl Door {
         self.engine.count_refusal(&request.tool_name, "intake_refused");
         let source = self.engine.event_source();
         let result = refusal::result(request, refusal, &source, self.engine.clock().now());
+        let result = match result {
+            Ok(result) => result,
+            Err(cause) => return Verdict::Dead(cause),
+        };
         let is_read = match self.bus.is_read(RESULTS).await {
             Ok(is_read) => is_read,
             Err(error) => return later(&error, RETRY_DELAY),

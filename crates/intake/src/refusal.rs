@@ -88,13 +88,14 @@ struct Payload<'a> {
 }
 
 /// Message with the result of a refused request. Its id follows from the request's, so that a request
-/// that is refused twice has one result for all who look at ids.
+/// that is refused twice has one result for all who look at ids. A result that does not fit its schema is
+/// never published: the error says why.
 pub(crate) fn result(
     request: &ToolRequest,
     refusal: &Refusal,
     source: &str,
     now: Timestamp,
-) -> Message {
+) -> Result<Message, String> {
     let event_id = format!("{}-refused", request.event_id);
     let result = ToolResult {
         event_id: &event_id,
@@ -107,7 +108,10 @@ pub(crate) fn result(
         tool_name: &request.tool_name,
     };
     let value = serde_json::to_value(&result).expect("plain data with text keys can be written");
-    debug_assert_eq!(schema::problems("tool_result.json", &value), [""; 0]);
+    let problems = schema::problems("tool_result.json", &value);
+    if !problems.is_empty() {
+        return Err(format!("its result does not fit the schema: {}", problems.join("; ")));
+    }
     let payload = serde_json::to_vec(&result).expect("plain data with text keys can be written");
     let header = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     let headers = vec![
@@ -122,5 +126,5 @@ pub(crate) fn result(
         "" => request.event_id.as_str(),
         session => session,
     };
-    Message { topic: RESULTS.to_owned(), key: Some(key.into()), headers, payload }
+    Ok(Message { topic: RESULTS.to_owned(), key: Some(key.into()), headers, payload })
 }

@@ -44,7 +44,7 @@ use crate::{
         holds::list, holds::read, holds::resolve::resolve, holds::resolve::resolve_policy_requeue,
         holds::requeue::list, holds::requeue::resolve, holds::requeue::remove,
         approvals::list, approvals::read, approvals::revoke,
-        ledger::proof::of_call, ledger::proof::of_session, ledger::audit::audit,
+        ledger::proof::of_call, ledger::proof::of_session, ledger::audit::audit, ledger::audit::export,
         ledger::checkpoint, ledger::tile, ledger::keys, ledger::consistency,
         ledger::rotate,
         tools::list, tools::read, tool_request::create, events::events,

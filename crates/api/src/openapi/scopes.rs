@@ -14,6 +14,7 @@ const SPECIAL: &[(&str, &str, &[Scope])] = &[
     ("delete", "/v1/budgets", &[Admin]),
     ("get", "/v1/config", &[Admin]),
     ("get", "/v1/processes", &[Admin]),
+    ("get", "/v1/admin/audit/export", &[Admin]),
     ("get", "/v1/admin/dlq", &[Admin]),
     ("get", "/v1/admin/dlq/{topic}", &[Admin]),
     ("delete", "/v1/admin/dlq/{topic}", &[Admin]),

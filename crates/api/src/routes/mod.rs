@@ -40,6 +40,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/calls/{id}/proof", get(ledger::proof::of_call))
         .route("/v1/sessions/{session_id}/proof", get(ledger::proof::of_session))
         .route("/v1/audit", get(ledger::audit::audit))
+        .route("/v1/admin/audit/export", get(ledger::audit::export))
         .route("/v1/ledger/checkpoint", get(ledger::checkpoint))
         .route("/v1/ledger/tile/{level}/{*path}", get(ledger::tile))
         .route("/v1/ledger/keys", get(ledger::keys))

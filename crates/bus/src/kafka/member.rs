@@ -16,6 +16,7 @@ use rdkafka::{
     consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext},
     error::{KafkaError, KafkaResult},
     message::{BorrowedMessage, Headers as _},
+    statistics::Statistics,
     types::RDKafkaRespErr,
 };
 use tokio::{
@@ -24,7 +25,7 @@ use tokio::{
 };
 
 use super::{
-    KafkaBus, KafkaOptions,
+    KafkaBus, KafkaMetrics, KafkaOptions,
     assignment::{Assignment, Next, Place, Progress, Standing},
     client::{broken, config, failed, log, report},
 };
@@ -143,9 +144,9 @@ pub(super) async fn join(bus: &KafkaBus, group: Group) -> Result<Box<dyn Member>
     // Made before the thread: cancelling the wait stops it.
     let member = KafkaMember { bus: bus.clone(), group: group.name.clone(), shared };
     let (mut joined, shared) = (member.shared.joined.subscribe(), member.shared.clone());
-    let options = bus.options.clone();
+    let (options, metrics) = (bus.options.clone(), bus.metrics.clone());
     let thread = std::thread::Builder::new().name("kafka-poll".to_owned());
-    let started = thread.spawn(move || run(&options, &group, &shared));
+    let started = thread.spawn(move || run(&options, &metrics, &group, &shared));
     started.map_err(|error| broken("start a thread", error))?;
     match timeout(JOIN_TIMEOUT, joined.wait_for(|joined| *joined)).await {
         Ok(Ok(_)) => {}
@@ -297,11 +298,17 @@ impl fmt::Debug for KafkaMember {
 struct Context {
     shared: Arc<Shared>,
     from_oldest: bool,
+    group: String,
+    metrics: KafkaMetrics,
 }
 
 type Consumer = BaseConsumer<Context>;
 
 impl ClientContext for Context {
+    fn stats(&self, statistics: Statistics) {
+        self.metrics.see(&self.group, &statistics);
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         log(level, facility, message);
     }
@@ -438,8 +445,8 @@ fn commit(consumer: &Consumer, shared: &Shared, mode: CommitMode) {
 }
 
 /// Life of the thread: polls until the member is gone, then commits and leaves the group.
-fn run(options: &KafkaOptions, group: &Group, shared: &Arc<Shared>) {
-    let consumer = match subscribe(options, group, shared) {
+fn run(options: &KafkaOptions, metrics: &KafkaMetrics, group: &Group, shared: &Arc<Shared>) {
+    let consumer = match subscribe(options, metrics, group, shared) {
         Ok(consumer) => consumer,
         Err(error) => {
             shared.state().failure = Some(failed("join a group of Kafka", error));
@@ -492,8 +499,18 @@ fn run(options: &KafkaOptions, group: &Group, shared: &Arc<Shared>) {
     shared.left.send_replace(true);
 }
 
-fn subscribe(options: &KafkaOptions, group: &Group, shared: &Arc<Shared>) -> KafkaResult<Consumer> {
-    let context = Context { shared: shared.clone(), from_oldest: group.from_oldest };
+fn subscribe(
+    options: &KafkaOptions,
+    metrics: &KafkaMetrics,
+    group: &Group,
+    shared: &Arc<Shared>,
+) -> KafkaResult<Consumer> {
+    let context = Context {
+        shared: shared.clone(),
+        from_oldest: group.from_oldest,
+        group: group.name.clone(),
+        metrics: metrics.clone(),
+    };
     let config = config(
         options,
         &[
@@ -512,6 +529,8 @@ fn subscribe(options: &KafkaOptions, group: &Group, shared: &Arc<Shared>) -> Kaf
             ("queued.min.messages", "1000"),
             ("allow.auto.create.topics", "false"),
             ("topic.metadata.refresh.interval.ms", "30000"),
+            // For the lag.
+            ("statistics.interval.ms", "2000"),
         ],
     );
     let consumer: Consumer = config.create_with_context(context)?;

@@ -14,6 +14,7 @@ mod member;
 mod preflight;
 mod publisher;
 mod topics;
+mod watch;
 
 use std::{
     collections::BTreeMap,
@@ -25,8 +26,12 @@ use std::{
 use async_trait::async_trait;
 use ringfence_sqlite::Db;
 use ringfence_types::Clock;
+use tokio_util::sync::CancellationToken;
 
-pub use self::preflight::{Preflight, TopicState, has_tls, preflight};
+pub use self::{
+    preflight::{Preflight, TopicState, has_tls, preflight},
+    watch::KafkaMetrics,
+};
 use self::{member::Members, publisher::Publisher, topics::Topics};
 use crate::{
     Bus, Dead, Error, Group, MAX_MESSAGE_BYTES, Member, Message, dead_letters::DeadLetters,
@@ -53,6 +58,8 @@ pub struct KafkaOptions {
     pub message_bytes: usize,
     /// Dead letters kept per topic; beyond it the oldest goes.
     pub dead_letters: u64,
+    /// Topics that are written only if they exist or may be created.
+    pub optional_topics: Vec<String>,
 }
 
 impl KafkaOptions {
@@ -68,6 +75,7 @@ impl KafkaOptions {
             create_topics: true,
             message_bytes: MAX_MESSAGE_BYTES,
             dead_letters: 10_000,
+            optional_topics: Vec::new(),
         }
     }
 
@@ -103,6 +111,9 @@ pub struct KafkaBus {
     topics: Arc<Topics>,
     publisher: Publisher,
     members: Arc<Mutex<Members>>,
+    metrics: KafkaMetrics,
+    is_up: tokio::sync::watch::Receiver<bool>,
+    closed: CancellationToken,
 }
 
 impl KafkaBus {
@@ -113,7 +124,28 @@ impl KafkaBus {
         let options = Arc::new(options);
         let topics = Arc::new(Topics::new(options.clone())?);
         let publisher = Publisher::start(options.clone())?;
-        Ok(Self { options, clock, dead, topics, publisher, members: Arc::default() })
+        let (metrics, closed) = (KafkaMetrics::default(), CancellationToken::new());
+        let (sender, is_up) = tokio::sync::watch::channel(false);
+        let probe = watch::probe(topics.clone(), metrics.clone(), sender, closed.clone());
+        // Ends when the bus is closed, or with the runtime.
+        drop(tokio::spawn(probe));
+        let members = Arc::default();
+        Ok(Self { options, clock, dead, topics, publisher, members, metrics, is_up, closed })
+    }
+
+    /// Metrics of this bus.
+    pub fn metrics(&self) -> &KafkaMetrics {
+        &self.metrics
+    }
+
+    /// Whether a broker answers; changes with it.
+    pub fn is_up(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.is_up.clone()
+    }
+
+    /// Messages of this process' partitions that a group has not committed, as last seen.
+    pub fn lag(&self, group: &str) -> Option<i64> {
+        self.metrics.lag(group)
     }
 
     /// Ends all waiting for messages with [`Error::Closed`], and waits until members have left their
@@ -124,6 +156,7 @@ impl KafkaBus {
             members.close()
         };
         self.publisher.close();
+        self.closed.cancel();
         for mut left in members {
             // Beyond the time the threads go on alone, until the process ends.
             let _ = tokio::time::timeout(timeout, left.wait_for(|left| *left)).await;
@@ -158,9 +191,14 @@ impl Bus for KafkaBus {
         member::join(self, group).await
     }
 
-    /// Always: a group of others may read any topic, also one that joins later from the oldest on.
-    async fn is_read(&self, _topic: &str) -> Result<bool, Error> {
-        Ok(true)
+    /// Always: a group of others may read any topic, also one that joins later from the oldest on. But for
+    /// an optional topic that does not exist and may not be created.
+    async fn is_read(&self, topic: &str) -> Result<bool, Error> {
+        let is_optional = self.options.optional_topics.iter().any(|optional| optional == topic);
+        if self.options.create_topics || !is_optional {
+            return Ok(true);
+        }
+        self.topics.has(self.options.outer(topic)).await
     }
 
     async fn dead_topics(&self) -> Result<Vec<(String, u64)>, Error> {

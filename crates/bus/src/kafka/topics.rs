@@ -1,9 +1,9 @@
 //! Topics of the broker: found, and created where that is allowed.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rdkafka::{
@@ -20,18 +20,23 @@ use crate::Error;
 /// Time limit of a question to the brokers.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Time for which a topic that did not exist is not looked for again.
+const ABSENT_LIFETIME: Duration = Duration::from_secs(30);
+
 /// Topics that are known to exist.
 pub(super) struct Topics {
     options: Arc<KafkaOptions>,
     admin: Arc<AdminClient<Log>>,
     known: Mutex<HashSet<String>>,
+    /// Topics that did not exist, and when that was seen.
+    absent: Mutex<HashMap<String, Instant>>,
 }
 
 impl Topics {
     pub(super) fn new(options: Arc<KafkaOptions>) -> Result<Self, Error> {
         let admin = config(&options, &[]).create_with_context(Log);
         let admin = Arc::new(admin.map_err(|error| failed("set up a Kafka client", error))?);
-        Ok(Self { options, admin, known: Mutex::default() })
+        Ok(Self { options, admin, known: Mutex::default(), absent: Mutex::default() })
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
@@ -50,6 +55,30 @@ impl Topics {
         }
         self.known().insert(topic.to_owned());
         Ok(())
+    }
+
+    /// Whether a topic exists. That it does not is believed for a while.
+    pub(super) async fn has(&self, topic: &str) -> Result<bool, Error> {
+        let absent = || self.absent.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.known().contains(topic) {
+            return Ok(true);
+        }
+        if absent().get(topic).is_some_and(|seen| seen.elapsed() < ABSENT_LIFETIME) {
+            return Ok(false);
+        }
+        let exists = self.partitions(topic).await?.is_some();
+        match exists {
+            true => _ = self.known().insert(topic.to_owned()),
+            false => _ = absent().insert(topic.to_owned(), Instant::now()),
+        }
+        Ok(exists)
+    }
+
+    /// Whether a broker answers within this time.
+    pub(super) async fn is_answering(&self, timeout: Duration) -> bool {
+        let admin = self.admin.clone();
+        let asked = move || admin.inner().fetch_metadata(None, timeout).is_ok();
+        tokio::task::spawn_blocking(asked).await.unwrap_or(false)
     }
 
     /// Number of partitions of a topic; `None` if there is no such topic.

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use prometheus_client::registry::Registry;
 use ringfence_bus::{Bus, KafkaBus, Options, SqliteBus};
+use ringfence_engine::Dependency;
 use ringfence_sqlite::Db;
 use ringfence_types::Clock;
 
@@ -34,6 +36,13 @@ impl OpenBus {
             }
         };
         opened.map_err(|error| Failure::because("cannot open the bus", &error))
+    }
+
+    /// The broker, for the readiness probe; none of the embedded queue. Registers its metrics.
+    pub(super) fn dependency(&self, registry: &mut Registry) -> Option<Dependency> {
+        let Self::Kafka(bus) = self else { return None };
+        bus.metrics().register(registry);
+        Some(Dependency { name: "kafka", is_up: bus.is_up() })
     }
 
     /// Handle for those that publish and read.

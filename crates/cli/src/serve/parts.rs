@@ -78,6 +78,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let heads = HeadKeeper::start(&settings.heads, &settings.data, &store, registered)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bus = OpenBus::open(settings, db.clone(), ledger.origin(), clock.clone()).await?;
+    let broker = bus.dependency(&mut telemetry.registry);
     let told = webhooks(settings, &bus.shared(), &clock, &mut telemetry).await?;
     let counts = IntakeMetrics::default();
     if settings.intake.is_some() {
@@ -100,6 +101,9 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     };
     let engine = Engine::start(parts).await;
     let engine = engine.map_err(|error| Failure::because("cannot start the engine", &error))?;
+    if let Some(broker) = broker {
+        engine.watch_dependency(broker);
+    }
     if let Some(redis) = &redis {
         engine.access().share_rates(Arc::new(redis.clone()));
         engine.watch_dependency(Dependency { name: "redis", is_up: redis.is_up() });

@@ -12,6 +12,9 @@ use super::read::Reader;
 /// Topic of held and denied calls.
 const BLOCKED: &str = "policy.blocked";
 
+/// Topic of what a conversation shows.
+const CONVERSATION: &str = "conversation.outbound";
+
 /// Protocols of brokers, and whether they need TLS.
 const PROTOCOLS: [(&str, bool); 4] =
     [("PLAINTEXT", false), ("SASL_PLAINTEXT", false), ("SSL", true), ("SASL_SSL", true)];
@@ -36,8 +39,8 @@ impl Kafka {
     }
 
     /// Topics that a server uses.
-    pub(crate) fn topics() -> [&'static str; 3] {
-        [REQUESTS, RESULTS, BLOCKED]
+    pub(crate) fn topics() -> [&'static str; 4] {
+        [REQUESTS, RESULTS, BLOCKED, CONVERSATION]
     }
 }
 
@@ -63,6 +66,7 @@ impl Reader<'_> {
             create_topics: create_topics?,
             partitions: number(partitions?),
             replicas: replicas?.map(number),
+            optional_topics: vec![CONVERSATION.to_owned()],
             ..KafkaOptions::new(brokers?, "")
         };
         Some(Some(Kafka { options }))
@@ -95,6 +99,7 @@ impl Reader<'_> {
             (REQUESTS, "kafka.requests_topic"),
             (RESULTS, "kafka.results_topic"),
             (BLOCKED, "kafka.blocked_topic"),
+            (CONVERSATION, "kafka.conversation_topic"),
         ] {
             let name = self.one(setting, topic_name)?;
             if name != topic {

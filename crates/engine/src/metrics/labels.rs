@@ -49,6 +49,12 @@ pub(super) struct ResultLabel {
     pub(super) result: &'static str,
 }
 
+/// Label: name of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct DependencyLabel {
+    pub(super) name: &'static str,
+}
+
 /// Label: state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct StateLabel {

@@ -2,7 +2,8 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicI64, Ordering},
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    time::Duration,
 };
 
 use prometheus_client::{
@@ -10,9 +11,9 @@ use prometheus_client::{
     registry::Registry,
 };
 use ringfence_sandbox::{Language, PoolKey};
-use ringfence_types::Isolation;
+use ringfence_types::{Isolation, Timestamp};
 
-use super::labels::{Names, PoolLabels, StateLabel};
+use super::labels::{DependencyLabel, Names, PoolLabels, StateLabel};
 use crate::engine::Inner;
 
 type Level = Gauge<i64, AtomicI64>;
@@ -37,6 +38,8 @@ pub(super) struct Scraped {
     /// 1 while sandboxes are made, else 0.
     available: Level,
     watchdog_kills: Counter,
+    outbox_age: Gauge<f64, AtomicU64>,
+    dependencies: Family<DependencyLabel, Level>,
     circuits: Level,
     circuits_opened: Counter,
     circuits_closed: Counter,
@@ -81,6 +84,10 @@ impl Scraped {
         to.register("circuit_breaker_closed", about, new.circuits_closed.clone());
         let about = "Calls that tried whether a tool works again";
         to.register("circuit_breaker_trial", about, new.circuit_trials.clone());
+        let about = "Age of the oldest result that is not published, in seconds; 0 if all are";
+        to.register("outbox_age_seconds", about, new.outbox_age.clone());
+        let about = "Whether a service beside the server answers";
+        to.register("dependency_up", about, new.dependencies.clone());
         let about = "Programs ended because the host ran short of something no limit counts";
         to.register("sandbox_watchdog_kills", about, new.watchdog_kills.clone());
         new
@@ -110,6 +117,21 @@ impl Scraped {
         let sandbox = &inner.parts.sandbox;
         self.available.set(i64::from(sandbox.readiness().is_ok()));
         catch_up(&self.watchdog_kills, sandbox.watchdog_kills() as usize);
+    }
+
+    /// `oldest` is the time of the oldest unpublished fact in microseconds, or 0.
+    pub(super) fn look_at_outbox(&self, inner: &Inner, oldest: i64) {
+        let age = match oldest {
+            0 => Duration::ZERO,
+            oldest => inner.parts.clock.now().since(Timestamp::from_micros(oldest)),
+        };
+        self.outbox_age.set(age.as_secs_f64());
+        let known = inner.dependencies.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for dependency in &*known {
+            let label = DependencyLabel { name: dependency.name };
+            let is_up = i64::from(*dependency.is_up.borrow());
+            self.dependencies.get_or_create(&label).set(is_up);
+        }
     }
 
     fn calls(&self, inner: &Inner) {

@@ -97,6 +97,34 @@ pub(crate) async fn audit(
     Ok(reply::ok(&PageView { entries, next_cursor }))
 }
 
+/// Exports the ledger entries of the tenant and of the whole server, one per line, oldest first: the
+/// path of SomaAgent 01 for `GET /v1/audit` with `Accept: application/x-ndjson`.
+#[utoipa::path(
+    get, path = "/v1/admin/audit/export", tag = "ledger",
+    params(
+        ("kind" = Option<String>, Query, description = "Only of this kind"),
+        ("tool" = Option<String>, Query, description = "Only about this tool"),
+        ("call_id" = Option<String>, Query, description = "Only about this call"),
+        ("session_id" = Option<String>, Query, description = "Only about calls of this session"),
+        ("persona_id" = Option<String>, Query, description = "Only of this persona"),
+        ("since" = Option<String>, Query, description = "Only from this time on"),
+        ("until" = Option<String>, Query, description = "Only before this time"),
+        ("cursor" = Option<String>, Query, description = "Index of the first entry"),
+        ("limit" = Option<u64>, Query, description = "Ignored: all entries are sent"),
+    ),
+    responses((status = 200, description = "Entries, one per line", content(
+        (String = "application/x-ndjson"),
+    )))
+)]
+pub(crate) async fn export(
+    State(shared): State<Arc<Shared>>,
+    caller: May<identity::Admin>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let query = query(&caller, &uri)?;
+    Ok(lines(shared.engine.clone(), caller.principal().clone(), query))
+}
+
 fn query(caller: &Caller, uri: &Uri) -> Result<EntryQuery, Problem> {
     let mut query = Query::of(uri);
     let found = EntryQuery {
