@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ringfence_testkit::{Server, server, server::Source};
 
 use crate::shell;
@@ -48,6 +48,9 @@ pub fn provide(server: &Server) -> Provided {
 }
 
 fn build(server: &Server) -> Result<PathBuf> {
+    if let Source::Debian(package, _) = server.source {
+        bail!("install the package `{package}`");
+    }
     let kept = server.kept()?;
     let folder = kept.parent().context("a program is in a folder")?;
     let making = folder.with_extension(format!("making-{}", std::process::id()));
@@ -61,6 +64,7 @@ fn install(server: &Server, folder: &Path) -> Result<()> {
     match server.source {
         Source::Go(package) => install_go(package, server.version, folder),
         Source::Maven(artifacts) => fetch_jars(artifacts, server, folder),
+        Source::Debian(..) => Ok(()),
     }
 }
 

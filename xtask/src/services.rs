@@ -1,7 +1,7 @@
 //! `cargo xtask services`: real servers for manual use.
 //!
-//! `up` starts OPA with the built-in rules, OpenFGA with an empty store in memory and Kafka without
-//! topics, on free ports, and prints the variables to export. Process ids are recorded, and `down` ends exactly those.
+//! `up` starts OPA with the built-in rules, OpenFGA with an empty store in memory, Kafka without topics and
+//! an empty Redis, on free ports, and prints the variables to export. Process ids are recorded, and `down` ends exactly those.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
-use ringfence_testkit::{Server, kafka, server};
+use ringfence_testkit::{Server, kafka, redis, server};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{servers, settings, shell};
@@ -66,6 +66,8 @@ fn start(server: &Server, program: &Path) -> Result<Running> {
         let _ = fs::remove_dir_all(folder.join("logs"));
         kafka::format(program, &folder, http.parse().context("an address")?)?;
         command.args(kafka::arguments(program, &folder));
+    } else if *server == server::REDIS {
+        command.args(redis::arguments(&folder, http.parse().context("an address")?));
     } else {
         command.args(arguments(server, &http, &grpc));
     }
@@ -74,7 +76,11 @@ fn start(server: &Server, program: &Path) -> Result<Running> {
     command.stdout(log.try_clone()?).stderr(log).process_group(0);
     let child = command.spawn().with_context(|| format!("start {}", server.name))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a pid")?;
-    let url = format!("{}://{http}", if is_kafka { "kafka" } else { "http" });
+    let scheme = match server.name {
+        name @ ("kafka" | "redis") => name,
+        _ => "http",
+    };
+    let url = format!("{scheme}://{http}");
     fs::write(folder.join("running"), format!("{}\n{url}\n", child.id())).context("note it")?;
     Ok(Running { pid, url })
 }
@@ -123,8 +129,15 @@ fn running(server: &Server) -> Result<Option<Running>> {
     let (pid, url) = text.trim().split_once('\n').context("a note without an address")?;
     let pid = pid.parse().ok().and_then(Pid::from_raw).context("a note without a pid")?;
     let program = fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero()));
-    let name = if *server == server::KAFKA { "java" } else { server.name };
-    let is_it = program.is_ok_and(|path| path.file_name() == Some(name.as_ref()));
+    // Debian's `redis-server` is a link to another program of the package.
+    let names: &[&str] = match server.name {
+        "kafka" => &["java"],
+        "redis" => &["redis-server", "redis-check-rdb"],
+        name => &[name],
+    };
+    let is_it = program.is_ok_and(|path| {
+        names.iter().any(|name| path.file_name() == Some(std::ffi::OsStr::new(name)))
+    });
     Ok(is_it.then(|| Running { pid, url: url.to_owned() }))
 }
 

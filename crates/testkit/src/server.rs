@@ -25,6 +25,8 @@ pub struct Server {
 pub enum Source {
     /// Go package of its program.
     Go(&'static str),
+    /// Debian package, and the path of its program.
+    Debian(&'static str, &'static str),
     /// Maven artifacts, as `group:artifact`; the program is the folder of their jars.
     Maven(&'static [&'static str]),
 }
@@ -53,13 +55,22 @@ pub const KAFKA: Server = Server {
     variable: settings::KAFKA,
 };
 
+/// Redis, of the version that the distribution has.
+pub const REDIS: Server = Server {
+    name: "redis",
+    source: Source::Debian("redis-server", crate::redis::PROGRAM),
+    version: "7",
+    variable: settings::REDIS,
+};
+
 /// All servers.
-pub const ALL: [Server; 3] = [OPA, OPENFGA, KAFKA];
+pub const ALL: [Server; 4] = [OPA, OPENFGA, KAFKA, REDIS];
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Go(package) => f.write_str(package),
+            Self::Debian(package, _) => f.write_str(package),
             Self::Maven(artifacts) => f.write_str(&artifacts.join(" ")),
         }
     }
@@ -68,6 +79,9 @@ impl fmt::Display for Source {
 impl Server {
     /// Path of the cached program, whether or not it was built yet.
     pub fn kept(&self) -> Result<PathBuf> {
+        if let Source::Debian(_, program) = self.source {
+            return Ok(PathBuf::from(program));
+        }
         let folder = format!("{}-{}", self.name, self.version);
         Ok(settings::cache_directory()?.join("servers").join(folder).join(self.name))
     }

@@ -14,6 +14,8 @@ pub const OPA: &str = "RINGFENCE_OPA";
 pub const OPENFGA: &str = "RINGFENCE_OPENFGA";
 /// Folder with the jars of Kafka.
 pub const KAFKA: &str = "RINGFENCE_KAFKA";
+/// Path of `redis-server`.
+pub const REDIS: &str = "RINGFENCE_REDIS_SERVER";
 /// File in which tests record their skips.
 pub const SKIP_LOG: &str = "RINGFENCE_SKIP_LOG";
 /// Set if tests may skip.

@@ -28,6 +28,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("POST", "/v1/policy/replay"),
     ("GET", "/v1/policies/default"),
     ("GET", "/v1/audit"),
+    ("GET", "/v1/admin/audit/export"),
     ("GET", "/v1/ledger/checkpoint"),
     ("GET", "/v1/ledger/consistency"),
     ("GET", "/v1/ledger/keys"),

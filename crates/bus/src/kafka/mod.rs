@@ -28,11 +28,11 @@ use ringfence_sqlite::Db;
 use ringfence_types::Clock;
 use tokio_util::sync::CancellationToken;
 
+use self::{member::Members, publisher::Publisher, topics::Topics};
 pub use self::{
     preflight::{Preflight, TopicState, has_tls, preflight},
     watch::KafkaMetrics,
 };
-use self::{member::Members, publisher::Publisher, topics::Topics};
 use crate::{
     Bus, Dead, Error, Group, MAX_MESSAGE_BYTES, Member, Message, dead_letters::DeadLetters,
 };

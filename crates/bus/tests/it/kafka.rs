@@ -203,3 +203,42 @@ async fn messages_outlive_a_broker_that_is_killed() {
     published.await.unwrap();
     println!("{COUNT} messages through a killed broker, {repeated} repeated");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_broker_and_what_waits_on_it_are_seen() {
+    let Some(kafka) = broker("the_broker_and_what_waits_on_it_are_seen") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&kafka);
+    let topic = format!("{}-t", options.installation);
+    let optional = KafkaOptions {
+        create_topics: false,
+        optional_topics: vec![format!("{topic}-absent")],
+        ..options.clone()
+    };
+    let bus = open(folder.path(), options).await;
+    bus.is_up().wait_for(|up| *up).await.unwrap();
+    let mut member = bus.join(group(&topic, &topic)).await.unwrap();
+    let sent = (0..7).map(|n| message(&topic, "k", &n.to_string())).collect();
+    bus.publish(sent).await.unwrap();
+    let lag = async |wanted: i64| {
+        let seen = async {
+            while bus.lag(&topic) != Some(wanted) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let seen = tokio::time::timeout(Duration::from_secs(60), seen).await;
+        assert!(seen.is_ok(), "a lag of {wanted}, not {:?}", bus.lag(&topic));
+    };
+    for left in [4, 0] {
+        let count = if left == 4 { 3 } else { 4 };
+        for _ in 0..count {
+            let delivery = member.next().await.unwrap();
+            member.commit(&delivery).await.unwrap();
+        }
+        lag(left).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let strict = open(folder.path(), optional).await;
+    assert!(!strict.is_read(&format!("{topic}-absent")).await.unwrap());
+    assert!(strict.is_read(&topic).await.unwrap());
+}

@@ -139,3 +139,39 @@ fn cargo_run_at_the_root_of_the_checkout_is_the_product() {
     let manifest = std::fs::read_to_string(manifest).expect("the workspace's manifest");
     assert!(manifest.contains("\ndefault-members = [\"crates/cli\"]\n"), "{manifest}");
 }
+
+/// Names of metrics in an expression of Prometheus: words that are followed by a range, a selector or the
+/// end of an argument, and are no function, keyword or label.
+fn metrics_of(expression: &str) -> Vec<&str> {
+    const WORDS: [&str; 8] =
+        ["sum", "by", "rate", "increase", "histogram_quantile", "le", "group", "result"];
+    const LABELS: [&str; 4] = ["tool", "outcome", "decision", "dead"];
+    let words = expression.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let is_metric = |word: &&str| {
+        word.starts_with(|c: char| c.is_ascii_lowercase())
+            && !WORDS.contains(word)
+            && !LABELS.contains(word)
+            && !["failed", "postponed"].contains(word)
+    };
+    words.filter(is_metric).collect()
+}
+
+#[test]
+fn dashboard_and_alerts_use_metrics_of_the_reference() {
+    let reference = include_str!("../../../../docs/observability.md");
+    let dashboard = include_str!("../../../../deploy/grafana/ringfence-bus.json");
+    let alerts = include_str!("../../../../deploy/prometheus/ringfence-bus.yml");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let shown = targets.map(|target| target["expr"].as_str().expect("an expression"));
+    let alerting = alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    let expressions: Vec<&str> = shown.chain(alerting).collect();
+    let mut count = 0;
+    for metric in expressions.iter().flat_map(|expression| metrics_of(expression)) {
+        let family = metric.strip_suffix("_bucket").unwrap_or(metric);
+        assert!(reference.contains(&format!("`{family}`")), "{metric} is not in the reference");
+        count += 1;
+    }
+    assert!(count > 15, "{count} metrics found in {expressions:?}");
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{World, operator};
+use crate::support::{World, next, operator};
 
 fn request(event_id: &str, tool: &str, args: &Value) -> Value {
     json!({
@@ -105,5 +105,28 @@ async fn the_session_is_an_argument_only_of_tools_that_take_it() {
     world.send(&request("e1", "canvas_append", &json!({"content": "x"}))).await;
     let result = world.result().await;
     assert_eq!(status(&result), ("e1", "success"), "{result}");
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn starts_and_results_are_copied_to_the_conversation() {
+    let mut world = World::open().await;
+    let mut shown = world.member("viewer", "conversation.outbound").await;
+    world.send(&request("e1", "echo", &json!({"text": "hi"}))).await;
+    assert_eq!(status(&world.result().await), ("e1", "success"));
+    let (start, end) = (next(&mut shown).await, next(&mut shown).await);
+    assert_eq!(start["type"], "tool.start");
+    assert_eq!((&start["message"], &start["metadata"]["status"]), (&json!(""), &json!("start")));
+    assert_eq!(end["type"], "tool.result");
+    assert_eq!(end["message"], "{\"message\":\"hi\"}");
+    for event in [&start, &end] {
+        assert_eq!((&event["role"], &event["version"]), (&json!("tool"), &json!("sa01-v1")));
+        assert_eq!(event["metadata"]["tool_name"], "echo");
+        assert_eq!(event["metadata"]["request_id"], "e1");
+        assert_eq!(event["metadata"]["source"], "tool_executor");
+        assert_eq!(event["session_id"], "s");
+    }
+    assert_eq!(end["metadata"]["status"], "success");
+    assert!(end["metadata"]["execution_time"].is_number(), "{end}");
     world.close().await;
 }

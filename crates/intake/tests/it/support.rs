@@ -66,6 +66,13 @@ impl World {
         Self { engine, bus, key, intake, results, _folder: folder }
     }
 
+    /// A member of a group of its own.
+    pub(crate) async fn member(&self, group: &str, topic: &str) -> Box<dyn Member> {
+        let topics = vec![topic.to_owned()];
+        let group = Group { name: group.to_owned(), topics, from_oldest: true };
+        self.bus.join(group).await.unwrap()
+    }
+
     /// Publishes a request.
     pub(crate) async fn send(&self, payload: &Value) {
         self.send_raw(payload.to_string().as_bytes()).await;
@@ -110,6 +117,14 @@ impl World {
         self.intake.close().await;
         self.engine.stop(Duration::from_secs(5)).await;
     }
+}
+
+/// The next message of a member.
+pub(crate) async fn next(member: &mut Box<dyn Member>) -> Value {
+    let next = tokio::time::timeout(NEXT_TIMEOUT, member.next()).await;
+    let delivery = next.expect("a message is due").unwrap();
+    member.commit(&delivery).await.unwrap();
+    serde_json::from_slice(&delivery.message.payload).unwrap()
 }
 
 /// A principal that may revoke any key.
