@@ -1,4 +1,4 @@
-//! What can be done with a call: prove it, cancel it, make it again.
+//! Actions on a call: prove it, cancel it, make it again.
 
 use std::sync::Arc;
 

@@ -92,7 +92,7 @@ pub(super) struct ReadPage {
     pub(super) reasons: Vec<ReasonRow>,
     pub(super) policy: Option<Html>,
     pub(super) changed: Vec<String>,
-    /// What an approval lets happen, line by line.
+    /// Effects of an approval, line by line.
     pub(super) unlocks: Vec<String>,
     votes: Vec<VoteRow>,
     pub(super) needed: u32,
@@ -211,7 +211,7 @@ fn conditions(args: &Json) -> Vec<ConditionRow> {
     members.into_iter().filter_map(row).take(MAX_CONDITIONS).collect()
 }
 
-/// What an approval lets happen: the call itself, the call that waits for it, and held calls like it.
+/// Effects of an approval: on the call itself, the call that waits for it, and held calls like it.
 async fn unlocks(shared: &Shared, caller: &Caller, call: &Call) -> Result<Vec<String>, Problem> {
     let Some(hold) = call.hold() else { return Ok(Vec::new()) };
     let mut lines = Vec::new();
