@@ -1,4 +1,4 @@
-//! What can be seen of Kafka from here: whether a broker answers, and how far groups are behind.
+//! State of the broker and lag of groups, as seen from here.
 
 use std::{
     collections::HashMap,
