@@ -93,7 +93,6 @@
     const headers = { "Content-Type": "application/octet-stream", "X-Form-Token": place.dataset.token };
     const answer = await fetch(`${place.dataset.upload}?path=${encodeURIComponent(path)}`, { method: "POST", headers, body: file });
     if (answer.redirected) location.assign(answer.url); else window.alert(`${file.name} was not saved: ${answer.status}`);
-    if (answer.redirected && location.pathname === new URL(answer.url).pathname) location.reload();
   });
 
   // A form is sent once.
