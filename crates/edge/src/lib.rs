@@ -81,7 +81,7 @@ pub trait Door: Debug {
         None
     }
 
-    /// How to tell what a request is about that one process alone has in memory: it is for that process.
+    /// Rule that tells which subject of a request one process alone has in memory: the request is for that process.
     fn owned(&self) -> Option<OwnedRule> {
         None
     }

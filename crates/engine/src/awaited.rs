@@ -1,6 +1,6 @@
 //! Calls of other processes whose end is waited for here.
 //!
-//! One task follows the commits of all processes while somebody waits, however many wait.
+//! One task follows the commits of all processes while a caller waits, however many wait.
 
 use std::{
     collections::HashMap,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ringfence_jail::host::{Finding, Status};
 use ringfence_store::{PostgresStore, Process, Processes as _};
+use ringfence_types::error_chain;
 
 use crate::{cli::DataArgs, failure::Failure, run::runtime, settings};
 
@@ -21,7 +22,7 @@ pub(super) fn findings() -> Result<Vec<Finding>, Failure> {
         Ok(processes) => compare(&processes),
         Err(error) => finding(
             Status::Degraded,
-            format!("{url} cannot be read: {}", super::chain(&error)),
+            format!("{url} cannot be read: {}", error_chain(&error)),
             Some("start the database, or prepare it: ringfence migrate"),
         ),
     }])
