@@ -56,6 +56,7 @@ pub const NEEDS: &[Need] = &[
         Probe::File("/usr/lib/postgresql/15/bin/postgres"),
         "the store in PostgreSQL, with clusters of its own",
     ),
+    need("kcat", Probe::Program("kcat"), "messages of another Kafka client"),
     need("redis-server", Probe::File("/usr/bin/redis-server"), "rate limits that servers share"),
     need(
         "qemu-system-x86",

@@ -15,7 +15,7 @@ use rdkafka::{
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext},
     error::{KafkaError, KafkaResult},
-    message::{BorrowedMessage, Headers as _},
+    message::BorrowedMessage,
     statistics::Statistics,
     types::RDKafkaRespErr,
 };
@@ -28,6 +28,7 @@ use super::{
     KafkaBus, KafkaMetrics, KafkaOptions,
     assignment::{Assignment, Next, Place, Progress, Standing},
     client::{broken, config, failed, log, report},
+    raw,
 };
 use crate::{Delivery, Error, Group, Member, Message};
 
@@ -369,13 +370,13 @@ impl Context {
     ) -> KafkaResult<Vec<(Place, Progress)>> {
         let committed = consumer.committed_offsets(list.clone(), ASK_TIMEOUT)?;
         let (mut partitions, mut new) = (Vec::new(), TopicPartitionList::new());
-        for at in committed.elements() {
+        for (at, metadata) in committed.elements().into_iter().zip(raw::metadata(&committed)) {
             at.error()?;
             let (topic, number) = (at.topic(), at.partition());
             let (low, high) = consumer.fetch_watermarks(topic, number, ASK_TIMEOUT)?;
             let progress = match at.offset() {
                 // One that is too old goes on with the oldest that is left.
-                Offset::Offset(offset) if offset >= low => Progress::read(offset, at.metadata()),
+                Offset::Offset(offset) if offset >= low => Progress::read(offset, &metadata),
                 Offset::Offset(_) => Progress { offset: low, ..Progress::default() },
                 _ => {
                     let offset = if self.from_oldest { low } else { high };
@@ -540,16 +541,10 @@ fn subscribe(
 }
 
 fn push(options: &KafkaOptions, shared: &Shared, from: &BorrowedMessage<'_>) {
-    let headers = from.headers().map(|headers| {
-        let header = |header: rdkafka::message::Header<'_, &[u8]>| {
-            (header.key.to_owned(), header.value.unwrap_or_default().to_vec())
-        };
-        headers.iter().map(header).collect()
-    });
     let message = Message {
         topic: options.inner(from.topic()).to_owned(),
         key: from.key().map(<[u8]>::to_vec),
-        headers: headers.unwrap_or_default(),
+        headers: raw::headers(from),
         payload: from.payload().unwrap_or_default().to_vec(),
     };
     let place = (from.topic().to_owned(), from.partition());

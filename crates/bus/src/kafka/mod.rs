@@ -13,6 +13,7 @@ mod dead;
 mod member;
 mod preflight;
 mod publisher;
+mod raw;
 mod topics;
 mod watch;
 

@@ -1,6 +1,10 @@
 //! The bus on a real broker, which the tests of this binary share.
 
 use std::{
+    ffi::OsStr,
+    io::Write as _,
+    os::unix::ffi::OsStrExt as _,
+    process::{Command, Stdio},
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU32, Ordering},
@@ -114,6 +118,27 @@ async fn dead_letters_are_records_in_the_envelope_of_the_original() {
     assert!(
         text(&second).starts_with(r#"{"original_event":null,"original_base64":"AG5vdCBKU09O","#)
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::disallowed_methods, reason = "another Kafka client")]
+async fn a_header_name_that_is_not_utf8_is_delivered() {
+    let Some(kafka) = broker("a_header_name_that_is_not_utf8") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&kafka);
+    let topic = format!("{}-t", options.installation);
+    let bus = open(folder.path(), options).await;
+    let mut member = bus.join(group(&topic, &topic)).await.unwrap();
+    // Our own producer cannot write such a name.
+    let mut kcat = Command::new("kcat");
+    kcat.args(["-P", "-b", &kafka.address().to_string(), "-t", &topic, "-H"]);
+    kcat.arg(OsStr::from_bytes(b"a\xff\xfe=1")).stdin(Stdio::piped());
+    let mut kcat = kcat.spawn().unwrap();
+    kcat.stdin.take().unwrap().write_all(b"x\n").unwrap();
+    assert!(kcat.wait().unwrap().success());
+    let delivery = member.next().await.unwrap();
+    let expected = vec![("a\u{fffd}\u{fffd}".to_owned(), b"1".to_vec())];
+    assert_eq!((text(&delivery), &delivery.message.headers), ("x", &expected));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
