@@ -75,7 +75,7 @@ impl Bucket {
         let servers = u64::from(servers.max(1));
         let each = rate.each() * servers;
         // A part of the burst; of a burst smaller than the number of servers, one request.
-        let room = (rate.each() * u64::from(rate.burst) / servers).max(each);
+        let room = each * (u64::from(rate.burst) / servers).max(1);
         self.take_within(each, room, since.saturating_add(room), now)
     }
 

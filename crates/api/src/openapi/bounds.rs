@@ -179,7 +179,7 @@ fn parameters(path: &str, operation: &mut Value) {
             ("by", "query") => r#"{"enum": ["key", "tool", "key,tool"]}"#,
             ("key", "query") => UUID,
             ("from", "query") if path == "/v1/usage" => r#"{"format": "date-time"}"#,
-            ("cursor", "query") if path == "/v1/audit" => r#"{"pattern": "^[0-9]{1,18}$"}"#,
+            ("cursor", "query") if AUDIT.contains(&path) => r#"{"pattern": "^[0-9]{1,18}$"}"#,
             ("cursor", "query") if path == "/v1/policy/canary" => "{}",
             ("cursor" | "parent", "query") => UUID,
             ("format", "query") if path == "/v1/calls/{id}/receipt" => {
@@ -187,12 +187,13 @@ fn parameters(path: &str, operation: &mut Value) {
             }
             ("call_id", "query") => UUID,
             ("persona_id", "query") => ID,
-            ("kind", "query") if path == "/v1/audit" => ENTRIES,
+            ("kind", "query") if AUDIT.contains(&path) => ENTRIES,
             ("since" | "until", "query") => r#"{"format": "date-time"}"#,
             ("from", "query") if path == "/v1/ledger/consistency" => r#"{"minimum": 1}"#,
             ("state", "query") => STATES,
             ("limit", "query")
-                if ["/v1/calls", "/v1/audit", "/v1/holds", "/v1/approvals"].contains(&path) =>
+                if ["/v1/calls", "/v1/holds", "/v1/approvals"].contains(&path)
+                    || AUDIT.contains(&path) =>
             {
                 r#"{"minimum": 1, "maximum": 200}"#
             }
@@ -204,6 +205,9 @@ fn parameters(path: &str, operation: &mut Value) {
         add(schema, bound);
     }
 }
+
+/// Paths that list ledger entries.
+const AUDIT: [&str; 2] = ["/v1/audit", "/v1/admin/audit/export"];
 
 const ENTRIES: &str = r#"{"enum": ["call", "decision", "approval", "resolution", "tool", "key",
     "checkpoint-key", "maintenance"]}"#;

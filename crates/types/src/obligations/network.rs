@@ -31,9 +31,12 @@ impl Network {
 
     /// Only these hosts.
     pub fn only(hosts: Vec<String>) -> Result<Self, InvalidNetwork> {
-        let fits = |host: &String| {
-            (1..=MAX_ENTRY_BYTES).contains(&host.len())
-                && !host.chars().any(|c| c != ' ' && c.is_whitespace() || c.is_control())
+        // Methods may stand before the host.
+        let fits = |entry: &String| {
+            let (methods, host) = entry.split_once(' ').unwrap_or(("GET", entry));
+            (1..=MAX_ENTRY_BYTES).contains(&entry.len())
+                && methods.chars().all(|c| c.is_ascii_uppercase() || c == ',')
+                && !host.chars().any(|c| c.is_whitespace() || c.is_control())
         };
         if hosts.len() <= MAX_ENTRIES && hosts.iter().all(fits) {
             Ok(Self(hosts))

@@ -110,7 +110,7 @@ pub(crate) async fn audit(
         ("since" = Option<String>, Query, description = "Only from this time on"),
         ("until" = Option<String>, Query, description = "Only before this time"),
         ("cursor" = Option<String>, Query, description = "Index of the first entry"),
-        ("limit" = Option<u64>, Query, description = "Ignored: all entries are sent"),
+        ("limit" = Option<u64>, Query, description = "From 1 to 200; without effect: all entries are sent"),
     ),
     responses((status = 200, description = "Entries, one per line", content(
         (String = "application/x-ndjson"),
