@@ -133,7 +133,7 @@ mod tests {
         };
         assert_eq!(taken(0, 200), 0, "no burst at first");
         assert_eq!(taken(200, 2_200), 20, "the rate of one server, by both");
-        assert_eq!(taken(9_200, 9_201), 4, "one burst, by both, after a pause");
+        assert_eq!(taken(9_200, 9_210), 4, "one burst, by both, after a pause");
         // A burst of one still lets requests through.
         let small = Rate { per_second: 10, burst: 1 };
         assert_eq!(Bucket::default().take_share(small, 3, 0, second), Ok(()));
