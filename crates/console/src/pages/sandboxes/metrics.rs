@@ -5,7 +5,10 @@
 use std::{sync::Arc, time::Duration};
 
 use askama::Template;
-use axum::{extract::State, response::Response};
+use axum::{
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
 use http::{StatusCode, Uri};
 use ringfence_edge::{
     Problem,
@@ -15,7 +18,6 @@ use ringfence_edge::{
 };
 use ringfence_engine::sandbox::session::{Session, SessionId};
 
-use super::find;
 use crate::{
     Shared,
     html::{self, Html},
@@ -107,6 +109,11 @@ fn fill(values: impl Iterator<Item = f64>) -> Vec<Option<f64>> {
     filled
 }
 
+/// Status with which htmx ends polling.
+fn stop_polling() -> StatusCode {
+    StatusCode::from_u16(286).unwrap_or(StatusCode::NO_CONTENT)
+}
+
 /// Sends the usage with one more sample, for a part of the page.
 pub(crate) async fn metrics(
     State(shared): State<Arc<Shared>>,
@@ -117,7 +124,10 @@ pub(crate) async fn metrics(
     let mut query = Query::of(&uri);
     let seen = query.optional::<String>("seen").unwrap_or_default();
     query.finish()?;
-    let sandbox = find(&shared, &caller, &id)?;
+    // A page that is still open asks once more after the end of its sandbox: it is told to stop.
+    let Some(sandbox) = shared.engine.sandbox(caller.principal(), &id) else {
+        return Ok(stop_polling().into_response());
+    };
     let view = MetricsView::of(&sandbox.session, &seen).await;
     Ok(shell::render(StatusCode::OK, &view))
 }
