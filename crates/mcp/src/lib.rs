@@ -3,10 +3,10 @@
 //! The protocol, in its revisions 2025-11-25 and 2026-07-28, is `rmcp`'s; the listener, keys, `Host`,
 //! `Origin` and limits are `edge`'s; the decision to run is the engine's. This crate translates.
 //!
-//! Contents: [`http`] is the way of one request to `rmcp` and back ([`sessions`]: which key a session of
-//! the older revision belongs to); [`handler`] answers methods; [`call`] makes a call and waits for it
-//! ([`progress`]: its live output, [`held`]: a person must decide first); [`result`] is the end of a call in
-//! the words of the protocol; [`tools`] lists and searches; [`resources`] are receipts, outputs and skills.
+//! Contents: `http` is the way of one request to `rmcp` and back (`sessions`: which key a session of
+//! the older revision belongs to); `handler` answers methods; `call` makes a call and waits for it
+//! (`progress`: its live output, `held`: a person must decide first); `result` is the end of a call in
+//! the words of the protocol; `tools` lists and searches; `resources` are receipts, outputs and skills.
 //!
 //! Invariants:
 //! - arguments reach the engine as the client wrote them: they are taken from the body's text, not from
