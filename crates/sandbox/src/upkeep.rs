@@ -13,7 +13,7 @@ use crate::{
     WatchdogRules,
     groups::Groups,
     native::Inner,
-    watchdog::{History, Sample, culprit, strain},
+    watchdog::{History, MAX_KERNEL_OBJECTS, Sample, Strain, culprit, strain},
 };
 
 /// Interval, unless the watchdog has another.
@@ -48,7 +48,14 @@ pub(crate) async fn run(service: Weak<Inner>) {
 /// Takes one sample of the host, and ends a program if needed.
 fn look(groups: &Groups, history: &mut History, rules: &WatchdogRules) {
     let watchlist = &groups.watchlist;
-    let Some(sample) = sample(groups.kernel_memory()) else { return };
+    let charged = groups.kernel_memory();
+    if charged.is_none_or(|charged| charged > MAX_KERNEL_OBJECTS.0) {
+        for (id, held) in watchlist.over_kernel_objects() {
+            tracing::warn!(%held, "the watchdog ends a program with too many kernel objects");
+            watchlist.end(id, Strain::of_kernel_objects(held));
+        }
+    }
+    let Some(sample) = sample(charged) else { return };
     history.push(sample, rules.window);
     if !history.is_suspicious(rules) {
         watchlist.forget_times();

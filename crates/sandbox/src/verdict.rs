@@ -115,20 +115,14 @@ fn hit(limit: Limit, seen: &Observed, limits: &Limits) -> Hit {
     Hit { limit, allowed, evidence: evidence(limit, seen), hint }
 }
 
-/// Result of a program ended by the watchdog, which looks at the whole host: no limit of the
-/// program's own was met.
+/// Result of a program ended by the watchdog: no limit of the program's own was met.
 fn host_hit(seen: &Observed) -> Hit {
     let strain = seen.strain.as_ref();
-    let resource = strain.map_or("something", |strain| strain.resource);
     Hit {
         limit: Limit::Host,
         allowed: strain.map_or_else(String::new, |strain| strain.allowed.clone()),
         evidence: strain.map_or_else(Vec::new, |strain| strain.evidence.clone()),
-        hint: format!(
-            "the host ran short of {resource} while this program was the busiest in the kernel; \
-             make it open fewer files, sockets and locks, or have the operator look at \
-             `sandbox.watchdog`"
-        ),
+        hint: strain.map_or_else(String::new, |strain| strain.hint.clone()),
     }
 }
 

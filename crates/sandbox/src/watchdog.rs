@@ -53,6 +53,11 @@ const FILES_PERCENT: u64 = 80;
 /// blamed on a program.
 const GROWN_PART: u64 = 10;
 
+/// Kernel objects (mappings, sockets, open files) that one sandbox may hold. They are charged to it,
+/// but what the kernel needs to find them is not: up to a fifth more for mappings. Programs that do
+/// not collect objects stay far below.
+pub(crate) const MAX_KERNEL_OBJECTS: Bytes = Bytes::mib(256);
+
 /// Numbers of the host at one moment, in bytes unless they are counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
@@ -84,6 +89,29 @@ pub(crate) struct Strain {
     /// Allowed amount, formatted.
     pub(crate) allowed: String,
     pub(crate) evidence: Vec<Evidence>,
+    /// Next step for the author of the program.
+    pub(crate) hint: String,
+}
+
+impl Strain {
+    fn of_host(resource: &'static str, allowed: String, evidence: Vec<Evidence>) -> Self {
+        let hint = format!(
+            "the host ran short of {resource} while this program was the busiest in the kernel; \
+             make it open fewer files, sockets and locks, or have the operator look at \
+             `sandbox.watchdog`"
+        );
+        Self { resource, allowed, evidence, hint }
+    }
+
+    /// Too many kernel objects in one sandbox.
+    pub(crate) fn of_kernel_objects(held: Bytes) -> Self {
+        Self {
+            resource: "kernel objects",
+            allowed: format!("{MAX_KERNEL_OBJECTS} of kernel objects in one sandbox"),
+            evidence: vec![evidence("memory.stat slab_unreclaimable", held)],
+            hint: "make the program use fewer mappings, processes, files and sockets".to_owned(),
+        }
+    }
 }
 
 /// Samples of the host over the window, newest last.
@@ -128,14 +156,14 @@ pub(crate) fn strain(history: &History, rules: &WatchdogRules) -> Option<Strain>
     if let Some((growth, allowed)) = history.uncharged_growth(rules)
         && growth > allowed
     {
-        return Some(Strain {
-            resource: "kernel memory",
-            allowed: format!("{} of kernel memory charged to no sandbox", Bytes(allowed)),
-            evidence: vec![
+        return Some(Strain::of_host(
+            "kernel memory",
+            format!("{} of kernel memory charged to no sandbox", Bytes(allowed)),
+            vec![
                 evidence("kernel memory taken and not charged", Bytes(growth)),
                 evidence("/proc/meminfo MemAvailable", Bytes(now.available)),
             ],
-        });
+        ));
     }
     tcp(&history.0).or_else(|| files(&history.0))
 }
@@ -143,26 +171,30 @@ pub(crate) fn strain(history: &History, rules: &WatchdogRules) -> Option<Strain>
 fn tcp(history: &VecDeque<Sample>) -> Option<Strain> {
     let (now, grown) = grown(history, |sample| sample.tcp)?;
     let mark = now.tcp_pressure;
-    (mark > 0 && now.tcp > mark && grown > mark / GROWN_PART).then(|| Strain {
-        resource: "TCP memory",
-        allowed: format!("{} of TCP memory on the whole host", Bytes(mark)),
-        evidence: vec![
-            evidence("/proc/net/sockstat TCP mem", Bytes(now.tcp)),
-            evidence("net.ipv4.tcp_mem pressure", Bytes(mark)),
-        ],
+    (mark > 0 && now.tcp > mark && grown > mark / GROWN_PART).then(|| {
+        Strain::of_host(
+            "TCP memory",
+            format!("{} of TCP memory on the whole host", Bytes(mark)),
+            vec![
+                evidence("/proc/net/sockstat TCP mem", Bytes(now.tcp)),
+                evidence("net.ipv4.tcp_mem pressure", Bytes(mark)),
+            ],
+        )
     })
 }
 
 fn files(history: &VecDeque<Sample>) -> Option<Strain> {
     let (now, grown) = grown(history, |sample| sample.files)?;
     let mark = now.max_files / 100 * FILES_PERCENT;
-    (mark > 0 && now.files > mark && grown > mark / GROWN_PART).then(|| Strain {
-        resource: "open files",
-        allowed: format!("{mark} open files on the whole host"),
-        evidence: vec![
-            evidence("/proc/sys/fs/file-nr", now.files),
-            evidence("/proc/sys/fs/file-max", now.max_files),
-        ],
+    (mark > 0 && now.files > mark && grown > mark / GROWN_PART).then(|| {
+        Strain::of_host(
+            "open files",
+            format!("{mark} open files on the whole host"),
+            vec![
+                evidence("/proc/sys/fs/file-nr", now.files),
+                evidence("/proc/sys/fs/file-max", now.max_files),
+            ],
+        )
     })
 }
 
@@ -271,6 +303,14 @@ impl Watchlist {
             entry.kernel_time().saturating_sub(before.unwrap_or_default())
         };
         self.all().into_iter().map(|(id, entry)| (id, since(&entry))).collect()
+    }
+
+    /// Programs whose sandbox holds more kernel objects than one may, with the amount.
+    pub(crate) fn over_kernel_objects(&self) -> Vec<(u64, Bytes)> {
+        let held = |entry: &WatchedProgram| entry.group.as_ref()?.kernel_objects().map(Bytes);
+        let all = self.all().into_iter();
+        let held = all.filter_map(|(id, entry)| Some((id, held(&entry)?)));
+        held.filter(|(_, held)| *held > MAX_KERNEL_OBJECTS).collect()
     }
 
     /// Ends a program.

@@ -129,6 +129,12 @@ impl Group {
         stats::read_present(self.version, &self.dirs)
     }
 
+    /// Bytes of kernel objects charged to the group that cannot be reclaimed; `None` in version 1,
+    /// which counts them together with caches of file names.
+    pub fn kernel_objects(&self) -> Option<u64> {
+        stats::kernel_objects(self.version, &self.dirs)
+    }
+
     /// Reads all counters.
     pub fn stats(&self) -> Result<Stats, Error> {
         stats::read(self.version, &self.dirs)

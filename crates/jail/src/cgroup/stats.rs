@@ -150,6 +150,14 @@ pub(super) fn kernel_memory(version: Version, dirs: &Dirs) -> Option<u64> {
     kernel.or_else(|| read("memory.usage_in_bytes"))
 }
 
+/// Objects of the kernel; see [`super::Group::kernel_objects`].
+pub(super) fn kernel_objects(version: Version, dirs: &Dirs) -> Option<u64> {
+    if version != Version::V2 {
+        return None;
+    }
+    keyed(&text_of(&dirs.memory, "memory.stat").ok().flatten()?, "slab_unreclaimable")
+}
+
 fn read_v1(dirs: &Dirs) -> Result<Stats, Error> {
     let mut stats = Stats { sources: V1, ..Stats::default() };
     read_cpuacct(dirs, &mut stats)?;
