@@ -7,6 +7,7 @@
 mod code;
 mod documents;
 mod lexer;
+mod packages;
 mod text;
 mod tiers;
 mod tree;
@@ -14,7 +15,7 @@ mod wording;
 
 use std::fmt;
 
-pub use tree::{Crate, File, Tree};
+pub use tree::{Crate, File, Package, Tree};
 
 /// Violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,9 @@ pub const RULES: &[Rule] = &[
     tiers::dependencies_point_downwards,
     tiers::rooms_do_not_know_what_they_must_not,
     tiers::reserved_libraries_stay_in_their_rooms,
+    packages::licences_are_allowed,
+    packages::banned_packages_are_absent,
+    packages::packages_come_from_a_registry,
     code::unsafe_lives_in_jail_alone,
     code::modules_say_what_they_are,
     code::files_stay_short,

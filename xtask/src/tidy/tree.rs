@@ -21,6 +21,8 @@ pub struct Tree {
     pub files: Vec<File>,
     /// Crates of the workspace.
     pub crates: Vec<Crate>,
+    /// Crates of others that the workspace uses, directly or not.
+    pub packages: Vec<Package>,
     /// All paths, text or not, sorted; directories end with a slash.
     pub paths: Vec<String>,
 }
@@ -43,10 +45,22 @@ pub struct Crate {
     pub dependencies: Vec<(String, bool)>,
 }
 
+/// Crate of others.
+#[derive(Debug, Clone, Default)]
+pub struct Package {
+    /// Name of the package.
+    pub name: String,
+    /// Licence expression, as its manifest has it.
+    pub licence: String,
+    /// Where it came from, as the lock file has it.
+    pub source: String,
+}
+
 impl Tree {
     /// Reads the tree below `root` and asks cargo for the crates.
     pub fn read(root: &Path) -> Result<Self> {
-        let mut tree = Self { crates: crates(root)?, ..Self::default() };
+        let (crates, packages) = crates(root)?;
+        let mut tree = Self { crates, packages, ..Self::default() };
         tree.collect(root, "")?;
         tree.files.sort_by(|a, b| a.path.cmp(&b.path));
         tree.paths.sort();
@@ -95,13 +109,23 @@ impl Tree {
     }
 }
 
-fn crates(root: &Path) -> Result<Vec<Crate>> {
+fn crates(root: &Path) -> Result<(Vec<Crate>, Vec<Package>)> {
     let mut cargo = shell::command(settings::cargo());
-    cargo.args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root);
-    let metadata: Value =
-        serde_json::from_str(&shell::read(&mut cargo)?).context("parse `cargo metadata`")?;
+    // With the filter, packages of other platforms need not be in the registry's cache.
+    let target = "x86_64-unknown-linux-gnu";
+    cargo.args(["metadata", "--format-version", "1", "--filter-platform", target]);
+    let metadata: Value = serde_json::from_str(&shell::read(cargo.current_dir(root))?)
+        .context("parse `cargo metadata`")?;
     let packages = metadata["packages"].as_array().context("`cargo metadata` has no packages")?;
-    packages.iter().map(|package| read_crate(package).context("read a package")).collect()
+    let (ours, others): (Vec<&Value>, Vec<&Value>) =
+        packages.iter().partition(|package| package["source"].is_null());
+    let ours = ours.into_iter().map(|package| read_crate(package).context("read a package"));
+    Ok((ours.collect::<Result<_>>()?, others.into_iter().map(read_package).collect()))
+}
+
+fn read_package(package: &Value) -> Package {
+    let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
+    Package { name: text("name"), licence: text("license"), source: text("source") }
 }
 
 fn read_crate(package: &Value) -> Option<Crate> {
