@@ -99,8 +99,7 @@ fn built_rows(
     if selected("attest") {
         rows.push(attest::run(staged)?);
     }
-    // By name only, until every scenario is known to pass on every host.
-    if filter == Some("mcp") {
+    if selected("mcp") {
         rows.extend(mcp::run(staged)?);
     }
     if selected("browser") {

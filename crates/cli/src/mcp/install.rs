@@ -91,15 +91,17 @@ fn entry(args: &ClientArgs, key: &str) -> Result<Value, Failure> {
     let binary = env::current_exe()
         .map_err(|error| Failure::because("cannot tell where this program is", &error))?;
     let mut words = vec!["mcp".to_owned()];
-    match &args.url {
-        Some(url) => words.extend(["--url".to_owned(), url.clone()]),
+    let url = args.url.clone().or_else(|| config::server_url()?.into_string().ok());
+    match url {
+        Some(url) => words.extend(["--url".to_owned(), url]),
         None => {
             let data = config::data_dir(args.data.data.clone());
             let data = fs::canonicalize(&data).unwrap_or(data);
             words.extend(["--data".to_owned(), data.display().to_string()]);
         }
     }
-    if let Some(authority) = &args.ca {
+    if let Some(authority) = args.ca.clone().or_else(|| config::server_ca().map(PathBuf::from)) {
+        let authority = fs::canonicalize(&authority).unwrap_or(authority);
         words.extend(["--ca".to_owned(), authority.display().to_string()]);
     }
     Ok(json!({

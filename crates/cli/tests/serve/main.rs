@@ -17,6 +17,7 @@ mod kills;
 #[cfg(test)]
 mod ledger;
 mod lookups;
+mod mcp;
 mod memos;
 mod network;
 mod observed;
