@@ -82,10 +82,12 @@ pub enum Error {
         /// Error of the verification.
         source: Cause,
     },
-    /// The whole fetch, all hops together, took too long.
-    #[error("fetch took longer than {after:?}")]
+    /// The whole fetch, all hops together, or one phase of an exchange took too long.
+    #[error("{phase} took longer than {after:?}")]
     Timeout {
-        /// Time limit of the fetch.
+        /// Phase that took too long.
+        phase: Phase,
+        /// Time limit of the phase.
         after: Duration,
     },
     /// The response is too large.
@@ -145,6 +147,30 @@ impl Error {
             Self::ResponseInvalid { .. } => ErrorCode::ResponseInvalid,
             Self::Setup(_) => ErrorCode::SetupFailed,
         }
+    }
+}
+
+/// Phase of an exchange with a time limit of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Name lookup, connection and TLS handshake.
+    Connect,
+    /// From the sent request to the headers of the answer.
+    FirstByte,
+    /// Between two parts of the body.
+    Idle,
+    /// Everything together.
+    Total,
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Connect => "connecting",
+            Self::FirstByte => "the first byte of the answer",
+            Self::Idle => "the next part of the answer",
+            Self::Total => "fetch",
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::{sync::OnceCell, task::spawn_blocking, time::timeout};
 use crate::{
     body::{self, Bound},
     client,
-    error::{Error, SetupError},
+    error::{Error, Phase, SetupError},
     headers,
     hosts::Hosts,
     network::Exemption,
@@ -168,6 +168,18 @@ impl Fetcher {
         Ok(Self { options: Arc::new(options), resolver, tls: Arc::default() })
     }
 
+    /// Fetcher that finds out with the first encrypted connection whether certificates can be verified.
+    pub(crate) fn unchecked(options: Options) -> Self {
+        install_cryptography();
+        let resolver = Arc::new(System::default());
+        Self { options: Arc::new(options), resolver, tls: Arc::default() }
+    }
+
+    /// Whether the trace context of a caller is sent to servers.
+    pub(crate) fn passes_trace(&self) -> bool {
+        self.options.pass_trace
+    }
+
     /// Configuration of TLS clients with the trusted roots; made on first use, because it reads the
     /// CA store.
     pub(crate) async fn tls(&self) -> Result<Arc<ClientConfig>, SetupError> {
@@ -192,7 +204,8 @@ impl Fetcher {
         hops: &mut Vec<Hop>,
     ) -> Result<Response, Error> {
         let after = request.timeout.min(self.options.longest_timeout);
-        timeout(after, self.follow(request, hops)).await.unwrap_or(Err(Error::Timeout { after }))
+        let late = Error::Timeout { phase: Phase::Total, after };
+        timeout(after, self.follow(request, hops)).await.unwrap_or(Err(late))
     }
 
     async fn follow(&self, request: Request, hops: &mut Vec<Hop>) -> Result<Response, Error> {

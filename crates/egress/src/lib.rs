@@ -1,4 +1,5 @@
-//! Fetches from the network without access to internal addresses.
+//! Network access without internal addresses: fetches ([`Fetcher`]), a client of servers that streams
+//! and keeps connections ([`GuardedClient`]), and the proxy of a sandbox ([`Proxy`]).
 //!
 //! A URL becomes a [`Target`] once; its host is resolved once per hop; every address is vetted; a
 //! vetted address is dialled and no other. Redirects are hops: each is parsed, resolved and vetted
@@ -25,6 +26,7 @@ mod classify;
 mod client;
 mod dial;
 mod error;
+mod exchange;
 mod fetch;
 mod headers;
 mod host;
@@ -37,11 +39,12 @@ mod roots;
 mod target;
 mod vet;
 
-pub use error::{Cause, Error, Part, RedirectProblem, SetupError};
+pub use error::{Cause, Error, Part, Phase, RedirectProblem, SetupError};
+pub use exchange::{Answer, Exchange, GuardedClient, Payload, Timeouts};
 pub use fetch::{Fetcher, Hop, Options, Overflow, Request, Response};
 pub use host::{Host, InvalidName, Name};
 pub use hosts::{HostRule, Hosts, InvalidPattern, Pattern};
-pub use http::{HeaderMap, HeaderName, Method};
+pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 pub use network::{Exemption, InvalidExemption, Network};
 pub use proxy::{FlowLog, Grant, Injection, NoSecrets, Place, Proxy, ProxyLimits, SecretSource};
 pub use resolve::{LookupError, LookupLimits, Resolver, System};

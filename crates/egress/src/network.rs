@@ -78,18 +78,25 @@ const fn width(address: IpAddr) -> u8 {
 #[serde(try_from = "String")]
 pub struct Exemption {
     network: Network,
-    port: u16,
+    /// None for every port.
+    port: Option<u16>,
 }
 
 impl Exemption {
     /// Exemption of `network` on `port`.
     pub fn new(network: Network, port: u16) -> Self {
-        Self { network, port }
+        Self { network, port: Some(port) }
+    }
+
+    /// Exemptions of every address on every port, for servers that the operator configured.
+    pub fn all() -> Vec<Self> {
+        let networks = [Network::v4(0, 0, 0, 0, 0), Network::v6([0; 8], 0)];
+        networks.into_iter().map(|network| Self { network, port: None }).collect()
     }
 
     /// Whether this exemption covers `address`.
     pub fn covers(&self, address: SocketAddr) -> bool {
-        self.port == address.port() && self.network.contains(address.ip())
+        self.port.is_none_or(|port| port == address.port()) && self.network.contains(address.ip())
     }
 }
 

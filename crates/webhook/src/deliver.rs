@@ -2,8 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use reqwest::{StatusCode, Url};
 use ringfence_bus::{Delivery, Member};
+use ringfence_egress::{
+    Exchange, GuardedClient, HeaderName, HeaderValue, Method, Payload, StatusCode, Target, Timeouts,
+};
 use ringfence_types::Clock;
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +18,9 @@ const BUS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Address with its client and settings.
 pub(crate) struct Endpoint {
-    pub(crate) url: Url,
-    pub(crate) http: reqwest::Client,
+    pub(crate) url: Target,
+    pub(crate) client: GuardedClient,
+    pub(crate) timeouts: Timeouts,
     pub(crate) secret: Secret,
     pub(crate) pause: Duration,
     pub(crate) clock: Arc<dyn Clock>,
@@ -40,7 +43,7 @@ pub(crate) async fn run(
             Err(error) => Err(error),
         };
         if let Err(error) = done {
-            tracing::warn!(%error, host = endpoint.host(), "webhooks wait for the bus");
+            tracing::warn!(%error, host = %endpoint.host(), "webhooks wait for the bus");
             tokio::select! {
                 () = stopping.cancelled() => return,
                 () = tokio::time::sleep(BUS_PAUSE) => {}
@@ -51,8 +54,8 @@ pub(crate) async fn run(
 
 impl Endpoint {
     /// Host of the address. Its path may hold a token, so only the host is logged.
-    fn host(&self) -> &str {
-        self.url.host_str().unwrap_or("-")
+    fn host(&self) -> String {
+        self.url.host().to_string()
     }
 
     async fn deliver(
@@ -81,21 +84,28 @@ impl Endpoint {
         // Time of the attempt, not of the event: the receiver refuses old timestamps.
         let timestamp = self.clock.now().as_micros() / 1_000_000;
         let signature = self.secret.sign(&id, timestamp, &message.payload);
-        let mut request = self.http.post(self.url.clone()).body(message.payload.clone());
-        for (name, value) in &message.headers {
-            // CloudEvents uses `ce_id` on Kafka and `ce-id` over HTTP.
-            request = request.header(name.replace('_', "-"), value.as_slice());
+        let mut request = Exchange::new(Method::POST, self.url.clone());
+        request.timeouts = self.timeouts;
+        request.body = Payload::Whole(message.payload.clone().into());
+        let own = [
+            ("webhook-id", id.into_bytes()),
+            ("webhook-timestamp", timestamp.to_string().into_bytes()),
+            ("webhook-signature", signature.into_bytes()),
+        ];
+        // CloudEvents uses `ce_id` on Kafka and `ce-id` over HTTP.
+        let given = message.headers.iter().map(|(name, value)| (name.replace('_', "-"), value));
+        let given = given.map(|(name, value)| (name, value.clone()));
+        for (name, value) in given.chain(own.map(|(name, value)| (name.to_owned(), value))) {
+            let invalid = || format!("the event has an invalid header `{name}`");
+            let value = HeaderValue::from_bytes(&value).map_err(|_| invalid())?;
+            request.headers.insert(name.parse::<HeaderName>().map_err(|_| invalid())?, value);
         }
-        let request = request
-            .header("webhook-id", id)
-            .header("webhook-timestamp", timestamp)
-            .header("webhook-signature", signature);
-        match request.send().await {
-            Ok(answer) if answer.status().is_success() => Ok(()),
+        let answer = self.client.send(request).await.map_err(|error| error.to_string())?;
+        match answer.status {
+            status if status.is_success() => Ok(()),
             // 410 Gone means that the receiver does not want this event; it is done.
-            Ok(answer) if answer.status() == StatusCode::GONE => Ok(()),
-            Ok(answer) => Err(format!("the receiver answered {}", answer.status().as_u16())),
-            Err(error) => Err(error.without_url().to_string()),
+            StatusCode::GONE => Ok(()),
+            status => Err(format!("the receiver answered {}", status.as_u16())),
         }
     }
 }

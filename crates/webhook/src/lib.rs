@@ -8,7 +8,8 @@
 //! Invariants:
 //! - no event is dropped silently: after too many attempts it is a dead letter with its cause;
 //! - the secret is in no log, error or header;
-//! - a redirect is not followed: a signed delivery goes to the configured address only.
+//! - a redirect is not followed: a signed delivery goes to the configured address only;
+//! - no delivery reaches a metadata service, whatever its name resolves to.
 
 mod deliver;
 mod secret;
@@ -16,8 +17,8 @@ mod secret;
 use std::{sync::Arc, time::Duration};
 
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
-use reqwest::Url;
 use ringfence_bus::{Bus, Group};
+use ringfence_egress::{GuardedClient, Roots, Target, Timeouts};
 use ringfence_types::{Clock, Digest};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -27,7 +28,7 @@ pub use self::secret::{InvalidSecret, Secret};
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Addresses.
-    pub urls: Vec<Url>,
+    pub urls: Vec<Target>,
     /// Secret for signatures.
     pub secret: Secret,
     /// Topics of the bus.
@@ -64,9 +65,6 @@ pub struct Webhooks {
 /// Failure to start webhooks.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The HTTP client could not be built.
-    #[error("prepare the connection")]
-    Client(#[source] reqwest::Error),
     /// The bus refused.
     #[error("join the bus")]
     Bus(#[from] ringfence_bus::Error),
@@ -80,21 +78,15 @@ impl Webhooks {
         clock: Arc<dyn Clock>,
         counts: Counts,
     ) -> Result<Self, Error> {
-        // The client library needs the process's cryptography provider.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
-            .timeout(config.timeout)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .build()
-            .map_err(Error::Client)?;
+        // The operator chose the addresses, so internal ones are allowed.
+        let client = GuardedClient::configured(Roots::System);
         let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
         for url in config.urls {
             let member = bus.join(group(&url, &config.topics)).await?;
             let endpoint = deliver::Endpoint {
                 url,
-                http: http.clone(),
+                client: client.clone(),
+                timeouts: Timeouts::within(config.timeout),
                 secret: config.secret.clone(),
                 pause: config.pause,
                 clock: clock.clone(),
@@ -114,7 +106,7 @@ impl Webhooks {
 }
 
 /// Bus group of an address. Its name contains a digest instead of the URL, which may hold a token.
-fn group(url: &Url, topics: &[String]) -> Group {
+fn group(url: &Target, topics: &[String]) -> Group {
     let name = format!("webhook-{}", &Digest::of(url.as_str().as_bytes()).hex()[..16]);
     Group { name, topics: topics.to_vec(), from_oldest: false }
 }

@@ -86,7 +86,7 @@ async fn bus(dir: &std::path::Path) -> Arc<dyn Bus> {
 
 async fn start(bus: &Arc<dyn Bus>, url: &str) -> Webhooks {
     let config = Config {
-        urls: vec![url.parse().expect("an address")],
+        urls: vec![ringfence_egress::Target::parse(url).expect("an address")],
         secret: Secret::read(SECRET).expect("a secret"),
         topics: vec!["policy.blocked".to_owned()],
         timeout: Duration::from_secs(10),

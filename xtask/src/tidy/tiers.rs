@@ -11,33 +11,34 @@ const TIERS: &[(&str, u8)] = &[
     // The file that the embedded store and the embedded bus share.
     ("ringfence-sqlite", 0),
     ("ringfence-jail", 1),
-    ("ringfence-policy", 1),
     ("ringfence-store", 1),
     ("ringfence-bus", 1),
     ("ringfence-egress", 1),
     ("ringfence-otlp", 1),
     ("ringfence-ledger", 1),
+    // It asks remote engines through the guarded client.
+    ("ringfence-policy", 2),
     // It keeps keys in the store, and signs what it does to them.
     ("ringfence-access", 2),
     ("ringfence-registry", 2),
     // It reads the bus and speaks HTTP, without knowing what events mean.
     ("ringfence-webhook", 2),
-    ("ringfence-sandbox", 2),
     ("ringfence-hostile", 2),
     // The sandbox embeds what is built from it, but does not depend on it.
     ("ringfence-preload", 2),
-    ("ringfence-engine", 3),
+    ("ringfence-sandbox", 3),
+    ("ringfence-engine", 4),
     // It shares rates of keys and mirrors rows of the store, without knowing how a call runs.
-    ("ringfence-redis", 3),
-    ("ringfence-plans", 4),
-    ("ringfence-conversation", 5),
+    ("ringfence-redis", 4),
+    ("ringfence-plans", 5),
+    ("ringfence-conversation", 6),
     // What all doors share.
-    ("ringfence-edge", 6),
-    ("ringfence-api", 7),
-    ("ringfence-console", 7),
-    ("ringfence-intake", 7),
-    ("ringfence-mcp", 7),
-    ("ringfence", 8),
+    ("ringfence-edge", 7),
+    ("ringfence-api", 8),
+    ("ringfence-console", 8),
+    ("ringfence-intake", 8),
+    ("ringfence-mcp", 8),
+    ("ringfence", 9),
 ];
 
 /// Tools beside the tiers: they may use any crate; the product uses none of them, and tests may

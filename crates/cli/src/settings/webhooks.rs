@@ -1,6 +1,7 @@
 //! Settings of `webhook`.
 
 use reqwest::Url;
+use ringfence_egress::Target;
 use ringfence_webhook::{Config, Secret};
 
 use super::read::Reader;
@@ -14,7 +15,7 @@ impl Reader<'_> {
         if self.layers.get("webhook.urls").values.is_empty() {
             return Some(None);
         }
-        let urls = self.many("webhook.urls", address);
+        let urls = self.many("webhook.urls", target);
         let secret = self.one("webhook.secret", |text| match text {
             "" => Err("is required for webhook.urls: receivers check it".to_owned()),
             text => Secret::read(text).map_err(|invalid| invalid.to_string()),
@@ -32,6 +33,11 @@ impl Reader<'_> {
             pause: pause?,
         }))
     }
+}
+
+/// A URL to send to. Errors do not repeat it: its path may be a secret.
+fn target(text: &str) -> Result<Target, String> {
+    Target::parse(text).map_err(|problem| format!("{problem}; expected https://host/path"))
 }
 
 /// A URL. Errors do not repeat it: its path may be a secret.

@@ -5,6 +5,7 @@
 mod addresses;
 mod bodies;
 mod environment;
+mod exchanges;
 mod headers;
 mod lookups;
 mod methods;

@@ -75,9 +75,9 @@ pub enum LogError {
         #[source]
         error: std::io::Error,
     },
-    /// The HTTP client cannot be built.
-    #[error("no client for the decision log")]
-    Client(#[from] reqwest::Error),
+    /// The address of the service cannot be used.
+    #[error("the address of the decision log {0}")]
+    Address(#[from] ringfence_egress::UrlProblem),
 }
 
 /// Number of entries by fate.
@@ -125,7 +125,8 @@ impl Logged {
         let sending = match &config.target {
             Target::File(_) => None,
             Target::Service { url, spool } => {
-                let sender = upload::Sender::new(url.clone(), spool.clone(), counts.clone())?;
+                let address = ringfence_egress::Target::parse(url.as_str())?;
+                let sender = upload::Sender::new(address, spool.clone(), counts.clone());
                 Some(tokio::spawn(sender.run(keeper.fresh())).abort_handle())
             }
         };

@@ -9,10 +9,8 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use reqwest::{
-    Client, Url,
-    header::{CONTENT_ENCODING, CONTENT_TYPE},
-    redirect::Policy,
+use ringfence_egress::{
+    Exchange, GuardedClient, HeaderValue, Method, Payload, Roots, Target, Timeouts,
 };
 use tokio::sync::Notify;
 
@@ -26,8 +24,8 @@ const MAX_BATCH_BYTES: usize = 1 << 20;
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 pub(super) struct Sender {
-    client: Client,
-    url: Url,
+    client: GuardedClient,
+    url: Target,
     spool: PathBuf,
     counts: Arc<Counts>,
 }
@@ -40,16 +38,10 @@ struct Batch {
 }
 
 impl Sender {
-    pub(super) fn new(url: Url, spool: PathBuf, counts: Arc<Counts>) -> reqwest::Result<Self> {
-        // The first installed provider wins; every installation in this process is the same.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
-            .timeout(UPLOAD_TIMEOUT)
-            .redirect(Policy::none())
-            .no_proxy()
-            .build()?;
-        Ok(Self { client, url, spool, counts })
+    pub(super) fn new(url: Target, spool: PathBuf, counts: Arc<Counts>) -> Self {
+        // The operator chose the address, so internal ones are allowed.
+        let client = GuardedClient::configured(Roots::System);
+        Self { client, url, spool, counts }
     }
 
     /// Uploads until aborted.
@@ -78,14 +70,14 @@ impl Sender {
         let batch = tokio::task::spawn_blocking(move || batch(&spool)).await;
         let batch = batch.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         let Some(batch) = batch else { return Ok(false) };
-        let request = self.client.post(self.url.clone());
-        let request = request
-            .header(CONTENT_TYPE, "application/json")
-            .header(CONTENT_ENCODING, "gzip")
-            .body(batch.body);
-        let response = request.send().await.map_err(|error| error.without_url().to_string())?;
-        if !response.status().is_success() {
-            return Err(format!("status {}", response.status().as_u16()));
+        let mut request = Exchange::new(Method::POST, self.url.clone());
+        request.headers.insert("content-type", HeaderValue::from_static("application/json"));
+        request.headers.insert("content-encoding", HeaderValue::from_static("gzip"));
+        request.body = Payload::Whole(batch.body.into());
+        request.timeouts = Timeouts::within(UPLOAD_TIMEOUT);
+        let answer = self.client.send(request).await.map_err(|error| error.to_string())?;
+        if !answer.status.is_success() {
+            return Err(format!("status {}", answer.status.as_u16()));
         }
         self.counts.failing.store(0, Relaxed);
         self.counts.sent.fetch_add(batch.entries, Relaxed);

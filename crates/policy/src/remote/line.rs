@@ -1,13 +1,12 @@
 //! Connection to a remote engine, with bounds on time, size and concurrency.
 
-use std::{error::Error, sync::Arc};
+use std::{error::Error as _, sync::Arc};
 
-use reqwest::{
-    Client, Response, StatusCode, Url,
-    header::{AUTHORIZATION, CONTENT_TYPE},
-    redirect::Policy,
+use ringfence_egress::{
+    Error, Exchange, GuardedClient, HeaderName, HeaderValue, Method, Payload, Roots, StatusCode,
+    Target, Timeouts,
 };
-use ringfence_types::{Digest, Json};
+use ringfence_types::{Bytes, Digest, Json};
 use serde::de::DeserializeOwned;
 use tokio::{
     sync::{Semaphore, watch},
@@ -18,7 +17,7 @@ use super::{Health, MAX_REMOTE_TIMEOUT, Remote, SetupError, probe};
 use crate::{Answer, Status, Trouble, Unavailable};
 
 /// Size limit of an answer: larger than any valid decision.
-const MAX_ANSWER_BYTES: usize = 256 << 10;
+const MAX_ANSWER_BYTES: Bytes = Bytes(256 << 10);
 /// Concurrent questions.
 const MAX_IN_FLIGHT: usize = 256;
 
@@ -26,7 +25,7 @@ const MAX_IN_FLIGHT: usize = 256;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) remote: Remote,
-    client: Client,
+    client: GuardedClient,
     places: Semaphore,
     health: Arc<Health>,
     /// Probe task; aborted when this is dropped.
@@ -36,18 +35,13 @@ pub(super) struct Line {
 impl Line {
     /// Opens the connection lazily: an unreachable engine shows with the first question. Needs a runtime.
     pub(super) fn open(remote: Remote, health_path: &str) -> Result<Self, SetupError> {
-        // The first installed provider wins; every installation in this process is the same.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
-            .timeout(remote.timeout.min(MAX_REMOTE_TIMEOUT))
-            .redirect(Policy::none())
-            .no_proxy()
-            .build()?;
+        // The operator chose the address, so internal ones are allowed.
+        let client = GuardedClient::configured(Roots::System);
         let health = Arc::new(Health::default());
         let probe = probe::Probe {
             client: client.clone(),
-            url: super::below(&remote.url, health_path),
+            url: super::target(&remote.url, health_path, None)?,
+            timeouts: timeouts(&remote),
             health: health.clone(),
         };
         let probing = tokio::spawn(probe.run()).abort_handle();
@@ -57,7 +51,7 @@ impl Line {
     /// Sends a question and reads the answer with `read`. Failures are recorded in the health.
     pub(super) async fn ask(
         &self,
-        url: Url,
+        url: Target,
         body: String,
         read: impl FnOnce(StatusCode, &[u8]) -> Result<Answer, Unavailable>,
     ) -> Result<Answer, Unavailable> {
@@ -87,14 +81,18 @@ impl Line {
         answer
     }
 
-    async fn send(&self, url: Url, body: String) -> Result<(StatusCode, Vec<u8>), Unavailable> {
-        let mut request = self.client.post(url).header(CONTENT_TYPE, "application/json");
+    async fn send(&self, url: Target, body: String) -> Result<(StatusCode, Vec<u8>), Unavailable> {
+        let mut request = Exchange::new(Method::POST, url);
+        request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(authorization) = &self.remote.authorization {
-            request = request.header(AUTHORIZATION, authorization.clone());
+            request.headers.insert(AUTHORIZATION, authorization.clone());
         }
-        let response = request.body(body).send().await.map_err(unreachable)?;
-        let status = response.status();
-        Ok((status, bounded(response).await?))
+        request.body = Payload::Whole(body.into());
+        request.timeouts = timeouts(&self.remote);
+        request.max_body = MAX_ANSWER_BYTES;
+        let answer = self.client.send(request).await.map_err(unreachable)?;
+        let status = answer.status;
+        Ok((status, answer.bytes().await.map_err(unreachable)?.to_vec()))
     }
 
     pub(super) fn changed(&self) -> watch::Receiver<u64> {
@@ -119,22 +117,20 @@ impl Drop for Line {
     }
 }
 
-async fn bounded(mut response: Response) -> Result<Vec<u8>, Unavailable> {
-    let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(unreachable)? {
-        body.extend_from_slice(&piece);
-        if body.len() > MAX_ANSWER_BYTES {
-            let words = format!("an answer of more than {MAX_ANSWER_BYTES} bytes");
-            return Err(Unavailable::because(Trouble::Malformed, words));
-        }
-    }
-    Ok(body)
+const AUTHORIZATION: HeaderName = HeaderName::from_static("authorization");
+const CONTENT_TYPE: HeaderName = HeaderName::from_static("content-type");
+
+fn timeouts(remote: &Remote) -> Timeouts {
+    Timeouts::within(remote.timeout.min(MAX_REMOTE_TIMEOUT))
 }
 
 /// Failure without the address, which may be internal.
-fn unreachable(error: reqwest::Error) -> Unavailable {
-    let trouble = if error.is_timeout() { Trouble::Slow } else { Trouble::Down };
-    let error = error.without_url();
+fn unreachable(error: Error) -> Unavailable {
+    let trouble = match &error {
+        Error::Timeout { .. } => Trouble::Slow,
+        Error::TooLarge { .. } => Trouble::Malformed,
+        _ => Trouble::Down,
+    };
     let mut words = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {

@@ -1,6 +1,6 @@
 //! Remote policy engines, asked over HTTP.
 //!
-//! They share one client with connection reuse, bounds on time, size and concurrency, and a
+//! They use the guarded client with connection reuse, bounds on time, size and concurrency, and a
 //! [`Health`] that keeps a dead engine from costing every call its full timeout. The protocols
 //! differ; see the modules in this folder.
 
@@ -16,7 +16,8 @@ mod template;
 
 use std::time::Duration;
 
-use reqwest::{Url, header::HeaderValue};
+use reqwest::Url;
+use ringfence_egress::{HeaderValue, Target, UrlProblem};
 
 pub use self::{
     authzen::{AuthZen, AuthZenProtocol},
@@ -46,8 +47,15 @@ pub const MAX_REMOTE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Failure to set up a remote engine.
 #[derive(Debug, thiserror::Error)]
-#[error("no client for the policy engine")]
-pub struct SetupError(#[from] reqwest::Error);
+#[error("the address of the policy engine {0}")]
+pub struct SetupError(#[from] UrlProblem);
+
+/// Target of a path below a base URL, with a query.
+fn target(base: &Url, path: &str, query: Option<&str>) -> Result<Target, SetupError> {
+    let mut url = below(base, path);
+    url.set_query(query.or(base.query()));
+    Ok(Target::parse(url.as_str())?)
+}
 
 /// URL of a path below a base URL.
 fn below(base: &Url, path: &str) -> Url {

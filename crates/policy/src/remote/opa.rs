@@ -9,13 +9,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use reqwest::{StatusCode, Url};
+use ringfence_egress::{StatusCode, Target};
 use ringfence_types::{Digest, Reason, Verdict};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
-use super::{Line, Remote, SetupError, below, line};
+use super::{Line, Remote, SetupError, line, target};
 use crate::{Answer, Engine, Input, Status, Trouble, Unavailable, answer};
 
 /// Configuration of an OPA server.
@@ -53,7 +53,7 @@ pub enum Undefined {
 #[derive(Debug)]
 pub struct Opa {
     line: Line,
-    url: Url,
+    url: Target,
     path: String,
     shape: Shape,
     undefined: Undefined,
@@ -97,8 +97,7 @@ impl Opa {
     /// Opens the connection. Needs a runtime.
     pub fn open(config: OpaConfig) -> Result<Self, SetupError> {
         let OpaConfig { remote, path, shape, undefined } = config;
-        let mut url = below(&remote.url, &path);
-        url.set_query(Some("provenance=true"));
+        let url = target(&remote.url, &path, Some("provenance=true"))?;
         let revision = Mutex::new(revision(&path, &Provenance::default()));
         let line = Line::open(remote, "/health")?;
         Ok(Self { line, url, path, shape, undefined, revision })

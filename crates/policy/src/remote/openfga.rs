@@ -5,13 +5,13 @@
 //! pinned, and the question asks for higher consistency, so that a revoked right is gone at once.
 
 use async_trait::async_trait;
-use reqwest::{StatusCode, Url};
+use ringfence_egress::{StatusCode, Target};
 use ringfence_types::{Digest, Reason, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Line, Remote, SetupError, Template, below, line};
+use super::{Line, Remote, SetupError, Template, line, target};
 use crate::{Answer, Engine, Input, Status, Unavailable, answer};
 
 /// Configuration of an OpenFGA server.
@@ -44,7 +44,7 @@ pub struct Relation {
 #[derive(Debug)]
 pub struct OpenFga {
     line: Line,
-    url: Url,
+    url: Target,
     model: String,
     question: Relation,
     told: Vec<Relation>,
@@ -86,7 +86,7 @@ impl OpenFga {
     pub fn open(config: OpenFgaConfig) -> Result<Self, SetupError> {
         let revision = revision(&config);
         let OpenFgaConfig { remote, store, model, question, told } = config;
-        let url = below(&remote.url, &format!("/stores/{store}/check"));
+        let url = target(&remote.url, &format!("/stores/{store}/check"), None)?;
         let line = Line::open(remote, "/healthz")?;
         Ok(Self { line, url, model, question, told, revision })
     }

@@ -4,11 +4,11 @@
 use std::{fmt::Debug, marker::PhantomData};
 
 use async_trait::async_trait;
-use reqwest::Url;
+use ringfence_egress::Target;
 use ringfence_types::Digest;
 use tokio::sync::watch;
 
-use super::{Line, Remote, SetupError, below, line};
+use super::{Line, Remote, SetupError, line, target};
 use crate::{Answer, Engine, Input, Status, Trouble, Unavailable};
 
 /// Question and answer format of such an engine.
@@ -31,7 +31,7 @@ pub trait Protocol: Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Plain<P> {
     line: Line,
-    url: Url,
+    url: Target,
     /// Digest of the address: the protocol has no revision. An answer may carry one.
     revision: Digest,
     protocol: PhantomData<P>,
@@ -40,7 +40,7 @@ pub struct Plain<P> {
 impl<P: Protocol> Plain<P> {
     /// Opens the connection. Needs a runtime.
     pub fn open(remote: Remote) -> Result<Self, SetupError> {
-        let url = below(&remote.url, P::PATH);
+        let url = target(&remote.url, P::PATH, None)?;
         let revision = Digest::of(format!("{} {url}", P::NAME).as_bytes());
         let line = Line::open(remote, P::HEALTH)?;
         Ok(Self { line, url, revision, protocol: PhantomData })

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::{Client, Url};
+use ringfence_egress::{Exchange, GuardedClient, Method, Target, Timeouts};
 
 use super::Health;
 
@@ -27,8 +27,9 @@ const MAX_NOTIFY_INTERVAL: Duration = Duration::from_secs(15);
 const CALM_PERIOD: Duration = Duration::from_secs(60);
 
 pub(super) struct Probe {
-    pub(super) client: Client,
-    pub(super) url: Url,
+    pub(super) client: GuardedClient,
+    pub(super) url: Target,
+    pub(super) timeouts: Timeouts,
     pub(super) health: Arc<Health>,
 }
 
@@ -78,7 +79,9 @@ impl Probe {
 
     /// Whether the server answers: any status other than a server error counts.
     async fn gets_through(&self) -> bool {
-        let asked = self.client.get(self.url.clone()).send().await;
-        asked.is_ok_and(|response| !response.status().is_server_error())
+        let timeouts = self.timeouts;
+        let request = Exchange { timeouts, ..Exchange::new(Method::GET, self.url.clone()) };
+        let asked = self.client.send(request).await;
+        asked.is_ok_and(|answer| !answer.status.is_server_error())
     }
 }
