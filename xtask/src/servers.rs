@@ -1,7 +1,8 @@
 //! Third-party servers, built once from source and cached outside any checkout.
 //!
 //! Go's come from its module proxy, which checks its contents against a public log; Kafka's jars come
-//! from Maven's registry, which checks their digests. The version is part of the path: a cached build is
+//! from Maven's registry, which checks their digests; Python packages come from the index that pip is
+//! configured with. The version is part of the path: a cached build is
 //! always of the wanted version.
 
 use std::fs;
@@ -64,6 +65,7 @@ fn install(server: &Server, folder: &Path) -> Result<()> {
     match server.source {
         Source::Go(package) => install_go(package, server.version, folder),
         Source::Maven(artifacts) => fetch_jars(artifacts, server, folder),
+        Source::Python(packages) => install_python(packages, &folder.join(server.name)),
         Source::Debian(..) => Ok(()),
     }
 }
@@ -78,6 +80,15 @@ fn install_go(package: &str, version: &str, folder: &Path) -> Result<()> {
         .env("CGO_ENABLED", "0")
         .env("GOBIN", folder)
         .env("GOFLAGS", "-buildvcs=false");
+    shell::run(&mut install)
+}
+
+/// Makes a virtual environment with these packages and nothing that they depend on.
+fn install_python(packages: &[&str], folder: &Path) -> Result<()> {
+    let python = shell::find_program("python3").context("no Python: install `python3-venv`")?;
+    shell::run(shell::command(&python).args(["-m", "venv"]).arg(folder))?;
+    let mut install = shell::command(folder.join("bin/python"));
+    install.args(["-m", "pip", "install", "--quiet", "--no-deps"]).args(packages);
     shell::run(&mut install)
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
-use ringfence_testkit::{Server, kafka, redis, server};
+use ringfence_testkit::{Server, kafka, redis, server, server::Source};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{servers, settings, shell};
@@ -19,12 +19,17 @@ use crate::{servers, settings, shell};
 pub fn run(action: Option<&str>) -> Result<()> {
     match action {
         Some("build") => build(),
-        Some("up") => server::ALL.iter().try_for_each(up),
-        Some("down") => server::ALL.iter().try_for_each(down),
-        Some("status") => server::ALL.iter().try_for_each(status),
+        Some("up") => daemons().try_for_each(up),
+        Some("down") => daemons().try_for_each(down),
+        Some("status") => daemons().try_for_each(status),
         Some(other) => bail!("unknown action `{other}`; use build, up, down or status"),
         None => bail!("name an action: build, up, down or status"),
     }
+}
+
+/// Servers for manual use; tests start a model server of their own.
+fn daemons() -> impl Iterator<Item = &'static Server> {
+    server::ALL.iter().filter(|server| !matches!(server.source, Source::Python(_)))
 }
 
 fn build() -> Result<()> {

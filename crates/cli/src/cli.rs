@@ -3,6 +3,7 @@
 
 mod ledger;
 mod mcp;
+mod models;
 mod rules;
 mod sandboxes;
 mod service;
@@ -19,6 +20,7 @@ pub(crate) use self::ledger::{
     AuditArgs, ExportArgs, LedgerCommand, MaintenanceArgs, ReplayArgs, VerifyArgs,
 };
 pub(crate) use self::mcp::{McpArgs, McpClient, McpCommand, McpInstallArgs};
+pub(crate) use self::models::ModelsCommand;
 pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitArgs};
 pub(crate) use self::service::{
@@ -29,8 +31,8 @@ pub(crate) use self::service::{
 pub(crate) use self::skills::SkillCommand;
 use crate::{
     call, calls, cancel, completions, dead_letters, demo, doctor, events, failure::Failure, holds,
-    image, key, ledger as book, logs, mcp as mcp_command, policy, processes, run, sandbox,
-    selftest, serve, settings, shell, show, skill, tools, usage, wait,
+    image, key, ledger as book, logs, mcp as mcp_command, models as models_command, policy,
+    processes, run, sandbox, selftest, serve, settings, shell, show, skill, tools, usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -129,6 +131,9 @@ pub(crate) enum Command {
     /// Import, list and remove root file systems (images)
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Get, list and check the weights of models that run in the server
+    #[command(subcommand)]
+    Models(ModelsCommand),
     /// Print a shell completion script
     Completions {
         /// Name of the shell
@@ -173,6 +178,7 @@ impl Command {
             Self::Doctor(args) => doctor::doctor(&args),
             Self::Selftest(args) => selftest::selftest(&args),
             Self::Image(command) => image::image(command),
+            Self::Models(command) => models_command::models(&command),
             Self::Completions { shell } => Ok(completions::completions(shell)),
         }
     }

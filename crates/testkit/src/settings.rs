@@ -14,6 +14,10 @@ pub const OPA: &str = "RINGFENCE_OPA";
 pub const OPENFGA: &str = "RINGFENCE_OPENFGA";
 /// Folder with the jars of Kafka.
 pub const KAFKA: &str = "RINGFENCE_KAFKA";
+/// Folder of a Python environment with the weights of all-MiniLM-L6-v2.
+pub const MINILM: &str = "RINGFENCE_MINILM";
+/// Folder of a Python environment with llama.cpp and SmolLM2.
+pub const LLAMA: &str = "RINGFENCE_LLAMA";
 /// Path of `redis-server`.
 pub const REDIS: &str = "RINGFENCE_REDIS_SERVER";
 /// File in which tests record their skips.

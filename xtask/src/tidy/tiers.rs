@@ -14,6 +14,7 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-store", 1),
     ("ringfence-bus", 1),
     ("ringfence-egress", 1),
+    ("ringfence-models", 1),
     ("ringfence-otlp", 1),
     ("ringfence-ledger", 1),
     // It asks remote engines through the guarded client.
@@ -50,6 +51,7 @@ const BACKENDS: &[&str] = &[
     "ringfence-bus",
     "ringfence-egress",
     "ringfence-ledger",
+    "ringfence-models",
     "ringfence-policy",
     "ringfence-redis",
     "ringfence-registry",

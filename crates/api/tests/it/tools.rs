@@ -23,6 +23,7 @@ async fn tools_are_listed_as_agents_need_them_and_broken_ones_with_their_reasons
         "canvas_append",
         "code_execute",
         "echo",
+        "embed_text",
         "file_read",
         "greet",
         "http_fetch",

@@ -6,6 +6,7 @@ use ringfence_bus::Bus;
 use ringfence_egress::Fetcher;
 use ringfence_engine::{Dependency, Engine, Parts, Telemetry, builtin_tools};
 use ringfence_intake::{Intake, Metrics as IntakeMetrics};
+use ringfence_models::{Embedder, Library};
 use ringfence_otlp::Exporter;
 use ringfence_redis::{Metrics as RedisMetrics, Redis};
 use ringfence_registry::{Config as RegistryConfig, Registry};
@@ -95,6 +96,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         registry: registry.clone(),
         sandbox: Arc::new(sandbox.clone()),
         fetcher,
+        models: models(settings),
         telemetry,
         clock,
         settings: settings.calls.clone(),
@@ -232,6 +234,12 @@ fn trial(sandbox: &Native) -> impl Future<Output = Result<(), Failure>> + use<> 
         }
         Ok(())
     }
+}
+
+/// Models of the server. Nothing is loaded or fetched yet.
+fn models(settings: &Settings) -> Embedder {
+    let library = Library::new(settings.models.folder.clone());
+    Embedder::new(library, settings.models.embedder.clone())
 }
 
 fn registry(settings: &Settings) -> Result<Registry, Failure> {

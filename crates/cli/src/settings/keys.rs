@@ -45,6 +45,7 @@ impl Host {
 pub(super) const OLDER: &[(&str, &str)] = &[
     ("CODE_EXEC_SKILLS_DIRECTORY", "skills"),
     ("CODE_EXEC_LOG_LEVEL", "log.level"),
+    ("CODE_EXEC_EMBEDDING_MODEL", "models.embedding"),
     ("CODE_EXEC_MAX_EXECUTION_TIME", "calls.longest"),
     ("TOOL_EXECUTOR_TIMEOUT", "calls.longest"),
     ("TOOL_EXECUTOR_MAX_CONCURRENT", "calls.running"),
@@ -318,6 +319,14 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "Growth of uncharged kernel memory per minute that triggers the watchdog",
             "512M".into(),
         ),
+        one("models.folder", "Folder of weights (default: `models` in `data`)", String::new()),
+        one(
+            "models.embedding",
+            "Model of `embed_text` where a call names none",
+            ringfence_models::DEFAULT_MODEL.into(),
+        ),
+        one("models.threads", "Threads that run models", "1".into()),
+        one("models.queue", "Texts that wait for a model; more are refused", "1024".into()),
         one("api.max_body", "Maximum size of a request body", "4M".into()),
         one("api.max_upload", "Maximum size of an uploaded skill or file", "32M".into()),
         one("api.request_timeout", "Time that a client may take to send a request", "30s".into()),

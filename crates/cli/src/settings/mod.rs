@@ -9,6 +9,7 @@ mod environment;
 mod file;
 mod keys;
 mod layers;
+mod models;
 mod otlp;
 pub(crate) mod policy;
 mod read;
@@ -78,6 +79,8 @@ pub(crate) struct Settings {
     pub(crate) redis: Option<ringfence_redis::Config>,
     /// The door for requests on the bus, if it is open.
     pub(crate) intake: Option<ringfence_intake::Config>,
+    /// Models that run in the server.
+    pub(crate) models: models::Models,
     /// Webhooks, if configured.
     pub(crate) webhooks: Option<ringfence_webhook::Config>,
 }
@@ -160,6 +163,18 @@ pub(crate) fn store(
     let found = read::store(&layers, &mut problems);
     problems.none()?;
     Ok(found.unwrap_or_else(|| (None, layers.path("data").join("blobs"))))
+}
+
+/// Folder of the weights of models, for a command that needs no other setting.
+pub(crate) fn models_folder(data: &crate::cli::DataArgs) -> Result<PathBuf, Failure> {
+    let args = SettingsArgs {
+        data: crate::cli::DataArgs { data: data.data.clone() },
+        ..SettingsArgs::default()
+    };
+    // Problems of other settings are not this command's.
+    let layers = layers(&args, &mut Problems::default());
+    let data = layers.path("data");
+    Ok(models::folder(&layers, &std::path::absolute(&data).unwrap_or(data)))
 }
 
 /// Layers of flags and defaults, without file and environment.

@@ -53,6 +53,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let (edge, api) = (read.edge(), read.api());
     let (webhooks, heads) = (read.webhooks(), read.heads());
     let (kafka, intake, redis) = (read.kafka(), read.intake(), read.redis());
+    let models = read.models(&data);
     let folder = layers.get("policy").values.first().map(PathBuf::from);
     let policy = policy::read(folder, layers.policy(), problems);
     let skills = layers.get("skills").values.iter().map(PathBuf::from).collect();
@@ -80,6 +81,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         redis: redis?,
         webhooks: webhooks?,
         heads: heads?,
+        models: models?,
     })
 }
 

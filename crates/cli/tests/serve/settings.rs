@@ -70,6 +70,7 @@ fn the_reference_names_every_setting_and_every_older_variable() {
         "CODE_EXEC_PORT",
         "CODE_EXEC_SKILLS_DIRECTORY",
         "CODE_EXEC_LOG_LEVEL",
+        "CODE_EXEC_EMBEDDING_MODEL",
         "CODE_EXEC_MAX_EXECUTION_TIME",
         "TOOL_EXECUTOR_TIMEOUT",
         "TOOL_EXECUTOR_MAX_CONCURRENT",

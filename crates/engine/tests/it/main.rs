@@ -11,6 +11,7 @@ mod idempotency;
 #[cfg(test)]
 mod ledger;
 mod memo;
+mod models;
 mod obligations;
 mod overload;
 mod recovery;

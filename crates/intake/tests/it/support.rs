@@ -8,6 +8,7 @@ use ringfence_egress::Fetcher;
 use ringfence_engine::{Engine, Ledger, Parts, Settings, Telemetry, builtin_tools};
 use ringfence_intake::{Config, Intake, Metrics, REQUESTS, RESULTS, schema_problems};
 use ringfence_ledger::SigningKey;
+use ringfence_models::{Embedder, EmbedderConfig, Library};
 use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::Registry;
 use ringfence_sandbox::Native;
@@ -169,6 +170,7 @@ async fn engine(folder: &std::path::Path) -> (Engine, Arc<dyn Bus>) {
         registry: Registry::open(registry).unwrap(),
         sandbox: Arc::new(Native::open(sandbox)),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
+        models: Embedder::new(Library::new(folder.join("models")), EmbedderConfig::default()),
         telemetry: Telemetry::default(),
         clock,
         settings: Settings::for_processors(2, folder.join("work")),

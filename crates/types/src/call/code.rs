@@ -77,6 +77,14 @@ codes! {
     IsolationUnavailable = "isolation_unavailable",
     /// The limit of memory was reached.
     MemoryLimit = "memory_limit",
+    /// Too many texts wait for the model.
+    ModelBusy = "model_busy",
+    /// The model failed.
+    ModelFailed = "model_failed",
+    /// The weights of the model are not on the server.
+    ModelMissing = "model_missing",
+    /// The model is not known or not implemented.
+    ModelUnsupported = "model_unsupported",
     /// An obligation of policy is invalid.
     ObligationInvalid = "obligation_invalid",
     /// The limit of open descriptors was reached.

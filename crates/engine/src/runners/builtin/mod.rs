@@ -6,6 +6,7 @@
 mod canvas_append;
 mod code_execute;
 mod echo;
+mod embed_text;
 mod file_read;
 mod http_fetch;
 mod sandbox;
@@ -73,6 +74,7 @@ const BUILTINS: &[Builtin] = &[
     file_read::TOOL,
     http_fetch::TOOL,
     canvas_append::TOOL,
+    embed_text::TOOL,
     sandbox::create::TOOL,
     sandbox::fork::TOOL,
     sandbox::exec::TOOL,
