@@ -7,6 +7,7 @@ mod files;
 mod inputs;
 mod json;
 mod limits;
+mod models;
 mod networks;
 mod others;
 mod programs;

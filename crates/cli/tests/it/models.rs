@@ -12,17 +12,17 @@ fn weights_are_fetched_from_a_folder_verified_and_removed() {
     let run = |args: &[&str]| ringfence(&[&["models"], args, &["--data", data]].concat());
     let state = || {
         let listed = run(&["list", "--json"]);
-        let first = listed.stdout_text().lines().next().unwrap_or_default().to_owned();
+        let first = listed.text().lines().next().unwrap_or_default().to_owned();
         let first: serde_json::Value = serde_json::from_str(&first).unwrap();
         assert_eq!(first["name"], "all-MiniLM-L6-v2");
         first["state"].as_str().unwrap().to_owned()
     };
     assert_eq!(state(), "missing");
     let fetched = run(&["fetch", "minilm", "--from", folder.to_str().unwrap()]);
-    assert_eq!(fetched.code(), 0, "{}", fetched.stderr_text());
+    assert_eq!(fetched.code, Some(0), "{fetched:?}");
     assert_eq!(state(), "ready");
-    assert!(run(&["verify"]).stdout_text().contains("all digests agree"));
-    assert_eq!(run(&["rm", "minilm"]).code(), 0);
+    assert!(run(&["verify"]).text().contains("all digests agree"));
+    assert_eq!(run(&["rm", "minilm"]).code, Some(0));
     assert_eq!(state(), "missing");
 }
 
@@ -31,9 +31,7 @@ fn problems_are_told_with_the_next_step() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path().to_str().unwrap();
     let failed = |args: &[&str], wanted: &str| {
-        let ran = ringfence(&[&["models"], args, &["--data", data]].concat());
-        assert_eq!(ran.code(), 2);
-        assert!(ran.stderr_text().contains(wanted), "{}", ran.stderr_text());
+        ringfence(&[&["models"], args, &["--data", data]].concat()).failed(2, &[wanted]);
     };
     failed(&["fetch", "gpt-9"], "ringfence models list");
     failed(&["fetch", "paraphrase"], "--sha256");
