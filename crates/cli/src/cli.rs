@@ -17,7 +17,8 @@ use ringfence_sandbox::Language;
 use ringfence_types::{Isolation, Layer};
 
 pub(crate) use self::ledger::{
-    AuditArgs, ExportArgs, LedgerCommand, MaintenanceArgs, ReplayArgs, VerifyArgs,
+    AuditArgs, EraseArgs, ExportArgs, LedgerCommand, MaintenanceArgs, PruneArgs, ReplayArgs,
+    VerifyArgs,
 };
 pub(crate) use self::mcp::{McpArgs, McpClient, McpCommand, McpInstallArgs};
 pub(crate) use self::models::ModelsCommand;
@@ -32,7 +33,8 @@ pub(crate) use self::skills::SkillCommand;
 use crate::{
     call, calls, cancel, completions, dead_letters, demo, doctor, events, failure::Failure, holds,
     image, key, ledger as book, logs, mcp as mcp_command, models as models_command, policy,
-    processes, run, sandbox, selftest, serve, settings, shell, show, skill, tools, usage, wait,
+    processes, retention, run, sandbox, selftest, serve, settings, shell, show, skill, tools,
+    usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -114,6 +116,10 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Verify an exported proof or the whole ledger, without a server
     Verify(VerifyArgs),
+    /// Erase the records of a call or session; the ledger stays
+    Erase(EraseArgs),
+    /// Erase the records of calls that ended long ago; the ledger stays
+    Prune(PruneArgs),
     /// Repeat a call of a pure tool and compare the results
     Replay(ReplayArgs),
     /// Show checkpoints and signing keys of the ledger; rotate the key; repair
@@ -171,6 +177,8 @@ impl Command {
             Self::Audit(args) => book::audit(&args),
             Self::Export(args) => book::export(&args),
             Self::Verify(args) => book::verify(&args),
+            Self::Erase(args) => retention::erase(&args),
+            Self::Prune(args) => retention::prune(&args),
             Self::Replay(args) => book::replay(&args),
             Self::Ledger(command) => book::ledger(&command),
             Self::Demo(args) => demo::demo(&args),

@@ -37,6 +37,7 @@ mod policy;
 mod print;
 mod problems;
 mod processes;
+mod retention;
 mod role;
 mod run;
 mod run_request;

@@ -56,7 +56,7 @@ pub use self::{
     credentials::SESSION_COOKIE,
     metrics::append_metrics,
     problem::Problem,
-    refused::{DISK_FULL, setup_failure},
+    refused::{DISK_FULL, missing_call, setup_failure},
     server::Server,
     tls::{Tls, TlsError, Validity},
 };

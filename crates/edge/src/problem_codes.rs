@@ -62,6 +62,7 @@ codes! {
     SANDBOX_PAUSED CONFLICT "sandbox_paused" "Sandbox paused"
     INPUT_BLOCKED CONFLICT "input_blocked" "Program does not read its input"
     SANDBOX_REFUSED CONFLICT "sandbox_refused" "Sandbox operation refused"
+    CALL_ERASED GONE "call_erased" "Records of the call erased"
     BODY_TOO_LARGE PAYLOAD_TOO_LARGE "body_too_large" "Body too large"
     MEDIA_TYPE_UNSUPPORTED UNSUPPORTED_MEDIA_TYPE "media_type_unsupported" "Unsupported media type"
     BODY_INVALID UNPROCESSABLE_ENTITY "body_invalid" "Invalid body"

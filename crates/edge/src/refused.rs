@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use ringfence_access::{CreateError, ListError, NotAllowed, RevokeError};
 use ringfence_engine::{
-    ActionRefused, Refused,
+    ActionRefused, Engine, Refused,
     data::{NoRoom, StoreError},
 };
-use ringfence_types::{Call, ErrorCode, Produced, State};
+use ringfence_types::{Call, CallId, ErrorCode, Principal, Produced, State};
 
 use crate::{
     problem::{Fault, Problem, pointer},
@@ -37,6 +37,21 @@ pub fn setup_failure(call: &Call) -> Option<Problem> {
     match kind.status.as_u16() {
         503 => Some(problem.retry_after(Duration::from_secs(15))),
         _ => Some(problem),
+    }
+}
+
+/// Why a call is not found: its records were erased, or the tenant has no such call.
+pub async fn missing_call(engine: &Engine, who: &Principal, id: CallId) -> Problem {
+    match engine.is_erased(who, id).await {
+        Ok(false) => Problem::not_found(),
+        Ok(true) => {
+            let detail = format!(
+                "the records of call {id} were erased; its receipt and its entries \
+                                  on the ledger are kept"
+            );
+            Problem::new(&problem_codes::CALL_ERASED, detail).with("call_id", id)
+        }
+        Err(error) => store(&error),
     }
 }
 

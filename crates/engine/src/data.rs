@@ -14,7 +14,7 @@ pub use ringfence_registry::{
 };
 pub use ringfence_store::{
     ApprovalPage, ApprovalQuery, Budget, BudgetBounds, BudgetFor, CallQuery, DecisionQuery,
-    EntryPage, EntryQuery, Error as StoreError, KeptDecision, NoRoom, PAGE, Period, Placed,
-    Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery, Standing, UsageQuery, UsageRow,
-    Used, hour_of, start_of_hour,
+    EntryPage, EntryQuery, ErasureScope, Error as StoreError, KeptDecision, NoRoom, PAGE, Period,
+    Placed, Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery, Standing, UsageQuery,
+    UsageRow, Used, hour_of, start_of_hour,
 };

@@ -28,6 +28,7 @@ use crate::{
     budget::Budgets,
     canary,
     circuit::Circuits,
+    erasure,
     hold::{self, HoldLocks, RecheckQueue},
     ids::Ids,
     in_flight::InFlightCalls,
@@ -100,6 +101,8 @@ pub struct Settings {
     pub sandboxes: SandboxLimits,
     /// Limits on the network access of one sandbox.
     pub proxy: ProxyLimits,
+    /// Time for which records of ended calls are kept; for ever without one.
+    pub retention: Option<Duration>,
     /// Part of the work that this process does among those on the same store.
     pub role: ProcessRole,
 }
@@ -147,6 +150,7 @@ impl Settings {
             retries: 2,
             sandboxes: SandboxLimits::default(),
             proxy: ProxyLimits::default(),
+            retention: None,
             role: ProcessRole::All,
         }
     }
@@ -257,6 +261,7 @@ impl Engine {
         inner.tasks.spawn(hold::run(inner.clone()));
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
         inner.tasks.spawn(canary::run(inner.clone()));
+        inner.tasks.spawn(erasure::run(inner.clone()));
         inner.tasks.spawn(crate::syntax::run(inner.clone()));
         Ok(Self { inner })
     }

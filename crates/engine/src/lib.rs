@@ -22,6 +22,7 @@ mod decide;
 mod detach_on_drop;
 mod dispatch;
 mod engine;
+mod erasure;
 mod hold;
 mod ids;
 mod in_flight;
@@ -56,13 +57,14 @@ pub use self::{
     cause::By,
     circuit::{CircuitSettings, CircuitState},
     engine::{Engine, HeldDenials, Parts, Settings},
+    erasure::{EraseError, ErasedRecords},
     hold::{Action, ApprovalScope, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest},
     in_flight::Ticket,
     ledger::{
         Artifact, Difference, DifferingRow, Kept, Keys, Ledger, LedgerGuard, LogScan, NotRotated,
         OpenError, Rotated, Unprovable, artifacts as ledger_artifacts,
-        consistency as ledger_consistency, keys as ledger_keys, proof as ledger_proof,
-        tile as ledger_tile,
+        consistency as ledger_consistency, is_erased as ledger_is_erased, keys as ledger_keys,
+        proof as ledger_proof, tile as ledger_tile,
     },
     memo::Memo,
     metrics::Metrics,

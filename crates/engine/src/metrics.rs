@@ -22,11 +22,14 @@ use prometheus_client::{
 use ringfence_types::{Asked, Decision, Finished, Produced, ToolName, Verdict};
 
 use self::{
-    labels::{Names, ResultLabel, ToolDecision, ToolLabel, ToolLookup, ToolOutcome, ToolReason},
+    labels::{
+        Names, RecordLabel, ResultLabel, ToolDecision, ToolLabel, ToolLookup, ToolOutcome,
+        ToolReason,
+    },
     scrape::Scraped,
     tool::{Timing, ToolMetrics},
 };
-use crate::engine::Inner;
+use crate::{ErasedRecords, engine::Inner};
 
 /// Tools, and rules that held calls, with labels of their own. Skills come and go, and each label
 /// stays for the life of the process.
@@ -52,6 +55,7 @@ pub struct Metrics {
     oldest_unpublished: AtomicI64,
     memo: Family<ToolLookup, Counter>,
     retries: Family<ToolLabel, Counter>,
+    erased: Family<RecordLabel, Counter>,
     scraped: Scraped,
     /// Tools whose requests were refused.
     refused: Names,
@@ -77,6 +81,7 @@ impl Metrics {
             oldest_unpublished: AtomicI64::new(0),
             memo: Family::default(),
             retries: Family::default(),
+            erased: Family::default(),
             scraped,
             refused: Names::default(),
             tools: RwLock::default(),
@@ -106,6 +111,7 @@ impl Metrics {
         to.register("tool_memo_lookups", about, self.memo.clone());
         let about = "Further tries of pure calls whose sandbox failed";
         to.register("tool_retries", about, self.retries.clone());
+        to.register("records_erased", "Erased records by kind", self.erased.clone());
         to.register("durable_publish", "Messages published", self.published.clone());
     }
 
@@ -141,6 +147,14 @@ impl Metrics {
         if decision.verdict == Verdict::Hold {
             let reason = self.scraped.rules.name(rule);
             self.requeued.get_or_create(&ToolReason { tool: name, reason }).inc();
+        }
+    }
+
+    pub(crate) fn erased(&self, erased: &ErasedRecords) {
+        let ErasedRecords { calls, events, decisions, blobs, .. } = *erased;
+        let counts = [("call", calls), ("event", events), ("decision", decisions), ("blob", blobs)];
+        for (kind, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            self.erased.get_or_create(&RecordLabel { kind }).inc_by(count);
         }
     }
 

@@ -5,7 +5,7 @@
 
 use ringfence_types::{
     About, CallId, Decision, Digest, EntryKind, Json, KeyId, PersonId, PersonaId, Receipt, Scopes,
-    Sealed, TenantId, Timestamp, ToolName, ToolRef,
+    Sealed, SessionId, TenantId, Timestamp, ToolName, ToolRef,
 };
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap};
 
@@ -90,6 +90,11 @@ impl Entry {
     /// ran.
     pub fn maintenance(tenant: TenantId, at: Timestamp, change: &Maintenance) -> Self {
         Self::of(EntryKind::Maintenance, About::tenant(tenant, at), None, change)
+    }
+
+    /// Records that are erased. It is on record before they go.
+    pub fn erasure(about: About, erasure: &Erasure) -> Self {
+        Self::of(EntryKind::Erasure, about, None, erasure)
     }
 
     /// An entry of a kind; without a subject of its own, the statement is its subject.
@@ -282,6 +287,47 @@ pub enum Maintenance {
         /// Descriptions of the first ones.
         rows: Vec<String>,
     },
+}
+
+/// Statement about erased records. Entries of the ledger are never erased.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Erasure {
+    /// On request: records of the call that the entry is about, or events of a session.
+    Requested {
+        /// The key that asked for it.
+        by: KeyId,
+        /// The session, if all of it was to be erased.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        /// Reason given for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Records of all calls that ended before a moment, and other records from before it.
+    Expired {
+        /// The moment.
+        before: Timestamp,
+        /// The key that asked for it; none if the retention of the server did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<KeyId>,
+    },
+}
+
+impl Erasure {
+    /// Whether an entry says that the records of the call with this receipt were erased.
+    pub fn covers(entry: &Sealed, receipt: &Receipt) -> bool {
+        match said_in(entry).filter(|_| entry.kind == EntryKind::Erasure) {
+            Some(Self::Requested { .. }) => {
+                entry.about.call == Some(receipt.call)
+                    && entry.about.tenant.as_ref() == Some(&receipt.tenant)
+            }
+            Some(Self::Expired { before, .. }) => {
+                entry.about.tenant.is_none() && receipt.ended_at < before
+            }
+            None => false,
+        }
+    }
 }
 
 /// Statement about a key of the ledger itself.

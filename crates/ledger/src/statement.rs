@@ -108,6 +108,7 @@ pub const fn predicate_type(kind: EntryKind) -> &'static str {
         EntryKind::Key => "https://ringfence.dev/attestation/key/v1",
         EntryKind::CheckpointKey => "https://ringfence.dev/attestation/checkpoint-key/v1",
         EntryKind::Maintenance => "https://ringfence.dev/attestation/maintenance/v1",
+        EntryKind::Erasure => "https://ringfence.dev/attestation/erasure/v1",
     }
 }
 

@@ -130,6 +130,15 @@ impl RecordTexts {
         Texts { rest: Some(rest), ..self.body.texts()? }.pack()
     }
 
+    /// The same record with nothing but its entries of the ledger; none if it has no entry.
+    pub(crate) fn entries_alone(&self) -> Result<Option<Packed>, Damaged> {
+        let entries = self.body.texts()?.entries;
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        Texts { facts: "[]", entries, rest: None }.pack().map(Some)
+    }
+
     /// Decision and the document that was judged, as kept at a moment.
     pub(crate) fn decision(&self, at: Timestamp) -> Result<NewDecision, Undecodable> {
         let (decision, input) = self.rest()?.decision.unwrap_or_default();

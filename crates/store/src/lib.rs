@@ -9,6 +9,7 @@ pub mod contract;
 mod covered;
 mod data;
 mod encoding;
+mod erasure;
 mod error;
 mod owners;
 pub mod packed;
@@ -36,11 +37,12 @@ pub use self::{
         Scanned, SessionEvent, SessionQuery, Signed, Spend, Standing, Stored, Unreadable, Usable,
         Version,
     },
+    erasure::{ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, ExpiredCalls},
     error::Error,
     owners::{BlobCount, BlobOwner},
     ports::{
         Approvals, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering,
-        Processes, Sessions, Store,
+        Processes, Retention, Sessions, Store,
     },
     postgres::{
         BlobDirectory, InstallationLock, InvalidPostgresUrl, LargeBlobs, PostgresStore, PostgresUrl,

@@ -12,9 +12,10 @@ use tokio::sync::watch;
 use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, BlobCount, BlobOwner, Budget,
     BudgetFor, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery,
-    Error, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Placed,
-    Process, ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent,
-    SessionQuery, Signed, Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
+    ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery,
+    Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Placed, Process, ProcessInfo,
+    Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Signed,
+    Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -44,6 +45,7 @@ pub trait Store:
     + Metering
     + Budgets
     + Processes
+    + Retention
 {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
@@ -307,6 +309,51 @@ pub trait Blobs: Debug + Send + Sync + 'static {
     /// Removes blobs that have had no owner for so long, at most `limit` of them. Bytes that another process
     /// may be about to refer to stay some minutes longer.
     async fn collect_blobs(&self, unused_for: Duration, limit: usize) -> Result<BlobCount, Error>;
+}
+
+/// Erasure of records, of single calls and of all that is older than is kept.
+///
+/// - **The ledger stays.** Every entry reads back byte by byte after the records of its call were erased, and is
+///   found by that call as before.
+/// - **Records go.** A call whose records were erased is not found, listed, repeated or remembered; its facts and
+///   decisions are gone, and it owns no blob. Its idempotency keys stay in use as long as those of others.
+/// - **Ended calls only.** A call that has not ended is left alone.
+/// - **Positions are not given twice,** whatever is erased.
+#[async_trait]
+pub trait Retention: Debug + Send + Sync + 'static {
+    /// Calls of a tenant that a scope covers: at most `limit` that have ended, oldest first.
+    async fn erasable_calls(
+        &self,
+        tenant: &TenantId,
+        scope: &ErasureScope,
+        limit: usize,
+    ) -> Result<ErasableCalls, Error>;
+
+    /// Calls of every tenant that ended before a moment, by the entries of their ends: those among `limit`
+    /// entries from an index on.
+    async fn expired_calls(
+        &self,
+        before: Timestamp,
+        from: u64,
+        limit: usize,
+    ) -> Result<ExpiredCalls, Error>;
+
+    /// Erases the records of calls, each named with the index of the entry that says so, in one commit. A call
+    /// that has not ended, or whose records are erased already, is passed over.
+    async fn erase_calls(&self, calls: Vec<(CallId, u64)>) -> Result<ErasedCalls, Error>;
+
+    /// Erases session events, at most `limit`; gives their number.
+    async fn erase_events(&self, events: ErasedEvents, limit: usize) -> Result<u64, Error>;
+
+    /// Erases decisions about actions other than calls that were made before a moment, at most `limit`; gives
+    /// their number.
+    async fn erase_decisions(&self, before: Timestamp, limit: usize) -> Result<u64, Error>;
+
+    /// Numbers of session events, and of decisions about actions other than calls, that are older.
+    async fn count_expired(&self, before: Timestamp) -> Result<(u64, u64), Error>;
+
+    /// Index of the entry that says that the records of a call were erased; none if they are kept.
+    async fn erasure(&self, tenant: &TenantId, id: CallId) -> Result<Option<u64>, Error>;
 }
 
 /// Remembered results.

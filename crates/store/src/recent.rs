@@ -46,6 +46,11 @@ impl Recent {
         }
     }
 
+    /// Lets all go: readers find them in the database, as they are there.
+    pub(crate) fn clear(&self) {
+        *self.lock() = Kept::default();
+    }
+
     /// Commits after a position, if the first of them is here. What is before it is let go.
     pub(crate) fn after(&self, position: u64, limit: usize) -> Option<Vec<Arc<Commit>>> {
         let mut kept = self.lock();

@@ -29,19 +29,21 @@ pub enum EntryKind {
     CheckpointKey,
     /// Maintenance of the ledger or its rows by the operator while the server was stopped.
     Maintenance,
+    /// Erased records: of a call, of a session, or of all calls before a moment.
+    Erasure,
 }
 
 /// Invalid kind of entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not a kind of entry: call, decision, approval, resolution, tool, key, checkpoint-key or \
-     maintenance"
+    "not a kind of entry: call, decision, approval, resolution, tool, key, checkpoint-key, \
+     maintenance or erasure"
 )]
 pub struct UnknownKind;
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Call,
         Self::Decision,
         Self::Approval,
@@ -50,6 +52,7 @@ impl EntryKind {
         Self::Key,
         Self::CheckpointKey,
         Self::Maintenance,
+        Self::Erasure,
     ];
 
     /// Name on every wire.
@@ -63,6 +66,7 @@ impl EntryKind {
             Self::Key => "key",
             Self::CheckpointKey => "checkpoint-key",
             Self::Maintenance => "maintenance",
+            Self::Erasure => "erasure",
         }
     }
 }

@@ -32,6 +32,13 @@ impl Timestamp {
         Self::from_micros(self.0.saturating_add(micros))
     }
 
+    /// Timestamp earlier by `duration`.
+    #[must_use]
+    pub fn before(self, duration: std::time::Duration) -> Self {
+        let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        Self::from_micros(self.0.saturating_sub(micros))
+    }
+
     /// Time since `earlier`; zero if this is before it.
     pub fn since(self, earlier: Self) -> std::time::Duration {
         let micros = self.0.saturating_sub(earlier.0);

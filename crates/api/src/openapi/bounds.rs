@@ -103,6 +103,8 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("BudgetRequest", "calls", r#"{"maximum": 9007199254740991}"#),
     ("BudgetRequest", "cpu_seconds", r#"{"minimum": 0, "maximum": 100000000000}"#),
     ("BudgetRequest", "output_bytes", r#"{"maximum": 9007199254740991}"#),
+    ("EraseRequest", "reason", r#"{"maxLength": 500}"#),
+    ("PruneRequest", "older_than", r#"{"maximum": 9007199254740991}"#),
     ("SandboxRequest", "env", ENVIRONMENT),
     (
         "SandboxRequest",
@@ -142,10 +144,12 @@ const CLOSED: &[&str] = &[
     "CallRequest",
     "CanvasEvent",
     "CompleteRequest",
+    "EraseRequest",
     "ExecRequest",
     "ExecuteRequest",
     "InterpreterRequest",
     "KeyRequest",
+    "PruneRequest",
     "Resolution",
     "RenameRequest",
     "ReplayRequest",
@@ -210,7 +214,7 @@ fn parameters(path: &str, operation: &mut Value) {
 const AUDIT: [&str; 2] = ["/v1/audit", "/v1/admin/audit/export"];
 
 const ENTRIES: &str = r#"{"enum": ["call", "decision", "approval", "resolution", "tool", "key",
-    "checkpoint-key", "maintenance"]}"#;
+    "checkpoint-key", "maintenance", "erasure"]}"#;
 
 const STATES: &str = r#"{"enum": ["accepted", "held", "dispatched", "running", "cancelling",
     "finished", "denied", "expired", "cancelled", "outcome_unknown"]}"#;

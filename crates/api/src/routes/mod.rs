@@ -14,6 +14,7 @@ pub(crate) mod keys;
 pub(crate) mod ledger;
 pub(crate) mod policy;
 pub(crate) mod processes;
+pub(crate) mod retention;
 pub(crate) mod sandboxes;
 pub(crate) mod skills;
 pub(crate) mod tool_request;
@@ -39,6 +40,10 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/calls/{id}/receipt", get(calls::read::receipt))
         .route("/v1/calls/{id}/proof", get(ledger::proof::of_call))
         .route("/v1/sessions/{session_id}/proof", get(ledger::proof::of_session))
+        .route("/v1/calls/{id}/erase", post(retention::erase_call))
+        .route("/v1/sessions/{session_id}/erase", post(retention::erase_session))
+        .route("/v1/retention", get(retention::read))
+        .route("/v1/retention/prune", post(retention::prune))
         .route("/v1/audit", get(ledger::audit::audit))
         .route("/v1/admin/audit/export", get(ledger::audit::export))
         .route("/v1/ledger/checkpoint", get(ledger::checkpoint))

@@ -73,6 +73,52 @@ pub(crate) struct ExportArgs {
     pub(crate) client: ClientArgs,
 }
 
+const ERASE_HELP: &str = "\
+Erased are arguments, results, output, decisions and events; of a call also those of the calls that it
+made. The receipt, with digests, and all entries of the ledger stay, and a further entry says what was
+erased: `ringfence verify` holds as before. Calls that have not ended are not erased.
+
+Examples:
+  ringfence erase 45678cde --reason 'request 1234'
+  ringfence erase support-thread-17";
+
+#[derive(Debug, Args)]
+#[command(after_help = ERASE_HELP)]
+pub(crate) struct EraseArgs {
+    /// Id of a call, or its last characters, or the name of a session
+    #[arg(value_name = "CALL|SESSION")]
+    pub(crate) id: String,
+    /// Take the name as a session, even if it looks like the id of a call
+    #[arg(long)]
+    pub(crate) session: bool,
+    /// Reason, put on the ledger for ever: name no person
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+const PRUNE_HELP: &str = "\
+Records of calls that ended longer ago, session events and decisions of that age are erased, of all
+tenants. The ledger stays. A server does the same by itself if `retention.keep_for` is set.
+
+Examples:
+  ringfence prune --older-than 90d --dry-run
+  ringfence prune --older-than 90d";
+
+#[derive(Debug, Args)]
+#[command(after_help = PRUNE_HELP)]
+pub(crate) struct PruneArgs {
+    /// Age of the records, such as 90d or 12h [default: the setting `retention.keep_for`]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) older_than: Option<String>,
+    /// Count the records, and erase nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
 const REPLAY_HELP: &str = "\
 The call is made again, through policy and on record like any other, with the recorded arguments and
 exactly the recorded tool; the digests of the results on both receipts are compared.
@@ -91,7 +137,8 @@ pub(crate) struct ReplayArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Only this kind: call, decision, approval, resolution, tool, key, checkpoint-key or maintenance
+    /// Only this kind: call, decision, approval, resolution, tool, key, checkpoint-key, maintenance or
+    /// erasure
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
     /// Only entries about this tool

@@ -10,10 +10,12 @@ mod trust;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use reqwest::{Method, RequestBuilder, Response};
+use ringfence_types::CallId;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) use self::find::{address_file, certificate_file, is_running};
+use self::short_id::{Kind, is_short};
 use crate::{cli::ClientArgs, exit, failure::Failure, run::runtime};
 
 /// A server.
@@ -109,6 +111,17 @@ pub(crate) fn on_server(
 ) -> Result<ExitCode, Failure> {
     let done = runtime()?.block_on(async { work(&Client::find(args)?).await });
     done.map(|()| ExitCode::from(exit::DONE)).map_err(|failure| failure.in_json(args.json))
+}
+
+/// The call with this id or id suffix; none if it must be a session.
+pub(crate) async fn call_or_session(client: &Client, id: &str) -> Result<Option<String>, Failure> {
+    if id.parse::<CallId>().is_ok() {
+        return Ok(Some(id.to_owned()));
+    }
+    if !is_short(id) || client.ending_with(Kind::Call, id).await?.is_empty() {
+        return Ok(None);
+    }
+    client.whole_id(Kind::Call, id).await.map(Some)
 }
 
 /// A part of a path or query, with everything but unreserved characters escaped.

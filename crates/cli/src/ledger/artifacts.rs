@@ -14,6 +14,7 @@ use crate::failure::Failure;
 pub(super) struct Artifacts {
     whole: u64,
     masked: u64,
+    erased: u64,
 }
 
 impl Artifacts {
@@ -37,6 +38,7 @@ impl Artifacts {
             match artifact.kept {
                 Kept::Whole(_) => self.whole += 1,
                 Kept::Masked => self.masked += 1,
+                Kept::Erased => self.erased += 1,
                 Kept::Other => {
                     return Err(broken("the record", &flaw(Problem::Kept(artifact.name))));
                 }
@@ -47,11 +49,15 @@ impl Artifacts {
 
     /// Adds the counts to the report.
     pub(super) fn tell(&self, found: &mut VerifyReport) {
-        let Self { whole, masked } = self;
+        let Self { whole, masked, erased } = self;
         found.text += &format!("artifacts   {whole} as they are kept, each with its digest\n");
         if *masked > 0 {
             found.text += &format!("            {masked} masked by policy, so kept in part only\n");
         }
+        if *erased > 0 {
+            found.text += &format!("            {erased} erased, as entries of the ledger say\n");
+        }
+        found.json["erased"] = json!(erased);
         found.json["artifacts"] = json!(whole);
         found.json["masked"] = json!(masked);
     }

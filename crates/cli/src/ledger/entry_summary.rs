@@ -14,6 +14,7 @@ pub(super) fn summary(kind: &str, predicate: &Value) -> String {
         "approval" => vec!["given by".to_owned(), voters(said)],
         "resolution" => vec![text(&said["action"]), "by".to_owned(), who(said)],
         "key" => vec![text(&said["event"]), who(said)],
+        "erasure" => vec![text(&said["event"]), text(&said["before"]), text(&said["reason"])],
         "checkpoint-key" => vec![text(&said["public"])],
         _ => vec![text(&said["event"])],
     };

@@ -3,14 +3,10 @@
 use std::{fs, process::ExitCode};
 
 use reqwest::Method;
-use ringfence_types::CallId;
 
 use crate::{
     cli::ExportArgs,
-    client::{
-        Client, escaped,
-        short_id::{Kind, is_short},
-    },
+    client::{Client, call_or_session, escaped},
     exit,
     failure::Failure,
     print,
@@ -32,20 +28,9 @@ pub(crate) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::DONE))
 }
 
-/// The call with this id or id suffix; none if it must be a session.
-async fn call(client: &Client, id: &str) -> Result<Option<String>, Failure> {
-    if id.parse::<CallId>().is_ok() {
-        return Ok(Some(id.to_owned()));
-    }
-    if !is_short(id) || client.ending_with(Kind::Call, id).await?.is_empty() {
-        return Ok(None);
-    }
-    client.whole_id(Kind::Call, id).await.map(Some)
-}
-
 async fn fetch(args: &ExportArgs) -> Result<String, Failure> {
     let client = Client::find(&args.client)?;
-    let call = if args.session { None } else { call(&client, &args.id).await? };
+    let call = if args.session { None } else { call_or_session(&client, &args.id).await? };
     let (place, id) = match &call {
         Some(call) => ("calls", call),
         None => ("sessions", &args.id),

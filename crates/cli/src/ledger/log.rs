@@ -35,7 +35,7 @@ pub(super) async fn check(
     let newest = store.checkpoint().await.map_err(unreadable)?;
     let artifacts = args.artifacts.then(Artifacts::default);
     let check = LogCheck::default();
-    let mut reading = Reading { store: store.as_ref(), check, older, at: 0, artifacts };
+    let mut reading = Reading { store: store.as_ref(), check, older, at: 0, artifacts, erased: 0 };
     reading.entries().await?;
     // An entry is stored before a checkpoint covers it, so a missing one was removed.
     let end = reading.at;
@@ -49,6 +49,7 @@ pub(super) async fn check(
     for older in &reading.older {
         reading.check.expect(&older.note).map_err(|flaw| broken("the log", &flaw))?;
     }
+    let erased = reading.erased;
     let audited = reading.check.finish().map_err(|flaw| broken("the log", &flaw))?;
     let mut found = told(&audited, pinned)?;
     let scan = LogScan::run(store.as_ref(), &[]).await.map_err(unreadable)?;
@@ -60,6 +61,10 @@ pub(super) async fn check(
     found.text +=
         &format!("rows        {keys} keys and {approvals} approvals, as the entries say\n");
     found.json["rows"] = json!({"keys": keys, "approvals": approvals});
+    if erased > 0 {
+        found.text += &format!("erased      the records of {erased} calls, as entries say\n");
+    }
+    found.json["erased_calls"] = json!(erased);
     found.json["head"] = json!(has_head);
     if has_head {
         found.text += "head        the log is a continuation of the one beside the key\n";
@@ -99,6 +104,8 @@ struct Reading<'a> {
     at: u64,
     /// Comparison of artifacts, if asked for.
     artifacts: Option<Artifacts>,
+    /// Calls whose records were erased.
+    erased: u64,
 }
 
 impl Reading<'_> {
@@ -165,7 +172,8 @@ impl Reading<'_> {
         let Row { index, sealed } = row;
         let statement = Statement::parse(&sealed.payload);
         let predicate = statement.map(|statement| statement.predicate).unwrap_or_default();
-        records::compare(self.store, *index, sealed.kind, &predicate).await?;
+        let is_erased = records::compare(self.store, *index, sealed.kind, &predicate).await?;
+        self.erased += u64::from(is_erased);
         let Some(artifacts) = &mut self.artifacts else { return Ok(()) };
         artifacts.compare(self.store, *index, sealed.kind, &predicate).await
     }

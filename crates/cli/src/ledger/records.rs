@@ -7,20 +7,26 @@ use ringfence_types::{Decision, Digest, EntryKind, Receipt, RedactRoot, Verdict}
 use super::verify::broken;
 use crate::failure::Failure;
 
-/// Compares the rows of a receipt's call; other entries have none.
+/// Compares the rows of a receipt's call; other entries have none. Whether the records of the call were erased.
 pub(super) async fn compare(
     store: &dyn Store,
     index: u64,
     kind: EntryKind,
     predicate: &str,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     if kind != EntryKind::Call {
-        return Ok(());
+        return Ok(false);
     }
     let flaw = |problem| broken("the record", &Flaw { place: Place::Entry(index), problem });
     let unreadable = |error| Failure::because("cannot read the records", &error);
     let receipt: Receipt = serde_json::from_str(predicate).map_err(|_| flaw(Problem::Statement))?;
     let stored = store.call(&receipt.tenant, receipt.call).await.map_err(unreadable)?;
+    if stored.is_none() {
+        let is_erased = ringfence_engine::ledger_is_erased(store, &receipt).await;
+        if is_erased.map_err(unreadable)? {
+            return Ok(true);
+        }
+    }
     if stored.is_none_or(|stored| stored.call.state.name() != receipt.state) {
         return Err(flaw(Problem::Kept("state of the call")));
     }
@@ -38,7 +44,7 @@ pub(super) async fn compare(
     if facts.len() < PAGE && !is_told {
         return Err(flaw(Problem::Kept("fact of its end")));
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Whether the stored document is the one that the decision names. A masked one is stored in part

@@ -1,11 +1,11 @@
 //! `ringfence verify`: checks records against their signatures, without a server.
 
-use std::{fs, io::Read as _, path::Path, process::ExitCode};
+use std::{collections::BTreeSet, fs, io::Read as _, path::Path, process::ExitCode};
 
 use ringfence_ledger::{
     Bundle, Flaw, Ground, MissingArtifact, Problem, PublicKey, Selection, Shown,
 };
-use ringfence_types::{CallId, Digest};
+use ringfence_types::{CallId, Digest, EntryKind};
 use serde_json::{Value, json};
 
 use super::{artifacts::Artifacts, entry_summary::summary, log, reading};
@@ -84,6 +84,7 @@ fn bundle(file: &Path, pinned: Option<Digest>) -> Result<VerifyReport, Failure> 
         Selection::Call(call) => format!("call {call}"),
         Selection::Session(session) => format!("session {session}"),
     };
+    let erased = erased_receipts(&verified.entries);
     let mut told = told(&ground, &verified.entries, &about);
     told.json["exported_at"] = json!(verified.manifest.at);
     told.json["artifacts"] = json!(verified.artifacts);
@@ -93,11 +94,21 @@ fn bundle(file: &Path, pinned: Option<Digest>) -> Result<VerifyReport, Failure> 
     let absent = |absent: &MissingArtifact| json!({"entry": absent.entry, "name": absent.name, "digest": absent.digest});
     told.json["absent"] = verified.missing_artifacts.iter().map(absent).collect();
     for MissingArtifact { entry, name, digest } in &verified.missing_artifacts {
-        told.text += &format!(
-            "absent      the {name} of entry {entry}, {digest}: masked by policy, or left out\n"
-        );
+        let why = match erased.contains(entry) {
+            true => "erased on request",
+            false => "masked by policy, erased, or left out",
+        };
+        told.text += &format!("absent      the {name} of entry {entry}, {digest}: {why}\n");
     }
     Ok(told)
+}
+
+/// Receipts of calls whose records were erased on request, by the entries that say so.
+fn erased_receipts(entries: &[Shown]) -> BTreeSet<u64> {
+    let of = |kind| entries.iter().filter(move |entry| entry.kind == kind);
+    let erased: BTreeSet<_> = of(EntryKind::Erasure).filter_map(|entry| entry.about.call).collect();
+    let is_erased = |entry: &&Shown| entry.about.call.is_some_and(|call| erased.contains(&call));
+    of(EntryKind::Call).filter(is_erased).map(|entry| entry.index).collect()
 }
 
 /// Verifies one call of the data directory.

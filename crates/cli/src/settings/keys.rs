@@ -239,6 +239,11 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "0".into(),
         ),
         one(
+            "retention.keep_for",
+            "Time for which records of ended calls and session events are kept; 0 is for ever",
+            "0".into(),
+        ),
+        one(
             "limits.tenant_bytes_per_hour",
             "Bytes written per tenant and hour; 0 is unlimited",
             "8G".into(),

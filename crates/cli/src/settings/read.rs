@@ -200,6 +200,7 @@ impl Reader<'_> {
         let hold_for = self.time("calls.hold_for");
         let (memo, room) = (self.memo(), self.room());
         let daily_budget = self.daily_budget();
+        let retention = self.time("retention.keep_for");
         let retries = self.count("calls.retries", 0, 10);
         let failures = self.count("circuit.failures", 0, 1_000_000);
         let reset_after = self.time("circuit.reset_after");
@@ -217,6 +218,7 @@ impl Reader<'_> {
             memo: memo?,
             room: room?,
             daily_budget: daily_budget?,
+            retention: Some(retention?).filter(|keep_for| !keep_for.is_zero()),
             retries: retries? as u32,
             circuit: engine::CircuitSettings {
                 failures: failures? as u32,

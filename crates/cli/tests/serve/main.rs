@@ -28,6 +28,7 @@ mod processes;
 mod reading;
 mod redis;
 mod remains;
+mod retention;
 mod rows;
 mod sandboxes;
 mod session_calls;

@@ -168,7 +168,7 @@ fn row(placed: &Placed, shell: &Shell) -> EntryRow {
         EntryKind::Call => "good",
         EntryKind::Decision | EntryKind::Approval | EntryKind::Resolution => "wait",
         EntryKind::Tool | EntryKind::Key | EntryKind::CheckpointKey => "busy",
-        EntryKind::Maintenance => "bad",
+        EntryKind::Maintenance | EntryKind::Erasure => "bad",
     };
     let statement = Json::parse(sealed.payload.as_bytes());
     let mut words = Vec::from_iter(about.tool.as_ref().map(ToString::to_string));

@@ -3,7 +3,8 @@
 //! The ledger has only their digests. The bytes are rows and files that may have been changed
 //! outside this server, so they are compared here before they are handed out.
 
-use ringfence_store::{Error, Store};
+use ringfence_ledger::Erasure;
+use ringfence_store::{EntryQuery, Error, Store};
 use ringfence_types::{
     Call, Digest, Produced, Receipt, RedactRoot, State, Stream, json::canonical,
 };
@@ -26,6 +27,8 @@ pub enum Kept {
     Whole(Vec<u8>),
     /// Policy had parts of it masked, so the whole was not stored.
     Masked,
+    /// It was erased, and an entry of the ledger says so.
+    Erased,
     /// It is missing, or differs from the receipt.
     Other,
 }
@@ -36,6 +39,9 @@ pub async fn artifacts(store: &dyn Store, receipt: &Receipt) -> Result<Vec<Artif
     let call = stored.as_ref().map(|stored| &stored.call);
     let args = call.map(|call| canonical::jcs(call.args()).as_bytes().to_vec());
     let asked = call.map(|call| canonical::jcs(&call.asked.args).as_bytes().to_vec());
+    if call.is_none() && is_erased(store, receipt).await? {
+        return Ok(erased(receipt));
+    }
     let masks = |root| is_masked(receipt, root);
     let rows = [
         ("args", Some(receipt.args), args, RedactRoot::Args),
@@ -55,6 +61,32 @@ pub async fn artifacts(store: &dyn Store, receipt: &Receipt) -> Result<Vec<Artif
         found.extend(printed(store, name, stream, masks(root)).await?);
     }
     Ok(found)
+}
+
+/// Whether the records of the call were erased, by an entry that says so.
+pub async fn is_erased(store: &dyn Store, receipt: &Receipt) -> Result<bool, Error> {
+    let Some(from) = store.erasure(&receipt.tenant, receipt.call).await? else {
+        return Ok(false);
+    };
+    let query = EntryQuery { from, limit: 1, ..EntryQuery::default() };
+    let found = store.entries(query).await?;
+    let entry = found.first().filter(|placed| placed.index == from);
+    Ok(entry.is_some_and(|placed| Erasure::covers(&placed.sealed, receipt)))
+}
+
+/// All artifacts of a call whose records were erased.
+fn erased(receipt: &Receipt) -> Vec<Artifact> {
+    let named = [
+        ("args", Some(receipt.args)),
+        ("asked_args", receipt.asked_args),
+        ("result", receipt.result),
+        ("stdout", receipt.stdout.digest),
+        ("stderr", receipt.stderr.digest),
+    ];
+    let artifact = |(name, digest): (_, Option<Digest>)| {
+        Some(Artifact { name, digest: digest?, kept: Kept::Erased })
+    };
+    named.into_iter().filter_map(artifact).collect()
 }
 
 async fn printed(

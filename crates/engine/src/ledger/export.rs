@@ -142,7 +142,7 @@ async fn artifacts(store: &dyn Store, entries: &[Placed]) -> Result<Vec<Artifact
                 Kept::Whole(bytes) if seen.insert(found.digest) => {
                     kept.push(Artifact { digest: found.digest, bytes });
                 }
-                Kept::Whole(_) | Kept::Masked => {}
+                Kept::Whole(_) | Kept::Masked | Kept::Erased => {}
                 Kept::Other => return Err(Unprovable::Changed(receipt.call, found.name)),
             }
         }

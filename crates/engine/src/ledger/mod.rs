@@ -26,7 +26,7 @@ use tokio::sync::{RwLock, RwLockReadGuard};
 pub(crate) use self::tools::{Tools, run as follow_tools};
 use self::tree::LogTree;
 pub use self::{
-    artifacts::{Artifact, Kept, artifacts},
+    artifacts::{Artifact, Kept, artifacts, is_erased},
     export::Unprovable,
     log_scan::{Difference, DifferingRow, LogScan},
     proofs::{consistency, keys, proof, tile},
@@ -155,10 +155,15 @@ impl Ledger {
         if entries.is_empty() {
             return Ok(());
         }
+        self.append_entries(entries).await.map(drop)
+    }
+
+    /// Records entries, at least one, that belong to no step of a call; gives the index of the first.
+    pub(crate) async fn append_entries(&self, entries: Vec<Entry>) -> Result<u64, Error> {
         let guard = self.signing_guard().await;
         let sealed =
             entries.into_iter().map(|entry| guard.seal(entry)).collect::<Result<_, _>>()?;
-        self.0.store.append(sealed).await.map(drop)
+        self.0.store.append(sealed).await
     }
 
     /// The newest checkpoint as a signed note; none for an empty ledger.

@@ -61,6 +61,12 @@ pub(super) struct StateLabel {
     pub(super) state: &'static str,
 }
 
+/// Label: kind of record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RecordLabel {
+    pub(super) kind: &'static str,
+}
+
 /// Labels of a pool: language and start tier.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct PoolLabels {

@@ -11,6 +11,7 @@ mod budgets;
 mod calls;
 mod canaries;
 mod decisions;
+mod erasure;
 mod facts;
 mod keys;
 mod lists;
@@ -46,6 +47,7 @@ macro_rules! contract_sentences {
                 keys: a_key_reads_back_whole the_first_revocation_stays the_last_admin_key_stays a_key_is_touched_forwards a_key_and_its_end_are_on_the_ledger a_repair_shares_the_commit_of_its_entries;
                 approvals: an_approval_reads_back_whole an_approval_is_spent_in_the_commit of_many_who_spend_as_many_win_as_may the_first_revocation_of_an_approval_stays the_approvals_that_a_call_may_use_are_found an_approval_ends_with_the_key_that_gave_it;
                 decisions: a_decision_reads_back_whole a_decision_shares_the_commit_of_its_call decisions_are_found_by_time_page_by_page decisions_of_others_are_behind_a_wall what_is_masked_replaces_what_was_asked;
+                erasure: erased_records_go_and_entries_stay a_call_under_way_is_not_erased a_call_is_erased_with_the_calls_that_it_made expired_calls_are_found_by_their_ends erased_events_free_no_position decisions_about_other_actions_expire;
                 canaries: findings_add_up_and_the_newest_are_kept;
                 memos: a_remembered_call_reads_back_with_its_entry a_memory_shares_the_commit_of_its_call no_more_is_remembered_than_may_be_and_each_tenant_for_itself;
                 budgets: a_budget_reads_back_whole_until_it_is_removed;

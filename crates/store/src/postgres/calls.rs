@@ -162,6 +162,7 @@ fn selection(query: &CallQuery) -> (String, bool) {
     // Every parameter has a type whatever the text.
     let sql = format!(
         "SELECT id, {matches}, seq FROM calls WHERE tenant = $1 AND id < $2{condition}
+         AND erased_in IS NULL
          AND ($3::text IS NULL OR true) AND ($4::text IS NULL OR true)
          AND ($5::text IS NULL OR true) AND ($6::uuid IS NULL OR true)
          ORDER BY id DESC LIMIT $7"

@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("blob_uses.sql"),
     include_str!("activity.sql"),
     include_str!("processes.sql"),
+    include_str!("erasure.sql"),
 ];
 
 /// Version that this program needs.

@@ -16,6 +16,7 @@ mod columns;
 mod config;
 mod connect;
 mod decisions;
+mod erasure;
 mod facts;
 mod keys;
 mod ledger;
@@ -65,9 +66,10 @@ pub use self::{
 use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner,
     Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
-    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings,
-    KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed,
-    Process, ProcessInfo, Processes, Record, Remembered, Repair, Revocation, Revoked, Room,
+    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
+    ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key,
+    Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Process,
+    ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room,
     SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
     Version, Visitor, covered::check_signed, recent::Recent,
 };
@@ -588,6 +590,49 @@ impl Blobs for PostgresStore {
     async fn collect_blobs(&self, unused_for: Duration, limit: usize) -> Result<BlobCount, Error> {
         let large = self.shared.large.as_ref();
         blob_uses::collect(self.shared.pool.url(), large, unused_for, limit).await
+    }
+}
+
+#[async_trait]
+impl Retention for PostgresStore {
+    async fn erasable_calls(
+        &self,
+        tenant: &TenantId,
+        scope: &ErasureScope,
+        limit: usize,
+    ) -> Result<ErasableCalls, Error> {
+        erasure::erasable(&self.shared.pool, tenant, scope, limit).await
+    }
+
+    async fn expired_calls(
+        &self,
+        before: Timestamp,
+        from: u64,
+        limit: usize,
+    ) -> Result<ExpiredCalls, Error> {
+        erasure::expired(&self.shared.pool, before, from, limit).await
+    }
+
+    async fn erase_calls(&self, calls: Vec<(CallId, u64)>) -> Result<ErasedCalls, Error> {
+        let erased = erasure::erase(&self.shared.pool, calls).await?;
+        self.shared.recent.clear();
+        Ok(erased)
+    }
+
+    async fn erase_events(&self, events: ErasedEvents, limit: usize) -> Result<u64, Error> {
+        erasure::events(&self.shared.pool, events, limit).await
+    }
+
+    async fn erase_decisions(&self, before: Timestamp, limit: usize) -> Result<u64, Error> {
+        erasure::decisions(&self.shared.pool, before, limit).await
+    }
+
+    async fn count_expired(&self, before: Timestamp) -> Result<(u64, u64), Error> {
+        erasure::count(&self.shared.pool, before).await
+    }
+
+    async fn erasure(&self, tenant: &TenantId, id: CallId) -> Result<Option<u64>, Error> {
+        erasure::entry(&self.shared.pool, tenant, id).await
     }
 }
 

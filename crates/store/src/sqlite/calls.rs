@@ -100,7 +100,7 @@ fn find(connection: &Connection, query: &CallQuery, visited: usize) -> Result<Sl
 /// The narrowest index is visited; what else is asked for is looked at row by row.
 fn selection(query: &CallQuery) -> String {
     let (mut index, mut condition) = ("calls_by_tenant", "");
-    let mut filters = Vec::new();
+    let mut filters = vec!["calls.erased_in IS NULL"];
     // What the conditions say twice tells SQLite that a partial index holds all there is to find.
     match query.state.as_deref() {
         Some("finished") => filters.push("calls.state = ?3"),
@@ -116,7 +116,7 @@ fn selection(query: &CallQuery) -> String {
     }
     if query.parent.is_some() {
         // Few calls make more than a few: all of them are looked at.
-        if query.state.is_some() && filters.is_empty() {
+        if query.state.is_some() && filters.len() == 1 {
             filters.push("calls.state = ?3");
         }
         (index, condition) = ("calls_by_parent", " AND calls.parent = ?6");
@@ -135,7 +135,7 @@ fn selection(query: &CallQuery) -> String {
             _ => filters.push("calls.tool = ?4"),
         }
     }
-    let matches = if filters.is_empty() { "1".to_owned() } else { filters.join(" AND ") };
+    let matches = filters.join(" AND ");
     // Every parameter is bound whatever the text, so every text names the last one.
     format!(
         "SELECT calls.id, {matches}, calls.seq FROM calls INDEXED BY {index}

@@ -13,6 +13,7 @@ mod canaries;
 mod checkpoints;
 mod decisions;
 mod entries;
+mod erasure;
 mod facts;
 mod files;
 mod hook;
@@ -43,9 +44,10 @@ use self::files::Files;
 use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner,
     Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
-    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, Error, FactQuery, Facts, Findings,
-    KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed,
-    Process, ProcessInfo, Processes, Record, Remembered, Repair, Revocation, Revoked, Room,
+    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
+    ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key,
+    Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Process,
+    ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room,
     SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
     Version, Visitor, recent::Recent,
 };
@@ -61,6 +63,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("budgets.sql"),
     include_str!("blob_uses.sql"),
     include_str!("activity.sql"),
+    include_str!("erasure.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -383,6 +386,49 @@ impl Blobs for SqliteStore {
 
     async fn collect_blobs(&self, unused_for: Duration, limit: usize) -> Result<BlobCount, Error> {
         blobs::collect(&self.db, &self.files, unused_for, limit).await
+    }
+}
+
+#[async_trait]
+impl Retention for SqliteStore {
+    async fn erasable_calls(
+        &self,
+        tenant: &TenantId,
+        scope: &ErasureScope,
+        limit: usize,
+    ) -> Result<ErasableCalls, Error> {
+        erasure::erasable(&self.db, tenant, scope, limit).await
+    }
+
+    async fn expired_calls(
+        &self,
+        before: Timestamp,
+        from: u64,
+        limit: usize,
+    ) -> Result<ExpiredCalls, Error> {
+        erasure::expired(&self.db, before, from, limit).await
+    }
+
+    async fn erase_calls(&self, calls: Vec<(CallId, u64)>) -> Result<ErasedCalls, Error> {
+        let erased = erasure::erase(&self.db, calls).await?;
+        self.recent.clear();
+        Ok(erased)
+    }
+
+    async fn erase_events(&self, events: ErasedEvents, limit: usize) -> Result<u64, Error> {
+        erasure::events(&self.db, events, limit).await
+    }
+
+    async fn erase_decisions(&self, before: Timestamp, limit: usize) -> Result<u64, Error> {
+        erasure::decisions(&self.db, before, limit).await
+    }
+
+    async fn count_expired(&self, before: Timestamp) -> Result<(u64, u64), Error> {
+        erasure::count(&self.db, before).await
+    }
+
+    async fn erasure(&self, tenant: &TenantId, id: CallId) -> Result<Option<u64>, Error> {
+        erasure::entry(&self.db, tenant, id).await
     }
 }
 

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use ringfence_edge::{
     Problem, body,
     identity::{self, May},
+    missing_call,
     path::Named,
     problem_codes,
     query::Query,
@@ -29,7 +30,10 @@ use crate::{
         ("id" = String, Path, description = "The call"),
         ("wait" = Option<u64>, Query, description = "Seconds to wait for the end of the call; default 0", maximum = 300),
     ),
-    responses((status = 200, description = "The call", body = CallView<'static>))
+    responses(
+        (status = 200, description = "The call", body = CallView<'static>),
+        (status = 410, description = "The records of the call were erased; its receipt is kept"),
+    )
 )]
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
@@ -42,7 +46,9 @@ pub(crate) async fn read(
     query.finish()?;
     let wait = Duration::from_secs(wait);
     let call = shared.engine.wait_for(caller.principal(), id, wait).await?;
-    let call = call.ok_or_else(Problem::not_found)?;
+    let Some(call) = call else {
+        return Err(missing_call(&shared.engine, caller.principal(), id).await);
+    };
     let receipt = match call.state.is_final() {
         true => shared.engine.receipt(caller.principal(), id).await?,
         false => None,

@@ -40,8 +40,8 @@ pub(crate) struct PageView {
 struct LedgerEntryView {
     /// Index in the log.
     index: u64,
-    /// `call`, `decision`, `approval`, `resolution`, `tool`, `key`, `checkpoint-key` or
-    /// `maintenance`.
+    /// `call`, `decision`, `approval`, `resolution`, `tool`, `key`, `checkpoint-key`,
+    /// `maintenance` or `erasure`.
     kind: &'static str,
     /// Time of the event.
     at: String,

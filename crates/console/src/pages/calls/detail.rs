@@ -11,6 +11,7 @@ use http::{StatusCode, Uri};
 use ringfence_edge::{
     Problem,
     identity::{self, Caller, May},
+    missing_call,
     path::Named,
     query::Query,
 };
@@ -141,7 +142,9 @@ pub(crate) async fn read(
 
 async fn view(shared: &Shared, caller: &Caller, id: CallId) -> Result<ReadPage, Problem> {
     let who = caller.principal();
-    let call = shared.engine.get(who, id).await?.ok_or_else(Problem::not_found)?;
+    let Some(call) = shared.engine.get(who, id).await? else {
+        return Err(missing_call(&shared.engine, who, id).await);
+    };
     let mut shell = Shell::new(shared, caller, "Calls").await?;
     let facts = shared.engine.call_facts(who, id).await?;
     let receipt = match call.state.is_final() {

@@ -320,6 +320,47 @@ impl Blobs for Pair {
 }
 
 #[async_trait]
+impl Retention for Pair {
+    async fn erasable_calls(
+        &self,
+        tenant: &TenantId,
+        scope: &ErasureScope,
+        limit: usize,
+    ) -> Result<ErasableCalls, Error> {
+        self.next().erasable_calls(tenant, scope, limit).await
+    }
+
+    async fn expired_calls(
+        &self,
+        before: Timestamp,
+        from: u64,
+        limit: usize,
+    ) -> Result<ExpiredCalls, Error> {
+        self.next().expired_calls(before, from, limit).await
+    }
+
+    async fn erase_calls(&self, calls: Vec<(CallId, u64)>) -> Result<ErasedCalls, Error> {
+        self.next().erase_calls(calls).await
+    }
+
+    async fn erase_events(&self, events: ErasedEvents, limit: usize) -> Result<u64, Error> {
+        self.next().erase_events(events, limit).await
+    }
+
+    async fn erase_decisions(&self, before: Timestamp, limit: usize) -> Result<u64, Error> {
+        self.next().erase_decisions(before, limit).await
+    }
+
+    async fn count_expired(&self, before: Timestamp) -> Result<(u64, u64), Error> {
+        self.next().count_expired(before).await
+    }
+
+    async fn erasure(&self, tenant: &TenantId, id: CallId) -> Result<Option<u64>, Error> {
+        self.next().erasure(tenant, id).await
+    }
+}
+
+#[async_trait]
 impl Memos for Pair {
     async fn remembered(
         &self,
