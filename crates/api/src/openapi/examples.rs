@@ -41,6 +41,8 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("KeyRequest", "scopes", r#"["read", "approve"]"#),
     ("BudgetRequest", "tenant", r#""acme""#),
     ("BudgetRequest", "calls", "10000"),
+    ("PruneRequest", "older_than", "7776000"),
+    ("EraseRequest", "reason", r#""request 1234""#),
     ("Resolution", "action", r#""approve""#),
     ("ExecRequest", "argv", r#"["ls", "-l"]"#),
     ("ExecuteRequest", "code", r#""print(6 * 7)""#),
