@@ -64,7 +64,7 @@ fn erase_all(server: &Server) -> Vec<String> {
     assert_eq!(list["calls"], json!([]), "{list}");
     let canvas = server.ask("GET", "/v1/canvas/thread-17", None).json();
     assert!(!canvas.to_string().contains(SECRET), "{canvas}");
-    server.client(&["erase", "no-such-session"]).failed(2, &["not found"]);
+    server.client(&["erase", "no-such-session"]).failed(2, &["nothing of this name"]);
     assert_eq!(server.ask("GET", &format!("/v1/calls/{other}"), None).status, 200);
 
     let entries = server.client(&["audit", "--kind", "erasure", "--json"]).worked().stdout;
