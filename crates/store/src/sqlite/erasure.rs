@@ -97,7 +97,7 @@ pub(super) async fn erase(db: &Db, calls: Vec<(CallId, u64)>) -> Result<ErasedCa
 }
 
 /// Has SQLite overwrite what is deleted within, instead of leaving it in free pages of the file.
-fn overwritten<T>(
+pub(super) fn overwritten<T>(
     connection: &Connection,
     work: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, Error> {
