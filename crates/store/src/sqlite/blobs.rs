@@ -83,9 +83,7 @@ pub(super) async fn collect(
     let doomed = blocking("remove a blob", move || Doomed::mark(files, large)).await?;
     let seconds = unused_for.as_secs() as i64;
     let removed = db.write_then(
-        move |connection| {
-            erasure::overwritten(connection, || remove(connection, &found, seconds))
-        },
+        move |connection| erasure::overwritten(connection, || remove(connection, &found, seconds)),
         move |removed: &Vec<Unused>| doomed.remove(removed.iter().map(|blob| blob.digest)),
     );
     let removed = removed.await?;
