@@ -2,6 +2,7 @@
 //! at once.
 
 mod ledger;
+mod lifecycle;
 mod mcp;
 mod models;
 mod rules;
@@ -20,6 +21,9 @@ pub(crate) use self::ledger::{
     AuditArgs, EraseArgs, ExportArgs, LedgerCommand, MaintenanceArgs, PruneArgs, ReplayArgs,
     VerifyArgs,
 };
+pub(crate) use self::lifecycle::{
+    GrantArgs, ToolApproveArgs, ToolChangeArgs, ToolCommand, ToolGrantArgs, ToolVersionArgs,
+};
 pub(crate) use self::mcp::{McpArgs, McpClient, McpCommand, McpInstallArgs};
 pub(crate) use self::models::ModelsCommand;
 pub(crate) use self::rules::PolicyCommand;
@@ -33,8 +37,7 @@ pub(crate) use self::skills::SkillCommand;
 use crate::{
     call, calls, cancel, completions, dead_letters, demo, doctor, events, failure::Failure, holds,
     image, key, ledger as book, logs, mcp as mcp_command, models as models_command, policy,
-    processes, retention, run, sandbox, selftest, serve, settings, shell, show, skill, tools,
-    usage, wait,
+    processes, retention, run, sandbox, selftest, serve, settings, shell, show, skill, tools, usage, wait, tool,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -69,6 +72,9 @@ pub(crate) enum Command {
     Call(Box<CallArgs>),
     /// List tools, or show one
     Tools(ToolsArgs),
+    /// Approve, grant, switch off and withdraw tools
+    #[command(subcommand)]
+    Tool(ToolCommand),
     /// List calls, newest first
     Calls(CallsArgs),
     /// Show everything about a call: decision, timeline, result, usage, receipt
@@ -156,6 +162,7 @@ impl Command {
             Self::Migrate(args) => serve::migrate(&args),
             Self::Call(args) => call::call(*args),
             Self::Tools(args) => tools::tools(&args),
+            Self::Tool(command) => tool::tool(command),
             Self::Calls(args) => calls::calls(&args),
             Self::Show(args) => show::show(&args),
             Self::Wait(args) => wait::wait(&args),

@@ -54,6 +54,7 @@ mod stream;
 mod style;
 mod table;
 mod terminal;
+mod tool;
 mod tools;
 mod usage;
 mod wait;

@@ -140,6 +140,9 @@ fn call(refused: &Refused) -> Problem {
         Refused::UnknownVersion { .. } => {
             Problem::new(&problem_codes::TOOL_VERSION_NOT_FOUND, detail)
         }
+        Refused::NotActive { status, .. } => {
+            Problem::new(&problem_codes::TOOL_NOT_ACTIVE, detail).with("status", status)
+        }
         Refused::BrokenTool { problems, .. } => {
             let fault =
                 |problem: &String| Fault { pointer: "/tool".into(), detail: problem.clone() };

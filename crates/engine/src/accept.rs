@@ -101,6 +101,10 @@ fn find(inner: &Inner, request: &CallRequest) -> Result<Arc<Entry>, Refused> {
     if let Some(entry) = catalogue.get(name, request.version.as_deref()) {
         return Ok(entry.clone());
     }
+    if let Some(inactive) = catalogue.find_inactive(name, request.version.as_deref()) {
+        let (name, version) = (name.to_owned(), inactive.tool.version.clone());
+        return Err(Refused::NotActive { name, version, status: inactive.status });
+    }
     let name = name.to_owned();
     if let Some(broken) = catalogue.broken().iter().find(|broken| broken.name == name) {
         return Err(Refused::BrokenTool { name, problems: broken.problems.clone() });

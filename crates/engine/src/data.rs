@@ -4,17 +4,16 @@
 //! here. It includes no store, policy engine or registry.
 
 pub use ringfence_bus::{Dead as DeadLetter, Error as BusError};
-pub use ringfence_ledger::Selection;
+pub use ringfence_ledger::{Selection, ToolTransition};
 pub use ringfence_policy::{
     Action, Bundle, Cause, Change, Counts, Difference, Explanation, InvalidBundle,
     Problem as RuleProblem, Search, Side, Status, ToolFacts,
 };
 pub use ringfence_registry::{
-    Broken, Catalogue, Entry as ToolEntry, RegisterError, RemoveError, Upload, Violation,
+    Broken, Catalogue, Command, Definition, DefinitionChange, Entry as ToolEntry, Inactive, Recipe,
+    RegisterError, RemoveError, Upload, Violation,
 };
 pub use ringfence_store::{
     ApprovalPage, ApprovalQuery, Budget, BudgetBounds, BudgetFor, CallQuery, DecisionQuery,
-    EntryPage, EntryQuery, ErasureScope, Error as StoreError, KeptDecision, NoRoom, PAGE, Period,
-    Placed, Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery, Standing, UsageQuery,
-    UsageRow, Used, hour_of, start_of_hour,
+    EntryPage, EntryQuery, ErasureScope, Error as StoreError, KeptDecision, NoRoom, PAGE, Period, Placed, Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery, Standing, UsageQuery, UsageRow, Used, hour_of, start_of_hour, ToolRow, ToolRowDetails,
 };

@@ -17,16 +17,18 @@ use ringfence_registry::Entry;
 use ringfence_store::{ApprovalQuery, Error, NewDecision, Standing, Usable};
 use ringfence_types::{
     Change, Decision, Digest, Event, FactKind, Hold, Json, Obligations, Presented, Reason, Redact,
-    RedactRoot, Timestamp, Verdict, shown,
+    RedactRoot, Timestamp, ToolStatus, Verdict, shown,
 };
 use serde::Serialize;
 
-use crate::{Engine, active_call::ActiveCall, runners, stage_spans::Stage};
+use crate::{Engine, active_call::ActiveCall, lifecycle, runners, stage_spans::Stage};
 
 /// Approvals that are compared with one call: those for its key, tool and place.
 const MAX_APPROVALS: usize = 200;
 /// Rule named when the key that made a call was revoked.
 const KEY_REVOKED: &str = "key_revoked";
+/// Rule named when the tool of a call is not active.
+const TOOL_NOT_ACTIVE: &str = "tool_not_active";
 /// Rule named, after those of policy, when a denied call is held.
 const DENIAL_HELD: &str = "denial_held";
 /// Engine named when no policy engine was asked.
@@ -96,6 +98,7 @@ fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
     let runner = runners::of(entry);
     input.network = runner.network(entry, active.args());
     input.tool.pure &= input.network.is_empty();
+    input.grants = entry.grants().map(|grants| grants.names()).unwrap_or_default();
     Input { args: active.args().clone(), action: runner.action(entry), ..input }
 }
 
@@ -103,7 +106,12 @@ fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
 pub(crate) async fn ask_policy(active: &ActiveCall, entry: &Entry) -> Result<PolicyOutcome, Error> {
     let input = policy_input(active, entry);
     if is_without_maker(active).await? {
-        return Ok(PolicyOutcome::Deny(Box::new(without_maker(active, input))));
+        let message = "the key that made the call was revoked while it waited".to_owned();
+        return Ok(PolicyOutcome::Deny(Box::new(denial(active, input, KEY_REVOKED, message))));
+    }
+    if let Some(status) = lifecycle::withdrawn(&active.inner, entry).await? {
+        let judgement = denial(active, input, TOOL_NOT_ACTIVE, not_active(entry, status));
+        return Ok(PolicyOutcome::Deny(Box::new(judgement)));
     }
     let engine = active.inner.parts.policy.as_ref();
     let (decided, document) = policy::decide_documented(engine, &input).await;
@@ -147,13 +155,28 @@ async fn is_without_maker(active: &ActiveCall) -> Result<bool, Error> {
     Ok(key.is_some_and(|key| key.revoked_at.is_some()))
 }
 
-/// Denial of a call whose key was revoked; no rule is asked about it.
-fn without_maker(active: &ActiveCall, input: Input) -> Judgement {
-    let message = "the key that made the call was revoked while it waited".to_owned();
+fn not_active(entry: &Entry, status: ToolStatus) -> String {
+    let (name, version) = (&entry.tool.name, &entry.tool.version);
+    format!("tool `{name}` {version} is {status}, not active")
+}
+
+/// Ends a call whose tool was withdrawn since it was decided; whether it was.
+pub(crate) async fn deny_withdrawn(active: &mut ActiveCall, entry: &Entry) -> Result<bool, Error> {
+    let Some(status) = lifecycle::withdrawn(&active.inner, entry).await? else { return Ok(false) };
+    let input = policy_input(active, entry);
+    let judgement = denial(active, input, TOOL_NOT_ACTIVE, not_active(entry, status));
+    let event = Event::Deny(judgement.decision.reasons.clone());
+    active.decided(judgement);
+    active.step(event);
+    Ok(true)
+}
+
+/// Denial by the server itself; no rule is asked about it.
+fn denial(active: &ActiveCall, input: Input, rule: &str, message: String) -> Judgement {
     let document = input.text();
     let decision = Decision {
         verdict: Verdict::Deny,
-        reasons: vec![Reason { rule: KEY_REVOKED.to_owned(), message }],
+        reasons: vec![Reason { rule: rule.to_owned(), message }],
         obligations: Obligations::default(),
         approvals: None,
         approval: None,

@@ -34,6 +34,7 @@ use crate::{
     in_flight::InFlightCalls,
     key_follower,
     ledger::{self, Tools},
+    lifecycle::{self, Lifecycle},
     publish,
     queue::{Bounds, Queue},
     recover,
@@ -174,6 +175,8 @@ pub(crate) struct Inner {
     /// Other processes on the same store.
     pub(crate) neighbours: Neighbours,
     pub(crate) queue: Queue,
+    /// State of tools in the store.
+    pub(crate) lifecycle: Lifecycle,
     /// Budgets of tenants and keys.
     pub(crate) budgets: Budgets,
     /// Circuit breakers by tenant and tool.
@@ -224,6 +227,7 @@ impl Engine {
         let signer = Arc::new(parts.ledger.clone());
         let access = Access::new(parts.store.clone(), signer, parts.clock.clone());
         let inner = Inner {
+            lifecycle: Lifecycle::default(),
             budgets: Budgets::default(),
             circuits: Circuits::new(parts.settings.circuit),
             parts,
@@ -248,6 +252,8 @@ impl Engine {
             replay_turn: Semaphore::new(1),
         };
         let inner = Arc::new(inner);
+        // Before any call, recovered ones included: what was withdrawn does not run.
+        lifecycle::refresh(&inner).await?;
         // Before any call: the ledger names a tool digest before a receipt uses it.
         let Parts { ledger, registry, clock, .. } = &inner.parts;
         let mut tools = Tools::recorded(ledger).await?;
@@ -256,6 +262,7 @@ impl Engine {
         inner.publisher.spawn(publish::run(inner.clone()));
         inner.tasks.spawn(recover::follow(inner.clone()));
         inner.tasks.spawn(key_follower::run(inner.clone()));
+        inner.tasks.spawn(lifecycle::follow(inner.clone()));
         inner.tasks.spawn(awaited::run(inner.clone()));
         inner.tasks.spawn(follow_policy(inner.clone()));
         inner.tasks.spawn(hold::run(inner.clone()));

@@ -28,6 +28,7 @@ mod ids;
 mod in_flight;
 mod key_follower;
 mod ledger;
+mod lifecycle;
 mod memo;
 mod message;
 mod metrics;
@@ -79,8 +80,9 @@ pub use self::{
     trace::{new_span, new_trace},
     use_cases::{
         ActionRefused, Activity, Dependency, EndedCalls, ExplainError, ExplainedCall,
-        ExplainedPart, InstallError, Owned, PolicyAnswer, PolicyInForce, PolicyQuestion,
-        PolicyStatus, RemoveToolError, SandboxPool, StoreState, ToolChanges, VerifiedCall,
-        VerifiedLog, VerifierKey,
+        ExplainedPart, InstallError, LifecycleError, MAX_WHY_CHARS, Owned, PolicyAnswer,
+        PolicyInForce, PolicyQuestion, PolicyStatus, ProposedTool, RemoveToolError, SandboxPool,
+        StoreState, ToolApproval, ToolChanges, ToolDifference, ToolHistoryEntry, ToolState,
+        VerifiedCall, VerifiedLog, VerifierKey, VersionChoice,
     },
 };

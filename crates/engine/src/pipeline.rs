@@ -18,10 +18,10 @@ use crate::{
     Subject,
     active_call::ActiveCall,
     budget, cause, circuit,
-    decide::{Authorised, PolicyOutcome, UsedApproval, ask_policy, decide},
+    decide::{self, Authorised, PolicyOutcome, UsedApproval, ask_policy, decide},
     dispatch::{self, Started, Work},
     engine::Inner,
-    memo,
+    lifecycle, memo,
     queue::{Claim, Place, Seat},
     record::Ended,
     stage_spans::Stage,
@@ -129,7 +129,9 @@ async fn run_stages(
         return active.commit().await;
     };
     active.end_stage(Stage::Queue);
-    let Some(permit) = dispatch(active, entry, allowed).await? else {
+    let regranted = lifecycle::regranted(&active.inner, entry);
+    let (is_same, entry) = (regranted.is_none(), regranted.as_ref().unwrap_or(entry));
+    let Some(permit) = dispatch(active, entry, allowed, is_same).await? else {
         return active.commit().await;
     };
     let ended = match memo::recall(active, &entry.tool, &permit).await {
@@ -151,17 +153,22 @@ async fn dispatch(
     active: &mut ActiveCall,
     entry: &Entry,
     allowed: Authorised,
+    is_same: bool,
 ) -> Result<Option<Permit>, Error> {
+    // While the call waited for its place, its tool may have been withdrawn.
+    if decide::deny_withdrawn(active, entry).await? {
+        return Ok(None);
+    }
     let Authorised { permit, by } = allowed;
-    let Some(by) = by else {
+    if by.is_none() && is_same {
         active.step(Event::Allow);
         if !active.asked().pure || active.is_durable() {
             active.commit().await?;
             active.end_stage(Stage::Record);
         }
         return Ok(Some(permit));
-    };
-    // While the call waited for its place, the approved state may have changed.
+    }
+    // While the call waited for its place, the approved state or the grants of the tool may have changed.
     drop((permit, by));
     match decide(active, entry).await? {
         Some(Authorised { permit, by: Some(by) }) => spend(active, permit, by).await,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringfence_registry::Violation;
-use ringfence_types::{CallId, Json, PersonaId, SessionId, ToolName, TraceContext};
+use ringfence_types::{CallId, Json, PersonaId, SessionId, ToolName, ToolStatus, TraceContext};
 
 use crate::sandboxes::Attachment;
 
@@ -69,6 +69,16 @@ pub enum Refused {
         name: String,
         /// Requested version.
         version: String,
+    },
+    /// The tool exists, but cannot be called now.
+    #[error("tool `{name}` {version} is {status}, not active")]
+    NotActive {
+        /// Requested name.
+        name: String,
+        /// The version.
+        version: String,
+        /// Its status.
+        status: ToolStatus,
     },
     /// The skill exists, but is broken.
     #[error("tool `{name}` is broken: {}", problems.join("; "))]

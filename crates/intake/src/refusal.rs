@@ -45,6 +45,7 @@ impl Refusal {
                 ..Self::new(Status::Error, summary.clone())
             },
             Refused::UnknownVersion { .. }
+            | Refused::NotActive { .. }
             | Refused::BrokenTool { .. }
             | Refused::ForeignPersona(_)
             | Refused::InvalidIdempotencyKey

@@ -4,8 +4,7 @@
 //! statement itself under `said`.
 
 use ringfence_types::{
-    About, CallId, Decision, Digest, EntryKind, Json, KeyId, PersonId, PersonaId, Receipt, Scopes,
-    Sealed, SessionId, TenantId, Timestamp, ToolName, ToolRef,
+    About, CallId, Decision, Digest, EntryKind, Json, KeyId, PersonId, PersonaId, Receipt, Scopes, Sealed, SessionId, TenantId, Timestamp, ToolName, ToolRef, LifecycleEvent, Origin, ToolPermissions, ToolStatus,
 };
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap};
 
@@ -73,6 +72,13 @@ impl Entry {
         let about = About { tool: Some(change.tool.name.clone()), ..About::server(at) };
         let subject = Subject::new(change.tool.name.as_str(), change.tool.digest);
         Self::of(EntryKind::Tool, about, Some(subject), change)
+    }
+
+    /// Change in the lifecycle of a tool version.
+    pub fn tool_transition(at: Timestamp, transition: &ToolTransition) -> Self {
+        let about = About { tool: Some(transition.tool.name.clone()), ..About::server(at) };
+        let subject = Subject::new(transition.tool.name.as_str(), transition.tool.digest);
+        Self::of(EntryKind::Tool, about, Some(subject), transition)
     }
 
     /// Created or revoked API key.
@@ -224,6 +230,34 @@ pub enum ToolEvent {
     Changed,
     /// It cannot be called any more.
     Removed,
+}
+
+/// Statement about a change in the lifecycle of a tool version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolTransition {
+    /// The event.
+    pub transition: LifecycleEvent,
+    /// The version.
+    pub tool: ToolRef,
+    /// Status before; none of a version that was unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<ToolStatus>,
+    /// Status after.
+    pub to: ToolStatus,
+    /// Kind of source.
+    pub origin: Origin,
+    /// Key that made the change; none if the server made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<KeyId>,
+    /// Reason.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// Permissions that are granted from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants: Option<ToolPermissions>,
+    /// The version whose place it is to take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Digest>,
 }
 
 /// Statement about a created or revoked API key. Never its secret, nor the digest by which it is

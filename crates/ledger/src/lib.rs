@@ -41,7 +41,7 @@ pub use self::{
     bundle::{Artifact, Bundle, Ground, Item, Manifest, Selection, Shown, Verified},
     chain::Chain,
     checkpoint::Checkpoint,
-    entry::{Entry, Erasure, KeyChange, LedgerKey, Maintenance, ToolChange, ToolEvent, said_in},
+    entry::{Entry, Erasure, KeyChange, LedgerKey, Maintenance, ToolChange, ToolEvent, said_in, ToolTransition},
     envelope::{Envelope, MAX_ENVELOPE_BYTES, leaf as entry_leaf},
     flaw::{Flaw, Place, Problem},
     growth::{Grown, Growth, signed_checkpoint},

@@ -27,7 +27,7 @@ pub struct Input {
     pub args: Json,
     /// Id of the call.
     pub call_id: CallId,
-    /// Grants of the tool at its approval; always empty at present.
+    /// Grants of the tool at its approval: `host:…`, `secret:…`, `tool:…`, `storage`.
     #[serde(default)]
     pub grants: Vec<String>,
     /// Client metadata. It is unverified, so rules must not trust it.

@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use ringfence_types::Digest;
+use ringfence_types::{Digest, ToolRef, ToolStatus};
 
-use crate::entry::Entry;
+use crate::{entry::Entry, standing::Inactive};
 
 /// Snapshot of all tools. It never changes: hold it for as long as one answer needs it.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Catalogue {
     entries: Vec<Arc<Entry>>,
     by_digest: HashMap<Digest, usize>,
     broken: Vec<Broken>,
+    /// Sorted by name, then version.
+    inactive: Vec<Inactive>,
 }
 
 /// Skill that cannot be used.
@@ -27,14 +29,22 @@ pub struct Broken {
 }
 
 impl Catalogue {
-    pub(crate) fn new(mut entries: Vec<Arc<Entry>>, mut broken: Vec<Broken>) -> Self {
+    pub(crate) fn new(
+        mut entries: Vec<Arc<Entry>>,
+        mut broken: Vec<Broken>,
+        mut inactive: Vec<Inactive>,
+    ) -> Self {
+        inactive.sort_by(|one, other| {
+            let key = |tool: &ToolRef| (tool.name.clone(), tool.version.clone(), tool.digest.hex());
+            key(&one.tool).cmp(&key(&other.tool))
+        });
         entries.sort_by(|one, other| {
             (&one.tool.name, one.version()).cmp(&(&other.tool.name, other.version()))
         });
         broken.sort_by(|one, other| (&one.name, &one.folder).cmp(&(&other.name, &other.folder)));
         let digests = entries.iter().enumerate();
         let by_digest = digests.map(|(index, entry)| (entry.tool.digest, index)).collect();
-        Self { entries, by_digest, broken }
+        Self { entries, by_digest, broken, inactive }
     }
 
     /// Tool of this name: exactly this version, or the newest if no version is given.
@@ -58,6 +68,15 @@ impl Catalogue {
         self.by_digest.get(&digest).map(|index| &self.entries[*index])
     }
 
+    /// Entry with exactly this definition, also of a tool that cannot be called.
+    pub(crate) fn known(&self, digest: Digest) -> Option<&Arc<Entry>> {
+        let inactive = || {
+            let entries = self.inactive.iter().filter_map(|inactive| inactive.entry.as_ref());
+            entries.into_iter().find(|entry| entry.tool.digest == digest)
+        };
+        self.by_digest(digest).or_else(inactive)
+    }
+
     /// All tools, sorted by name, then version.
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
@@ -74,12 +93,29 @@ impl Catalogue {
         &self.broken
     }
 
+    /// Versions that exist and cannot be called, sorted by name, then version.
+    pub fn inactive(&self) -> &[Inactive] {
+        &self.inactive
+    }
+
+    /// A version of this name that cannot be called: exactly this one, or the newest.
+    pub fn find_inactive(&self, name: &str, version: Option<&str>) -> Option<&Inactive> {
+        let is_it = |inactive: &&Inactive| {
+            let tool = &inactive.tool;
+            tool.name.as_str() == name && version.is_none_or(|version| tool.version == version)
+        };
+        // A withdrawn version is told last: what waits for a decision is what can be helped.
+        let all = || self.inactive.iter().filter(is_it);
+        all().rfind(|inactive| inactive.status != ToolStatus::Revoked).or_else(|| all().next_back())
+    }
+
     /// Whether both snapshots have the same tools and broken skills.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |(one, other): (&Arc<Entry>, &Arc<Entry>)| {
-            one.tool == other.tool && one.folder == other.folder
+            one.tool == other.tool && one.folder == other.folder && one.grants() == other.grants()
         };
         self.broken == other.broken
+            && self.inactive == other.inactive
             && self.entries.len() == other.entries.len()
             && self.entries.iter().zip(&other.entries).all(same)
     }

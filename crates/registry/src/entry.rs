@@ -1,12 +1,15 @@
 //! Callable tool.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
-use ringfence_types::{Json, Origin, Timestamp, Tool};
+use ringfence_types::{Json, Origin, Timestamp, Tool, ToolPermissions};
+use serde::{Deserialize, Serialize};
 
 use crate::{
+    files::Files,
     schema::{Schema, Violation},
     skill::Skill,
+    text::shown,
     version::Version,
 };
 
@@ -21,6 +24,8 @@ pub struct Entry {
     pub folder: Option<PathBuf>,
     /// Always equal to `tool.version`, in numbers.
     version: Version,
+    /// Permissions that were granted; none if files of the server define the tool.
+    grants: Option<ToolPermissions>,
     input: Schema,
     output: Schema,
 }
@@ -41,6 +46,49 @@ pub enum Runs {
         /// Other files of the folder by path, placed beside it.
         files: Vec<(String, Arc<[u8]>)>,
     },
+    /// A program, which gets the arguments as JSON on its standard input and in `TOOL_PARAMS`.
+    Command(Arc<Command>),
+}
+
+/// A program in a sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// Program and its arguments.
+    pub argv: Vec<String>,
+    /// Text files in its working directory, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+}
+
+/// Words of a command line.
+const MAX_WORDS: usize = 256;
+
+/// Bytes of a command line.
+const MAX_COMMAND_BYTES: usize = 64 << 10;
+
+impl Command {
+    /// All problems that keep it from being run.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let bytes: usize = self.argv.iter().map(String::len).sum();
+        if self.argv.first().is_none_or(String::is_empty) {
+            problems.push("command: names no program".to_owned());
+        }
+        if self.argv.len() > MAX_WORDS || bytes > MAX_COMMAND_BYTES {
+            problems.push(format!("command: more than {MAX_WORDS} words or 64 KiB"));
+        }
+        if self.argv.iter().any(|word| word.contains('\0')) {
+            problems.push("command: has a NUL character".to_owned());
+        }
+        let mut files = Files::default();
+        for (path, content) in &self.files {
+            if let Err(problem) = files.add(path, content.clone().into_bytes()) {
+                problems.push(format!("files: {}: {problem}", shown(path)));
+            }
+        }
+        problems
+    }
 }
 
 /// Kind of a tool, by which its runner is chosen.
@@ -50,6 +98,8 @@ pub enum Kind {
     Builtin,
     /// A function in Python.
     Python,
+    /// A program in a sandbox.
+    Command,
 }
 
 impl Runs {
@@ -58,6 +108,7 @@ impl Runs {
         match self {
             Runs::Builtin => Kind::Builtin,
             Runs::Python { .. } => Kind::Python,
+            Runs::Command(_) => Kind::Command,
         }
     }
 
@@ -66,6 +117,7 @@ impl Runs {
         match self {
             Runs::Builtin => format!("builtin.{}", tool.name),
             Runs::Python { module, function, .. } => format!("{module}.{function}"),
+            Runs::Command(command) => command.argv.first().cloned().unwrap_or_default(),
         }
     }
 }
@@ -78,6 +130,7 @@ impl fmt::Debug for Runs {
             Runs::Python { module, function, files, .. } => {
                 write!(f, "Python({module}.{function}, {} other files)", files.len())
             }
+            Runs::Command(command) => write!(f, "Command({:?})", command.argv),
         }
     }
 }
@@ -109,7 +162,8 @@ impl Entry {
         let output = Schema::compile_modern("output", &tool.output_schema);
         match (version, input, output) {
             (Ok(version), Ok(input), Ok(output)) => {
-                Ok(Self { tool, runs: Runs::Builtin, folder: None, version, input, output })
+                let (runs, folder, grants) = (Runs::Builtin, None, None);
+                Ok(Self { tool, runs, folder, version, grants, input, output })
             }
             (version, input, output) => {
                 let problems = [version.err(), input.err(), output.err()];
@@ -137,6 +191,23 @@ impl Entry {
         };
         let (module, function) = (manifest.module, manifest.function);
         let runs = Runs::Python { code, module, function, files };
-        Self { tool, runs, folder: None, version: manifest.version, input, output }
+        let (version, grants) = (manifest.version, None);
+        Self { tool, runs, folder: None, version, grants, input, output }
+    }
+
+    pub(crate) fn defined(
+        tool: Tool,
+        runs: Runs,
+        grants: ToolPermissions,
+        version: Version,
+        input: Schema,
+        output: Schema,
+    ) -> Self {
+        Self { tool, runs, folder: None, version, grants: Some(grants), input, output }
+    }
+
+    /// Permissions that were granted to it; none if files of the server define it.
+    pub fn grants(&self) -> Option<&ToolPermissions> {
+        self.grants.as_ref()
     }
 }

@@ -1,4 +1,5 @@
-//! Registry of tools: skill folders, uploads and built-ins, with their schemas, digests and problems.
+//! Registry of tools: skill folders, uploads, built-ins and definitions kept in the store, with their
+//! schemas, digests and problems.
 //!
 //! Nothing here runs a tool or evaluates its code. A skill is a handful of files; this crate reads
 //! them once, names everything that is wrong with them, and hands out snapshots.
@@ -13,6 +14,7 @@ mod archive;
 mod author;
 mod catalogue;
 mod config;
+mod definition;
 mod entry;
 mod files;
 mod folder;
@@ -20,6 +22,7 @@ mod registry;
 mod scan;
 mod schema;
 mod skill;
+mod standing;
 mod text;
 mod upload;
 mod version;
@@ -30,10 +33,12 @@ pub use self::{
     author::SkillFolder,
     catalogue::{Broken, Catalogue},
     config::{Config, EmbeddedSkill, Error},
-    entry::{Entry, Kind, Runs},
+    definition::{Definition, DefinitionChange, Recipe, beyond, differences},
+    entry::{Command, Entry, Kind, Runs},
     files::Problem,
     registry::Registry,
     schema::Violation,
     skill::Example,
+    standing::{DefinedTool, Inactive, Standing},
     upload::{RegisterError, RemoveError, Upload},
 };

@@ -10,6 +10,7 @@ use crate::{
     config::{Config, Error},
     entry::Entry,
     scan::{self, Sources},
+    standing::Standing,
     upload,
 };
 
@@ -45,6 +46,7 @@ impl Registry {
             embedded: config.embedded,
             uploads: config.uploads,
             rejected: Mutex::default(),
+            standing: RwLock::default(),
         };
         let inner = Inner {
             sources,
@@ -73,6 +75,20 @@ impl Registry {
     pub fn rescan(&self) {
         let _alone = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.rescan();
+    }
+}
+
+impl Registry {
+    /// Takes over the state of tools that the store has. Blocks on files.
+    pub fn set_standing(&self, standing: Standing) {
+        let kept = &self.inner.sources.standing;
+        *kept.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(standing);
+        self.rescan();
+    }
+
+    /// The state of tools that was taken over last.
+    pub fn standing(&self) -> Arc<Standing> {
+        self.inner.sources.standing.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -1,15 +1,15 @@
 //! Full scan of all sources.
 //!
 //! Precedence of names: built-in tools, then folders in the configured order, then embedded skills,
-//! then uploads. A skill whose name is taken is listed as broken with the reason.
+//! then uploads, then definitions of the store. A skill whose name is taken is listed as broken with the reason.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
-use ringfence_types::{Digest, Origin, Timestamp};
+use ringfence_types::{Digest, Origin, Timestamp, ToolRef, ToolStatus};
 
 use crate::{
     catalogue::{Broken, Catalogue},
@@ -18,6 +18,7 @@ use crate::{
     files::Files,
     folder::{self, Found},
     skill,
+    standing::{DefinedTool, Inactive, Standing},
     text::{message, shown},
 };
 
@@ -31,6 +32,8 @@ pub(crate) struct Sources {
     pub(crate) uploads: PathBuf,
     /// Reasons of rejected skills, by digest: they load but cannot work.
     pub(crate) rejected: Mutex<HashMap<Digest, String>>,
+    /// State of tools in the store.
+    pub(crate) standing: RwLock<Arc<Standing>>,
 }
 
 /// Reads all sources. Unchanged tools are taken over from `previous`.
@@ -46,7 +49,38 @@ pub(crate) fn scan(sources: &Sources, previous: &Catalogue, now: Timestamp) -> C
         scan.embedded(embedded);
     }
     scan.uploads(&sources.uploads);
-    Catalogue::new(scan.entries, scan.broken)
+    let standing = sources.standing.read().unwrap_or_else(PoisonError::into_inner).clone();
+    scan.defined(&standing);
+    let (entries, inactive) = split(scan.entries, &standing);
+    Catalogue::new(entries, scan.broken, inactive)
+}
+
+/// Separates versions that cannot be called.
+fn split(entries: Vec<Arc<Entry>>, standing: &Standing) -> (Vec<Arc<Entry>>, Vec<Inactive>) {
+    let defined = standing.defined.iter().filter(|defined| !defined.status.is_active());
+    let mut inactive: Vec<_> = defined
+        .map(|defined| Inactive {
+            tool: defined.tool.clone(),
+            origin: defined.origin,
+            status: defined.status,
+            entry: None,
+        })
+        .collect();
+    let mut active = Vec::with_capacity(entries.len());
+    for entry in entries {
+        match standing.status_of(&entry) {
+            // A defined one is here because it is active.
+            _ if !entry.tool.origin.is_born_active() => active.push(entry),
+            ToolStatus::Active => active.push(entry),
+            status => inactive.push(Inactive {
+                tool: entry.tool.reference(),
+                origin: entry.tool.origin,
+                status,
+                entry: Some(entry),
+            }),
+        }
+    }
+    (active, inactive)
 }
 
 struct Scan<'a> {
@@ -120,6 +154,45 @@ impl Scan<'_> {
         }
     }
 
+    /// Adds the active definitions of the store.
+    fn defined(&mut self, standing: &Standing) {
+        // By name: there may be thousands of them.
+        let files: HashMap<_, _> =
+            self.entries.iter().map(|entry| (entry.tool.name.clone(), holder(entry))).collect();
+        let mut versions = HashSet::new();
+        for defined in standing.defined.iter().filter(|defined| defined.status.is_active()) {
+            let ToolRef { name, version, .. } = &defined.tool;
+            let holder = match versions.insert((name.clone(), version.clone())) {
+                true => files.get(name).cloned(),
+                false => Some("another imported tool".to_owned()),
+            };
+            let entry = match holder {
+                Some(holder) => {
+                    Err(vec![format!("the name `{name}` is already taken by {holder}")])
+                }
+                None => self.defined_entry(defined),
+            };
+            match entry {
+                Ok(entry) => self.entries.push(entry),
+                Err(problems) => {
+                    let name = defined.tool.name.to_string();
+                    self.broken.push(Broken { name, folder: None, problems });
+                }
+            }
+        }
+    }
+
+    fn defined_entry(&self, defined: &DefinedTool) -> Result<Arc<Entry>, Vec<String>> {
+        let digest = defined.tool.digest;
+        let is_same = |entry: &&Arc<Entry>| entry.grants() == Some(&defined.grants);
+        if let Some(known) = self.previous.by_digest(digest).filter(is_same) {
+            return Ok(Arc::clone(known));
+        }
+        let unreadable = || vec!["its stored definition cannot be read".to_owned()];
+        let definition = defined.definition.as_ref().ok_or_else(unreadable)?;
+        definition.entry(&defined.grants, digest, defined.created_at).map(Arc::new)
+    }
+
     fn take(&mut self, candidate: Candidate, files: Result<Files, Vec<String>>) {
         let entry = files
             .and_then(|files| self.entry(&candidate, &files))
@@ -146,7 +219,7 @@ impl Scan<'_> {
         let same = |entry: &&Arc<Entry>| {
             entry.tool.origin == candidate.origin && entry.folder == candidate.path
         };
-        if let Some(known) = self.previous.by_digest(files.digest()).filter(same) {
+        if let Some(known) = self.previous.known(files.digest()).filter(same) {
             return Ok(Arc::clone(known));
         }
         let skill = skill::load(files)?;
@@ -185,6 +258,7 @@ pub(crate) fn holder(entry: &Entry) -> String {
     match (entry.tool.origin, &entry.folder) {
         (Origin::Builtin, _) => "a tool of the server itself".to_owned(),
         (Origin::Folder, Some(path)) => format!("the folder `{}`", last_name(path)),
-        _ => "a registered skill".to_owned(),
+        (Origin::Folder | Origin::Upload, _) => "a registered skill".to_owned(),
+        _ => "an imported tool".to_owned(),
     }
 }

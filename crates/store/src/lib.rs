@@ -19,6 +19,7 @@ mod process;
 mod recent;
 mod room;
 mod sqlite;
+mod tool_rows;
 mod usage;
 
 use std::fmt::Debug;
@@ -42,7 +43,7 @@ pub use self::{
     owners::{BlobCount, BlobOwner},
     ports::{
         Approvals, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering,
-        Processes, Retention, Sessions, Store,
+    Processes, Retention, Sessions, Store, Tools,
     },
     postgres::{
         BlobDirectory, InstallationLock, InvalidPostgresUrl, LargeBlobs, PostgresStore, PostgresUrl,
@@ -50,6 +51,7 @@ pub use self::{
     process::{InvalidRole, Process, ProcessInfo, ProcessRole},
     room::{NoRoom, Room, RoomLimits},
     sqlite::SqliteStore,
+    tool_rows::{NewToolRow, ToolRow, ToolRowDetails},
     usage::{HOURS_PER_DAY, Period, UsageQuery, UsageRow, Used, hour_of, start_of_hour},
 };
 

@@ -12,10 +12,7 @@ use tokio::sync::watch;
 use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, BlobCount, BlobOwner, Budget,
     BudgetFor, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery,
-    ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery,
-    Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Placed, Process, ProcessInfo,
-    Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Signed,
-    Standing, Stored, UsageQuery, UsageRow, Version, Visitor,
+    ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Placed, Process, ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Signed, Standing, Stored, UsageQuery, UsageRow, Version, Visitor, NewToolRow, ToolRow,
 };
 
 /// Durable state: all ports of one backend.
@@ -46,6 +43,7 @@ pub trait Store:
     + Budgets
     + Processes
     + Retention
+    + Tools
 {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
@@ -438,4 +436,24 @@ pub trait Processes: Debug + Send + Sync + 'static {
     /// Another living process that has a session sandbox of the tenant.
     async fn owner_of_sandbox(&self, tenant: &TenantId, id: &str)
     -> Result<Option<Process>, Error>;
+}
+
+/// State of tool versions.
+///
+/// - **One commit.** Rows and the entries that say why they changed become visible together or not at all.
+/// - **Compare and set.** A change of what is not the newest row of its digest fails with
+///   [`Error::Stale`] and changes nothing; so does a new row for a digest that has one.
+/// - **Followed.** Every change gets a revision above all others. A reader that has seen revision `n` never
+///   later finds a smaller one that is new to it; [`Log::grown`] tells it of changes by other processes.
+/// - **A definition never changes.**
+#[async_trait]
+pub trait Tools: Debug + Send + Sync + 'static {
+    /// Writes new states of tool versions, with their entries.
+    async fn put_tools(&self, rows: Vec<NewToolRow>, entries: Vec<Sealed>) -> Result<(), Error>;
+
+    /// Rows that were changed after a revision, with theirs, in the order of their changes.
+    async fn tools_after(&self, revision: u64, limit: usize) -> Result<Vec<(u64, ToolRow)>, Error>;
+
+    /// The row of a version, with its revision.
+    async fn tool(&self, digest: Digest) -> Result<Option<(u64, ToolRow)>, Error>;
 }

@@ -11,10 +11,12 @@ mod event;
 mod hold;
 mod ids;
 pub mod json;
+mod lifecycle;
 mod limits;
 mod nearest;
 mod obligations;
 mod outcome;
+mod permissions;
 mod principal;
 mod receipt;
 mod sealed;
@@ -41,6 +43,7 @@ pub use ids::{
     ApprovalId, CallId, InvalidId, KeyId, PersonId, PersonaId, SessionId, TenantId, ToolName,
 };
 pub use json::Json;
+pub use lifecycle::{IllegalTransition, LifecycleEvent, ToolStatus, UnknownStatus};
 pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem, MAX_TERMINALS, SandboxNetwork};
 pub use nearest::nearest;
 pub use obligations::{
@@ -50,6 +53,7 @@ pub use obligations::{
 pub use outcome::{
     Absent, Evidence, Hit, Isolation, Layer, LayerState, Layers, Limit, Outcome, Truncated, Usage,
 };
+pub use permissions::{MAX_PERMISSION_ITEMS, ToolPermissions};
 pub use principal::{InvalidScope, Principal, Scope, Scopes};
 pub use receipt::{Flow, Receipt, ReceiptDetails};
 pub use sealed::{About, EntryKind, Sealed, UnknownKind, predicate};

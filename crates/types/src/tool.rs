@@ -46,6 +46,31 @@ pub enum Origin {
     Folder,
     /// An uploaded skill folder.
     Upload,
+    /// An imported manifest.
+    Manifest,
+    /// An operation of an imported OpenAPI document.
+    Openapi,
+    /// A tool of an MCP server.
+    Mcp,
+}
+
+impl Origin {
+    /// Name on every wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Folder => "folder",
+            Self::Upload => "upload",
+            Self::Manifest => "manifest",
+            Self::Openapi => "openapi",
+            Self::Mcp => "mcp",
+        }
+    }
+
+    /// Whether its tools are active without an approval: the operator put them there.
+    pub const fn is_born_active(self) -> bool {
+        matches!(self, Self::Builtin | Self::Folder | Self::Upload)
+    }
 }
 
 /// Flags of tools without effects outside their own sandbox.

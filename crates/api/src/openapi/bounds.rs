@@ -71,6 +71,8 @@ const ENTITY: &str = r#"{"required": ["type", "id"], "properties": {
     "type": {"type": "string"}, "id": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$"}}}"#;
 const NAMED: &str = r#"{"required": ["name"], "properties": {
     "name": {"type": "string", "pattern": "^[a-z0-9_]+(\\.[a-z0-9_]+)*$", "maxLength": 64}}}"#;
+const WHY: &str = r#"{"minLength": 1, "maxLength": 1000, "pattern": "\\S"}"#;
+const DIGEST: &str = r#"{"pattern": "^sha256:[0-9a-f]{64}$"}"#;
 const UUID: &str = r#"{"format": "uuid"}"#;
 const KEY: &str = r#"{"pattern": "^(\"[!#-\\[\\]-~]{1,255}\"|[!#-\\[\\]-~]{1,255})$", "example": "\"8e03978e\""}"#;
 /// Parameters that are UUIDs.
@@ -86,6 +88,12 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("CallRequest", "wait", r#"{"maximum": 300}"#),
     ("CallRequest", "session_id", ID),
     ("CallRequest", "persona_id", ID),
+    ("ToolChangeRequest", "why", WHY),
+    ("ToolChangeRequest", "digest", DIGEST),
+    ("ToolApprovalRequest", "why", WHY),
+    ("ToolApprovalRequest", "digest", DIGEST),
+    ("ToolGrantRequest", "why", WHY),
+    ("ToolGrantRequest", "digest", DIGEST),
     ("CanvasEvent", "session_id", ID),
     ("CanvasEvent", "persona_id", ID),
     ("CanvasEvent", "pane", r#"{"maxLength": 128}"#),

@@ -14,7 +14,7 @@ use crate::{
     OPEN_PATHS, docs,
     routes::{
         approvals, budgets, calls, canvas, config, dead_letters, engines, events, health, holds,
-        keys, ledger, policy, processes, retention, sandboxes, skills, tool_request, tools, usage,
+    keys, ledger, policy, processes, retention, sandboxes, skills, tool_request, tools, usage, tool_lifecycle,
     },
 };
 
@@ -47,8 +47,7 @@ use crate::{
         ledger::proof::of_call, ledger::proof::of_session, ledger::audit::audit, ledger::audit::export,
         ledger::checkpoint, ledger::tile, ledger::keys, ledger::consistency,
         ledger::rotate,
-        retention::erase_call, retention::erase_session, retention::read, retention::prune,
-        tools::list, tools::read, tool_request::create, events::events,
+    retention::erase_call, retention::erase_session, retention::read, retention::prune, tools::list, tools::read, tool_request::create, events::events, tool_lifecycle::list, tool_lifecycle::read, tool_lifecycle::diff, tool_lifecycle::approve, tool_lifecycle::grant, tool_lifecycle::enable, tool_lifecycle::disable, tool_lifecycle::quarantine, tool_lifecycle::revoke,
         dead_letters::topics, dead_letters::list, dead_letters::clear, dead_letters::remove,
         dead_letters::reprocess,
         engines::status, engines::canary,

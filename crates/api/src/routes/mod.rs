@@ -17,6 +17,7 @@ pub(crate) mod processes;
 pub(crate) mod retention;
 pub(crate) mod sandboxes;
 pub(crate) mod skills;
+pub(crate) mod tool_lifecycle;
 pub(crate) mod tool_request;
 pub(crate) mod tools;
 pub(crate) mod usage;
@@ -65,7 +66,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/policy/canary", get(engines::canary))
         .route("/v1/canvas/event", post(canvas::append))
         .route("/v1/canvas/{session_id}", get(canvas::read));
-    let router = policy::routes(programs(interpreters(files(held(dead(router))))));
+    let router =
+        tool_lifecycle::routes(policy::routes(programs(interpreters(files(held(dead(router)))))));
     let router = router
         .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
         .route("/v1/sandboxes/restore", post(sandboxes::create::restore))

@@ -7,4 +7,5 @@ pub(crate) mod engine;
 pub(crate) mod hold;
 pub(crate) mod key;
 pub(crate) mod tool;
+pub(crate) mod tool_state;
 pub(crate) mod usage;

@@ -24,5 +24,6 @@ mod sandboxes;
 mod skills;
 mod streams;
 mod support;
+mod tool_lifecycle;
 mod tools;
 mod walls;

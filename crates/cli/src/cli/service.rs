@@ -233,6 +233,13 @@ pub(crate) struct CallsArgs {
     pub(crate) client: ClientArgs,
 }
 
+impl CallsArgs {
+    /// The newest calls of a tool.
+    pub(crate) fn of_tool(name: String, limit: u32, client: ClientArgs) -> Self {
+        Self { state: None, tool: Some(name), session: None, parent: None, limit, client }
+    }
+}
+
 const USAGE_EXAMPLES: &str = "\
 Examples:
   ringfence usage

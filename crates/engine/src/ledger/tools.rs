@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ringfence_ledger::{Entry, ToolChange, ToolEvent, said_in};
 use ringfence_registry::Catalogue;
 use ringfence_store::Error;
-use ringfence_types::{EntryKind, Origin, Timestamp, ToolName, ToolRef, error_chain};
+use ringfence_types::{EntryKind, Timestamp, ToolName, ToolRef, error_chain};
 
 use super::{Ledger, all, of_kind};
 use crate::engine;
@@ -54,10 +54,13 @@ impl Tools {
     }
 
     fn of(catalogue: &Catalogue) -> Self {
-        let tools = catalogue.entries().iter().map(|entry| &entry.tool);
+        // Tools of files, switched off or not; the lifecycle of others has entries of its own.
+        let inactive = catalogue.inactive().iter().filter_map(|inactive| inactive.entry.as_ref());
+        let tools = catalogue.entries().iter().chain(inactive).map(|entry| &entry.tool);
+        let tools = tools.filter(|tool| tool.origin.is_born_active());
         let named = tools.map(|tool| {
             let name = (tool.name.clone(), tool.version.clone());
-            (name, (tool.reference(), origin(tool.origin).to_owned()))
+            (name, (tool.reference(), tool.origin.name().to_owned()))
         });
         Self(named.collect())
     }
@@ -80,14 +83,6 @@ impl Tools {
             Some(ToolChange { event, tool: tool.clone(), origin: origin.clone(), before })
         });
         gone.chain(here).collect()
-    }
-}
-
-fn origin(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Builtin => "builtin",
-        Origin::Folder => "folder",
-        Origin::Upload => "upload",
     }
 }
 

@@ -104,6 +104,7 @@ impl Scraped {
         };
         tools("usable", catalogue.entries().len());
         tools("broken", catalogue.broken().len());
+        tools("inactive", catalogue.inactive().len());
         self.pools(inner);
         let room = inner.parts.store.room();
         self.free.set(room.free().map_or(0, |free| i64::try_from(free).unwrap_or(i64::MAX)));

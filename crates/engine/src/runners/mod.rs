@@ -4,6 +4,7 @@
 //! name. A new kind of tool is its data in `registry::Runs`, a file here, and a row in [`runner`].
 
 pub(crate) mod builtin;
+mod command;
 mod program;
 mod skill;
 mod work;
@@ -94,6 +95,7 @@ const fn runner(kind: Kind) -> &'static dyn Runner {
     match kind {
         Kind::Builtin => &builtin::Builtins,
         Kind::Python => &skill::Skills,
+        Kind::Command => &command::Commands,
     }
 }
 

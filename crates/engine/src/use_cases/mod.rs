@@ -9,6 +9,7 @@ mod dead_letters;
 mod health;
 mod keys;
 mod ledger;
+mod lifecycle;
 mod policy;
 mod processes;
 mod sessions;
@@ -20,6 +21,10 @@ pub use self::{
     activity::{Activity, EndedCalls},
     health::{Dependency, SandboxPool, StoreState},
     ledger::{VerifiedCall, VerifiedLog, VerifierKey},
+    lifecycle::{
+        LifecycleError, MAX_WHY_CHARS, ProposedTool, ToolApproval, ToolDifference,
+        ToolHistoryEntry, ToolState, VersionChoice,
+    },
     policy::{
         ExplainError, ExplainedCall, ExplainedPart, PolicyAnswer, PolicyInForce, PolicyQuestion,
         PolicyStatus,

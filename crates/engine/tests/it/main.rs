@@ -10,6 +10,7 @@ mod holds;
 mod idempotency;
 #[cfg(test)]
 mod ledger;
+mod lifecycle;
 mod memo;
 mod models;
 mod obligations;

@@ -10,7 +10,7 @@ use super::{
 use crate::{text::shown, version::Version};
 
 /// Declared capabilities, as policy knows them.
-const SAFETY_FLAGS: [&str; 6] =
+pub(crate) const SAFETY_FLAGS: [&str; 6] =
     ["none", "pii_risk", "external_call", "side_effect", "file_system", "network_access"];
 
 /// Known keys.

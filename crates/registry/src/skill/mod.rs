@@ -4,7 +4,7 @@
 
 pub(crate) mod examples;
 mod limits;
-mod manifest;
+pub(crate) mod manifest;
 mod yaml;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{
     columns::insert_approval,
     connect::{DbError, Link},
-    keys, rows,
+    keys, rows, tool_rows,
     work::{Answer, Change, ChangeKind},
 };
 use crate::{Error, Key, Repair, Revocation, Revoked, encoding};
@@ -29,6 +29,9 @@ pub(super) async fn make(link: &Link, change: &Change) -> Result<Made, DbError> 
                 }
             }
             Ok(Ok((Answer::Done, true)))
+        }
+        ChangeKind::PutTools(new) => {
+            Ok(tool_rows::put(link, new).await?.map(|()| (Answer::Done, true)))
         }
     }
 }

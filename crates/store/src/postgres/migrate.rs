@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("activity.sql"),
     include_str!("processes.sql"),
     include_str!("erasure.sql"),
+    include_str!("tool_rows.sql"),
 ];
 
 /// Version that this program needs.

@@ -29,6 +29,7 @@ mod rows;
 mod scan;
 mod sessions;
 mod slices;
+mod tool_rows;
 mod usage;
 mod work;
 mod writer;
@@ -66,12 +67,7 @@ pub use self::{
 use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner,
     Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
-    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
-    ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key,
-    Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Process,
-    ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room,
-    SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
-    Version, Visitor, covered::check_signed, recent::Recent,
+    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent, NewToolRow, ToolRow, Tools,
 };
 
 /// The store in PostgreSQL.
@@ -720,5 +716,21 @@ impl Processes for PostgresStore {
         id: &str,
     ) -> Result<Option<Process>, Error> {
         processes::owner_of_sandbox(&self.shared, tenant, id).await
+    }
+}
+
+#[async_trait]
+impl Tools for PostgresStore {
+    async fn put_tools(&self, rows: Vec<NewToolRow>, entries: Vec<Sealed>) -> Result<(), Error> {
+        tool_rows::check(&rows)?;
+        self.change(ChangeKind::PutTools(rows), entries).await.map(drop)
+    }
+
+    async fn tools_after(&self, revision: u64, limit: usize) -> Result<Vec<(u64, ToolRow)>, Error> {
+        tool_rows::after(&self.shared.pool, revision, limit).await
+    }
+
+    async fn tool(&self, digest: Digest) -> Result<Option<(u64, ToolRow)>, Error> {
+        tool_rows::one(&self.shared.pool, digest).await
     }
 }

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 
 use super::{blobs::MAX_INLINE, rows::check_text};
 use crate::{
-    Error, Key, NewDecision, NewMemo, Record, Repair, Revocation, Revoked, SessionEvent, Spend,
-    Version,
+    Error, Key, NewDecision, NewMemo, NewToolRow, Record, Repair, Revocation, Revoked,
+    SessionEvent, Spend, Version,
     encoding::{self, DecisionText},
     owners,
     packed::Packed,
@@ -91,6 +91,7 @@ pub(super) enum ChangeKind {
     RevokeKey(Revocation),
     RevokeApproval { tenant: TenantId, id: ApprovalId, by: KeyId, at: Timestamp },
     Repair(Vec<Repair>),
+    PutTools(Vec<NewToolRow>),
 }
 
 /// Answer to work that was done.

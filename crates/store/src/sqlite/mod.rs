@@ -27,6 +27,7 @@ mod rows;
 mod scan;
 mod sessions;
 mod slices;
+mod tool_rows;
 mod usage;
 
 use std::{
@@ -44,12 +45,7 @@ use self::files::Files;
 use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner,
     Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
-    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
-    ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key,
-    Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Process,
-    ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room,
-    SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow,
-    Version, Visitor, recent::Recent,
+    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow, Version, Visitor, recent::Recent, NewToolRow, ToolRow, Tools,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -64,6 +60,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("blob_uses.sql"),
     include_str!("activity.sql"),
     include_str!("erasure.sql"),
+    include_str!("tool_rows.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -519,5 +516,20 @@ impl Processes for SqliteStore {
 
     async fn owner_of_sandbox(&self, _: &TenantId, _: &str) -> Result<Option<Process>, Error> {
         Ok(None)
+    }
+}
+
+#[async_trait]
+impl Tools for SqliteStore {
+    async fn put_tools(&self, rows: Vec<NewToolRow>, entries: Vec<Sealed>) -> Result<(), Error> {
+        tool_rows::put(self, rows, entries).await
+    }
+
+    async fn tools_after(&self, revision: u64, limit: usize) -> Result<Vec<(u64, ToolRow)>, Error> {
+        tool_rows::after(&self.db, revision, limit).await
+    }
+
+    async fn tool(&self, digest: Digest) -> Result<Option<(u64, ToolRow)>, Error> {
+        tool_rows::one(&self.db, digest).await
     }
 }

@@ -162,6 +162,7 @@ fn refusal(shared: &Shared, asked: SkillRequest, error: &Refused) -> Result<Resp
             ("skill_not_found", format!("Skill not found: {skill}"))
         }
         Refused::BrokenTool { .. } => ("skill_broken", error.to_string()),
+        Refused::NotActive { .. } => ("tool_not_active", error.to_string()),
         Refused::InvalidArguments { violations, .. } => {
             let all: Vec<_> = violations.iter().map(|one| one.message.as_str()).collect();
             ("input_invalid", format!("Input validation failed for {skill}: {}", all.join("; ")))

@@ -52,7 +52,7 @@ pub(super) async fn engine(dir: &Path, rules: &Arc<Replaced>) -> Plane {
     engine_of(dir, rules.clone(), |_| {}).await
 }
 
-pub(super) fn approve() -> Action {
+pub(crate) fn approve() -> Action {
     Action::Approve { terms: TermsRequest::default(), edited: None }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn within(scope: ApprovalScope, uses: u32) -> Action {
     Action::Approve { terms, edited: None }
 }
 
-pub(super) async fn resolve(
+pub(crate) async fn resolve(
     engine: &Engine,
     who: &Principal,
     id: CallId,

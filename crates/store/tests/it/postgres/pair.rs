@@ -414,6 +414,23 @@ impl Budgets for Pair {
     }
 }
 
+#[async_trait]
+impl Tools for Pair {
+    async fn put_tools(&self, rows: Vec<NewToolRow>, entries: Vec<Sealed>) -> Result<(), Error> {
+        let done = self.next().put_tools(rows, entries).await;
+        self.settle().await;
+        done
+    }
+
+    async fn tools_after(&self, revision: u64, limit: usize) -> Result<Vec<(u64, ToolRow)>, Error> {
+        self.next().tools_after(revision, limit).await
+    }
+
+    async fn tool(&self, digest: Digest) -> Result<Option<(u64, ToolRow)>, Error> {
+        self.next().tool(digest).await
+    }
+}
+
 /// The first process answers for both.
 #[async_trait]
 impl Processes for Pair {

@@ -1,0 +1,152 @@
+//! `ringfence tool`: the lifecycle of tools on a server.
+
+mod show;
+
+use std::process::ExitCode;
+
+use ringfence_types::{Bytes, Cpus, ToolPermissions, parse_duration};
+use serde_json::{Value, json};
+
+use crate::{
+    calls,
+    cli::{
+        CallsArgs, ClientArgs, GrantArgs, ToolApproveArgs, ToolChangeArgs, ToolCommand,
+        ToolGrantArgs, ToolVersionArgs,
+    },
+    client::{Client, escaped, on_server},
+    failure::Failure,
+    print,
+    problems::Problems,
+};
+
+pub(crate) fn tool(command: ToolCommand) -> Result<ExitCode, Failure> {
+    match command {
+        ToolCommand::List { status, client } => {
+            on_server(&client, async |server| list(server, status.as_deref(), client.json).await)
+        }
+        ToolCommand::Show { name, client } => on_server(&client, async |server| {
+            let path = format!("/v1/tools/{}/lifecycle", escaped(&name));
+            let found: Value = server.get(&path).await?;
+            answer(&found, client.json, show::versions);
+            Ok(())
+        }),
+        ToolCommand::Approve(args) => approve(&args),
+        ToolCommand::Grant(args) => grant(&args),
+        ToolCommand::Diff { name, which, client } => on_server(&client, async |server| {
+            let query = query(&which);
+            let path = format!("/v1/tools/{}/diff{query}", escaped(&name));
+            let found: Value = server.get(&path).await?;
+            answer(&found, client.json, show::differences);
+            Ok(())
+        }),
+        ToolCommand::Enable(args) => change(&args, "enable"),
+        ToolCommand::Disable(args) => change(&args, "disable"),
+        ToolCommand::Quarantine(args) => change(&args, "quarantine"),
+        ToolCommand::Revoke(args) => change(&args, "revoke"),
+        ToolCommand::Logs { name, limit, client } => {
+            calls::calls(&CallsArgs::of_tool(name, limit, client))
+        }
+    }
+}
+
+async fn list(server: &Client, status: Option<&str>, is_json: bool) -> Result<(), Failure> {
+    let query = status.map(|status| format!("?status={}", escaped(status))).unwrap_or_default();
+    let found: Value = server.get(&format!("/v1/tool-catalog{query}")).await?;
+    let tools = found["tools"].as_array().cloned().unwrap_or_default();
+    match is_json {
+        true => tools.iter().for_each(|tool| print::line(&tool.to_string())),
+        false if tools.is_empty() => print::note("no tools\n"),
+        false => print::data(show::table(&tools).as_bytes()),
+    }
+    Ok(())
+}
+
+fn approve(args: &ToolApproveArgs) -> Result<ExitCode, Failure> {
+    let grants = permissions(&args.grants)?;
+    on_server(&args.client, async |server| {
+        let mut body = body(&args.which, &args.why);
+        body["stay_off"] = json!(args.stay_off);
+        if let Some(grants) = &grants {
+            body["grants"] = json!(grants);
+        }
+        post(server, &args.name, "approve", &body, &args.client).await
+    })
+}
+
+fn grant(args: &ToolGrantArgs) -> Result<ExitCode, Failure> {
+    let grants = permissions(&args.grants)?.ok_or_else(|| {
+        Failure::new("no permission is named").hint("name what it may do, or --nothing")
+    })?;
+    on_server(&args.client, async |server| {
+        let mut body = body(&args.which, &args.why);
+        body["grants"] = json!(grants);
+        post(server, &args.name, "grant", &body, &args.client).await
+    })
+}
+
+fn change(args: &ToolChangeArgs, event: &str) -> Result<ExitCode, Failure> {
+    on_server(&args.client, async |server| {
+        let mut body = body(&args.which, &args.why);
+        body["stop_running"] = json!(args.stop_running);
+        post(server, &args.name, event, &body, &args.client).await
+    })
+}
+
+async fn post(
+    server: &Client,
+    name: &str,
+    event: &str,
+    body: &Value,
+    args: &ClientArgs,
+) -> Result<(), Failure> {
+    let changed = server.post(&format!("/v1/tools/{}/{event}", escaped(name)), body).await?;
+    answer(&changed, args.json, show::changed);
+    Ok(())
+}
+
+fn answer(found: &Value, is_json: bool, text: impl Fn(&Value) -> String) {
+    match is_json {
+        true => print::line(&found.to_string()),
+        false => print::data(text(found).as_bytes()),
+    }
+}
+
+fn body(which: &ToolVersionArgs, why: &str) -> Value {
+    let mut body = json!({"why": why});
+    if let Some(version) = &which.version {
+        body["version"] = json!(version);
+    }
+    if let Some(digest) = &which.digest {
+        body["digest"] = json!(digest);
+    }
+    body
+}
+
+fn query(which: &ToolVersionArgs) -> String {
+    let parts = [("version", &which.version), ("digest", &which.digest)];
+    let parts = parts.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let parts: Vec<_> = parts.map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    if parts.is_empty() { String::new() } else { format!("?{}", parts.join("&")) }
+}
+
+/// The named permissions; none if none is named.
+fn permissions(args: &GrantArgs) -> Result<Option<ToolPermissions>, Failure> {
+    let mut problems = Problems::default();
+    let (mut storage, mut memory, mut cpus, mut wall) = (None, None, None, None);
+    problems.set_some(&mut storage, "--storage", &args.storage, str::parse::<Bytes>);
+    problems.set_some(&mut memory, "--memory", &args.memory, str::parse::<Bytes>);
+    problems.set_some(&mut cpus, "--cpu", &args.cpu, str::parse::<Cpus>);
+    problems.set_some(&mut wall, "--timeout", &args.timeout, parse_duration);
+    problems.none()?;
+    let named = ToolPermissions {
+        hosts: args.hosts.clone(),
+        storage_bytes: storage.map_or(0, |bytes| bytes.0),
+        secrets: args.secrets.clone(),
+        tools: args.tools.clone(),
+        cpu_millis: cpus.map(|cpus| cpus.0),
+        memory_bytes: memory.map(|bytes| bytes.0),
+        processes: args.pids,
+        wall_ms: wall.map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
+    };
+    Ok((args.nothing || named != ToolPermissions::default()).then_some(named))
+}
