@@ -141,7 +141,7 @@ fn call(refused: &Refused) -> Problem {
             Problem::new(&problem_codes::TOOL_VERSION_NOT_FOUND, detail)
         }
         Refused::NotActive { status, .. } => {
-            Problem::new(&problem_codes::TOOL_NOT_ACTIVE, detail).with("status", status)
+            Problem::new(&problem_codes::TOOL_NOT_ACTIVE, detail).with("tool_status", status)
         }
         Refused::BrokenTool { problems, .. } => {
             let fault =

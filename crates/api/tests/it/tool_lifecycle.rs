@@ -39,7 +39,7 @@ async fn a_program_runs_once_it_is_approved_and_not_after_it_is_withdrawn() {
     propose(&server, definition("both", &["python3", "tool.py"])).await;
     let refused = call(&server, "both", json!({"a": 1})).await;
     assert_eq!((refused.status, refused.problem().as_str()), (409, "tool_not_active"));
-    assert_eq!(refused.json()["status"], "proposed");
+    assert_eq!(refused.json()["tool_status"], "proposed");
     let skill = json!({"skill": "both", "args": {}});
     let executed = server.post("/skills/execute", &skill).await.json();
     assert_eq!(executed["error"]["code"], "tool_not_active", "{executed}");
