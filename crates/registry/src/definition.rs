@@ -49,11 +49,11 @@ pub struct Definition {
     /// Permissions that it asks for.
     #[serde(default)]
     pub asks: ToolPermissions,
-    /// How it runs.
+    /// Program or requests that it runs.
     pub runs: Recipe,
 }
 
-/// How a defined tool runs.
+/// Way in which a defined tool runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recipe {

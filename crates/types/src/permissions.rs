@@ -62,6 +62,10 @@ impl ToolPermissions {
         if let Some(wall) = self.wall_ms {
             limits.wall = limits.wall.min(Duration::from_millis(wall));
         }
+        // The workspace lives in memory.
+        if limits.disk >= limits.memory {
+            limits.disk = Bytes(limits.memory.0 / 2);
+        }
         limits
     }
 
@@ -129,7 +133,7 @@ impl ToolPermissions {
         names
     }
 
-    /// What the permissions mean, in words for the person who grants them.
+    /// Meaning of the permissions, in words for the person who grants them.
     pub fn in_words(&self) -> Vec<String> {
         let mut words = Vec::new();
         for host in &self.hosts {
@@ -170,7 +174,7 @@ mod tests {
         };
         let limits = granted.apply(&Limits::default());
         assert_eq!(limits.cpus, Cpus(250));
-        assert_eq!(limits.memory, Bytes::mib(64));
+        assert_eq!((limits.memory, limits.disk), (Bytes::mib(64), Bytes::mib(32)));
         assert_eq!(limits.processes, Limits::default().processes);
         assert_eq!(limits.wall, Duration::from_millis(1_500));
         assert_eq!(ToolPermissions::default().apply(&Limits::default()), Limits::default());

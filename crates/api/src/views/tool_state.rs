@@ -33,14 +33,14 @@ pub(crate) struct ToolStateView<'a> {
     /// Capabilities, as policy knows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     safety_flags: Vec<&'a str>,
-    /// How it runs.
+    /// Program or requests that it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<String>,
     /// Permissions that it asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     asks: Option<&'a ToolPermissions>,
-    /// What these permissions mean.
+    /// Meaning of these permissions, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     risks: Vec<String>,
     /// Permissions that were granted.

@@ -2,18 +2,24 @@
 //!
 //! Every transition is an entry of the ledger in the commit of the new state.
 
+mod types;
+
 use std::sync::Arc;
 
 use ringfence_ledger::{Entry as LedgerEntry, ToolTransition, said_in};
 use ringfence_policy::{Action, ToolFacts};
-use ringfence_registry::{Definition, DefinitionChange, Entry, beyond, differences};
+use ringfence_registry::{Definition, Entry, beyond, differences};
 use ringfence_store::{EntryQuery, Error, NewToolRow, PAGE, ToolRow, ToolRowDetails};
 use ringfence_types::{
     Digest, EntryKind, IllegalTransition, Json, KeyId, LifecycleEvent, Origin, Principal,
     Timestamp, ToolName, ToolPermissions, ToolRef, ToolStatus, TraceContext,
 };
 
-use crate::{ActionRefused, Engine, lifecycle};
+pub use self::types::{
+    LifecycleError, ProposedTool, ToolApproval, ToolDifference, ToolHistoryEntry, ToolState,
+    VersionChoice,
+};
+use crate::{Engine, lifecycle};
 
 /// Versions that are kept.
 const MAX_VERSIONS: usize = 50_000;
@@ -27,129 +33,6 @@ const MAX_HISTORY: usize = 200;
 /// Characters of a reason.
 pub const MAX_WHY_CHARS: usize = 1_000;
 
-/// Reason why the state of a tool was not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum LifecycleError {
-    /// Policy did not allow it.
-    #[error(transparent)]
-    Policy(#[from] ActionRefused),
-    /// There is no such tool or version.
-    #[error("there is no tool `{name}`{}", version.as_ref().map(|v| format!(" of version or digest `{v}`")).unwrap_or_default())]
-    Unknown {
-        /// Requested name.
-        name: String,
-        /// Requested version or digest.
-        version: Option<String>,
-    },
-    /// Several versions wait for a decision.
-    #[error("several versions of `{name}` wait for a decision: {}; name one", versions.join(", "))]
-    Ambiguous {
-        /// Requested name.
-        name: String,
-        /// Versions with the beginning of their digests.
-        versions: Vec<String>,
-    },
-    /// The status does not allow it.
-    #[error(transparent)]
-    Illegal(#[from] IllegalTransition),
-    /// The grants go beyond what the tool asks for.
-    #[error("the grants go beyond what the tool asks for: {}", parts.join("; "))]
-    Beyond {
-        /// Parts that do.
-        parts: Vec<String>,
-    },
-    /// The tool has no definition that could be granted anything.
-    #[error("`{name}` is defined by files of the server: what it may do is written there")]
-    NotGranted {
-        /// Requested name.
-        name: String,
-    },
-    /// A definition has problems.
-    #[error("`{name}` cannot be used: {}", problems.join("; "))]
-    Broken {
-        /// Name of the tool.
-        name: String,
-        /// All problems.
-        problems: Vec<String>,
-    },
-    /// The name belongs to a tool of another source.
-    #[error("the name `{name}` is already taken by {holder}")]
-    Taken {
-        /// Requested name.
-        name: String,
-        /// Tool that has the name.
-        holder: String,
-    },
-    /// The number of versions is at its limit.
-    #[error("there are already {MAX_VERSIONS} versions of tools")]
-    Full,
-    /// The reason is too long.
-    #[error("a reason has at most {MAX_WHY_CHARS} characters")]
-    LongReason,
-    /// The change could not be put on record.
-    #[error("record the change of the tool")]
-    Store(#[from] Error),
-}
-
-/// Version of a tool, as a request names it.
-#[derive(Debug, Clone, Default)]
-pub struct VersionChoice {
-    /// Version.
-    pub version: Option<String>,
-    /// Digest.
-    pub digest: Option<Digest>,
-}
-
-/// Outcome of a proposal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProposedTool {
-    /// The version.
-    pub tool: ToolRef,
-    /// Its status.
-    pub status: ToolStatus,
-    /// Whether it was unknown or withdrawn before.
-    pub is_new: bool,
-    /// The version that was quarantined or withdrawn because of it.
-    pub replaces: Option<Digest>,
-}
-
-/// Terms of an approval.
-#[derive(Debug, Clone, Default)]
-pub struct ToolApproval {
-    /// Permissions that are granted; all that the tool asks for without them.
-    pub grants: Option<ToolPermissions>,
-    /// Reason.
-    pub why: String,
-    /// Whether it stays switched off.
-    pub stays_off: bool,
-}
-
-/// One change in the lifecycle of a tool, as the ledger has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolHistoryEntry {
-    /// Index of its entry.
-    pub index: u64,
-    /// Time of the change.
-    pub at: Timestamp,
-    /// The change.
-    pub transition: ToolTransition,
-}
-
-/// State of one tool version, for people.
-#[derive(Debug, Clone)]
-pub struct ToolState {
-    /// The version.
-    pub tool: ToolRef,
-    /// Kind of source.
-    pub origin: Origin,
-    /// Its status.
-    pub status: ToolStatus,
-    /// Its row; none if files of the server define it and nobody ever changed its state.
-    pub row: Option<Arc<ToolRow>>,
-    /// Its definition, if it has one that can be read.
-    pub definition: Option<Definition>,
-}
-
 /// One row to be written.
 struct Step {
     seen: Option<u64>,
@@ -157,7 +40,7 @@ struct Step {
     events: Vec<(LifecycleEvent, Option<ToolStatus>, ToolStatus)>,
 }
 
-/// Who makes a change, when and why.
+/// Maker, time and reason of a change.
 #[derive(Debug, Clone)]
 struct By {
     key: Option<KeyId>,
@@ -568,17 +451,6 @@ impl Engine {
         lifecycle::refresh(&self.inner).await?;
         Ok(written?)
     }
-}
-
-/// Differences between two versions of a tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolDifference {
-    /// The version that was known before.
-    pub before: ToolRef,
-    /// The version that is to take its place.
-    pub after: ToolRef,
-    /// Differences by place.
-    pub changes: Vec<DefinitionChange>,
 }
 
 fn transition(
