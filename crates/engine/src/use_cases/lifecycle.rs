@@ -11,8 +11,8 @@ use ringfence_policy::{Action, ToolFacts};
 use ringfence_registry::{Definition, Entry, beyond, differences};
 use ringfence_store::{EntryQuery, Error, NewToolRow, PAGE, ToolRow, ToolRowDetails};
 use ringfence_types::{
-    Digest, EntryKind, IllegalTransition, Json, KeyId, LifecycleEvent, Origin, Principal,
-    Timestamp, ToolName, ToolPermissions, ToolRef, ToolStatus, TraceContext,
+    EntryKind, IllegalTransition, Json, KeyId, LifecycleEvent, Origin, Principal, Timestamp,
+    ToolName, ToolPermissions, ToolRef, ToolStatus, TraceContext,
 };
 
 pub use self::types::{

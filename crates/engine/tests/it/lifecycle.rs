@@ -105,7 +105,7 @@ async fn is_callable(engine: &Plane, tool: &str) -> bool {
 /// The refusal of a call.
 async fn refusal(engine: &Plane, tool: &str) -> Refused {
     let called = engine.call(&principal("acme"), request(tool, &json!({}))).await;
-    called.err().expect("it is refused")
+    called.expect_err("it is refused")
 }
 
 async fn start(dir: &Path) -> Plane {
