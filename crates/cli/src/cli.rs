@@ -37,7 +37,8 @@ pub(crate) use self::skills::SkillCommand;
 use crate::{
     call, calls, cancel, completions, dead_letters, demo, doctor, events, failure::Failure, holds,
     image, key, ledger as book, logs, mcp as mcp_command, models as models_command, policy,
-    processes, retention, run, sandbox, selftest, serve, settings, shell, show, skill, tools, usage, wait, tool,
+    processes, retention, run, sandbox, selftest, serve, settings, shell, show, skill, tool, tools,
+    usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record

@@ -15,5 +15,7 @@ pub use ringfence_registry::{
 };
 pub use ringfence_store::{
     ApprovalPage, ApprovalQuery, Budget, BudgetBounds, BudgetFor, CallQuery, DecisionQuery,
-    EntryPage, EntryQuery, ErasureScope, Error as StoreError, KeptDecision, NoRoom, PAGE, Period, Placed, Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery, Standing, UsageQuery, UsageRow, Used, hour_of, start_of_hour, ToolRow, ToolRowDetails,
+    EntryPage, EntryQuery, ErasureScope, Error as StoreError, KeptDecision, NoRoom, PAGE, Period,
+    Placed, Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery, Standing, ToolRow,
+    ToolRowDetails, UsageQuery, UsageRow, Used, hour_of, start_of_hour,
 };

@@ -4,7 +4,9 @@
 //! statement itself under `said`.
 
 use ringfence_types::{
-    About, CallId, Decision, Digest, EntryKind, Json, KeyId, PersonId, PersonaId, Receipt, Scopes, Sealed, SessionId, TenantId, Timestamp, ToolName, ToolRef, LifecycleEvent, Origin, ToolPermissions, ToolStatus,
+    About, CallId, Decision, Digest, EntryKind, Json, KeyId, LifecycleEvent, Origin, PersonId,
+    PersonaId, Receipt, Scopes, Sealed, SessionId, TenantId, Timestamp, ToolName, ToolPermissions,
+    ToolRef, ToolStatus,
 };
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap};
 

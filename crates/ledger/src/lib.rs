@@ -41,7 +41,10 @@ pub use self::{
     bundle::{Artifact, Bundle, Ground, Item, Manifest, Selection, Shown, Verified},
     chain::Chain,
     checkpoint::Checkpoint,
-    entry::{Entry, Erasure, KeyChange, LedgerKey, Maintenance, ToolChange, ToolEvent, said_in, ToolTransition},
+    entry::{
+        Entry, Erasure, KeyChange, LedgerKey, Maintenance, ToolChange, ToolEvent, ToolTransition,
+        said_in,
+    },
     envelope::{Envelope, MAX_ENVELOPE_BYTES, leaf as entry_leaf},
     flaw::{Flaw, Place, Problem},
     growth::{Grown, Growth, signed_checkpoint},

@@ -43,7 +43,7 @@ pub use self::{
     owners::{BlobCount, BlobOwner},
     ports::{
         Approvals, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering,
-    Processes, Retention, Sessions, Store, Tools,
+        Processes, Retention, Sessions, Store, Tools,
     },
     postgres::{
         BlobDirectory, InstallationLock, InvalidPostgresUrl, LargeBlobs, PostgresStore, PostgresUrl,

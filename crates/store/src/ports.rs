@@ -12,7 +12,10 @@ use tokio::sync::watch;
 use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, BlobCount, BlobOwner, Budget,
     BudgetFor, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery,
-    ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, Placed, Process, ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery, Signed, Standing, Stored, UsageQuery, UsageRow, Version, Visitor, NewToolRow, ToolRow,
+    ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery,
+    Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, NewToolRow, Placed, Process,
+    ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery,
+    Signed, Standing, Stored, ToolRow, UsageQuery, UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.

@@ -14,7 +14,8 @@ use crate::{
     OPEN_PATHS, docs,
     routes::{
         approvals, budgets, calls, canvas, config, dead_letters, engines, events, health, holds,
-    keys, ledger, policy, processes, retention, sandboxes, skills, tool_request, tools, usage, tool_lifecycle,
+        keys, ledger, policy, processes, retention, sandboxes, skills, tool_lifecycle,
+        tool_request, tools, usage,
     },
 };
 
@@ -47,7 +48,11 @@ use crate::{
         ledger::proof::of_call, ledger::proof::of_session, ledger::audit::audit, ledger::audit::export,
         ledger::checkpoint, ledger::tile, ledger::keys, ledger::consistency,
         ledger::rotate,
-    retention::erase_call, retention::erase_session, retention::read, retention::prune, tools::list, tools::read, tool_request::create, events::events, tool_lifecycle::list, tool_lifecycle::read, tool_lifecycle::diff, tool_lifecycle::approve, tool_lifecycle::grant, tool_lifecycle::enable, tool_lifecycle::disable, tool_lifecycle::quarantine, tool_lifecycle::revoke,
+        retention::erase_call, retention::erase_session, retention::read, retention::prune,
+        tools::list, tools::read, tool_lifecycle::list, tool_lifecycle::read, tool_lifecycle::diff,
+        tool_lifecycle::approve, tool_lifecycle::grant, tool_lifecycle::enable,
+        tool_lifecycle::disable, tool_lifecycle::quarantine, tool_lifecycle::revoke,
+        tool_request::create, events::events,
         dead_letters::topics, dead_letters::list, dead_letters::clear, dead_letters::remove,
         dead_letters::reprocess,
         engines::status, engines::canary,

@@ -67,7 +67,12 @@ pub use self::{
 use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner,
     Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
-    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key, Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent, NewToolRow, ToolRow, Tools,
+    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
+    ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key,
+    Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed,
+    Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
+    Room, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools,
+    UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
 };
 
 /// The store in PostgreSQL.
