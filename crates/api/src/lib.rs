@@ -91,11 +91,12 @@ fn owned(method: &Method, path: &str) -> Option<Owned> {
 }
 
 /// Path prefixes that metrics count separately.
-const AREAS: [&str; 31] = [
+const AREAS: [&str; 32] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/tool",
     "/v1/keys",
+    "/v1/secrets",
     "/v1/events",
     "/v1/canvas",
     "/v1/sandboxes",

@@ -31,14 +31,15 @@ pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitAr
 pub(crate) use self::service::{
     ApprovalsArgs, ApproveArgs, CallArgs, CallsArgs, CancelArgs, ClientArgs, ConfigCommand,
     DemoArgs, DenyArgs, DlqCommand, DoctorArgs, EventsArgs, HoldsArgs, KeyCommand, LogsArgs,
-    MigrateArgs, ProcessesArgs, ServeArgs, SettingsArgs, ShowArgs, ToolsArgs, UsageArgs, WaitArgs,
+    MigrateArgs, ProcessesArgs, SecretCommand, SecretSetArgs, ServeArgs, SettingsArgs, ShowArgs,
+    ToolsArgs, UsageArgs, WaitArgs,
 };
 pub(crate) use self::skills::SkillCommand;
 use crate::{
     call, calls, cancel, completions, dead_letters, demo, doctor, events, failure::Failure, holds,
     image, key, ledger as book, logs, mcp as mcp_command, models as models_command, policy,
-    processes, retention, run, sandbox, selftest, serve, settings, shell, show, skill, tool, tools,
-    usage, wait,
+    processes, retention, run, sandbox, secret, selftest, serve, settings, shell, show, skill,
+    tool, tools, usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -112,6 +113,9 @@ pub(crate) enum Command {
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Set, list and remove secrets that are added to requests of tools
+    #[command(subcommand)]
+    Secret(SecretCommand),
     /// Offer the tools of a server to an MCP client on standard input and output
     Mcp(McpArgs),
     /// Test, replay, shadow and explain policy rules
@@ -180,6 +184,7 @@ impl Command {
             Self::Sandbox(command) => sandbox::sandbox(&command),
             Self::Skill(command) => skill::skill(&command),
             Self::Key(command) => key::key(&command),
+            Self::Secret(command) => secret::secret(&command),
             Self::Mcp(args) => mcp_command::mcp(&args),
             Self::Policy(command) => policy::policy(&command),
             Self::Audit(args) => book::audit(&args),

@@ -42,6 +42,7 @@ mod role;
 mod run;
 mod run_request;
 mod sandbox;
+mod secret;
 mod selftest;
 mod serve;
 mod settings;

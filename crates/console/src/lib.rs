@@ -136,6 +136,9 @@ routes! {
     get "/console/keys" pages::keys::list;
     post "/console/keys" pages::keys::create;
     post "/console/keys/{id}/revoke" pages::keys::revoke;
+    get "/console/secrets" pages::secrets::list;
+    post "/console/secrets" pages::secrets::set;
+    post "/console/secrets/{name}/remove" pages::secrets::remove;
     get "/console/settings" pages::settings::list;
     get "/console/{*rest}" error::not_found;
 }

@@ -73,6 +73,13 @@ const PAGES: &[PageEntry] = &[
     ),
     ("Keys", "/console/keys", 'k', "M14 10a4 4 0 1 0-3 3.9L13 16h3v3h3v-3l-5-5.1z", administers),
     (
+        "Secrets",
+        "/console/secrets",
+        'e',
+        "M6 11h12v9H6zM9 11V8a3 3 0 0 1 6 0v3M12 15v2",
+        administers,
+    ),
+    (
         "Settings",
         "/console/settings",
         's',
@@ -160,6 +167,8 @@ const DONE: &[(&str, &str)] = &[
     ("forked", "Forked: this sandbox has a copy of the files and no programs."),
     ("saved", "Saved."),
     ("revoked", "Revoked. The key stopped working."),
+    ("set", "Set. Requests that begin now use it."),
+    ("removed", "Removed. Requests do not get it any more."),
     ("cancelled", "Cancelled."),
     ("cancelling", "The call is being stopped."),
 ];

@@ -94,6 +94,7 @@ codes! {
     BUS_UNAVAILABLE SERVICE_UNAVAILABLE "bus_unavailable" "Bus unavailable"
     POLICY_UNAVAILABLE SERVICE_UNAVAILABLE "policy_unavailable" "Policy unavailable"
     PROOF_NOT_READY SERVICE_UNAVAILABLE "proof_not_ready" "Proof not ready"
+    SECRETS_UNAVAILABLE SERVICE_UNAVAILABLE "secrets_unavailable" "Secrets unavailable"
     SANDBOX_UNAVAILABLE SERVICE_UNAVAILABLE "sandbox_unavailable" "Sandboxes unavailable"
     SANDBOX_TIMEOUT SERVICE_UNAVAILABLE "sandbox_timeout" "Sandbox set-up timeout"
     TIMEOUT GATEWAY_TIMEOUT "timeout" "Timeout"

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfence_access::{CreateError, ListError, NotAllowed, RevokeError};
 use ringfence_engine::{
-    ActionRefused, Engine, Refused,
+    ActionRefused, Engine, Refused, SecretError,
     data::{NoRoom, StoreError},
 };
 use ringfence_types::{Call, CallId, ErrorCode, Principal, Produced, State};
@@ -116,6 +116,30 @@ impl From<ListError> for Problem {
         match error {
             ListError::NotAllowed(error) => error.into(),
             ListError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// Why a secret was not set, listed or removed.
+impl From<SecretError> for Problem {
+    fn from(error: SecretError) -> Self {
+        let detail = error.to_string();
+        match error {
+            SecretError::Invalid(problems) => {
+                let fault =
+                    |(field, detail): (&str, String)| Fault { pointer: pointer("", field), detail };
+                let faults = problems.into_iter().map(fault).collect();
+                Self::new(&problem_codes::BODY_INVALID, detail).faults(faults)
+            }
+            SecretError::TooMany => Self::new(&problem_codes::CONFLICT, detail),
+            SecretError::NoKey | SecretError::Undecryptable | SecretError::Keys(_) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "secrets are unavailable"
+                );
+                Self::new(&problem_codes::SECRETS_UNAVAILABLE, detail)
+            }
+            SecretError::Store(error) => error.into(),
         }
     }
 }

@@ -66,6 +66,14 @@ pub enum Error {
         /// Name that was not looked up.
         name: Name,
     },
+    /// A secret that the request needs is not available, or may not be sent this way.
+    #[error("request to host `{host}` refused: {problem}")]
+    SecretRefused {
+        /// Host of the request.
+        host: Host,
+        /// Reason, with the name of the secret.
+        problem: String,
+    },
     /// No vetted address accepted a connection.
     #[error("host `{host}` cannot be connected to")]
     ConnectFailed {
@@ -137,6 +145,7 @@ impl Error {
             Self::DnsFailed { .. } => ErrorCode::DnsFailed,
             Self::DnsTimeout { .. } => ErrorCode::DnsTimeout,
             Self::DnsBusy { .. } => ErrorCode::DnsBusy,
+            Self::SecretRefused { .. } => ErrorCode::SecretUnavailable,
             Self::ConnectFailed { .. } => ErrorCode::ConnectFailed,
             Self::TlsFailed { .. } => ErrorCode::TlsFailed,
             Self::Timeout { .. } => ErrorCode::Timeout,

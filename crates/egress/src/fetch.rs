@@ -22,6 +22,7 @@ use crate::{
     redirect::{self, MAX_REDIRECTS},
     resolve::{Resolver, System},
     roots::{Roots, install_cryptography},
+    secrets::SecretSource,
     target::Target,
 };
 
@@ -86,6 +87,8 @@ pub struct Request {
     pub trace_parent: Option<TraceParent>,
     /// Tenant of the fetch: lookups are bounded per tenant. Not sent to servers.
     pub tenant: Option<TenantId>,
+    /// Secrets that are added on the way, for the hosts they are bound to.
+    pub secrets: Option<Arc<dyn SecretSource>>,
 }
 
 impl Request {
@@ -93,7 +96,7 @@ impl Request {
     pub fn get(url: Target) -> Self {
         let timeout = Duration::from_secs(10);
         let (max_body, overflow) = (Bytes::mib(1), Overflow::Refuse);
-        let (hosts, trace_parent, tenant) = (Hosts::Any, None, None);
+        let (hosts, trace_parent, tenant, secrets) = (Hosts::Any, None, None, None);
         let (method, headers, body) = (Method::GET, HeaderMap::new(), bytes::Bytes::new());
         Self {
             url,
@@ -106,6 +109,7 @@ impl Request {
             hosts,
             trace_parent,
             tenant,
+            secrets,
         }
     }
 }
@@ -144,6 +148,8 @@ pub struct Hop {
     pub status: Option<u16>,
     /// Address that answered.
     pub peer: Option<SocketAddr>,
+    /// Names of the secrets that were added.
+    pub secrets: Vec<String>,
 }
 
 /// Fetcher of URLs. Cheap to clone; fetches share only the options and the resolver.
@@ -212,15 +218,25 @@ impl Fetcher {
         headers::check_own(&request.headers)?;
         let mut url = request.url.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.exchange(&url, &request, hops).await?;
+            let (response, mask) = self.exchange(&url, &request, hops).await?;
+            // Masked first: a redirect must not carry a secret to another host.
+            let mut headers = response.headers().clone();
+            mask.headers(&mut headers);
             let next = match request.method == Method::GET || request.method == Method::HEAD {
-                true => redirect::next(&url, response.status(), response.headers())?,
+                true => redirect::next(&url, response.status(), &headers)?,
                 false => None,
             };
-            match next {
-                Some(next) => url = next,
-                None => return finish(response, url, hops.clone(), self.bound(&request)).await,
-            }
+            let Some(next) = next else {
+                let mut last =
+                    finish(response, headers, url, hops.clone(), self.bound(&request)).await?;
+                last.body = match (mask.is_empty(), last.truncated) {
+                    (true, _) => last.body,
+                    (false, true) => mask.cut(&last.body),
+                    (false, false) => mask.whole(&last.body),
+                };
+                return Ok(last);
+            };
+            url = next;
         }
         Err(Error::TooManyRedirects { limit: MAX_REDIRECTS })
     }
@@ -233,6 +249,7 @@ impl Fetcher {
 
 async fn finish(
     response: reqwest::Response,
+    headers: HeaderMap,
     url: Target,
     hops: Vec<Hop>,
     bound: Bound,
@@ -241,7 +258,6 @@ async fn finish(
     if !response.status().is_success() {
         return Err(Error::HttpStatus { status });
     }
-    let headers = response.headers().clone();
     let body = body::read(response, url.host(), bound).await?;
     Ok(Response { url, status, headers, body: body.bytes, truncated: body.truncated, hops })
 }

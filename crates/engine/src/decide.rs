@@ -99,6 +99,8 @@ fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
     input.network = runner.network(entry, active.args());
     input.tool.pure &= input.network.is_empty();
     input.grants = entry.grants().map(|grants| grants.names()).unwrap_or_default();
+    let secrets = runner.secrets(entry, active.args());
+    input.secrets = secrets.into_values().map(|name| name.to_string()).collect();
     Input { args: active.args().clone(), action: runner.action(entry), ..input }
 }
 

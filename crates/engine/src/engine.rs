@@ -39,6 +39,7 @@ use crate::{
     queue::{Bounds, Queue},
     recover,
     sandboxes::{SandboxLimits, Sandboxes},
+    secrets::{SecretKeys, Vault},
     use_cases::{Dependency, Neighbours, Probed, follow_policy},
 };
 
@@ -61,6 +62,8 @@ pub struct Parts {
     pub fetcher: Result<Fetcher, ringfence_egress::SetupError>,
     /// Models that run in the server.
     pub models: Embedder,
+    /// Keys that encrypt secrets.
+    pub secret_keys: Arc<dyn SecretKeys>,
     /// Wall clock.
     pub clock: Arc<dyn Clock>,
     /// Spans and metrics.
@@ -179,6 +182,8 @@ pub(crate) struct Inner {
     pub(crate) lifecycle: Lifecycle,
     /// Budgets of tenants and keys.
     pub(crate) budgets: Budgets,
+    /// Secrets of tenants.
+    pub(crate) secrets: Vault,
     /// Circuit breakers by tenant and tool.
     pub(crate) circuits: Circuits,
     /// Session sandboxes, and the programs in them.
@@ -223,12 +228,15 @@ impl Engine {
             waiting_per_tenant: parts.settings.waiting_per_tenant,
         };
         parts.store.room().set_limits(parts.settings.room);
-        let registry = std::mem::take(&mut parts.telemetry.registry);
+        let mut registry = std::mem::take(&mut parts.telemetry.registry);
+        let (store, keys) = (parts.store.clone(), parts.secret_keys.clone());
+        let secrets = Vault::new(store, keys, &mut registry);
         let signer = Arc::new(parts.ledger.clone());
         let access = Access::new(parts.store.clone(), signer, parts.clock.clone());
         let inner = Inner {
             lifecycle: Lifecycle::default(),
             budgets: Budgets::default(),
+            secrets,
             circuits: Circuits::new(parts.settings.circuit),
             parts,
             access,

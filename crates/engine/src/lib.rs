@@ -44,6 +44,7 @@ mod replay;
 mod request;
 mod runners;
 mod sandboxes;
+mod secrets;
 mod stage_spans;
 mod subject;
 mod syntax;
@@ -74,6 +75,7 @@ pub use self::{
     request::{CallRequest, Refused},
     runners::builtin::{CANVAS_BYTES, tools as builtin_tools},
     sandboxes::{Attachment, KEPT_OUTPUT, Program, Sandbox, SandboxLimits, types as sandbox},
+    secrets::{InvalidSecretKey, NewSecret, SecretError, SecretInfo, SecretKey, SecretKeys},
     subject::Subject,
     syntax::syntax_problem,
     telemetry::Telemetry,

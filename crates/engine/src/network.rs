@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, os::fd::OwnedFd, sync::Arc};
 
-use ringfence_egress::{FlowLog, Grant, HostRule, Hosts, NoSecrets, Proxy};
+use ringfence_egress::{FlowLog, Grant, HostRule, Hosts, NoSecrets, Proxy, SecretSource};
 use ringfence_types::{CallError, ErrorCode, Obligations, SandboxNetwork, TenantId};
 use tokio::task::AbortHandle;
 
@@ -14,6 +14,8 @@ pub(crate) struct NetworkGrant {
     grant: Grant,
     /// Entries as granted, for the receipt.
     pub(crate) hosts: Vec<String>,
+    /// Secrets that are added to requests.
+    secrets: Arc<dyn SecretSource>,
 }
 
 /// The grant for `asked` under the obligations; none without hosts that are both asked for and
@@ -30,7 +32,8 @@ pub(crate) fn grant(
     let allowed = obligations::hosts(obligations)?;
     let hosts = granted(asked, &rules, obligations, &allowed);
     let grant = Grant { asked: Hosts::Only(rules), allowed };
-    Ok((!hosts.is_empty()).then_some(NetworkGrant { grant, hosts }))
+    let secrets = Arc::new(NoSecrets);
+    Ok((!hosts.is_empty()).then_some(NetworkGrant { grant, hosts, secrets }))
 }
 
 /// Parses the hosts that were asked for, or names all that are invalid.
@@ -89,7 +92,14 @@ impl Drop for ServedProxy {
 impl NetworkGrant {
     /// The part of this grant that the obligations allow.
     pub(crate) fn within(&self, obligations: &Obligations) -> Result<Option<Self>, CallError> {
-        grant(&self.hosts, obligations)
+        let part = grant(&self.hosts, obligations)?;
+        Ok(part.map(|part| Self { secrets: self.secrets.clone(), ..part }))
+    }
+
+    /// This grant, with secrets that are added to requests.
+    #[must_use]
+    pub(crate) fn with_secrets(self, secrets: Arc<dyn SecretSource>) -> Self {
+        Self { secrets, ..self }
     }
 
     /// Fails if there could be no proxy, before there is a sandbox.
@@ -119,7 +129,7 @@ impl NetworkGrant {
             self.grant.clone(),
             inner.parts.settings.proxy,
             Some(tenant.clone()),
-            Arc::new(NoSecrets),
+            self.secrets.clone(),
         );
         let flows = proxy.flows();
         let task = inner.tasks.spawn(async move { proxy.serve(listener).await }).abort_handle();

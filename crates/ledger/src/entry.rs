@@ -5,8 +5,8 @@
 
 use ringfence_types::{
     About, CallId, Decision, Digest, EntryKind, Json, KeyId, LifecycleEvent, Origin, PersonId,
-    PersonaId, Receipt, Scopes, Sealed, SessionId, TenantId, Timestamp, ToolName, ToolPermissions,
-    ToolRef, ToolStatus,
+    PersonaId, Receipt, Scopes, Sealed, SecretName, SecretRule, SessionId, TenantId, Timestamp,
+    ToolName, ToolPermissions, ToolRef, ToolStatus,
 };
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap};
 
@@ -86,6 +86,11 @@ impl Entry {
     /// Created or revoked API key.
     pub fn key(tenant: TenantId, at: Timestamp, change: &KeyChange) -> Self {
         Self::of(EntryKind::Key, About::tenant(tenant, at), None, change)
+    }
+
+    /// Secret that was set or removed.
+    pub fn secret(tenant: TenantId, at: Timestamp, change: &SecretChange) -> Self {
+        Self::of(EntryKind::Secret, About::tenant(tenant, at), None, change)
     }
 
     /// The key that signs from the next entry on; the first of a log signs itself.
@@ -298,6 +303,20 @@ impl KeyChange {
     pub fn fingerprint_of(secret: Digest) -> Digest {
         Digest::of(secret.as_bytes())
     }
+}
+
+/// Statement about a secret that was set or removed. Never its value, nor a digest of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretChange {
+    /// `set` or `removed`.
+    pub event: String,
+    /// Name of the secret.
+    pub name: SecretName,
+    /// Where it may go from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<SecretRule>,
+    /// The key that made the change.
+    pub by: KeyId,
 }
 
 /// Maintenance of the ledger or its rows by the operator while no server ran.

@@ -42,8 +42,8 @@ pub use self::{
     chain::Chain,
     checkpoint::Checkpoint,
     entry::{
-        Entry, Erasure, KeyChange, LedgerKey, Maintenance, ToolChange, ToolEvent, ToolTransition,
-        said_in,
+        Entry, Erasure, KeyChange, LedgerKey, Maintenance, SecretChange, ToolChange, ToolEvent,
+        ToolTransition, said_in,
     },
     envelope::{Envelope, MAX_ENVELOPE_BYTES, leaf as entry_leaf},
     flaw::{Flaw, Place, Problem},

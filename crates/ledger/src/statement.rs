@@ -106,6 +106,7 @@ pub const fn predicate_type(kind: EntryKind) -> &'static str {
         EntryKind::Resolution => "https://ringfence.dev/attestation/resolution/v1",
         EntryKind::Tool => "https://ringfence.dev/attestation/tool/v1",
         EntryKind::Key => "https://ringfence.dev/attestation/key/v1",
+        EntryKind::Secret => "https://ringfence.dev/attestation/secret/v1",
         EntryKind::CheckpointKey => "https://ringfence.dev/attestation/checkpoint-key/v1",
         EntryKind::Maintenance => "https://ringfence.dev/attestation/maintenance/v1",
         EntryKind::Erasure => "https://ringfence.dev/attestation/erasure/v1",

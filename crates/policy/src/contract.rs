@@ -50,6 +50,7 @@ pub fn document(flags: &[&str], args: &str) -> Input {
             key: KeyId("019a8b7c-1234-7abc-8def-000000000001".parse().expect("an id")),
             scopes: Scopes::from(vec![Scope::Call]),
         },
+        secrets: Vec::new(),
         session_id: None,
         taint: Vec::new(),
         tenant: "acme".parse().expect("a tenant"),

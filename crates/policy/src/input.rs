@@ -46,6 +46,9 @@ pub struct Input {
     pub plan_step: Option<PlanStep>,
     /// Authenticated caller.
     pub principal: Subject,
+    /// Names of the secrets that the tool or the call asks for.
+    #[serde(default)]
+    pub secrets: Vec<String>,
     /// Session of the call.
     pub session_id: Option<SessionId>,
     /// Labels of the sources of the arguments, such as `web`; always empty at present.
@@ -140,6 +143,7 @@ impl Input {
             persona_id: asked.persona.clone(),
             plan_step: asked.cause.as_ref().and_then(|cause| cause.step.clone()),
             principal: Subject { key: asked.key, scopes: scopes.clone() },
+            secrets: tool.secrets.values().map(ToString::to_string).collect(),
             session_id: asked.session.clone(),
             taint: Vec::new(),
             tenant: asked.tenant.clone(),
@@ -170,6 +174,7 @@ impl Input {
             persona_id: who.persona.clone(),
             plan_step: None,
             principal: Subject { key: who.key, scopes: who.scopes.clone() },
+            secrets: Vec::new(),
             session_id: None,
             taint: Vec::new(),
             tenant: who.tenant.clone(),

@@ -7,14 +7,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ringfence_egress::HostRule;
 use ringfence_types::{
-    Digest, Json, Limits, Origin, Timestamp, Tool, ToolName, ToolPermissions, ToolRef,
+    Digest, Json, Limits, Origin, SecretName, Timestamp, Tool, ToolName, ToolPermissions, ToolRef,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
     entry::{Command, Entry, Runs},
     schema::Schema,
-    skill::manifest::SAFETY_FLAGS,
+    skill::manifest::{SAFETY_FLAGS, variable_of},
     text::{message, shown},
     version::Version,
 };
@@ -185,6 +185,8 @@ impl Definition {
             requires_approval: self.requires_approval,
             tags: self.tags.clone(),
             network: granted.hosts.clone(),
+            env: BTreeMap::new(),
+            secrets: secrets(granted),
             limits: granted.apply(&self.limits),
             created_at,
         };
@@ -193,6 +195,12 @@ impl Definition {
         };
         Ok(Entry::defined(tool, runs, granted.clone(), version, input, output))
     }
+}
+
+/// Secrets that were granted, by the variable that has the placeholder.
+fn secrets(granted: &ToolPermissions) -> BTreeMap<String, SecretName> {
+    let names = granted.secrets.iter().filter_map(|name| name.parse::<SecretName>().ok());
+    names.map(|name| (variable_of(&name), name)).collect()
 }
 
 impl Recipe {

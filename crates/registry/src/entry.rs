@@ -185,6 +185,8 @@ impl Entry {
             safety_flags: manifest.safety_flags,
             requires_approval: manifest.requires_approval,
             network: manifest.network.clone(),
+            env: manifest.env.clone(),
+            secrets: manifest.secrets.clone(),
             tags: manifest.tags,
             limits: manifest.limits,
             created_at: at,

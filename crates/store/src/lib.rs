@@ -18,6 +18,7 @@ mod postgres;
 mod process;
 mod recent;
 mod room;
+mod secret;
 mod sqlite;
 mod tool_rows;
 mod usage;
@@ -43,13 +44,14 @@ pub use self::{
     owners::{BlobCount, BlobOwner},
     ports::{
         Approvals, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering,
-        Processes, Retention, Sessions, Store, Tools,
+        Processes, Retention, Secrets, Sessions, Store, Tools,
     },
     postgres::{
         BlobDirectory, InstallationLock, InvalidPostgresUrl, LargeBlobs, PostgresStore, PostgresUrl,
     },
     process::{InvalidRole, Process, ProcessInfo, ProcessRole},
     room::{NoRoom, Room, RoomLimits},
+    secret::{SecretRow, SecretSeal},
     sqlite::SqliteStore,
     tool_rows::{NewToolRow, ToolRow, ToolRowDetails},
     usage::{HOURS_PER_DAY, Period, UsageQuery, UsageRow, Used, hour_of, start_of_hour},

@@ -6,7 +6,9 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
+use ringfence_types::{
+    ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+};
 use tokio::sync::watch;
 
 use crate::{
@@ -14,8 +16,9 @@ use crate::{
     BudgetFor, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery,
     ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery,
     Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, NewToolRow, Placed, Process,
-    ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SessionEvent, SessionQuery,
-    Signed, Standing, Stored, ToolRow, UsageQuery, UsageRow, Version, Visitor,
+    ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SecretRow, SecretSeal,
+    SessionEvent, SessionQuery, Signed, Standing, Stored, ToolRow, UsageQuery, UsageRow, Version,
+    Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -44,6 +47,7 @@ pub trait Store:
     + Canaries
     + Metering
     + Budgets
+    + Secrets
     + Processes
     + Retention
     + Tools
@@ -401,6 +405,35 @@ pub trait Metering: Debug + Send + Sync + 'static {
     /// Counts of ended calls in the order of time, end and duration. Slots of more than a day ago may be
     /// missing.
     async fn activity(&self, query: ActivityQuery) -> Result<Vec<ActivityRow>, Error>;
+}
+
+/// Secrets of tenants, encrypted. The store never sees a value.
+#[async_trait]
+pub trait Secrets: Debug + Send + Sync + 'static {
+    /// Sets a secret in the place of an earlier one of the same tenant and name.
+    async fn set_secret(&self, row: SecretRow) -> Result<(), Error>;
+
+    /// Replaces the encryption of a secret by another one of the same value; `false`, and nothing
+    /// changes, if the row is not as it was read.
+    async fn reseal_secret(&self, read: SecretRow, seal: SecretSeal) -> Result<bool, Error>;
+
+    /// Removes a secret; `false` if there was none.
+    async fn remove_secret(&self, tenant: &TenantId, name: &SecretName) -> Result<bool, Error>;
+
+    /// One secret. A change is seen by the next read of every process.
+    async fn secret(
+        &self,
+        tenant: &TenantId,
+        name: &SecretName,
+    ) -> Result<Option<SecretRow>, Error>;
+
+    /// Secrets of a tenant, or of all, by tenant and name: at most [`PAGE`](crate::PAGE), behind
+    /// `after`.
+    async fn secrets(
+        &self,
+        tenant: Option<&TenantId>,
+        after: Option<(TenantId, SecretName)>,
+    ) -> Result<Vec<SecretRow>, Error>;
 }
 
 /// Budgets of tenants and keys.

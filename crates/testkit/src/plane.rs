@@ -18,7 +18,9 @@ use ringfence_access::KeyRequest;
 use ringfence_bus::SqliteBus;
 use ringfence_edge::{Door, Edge, Server};
 use ringfence_egress::Fetcher;
-use ringfence_engine::{Engine, Ledger, Parts, Settings, Telemetry, builtin_tools};
+use ringfence_engine::{
+    Engine, Ledger, Parts, SecretKey, SecretKeys, Settings, Telemetry, builtin_tools,
+};
 use ringfence_ledger::SigningKey;
 use ringfence_models::{Embedder, EmbedderConfig, Library};
 use ringfence_policy::{Bundle, Rego};
@@ -240,10 +242,30 @@ async fn parts(folder: &Path, db: &Db, config: PlaneConfig) -> Result<Parts> {
         sandbox: Arc::new(Native::open(sandbox)),
         fetcher: Fetcher::system(config.egress),
         models: Embedder::new(Library::new(models), EmbedderConfig::default()),
+        secret_keys: Arc::new(MemoryKeys::default()),
         telemetry: Telemetry::default(),
         clock,
         settings,
     })
+}
+
+/// Keys for secrets that last as long as the plane.
+#[derive(Debug, Default)]
+struct MemoryKeys(std::sync::Mutex<Vec<SecretKey>>);
+
+impl SecretKeys for MemoryKeys {
+    fn load(&self) -> std::io::Result<Vec<SecretKey>> {
+        Ok(self.0.lock().expect("no panic here").clone())
+    }
+
+    fn replace(&self, keys: &[SecretKey]) -> std::io::Result<()> {
+        *self.0.lock().expect("no panic here") = keys.to_vec();
+        Ok(())
+    }
+
+    fn makes_first(&self) -> bool {
+        true
+    }
 }
 
 fn write_skills(folder: &Path, skills: &[SkillFolder]) -> Result<()> {

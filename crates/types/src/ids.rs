@@ -156,6 +156,15 @@ text_id!(
     |text| text.chars().all(is_plain)
 );
 
+text_id!(
+    /// Name of a secret.
+    SecretName,
+    "secret name",
+    64,
+    "1 to 64 of A-Z a-z 0-9 _ . -",
+    |text| text.chars().all(is_plain)
+);
+
 impl PersonId {
     /// Whether both name the same person, ignoring case: two spellings of one address are not two
     /// people. Names are ASCII, so this is the whole of case folding.

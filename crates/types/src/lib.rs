@@ -20,6 +20,7 @@ mod permissions;
 mod principal;
 mod receipt;
 mod sealed;
+mod secret;
 mod size;
 mod span;
 mod time;
@@ -40,7 +41,8 @@ pub use error_chain::error_chain;
 pub use event::{Fact, FactKind};
 pub use hold::{Edited, Hold, Proposal};
 pub use ids::{
-    ApprovalId, CallId, InvalidId, KeyId, PersonId, PersonaId, SessionId, TenantId, ToolName,
+    ApprovalId, CallId, InvalidId, KeyId, PersonId, PersonaId, SecretName, SessionId, TenantId,
+    ToolName,
 };
 pub use json::Json;
 pub use lifecycle::{IllegalTransition, LifecycleEvent, ToolStatus, UnknownStatus};
@@ -57,6 +59,7 @@ pub use permissions::{MAX_PERMISSION_ITEMS, ToolPermissions};
 pub use principal::{InvalidScope, Principal, Scope, Scopes};
 pub use receipt::{Flow, Receipt, ReceiptDetails};
 pub use sealed::{About, EntryKind, Sealed, UnknownKind, predicate};
+pub use secret::{SecretPlace, SecretRule, SecretText, placeholder};
 pub use size::{Bytes, InvalidQuantity, parse_duration};
 pub use span::{Attribute, Span, SpanKind, Spans};
 pub use time::{Clock, InvalidTimestamp, Timestamp};

@@ -25,6 +25,8 @@ pub enum EntryKind {
     Tool,
     /// An API key that was created or revoked.
     Key,
+    /// A secret that was set or removed.
+    Secret,
     /// The key that signs the ledger from here on.
     CheckpointKey,
     /// Maintenance of the ledger or its rows by the operator while the server was stopped.
@@ -36,20 +38,21 @@ pub enum EntryKind {
 /// Invalid kind of entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not a kind of entry: call, decision, approval, resolution, tool, key, checkpoint-key, \
+    "not a kind of entry: call, decision, approval, resolution, tool, key, secret, checkpoint-key, \
      maintenance or erasure"
 )]
 pub struct UnknownKind;
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Call,
         Self::Decision,
         Self::Approval,
         Self::Resolution,
         Self::Tool,
         Self::Key,
+        Self::Secret,
         Self::CheckpointKey,
         Self::Maintenance,
         Self::Erasure,
@@ -64,6 +67,7 @@ impl EntryKind {
             Self::Resolution => "resolution",
             Self::Tool => "tool",
             Self::Key => "key",
+            Self::Secret => "secret",
             Self::CheckpointKey => "checkpoint-key",
             Self::Maintenance => "maintenance",
             Self::Erasure => "erasure",

@@ -1,8 +1,10 @@
 //! Tool definition.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Json, Limits, Timestamp, ToolName};
+use crate::{Digest, Json, Limits, SecretName, Timestamp, ToolName};
 
 /// Tool that an agent may call: name, schemas, capabilities, limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,12 @@ pub struct Tool {
     /// Hosts that every call asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
+    /// Environment variables of its programs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Secrets that every call asks for, by the variable that has the placeholder.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, SecretName>,
     /// Limits of one call.
     pub limits: Limits,
     /// Registration time of this version.

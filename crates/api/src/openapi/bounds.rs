@@ -60,6 +60,9 @@ fn add(to: &mut Value, bound: &str) {
 }
 
 const TOOL: &str = r#"{"pattern": "^[A-Za-z0-9_.-]{1,128}$"}"#;
+const SECRET: &str = r#"{"pattern": "^[A-Za-z0-9_.-]{1,64}$"}"#;
+const SECRETS: &str = r#"{"maxProperties": 32, "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,99}$"},
+    "additionalProperties": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}}"#;
 const ID: &str = r#"{"pattern": "^[!-~]{1,128}$"}"#;
 const TENANT: &str = r#"{"pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$"}"#;
 const ENVIRONMENT: &str = r#"{"propertyNames": {"pattern": "^[^=\\x00]+$"},
@@ -113,7 +116,16 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("BudgetRequest", "output_bytes", r#"{"maximum": 9007199254740991}"#),
     ("EraseRequest", "reason", r#"{"maxLength": 500}"#),
     ("PruneRequest", "older_than", r#"{"maximum": 9007199254740991}"#),
+    ("SecretRequest", "value", r#"{"minLength": 1, "maxLength": 16384, "pattern": "^[ -~]+$"}"#),
+    (
+        "SecretRequest",
+        "tools",
+        r#"{"minItems": 1, "maxItems": 32, "items": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$"}}"#,
+    ),
+    ("SecretRequest", "hosts", r#"{"minItems": 1, "maxItems": 32}"#),
+    ("SecretRequest", "query", r#"{"minLength": 1, "maxLength": 100, "pattern": "^[ -~]+$"}"#),
     ("SandboxRequest", "env", ENVIRONMENT),
+    ("SandboxRequest", "secrets", SECRETS),
     (
         "SandboxRequest",
         "metadata",
@@ -164,6 +176,7 @@ const CLOSED: &[&str] = &[
     "SandboxLimits",
     "SandboxRequest",
     "SandboxTimes",
+    "SecretRequest",
     "SignalRequest",
     "TerminalSize",
 ];
@@ -181,6 +194,7 @@ fn parameters(path: &str, operation: &mut Value) {
             ("Idempotency-Key", _) => KEY,
             ("path", "query") => PATH,
             ("tool", "query") => TOOL,
+            ("name", "path") if path.starts_with("/v1/secrets") => SECRET,
             ("name", "path") => TOOL,
             ("session_id", _) => ID,
             ("tenant", "query") if path == "/v1/usage" => {
@@ -222,7 +236,7 @@ fn parameters(path: &str, operation: &mut Value) {
 const AUDIT: [&str; 2] = ["/v1/audit", "/v1/admin/audit/export"];
 
 const ENTRIES: &str = r#"{"enum": ["call", "decision", "approval", "resolution", "tool", "key",
-    "checkpoint-key", "maintenance", "erasure"]}"#;
+    "secret", "checkpoint-key", "maintenance", "erasure"]}"#;
 
 const STATES: &str = r#"{"enum": ["accepted", "held", "dispatched", "running", "cancelling",
     "finished", "denied", "expired", "cancelled", "outcome_unknown"]}"#;

@@ -14,7 +14,7 @@ use crate::{
     OPEN_PATHS, docs,
     routes::{
         approvals, budgets, calls, canvas, config, dead_letters, engines, events, health, holds,
-        keys, ledger, policy, processes, retention, sandboxes, skills, tool_lifecycle,
+        keys, ledger, policy, processes, retention, sandboxes, secrets, skills, tool_lifecycle,
         tool_request, tools, usage,
     },
 };
@@ -34,6 +34,7 @@ use crate::{
         (name = "policy", description = "Evaluate, replay and explain policy decisions"),
         (name = "ledger", description = "Signed log, receipts and proofs"),
         (name = "keys", description = "API keys"),
+        (name = "secrets", description = "Secrets that are added to requests of tools"),
         (name = "usage", description = "Usage and budgets of calls"),
         (name = "sandboxes", description = "Session sandboxes: programs, interpreters and files"),
         (name = "skills", description = "Skills API, compatible with the Code Executor Service"),
@@ -58,6 +59,7 @@ use crate::{
         engines::status, engines::canary,
         canvas::append, canvas::read,
         keys::create, keys::list, keys::revoke,
+        secrets::list, secrets::set, secrets::remove, secrets::rotate,
         policy::evaluate::evaluate, policy::force::read, policy::replay::replay,
         policy::decisions::one, policy::decisions::of_call, policy::explain::explain,
         policy::access::evaluation, policy::access::evaluations, policy::access::configuration,

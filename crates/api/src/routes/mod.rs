@@ -16,6 +16,7 @@ pub(crate) mod policy;
 pub(crate) mod processes;
 pub(crate) mod retention;
 pub(crate) mod sandboxes;
+pub(crate) mod secrets;
 pub(crate) mod skills;
 pub(crate) mod tool_lifecycle;
 pub(crate) mod tool_request;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    routing::{delete, get, post},
+    routing::{delete, get, post, put},
 };
 
 use crate::{docs, shared::Shared};
@@ -60,6 +61,9 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/events", get(events::events))
         .route("/v1/usage", get(usage::read))
         .route("/v1/budgets", get(budgets::list).put(budgets::set).delete(budgets::remove))
+        .route("/v1/secrets", get(secrets::list))
+        .route("/v1/secrets/{name}", put(secrets::set).delete(secrets::remove))
+        .route("/v1/admin/secrets/rotate", post(secrets::rotate))
         .route("/v1/config", get(config::read))
         .route("/v1/processes", get(processes::list))
         .route("/v1/policy/status", get(engines::status))

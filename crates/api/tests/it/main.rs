@@ -21,6 +21,7 @@ mod policy;
 mod random;
 mod room;
 mod sandboxes;
+mod secrets;
 mod skills;
 mod streams;
 mod support;

@@ -56,7 +56,15 @@ impl Things {
     /// The path with ids of existing things; none for a route that is open to all tenants.
     fn path(&self, route: &str) -> Option<String> {
         // Dead letters belong to the installation: the operator's alone.
-        let shared = ["/skills/", "/v1/tools/", "/v1/ledger/", "/v1/policies/", "/v1/admin/dlq/"];
+        // Names of secrets are chosen by each tenant: see `secrets`.
+        let shared = [
+            "/skills/",
+            "/v1/tools/",
+            "/v1/ledger/",
+            "/v1/policies/",
+            "/v1/admin/dlq/",
+            "/v1/secrets/",
+        ];
         if !route.contains('{') || shared.iter().any(|prefix| route.starts_with(prefix)) {
             return None;
         }

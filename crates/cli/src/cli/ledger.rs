@@ -137,8 +137,8 @@ pub(crate) struct ReplayArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Only this kind: call, decision, approval, resolution, tool, key, checkpoint-key, maintenance or
-    /// erasure
+    /// Only this kind: call, decision, approval, resolution, tool, key, secret, checkpoint-key,
+    /// maintenance or erasure
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
     /// Only entries about this tool

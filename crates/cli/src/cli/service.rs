@@ -526,3 +526,61 @@ pub(crate) enum KeyCommand {
         client: ClientArgs,
     },
 }
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretCommand {
+    /// Set a secret; its value is read from standard input, a file or a variable
+    Set(SecretSetArgs),
+    /// List secrets, without their values
+    List {
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Remove a secret; requests stop getting it at once
+    Rm {
+        /// Name of the secret
+        name: String,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Encrypt all secrets with a new key
+    Rotate {
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+}
+
+const SECRET_EXAMPLES: &str = "\
+Examples:
+  ringfence secret set openai --tool summarize --host api.openai.com --header authorization < key.txt
+  ringfence secret set maps --tool http_fetch --host maps.example.com --query key --from-env MAPS_KEY";
+
+#[derive(Debug, Args)]
+#[command(after_help = SECRET_EXAMPLES)]
+pub(crate) struct SecretSetArgs {
+    /// Name of the secret
+    pub(crate) name: String,
+    /// Tool whose calls may use it; repeatable
+    #[arg(long, value_name = "TOOL", required = true)]
+    pub(crate) tool: Vec<String>,
+    /// Host that it may be sent to, such as api.example.com or 'POST api.example.com/v1'; repeatable
+    #[arg(long, value_name = "HOST", required = true)]
+    pub(crate) host: Vec<String>,
+    /// Header that carries it
+    #[arg(long, value_name = "NAME", required_unless_present = "query", conflicts_with = "query")]
+    pub(crate) header: Option<String>,
+    /// Value of the header, with {} for the secret [default: 'Bearer {}' for authorization, else '{}']
+    #[arg(long, value_name = "TEXT", requires = "header")]
+    pub(crate) format: Option<String>,
+    /// Parameter of the query that carries it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) query: Option<String>,
+    /// Read the value from this file
+    #[arg(long, value_name = "FILE", conflicts_with = "from_env")]
+    pub(crate) from_file: Option<PathBuf>,
+    /// Read the value from this environment variable
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) from_env: Option<String>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}

@@ -15,6 +15,7 @@ pub(super) fn summary(kind: &str, predicate: &Value) -> String {
         "resolution" => vec![text(&said["action"]), "by".to_owned(), who(said)],
         "key" => vec![text(&said["event"]), who(said)],
         "erasure" => vec![text(&said["event"]), text(&said["before"]), text(&said["reason"])],
+        "secret" => vec![text(&said["event"]), text(&said["name"])],
         "checkpoint-key" => vec![text(&said["public"])],
         _ => vec![text(&said["event"])],
     };

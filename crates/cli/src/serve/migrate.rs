@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{
     SystemClock, admin, data,
     parts::{cannot_open, postgres},
-    runtime,
+    runtime, secret_keys,
 };
 use crate::{cli::MigrateArgs, exit, failure::Failure, ledger, print, settings::Settings};
 
@@ -25,8 +25,8 @@ pub(crate) fn migrate(args: &MigrateArgs) -> Result<ExitCode, Failure> {
             print::line(&json!({ "version_before": before, "new": has_begun }).to_string());
         }
         (false, true) => print::line(
-            "the database is ready; admin.key and ledger.key are in the data directory: copy \
-             ledger.key to the data directory of every other server",
+            "the database is ready; admin.key, ledger.key and secrets.key are in the data directory: \
+             copy ledger.key and secrets.key to the data directory of every other server",
         ),
         (false, false) => print::line("the database is up to date"),
     }
@@ -71,5 +71,7 @@ async fn begin(settings: &Settings, store: Arc<dyn Store>) -> Result<(), Failure
     let ledger = ledger::open(&settings.data, store.clone(), &settings.heads).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let access = Access::new(store, Arc::new(ledger), clock);
+    let made = secret_keys::make(&settings.data);
+    made.map_err(|error| Failure::because("cannot make the key for secrets", &error))?;
     admin::ensure(&access, &settings.data).await.map(drop)
 }

@@ -19,6 +19,7 @@ mod migrate;
 mod notify;
 mod parts;
 mod policy;
+mod secret_keys;
 mod stop;
 mod telemetry;
 pub(crate) mod tls;
@@ -32,6 +33,7 @@ use ringfence_api::Api;
 use ringfence_console::{Console, ConsoleConfig};
 use ringfence_edge::{Edge, EdgeConfig, Server};
 use ringfence_mcp::{Mcp, McpConfig};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use self::{address::Address, banner::Banner, stop::Stop};
@@ -62,6 +64,7 @@ pub(crate) fn beside(
 
 fn start(args: &ServeArgs, work: impl AsyncFnOnce() -> Result<(), Failure>) -> Result<u8, Failure> {
     ringfence_jail::heap::return_large_blocks();
+    prevent_core_dumps();
     let settings = Settings::load(&args.settings)?;
     check_reach(&settings)?;
     // While there is one thread, and after the settings, which depend on the user.
@@ -73,6 +76,13 @@ fn start(args: &ServeArgs, work: impl AsyncFnOnce() -> Result<(), Failure>) -> R
     // After a second signal, unfinished work is not waited for.
     runtime.shutdown_background();
     ended
+}
+
+/// Keeps keys and secrets in memory out of core dumps of this process.
+fn prevent_core_dumps() {
+    let found = getrlimit(Resource::Core);
+    // Lowering a limit is always allowed.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), ..found });
 }
 
 /// Refuses remote access without encryption: keys would be readable on the network.

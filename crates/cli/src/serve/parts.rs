@@ -20,7 +20,8 @@ use ringfence_webhook::{Counts, Webhooks};
 use tokio::task::JoinHandle;
 
 use super::{
-    SystemClock, bus::OpenBus, embedded::SKILLS, policy, policy::Decider, stop::Stop, telemetry,
+    SystemClock, bus::OpenBus, embedded::SKILLS, policy, policy::Decider, secret_keys, stop::Stop,
+    telemetry,
 };
 use crate::{
     doctor::layer_names,
@@ -86,6 +87,8 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         counts.register(&mut telemetry.registry);
     }
     let redis = redis(settings, &store, &mut telemetry);
+    let secret_keys =
+        secret_keys::open(&settings.data, settings.secret_keys.as_ref(), settings.store.is_some());
     trial.await?;
     let revision = policy.revision();
     let parts = Parts {
@@ -97,6 +100,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         sandbox: Arc::new(sandbox.clone()),
         fetcher,
         models: models(settings),
+        secret_keys,
         telemetry,
         clock,
         settings: settings.calls.clone(),

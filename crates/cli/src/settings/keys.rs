@@ -352,6 +352,32 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         one("egress.longest_timeout", "Maximum duration of a fetch", "60s".into()),
         one("egress.largest_body", "Maximum size of a fetched body", "16M".into()),
         one("egress.pass_trace", "Send the trace context with fetches", "true".into()),
+        one("egress.connections", "Connections of one sandbox at one time", "64".into()),
+        one("egress.total", "Bytes of one sandbox, in both directions together", "1G".into()),
+        one(
+            "egress.rate",
+            "Bytes per second of one sandbox, in both directions together",
+            "64M".into(),
+        ),
+        one(
+            "egress.connect_timeout",
+            "Time for the header of a request of a sandbox, and for connecting to a server",
+            "15s".into(),
+        ),
+        one(
+            "egress.idle_timeout",
+            "Time without progress of a connection of a sandbox",
+            "2m".into(),
+        ),
+        Key {
+            is_secret: true,
+            ..one(
+                "secrets.key",
+                "Keys that encrypt secrets, in base64, the one in force first (default: secrets.key in \
+                 the data directory)",
+                String::new(),
+            )
+        },
     ]
 }
 

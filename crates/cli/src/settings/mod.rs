@@ -24,7 +24,7 @@ use ringfence_egress as egress;
 use ringfence_engine as engine;
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
 use ringfence_store::PostgresUrl;
-use ringfence_types::Layer;
+use ringfence_types::{Layer, SecretText};
 
 pub(crate) use self::{bus::Kafka, show::config};
 use self::{keys::Host, layers::Layers};
@@ -83,6 +83,8 @@ pub(crate) struct Settings {
     pub(crate) models: models::Models,
     /// Webhooks, if configured.
     pub(crate) webhooks: Option<ringfence_webhook::Config>,
+    /// Keys that encrypt secrets, if they are not in a file.
+    pub(crate) secret_keys: Option<SecretText>,
 }
 
 /// Files of a certificate and its key.

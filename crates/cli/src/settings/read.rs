@@ -12,10 +12,10 @@ use ringfence_access::Rate;
 use ringfence_api::ApiConfig;
 use ringfence_edge::EdgeConfig;
 use ringfence_egress as egress;
-use ringfence_engine as engine;
+use ringfence_engine::{self as engine, SecretKey};
 use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
 use ringfence_store::{BudgetBounds, InvalidPostgresUrl, PostgresUrl, ProcessRole, RoomLimits};
-use ringfence_types::{Bytes, parse_duration};
+use ringfence_types::{Bytes, SecretText, parse_duration};
 
 use super::{Log, Sandbox, Settings, TlsFiles, layers::Layers, policy};
 use crate::{cli::Wall, ledger::Heads, problems::Problems};
@@ -52,6 +52,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let (sandbox, egress) = (read.sandbox(), read.egress());
     let (edge, api) = (read.edge(), read.api());
     let (webhooks, heads) = (read.webhooks(), read.heads());
+    let secret_keys = read.secret_keys();
     let (kafka, intake, redis) = (read.kafka(), read.intake(), read.redis());
     let models = read.models(&data);
     let folder = layers.get("policy").values.first().map(PathBuf::from);
@@ -82,6 +83,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
         webhooks: webhooks?,
         heads: heads?,
         models: models?,
+        secret_keys: secret_keys?,
     })
 }
 
@@ -205,6 +207,7 @@ impl Reader<'_> {
         let failures = self.count("circuit.failures", 0, 1_000_000);
         let reset_after = self.time("circuit.reset_after");
         let held_denials = self.held_denials();
+        let proxy = self.proxy();
         Some(engine::Settings {
             role: ProcessRole::All,
             running: running?,
@@ -225,7 +228,7 @@ impl Reader<'_> {
                 reset_after: reset_after?,
             },
             sandboxes: engine::SandboxLimits::default(),
-            proxy: egress::ProxyLimits::default(),
+            proxy: proxy?,
         })
     }
 
@@ -338,6 +341,32 @@ impl Reader<'_> {
         let burst = self.count("api.rate_burst", 1, 10_000_000);
         let (per_second, burst) = (per_second? as u32, burst? as u32);
         Some((per_second > 0).then_some(Rate { per_second, burst }))
+    }
+
+    fn proxy(&mut self) -> Option<egress::ProxyLimits> {
+        // Both ends of a connection are sockets of the sandbox, which may have 128 of them.
+        let connections = self.count("egress.connections", 1, 64);
+        let (bytes, bytes_per_sec) = (self.size("egress.total"), self.size("egress.rate"));
+        let header_timeout = self.time("egress.connect_timeout");
+        let idle = self.time("egress.idle_timeout");
+        Some(egress::ProxyLimits {
+            connections: connections?,
+            bytes: bytes?,
+            bytes_per_sec: bytes_per_sec?,
+            header_timeout: header_timeout?,
+            idle: idle?,
+        })
+    }
+
+    fn secret_keys(&mut self) -> Option<Option<SecretText>> {
+        if self.layers.get("secrets.key").values.is_empty() {
+            return Some(None);
+        }
+        self.one("secrets.key", |text| match SecretKey::parse_all(text) {
+            Ok(keys) if keys.is_empty() => Ok(None),
+            Ok(_) => Ok(Some(SecretText::new(text.to_owned()))),
+            Err(invalid) => Err(invalid.to_string()),
+        })
     }
 
     fn egress(&mut self) -> Option<egress::Options> {

@@ -31,6 +31,7 @@ mod remains;
 mod retention;
 mod rows;
 mod sandboxes;
+mod secrets;
 mod session_calls;
 mod settings;
 mod skills;

@@ -167,7 +167,7 @@ fn row(placed: &Placed, shell: &Shell) -> EntryRow {
     let tone = match sealed.kind {
         EntryKind::Call => "good",
         EntryKind::Decision | EntryKind::Approval | EntryKind::Resolution => "wait",
-        EntryKind::Tool | EntryKind::Key | EntryKind::CheckpointKey => "busy",
+        EntryKind::Tool | EntryKind::Key | EntryKind::Secret | EntryKind::CheckpointKey => "busy",
         EntryKind::Maintenance | EntryKind::Erasure => "bad",
     };
     let statement = Json::parse(sealed.payload.as_bytes());

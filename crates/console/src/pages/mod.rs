@@ -7,6 +7,7 @@ pub(crate) mod keys;
 pub(crate) mod overview;
 pub(crate) mod policy;
 pub(crate) mod sandboxes;
+pub(crate) mod secrets;
 pub(crate) mod settings;
 pub(crate) mod tools;
 

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     error::{Error, Part, Phase},
+    mask::{Mask, MaskedStream},
     target::Target,
 };
 
@@ -23,7 +24,7 @@ use crate::{
 pub struct Answer {
     /// Status, whatever it is.
     pub status: StatusCode,
-    /// Headers as sent.
+    /// Headers as sent, without the secrets of the request.
     pub headers: HeaderMap,
     /// Address that answered; for the operator's log.
     pub peer: Option<SocketAddr>,
@@ -31,52 +32,55 @@ pub struct Answer {
     pub url: Target,
     /// Rest of the body; none after its end.
     rest: Option<Rest>,
-    pool: Arc<Pool>,
     limits: Limits,
     max_body: Size,
     read: u64,
 }
 
+/// The part of a response that was not read yet, with its connection.
 #[derive(Debug)]
-struct Rest {
+pub(super) struct Rest {
+    status: StatusCode,
+    headers: HeaderMap,
     body: Incoming,
+    masked: MaskedStream,
     connection: Connection,
+    pool: Arc<Pool>,
 }
 
-impl Answer {
+impl Rest {
     pub(super) fn new(
         response: Response<Incoming>,
         connection: Connection,
         pool: Arc<Pool>,
-        url: Target,
-        limits: Limits,
-        max_body: Size,
+        mask: &Mask,
     ) -> Self {
-        let (parts, body) = response.into_parts();
-        Self {
-            status: parts.status,
-            headers: parts.headers,
-            peer: connection.peer,
-            url,
-            rest: Some(Rest { body, connection }),
-            pool,
-            limits,
-            max_body,
-            read: 0,
-        }
+        let (mut parts, body) = response.into_parts();
+        mask.headers(&mut parts.headers);
+        let (status, headers, masked) = (parts.status, parts.headers, mask.stream());
+        Self { status, headers, body, masked, connection, pool }
+    }
+}
+
+impl Answer {
+    pub(super) fn new(mut rest: Rest, url: Target, limits: Limits, max_body: Size) -> Self {
+        let headers = std::mem::take(&mut rest.headers);
+        let (status, peer) = (rest.status, rest.connection.peer);
+        Self { status, headers, peer, url, rest: Some(rest), limits, max_body, read: 0 }
     }
 
     /// Next part of the body; none at its end. After an error there is nothing more. Dropping the
     /// future loses nothing.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let next = self.next().await;
-        if !matches!(next, Ok(Some(_))) {
-            let rest = self.rest.take();
-            if let (Ok(None), Some(rest)) = (&next, rest) {
-                self.pool.put(&self.url, rest.connection);
-            }
+        if matches!(next, Ok(Some(_))) {
+            return next;
         }
-        next
+        let Some(mut rest) = self.rest.take() else { return next };
+        next?;
+        let held = rest.masked.finish();
+        rest.pool.put(&self.url, rest.connection);
+        Ok((!held.is_empty()).then_some(held))
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
@@ -92,7 +96,10 @@ impl Answer {
                 let limit = self.max_body.0.to_string();
                 return Err(Error::TooLarge { part: Part::Body, limit });
             }
-            return Ok(Some(data));
+            let passed = rest.masked.feed(data);
+            if !passed.is_empty() {
+                return Ok(Some(passed));
+            }
         }
     }
 

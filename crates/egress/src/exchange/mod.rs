@@ -28,15 +28,20 @@ use tokio::{
 };
 
 pub use self::answer::Answer;
-use self::pool::{Connection, Pool};
+use self::{
+    answer::Rest,
+    pool::{Connection, Pool},
+};
 use crate::{
     error::{Cause, Error, Phase, SetupError},
     fetch::{Fetcher, Options},
     headers::{self, MAX_HEADERS},
     host::Host,
     hosts::Hosts,
+    mask::Mask,
     network::Exemption,
     roots::Roots,
+    secrets::{self, Injection, SecretSource},
     target::{Scheme, Target},
 };
 
@@ -104,6 +109,8 @@ pub struct Exchange {
     pub trace_parent: Option<TraceParent>,
     /// Tenant of the exchange: lookups are bounded per tenant. Not sent to servers.
     pub tenant: Option<TenantId>,
+    /// Secrets that are added on the way, for the hosts they are bound to, and masked in the answer.
+    pub secrets: Option<Arc<dyn SecretSource>>,
 }
 
 impl Exchange {
@@ -119,6 +126,7 @@ impl Exchange {
             max_body: Size::mib(1),
             trace_parent: None,
             tenant: None,
+            secrets: None,
         }
     }
 }
@@ -154,7 +162,10 @@ impl GuardedClient {
         let (url, timeouts, tenant) = (url.clone(), *timeouts, tenant.clone());
         let limits = Limits { deadline: Instant::now() + timeouts.total, timeouts };
         let max_body = exchange.max_body;
-        let mut request = self.request(exchange)?;
+        let source = exchange.secrets.as_deref();
+        let added = secrets::of_request(source, &exchange.method, &url).await?;
+        let mask = secrets::mask(&added);
+        let mut request = self.request(exchange, &added)?;
         loop {
             let kept = self.pool.take(&url).await;
             let is_kept = kept.is_some();
@@ -168,9 +179,9 @@ impl GuardedClient {
             let sending = connection.sender.try_send_request(request);
             match limits.within(Phase::FirstByte, sending).await? {
                 Ok(response) => {
-                    check(&response, url.host())?;
-                    let pool = self.pool.clone();
-                    return Ok(Answer::new(response, connection, pool, url, limits, max_body));
+                    check(&response, &mask, url.host())?;
+                    let rest = Rest::new(response, connection, self.pool.clone(), &mask);
+                    return Ok(Answer::new(rest, url, limits, max_body));
                 }
                 Err(mut failed) => match failed.take_message() {
                     // The server closed a kept connection before anything was sent on it.
@@ -182,11 +193,14 @@ impl GuardedClient {
     }
 
     /// Request as it is sent: our own headers first, so that the caller's replace them.
-    fn request(&self, exchange: Exchange) -> Result<Request<RequestBody>, Error> {
+    fn request(
+        &self,
+        exchange: Exchange,
+        added: &[Injection],
+    ) -> Result<Request<RequestBody>, Error> {
         let Exchange { url, method, headers, body, trace_parent, .. } = exchange;
         let invalid = |source: Cause| Error::Setup(SetupError::Client { source });
-        let query = url.url().query().map(|query| format!("?{query}")).unwrap_or_default();
-        let path = format!("{}{query}", url.path());
+        let path = secrets::path_and_query(&url, added);
         let host = HeaderValue::from_str(&url.authority()).map_err(|e| invalid(e.into()))?;
         let mut request = Request::new(payload(body));
         *request.method_mut() = method;
@@ -206,6 +220,8 @@ impl GuardedClient {
         for (name, value) in &headers {
             ours.append(name, value.clone());
         }
+        let refused = |problem| Error::SecretRefused { host: url.host().clone(), problem };
+        secrets::add_headers(added, ours).map_err(refused)?;
         Ok(request)
     }
 
@@ -251,15 +267,17 @@ where
     Ok(sender)
 }
 
-fn check(response: &Response<Incoming>, host: &Host) -> Result<(), Error> {
+fn check(response: &Response<Incoming>, mask: &Mask, host: &Host) -> Result<(), Error> {
     headers::check(response.headers())?;
-    match response.status() {
-        StatusCode::SWITCHING_PROTOCOLS => Err(Error::ResponseInvalid {
-            host: host.clone(),
-            source: "the server changes the protocol".into(),
-        }),
-        _ => Ok(()),
+    let invalid =
+        |source: &str| Error::ResponseInvalid { host: host.clone(), source: source.into() };
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(invalid("the server changes the protocol"));
     }
+    if !mask.is_empty() && secrets::is_opaque(response.headers()) {
+        return Err(invalid("the response is compressed, and could hide a secret"));
+    }
+    Ok(())
 }
 
 fn broken(error: hyper::Error, host: &Host) -> Error {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use http::{
-    HeaderName,
+    HeaderMap, HeaderName,
     header::{ACCEPT, ACCEPT_ENCODING},
 };
 use ringfence_types::TenantId;
@@ -19,7 +19,9 @@ use crate::{
     error::{Error, SetupError},
     headers,
     host::Host,
+    mask::Mask,
     resolve::LookupError,
+    secrets,
     target::Target,
     vet::vet_with,
 };
@@ -38,22 +40,30 @@ impl Fetcher {
         url: &Target,
         request: &Request,
         hops: &mut Vec<Hop>,
-    ) -> Result<reqwest::Response, Error> {
+    ) -> Result<(reqwest::Response, Mask), Error> {
         if !request.hosts.permits(&request.method, url) {
             return Err(Error::HostRefused { host: url.host().clone() });
         }
         let addresses = self.vetted(url, request.tenant.as_ref()).await?;
         let client = self.client(url, addresses.clone()).await?;
-        let mut asked = client.request(request.method.clone(), url.url().clone());
+        let source = request.secrets.as_deref();
+        let added = secrets::of_request(source, &request.method, url).await?;
+        let mut asked = client.request(request.method.clone(), secrets::full_url(url, &added));
         asked = asked.header(ACCEPT, "*/*").header(ACCEPT_ENCODING, "identity");
+        let mut own = HeaderMap::new();
         if url.is_same_server(&request.url) {
             // The caller's own values replace ours.
-            asked = asked.headers(request.headers.clone()).body(request.body.clone());
+            own = request.headers.clone();
+            asked = asked.body(request.body.clone());
         }
+        let refused = |problem| Error::SecretRefused { host: url.host().clone(), problem };
+        secrets::add_headers(&added, &mut own).map_err(refused)?;
+        asked = asked.headers(own);
         if let Some(trace) = request.trace_parent.filter(|_| self.options.pass_trace) {
             asked = asked.header(TRACE_PARENT, trace.to_string());
         }
-        hops.push(Hop { url: url.clone(), status: None, peer: None });
+        let names = added.iter().map(|secret| secret.name.clone()).collect();
+        hops.push(Hop { url: url.clone(), status: None, peer: None, secrets: names });
         let sent = asked.send().await;
         let response = sent.map_err(|error| classify(error, url.host()))?;
         if let Some(hop) = hops.last_mut() {
@@ -61,7 +71,12 @@ impl Fetcher {
         }
         headers::check(response.headers())?;
         check_peer(&response, &addresses, url.host())?;
-        Ok(response)
+        let mask = secrets::mask(&added);
+        if !mask.is_empty() && secrets::is_opaque(response.headers()) {
+            let source = "the response is compressed, and could hide a secret".into();
+            return Err(Error::ResponseInvalid { host: url.host().clone(), source });
+        }
+        Ok((response, mask))
     }
 
     /// Addresses that may be dialled for `url`: all of the host's, or none.

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::{
-    body::{Body as _, Incoming},
+    body::{Body as _, Frame, Incoming},
     client::conn::http1,
 };
 use hyper_util::rt::TokioIo;
@@ -15,13 +17,15 @@ use tokio::{
 };
 
 use super::{
-    Injection, MAX_HEADER_BYTES, Place, Proxy, Refusal, Side, full,
+    MAX_HEADER_BYTES, Proxy, Refusal, Side, full,
     meter::{Activity, Direction, ProxyBody},
     tunnel::not_granted,
 };
 use crate::{
     error::{Cause, Error},
     headers::{self, MAX_HEADERS},
+    mask::{Mask, MaskedStream},
+    secrets::{self, Injection},
     target::{Scheme, Target},
 };
 
@@ -57,7 +61,7 @@ impl Proxy {
             return Err(refuse(Refusal::forbidden("request_refused", message)));
         }
         let unavailable = |message| refuse(Refusal::forbidden("secret_unavailable", message));
-        let secrets = self.secrets.secrets(&url).await.map_err(unavailable)?;
+        let secrets = self.secrets.secrets(&method, &url).await.map_err(unavailable)?;
         let failed = |error: Error| refuse(Refusal::failed(&error));
         // A secret is never sent in plain text.
         let url = if secrets.is_empty() { url.clone() } else { encrypted(&url).map_err(refuse)? };
@@ -108,9 +112,18 @@ impl Proxy {
         }
         let (mut parts, body) = response.into_parts();
         remove_hop_by_hop(&mut parts.headers);
-        let body = match body.is_end_stream() {
-            true => full(""),
-            false => self.meter.body(body, entry, Direction::Down, active.clone()),
+        let mask = secrets::mask(&secrets);
+        if !mask.is_empty() && secrets::is_opaque(&parts.headers) {
+            return Err(broken("it is compressed, and could hide a secret".into()));
+        }
+        mask.headers(&mut parts.headers);
+        let body = match (body.is_end_stream(), mask.is_empty()) {
+            (true, _) => full(""),
+            (false, true) => self.meter.body(body, entry, Direction::Down, active.clone()),
+            (false, false) => {
+                let masked = masked(body, &mask);
+                self.meter.body(masked, entry, Direction::Down, active.clone())
+            }
         };
         Ok(Response::from_parts(parts, body))
     }
@@ -187,33 +200,40 @@ fn outgoing(
     remove_hop_by_hop(&mut headers);
     let invalid = |_| Refusal::bad_request("a header has an invalid value");
     headers.insert(header::HOST, HeaderValue::from_str(&url.authority()).map_err(invalid)?);
-    for secret in secrets {
-        if let Place::Header(name) = &secret.place {
-            let mut value = HeaderValue::from_str(&secret.value).map_err(invalid)?;
-            value.set_sensitive(true);
-            headers.insert(name.clone(), value);
-        }
-    }
+    secrets::add_headers(secrets, &mut headers)
+        .map_err(|problem| Refusal::forbidden("secret_unavailable", problem))?;
     Ok(headers)
 }
 
 /// Path and query of the request to the server.
 fn origin_form(url: &Target, secrets: &[Injection]) -> Result<Uri, Refusal> {
-    let mut url = url.url().clone();
-    for secret in secrets {
-        if let Place::Query(name) = &secret.place {
-            let kept: Vec<(String, String)> = url
-                .query_pairs()
-                .filter(|(key, _)| key != name.as_str())
-                .map(|(key, value)| (key.into_owned(), value.into_owned()))
-                .collect();
-            let added = (name.clone(), secret.value.clone());
-            url.query_pairs_mut().clear().extend_pairs(kept.into_iter().chain([added]));
-        }
-    }
-    let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
     let invalid = |_| Refusal::bad_request("the path of the request is invalid");
-    format!("{}{query}", url.path()).parse().map_err(invalid)
+    secrets::path_and_query(url, secrets).parse().map_err(invalid)
+}
+
+/// Body without the secrets that the server echoes. Trailers are dropped.
+fn masked(body: Incoming, mask: &Mask) -> ProxyBody {
+    let start = Some((body, mask.stream()));
+    let frames = stream::unfold(start, |state| async move {
+        let (mut body, mut masked): (Incoming, MaskedStream) = state?;
+        loop {
+            match body.frame().await {
+                None => {
+                    let rest = masked.finish();
+                    return (!rest.is_empty()).then(|| (Ok(Frame::data(rest)), None));
+                }
+                Some(Err(error)) => return Some((Err(Cause::from(error)), None)),
+                Some(Ok(frame)) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    let passed = masked.feed(data);
+                    if !passed.is_empty() {
+                        return Some((Ok(Frame::data(passed)), Some((body, masked))));
+                    }
+                }
+            }
+        }
+    });
+    BodyExt::boxed_unsync(StreamBody::new(Box::pin(frames)))
 }
 
 fn remove_hop_by_hop(headers: &mut HeaderMap) {

@@ -15,7 +15,6 @@ mod forward;
 mod hello;
 mod limits;
 mod meter;
-mod secrets;
 mod tunnel;
 
 use std::{convert::Infallible, sync::Arc};
@@ -34,12 +33,10 @@ use tokio::{
 };
 
 use self::meter::{Activity, Meter, ProxyBody};
-pub use self::{
-    flows::FlowLog,
-    limits::ProxyLimits,
-    secrets::{Injection, NoSecrets, Place, SecretSource},
+pub use self::{flows::FlowLog, limits::ProxyLimits};
+use crate::{
+    fetch::Fetcher, headers::MAX_HEADERS, hosts::Hosts, secrets::SecretSource, target::Target,
 };
-use crate::{fetch::Fetcher, headers::MAX_HEADERS, hosts::Hosts, target::Target};
 
 /// Bytes of a request's header, and of a response's.
 const MAX_HEADER_BYTES: usize = 64 << 10;

@@ -51,6 +51,14 @@ impl Proxy {
             );
             return Err(refuse(Refusal::forbidden("request_refused", message)));
         }
+        if self.secrets.is_for(&url) {
+            let message = format!(
+                "host `{0}` has a secret, which cannot be added inside an encrypted connection; ask \
+                 for `http://{0}/`, which is sent encrypted",
+                url.host()
+            );
+            return Err(refuse(Refusal::forbidden("secret_needs_http", message)));
+        }
         let dialled = self.fetcher.dial(&url, self.tenant.as_ref(), self.limits.header_timeout);
         let server = dialled.await.map_err(|error| refuse(Refusal::failed(&error)))?;
         let program = hyper::upgrade::on(request);

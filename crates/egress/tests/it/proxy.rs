@@ -2,14 +2,21 @@
 //!
 //! Every refusal has a control: the same bytes with what they need granted come through.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use ringfence_egress::{
-    FlowLog, Grant, Hosts, Injection, NoSecrets, Place, Proxy, ProxyLimits, Resolver, SecretSource,
-    Target,
+    FlowLog, Grant, Hosts, Injection, Method, NoSecrets, Place, Proxy, ProxyLimits, Resolver,
+    SecretSource, Target,
 };
-use ringfence_types::{Bytes, Flow};
+use ringfence_types::{Bytes, Flow, SecretText};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -404,51 +411,96 @@ async fn bytes_are_limited_in_all() {
     assert!(proxied.get(&url).await.len() < 100_000, "the second does not");
 }
 
-/// One secret for one host.
+/// One secret for one host, which is gone once it was taken away.
 #[derive(Debug)]
-struct Secret(Place);
+struct Secret {
+    place: Place,
+    is_gone: Arc<AtomicBool>,
+}
 
-#[async_trait]
-impl SecretSource for Secret {
-    async fn secrets(&self, url: &Target) -> Result<Vec<Injection>, String> {
-        let bound = url.host().to_string() == "files.test";
-        let injection = || Injection {
-            name: "token".to_owned(),
-            place: self.0.clone(),
-            value: "s3cr3t".to_owned(),
-        };
-        Ok(bound.then(injection).into_iter().collect())
+impl Secret {
+    fn new(place: Place) -> Arc<Self> {
+        Arc::new(Self { place, is_gone: Arc::default() })
     }
 }
 
-/// A secret is added for its host only, over TLS only, whatever the program put in its place.
+#[async_trait]
+impl SecretSource for Secret {
+    fn is_for(&self, url: &Target) -> bool {
+        url.host().to_string() == "files.test"
+    }
+
+    async fn secrets(&self, _: &Method, url: &Target) -> Result<Vec<Injection>, String> {
+        if !self.is_for(url) {
+            return Ok(Vec::new());
+        }
+        if self.is_gone.load(Ordering::SeqCst) {
+            return Err("secret `token` is not available any more".to_owned());
+        }
+        let value = SecretText::new("s3cr3t".to_owned());
+        Ok(vec![Injection::new("token", self.place.clone(), value, "s3cr3t".to_owned())])
+    }
+}
+
+fn ask(url: &str) -> String {
+    format!("GET {url} HTTP/1.1\r\nHost: x\r\nX-Token: placeholder\r\nConnection: close\r\n\r\n")
+}
+
+/// A secret is added for its host only, over TLS only, whatever the program put in its place; and it
+/// is masked where the server sends it back.
 #[tokio::test]
-async fn secrets_are_added_over_tls_for_their_host_alone() {
-    let server = tls::serve(|head| ok(&head.replace("\r\n", "|")));
-    let plain = Server::answering(ok("plain")).await;
+async fn secrets_are_added_over_tls_for_their_host_alone_and_masked_in_the_answer() {
+    let server = tls::serve(|head| {
+        let verdict = if head.contains("s3cr3t") { "received" } else { "missing" };
+        let echo = head.replace("\r\n", "|");
+        let body = format!("{verdict} {echo}");
+        format!("HTTP/1.1 200 OK\r\nX-Echo: s3cr3t\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    });
+    let plain = Server::answering(ok("plain s3cr3t")).await;
     let port = server.port();
     let rules = [format!("files.test:{port}"), format!("other.test:{}", plain.address.port())];
     let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
     for (place, expected) in [
-        (Place::Header("x-token".parse().unwrap()), "x-token: s3cr3t|"),
-        (Place::Query("token".to_owned()), "GET /a?b=c&token=s3cr3t HTTP/1.1|"),
+        (Place::Header("x-token".parse().unwrap()), "x-token: ******|"),
+        (Place::Query("token".to_owned()), "GET /a?b=c&token=****** HTTP/1.1|"),
     ] {
         let (resolver, limits) = (Lying::new(&[&["127.0.0.1"]]), ProxyLimits::default());
         let exempt = [server, plain.address];
-        let secrets = Arc::new(Secret(place));
-        let proxied = proxy_with(&rules, &exempt, resolver, limits, secrets).await;
-        let ask = |url: String| {
-            let request = format!(
-                "GET {url} HTTP/1.1\r\nHost: x\r\nX-Token: placeholder\r\nConnection: close\r\n\r\n"
-            );
-            let proxied = &proxied;
-            async move { proxied.send(&request).await }
-        };
-        let answer = ask(format!("http://files.test:{port}/a?token=placeholder&b=c")).await;
-        assert!(answer.contains(expected), "{answer}");
+        let secret = Secret::new(place);
+        let proxied = proxy_with(&rules, &exempt, resolver, limits, secret.clone()).await;
+        let url = format!("http://files.test:{port}/a?token=placeholder&b=c");
+        let answer = proxied.send(&ask(&url)).await;
+        assert!(answer.contains("received ") && answer.contains(expected), "{answer}");
+        assert!(answer.contains("x-echo: ******") && !answer.contains("s3cr3t"), "{answer}");
         let flow = proxied.flows.flows().remove(0);
         assert_eq!(flow.secrets, ["token"]);
-        assert!(ask(format!("http://{}/", rules[1])).await.ends_with("plain"));
+        // Another host neither gets the secret, nor is its answer changed.
+        let other = proxied.send(&ask(&format!("http://{}/", rules[1]))).await;
+        assert!(other.ends_with("plain s3cr3t"), "{other}");
+        // An encrypted connection of the program's own could not get it.
+        let tunnel = format!("CONNECT files.test:{port} HTTP/1.1\r\n\r\n");
+        let refused = proxied.send(&tunnel).await;
+        assert!(refused.contains("secret_needs_http") && refused.contains("http://files.test"));
+        // Removal takes effect with the next request.
+        secret.is_gone.store(true, Ordering::SeqCst);
+        let refused = proxied.send(&ask(&url)).await;
+        assert!(refused.contains("secret_unavailable") && !refused.contains("received"));
     }
     assert!(plain.heads().iter().all(|head| !head.contains("s3cr3t")), "{:?}", plain.heads());
+}
+
+/// An answer that cannot be masked is not passed on.
+#[tokio::test]
+async fn a_compressed_answer_to_a_request_with_a_secret_is_refused() {
+    let server = tls::serve(|_| {
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc".to_owned()
+    });
+    let rule = format!("files.test:{}", server.port());
+    let url = format!("http://{rule}/");
+    let place = Place::Header("x-token".parse().unwrap());
+    let (resolver, limits) = (Lying::new(&[&["127.0.0.1"]]), ProxyLimits::default());
+    let secret = Secret::new(place);
+    let proxied = proxy_with(&[&rule], &[server], resolver, limits, secret).await;
+    let refused = proxied.send(&ask(&url)).await;
+    assert!(refused.contains("response_invalid") && !refused.ends_with("abc"), "{refused}");
 }

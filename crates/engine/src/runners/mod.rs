@@ -9,12 +9,12 @@ mod program;
 mod skill;
 mod work;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ringfence_policy::{Action, Permit};
 use ringfence_registry::{Entry, Kind, Violation};
-use ringfence_types::{Asked, CallError, Json, TenantId, Timestamp};
+use ringfence_types::{Asked, CallError, Json, SecretName, TenantId, Timestamp};
 
 pub(crate) use self::work::{Started, Work, ended, failure, without_program};
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
     in_flight::InFlight,
     network::{self, NetworkGrant},
     queue::{Full, Place},
+    secrets::{self, SecretGrant},
 };
 
 /// Starts tools of one kind.
@@ -59,6 +60,11 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
     /// Hosts that a call with these arguments asks for.
     fn network(&self, entry: &Entry, _args: &Json) -> Vec<String> {
         entry.tool.network.clone()
+    }
+
+    /// Secrets that a call with these arguments asks for, by the variable that has the placeholder.
+    fn secrets(&self, entry: &Entry, _args: &Json) -> BTreeMap<String, SecretName> {
+        entry.tool.secrets.clone()
     }
 
     /// The tool's own message about invalid arguments, if it has one.
@@ -136,13 +142,38 @@ impl<'a> Job<'a> {
     }
 
     /// Hosts granted to the sandbox of this call; none if it asks for none or policy allows none.
-    pub(crate) fn network_grant(&self, permit: &Permit) -> Result<Option<NetworkGrant>, CallError> {
+    pub(crate) async fn network_grant(
+        &self,
+        permit: &Permit,
+    ) -> Result<Option<NetworkGrant>, CallError> {
         let asked = of(self.entry).network(self.entry, self.args());
-        let granted = network::grant(&asked, permit.obligations())?;
-        if let Some(granted) = &granted {
-            granted.check(self.inner())?;
+        let Some(granted) = network::grant(&asked, permit.obligations())? else { return Ok(None) };
+        granted.check(self.inner())?;
+        Ok(Some(match self.secret_grant().await? {
+            Some(secrets) => granted.with_secrets(secrets),
+            None => granted,
+        }))
+    }
+
+    /// Secrets that the call asks for; none if it asks for none.
+    pub(crate) async fn secret_grant(&self) -> Result<Option<Arc<SecretGrant>>, CallError> {
+        let asked: Vec<_> = self.secrets().into_values().collect();
+        if asked.is_empty() {
+            return Ok(None);
         }
-        Ok(granted)
+        let (tenant, tool) = (&self.asked().tenant, &self.entry.tool.name);
+        secrets::grant(self.inner(), tenant, tool, &asked).await.map(Arc::new).map(Some)
+    }
+
+    /// Environment variables of the call's programs: those of the tool, and placeholders of secrets.
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        let mut variables = self.entry.tool.env.clone();
+        variables.extend(SecretGrant::placeholders(&self.secrets()));
+        variables
+    }
+
+    fn secrets(&self) -> BTreeMap<String, SecretName> {
+        of(self.entry).secrets(self.entry, self.args())
     }
 
     /// Time since the start of the call.

@@ -28,7 +28,10 @@ pub(crate) async fn sandboxed(
     let (inner, started_at) = (job.inner().clone(), job.started_at);
     request.limits = limits(&inner, &request.limits, &permit);
     obligations::isolate(permit.obligations(), &mut request);
-    let network = match job.network_grant(&permit) {
+    // Variables of the call itself replace those of its tool.
+    let own = std::mem::replace(&mut request.env, job.environment());
+    request.env.extend(own);
+    let network = match job.network_grant(&permit).await {
         Ok(network) => network,
         Err(error) => return ended(failure(error.code, error.message, started_at)),
     };

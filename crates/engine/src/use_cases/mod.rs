@@ -12,6 +12,7 @@ mod ledger;
 mod lifecycle;
 mod policy;
 mod processes;
+mod secrets;
 mod sessions;
 mod tools;
 mod usage;

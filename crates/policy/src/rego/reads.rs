@@ -38,6 +38,7 @@ const PARTS: &[Part] = parts![
     plan_step,
     principal.key,
     principal.scopes,
+    secrets,
     session_id,
     taint,
     tenant,

@@ -18,7 +18,7 @@ fn read(rules: &str) -> String {
 }
 
 const ALL: &str = "action,approval,args,call_id,grants,metadata,network,parent_call_id,persona_id,\
-    plan_step,principal.key,principal.scopes,session_id,taint,tenant,time,tool.digest,tool.name,tool.origin,tool.pure,\
+    plan_step,principal.key,principal.scopes,secrets,session_id,taint,tenant,time,tool.digest,tool.name,tool.origin,tool.pure,\
     tool.requires_approval,tool.safety_flags,tool.tags,tool.version";
 
 #[test]

@@ -63,6 +63,7 @@ async fn rules_that_decide_otherwise_fail_it() {
         				"call"
         			]
         		},
+        		"secrets": [],
         		"session_id": null,
         		"taint": [],
         		"tenant": "acme",

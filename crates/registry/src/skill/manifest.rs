@@ -1,7 +1,9 @@
 //! Manifest of a skill: `skill.yaml`.
 
+use std::collections::BTreeMap;
+
 use ringfence_egress::HostRule;
-use ringfence_types::{Limits, ToolName, nearest};
+use ringfence_types::{Limits, SecretName, ToolName, nearest};
 
 use super::{
     limits,
@@ -14,7 +16,7 @@ pub(crate) const SAFETY_FLAGS: [&str; 6] =
     ["none", "pii_risk", "external_call", "side_effect", "file_system", "network_access"];
 
 /// Known keys.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 11] = [
     "name",
     "version",
     "description",
@@ -24,6 +26,8 @@ const KEYS: [&str; 9] = [
     "tags",
     "limits",
     "network",
+    "env",
+    "secrets",
 ];
 
 /// Keys of the Code Executor Service that have no meaning here.
@@ -45,6 +49,25 @@ const MAX_DESCRIPTION_CHARS: usize = 4_000;
 /// Number of tags, and length limit of one.
 const MAX_TAGS: (usize, usize) = (64, 100);
 
+/// Length limit of the value of an environment variable.
+const MAX_VALUE_BYTES: usize = 8 << 10;
+/// Variables that the sandbox sets itself: they say how the program reaches the network, or change what
+/// its interpreter loads.
+const RESERVED_VARIABLES: [&str; 12] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "NODE_OPTIONS",
+    "LD_PRELOAD",
+    "PYTHONHOME",
+    "PATH",
+];
+
 /// Valid manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Manifest {
@@ -60,6 +83,10 @@ pub(crate) struct Manifest {
     pub(crate) limits: Limits,
     /// Hosts that every call asks for.
     pub(crate) network: Vec<String>,
+    /// Environment variables.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Secrets that every call asks for, by the variable that has the placeholder.
+    pub(crate) secrets: BTreeMap<String, SecretName>,
 }
 
 impl Manifest {
@@ -95,6 +122,8 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
     let requires_approval = fields.truth("requires_approval");
     let limits = fields.limits();
     let network = fields.list("network", host);
+    let env = fields.variables("env", env_value);
+    let secrets = fields.secrets();
     fields.no_others();
     let (module, function) = handler?;
     Some(Manifest {
@@ -108,6 +137,8 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
         tags: tags?,
         limits: limits?,
         network: network?,
+        env: env?,
+        secrets: secrets?,
     })
 }
 
@@ -153,6 +184,24 @@ fn tag(text: &str) -> Result<String, String> {
 fn host(text: &str) -> Result<String, String> {
     let parsed = text.parse::<HostRule>();
     parsed.map(|_| text.to_owned()).map_err(|invalid| invalid.to_string())
+}
+
+/// Value of an environment variable.
+fn env_value(text: &str) -> Result<String, String> {
+    match text.len() <= MAX_VALUE_BYTES && !text.contains('\0') {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a value has at most {MAX_VALUE_BYTES} bytes, none of them zero")),
+    }
+}
+
+/// Variable that has the placeholder of a secret in a list: its name in capitals.
+pub(crate) fn variable_of(name: &SecretName) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    name.as_str().chars().map(plain).collect()
+}
+
+fn is_variable(text: &str) -> bool {
+    is_identifier(text) && !RESERVED_VARIABLES.contains(&text)
 }
 
 /// Fields of a manifest and the problems found so far.
@@ -215,6 +264,36 @@ impl Fields {
         self.note(key, value)
     }
 
+    /// Mapping of environment variables to texts; empty if absent.
+    fn variables<T>(
+        &mut self,
+        key: &str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<BTreeMap<String, T>> {
+        let value = match self.take(key) {
+            None => Ok(BTreeMap::new()),
+            Some(Yaml::Map(map)) if map.len() > MAX_TAGS.0 => {
+                Err(format!("must have at most {} items", MAX_TAGS.0))
+            }
+            Some(Yaml::Map(map)) => map.iter().map(|item| variable(item, &read)).collect(),
+            Some(other) => Err(format!("must be a mapping, found {}", other.kind())),
+        };
+        self.note(key, value)
+    }
+
+    /// Secrets: a mapping of variables to names, or a list of names.
+    fn secrets(&mut self) -> Option<BTreeMap<String, SecretName>> {
+        let name = |text: &str| text.parse::<SecretName>().map_err(|error| error.to_string());
+        let is_list =
+            self.map.iter().any(|(key, value)| key == "secrets" && matches!(value, Yaml::List(_)));
+        if !is_list {
+            return self.variables("secrets", name);
+        }
+        let names = self.list("secrets", |text| name(text).map(|name| name.to_string()))?;
+        let names = names.iter().filter_map(|text| text.parse::<SecretName>().ok());
+        Some(names.map(|name| (variable_of(&name), name)).collect())
+    }
+
     /// Boolean; false if absent. YAML 1.1 reads `yes` as true, and so did the loaders for which existing
     /// folders were written.
     fn truth(&mut self, key: &str) -> Option<bool> {
@@ -243,6 +322,20 @@ impl Fields {
                 self.note("limits", Err(format!("must be a mapping, found {}", other.kind())))
             }
         }
+    }
+}
+
+/// One variable of a mapping.
+fn variable<T>(
+    (name, value): &(String, Yaml),
+    read: &impl Fn(&str) -> Result<T, String>,
+) -> Result<(String, T), String> {
+    if !is_variable(name) {
+        return Err(format!("`{}` is not a variable that can be set", shown(name)));
+    }
+    match value {
+        Yaml::Text(text) => read(text).map(|value| (name.clone(), value)),
+        other => Err(format!("`{name}` must be text, found {}; quote it", other.kind())),
     }
 }
 

@@ -122,6 +122,26 @@ fn everything_wrong_with_a_skill_is_named_at_once() {
 }
 
 #[test]
+fn variables_and_secrets_are_read_and_reserved_ones_refused() {
+    let skill = with("env: {MODE: fast}\nsecrets: {API_KEY: openai}\n").unwrap();
+    assert_eq!(skill.manifest.env.get("MODE").map(String::as_str), Some("fast"));
+    assert_eq!(skill.manifest.secrets["API_KEY"].as_str(), "openai");
+    let listed = with("secrets: [my-key.v2]\n").unwrap();
+    assert_eq!(listed.manifest.secrets["MY_KEY_V2"].as_str(), "my-key.v2");
+    for (more, part) in [
+        ("env: {HTTP_PROXY: x}\n", "env: `HTTP_PROXY` is not a variable that can be set"),
+        ("env: {A-B: x}\n", "env: `A-B` is not a variable that can be set"),
+        ("env: {A: 1}\n", "env: `A` must be text, found a number; quote it"),
+        ("env: [A]\n", "env: must be a mapping, found a list"),
+        ("secrets: {A: a b}\n", "secrets: `a b` is not a valid secret name"),
+        ("secrets: [a b]\n", "secrets: `a b` is not a valid secret name"),
+    ] {
+        let problems = with(more).unwrap_err().join("; ");
+        assert!(problems.contains(part), "{more}: {problems}");
+    }
+}
+
+#[test]
 fn missing_and_malformed_files_are_named() {
     let problems = |list: &[(&str, &str)]| load(&files(list)).unwrap_err();
     assert_eq!(

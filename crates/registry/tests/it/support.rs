@@ -1,6 +1,7 @@
 //! A registry in a temporary folder.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -91,6 +92,8 @@ pub(crate) fn builtin(name: &str) -> Tool {
         safety_flags: Vec::new(),
         requires_approval: false,
         network: Vec::new(),
+        env: BTreeMap::new(),
+        secrets: BTreeMap::new(),
         tags: Vec::new(),
         limits: Limits::default(),
         created_at: Timestamp::from_micros(0),

@@ -20,6 +20,7 @@ mod memos;
 mod once;
 mod processes;
 pub mod samples;
+mod secrets;
 mod sessions;
 mod tool_rows;
 mod usage;
@@ -52,6 +53,7 @@ macro_rules! contract_sentences {
                 canaries: findings_add_up_and_the_newest_are_kept;
                 memos: a_remembered_call_reads_back_with_its_entry a_memory_shares_the_commit_of_its_call no_more_is_remembered_than_may_be_and_each_tenant_for_itself;
                 budgets: a_budget_reads_back_whole_until_it_is_removed;
+                secrets: a_secret_reads_back_whole_until_it_is_removed a_secret_that_changed_is_not_resealed;
                 activity: ended_calls_are_counted_by_time_and_end activity_has_a_bounded_past;
                 usage: the_end_of_a_call_is_added_up_once usage_is_added_up_as_asked;
                 tool_rows: the_state_of_a_tool_reads_back_whole a_stale_change_of_a_tool_changes_nothing changes_of_tools_are_followed_by_revision;

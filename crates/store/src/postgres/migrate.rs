@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("processes.sql"),
     include_str!("erasure.sql"),
     include_str!("tool_rows.sql"),
+    include_str!("secrets.sql"),
 ];
 
 /// Version that this program needs.

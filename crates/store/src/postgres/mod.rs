@@ -27,6 +27,7 @@ mod presence;
 mod processes;
 mod rows;
 mod scan;
+mod secrets;
 mod sessions;
 mod slices;
 mod tool_rows;
@@ -45,7 +46,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
+use ringfence_types::{
+    ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinHandle,
@@ -71,8 +74,9 @@ use crate::{
     ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key,
     Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed,
     Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
-    Room, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools,
-    UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
+    Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing,
+    Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor, covered::check_signed,
+    recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -673,6 +677,37 @@ impl Metering for PostgresStore {
 
     async fn activity(&self, query: ActivityQuery) -> Result<Vec<ActivityRow>, Error> {
         activity::list(&self.shared.pool, query).await
+    }
+}
+
+#[async_trait]
+impl Secrets for PostgresStore {
+    async fn set_secret(&self, row: SecretRow) -> Result<(), Error> {
+        secrets::set(&self.shared.pool, row).await
+    }
+
+    async fn reseal_secret(&self, read: SecretRow, seal: SecretSeal) -> Result<bool, Error> {
+        secrets::reseal(&self.shared.pool, read, seal).await
+    }
+
+    async fn remove_secret(&self, tenant: &TenantId, name: &SecretName) -> Result<bool, Error> {
+        secrets::remove(&self.shared.pool, tenant, name).await
+    }
+
+    async fn secret(
+        &self,
+        tenant: &TenantId,
+        name: &SecretName,
+    ) -> Result<Option<SecretRow>, Error> {
+        secrets::one(&self.shared.pool, tenant, name).await
+    }
+
+    async fn secrets(
+        &self,
+        tenant: Option<&TenantId>,
+        after: Option<(TenantId, SecretName)>,
+    ) -> Result<Vec<SecretRow>, Error> {
+        secrets::list(&self.shared.pool, tenant, after).await
     }
 }
 

@@ -25,6 +25,7 @@ mod record;
 mod repair;
 mod rows;
 mod scan;
+mod secrets;
 mod sessions;
 mod slices;
 mod tool_rows;
@@ -38,7 +39,9 @@ use std::{
 
 use async_trait::async_trait;
 use ringfence_sqlite::Db;
-use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
+use ringfence_types::{
+    ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+};
 use tokio::sync::watch;
 
 use self::files::Files;
@@ -49,8 +52,8 @@ use crate::{
     ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key,
     Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed,
     Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
-    Room, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools,
-    UsageQuery, UsageRow, Version, Visitor, recent::Recent,
+    Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing,
+    Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -66,6 +69,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("activity.sql"),
     include_str!("erasure.sql"),
     include_str!("tool_rows.sql"),
+    include_str!("secrets.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -470,6 +474,37 @@ impl Metering for SqliteStore {
 
     async fn activity(&self, query: ActivityQuery) -> Result<Vec<ActivityRow>, Error> {
         activity::list(&self.db, query).await
+    }
+}
+
+#[async_trait]
+impl Secrets for SqliteStore {
+    async fn set_secret(&self, row: SecretRow) -> Result<(), Error> {
+        secrets::set(&self.db, row).await
+    }
+
+    async fn reseal_secret(&self, read: SecretRow, seal: SecretSeal) -> Result<bool, Error> {
+        secrets::reseal(&self.db, read, seal).await
+    }
+
+    async fn remove_secret(&self, tenant: &TenantId, name: &SecretName) -> Result<bool, Error> {
+        secrets::remove(&self.db, tenant, name).await
+    }
+
+    async fn secret(
+        &self,
+        tenant: &TenantId,
+        name: &SecretName,
+    ) -> Result<Option<SecretRow>, Error> {
+        secrets::one(&self.db, tenant, name).await
+    }
+
+    async fn secrets(
+        &self,
+        tenant: Option<&TenantId>,
+        after: Option<(TenantId, SecretName)>,
+    ) -> Result<Vec<SecretRow>, Error> {
+        secrets::list(&self.db, tenant, after).await
     }
 }
 

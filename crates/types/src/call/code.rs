@@ -117,6 +117,8 @@ codes! {
     SandboxTimeout = "sandbox_timeout",
     /// This host cannot make sandboxes.
     SandboxUnavailable = "sandbox_unavailable",
+    /// A secret that the call needs does not exist, is not bound to its tool, or cannot be sent.
+    SecretUnavailable = "secret_unavailable",
     /// The name of the session is invalid.
     SessionInvalid = "session_invalid",
     /// A connection could not be set up on this side.

@@ -40,7 +40,7 @@ pub(crate) struct PageView {
 struct LedgerEntryView {
     /// Index in the log.
     index: u64,
-    /// `call`, `decision`, `approval`, `resolution`, `tool`, `key`, `checkpoint-key`,
+    /// `call`, `decision`, `approval`, `resolution`, `tool`, `key`, `secret`, `checkpoint-key`,
     /// `maintenance` or `erasure`.
     kind: &'static str,
     /// Time of the event.

@@ -8,7 +8,7 @@ use axum::{
 };
 use http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use ringfence_engine::sandbox::session::{Session, SessionId};
-use ringfence_types::{Bytes, Digest, Json, MAX_TERMINALS, SandboxNetwork};
+use ringfence_types::{Bytes, Digest, Json, MAX_TERMINALS, SandboxNetwork, SecretName};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
@@ -50,6 +50,8 @@ pub(crate) struct SandboxBody {
     /// `[METHOD[,METHOD] ]host[:port][/path]`, at most 64.
     #[schema(max_items = 64)]
     hosts: Option<Vec<String>>,
+    /// Secrets that are added to requests of its programs, by the variable that has a placeholder.
+    secrets: Option<BTreeMap<String, String>>,
 }
 
 /// Limits of all programs of a sandbox together.
@@ -245,6 +247,7 @@ fn check(asked: &Json) -> Result<(), Problem> {
     span(&mut fields, "lifetime_secs");
     metadata(&mut fields);
     hosts(&mut fields);
+    secrets(&mut fields);
     fields.finish(Some(()))
 }
 
@@ -302,6 +305,19 @@ fn hosts(fields: &mut Fields<'_>) {
     if hosts.len() > MAX_HOSTS || !hosts.iter().all(fits) {
         let rule = format!("at most {MAX_HOSTS} hosts of 1 to {MAX_HOST_CHARS} characters");
         fields.fault("hosts", rule);
+    }
+}
+
+fn secrets(fields: &mut Fields<'_>) {
+    let asked: BTreeMap<String, SecretName> = fields.optional("secrets").unwrap_or_default();
+    let is_variable = |name: &String| {
+        let plain = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+        (1..=100).contains(&name.len())
+            && name.bytes().all(plain)
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+    };
+    if asked.len() > 32 || !asked.keys().all(is_variable) {
+        fields.fault("secrets", "at most 32 variables of 1 to 100 letters, digits and `_`");
     }
 }
 

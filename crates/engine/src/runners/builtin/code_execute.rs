@@ -6,7 +6,7 @@ use ringfence_types::{ErrorCode, Json, Produced};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Builtin, Job, UsedSandbox, hosts_schema, object, text};
+use super::{Builtin, Job, UsedSandbox, hosts_schema, object, secrets_schema, text};
 use crate::{
     runners::{
         program::{failed, sandboxed},
@@ -27,6 +27,7 @@ pub(super) const TOOL: Builtin = Builtin {
                 "code": {"type": "string", "maxLength": 1_000_000},
                 "language": {"enum": ["python", "javascript", "bash"], "default": "python"},
                 "hosts": hosts_schema(),
+                "secrets": secrets_schema(),
             }),
         )
     },

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ringfence_egress::{HeaderMap, HeaderName, Hop, Method, Request, Response, Target};
 use ringfence_policy::{Action, Permit};
-use ringfence_types::{CallError, ErrorCode, Flow, Obligations, ReceiptDetails};
+use ringfence_types::{CallError, ErrorCode, Flow, Json, Obligations, ReceiptDetails, SecretName};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Builtin, Job, Starting, UsedSandbox, error, object, produced, text};
+use super::{Builtin, Job, SECRET_NAME, Starting, UsedSandbox, error, object, produced, text};
 use crate::{
     engine::Inner,
     obligations,
@@ -33,6 +33,11 @@ pub(super) const TOOL: Builtin = Builtin {
                     "additionalProperties": {"type": "string", "maxLength": 8192},
                 },
                 "body": {"type": "string", "maxLength": 1_048_576},
+                "secrets": {
+                    "type": "array", "maxItems": 8, "uniqueItems": true,
+                    "items": {"type": "string", "pattern": SECRET_NAME},
+                    "description": "Secrets to add for the hosts they are bound to",
+                },
             }),
         )
     },
@@ -54,13 +59,17 @@ pub(super) const TOOL: Builtin = Builtin {
 };
 
 fn start(permit: Permit, job: Job<'_>) -> Starting<'_> {
-    Box::pin(async move { fetching(&job, &permit) })
+    Box::pin(async move { fetching(&job, &permit).await })
 }
 
 /// A fetch in progress. Its end lists the hosts it contacted, even if it failed.
-fn fetching(job: &Job<'_>, permit: &Permit) -> Started {
+async fn fetching(job: &Job<'_>, permit: &Permit) -> Started {
+    let secrets = match job.secret_grant().await {
+        Ok(secrets) => secrets,
+        Err(error) => return job.inline(Err(error)),
+    };
     let request = match request(job, permit.obligations(), &job.args().to_value()) {
-        Ok(request) => request,
+        Ok(request) => Request { secrets: secrets.map(|secrets| secrets as _), ..request },
         Err(error) => return job.inline(Err(error)),
     };
     let (inner, entry, started_at) = (job.inner().clone(), job.entry.clone(), job.started_at);
@@ -85,6 +94,17 @@ fn fetching(job: &Job<'_>, permit: &Permit) -> Started {
         end
     };
     Started::Running(Work::ours(fetch, stop))
+}
+
+/// Secrets that the arguments ask for; programs, and so variables, there are none.
+pub(super) fn secrets(args: &Json) -> BTreeMap<String, SecretName> {
+    #[derive(serde::Deserialize)]
+    struct Asked {
+        #[serde(default)]
+        secrets: Vec<SecretName>,
+    }
+    let asked = args.read::<Asked>().map(|asked| asked.secrets).unwrap_or_default();
+    asked.into_iter().map(|name| (name.to_string(), name)).collect()
 }
 
 /// The response or the error. `hops` are the hops that were made, even if the fetch is given up.
@@ -162,6 +182,7 @@ fn flow(hop: &Hop) -> Flow {
         host: hop.url.host().to_string(),
         peer: hop.peer.map(|peer| peer.to_string()),
         status: hop.status,
+        secrets: hop.secrets.clone(),
         ..Flow::default()
     }
 }

@@ -12,14 +12,14 @@ mod http_fetch;
 mod sandbox;
 mod timestamp;
 
-use std::{pin::Pin, time::Duration};
+use std::{collections::BTreeMap, pin::Pin, time::Duration};
 
 use async_trait::async_trait;
 use ringfence_policy::{Action, Permit};
 use ringfence_registry::{Entry, Violation};
 use ringfence_types::{
-    Bytes, Call, CallError, Digest, ErrorCode, Json, Limits, Origin, Produced, Timestamp, Tool,
-    ToolName,
+    Bytes, Call, CallError, Digest, ErrorCode, Json, Limits, Origin, Produced, SecretName,
+    Timestamp, Tool, ToolName,
 };
 use serde_json::{Value, json};
 
@@ -155,6 +155,14 @@ impl Runner for Builtins {
         }
     }
 
+    fn secrets(&self, entry: &Entry, args: &Json) -> BTreeMap<String, SecretName> {
+        match find(&entry.tool.name) {
+            Some(builtin) if builtin.sandbox == UsedSandbox::New => secrets(args),
+            Some(builtin) if builtin.name == "http_fetch" => http_fetch::secrets(args),
+            _ => BTreeMap::new(),
+        }
+    }
+
     fn argument_error(&self, entry: &Entry, violations: &[Violation]) -> Option<&'static str> {
         let builtin = find(&entry.tool.name)?;
         let about = |name: &str| {
@@ -196,6 +204,8 @@ fn tool(builtin: &Builtin, now: Timestamp) -> Tool {
         requires_approval: false,
         tags: vec!["builtin".to_owned()],
         network: Vec::new(),
+        env: BTreeMap::new(),
+        secrets: BTreeMap::new(),
         limits: Limits {
             wall: Duration::from_secs(60),
             memory: Bytes::mib(512),
@@ -255,6 +265,29 @@ fn hosts_schema() -> Value {
         "type": "array", "maxItems": 64, "uniqueItems": true,
         "items": {"type": "string", "minLength": 1, "maxLength": 255},
         "description": "Hosts that it may reach by HTTP: [METHOD[,METHOD] ]host[:port][/path]",
+    })
+}
+
+/// Secrets that the arguments ask for, by variable.
+fn secrets(args: &Json) -> BTreeMap<String, SecretName> {
+    #[derive(serde::Deserialize)]
+    struct Asked {
+        #[serde(default)]
+        secrets: BTreeMap<String, SecretName>,
+    }
+    args.read::<Asked>().map(|asked| asked.secrets).unwrap_or_default()
+}
+
+/// Pattern of the name of a secret.
+const SECRET_NAME: &str = "^[A-Za-z0-9_.-]{1,64}$";
+
+/// Schema of the argument `secrets`.
+fn secrets_schema() -> Value {
+    json!({
+        "type": "object", "maxProperties": 32,
+        "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,99}$"},
+        "additionalProperties": {"type": "string", "pattern": SECRET_NAME},
+        "description": "Secrets to add to its requests, by the variable that has a placeholder",
     })
 }
 

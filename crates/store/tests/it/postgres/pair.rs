@@ -12,7 +12,9 @@ use std::{
 
 use async_trait::async_trait;
 use ringfence_store::*;
-use ringfence_types::{ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, TenantId, Timestamp};
+use ringfence_types::{
+    ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+};
 use tokio::sync::watch;
 
 /// Far beyond the second within which commits are announced.
@@ -396,6 +398,37 @@ impl Metering for Pair {
 
     async fn activity(&self, query: ActivityQuery) -> Result<Vec<ActivityRow>, Error> {
         self.next().activity(query).await
+    }
+}
+
+#[async_trait]
+impl Secrets for Pair {
+    async fn set_secret(&self, row: SecretRow) -> Result<(), Error> {
+        self.next().set_secret(row).await
+    }
+
+    async fn reseal_secret(&self, read: SecretRow, seal: SecretSeal) -> Result<bool, Error> {
+        self.next().reseal_secret(read, seal).await
+    }
+
+    async fn remove_secret(&self, tenant: &TenantId, name: &SecretName) -> Result<bool, Error> {
+        self.next().remove_secret(tenant, name).await
+    }
+
+    async fn secret(
+        &self,
+        tenant: &TenantId,
+        name: &SecretName,
+    ) -> Result<Option<SecretRow>, Error> {
+        self.next().secret(tenant, name).await
+    }
+
+    async fn secrets(
+        &self,
+        tenant: Option<&TenantId>,
+        after: Option<(TenantId, SecretName)>,
+    ) -> Result<Vec<SecretRow>, Error> {
+        self.next().secrets(tenant, after).await
     }
 }
 

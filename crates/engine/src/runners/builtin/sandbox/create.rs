@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     Builtin, InlineResult, Job, UsedSandbox, env_schema, hosts_schema, object, refusal,
-    refuse_masks, refused,
+    refuse_masks, refused, secrets_schema,
 };
 use crate::{
     network::NetworkGrant,
@@ -42,6 +42,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
                 },
                 "snapshot": attached_schema(),
                 "hosts": hosts_schema(),
+                "secrets": secrets_schema(),
             }),
         )
     },
@@ -128,7 +129,9 @@ async fn create(permit: Permit, job: &Job<'_>) -> InlineResult {
     if let Some(caps) = &permit.obligations().limits {
         request.limits = caps.apply(request.limits);
     }
-    let network = job.network_grant(&permit)?;
+    let own = std::mem::replace(&mut request.env, job.environment());
+    request.env.extend(own);
+    let network = job.network_grant(&permit).await?;
     if network.is_some() {
         request.limits.network = SandboxNetwork::Loopback;
         request.listeners.push(Listener::Proxy);
