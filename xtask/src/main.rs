@@ -11,7 +11,7 @@ const HELP: &str = "\
 usage: cargo xtask <command>
 
   test [FILTER]               set up what tests need, run everything, print what ran against what;
-                              FILTER is a test name, or one of: tidy, mcp, browser, rootless, vm
+                              FILTER is a test name, or one of: tidy, kafka, mcp, browser, rootless, vm
   screenshots [FOLDER]        pictures of every page of the console, in light and dark
                               (default: target/screenshots)
   tidy                        check what the compiler cannot
@@ -22,6 +22,12 @@ usage: cargo xtask <command>
   bench policy [--quick] [--json FILE]
                               what a decision costs, beside a real OPA server
   bench ledger [--quick]      what a receipt costs, and how fast the past is judged again
+  bench console [--quick | --long]
+                              first pages of the console over a large history, and memory of live
+                              updates
+  bench kafka [--quick] [--soak]
+                              calls from tool.requests to tool.results, beside a raw loop, one in
+                              flight and HTTP; --soak: ten minutes, and memory of the server
   bench fuzz [--minutes N]    everything that reads hostile bytes, for minutes
   dist                        a tarball, a Debian package and checksums in target/dist
   services build|up|down|status

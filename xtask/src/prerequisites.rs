@@ -57,6 +57,7 @@ pub const NEEDS: &[Need] = &[
         "the store in PostgreSQL, with clusters of its own",
     ),
     need("kcat", Probe::Program("kcat"), "messages of another Kafka client"),
+    need("prometheus", Probe::Program("promtool"), "alert rules and metrics"),
     need("redis-server", Probe::File("/usr/bin/redis-server"), "rate limits that servers share"),
     need(
         "qemu-system-x86",

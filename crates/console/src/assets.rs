@@ -115,6 +115,13 @@ pub(crate) const POLICY: HeaderValue = HeaderValue::from_static(
      frame-src 'self'",
 );
 
+/// Content security policy of a page that a program made, which is shown in a frame: no script, no request,
+/// no origin, even if it is opened by itself.
+pub(crate) const FRAME_POLICY: HeaderValue = HeaderValue::from_static(
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; \
+     form-action 'none'; base-uri 'none'; frame-ancestors 'self'",
+);
+
 /// Sends a file. Its address has its digest, so a browser asks once.
 pub(crate) async fn serve(Path(name): Path<String>) -> Result<Response, Problem> {
     let asset = ALL.iter().find(|asset| asset.name == name).ok_or_else(Problem::not_found)?;

@@ -34,9 +34,12 @@ pub(crate) async fn pages(request: Request, next: Next) -> Response {
         };
     }
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
-    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    // A page made by a program brings a stricter policy of its own.
+    if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
+        headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    }
     response
 }
 

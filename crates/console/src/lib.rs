@@ -108,6 +108,7 @@ routes! {
     get "/console/calls/{id}" pages::calls::read;
     get "/console/calls/{id}/live" live::call;
     get "/console/calls/{id}/output/{stream}" pages::calls::output;
+    get "/console/calls/{id}/pages/{number}" pages::sandboxes::made_page;
     get "/console/calls/{id}/receipt" pages::calls::receipt;
     get "/console/calls/{id}/proof" pages::calls::proof;
     post "/console/calls/{id}/verify" pages::calls::verify;

@@ -9,6 +9,7 @@ mod build;
 mod console;
 mod findings;
 mod fuzz;
+mod kafka;
 mod ledger;
 mod load;
 mod machine;
@@ -25,7 +26,7 @@ use anyhow::{Result, bail};
 
 /// Benchmarks with their options.
 const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
-                     policy [--quick] [--json FILE], ledger [--quick], console [--quick | --long], fuzz [--minutes N]";
+                     policy [--quick] [--json FILE], ledger [--quick], console [--quick | --long], kafka [--quick] [--soak], fuzz [--minutes N]";
 
 /// Runs the benchmark that the arguments name.
 pub fn run(words: &[&str]) -> Result<()> {
@@ -35,6 +36,7 @@ pub fn run(words: &[&str]) -> Result<()> {
         ["policy", rest @ ..] => policy::run(rest),
         ["ledger", rest @ ..] => ledger::run(rest),
         ["console", rest @ ..] => console::run(rest),
+        ["kafka", rest @ ..] => kafka::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         other => bail!("no benchmark `{}`; there are: {NAMES}", other.join(" ")),
     }

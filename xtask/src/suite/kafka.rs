@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use ringfence_testkit::{kafka, server};
+use ringfence_testkit::{Postgres, kafka, server};
 
 use super::{Staged, absent, python};
 use crate::report::Row;
@@ -28,8 +28,11 @@ pub(super) fn run(staged: &Staged) -> Result<Row> {
     kafka::format(&jars, directory.path(), address)?;
     let command = ["java".to_owned()].into_iter().chain(kafka::arguments(&jars, directory.path()));
     let command: Vec<String> = command.collect();
+    let postgres = Postgres::start()?;
+    let database = postgres.url(&postgres.database()?);
     let mut python = shell::command(python::environment("kafka", PACKAGES)?);
     python
+        .env("RINGFENCE_KAFKA_POSTGRES", database)
         .env("RINGFENCE_BINARY", &staged.binary)
         .env("RINGFENCE_KAFKA_BROKER", address.to_string())
         .env("RINGFENCE_KAFKA_COMMAND", serde_json::to_string(&command)?);

@@ -14,8 +14,8 @@ use crate::{
     OPEN_PATHS, docs,
     routes::{
         approvals, budgets, calls, canvas, config, dead_letters, engines, events, health, holds,
-        keys, ledger, policy, processes, retention, sandboxes, secrets, skills, tool_lifecycle,
-        tool_request, tools, usage,
+        keys, ledger, policy, processes, retention, sandboxes, secrets, skills, tool_catalog,
+        tool_lifecycle, tool_request, tools, usage,
     },
 };
 
@@ -50,7 +50,7 @@ use crate::{
         ledger::checkpoint, ledger::tile, ledger::keys, ledger::consistency,
         ledger::rotate,
         retention::erase_call, retention::erase_session, retention::read, retention::prune,
-        tools::list, tools::read, tool_lifecycle::list, tool_lifecycle::read, tool_lifecycle::diff,
+        tools::list, tools::read, tool_catalog::set, tool_lifecycle::list, tool_lifecycle::read, tool_lifecycle::diff,
         tool_lifecycle::approve, tool_lifecycle::grant, tool_lifecycle::enable,
         tool_lifecycle::disable, tool_lifecycle::quarantine, tool_lifecycle::revoke,
         tool_request::create, events::events,

@@ -16,6 +16,7 @@ const SPECIAL: &[(&str, &str, &[Scope])] = &[
     ("get", "/v1/budgets", &[Admin]),
     ("put", "/v1/budgets", &[Admin]),
     ("delete", "/v1/budgets", &[Admin]),
+    ("put", "/v1/tool-catalog/{name}", &[Admin]),
     ("get", "/v1/config", &[Admin]),
     ("get", "/v1/processes", &[Admin]),
     ("get", "/v1/admin/audit/export", &[Admin]),

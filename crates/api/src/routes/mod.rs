@@ -18,6 +18,7 @@ pub(crate) mod retention;
 pub(crate) mod sandboxes;
 pub(crate) mod secrets;
 pub(crate) mod skills;
+pub(crate) mod tool_catalog;
 pub(crate) mod tool_lifecycle;
 pub(crate) mod tool_request;
 pub(crate) mod tools;

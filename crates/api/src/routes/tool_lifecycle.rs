@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     extract::{Request, State},
     response::Response,
-    routing::{get, post},
+    routing::{get, post, put},
 };
 use http::Uri;
 use ringfence_edge::{
@@ -22,7 +22,10 @@ use ringfence_engine::{LifecycleError, MAX_WHY_CHARS, ToolApproval, VersionChoic
 use ringfence_types::{Digest, Json, LifecycleEvent, ToolName, ToolPermissions, ToolStatus};
 use utoipa::ToSchema;
 
-use super::Routes;
+use super::{
+    Routes,
+    tool_catalog::{self, CatalogView},
+};
 use crate::{
     shared::Shared,
     views::tool_state::{
@@ -33,6 +36,7 @@ use crate::{
 pub(super) fn routes(router: Routes) -> Routes {
     router
         .route("/v1/tool-catalog", get(list))
+        .route("/v1/tool-catalog/{name}", put(tool_catalog::set))
         .route("/v1/tools/{name}/lifecycle", get(read))
         .route("/v1/tools/{name}/diff", get(diff))
         .route("/v1/tools/{name}/approve", post(approve))
@@ -108,11 +112,11 @@ pub(crate) struct PermissionsBody {
     wall_ms: Option<u64>,
 }
 
-/// Lists every version of every tool with its status, active or not.
+/// Lists tools that are on or off (`items`), and every version of every tool with its status (`tools`).
 #[utoipa::path(
     get, path = "/v1/tool-catalog", tag = "tools",
     params(("status" = Option<String>, Query, description = "Only with this status, such as `proposed`")),
-    responses((status = 200, description = "Versions", body = ToolStateListView<'static>))
+    responses((status = 200, description = "Versions", body = CatalogView<'static>))
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
@@ -125,7 +129,9 @@ pub(crate) async fn list(
     let mut states = shared.engine.tool_states();
     states.retain(|state| status.is_none_or(|status| state.status == status));
     let tools: Vec<_> = states.iter().map(ToolStateView::of).collect();
-    Ok(reply::ok(&ToolStateListView { count: tools.len(), tools }))
+    let catalogue = shared.engine.tools();
+    let items = tool_catalog::items(&catalogue);
+    Ok(reply::ok(&CatalogView { items, count: tools.len(), tools }))
 }
 
 /// Shows all versions of a tool: status, request, grants, and every change with who and why.

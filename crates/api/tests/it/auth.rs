@@ -43,6 +43,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("DELETE", "/v1/secrets/token"),
     ("POST", "/v1/admin/secrets/rotate"),
     ("POST", "/v1/tool/request"),
+    ("PUT", "/v1/tool-catalog/echo"),
     ("GET", "/v1/admin/dlq"),
     ("GET", "/v1/admin/dlq/t"),
     ("DELETE", "/v1/admin/dlq/t"),

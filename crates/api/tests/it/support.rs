@@ -170,6 +170,10 @@ impl Server {
         send(with_json(self.request("POST", path), body)).await
     }
 
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        send(with_json(self.request("PUT", path), body)).await
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Answer {
         send(self.request("DELETE", path)).await
     }

@@ -59,3 +59,46 @@ async fn one_tool_is_shown_whole() {
     assert_eq!(missing.problem(), "tool_version_not_found");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_tool_is_switched_off_and_on_in_the_catalogue() {
+    let server = Server::start().await;
+    let item = async || {
+        let list = server.get("/v1/tool-catalog").await.json();
+        let items = list["items"].as_array().unwrap();
+        items.iter().find(|item| item["name"] == "echo").unwrap().clone()
+    };
+    let before = item().await;
+    assert_eq!(
+        (&before["enabled"], &before["params"]["required"]),
+        (&json!(true), &json!(["text"]))
+    );
+    // As a client of SomaAgent 01 sends it: the item that it was given, with the switch changed.
+    let mut off = before.clone();
+    off["enabled"] = json!(false);
+    off.as_object_mut().unwrap().remove("name");
+    for _ in 0..2 {
+        let set = server.put("/v1/tool-catalog/echo", &off).await;
+        assert_eq!(set.json(), json!({"ok": true, "name": "echo", "enabled": false}), "{set:?}");
+    }
+    let now = item().await;
+    assert_eq!((&now["enabled"], &now["description"]), (&json!(false), &before["description"]));
+    let call = json!({"tool": "echo", "args": {"text": "x"}});
+    let refused = server.post("/v1/calls", &call).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (409, "tool_not_active"));
+    let request = json!({"session_id": "s", "tool_name": "echo", "args": {"text": "x"}});
+    let refused = server.post("/v1/tool/request", &request).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (409, "tool_not_active"));
+    let on = server.put("/v1/tool-catalog/echo", &json!({"enabled": true})).await;
+    assert_eq!(on.status, 200, "{on:?}");
+    assert_eq!(item().await, before);
+    assert_eq!(server.post("/v1/calls", &call).await.status, 200);
+    let unknown = server.put("/v1/tool-catalog/eco", &json!({"enabled": true})).await;
+    assert_eq!((unknown.status, unknown.problem().as_str()), (404, "tool_not_found"));
+    for wrong in [json!({"enabled": 1}), json!({}), json!({"enabled": true, "description": "mine"})]
+    {
+        let answer = server.put("/v1/tool-catalog/echo", &wrong).await;
+        assert_eq!(answer.status, 422, "{answer:?}");
+    }
+    server.stop().await;
+}

@@ -60,6 +60,7 @@ impl Things {
         let shared = [
             "/skills/",
             "/v1/tools/",
+            "/v1/tool-catalog/",
             "/v1/ledger/",
             "/v1/policies/",
             "/v1/admin/dlq/",

@@ -348,7 +348,9 @@ impl Context {
             }
             // Before the first message can come.
             self.shared.state().assignment.assign(partitions);
-            consumer.assign(&list)
+            consumer.assign(&list)?;
+            // The client remembers that fetching was paused, even across assignments; we do not.
+            consumer.resume(&list)
         });
         if let Err(error) = begun {
             tracing::warn!(%error, "partitions cannot be read yet");

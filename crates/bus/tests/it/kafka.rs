@@ -177,6 +177,36 @@ async fn topics_are_not_created_unless_allowed() {
     bus.publish(vec![message(&topic, "k", "x")]).await.unwrap();
 }
 
+/// More messages wait than a member fetches ahead, and fetching is paused when the partitions change hands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_is_read_on_after_partitions_came_back() {
+    const COUNT: u32 = 400;
+    let Some(kafka) = broker("a_backlog_is_read_on_after_partitions_came_back") else { return };
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let options = options(&kafka);
+    let topic = format!("{}-t", options.installation);
+    let bus = open(folders[0].path(), options.clone()).await;
+    let mut member = bus.join(group(&topic, &topic)).await.unwrap();
+    let messages = (0..COUNT).map(|n| message(&topic, "k", &n.to_string()));
+    bus.publish(messages.collect()).await.unwrap();
+    let first = member.next().await.unwrap();
+    member.commit(&first).await.unwrap();
+    // Another member comes and goes while the backlog waits.
+    let other = KafkaOptions { installation: format!("{topic}-other"), ..options };
+    let other = open(folders[1].path(), other).await;
+    drop(other.join(group(&topic, &topic)).await.unwrap());
+    other.close(Duration::from_secs(60)).await;
+    let mut expected = 1;
+    while expected < COUNT {
+        let next = tokio::time::timeout(Duration::from_secs(60), member.next()).await;
+        let delivery = next.unwrap_or_else(|_| panic!("message {expected} is missing")).unwrap();
+        let n: u32 = text(&delivery).parse().unwrap();
+        assert!(n <= expected, "{n} instead of {expected}");
+        expected = expected.max(n + 1);
+        let _ = member.commit(&delivery).await;
+    }
+}
+
 /// Order, and nothing lost: a broker of its own is killed and comes back while messages go through.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_outlive_a_broker_that_is_killed() {
@@ -227,6 +257,96 @@ async fn messages_outlive_a_broker_that_is_killed() {
     }
     published.await.unwrap();
     println!("{COUNT} messages through a killed broker, {repeated} repeated");
+}
+
+/// All or none: the broker is killed while the records of a transaction are on it, uncommitted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_outlives_a_broker_that_is_killed_within_it() {
+    const COUNT: u32 = 4_000;
+    let test = "a_transaction_outlives_a_broker_that_is_killed_within_it";
+    let Some(jars) = server::KAFKA.program_or_skip(test) else { return };
+    let mut kafka =
+        tokio::task::spawn_blocking(move || Kafka::start(&jars).unwrap()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let bus = open(folder.path(), options(&kafka)).await;
+    let mut member = bus.join(group("g", "t")).await.unwrap();
+    let padding = "x".repeat(2_500);
+    let mut batch = 0;
+    let (cut, tries) = loop {
+        let messages = (0..COUNT)
+            .map(|n| message("t", &(n % 3).to_string(), &format!("{batch} {n} {padding}")));
+        let (messages, publisher) = (messages.collect::<Vec<_>>(), bus.clone());
+        let mut seen = uncommitted(&kafka, batch);
+        let publishing = tokio::spawn(async move {
+            let mut tries = 1;
+            // As the engine does with what it has on record.
+            while publisher.publish(messages.clone()).await.is_err() {
+                tries += 1;
+                tokio::task::yield_now().await;
+            }
+            tries
+        });
+        kafka = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            std::io::BufRead::read_line(&mut seen.1, &mut line).unwrap();
+            kafka.process().kill();
+            seen.0.kill().unwrap();
+            seen.0.wait().unwrap();
+            kafka
+        })
+        .await
+        .unwrap();
+        let is_within = !publishing.is_finished();
+        kafka = tokio::task::spawn_blocking(move || {
+            kafka.restart().unwrap();
+            kafka
+        })
+        .await
+        .unwrap();
+        let tries = publishing.await.unwrap();
+        if is_within {
+            break (batch, tries);
+        }
+        // The commit was faster than the kill.
+        batch += 1;
+    };
+    let mut counts = vec![0_u32; COUNT as usize];
+    let mut newest = [None; 3];
+    while counts.contains(&0) {
+        let next = tokio::time::timeout(Duration::from_secs(120), member.next()).await;
+        let delivery = next.expect("a published message is missing").unwrap();
+        let mut words = text(&delivery).split(' ').map(str::parse::<u32>);
+        let (batch, n) = (words.next().unwrap().unwrap(), words.next().unwrap().unwrap());
+        if batch == cut {
+            let newest = &mut newest[(n % 3) as usize];
+            let is_next = newest.map_or(n % 3, |before| before + 3) == n;
+            assert!(is_next || n < 3 || Some(n) <= *newest, "{n} after {newest:?}");
+            *newest = Some(n);
+            counts[n as usize] += 1;
+        }
+        let _ = member.commit(&delivery).await;
+    }
+    // What comes again comes from its beginning, and no more often than it was tried.
+    let most = counts.iter().copied().max().unwrap();
+    assert!(most <= tries, "{most} times, {tries} tries");
+    println!(
+        "{COUNT} messages in a transaction that was cut off, {tries} tries, seen {most} times"
+    );
+}
+
+/// Another client that prints the number of each record of topic `t` from this batch on, committed or not.
+#[expect(clippy::disallowed_methods, reason = "another Kafka client")]
+fn uncommitted(
+    kafka: &Kafka,
+    batch: u32,
+) -> (std::process::Child, std::io::BufReader<std::process::ChildStdout>) {
+    let from = if batch == 0 { "beginning" } else { "end" };
+    let mut kcat = Command::new("kcat");
+    kcat.args(["-C", "-u", "-q", "-b", &kafka.address().to_string(), "-t", "t", "-o", from]);
+    kcat.args(["-X", "isolation.level=read_uncommitted", "-f", "%o\n"]);
+    let mut kcat = kcat.stdout(Stdio::piped()).spawn().unwrap();
+    let output = std::io::BufReader::new(kcat.stdout.take().unwrap());
+    (kcat, output)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

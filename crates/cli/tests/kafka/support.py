@@ -1,7 +1,9 @@
 """A real broker and a real server. The client side knows nothing of Ringfence."""
 
+import functools
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,13 +11,38 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+import uuid
 
 from kafka import KafkaConsumer, KafkaProducer
 
 BINARY = os.environ["RINGFENCE_BINARY"]
 BROKER = os.environ["RINGFENCE_KAFKA_BROKER"]
 COMMAND = json.loads(os.environ["RINGFENCE_KAFKA_COMMAND"])
+# An empty database that servers share, if there is PostgreSQL.
+POSTGRES = os.environ.get("RINGFENCE_KAFKA_POSTGRES")
 TIMEOUT = 120
+
+
+def request(tool="echo", args=None, event_id=None, session=None, **metadata):
+    """A request exactly as the gateway writes it."""
+    return {
+        "event_id": event_id or str(uuid.uuid4()),
+        "session_id": session or str(uuid.uuid4()),
+        "persona_id": None,
+        "tool_name": tool,
+        "args": {"text": "hi"} if args is None else args,
+        "metadata": {"tenant": "public", "source": "gateway", **metadata},
+    }
+
+
+@functools.cache
+def parsed(value):
+    return json.loads(value)
+
+
+def body(record):
+    """The document of a record. It is parsed once, and not to be changed."""
+    return parsed(record.value)
 
 
 def until(what, holds):
@@ -65,12 +92,15 @@ class Broker:
 class Server:
     """`ringfence serve` on the broker; a key for `tenant` is bound to the door."""
 
-    def __init__(self, tenant="public", **variables):
-        self.dir = tempfile.TemporaryDirectory(prefix="ringfence-kafka-")
-        self.data = os.path.join(self.dir.name, "data")
-        self.log = os.path.join(self.dir.name, "log")
+    def __init__(self, tenant="public", store=None, **variables):
+        self.place()
         # As the environment of SomaAgent 01 has it.
         self.variables = {"KAFKA_BOOTSTRAP_SERVERS": BROKER, **variables}
+        if store:
+            blobs = os.path.join(self.dir.name, "blobs")
+            self.variables |= {"RINGFENCE_STORE": store, "RINGFENCE_BLOBS": blobs}
+            subprocess.run([BINARY, "migrate", "--data", self.data], env=self.environment(),
+                           check=True, capture_output=True)
         self.start()
         body = {"label": "door", "scopes": ["call"], "tenant": tenant}
         status, text = self.ask("POST", "/v1/keys", body)
@@ -79,12 +109,30 @@ class Server:
         self.stop()
         self.start()
 
+    def place(self):
+        self.dir = tempfile.TemporaryDirectory(prefix="ringfence-kafka-")
+        self.data = os.path.join(self.dir.name, "data")
+        self.log = os.path.join(self.dir.name, "log")
+
+    def beside(self):
+        """Another server on the same store, with the same settings."""
+        other = Server.__new__(Server)
+        other.place()
+        other.variables = self.variables
+        os.makedirs(other.data, mode=0o700)
+        for name in ("ledger.key", "admin.key"):
+            shutil.copy(os.path.join(self.data, name), other.data)
+        other.start()
+        return other
+
+    def environment(self):
+        return {"PATH": "/usr/local/bin:/usr/bin:/bin", **self.variables}
+
     def start(self):
-        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **self.variables}
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [BINARY, "serve", "--json", "--listen", "127.0.0.1:0", "--data", self.data],
-                env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
             )
         line = self.process.stdout.readline()
         assert line, open(self.log).read()
@@ -92,11 +140,11 @@ class Server:
         with open(os.path.join(self.data, "admin.key")) as file:
             self.key = file.read().strip()
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, key=None):
         """Status and text of the answer."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, method=method)
-        request.add_header("Authorization", f"Bearer {self.key}")
+        request.add_header("Authorization", f"Bearer {key or self.key}")
         request.add_header("Content-Type", "application/json")
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:

@@ -12,10 +12,10 @@ from collections import Counter
 from cloudevents.core.bindings.kafka import KafkaMessage, from_binary_event
 
 import support
-from support import BINARY, BROKER, Broker, Results, Server, producer
+from support import BINARY, Broker, Results, Server, body, producer, request
 
-# More by RINGFENCE_KAFKA_REQUESTS.
-REQUESTS = int(os.environ.get("RINGFENCE_KAFKA_REQUESTS", "300"))
+# Fewer or more by RINGFENCE_KAFKA_REQUESTS.
+REQUESTS = int(os.environ.get("RINGFENCE_KAFKA_REQUESTS", "2000"))
 
 broker = None
 
@@ -27,22 +27,6 @@ def setUpModule():
 
 def tearDownModule():
     broker.close()
-
-
-def request(tool="echo", args=None, event_id=None, session=None, **metadata):
-    """A request exactly as the gateway writes it."""
-    return {
-        "event_id": event_id or str(uuid.uuid4()),
-        "session_id": session or str(uuid.uuid4()),
-        "persona_id": None,
-        "tool_name": tool,
-        "args": {"text": "hi"} if args is None else args,
-        "metadata": {"tenant": "public", "source": "gateway", **metadata},
-    }
-
-
-def body(record):
-    return json.loads(record.value)
 
 
 def of(records, event_id):
@@ -195,27 +179,32 @@ class Requests(unittest.TestCase):
         ])
 
     def test_many_requests_through_a_restart(self):
-        """10 % malformed, 5 % repeated, 1 % of used ids with another body; the server is killed."""
+        """10 % malformed, 5 % repeated, 1 % of used ids with another body; the server is killed half-way."""
         chance = random.Random(7)
-        distinct, malformed, reused = {}, [], []
+        distinct, malformed, repeated, reused = {}, [], [], []
         sessions = [str(uuid.uuid4()) for _ in range(20)]
-        for number in range(REQUESTS):
+        kinds = ["malformed"] * (REQUESTS // 10) + ["repeated"] * (REQUESTS // 20)
+        kinds += ["reused"] * (REQUESTS // 100)
+        kinds += ["new"] * (REQUESTS - len(kinds) - 1)
+        chance.shuffle(kinds)
+        # The first is new, so that there is one to repeat.
+        for number, kind in enumerate(["new", *kinds]):
             if number == REQUESTS // 2:
                 self.producer.flush()
                 self.server.stop(by=9)
                 self.server.start()
-            kind = chance.random()
-            if kind < 0.10:
+            if kind == "malformed":
                 value = chance.choice([b"", b"\xff\xfe", b"[]", b'{"event_id": 1}', b"{"])
                 malformed.append(value)
                 self.send(value)
-            elif kind < 0.15 and distinct:
-                self.send(chance.choice(list(distinct.values())))
-            elif kind < 0.16 and distinct:
-                sent = dict(chance.choice(list(distinct.values())))
-                sent["args"] = {"text": f"another {number}"}
-                reused.append(sent)
-                self.send(sent, key=sent["session_id"].encode())
+            elif kind == "repeated":
+                repeated.append(chance.choice(list(distinct.values())))
+                self.send(repeated[-1])
+            elif kind == "reused":
+                # By its key it comes after the request that has the id.
+                sent = {**chance.choice(list(distinct.values())), "args": {"text": f"another {number}"}}
+                reused.append(json.dumps(sent).encode())
+                self.send(reused[-1], key=sent["session_id"].encode())
             else:
                 sent = request(args={"text": str(number)}, session=chance.choice(sessions))
                 distinct[sent["event_id"]] = sent
@@ -225,27 +214,33 @@ class Requests(unittest.TestCase):
             "a result of each request",
             lambda records: distinct.keys() <= {body(r)["metadata"]["request_id"] for r in records},
         )
+        wrong = Counter([*malformed, *reused])
         letters = support.until(
             "dead letters",
-            lambda: (lambda f: f if len(f) >= len(malformed) + len(reused) else None)(
+            lambda: (lambda f: f if len(f) >= wrong.total() else None)(
                 self.server.dead_letters("tool.requests")
             ),
         )
         by_id = {}
         for record in self.results.records:
-            result = body(record)
+            event = from_binary_event(
+                KafkaMessage(headers=dict(record.headers), key=record.key, value=record.value)
+            )
+            result = event.get_data()
             ids = by_id.setdefault(result["metadata"]["request_id"], set())
-            ids.add(result["event_id"])
+            ids.add(event.get_id())
             wanted = distinct[result["metadata"]["request_id"]]["args"]["text"]
-            self.assertEqual(result["payload"]["message"], wanted)
+            self.assertEqual((result["status"], result["payload"]["message"]), ("success", wanted))
         self.assertEqual(by_id.keys(), distinct.keys())
         self.assertEqual({len(ids) for ids in by_id.values()}, {1}, "one result for each request")
         found = Counter(base64.b64decode(letter["payload"]) for letter in letters)
-        for value, count in Counter(malformed).items():
+        self.assertEqual(found.keys(), wrong.keys(), "the bytes of what was wrong, and nothing else")
+        for value, count in wrong.items():
             self.assertGreaterEqual(found[value], count, value)
-        duplicates = len(self.results.records) - len(distinct)
-        print(f"\n{REQUESTS} messages: {len(distinct)} requests, {len(malformed)} malformed, "
-              f"{len(reused)} reused ids; {duplicates} repeated records, {len(letters)} dead letters")
+        self.assertTrue(all(letter["error"] for letter in letters), "each has its cause")
+        print(f"\n{REQUESTS} messages: {len(distinct)} requests, {len(malformed)} malformed, {len(repeated)} "
+              f"repeated, {len(reused)} reused ids; {len(self.results.records) - len(distinct)} repeated "
+              f"records, {len(letters)} dead letters")
 
     def test_requests_outlive_a_killed_broker(self):
         """HTTP goes on while Kafka is away, and results come when it is back."""

@@ -31,16 +31,16 @@ use ringfence_engine::{
 use ringfence_types::{Call, Json, Produced, Scope, State as CallState};
 use serde_json::{Value, json};
 
-pub(crate) use self::{
-    cells::execute,
-    files::{download, upload, write},
-    metrics::metrics,
-    terminal::{attach, open as open_terminal},
-};
 use self::{
     cells::{Cell, cells},
     files::{FileRow, OpenFile, directory, open_file},
     metrics::MetricsView,
+};
+pub(crate) use self::{
+    cells::{execute, made_page},
+    files::{download, upload, write},
+    metrics::metrics,
+    terminal::{attach, open as open_terminal},
 };
 use crate::{
     Shared,

@@ -79,7 +79,7 @@ def count(secs=0):
 class Server:
     """A server of the binary under test, with its own data; ended by `close`."""
 
-    def __init__(self):
+    def __init__(self, rules=None):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="ringfence-console-"))
         for name, files in [("send_mail", MAILER), ("slow_count", SLOW)]:
             folder = self.dir / "skills" / name
@@ -88,6 +88,10 @@ class Server:
                 (folder / path).write_text(text)
         command = [os.environ["RINGFENCE_BINARY"], "serve", "--json", "--listen", "127.0.0.1:0",
                    "--data", str(self.dir / "data"), "--skills", str(self.dir / "skills")]
+        if rules:
+            (self.dir / "rules").mkdir()
+            (self.dir / "rules" / "rules.rego").write_text(rules)
+            command += ["--policy", str(self.dir / "rules")]
         # The server refuses variables of its prefix that it does not know.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RINGFENCE_")}
         self.log = open(self.dir / "log", "wb")
@@ -206,7 +210,7 @@ class Browser:
         page.on("console", lambda said: said.type in ("error", "warning") and noted.append(said.text))
         page.on("pageerror", lambda error: noted.append(str(error)))
         page.on("dialog", lambda dialog: (noted.append(f"dialog {dialog.message}"), dialog.dismiss())
-                if "Revoke" not in dialog.message else dialog.accept())
+                if not dialog.message.startswith(("Revoke", "Switch")) else dialog.accept())
         page.on("request", lambda request: request.url.startswith((options["base_url"], "data:", "blob:"))
                 or noted.append(f"request to {request.url}"))
         if key:

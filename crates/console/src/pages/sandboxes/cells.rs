@@ -6,22 +6,26 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use http::{HeaderValue, StatusCode, header};
 use ringfence_edge::{
     Problem,
     identity::{self, Caller, May},
-    path::Named,
+    path::{Named, NamedWithin},
+    reply,
 };
 use ringfence_engine::{
     Sandbox,
     data::CallQuery,
     sandbox::{Language, session::SessionId},
 };
-use ringfence_types::Call;
+use ringfence_types::{Call, CallId};
 use serde_json::{Value, json};
 
 use super::{Waits, again, done, find, invalid, make, result};
 use crate::{
-    Shared, form,
+    Shared,
+    assets::FRAME_POLICY,
+    form,
     html::{self, Html},
     pages::calls,
     shell,
@@ -49,7 +53,7 @@ pub(super) struct Cell {
     pub(super) texts: Vec<String>,
     /// Pictures as PNG in base64.
     pub(super) pictures: Vec<String>,
-    /// Results as HTML, for a frame of its own without rights.
+    /// Addresses of results as HTML, each for a frame of its own without rights.
     pub(super) pages: Vec<String>,
 }
 
@@ -87,16 +91,20 @@ fn cell(call: &Call, room: &mut usize) -> Cell {
     });
     let results = value["results"].as_array().into_iter().flatten();
     let (mut texts, mut pictures, mut pages) = (Vec::new(), Vec::new(), Vec::new());
+    let mut numbers = 0_usize..;
     for data in results.map(|result| &result["data"]) {
         let of = |kind: &str| data[kind].as_str().map(str::to_owned);
         let picture =
             of("image/png").filter(|png| is_base64(png) && png.len() <= MAX_PICTURE.min(*room));
-        match (picture, of("text/html"), of("text/plain")) {
+        let page = of("text/html").and_then(|_| numbers.next());
+        match (picture, page, of("text/plain")) {
             (Some(png), ..) => {
                 *room -= png.len();
                 pictures.push(png);
             }
-            (None, Some(page), _) => pages.push(page),
+            (None, Some(n), _) => {
+                pages.push(format!("/console/calls/{}/pages/{n}", call.asked.id));
+            }
             (None, None, Some(plain)) => texts.push(plain),
             (None, None, None) => {}
         }
@@ -116,6 +124,23 @@ fn cell(call: &Call, room: &mut usize) -> Cell {
         pictures,
         pages,
     }
+}
+
+/// Sends a page that a program made, with no rights at all.
+pub(crate) async fn made_page(
+    State(shared): State<Arc<Shared>>,
+    caller: May<identity::Read>,
+    NamedWithin(id, number): NamedWithin<CallId, usize>,
+) -> Result<Response, Problem> {
+    let call = shared.engine.get(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
+    let value = result(&call).unwrap_or_default();
+    let results = value["results"].as_array().into_iter().flatten();
+    let mut pages = results.filter_map(|result| result["data"]["text/html"].as_str());
+    let page = pages.nth(number).ok_or_else(Problem::not_found)?.to_owned();
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    let mut response = reply::of(StatusCode::OK, kind, page.into());
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, FRAME_POLICY);
+    Ok(response)
 }
 
 /// A picture comes from a program: what is not base64 could leave its attribute.
