@@ -91,7 +91,7 @@ fn owned(method: &Method, path: &str) -> Option<Owned> {
 }
 
 /// Path prefixes that metrics count separately.
-const AREAS: [&str; 32] = [
+const AREAS: [&str; 35] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/tool",
@@ -103,6 +103,9 @@ const AREAS: [&str; 32] = [
     "/v1/holds",
     "/v1/requeue",
     "/v1/approvals",
+    "/v1/artifacts",
+    "/v1/lineage",
+    "/api/v1/artifacts",
     "/v1/audit",
     "/v1/ledger",
     "/v1/sessions",

@@ -1,6 +1,7 @@
 //! Commands and flags. Values are taken as text and parsed later, so that all problems are reported
 //! at once.
 
+mod artifacts;
 mod ledger;
 mod lifecycle;
 mod mcp;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 use ringfence_sandbox::Language;
 use ringfence_types::{Isolation, Layer};
 
+pub(crate) use self::artifacts::{ArtifactCommand, GraphFormat};
 pub(crate) use self::ledger::{
     AuditArgs, EraseArgs, ExportArgs, LedgerCommand, MaintenanceArgs, PruneArgs, ReplayArgs,
     VerifyArgs,
@@ -36,10 +38,10 @@ pub(crate) use self::service::{
 };
 pub(crate) use self::skills::SkillCommand;
 use crate::{
-    call, calls, cancel, completions, dead_letters, demo, doctor, events, failure::Failure, holds,
-    image, key, ledger as book, logs, mcp as mcp_command, models as models_command, policy,
-    processes, retention, run, sandbox, secret, selftest, serve, settings, shell, show, skill,
-    tool, tools, usage, wait,
+    artifacts as artifact_command, call, calls, cancel, completions, dead_letters, demo, doctor,
+    events, failure::Failure, holds, image, key, ledger as book, logs, mcp as mcp_command,
+    models as models_command, policy, processes, retention, run, sandbox, secret, selftest, serve,
+    settings, shell, show, skill, tool, tools, usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -110,6 +112,9 @@ pub(crate) enum Command {
     /// Write, check, test and register skills
     #[command(subcommand)]
     Skill(SkillCommand),
+    /// Store, list and read artifacts: files with versions and lineage
+    #[command(subcommand)]
+    Artifact(ArtifactCommand),
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
@@ -183,6 +188,7 @@ impl Command {
             Self::Dlq(command) => dead_letters::dlq(&command),
             Self::Sandbox(command) => sandbox::sandbox(&command),
             Self::Skill(command) => skill::skill(&command),
+            Self::Artifact(command) => artifact_command::artifact(&command),
             Self::Key(command) => key::key(&command),
             Self::Secret(command) => secret::secret(&command),
             Self::Mcp(args) => mcp_command::mcp(&args),

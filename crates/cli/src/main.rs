@@ -6,6 +6,7 @@
 //! Invariant: no thread and no runtime exists before [`role::play`] has returned.
 
 mod age;
+mod artifacts;
 mod base64;
 mod call;
 mod calls;

@@ -114,6 +114,9 @@ routes! {
     post "/console/calls/{id}/verify" pages::calls::verify;
     post "/console/calls/{id}/cancel" pages::calls::cancel;
     post "/console/calls/{id}/retry" pages::calls::retry;
+    get "/console/artifacts" pages::artifacts::list;
+    get "/console/artifacts/{id}" pages::artifacts::read;
+    get "/console/artifacts/{id}/download" pages::artifacts::download;
     get "/console/tools" pages::tools::list;
     get "/console/tools/{name}" pages::tools::read;
     post "/console/tools/{name}" pages::tools::attempt;

@@ -55,6 +55,7 @@ const PAGES: &[PageEntry] = &[
     ("Overview", "/console", 'o', "M3 12 12 4l9 8M6 10v10h12V10", reads),
     ("Holds", "/console/holds", 'h', "M9 6v12M15 6v12", sees_holds),
     ("Calls", "/console/calls", 'c', "M4 6h16M4 12h16M4 18h10", reads),
+    ("Artifacts", "/console/artifacts", 'f', "M6 3h8l4 4v14H6zM14 3v4h4", reads),
     (
         "Tools",
         "/console/tools",

@@ -6,7 +6,8 @@
 //! Contents: `serve` accepts connections (`connections`: which may be closed to make room,
 //! `write_timeout`: when a client takes nothing; `tls`: encryption); `server` is the way of one request (`host`,
 //! `credentials`, `forward`, `request_trace`, `route_pattern`, `metrics`); the rest is for handlers: [`identity`],
-//! [`body`], [`fields`], [`query`], [`path`], [`reply`], [`problem`], [`sse`].
+//! [`body`], [`fields`], [`query`], [`path`], [`reply`], [`problem`], [`sse`],
+//! [`lineage_svg`].
 //!
 //! Invariants:
 //! - every request that is not on a short list of open paths carries a key, and what a handler may
@@ -23,6 +24,7 @@ pub mod fields;
 mod forward;
 mod host;
 pub mod identity;
+pub mod lineage_svg;
 mod metrics;
 pub mod path;
 pub mod problem;

@@ -8,9 +8,10 @@ mod idempotency;
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_registry::Entry;
+use ringfence_registry::{Entry, Violation};
 use ringfence_types::{
     Asked, Call, CallId, Digest, Idempotency, Json, PersonaId, Principal, State, Timestamp,
+    artifact_label as label,
 };
 use tokio::sync::oneshot;
 
@@ -21,6 +22,7 @@ use crate::{
     cause::{self, Loan, Origin},
     detach_on_drop::DetachOnDrop,
     engine::Inner,
+    given::{self, Given, Unresolved},
     network, pipeline,
     queue::Claim,
     runners,
@@ -36,6 +38,7 @@ struct Known {
     args_digest: Digest,
     inputs_hash: String,
     idempotency: Option<Idempotency>,
+    taint: Vec<String>,
 }
 
 impl Engine {
@@ -50,7 +53,7 @@ impl Engine {
     pub async fn call_by(
         &self,
         who: &Principal,
-        request: CallRequest,
+        mut request: CallRequest,
         by: By,
     ) -> Result<Ticket, Refused> {
         let inner = &self.inner;
@@ -61,7 +64,7 @@ impl Engine {
         inner.parts.store.check_files()?;
         let origin = cause::origin(inner, who, &by)?;
         let who = &origin.principal;
-        let known = known(inner, &origin, &request)?;
+        let mut known = known(inner, &origin, &request)?;
         // Before everything that may have changed since: a call that was made is found when it is
         // asked for again, even if its tool was changed or removed.
         let reserved = match idempotency::find_earlier(inner, who.key, &known).await? {
@@ -70,7 +73,14 @@ impl Engine {
         };
         inner.parts.store.room().admit(&who.tenant).map_err(ringfence_store::Error::from)?;
         let entry = find(inner, &request)?;
-        check_arguments(&entry, &request.args)?;
+        let given = check_arguments(&entry, &request.args)?;
+        let resolved = given.resolve(inner, &who.tenant, &request.args).await;
+        let resolved = resolved.map_err(|error| unresolved(&entry, error))?;
+        known.taint = label::union(&resolved.taint, &origin.taint);
+        if let Some(args) = resolved.args {
+            (known.args_digest, known.inputs_hash) = args.hashes();
+            request.args = args;
+        }
         network::parse(&runners::of(&entry).network(&entry, &request.args)).map_err(|error| {
             Refused::InvalidArguments { summary: error.message, violations: Vec::new() }
         })?;
@@ -92,7 +102,8 @@ fn known(inner: &Inner, origin: &Origin, request: &CallRequest) -> Result<Known,
     let (args_digest, inputs_hash) = request.args.hashes();
     let idempotency =
         idempotency::idempotency(request, origin.key.clone(), args_digest, persona.as_ref())?;
-    Ok(Known { id: inner.ids.call(at), at, persona, args_digest, inputs_hash, idempotency })
+    let (id, taint) = (inner.ids.call(at), Vec::new());
+    Ok(Known { id, at, persona, args_digest, inputs_hash, idempotency, taint })
 }
 
 fn find(inner: &Inner, request: &CallRequest) -> Result<Arc<Entry>, Refused> {
@@ -117,15 +128,24 @@ fn find(inner: &Inner, request: &CallRequest) -> Result<Arc<Entry>, Refused> {
     })
 }
 
-fn check_arguments(entry: &Entry, args: &Json) -> Result<(), Refused> {
-    entry.check_input(args).map_err(|violations| {
-        let name = entry.tool.name.as_str();
-        let summary = runners::of(entry)
-            .argument_error(entry, &violations)
-            .map(str::to_owned)
-            .unwrap_or_else(|| format!("the arguments do not fit tool `{name}`"));
-        Refused::InvalidArguments { summary, violations }
-    })
+fn check_arguments(entry: &Entry, args: &Json) -> Result<Given, Refused> {
+    given::check(entry, args).map_err(|violations| invalid_arguments(entry, violations))
+}
+
+fn invalid_arguments(entry: &Entry, violations: Vec<Violation>) -> Refused {
+    let name = entry.tool.name.as_str();
+    let summary = runners::of(entry)
+        .argument_error(entry, &violations)
+        .map(str::to_owned)
+        .unwrap_or_else(|| format!("the arguments do not fit tool `{name}`"));
+    Refused::InvalidArguments { summary, violations }
+}
+
+fn unresolved(entry: &Entry, error: Unresolved) -> Refused {
+    match error {
+        Unresolved::Invalid(violations) => invalid_arguments(entry, violations),
+        Unresolved::Store(error) => Refused::Store(error),
+    }
 }
 
 fn persona(who: &Principal, asked: Option<PersonaId>) -> Result<Option<PersonaId>, Refused> {
@@ -166,6 +186,7 @@ fn call(
         trace_parent: Some(trace.parent),
         trace_state: trace.state,
         cause: origin.cause.clone(),
+        taint: known.taint,
         accepted_at: known.at,
     };
     let changed_at = known.at;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ringfence_ledger::Entry;
-use ringfence_store::{Error, NewDecision, Record, SessionEvent, Spend, Stored, Version};
+use ringfence_store::{
+    Error, LineageEdge, NewArtifact, NewDecision, Record, SessionEvent, Spend, Stored, Version,
+};
 use ringfence_types::{
     About, Approval, Asked, Call, Digest, Event, Fact, FactKind, Json, Receipt, ReceiptDetails,
     Redact, Sealed, ToolName, ToolRef,
@@ -64,6 +66,10 @@ pub(crate) struct Pending {
     pub(crate) decisions: Vec<NewDecision>,
     /// Whether an earlier record holds other arguments than the call has now.
     pub(crate) rewrite: bool,
+    /// Artifacts of the call that ends.
+    pub(crate) artifacts: Vec<NewArtifact>,
+    /// Edges of the lineage.
+    pub(crate) edges: Vec<LineageEdge>,
     /// Ledger entries beside the entry of a call that ends.
     pub(crate) entries: Vec<Entry>,
 }
@@ -210,6 +216,8 @@ impl ActiveCall {
             spends: pending.spends,
             decisions: pending.decisions,
             rewrite: pending.rewrite,
+            artifacts: pending.artifacts,
+            edges: pending.edges,
         })
     }
 

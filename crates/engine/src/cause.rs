@@ -65,6 +65,8 @@ pub(crate) struct Origin {
     /// Identity that the call is made with.
     pub(crate) principal: Principal,
     pub(crate) cause: Option<Box<Cause>>,
+    /// Labels of the sources of the parent's arguments.
+    pub(crate) taint: Vec<String>,
     /// The derived idempotency key.
     pub(crate) key: Option<String>,
     pub(crate) loan: Option<Loan>,
@@ -130,10 +132,12 @@ impl By {
 pub(crate) fn origin(inner: &Inner, who: &Principal, by: &By) -> Result<Origin, Refused> {
     let key = by.key();
     let Some(id) = by.parent() else {
-        return Ok(Origin { principal: who.clone(), cause: by.cause(0), key, loan: None });
+        let (principal, cause, taint) = (who.clone(), by.cause(0), Vec::new());
+        return Ok(Origin { principal, cause, taint, key, loan: None });
     };
     let parent = inner.in_flight.get(id).ok_or(Refused::ParentNotRunning(id))?;
-    let asked = parent.now().call.asked.clone();
+    let call = parent.now().call;
+    let (asked, taint) = (call.asked.clone(), call.taint());
     if (asked.key, &asked.tenant) != (who.key, &who.tenant) {
         return Err(Refused::ParentNotRunning(id));
     }
@@ -145,7 +149,7 @@ pub(crate) fn origin(inner: &Inner, who: &Principal, by: &By) -> Result<Origin, 
     let principal =
         Principal { persona: asked.persona.clone(), scopes: asked.scopes.clone(), ..who.clone() };
     let loan = parent.lend().ok_or(Refused::ParentNotRunning(id))??;
-    Ok(Origin { principal, cause: by.cause(depth), key, loan: Some(loan) })
+    Ok(Origin { principal, cause: by.cause(depth), taint, key, loan: Some(loan) })
 }
 
 impl InFlight {

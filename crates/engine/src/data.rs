@@ -14,8 +14,10 @@ pub use ringfence_registry::{
     RegisterError, RemoveError, Upload, Violation,
 };
 pub use ringfence_store::{
-    ApprovalPage, ApprovalQuery, Budget, BudgetBounds, BudgetFor, CallQuery, DecisionQuery,
-    EntryPage, EntryQuery, ErasureScope, Error as StoreError, KeptDecision, NoRoom, PAGE, Period,
-    Placed, Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery, Standing, ToolRow,
-    ToolRowDetails, UsageQuery, UsageRow, Used, hour_of, start_of_hour,
+    ApprovalPage, ApprovalQuery, Artifact, ArtifactAbout, ArtifactPage, ArtifactQuery, ArtifactRef,
+    ArtifactTotals, ArtifactVerdict, ArtifactVersion, Budget, BudgetBounds, BudgetFor, CallQuery,
+    DecisionQuery, EntryPage, EntryQuery, ErasureScope, Error as StoreError, KeptDecision, Lineage,
+    LineageDirection, LineageEdge, LineageNode, LineageRelation, MAX_LINEAGE_NODES, NewVersion,
+    NoRoom, PAGE, Period, Placed, Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery,
+    Standing, ToolRow, ToolRowDetails, UsageQuery, UsageRow, Used, hour_of, start_of_hour,
 };

@@ -97,6 +97,7 @@ fn policy_input(active: &ActiveCall, entry: &Entry) -> Input {
     let mut input = Input::tool_execute(asked, &entry.tool, &asked.scopes, parts.clock.now());
     let runner = runners::of(entry);
     input.network = runner.network(entry, active.args());
+    input.taint = active.call.taint();
     input.tool.pure &= input.network.is_empty();
     input.grants = entry.grants().map(|grants| grants.names()).unwrap_or_default();
     let secrets = runner.secrets(entry, active.args());

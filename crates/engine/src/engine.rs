@@ -23,12 +23,12 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    CircuitSettings, Ledger, Memo, Metrics, Telemetry,
+    ArtifactLimits, CircuitSettings, Ledger, Memo, Metrics, Telemetry,
     awaited::{self, AwaitedCalls},
     budget::Budgets,
     canary,
     circuit::Circuits,
-    erasure,
+    collection, erasure,
     hold::{self, HoldLocks, RecheckQueue},
     ids::Ids,
     in_flight::InFlightCalls,
@@ -103,6 +103,8 @@ pub struct Settings {
     pub retries: u32,
     /// Limits on session sandboxes.
     pub sandboxes: SandboxLimits,
+    /// Limits on artifacts.
+    pub artifacts: ArtifactLimits,
     /// Limits on the network access of one sandbox.
     pub proxy: ProxyLimits,
     /// Time for which records of ended calls are kept; for ever without one.
@@ -153,6 +155,7 @@ impl Settings {
             circuit: CircuitSettings::default(),
             retries: 2,
             sandboxes: SandboxLimits::default(),
+            artifacts: ArtifactLimits::default(),
             proxy: ProxyLimits::default(),
             retention: None,
             role: ProcessRole::All,

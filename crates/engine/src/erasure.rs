@@ -103,7 +103,7 @@ impl Engine {
             let events = ErasedEvents::Session(who.tenant.clone(), session);
             inner.erase_events(events, &mut erased).await?;
         }
-        inner.collect_blobs().await?;
+        inner.collect_blobs(Duration::ZERO).await?;
         inner.metrics.erased(&erased);
         Ok(erased)
     }
@@ -194,10 +194,10 @@ impl Inner {
         }
     }
 
-    /// Removes blobs without an owner. Bytes that another process may be about to refer to stay for the next
-    /// pass.
-    async fn collect_blobs(&self) -> Result<(), Error> {
-        while self.parts.store.collect_blobs(Duration::ZERO, PAGE).await?.blobs > 0 {}
+    /// Removes blobs that have had no owner for so long. Bytes that another process may be about to refer to stay
+    /// for the next pass.
+    async fn collect_blobs(&self, unused_for: Duration) -> Result<(), Error> {
+        while self.parts.store.collect_blobs(unused_for, PAGE).await?.blobs > 0 {}
         Ok(())
     }
 
@@ -208,7 +208,7 @@ impl Inner {
         // A pass that failed half-way erased what it erased.
         self.metrics.erased(&erased);
         done?;
-        self.collect_blobs().await?;
+        self.collect_blobs(Duration::ZERO).await?;
         Ok(erased)
     }
 }
@@ -298,7 +298,10 @@ async fn pass(inner: &Inner) {
             let before = inner.parts.clock.now().before(keep_for);
             inner.prune(None, before).await
         }
-        None => inner.collect_blobs().await.map(|()| ErasedRecords::default()),
+        None => {
+            let grace = inner.parts.settings.artifacts.grace;
+            inner.collect_blobs(grace).await.map(|()| ErasedRecords::default())
+        }
     };
     match done {
         Ok(erased) if erased.is_empty() => {}

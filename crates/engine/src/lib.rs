@@ -23,12 +23,15 @@ mod detach_on_drop;
 mod dispatch;
 mod engine;
 mod erasure;
+mod given;
 mod hold;
 mod ids;
 mod in_flight;
 mod key_follower;
 mod ledger;
+mod left_files;
 mod lifecycle;
+mod lineage;
 mod memo;
 mod message;
 mod metrics;
@@ -60,6 +63,7 @@ pub use self::{
     circuit::{CircuitSettings, CircuitState},
     engine::{Engine, HeldDenials, Parts, Settings},
     erasure::{EraseError, ErasedRecords},
+    given::{GIVEN, GIVEN_FIELDS},
     hold::{Action, ApprovalScope, InvalidTerms, NotResolved, Resolution, Resolved, TermsRequest},
     in_flight::Ticket,
     ledger::{
@@ -68,6 +72,7 @@ pub use self::{
         consistency as ledger_consistency, is_erased as ledger_is_erased, keys as ledger_keys,
         proof as ledger_proof, tile as ledger_tile,
     },
+    left_files::ArtifactLimits,
     memo::Memo,
     metrics::Metrics,
     read::{FactId, Follow, OutputChunk, OutputStream},
@@ -82,9 +87,9 @@ pub use self::{
     trace::{new_span, new_trace},
     use_cases::{
         ActionRefused, Activity, Dependency, EndedCalls, ExplainError, ExplainedCall,
-        ExplainedPart, InstallError, LifecycleError, MAX_WHY_CHARS, Owned, PolicyAnswer,
-        PolicyInForce, PolicyQuestion, PolicyStatus, ProposedTool, RemoveToolError, SandboxPool,
-        StoreState, ToolApproval, ToolChanges, ToolDifference, ToolHistoryEntry, ToolState,
-        VerifiedCall, VerifiedLog, VerifierKey, VersionChoice,
+        ExplainedPart, InstallError, LifecycleError, MAX_WHY_CHARS, NamedLineage, Owned,
+        PolicyAnswer, PolicyInForce, PolicyQuestion, PolicyStatus, ProposedTool, RemoveToolError,
+        SandboxPool, StoreState, ToolApproval, ToolChanges, ToolDifference, ToolHistoryEntry,
+        ToolState, VerifiedCall, VerifiedLog, VerifiedVersion, VerifierKey, VersionChoice,
     },
 };

@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use ringfence_bus::{MAX_MESSAGE_BYTES, Message};
 use ringfence_store::Commit;
 use ringfence_types::{
-    Asked, Call, CallId, ErrorCode, Fact, FactKind, Finished, Json, Outcome, PersonaId, Produced,
-    SessionId, State, TenantId, Timestamp, ToolName,
+    Asked, Call, CallFile, CallId, ErrorCode, Fact, FactKind, Finished, Json, Outcome, PersonaId,
+    Produced, SessionId, State, TenantId, Timestamp, ToolName,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -205,15 +205,35 @@ struct Execution<'a> {
     stderr: &'a str,
     /// Whether the streams are longer than this; `/v1/calls/{id}/output` has all that is kept.
     is_truncated: bool,
+    /// Files that the program left, as artifacts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    attachments: Vec<Attached<'a>>,
     wall_seconds: f64,
     cpu_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_peak_bytes: Option<u64>,
 }
 
+/// File that a program left.
+#[derive(Serialize)]
+struct Attached<'a> {
+    #[serde(flatten)]
+    file: &'a CallFile,
+    href: String,
+}
+
+/// Files that a result names; `/v1/calls/{id}` has all.
+const MAX_ATTACHMENTS: usize = 64;
+
+fn attachments(finished: &Finished) -> Vec<Attached<'_>> {
+    let files = finished.files.iter().flat_map(|files| &files.stored);
+    let href = |file: &CallFile| format!("/v1/artifacts/{}/content?version=1", file.artifact);
+    files.take(MAX_ATTACHMENTS).map(|file| Attached { href: href(file), file }).collect()
+}
+
 impl<'a> Execution<'a> {
     /// `None` for a call that ran no program.
-    fn of(finished: &Finished, outputs: &'a Outputs) -> Option<Self> {
+    fn of(finished: &'a Finished, outputs: &'a Outputs) -> Option<Self> {
         let usage = finished.usage.as_ref()?;
         let (exit_code, signal) = match finished.outcome {
             Some(Outcome::Exited { code }) => (Some(code), None),
@@ -230,6 +250,7 @@ impl<'a> Execution<'a> {
             stderr: &outputs.stderr,
             is_truncated: is_longer(&finished.stdout, &outputs.stdout)
                 || is_longer(&finished.stderr, &outputs.stderr),
+            attachments: attachments(finished),
             wall_seconds: usage.wall.as_secs_f64(),
             cpu_seconds: (usage.cpu_user + usage.cpu_system).as_secs_f64(),
             memory_peak_bytes: usage.memory_peak.map(|bytes| bytes.0),

@@ -71,6 +71,7 @@ impl ActiveCall {
                 self.inner.metrics.finished(&self.call.asked, &finished);
                 self.pending.blobs = blobs;
                 self.pending.session_events = session_events;
+                self.leave(&finished);
                 self.step(Event::Finish(finished));
             }
             Ended::Stopped { details } => {

@@ -51,7 +51,8 @@ pub struct Input {
     pub secrets: Vec<String>,
     /// Session of the call.
     pub session_id: Option<SessionId>,
-    /// Labels of the sources of the arguments, such as `web`; always empty at present.
+    /// Labels of the sources of the arguments, such as `web`: of artifacts that the call is given, and of the
+    /// call that made it.
     #[serde(default)]
     pub taint: Vec<String>,
     /// Tenant of the call.

@@ -188,6 +188,7 @@ impl Entry {
             env: manifest.env.clone(),
             secrets: manifest.secrets.clone(),
             tags: manifest.tags,
+            outputs: manifest.outputs,
             limits: manifest.limits,
             created_at: at,
         };

@@ -440,7 +440,8 @@ async fn start(
 ) -> Result<Supervisor, Error> {
     let launch = launch::cold(&request)?;
     let program = String::from_utf8_lossy(&launch.argv[0]).into_owned();
-    if !request.files.is_empty() || !request.listeners.is_empty() {
+    let has_files = !request.files.is_empty() || !request.inputs.is_empty();
+    if has_files || !request.listeners.is_empty() {
         jailed.ready().await?;
         put_files(&jailed, &request).await?;
     }
@@ -496,10 +497,10 @@ pub(crate) async fn put_files(jailed: &Jailed, request: &Request) -> Result<(), 
     let dir = rustix::io::fcntl_dupfd_cloexec(dir, 3).map_err(std::io::Error::from);
     let dir = dir.map_err(Error::io("hold the workspace"))?;
     let workspace = Workspace::new(dir, owner(jailed), FileLimits::default());
-    if request.files.iter().map(|file| file.content.len()).sum::<usize>() <= MAX_INLINE_PUT {
-        return put_all(&workspace, &request.files);
+    let files: Vec<_> = request.files.iter().chain(&request.inputs).cloned().collect();
+    if files.iter().map(|file| file.content.len()).sum::<usize>() <= MAX_INLINE_PUT {
+        return put_all(&workspace, &files);
     }
-    let files = request.files.clone();
     let putting = tokio::task::spawn_blocking(move || put_all(&workspace, &files));
     putting.await.unwrap_or(Err(Error::Gone("task that put files")))
 }

@@ -90,7 +90,7 @@ impl Prepared {
         accepted: Instant,
     ) -> Result<Supervisor, Error> {
         self.adjust(&request.limits)?;
-        if !request.files.is_empty() {
+        if !request.files.is_empty() || !request.inputs.is_empty() {
             put_files(&self.jailed, &request).await?;
         }
         let job = launch::job(&request, self.loaded)?;

@@ -24,8 +24,11 @@ pub struct Request {
     pub env: BTreeMap<String, String>,
     /// Working directory.
     pub cwd: String,
-    /// Files in its workspace before it starts.
+    /// Files of the program, in its workspace before it starts.
     pub files: Vec<InputFile>,
+    /// Files for this run alone, put there after those of the program. An interpreter that loads the
+    /// program for several runs never sees them.
+    pub inputs: Vec<InputFile>,
     /// Standard input.
     pub stdin: Stdin,
     /// Tier of the sandbox; `None` takes the fastest one available.
@@ -46,6 +49,7 @@ impl Request {
             env: BTreeMap::new(),
             cwd: "/workspace".to_owned(),
             files: Vec::new(),
+            inputs: Vec::new(),
             stdin: Stdin::Empty,
             isolation: None,
             may_miss: Vec::new(),

@@ -7,6 +7,8 @@ use ringfence_types::{
     PersonaId, Scopes, Sealed, SessionId, TenantId, Timestamp, ToolName,
 };
 
+use crate::{LineageEdge, NewArtifact};
+
 /// Counts the records of a call, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u64);
@@ -35,6 +37,10 @@ pub struct Record {
     pub decisions: Vec<NewDecision>,
     /// Whether what was asked is written anew: policy wants some of it masked.
     pub rewrite: bool,
+    /// Artifacts that the call made, whose bytes are among `blobs`.
+    pub artifacts: Vec<NewArtifact>,
+    /// Edges of the lineage.
+    pub edges: Vec<LineageEdge>,
     /// Under which key the result of this call, which ends with this step, is remembered.
     pub memo: Option<NewMemo>,
 }

@@ -4,6 +4,7 @@
 //! (`contract`), which is the documentation of the ports made executable.
 
 mod activity;
+mod artifact;
 mod budget;
 pub mod contract;
 mod covered;
@@ -11,6 +12,7 @@ mod data;
 mod encoding;
 mod erasure;
 mod error;
+mod lineage;
 mod owners;
 pub mod packed;
 mod ports;
@@ -31,6 +33,11 @@ pub use self::{
     activity::{
         ActivityQuery, ActivityRow, EndedCall, Ending, SLOT_SECS, TimeClass, slot_of, start_of_slot,
     },
+    artifact::{
+        Artifact, ArtifactAbout, ArtifactChange, ArtifactChanged, ArtifactPage, ArtifactQuery,
+        ArtifactRef, ArtifactTotals, ArtifactVerdict, ArtifactVersion, NewArtifact, NewVersion,
+        VerdictAbout, VersionAbout,
+    },
     budget::{Budget, BudgetBounds, BudgetFor},
     data::{
         ApprovalPage, ApprovalQuery, ApprovalRow, CallPage, CallQuery, Commit, Commitment,
@@ -41,10 +48,14 @@ pub use self::{
     },
     erasure::{ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, ExpiredCalls},
     error::Error,
+    lineage::{
+        InvalidNode, Lineage, LineageDirection, LineageEdge, LineageNode, LineageQuery,
+        LineageRelation, MAX_LINEAGE_NODES,
+    },
     owners::{BlobCount, BlobOwner},
     ports::{
-        Approvals, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos, Metering,
-        Processes, Retention, Secrets, Sessions, Store, Tools,
+        Approvals, Artifacts, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos,
+        Metering, Processes, Retention, Secrets, Sessions, Store, Tools,
     },
     postgres::{
         BlobDirectory, InstallationLock, InvalidPostgresUrl, LargeBlobs, PostgresStore, PostgresUrl,

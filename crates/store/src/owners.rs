@@ -1,6 +1,6 @@
 //! Owners of blobs.
 
-use ringfence_types::{CallId, Digest, State};
+use ringfence_types::{ArtifactId, CallId, Digest, State};
 use uuid::Uuid;
 
 use crate::Record;
@@ -10,6 +10,8 @@ use crate::Record;
 pub enum BlobOwner {
     /// A call, of whose program they are the output.
     Call(CallId),
+    /// An artifact, of whose versions they are the content.
+    Artifact(ArtifactId),
 }
 
 impl BlobOwner {
@@ -17,6 +19,7 @@ impl BlobOwner {
     pub(crate) const fn columns(self) -> (&'static str, Uuid) {
         match self {
             Self::Call(CallId(id)) => ("call", id),
+            Self::Artifact(ArtifactId(id)) => ("artifact", id),
         }
     }
 }
@@ -39,6 +42,8 @@ pub(crate) fn referred(record: &Record) -> Vec<Digest> {
     {
         digests.extend(finished.stdout.digest);
         digests.extend(finished.stderr.digest);
+        let files = finished.files.iter().flat_map(|files| &files.stored);
+        digests.extend(files.map(|file| file.digest));
     }
     digests.sort_unstable();
     digests.dedup();

@@ -7,15 +7,17 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ringfence_types::{
-    ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
 };
 use tokio::sync::watch;
 
 use crate::{
-    ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, BlobCount, BlobOwner, Budget,
-    BudgetFor, CallPage, CallQuery, CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery,
-    ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery,
-    Findings, KeptDecision, Key, Logged, NewDecision, NewFindings, NewToolRow, Placed, Process,
+    ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Artifact, ArtifactChange,
+    ArtifactChanged, ArtifactPage, ArtifactQuery, ArtifactRef, ArtifactTotals, ArtifactVerdict,
+    ArtifactVersion, BlobCount, BlobOwner, Budget, BudgetFor, CallPage, CallQuery,
+    CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
+    ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Findings, KeptDecision, Key,
+    Lineage, LineageQuery, Logged, NewDecision, NewFindings, NewToolRow, Placed, Process,
     ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SecretRow, SecretSeal,
     SessionEvent, SessionQuery, Signed, Standing, Stored, ToolRow, UsageQuery, UsageRow, Version,
     Visitor,
@@ -43,6 +45,7 @@ pub trait Store:
     + Decisions
     + Sessions
     + Blobs
+    + Artifacts
     + Memos
     + Canaries
     + Metering
@@ -359,6 +362,65 @@ pub trait Retention: Debug + Send + Sync + 'static {
 
     /// Index of the entry that says that the records of a call were erased; none if they are kept.
     async fn erasure(&self, tenant: &TenantId, id: CallId) -> Result<Option<u64>, Error>;
+}
+
+/// Artifacts: files with versions, what was said about them, and their lineage.
+///
+/// - **With its bytes.** A version becomes visible together with its bytes, of which its artifact is an owner
+///   (see [`Blobs`]). Removing the artifact ends that.
+/// - **One commit.** Artifacts and edges of a [`Record`] share its commit.
+/// - **Numbered.** Versions of an artifact have numbers from 1 without a gap, in the order of their commits, and
+///   never change, but for labels that are added. A refused change changes nothing.
+/// - **Counted.** The totals of a tenant are those of its artifacts after every commit.
+/// - **Lineage stays.** Edges are never taken away; an edge that is added again changes nothing.
+#[async_trait]
+pub trait Artifacts: Debug + Send + Sync + 'static {
+    /// Makes a change.
+    async fn change_artifact(
+        &self,
+        tenant: &TenantId,
+        change: ArtifactChange,
+    ) -> Result<ArtifactChanged, Error>;
+
+    /// One artifact.
+    async fn artifact(&self, tenant: &TenantId, id: ArtifactId) -> Result<Option<Artifact>, Error>;
+
+    /// Artifacts of a tenant, newest first: as many as were asked for, or what a bounded number of rows
+    /// holds.
+    async fn artifacts(&self, query: ArtifactQuery) -> Result<ArtifactPage, Error>;
+
+    /// Versions of an artifact before a number, newest first.
+    async fn artifact_versions(
+        &self,
+        tenant: &TenantId,
+        id: ArtifactId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<ArtifactVersion>, Error>;
+
+    /// The version that a reference names.
+    async fn artifact_version(
+        &self,
+        tenant: &TenantId,
+        wanted: ArtifactRef,
+    ) -> Result<Option<(ArtifactId, ArtifactVersion)>, Error>;
+
+    /// Labels of all versions of the tenant that have this content, sorted, each once.
+    async fn labels_of(&self, tenant: &TenantId, content: Digest) -> Result<Vec<String>, Error>;
+
+    /// Verdicts about an artifact, newest version and verdict first.
+    async fn verdicts(
+        &self,
+        tenant: &TenantId,
+        id: ArtifactId,
+        limit: usize,
+    ) -> Result<Vec<ArtifactVerdict>, Error>;
+
+    /// Numbers of the artifacts of a tenant.
+    async fn artifact_totals(&self, tenant: &TenantId) -> Result<ArtifactTotals, Error>;
+
+    /// Causes or effects of a node, breadth first.
+    async fn lineage(&self, query: LineageQuery) -> Result<Lineage, Error>;
 }
 
 /// Remembered results.

@@ -44,6 +44,9 @@ pub struct Edited {
     pub args_digest: Digest,
     /// Digest of the new arguments in the form of the skills API.
     pub inputs_hash: String,
+    /// Labels of the artifacts that they name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taint: Vec<String>,
     /// Key of the person.
     pub by: crate::KeyId,
     /// Time of the edit.

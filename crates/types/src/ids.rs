@@ -110,6 +110,11 @@ uuid_id!(
     "approval id"
 );
 uuid_id!(
+    /// Id of an artifact.
+    ArtifactId,
+    "artifact id"
+);
+uuid_id!(
     /// Id of an API key.
     KeyId,
     "key id"

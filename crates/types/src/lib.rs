@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock or starts a task; everything above may depend on it.
 
 mod approval;
+mod artifact;
 mod call;
 mod decision;
 mod digest;
@@ -31,6 +32,10 @@ pub use approval::{
     Approval, Arguments, Change, Condition, InvalidPredicate, MAX_CONDITIONS, Predicate, Presented,
     Reach, Terms, Test, Vote, shown,
 };
+pub use artifact::{
+    ArtifactKind, CallFile, CallFiles, GivenArtifact, OmittedFile, UnknownArtifactKind,
+    label as artifact_label, media_type_of,
+};
 pub use call::{
     Asked, Call, CallError, Cause, ErrorCode, Event, Finished, Idempotency, Illegal, MAX_DEPTH,
     Memoised, PlanStep, Produced, State, Stopper, Stream, TurnRef,
@@ -41,8 +46,8 @@ pub use error_chain::error_chain;
 pub use event::{Fact, FactKind};
 pub use hold::{Edited, Hold, Proposal};
 pub use ids::{
-    ApprovalId, CallId, InvalidId, KeyId, PersonId, PersonaId, SecretName, SessionId, TenantId,
-    ToolName,
+    ApprovalId, ArtifactId, CallId, InvalidId, KeyId, PersonId, PersonaId, SecretName, SessionId,
+    TenantId, ToolName,
 };
 pub use json::Json;
 pub use lifecycle::{IllegalTransition, LifecycleEvent, ToolStatus, UnknownStatus};

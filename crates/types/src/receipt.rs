@@ -9,9 +9,9 @@ use std::{borrow::Cow, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Call, CallId, Cause, Decision, Digest, ErrorCode, Isolation, Json, KeyId, Layers, Limits,
-    Memoised, Outcome, PersonaId, Produced, SessionId, State, Stream, TenantId, Timestamp, ToolRef,
-    Usage,
+    Call, CallFile, CallId, Cause, Decision, Digest, ErrorCode, GivenArtifact, Isolation, Json,
+    KeyId, Layers, Limits, Memoised, Outcome, PersonaId, Produced, SessionId, State, Stream,
+    TenantId, Timestamp, ToolRef, Usage,
 };
 
 /// Facts known only to the runner; on the receipt, not in the call row.
@@ -23,6 +23,8 @@ pub struct ReceiptDetails {
     pub network: Vec<String>,
     /// Network exchanges through the server, in order.
     pub egress: Vec<Flow>,
+    /// Artifacts that the program was given.
+    pub inputs: Vec<GivenArtifact>,
 }
 
 /// Exchange with an external server, perhaps without an answer; for programs, all equal ones.
@@ -112,6 +114,18 @@ pub struct Receipt {
     /// Network exchanges through the server, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<Flow>,
+    /// Artifacts that the program was given: the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<GivenArtifact>,
+    /// Files that the program left and that were stored: the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<CallFile>,
+    /// Digest of the list of all stored files, if not all are here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files_digest: Option<Digest>,
+    /// Labels of the sources of the arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taint: Vec<String>,
     /// Digest of the arguments in the form of the skills API.
     pub inputs_hash: String,
     /// Digest of the result in the form of the skills API; empty without a result.
@@ -137,6 +151,9 @@ pub struct Receipt {
 /// Reasons kept by a shortened receipt, and characters of each of their messages.
 const REASONS: (usize, usize) = (16, 256);
 
+/// Files, and artifacts that were given, on a receipt; a digest stands for the list if there are more files.
+const MAX_FILES: usize = 64;
+
 impl Receipt {
     /// Receipt of a call in a final state; `None` before.
     pub fn of(call: &Call, details: ReceiptDetails) -> Option<Self> {
@@ -149,6 +166,8 @@ impl Receipt {
         };
         let asked = &call.asked;
         let produced = finished.map(|finished| &finished.produced);
+        let files = finished.and_then(|finished| finished.files.as_ref());
+        let files = files.map_or(&[][..], |files| &files.stored);
         Some(Self {
             call: asked.id,
             tenant: asked.tenant.clone(),
@@ -182,6 +201,10 @@ impl Receipt {
             limits: details.limits,
             network: details.network,
             egress: details.egress,
+            inputs: details.inputs.into_iter().take(MAX_FILES).collect(),
+            files: files.iter().take(MAX_FILES).cloned().collect(),
+            files_digest: (files.len() > MAX_FILES).then(|| Digest::of_json(&Json::plain(&files))),
+            taint: call.taint(),
             inputs_hash: call.inputs_hash().to_owned(),
             outputs_hash: finished.map(|f| f.outputs_hash.clone()).unwrap_or_default(),
             accepted_at: asked.accepted_at,

@@ -38,6 +38,9 @@ pub struct Tool {
     /// Secrets that every call asks for, by the variable that has the placeholder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, SecretName>,
+    /// Patterns of the files in its workspace that are stored as artifacts when a call ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
     /// Limits of one call.
     pub limits: Limits,
     /// Registration time of this version.

@@ -11,6 +11,7 @@ mod findings;
 mod fuzz;
 mod kafka;
 mod ledger;
+mod lineage;
 mod load;
 mod machine;
 mod measurement;
@@ -26,7 +27,7 @@ use anyhow::{Result, bail};
 
 /// Benchmarks with their options.
 const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
-                     policy [--quick] [--json FILE], ledger [--quick], console [--quick | --long], kafka [--quick] [--soak], fuzz [--minutes N]";
+                     policy [--quick] [--json FILE], ledger [--quick], lineage [--quick], console [--quick | --long], kafka [--quick] [--soak], fuzz [--minutes N]";
 
 /// Runs the benchmark that the arguments name.
 pub fn run(words: &[&str]) -> Result<()> {
@@ -35,6 +36,7 @@ pub fn run(words: &[&str]) -> Result<()> {
         ["load", rest @ ..] => load::run(rest),
         ["policy", rest @ ..] => policy::run(rest),
         ["ledger", rest @ ..] => ledger::run(rest),
+        ["lineage", rest @ ..] => lineage::run(rest),
         ["console", rest @ ..] => console::run(rest),
         ["kafka", rest @ ..] => kafka::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),

@@ -79,8 +79,16 @@ const DIGEST: &str = r#"{"pattern": "^sha256:[0-9a-f]{64}$"}"#;
 const UUID: &str = r#"{"format": "uuid"}"#;
 const KEY: &str = r#"{"pattern": "^(\"[!#-\\[\\]-~]{1,255}\"|[!#-\\[\\]-~]{1,255})$", "example": "\"8e03978e\""}"#;
 /// Parameters that are UUIDs.
-const UUIDS: &[&str] =
-    &["/v1/calls", "/v1/keys", "/v1/holds", "/v1/requeue", "/v1/policy/requeue", "/v1/approvals"];
+const UUIDS: &[&str] = &[
+    "/v1/artifacts",
+    "/api/v1/artifacts",
+    "/v1/calls",
+    "/v1/keys",
+    "/v1/holds",
+    "/v1/requeue",
+    "/v1/policy/requeue",
+    "/v1/approvals",
+];
 /// Pattern of base64.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 
@@ -218,10 +226,17 @@ fn parameters(path: &str, operation: &mut Value) {
             ("from", "query") if path == "/v1/ledger/consistency" => r#"{"minimum": 1}"#,
             ("state", "query") => STATES,
             ("limit", "query")
-                if ["/v1/calls", "/v1/holds", "/v1/approvals"].contains(&path)
+                if ["/v1/artifacts", "/v1/calls", "/v1/holds", "/v1/approvals"].contains(&path)
                     || AUDIT.contains(&path) =>
             {
                 r#"{"minimum": 1, "maximum": 200}"#
+            }
+            ("type", "query") if path.contains("/artifacts") => ARTIFACT_KINDS,
+            ("digest", "query") => r#"{"pattern": "^sha256:[0-9a-f]{64}$"}"#,
+            ("direction", "query") => r#"{"enum": ["backward", "forward", "both"]}"#,
+            ("format", "query") if path.ends_with("/lineage") => r#"{"enum": ["json", "svg"]}"#,
+            ("node", "query") => {
+                r#"{"pattern": "^call:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}"#
             }
             ("wait", "query") => r#"{"maximum": 300}"#,
             ("stream", "path") => r#"{"enum": ["stdout", "stderr"]}"#,
@@ -231,6 +246,9 @@ fn parameters(path: &str, operation: &mut Value) {
         add(schema, bound);
     }
 }
+
+const ARTIFACT_KINDS: &str =
+    r#"{"enum": ["code", "document", "design", "analysis", "config", "data"]}"#;
 
 /// Paths that list ledger entries.
 const AUDIT: [&str; 2] = ["/v1/audit", "/v1/admin/audit/export"];

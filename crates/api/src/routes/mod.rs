@@ -1,6 +1,7 @@
 //! Routes and their handlers.
 
 pub(crate) mod approvals;
+pub(crate) mod artifacts;
 pub(crate) mod budgets;
 pub(crate) mod calls;
 pub(crate) mod canvas;
@@ -73,6 +74,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/canvas/{session_id}", get(canvas::read));
     let router =
         tool_lifecycle::routes(policy::routes(programs(interpreters(files(held(dead(router)))))));
+    let router = artifacts::routes(router);
     let router = router
         .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
         .route("/v1/sandboxes/restore", post(sandboxes::create::restore))

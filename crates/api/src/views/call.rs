@@ -1,9 +1,10 @@
 //! View of a call.
 
 use ringfence_types::{
-    ApprovalId, Call, CallError, CallId, Cause, Decision, Digest, Finished, Flow, Isolation, Json,
-    Layers, Memoised, Obligations, Outcome, PersonaId, Produced, Reason, Receipt, Scope, Scopes,
-    SessionId, State, Stream, Timestamp, Truncated, Usage,
+    ApprovalId, ArtifactId, Call, CallError, CallFile, CallFiles, CallId, Cause, Decision, Digest,
+    Finished, Flow, GivenArtifact, Isolation, Json, Layers, Memoised, Obligations, Outcome,
+    PersonaId, Produced, Reason, Receipt, Scope, Scopes, SessionId, State, Stream, Timestamp,
+    Truncated, Usage,
 };
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -100,6 +101,20 @@ pub(crate) struct CallView<'a> {
     /// Standard error.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<StreamView>,
+    /// Files that its program left and that were stored as artifacts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    artifacts: Vec<FileView<'a>>,
+    /// Files that were not stored: their number, and the first of them with the reasons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifacts_omitted: Option<OmittedView<'a>>,
+    /// Labels of the sources of its arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    taint: Vec<String>,
+    /// Artifacts that its program was given: `path`, `artifact`, `version`, `digest`.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    inputs: &'a [GivenArtifact],
     /// Hosts that were granted to its sandbox.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     network: &'a [String],
@@ -260,6 +275,60 @@ struct StreamView {
     href: Href,
 }
 
+/// File that a call left, stored as an artifact.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CallFile)]
+struct FileView<'a> {
+    /// Path in the workspace.
+    path: &'a str,
+    /// Artifact.
+    #[schema(value_type = String)]
+    artifact: ArtifactId,
+    /// Digest of the content.
+    #[schema(value_type = String)]
+    digest: Digest,
+    /// Bytes of the content.
+    size: u64,
+    /// Media type, by the name of the file.
+    media_type: &'a str,
+    /// Link to the content.
+    href: String,
+}
+
+/// Files of a call that were not stored.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OmittedFiles)]
+struct OmittedView<'a> {
+    /// Number of the files.
+    count: u64,
+    /// The first of them: `path` and `reason`.
+    #[schema(value_type = Vec<Object>)]
+    first: &'a [ringfence_types::OmittedFile],
+}
+
+fn files(finished: Option<&Finished>) -> Option<&CallFiles> {
+    finished.and_then(|finished| finished.files.as_deref())
+}
+
+impl<'a> FileView<'a> {
+    fn all(files: &'a CallFiles) -> Vec<Self> {
+        files.stored.iter().map(Self::of).collect()
+    }
+
+    fn of(file: &'a CallFile) -> Self {
+        let CallFile { path, artifact, digest, size, media_type } = file;
+        let href = format!("/v1/artifacts/{artifact}/content?version=1");
+        Self { path, artifact: *artifact, digest: *digest, size: *size, media_type, href }
+    }
+}
+
+impl<'a> OmittedView<'a> {
+    fn of(files: &'a CallFiles) -> Option<Self> {
+        let count = files.omitted_count;
+        (count > 0).then_some(Self { count, first: &files.omitted })
+    }
+}
+
 /// Links of a call.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Links)]
@@ -327,6 +396,10 @@ impl<'a> CallView<'a> {
             timings: finished.map(|finished| TimingsView::of(call, finished)),
             stdout: finished.map(|finished| stream(&finished.stdout, "/output/stdout")),
             stderr: finished.map(|finished| stream(&finished.stderr, "/output/stderr")),
+            artifacts: files(finished).map_or_else(Vec::new, FileView::all),
+            artifacts_omitted: files(finished).and_then(OmittedView::of),
+            taint: call.taint(),
+            inputs: &[],
             network: &[],
             egress: &[],
             inputs_hash: call.inputs_hash(),
@@ -348,6 +421,7 @@ impl<'a> CallView<'a> {
     pub(crate) fn with_receipt(mut self, receipt: Option<&'a Receipt>) -> Self {
         if let Some(receipt) = receipt {
             (self.network, self.egress) = (&receipt.network, &receipt.egress);
+            self.inputs = &receipt.inputs;
         }
         self
     }

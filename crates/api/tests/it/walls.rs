@@ -28,6 +28,7 @@ struct Things {
     decision: String,
     key: String,
     sandbox: String,
+    artifact: String,
 }
 
 impl Things {
@@ -43,6 +44,7 @@ impl Things {
         let keys = get(server, boss, "/v1/keys").await;
         let sandbox = post(server, agent, "/v1/sandboxes", &json!({})).await.1;
         let other = json!({"text": "another"});
+        let file = json!({"operation": "create", "title": "a.txt", "content": "mine"});
         Self {
             call: made,
             held: call(server, agent, "echo", &other).await,
@@ -50,6 +52,8 @@ impl Things {
             decision: name(&decisions["decisions"][0]["id"]),
             key: name(&keys["keys"][0]["key_id"]),
             sandbox: name(&sandbox["id"]),
+            // An artifact that a call makes has the id of the call.
+            artifact: call(server, agent, "artifact_write", &file).await,
         }
     }
 
@@ -78,6 +82,7 @@ impl Things {
             route if route.starts_with("/v1/decisions/") => &self.decision,
             route if route.starts_with("/v1/keys/") => &self.key,
             route if route.starts_with("/v1/sandboxes/") => &self.sandbox,
+            route if route.contains("/v1/artifacts/") => &self.artifact,
             _ => "",
         };
         let path = route
@@ -169,6 +174,8 @@ async fn whatever_one_tenant_has_is_not_there_for_another() {
         format!("/v1/approvals/{}", things.approval),
         format!("/v1/decisions/{}", things.decision),
         format!("/v1/sandboxes/{}", things.sandbox),
+        format!("/v1/artifacts/{}", things.artifact),
+        format!("/api/v1/artifacts/{}", things.artifact),
     ] {
         let answer = send(server.bare("GET", &path).bearer_auth(&boss)).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");

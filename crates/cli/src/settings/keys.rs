@@ -253,6 +253,26 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "Free disk space below which new calls are refused (default: 512M or 5 % of the disk)",
             String::new(),
         ),
+        one(
+            "artifacts.files_per_call",
+            "Files of one call that are stored as artifacts",
+            "64".into(),
+        ),
+        one(
+            "artifacts.bytes_per_call",
+            "Bytes of all files of one call that are stored, and of one version that is sent",
+            "32M".into(),
+        ),
+        one(
+            "artifacts.tenant_bytes",
+            "Bytes of all versions of all artifacts of a tenant",
+            "10G".into(),
+        ),
+        one(
+            "artifacts.grace",
+            "Time for which bytes stay after nothing refers to them any more",
+            "1h".into(),
+        ),
         many("memo.tools", "Pure tools whose results are reused for equal calls", &[]),
         one("memo.keep_for", "Lifetime of a remembered result", "24h".into()),
         one("memo.most_per_tenant", "Remembered results per tenant", "10000".into()),
@@ -305,6 +325,12 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         one("kafka.partitions", "Partitions of a created topic", "16".into()),
         one("kafka.replicas", "Replicas of a created topic (default: the broker's)", String::new()),
         one("sandbox.most", "Sandboxes, including idle ones", "1024".into()),
+        one("sandbox.kept", "Session sandboxes of all tenants", calls.sandboxes.max.to_string()),
+        one(
+            "sandbox.kept_per_tenant",
+            "Session sandboxes per tenant",
+            calls.sandboxes.max_per_tenant.to_string(),
+        ),
         many(
             "sandbox.allow_missing",
             "Layers that sandboxes may lack on this host: cgroup, landlock, userns",

@@ -208,6 +208,7 @@ impl Reader<'_> {
         let reset_after = self.time("circuit.reset_after");
         let held_denials = self.held_denials();
         let proxy = self.proxy();
+        let (sandboxes, artifacts) = (self.kept_sandboxes(), self.artifacts());
         Some(engine::Settings {
             role: ProcessRole::All,
             running: running?,
@@ -227,8 +228,28 @@ impl Reader<'_> {
                 failures: failures? as u32,
                 reset_after: reset_after?,
             },
-            sandboxes: engine::SandboxLimits::default(),
+            sandboxes: sandboxes?,
+            artifacts: artifacts?,
             proxy: proxy?,
+        })
+    }
+
+    fn kept_sandboxes(&mut self) -> Option<engine::SandboxLimits> {
+        let max = self.count("sandbox.kept", 0, 100_000);
+        let max_per_tenant = self.count("sandbox.kept_per_tenant", 0, 100_000);
+        Some(engine::SandboxLimits { max: max?, max_per_tenant: max_per_tenant? })
+    }
+
+    fn artifacts(&mut self) -> Option<engine::ArtifactLimits> {
+        let files_per_call = self.count("artifacts.files_per_call", 0, 1_000);
+        let bytes_per_call = self.size("artifacts.bytes_per_call");
+        let bytes_per_tenant = self.size("artifacts.tenant_bytes");
+        let grace = self.time("artifacts.grace");
+        Some(engine::ArtifactLimits {
+            files_per_call: files_per_call?,
+            bytes_per_call: bytes_per_call?.0,
+            bytes_per_tenant: bytes_per_tenant?.0,
+            grace: grace?,
         })
     }
 

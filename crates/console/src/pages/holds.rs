@@ -1,7 +1,7 @@
 //! Holds: calls that wait for a person, and the decision about one.
 
 mod detail;
-mod diff;
+pub(crate) mod diff;
 mod effect;
 mod resolve;
 

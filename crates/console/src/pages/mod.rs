@@ -1,5 +1,6 @@
 //! Pages, one file per subject.
 
+pub(crate) mod artifacts;
 pub(crate) mod audit;
 pub(crate) mod calls;
 pub(crate) mod holds;

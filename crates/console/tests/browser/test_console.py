@@ -49,11 +49,13 @@ def paths(server):
     ran = server.call("slow_count", {})["id"]
     hold = server.hold(subject=HOSTILE)
     sandbox = server.sandbox()
+    page = {"operation": "create", "title": HOSTILE[:200], "media_type": "text/html", "content": HOSTILE}
+    artifact = server.call("artifact_write", page)["result"]["artifact"]
     return ["/console", f"/console/sandboxes/{sandbox}", "/console/holds", f"/console/holds/{hold}", "/console/calls",
             f"/console/calls/{done}", f"/console/calls/{ran}", f"/console/calls/{hold}",
             "/console/calls?state=finished", "/console/tools", "/console/tools/send_mail",
             "/console/tools/slow_count?mode=raw", "/console/sandboxes", "/console/policy", "/console/audit",
-            "/console/keys", "/console/settings"]
+            "/console/keys", "/console/settings", "/console/artifacts", f"/console/artifacts/{artifact}"]
 
 
 class Pages(unittest.TestCase):

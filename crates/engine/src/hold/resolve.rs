@@ -15,6 +15,7 @@ use crate::{
     active_call::ActiveCall,
     decide::{self, PolicyOutcome},
     engine::Inner,
+    given::{self, Unresolved},
     pipeline,
     queue::Claim,
 };
@@ -217,8 +218,14 @@ impl Resolver<'_> {
         let mut active = ActiveCall::for_one_step(self.inner.clone(), stored);
         self.note(&mut active, "approve");
         if let Some(args) = edited {
-            entry.check_input(&args).map_err(NotResolved::InvalidArguments)?;
-            active.edit(self.edited(args), self.who);
+            let given = given::check(&entry, &args).map_err(NotResolved::InvalidArguments)?;
+            let resolved = given.resolve(self.inner, &active.asked().tenant, &args).await;
+            let resolved = resolved.map_err(|error| match error {
+                Unresolved::Invalid(violations) => NotResolved::InvalidArguments(violations),
+                Unresolved::Store(error) => NotResolved::Store(error),
+            })?;
+            let args = resolved.args.unwrap_or(args);
+            active.edit(self.edited(args, resolved.taint), self.who);
         }
         // The approval is bound to the rules in force now, not to those at the time of the hold.
         let mut now = self.redecided(&mut active, &entry).await?;
@@ -253,12 +260,13 @@ impl Resolver<'_> {
         active.note_resolution(action, self.who, self.reason.as_deref());
     }
 
-    fn edited(&self, args: Json) -> Edited {
+    fn edited(&self, args: Json, taint: Vec<String>) -> Edited {
         let (args_digest, inputs_hash) = args.hashes();
         Edited {
             args_digest,
             inputs_hash,
             args,
+            taint,
             by: self.who.key,
             at: self.inner.parts.clock.now(),
         }

@@ -20,6 +20,7 @@ pub(crate) use self::work::{Started, Work, ended, failure, without_program};
 use crate::{
     active_call::ActiveCall,
     engine::Inner,
+    given::Takes,
     in_flight::InFlight,
     network::{self, NetworkGrant},
     queue::{Full, Place},
@@ -55,6 +56,11 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
     /// Whether a call that was running when its process ended is run again if the tool is pure.
     fn runs_again(&self, _entry: &Entry) -> bool {
         true
+    }
+
+    /// What calls of the tool may be given beside their arguments.
+    fn takes(&self, _entry: &Entry) -> Takes {
+        Takes::Nothing
     }
 
     /// Hosts that a call with these arguments asks for.

@@ -5,18 +5,25 @@ use std::{sync::Arc, time::Duration};
 use ringfence_policy::Permit;
 use ringfence_sandbox::{Listener, Output, Report, Request, Running};
 use ringfence_types::{
-    CallError, Digest, ErrorCode, Finished, Json, Limit, Limits, MinIsolation, Outcome, Produced,
-    ReceiptDetails, SandboxNetwork, Stream, Timestamp,
+    CallError, CallFiles, Digest, ErrorCode, Finished, Json, Limit, Limits, MinIsolation, Outcome,
+    Produced, ReceiptDetails, RedactRoot, SandboxNetwork, Stream, TenantId, Timestamp,
 };
 
 use super::{
     Job,
     work::{Started, Work, ended, failure, outputs_hash},
 };
-use crate::{engine::Inner, network::ServedProxy, obligations, record::Ended};
+use crate::{
+    engine::Inner,
+    given::Loaded,
+    left_files::{Found, Search},
+    network::ServedProxy,
+    obligations,
+    record::Ended,
+};
 
 /// Turns the report of a program into the result of the call.
-pub(crate) type ReadReport = Box<dyn FnOnce(&Report) -> Produced + Send>;
+pub(crate) type ReadReport = Box<dyn FnOnce(&Report, &CallFiles) -> Produced + Send>;
 
 /// Runs a request in a sandbox, within its limits and the permit's obligations.
 pub(crate) async fn sandboxed(
@@ -26,7 +33,13 @@ pub(crate) async fn sandboxed(
     reading: ReadReport,
 ) -> Started {
     let (inner, started_at) = (job.inner().clone(), job.started_at);
+    let mut given = match Loaded::of(job).await {
+        Ok(given) => given,
+        Err(error) => return ended(failure(error.code, error.message, started_at)),
+    };
+    given.apply(&mut request);
     request.limits = limits(&inner, &request.limits, &permit);
+    let search = search(job, &permit, &given, &request);
     obligations::isolate(permit.obligations(), &mut request);
     // Variables of the call itself replace those of its tool.
     let own = std::mem::replace(&mut request.env, job.environment());
@@ -42,6 +55,7 @@ pub(crate) async fn sandboxed(
     let details = ReceiptDetails {
         limits: Some(request.limits.clone()),
         network: network.as_ref().map(|network| network.hosts.clone()).unwrap_or_default(),
+        inputs: given.artifacts,
         ..ReceiptDetails::default()
     };
     let kept_to = permit.obligations().clone();
@@ -57,7 +71,8 @@ pub(crate) async fn sandboxed(
             obligations::show(&kept_to, &job.in_flight(), &running);
             let canceller = running.canceller();
             let least = kept_to.min_isolation;
-            let ending = Ending { least, reading, started_at, details, proxy };
+            let tenant = tenant.clone();
+            let ending = Ending { least, reading, started_at, details, proxy, search, tenant };
             let wait = report(inner, running, ending);
             Started::Running(Work::program(wait, canceller))
         }
@@ -81,10 +96,21 @@ struct Ending {
     started_at: Timestamp,
     details: ReceiptDetails,
     proxy: Option<ServedProxy>,
+    search: Search,
+    tenant: TenantId,
+}
+
+/// Search for the files that the call leaves: those that it names, else those that its tool names.
+fn search(job: &Job<'_>, permit: &Permit, given: &Loaded, request: &Request) -> Search {
+    let patterns = given.outputs().unwrap_or(&job.entry.tool.outputs).to_vec();
+    let roots = [RedactRoot::Result, RedactRoot::Stdout, RedactRoot::Stderr];
+    let is_masked = roots.into_iter().any(|root| permit.obligations().redact.has(root));
+    let before = request.files.iter().chain(&request.inputs).cloned().collect();
+    Search { patterns, before, is_masked }
 }
 
 async fn report(inner: Arc<Inner>, running: Running, ending: Ending) -> Ended {
-    let Ending { least, reading, started_at, mut details, proxy } = ending;
+    let Ending { least, reading, started_at, mut details, proxy, search, tenant } = ending;
     let ended = running.wait().await;
     if let Some(proxy) = proxy {
         details.egress = proxy.flows.flows();
@@ -92,12 +118,17 @@ async fn report(inner: Arc<Inner>, running: Running, ending: Ending) -> Ended {
     match ended {
         Ok(report) if report.outcome == Outcome::Cancelled => Ended::Stopped { details },
         Ok(report) => {
-            let produced = match obligations::met(least.as_ref(), &report) {
-                Ok(()) => over_limit(&report).unwrap_or_else(|| reading(&report)),
-                Err(error) => Produced::Error(error),
-            };
+            // The time of the call is that of its program.
             let duration = inner.parts.clock.now().since(started_at);
-            finished(&report, produced, started_at, duration, details)
+            let (produced, found) = match obligations::met(least.as_ref(), &report) {
+                Ok(()) => {
+                    let found = search.run(&inner, &tenant, report.workspace.as_ref()).await;
+                    let produced = over_limit(&report);
+                    (produced.unwrap_or_else(|| reading(&report, &found.0)), found)
+                }
+                Err(error) => (Produced::Error(error), Found::default()),
+            };
+            finished(&report, produced, found, (started_at, duration), details)
         }
         Err(error) => failure(error.code(), error.public_message(), started_at),
     }
@@ -106,8 +137,8 @@ async fn report(inner: Arc<Inner>, running: Running, ending: Ending) -> Ended {
 fn finished(
     report: &Report,
     produced: Produced,
-    started_at: Timestamp,
-    duration: Duration,
+    (files, mut blobs): Found,
+    (started_at, duration): (Timestamp, Duration),
     details: ReceiptDetails,
 ) -> Ended {
     let (stdout, out) = kept(&report.stdout);
@@ -122,11 +153,12 @@ fn finished(
         usage: Some(report.usage),
         isolation: Some(report.isolation),
         layers: Some(report.layers.clone()),
+        files: (!files.is_empty()).then(|| Box::new(files)),
         started_at,
         duration,
         memoised: None,
     };
-    let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
+    blobs.extend([out, err].into_iter().filter(|bytes| !bytes.is_empty()));
     Ended::Finished { finished: Box::new(finished), blobs, session_events: Vec::new(), details }
 }
 

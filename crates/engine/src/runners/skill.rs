@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use ringfence_policy::Permit;
 use ringfence_registry::{Entry, Runs};
 use ringfence_sandbox::{InputFile, Language, Program, Report, Request, files::BoxPath};
-use ringfence_types::{CallError, Digest, ErrorCode, Json, Origin, Produced, Tool};
+use ringfence_types::{CallError, CallFiles, Digest, ErrorCode, Json, Origin, Produced, Tool};
 
 use super::{
     Job, Runner,
     program::{failed, sandboxed},
     work::{Started, ended, failure},
 };
+use crate::given::{self, Takes};
 
 /// Runner of skills.
 #[derive(Debug)]
@@ -20,6 +21,10 @@ pub(super) struct Skills;
 
 #[async_trait]
 impl Runner for Skills {
+    fn takes(&self, _entry: &Entry) -> Takes {
+        Takes::Data
+    }
+
     async fn start(&self, permit: Permit, job: Job<'_>) -> Started {
         let Runs::Python { code, module, function, files } = &job.entry.runs else {
             let message = format!("tool `{}` is not a skill", job.entry.tool.name);
@@ -30,14 +35,14 @@ impl Runner for Skills {
             code: code.clone(),
             file: format!("{module}.py"),
             function: Some(function.clone()),
-            args: job.args().clone(),
+            args: given::own_args(job.args()).into_owned(),
             ahead: ahead(&job.entry.tool),
         };
         let files = files.iter().filter_map(|(path, content)| file(path, content)).collect();
         let limits = job.entry.tool.limits.clone();
         let request = Request { files, limits, ..Request::new(program) };
         let tool = job.entry.clone();
-        let reading = Box::new(move |report: &Report| handler_result(&tool, report));
+        let reading = Box::new(move |report: &Report, _: &CallFiles| handler_result(&tool, report));
         sandboxed(&job, permit, request, reading).await
     }
 }

@@ -81,6 +81,7 @@ pub(crate) fn without_program(produced: Produced, started_at: Timestamp, took: D
         usage: None,
         isolation: None,
         layers: None,
+        files: None,
         started_at,
         duration: took,
         memoised: None,

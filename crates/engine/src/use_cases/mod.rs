@@ -4,6 +4,7 @@
 mod actions;
 mod activity;
 mod approvals;
+mod artifacts;
 mod calls;
 mod dead_letters;
 mod health;
@@ -20,6 +21,7 @@ mod usage;
 pub use self::{
     actions::ActionRefused,
     activity::{Activity, EndedCalls},
+    artifacts::{NamedLineage, VerifiedVersion},
     health::{Dependency, SandboxPool, StoreState},
     ledger::{VerifiedCall, VerifiedLog, VerifierKey},
     lifecycle::{

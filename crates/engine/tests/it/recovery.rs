@@ -33,6 +33,7 @@ fn left(who: &Principal, tool: &Tool, args: &serde_json::Value, state: State) ->
         trace_parent: None,
         trace_state: None,
         cause: None,
+        taint: Vec::new(),
         accepted_at: now,
     };
     Call { asked, edited: None, decision: None, state, changed_at: now }
@@ -50,6 +51,8 @@ async fn put(store: &dyn Store, call: &Call) {
         spends: None,
         decisions: Vec::new(),
         rewrite: false,
+        artifacts: Vec::new(),
+        edges: Vec::new(),
         memo: None,
     };
     store.record(record).await.expect("works here");

@@ -77,6 +77,7 @@ pub(crate) fn asked(number: u128) -> Asked {
         trace_parent: None,
         trace_state: None,
         cause: None,
+        taint: Vec::new(),
         accepted_at: at(10),
     }
 }
@@ -93,6 +94,7 @@ pub(crate) fn receipt(number: u128, has_result: bool) -> Receipt {
         usage: None,
         isolation: None,
         layers: None,
+        files: None,
         started_at: at(11),
         duration: Duration::from_millis(3),
         memoised: None,

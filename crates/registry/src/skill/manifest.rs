@@ -16,7 +16,7 @@ pub(crate) const SAFETY_FLAGS: [&str; 6] =
     ["none", "pii_risk", "external_call", "side_effect", "file_system", "network_access"];
 
 /// Known keys.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "name",
     "version",
     "description",
@@ -28,6 +28,7 @@ const KEYS: [&str; 11] = [
     "network",
     "env",
     "secrets",
+    "outputs",
 ];
 
 /// Keys of the Code Executor Service that have no meaning here.
@@ -87,6 +88,8 @@ pub(crate) struct Manifest {
     pub(crate) env: BTreeMap<String, String>,
     /// Secrets that every call asks for, by the variable that has the placeholder.
     pub(crate) secrets: BTreeMap<String, SecretName>,
+    /// Patterns of the files that are stored when a call ends.
+    pub(crate) outputs: Vec<String>,
 }
 
 impl Manifest {
@@ -124,6 +127,7 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
     let network = fields.list("network", host);
     let env = fields.variables("env", env_value);
     let secrets = fields.secrets();
+    let outputs = fields.list("outputs", pattern);
     fields.no_others();
     let (module, function) = handler?;
     Some(Manifest {
@@ -139,6 +143,7 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
         network: network?,
         env: env?,
         secrets: secrets?,
+        outputs: outputs?,
     })
 }
 
@@ -202,6 +207,14 @@ pub(crate) fn variable_of(name: &SecretName) -> String {
 
 fn is_variable(text: &str) -> bool {
     is_identifier(text) && !RESERVED_VARIABLES.contains(&text)
+}
+
+/// Pattern of files in the workspace, such as `out/*.csv`.
+fn pattern(text: &str) -> Result<String, String> {
+    let fits = (1..=100).contains(&text.len()) && !text.starts_with('/') && !text.contains('\0');
+    let rule =
+        || format!("`{}` is not a pattern of files, such as `*.csv` or `out/**`", shown(text));
+    if fits { Ok(text.to_owned()) } else { Err(rule()) }
 }
 
 /// Fields of a manifest and the problems found so far.

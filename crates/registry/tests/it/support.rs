@@ -94,6 +94,7 @@ pub(crate) fn builtin(name: &str) -> Tool {
         network: Vec::new(),
         env: BTreeMap::new(),
         secrets: BTreeMap::new(),
+        outputs: Vec::new(),
         tags: Vec::new(),
         limits: Limits::default(),
         created_at: Timestamp::from_micros(0),

@@ -6,6 +6,7 @@
 
 mod activity;
 mod approvals;
+mod artifacts;
 mod blobs;
 mod budgets;
 mod calls;
@@ -46,6 +47,7 @@ macro_rules! contract_sentences {
                 facts: facts_of_a_call_are_in_order who_follows_the_facts_misses_none who_follows_the_commits_misses_none a_commit_is_never_split the_newest_position_changes_with_each_commit a_cursor_never_moves_back;
                 lists: calls_are_listed_newest_first_page_by_page filters_find_what_they_say children_are_found_by_their_parent tenants_are_walls no_answer_is_longer_than_a_page;
                 blobs: bytes_are_found_by_digest_in_parts what_is_refused_leaves_no_bytes a_blob_stays_until_its_last_owner_lets_go a_blob_that_is_used_again_stays a_call_owns_the_output_that_it_repeats;
+                artifacts: artifacts_of_a_record_share_its_commit an_artifact_keeps_its_bytes_until_it_is_removed versions_of_an_artifact_grow_by_one of_many_who_add_versions_each_has_its_own verdicts_and_labels_are_added artifacts_are_found_by_what_they_are artifacts_of_others_are_never_found lineage_goes_both_ways_within_bounds;
                 keys: a_key_reads_back_whole the_first_revocation_stays the_last_admin_key_stays a_key_is_touched_forwards a_key_and_its_end_are_on_the_ledger a_repair_shares_the_commit_of_its_entries;
                 approvals: an_approval_reads_back_whole an_approval_is_spent_in_the_commit of_many_who_spend_as_many_win_as_may the_first_revocation_of_an_approval_stays the_approvals_that_a_call_may_use_are_found an_approval_ends_with_the_key_that_gave_it;
                 decisions: a_decision_reads_back_whole a_decision_shares_the_commit_of_its_call decisions_are_found_by_time_page_by_page decisions_of_others_are_behind_a_wall what_is_masked_replaces_what_was_asked;

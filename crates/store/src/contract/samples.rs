@@ -46,6 +46,7 @@ pub fn accepted(tenant: &TenantId) -> Call {
             trace_parent: None,
             trace_state: None,
             cause: None,
+            taint: Vec::new(),
             accepted_at: Timestamp::from_micros(AT),
         },
         edited: None,
@@ -116,6 +117,7 @@ pub fn finished() -> State {
         usage: Some(Usage { memory_peak: Some(Bytes::mib(9)), ..Usage::default() }),
         isolation: Some(Isolation::Zygote),
         layers: Some(Layers(layers.into())),
+        files: None,
         started_at: Timestamp::from_micros(AT),
         duration: Duration::from_micros(1234),
         memoised: None,
@@ -149,6 +151,8 @@ pub fn record(call: &Call, seen: Option<Version>) -> Record {
         spends: None,
         decisions: Vec::new(),
         rewrite: false,
+        artifacts: Vec::new(),
+        edges: Vec::new(),
         memo: None,
     }
 }

@@ -173,7 +173,12 @@ const PIPELINED: &[&str] = &[
 
 /// Prepares the statements of batches on a new connection.
 pub(super) async fn prepare(link: &Link) -> Result<(), DbError> {
-    let all = PIPELINED.iter().chain(super::columns::PIPELINED).copied().chain([HEADS]);
+    let all = PIPELINED
+        .iter()
+        .chain(super::columns::PIPELINED)
+        .chain(super::artifacts::PIPELINED)
+        .copied()
+        .chain([HEADS]);
     let prepared = futures_util::future::join_all(all.map(|sql| link.prepare(sql))).await;
     prepared.into_iter().try_for_each(|prepared| prepared.map(drop))
 }

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use futures_util::future::{join, join3, join5};
+use futures_util::future::{join, join3, join4, join5};
 use ringfence_types::{Digest, PersonaId, Sealed, SessionId, TenantId, ToolName};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::{
     activity::{self, Counts},
-    approvals,
+    approvals, artifacts,
     batch::Proof,
     connect::{DbError, Link},
     usage::{self, Sums},
@@ -149,16 +149,16 @@ const INSERT_USES: &str = "INSERT INTO approval_uses (approval, call, at)
 
 /// Blobs that are used again. It locks them: a transaction that removes one without an owner waits, and finds that it
 /// has one. One that was removed first is inserted anew.
-const REUSE_BLOBS: &str = "UPDATE blobs SET unused_since = NULL FROM
+pub(super) const REUSE_BLOBS: &str = "UPDATE blobs SET unused_since = NULL FROM
     (SELECT digest FROM blobs WHERE digest = ANY($1) AND unused_since IS NOT NULL
      ORDER BY digest FOR UPDATE) AS unused
     WHERE blobs.digest = unused.digest";
 
-const INSERT_BLOBS: &str = "INSERT INTO blobs (digest, size, bytes)
+pub(super) const INSERT_BLOBS: &str = "INSERT INTO blobs (digest, size, bytes)
     SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) AS new (digest, size, bytes)
     ORDER BY digest ON CONFLICT DO NOTHING";
 
-const INSERT_BLOB_USES: &str = "INSERT INTO blob_uses (digest, kind, owner)
+pub(super) const INSERT_BLOB_USES: &str = "INSERT INTO blob_uses (digest, kind, owner)
     SELECT new.digest, new.kind, new.owner
     FROM unnest($1::bytea[], $2::text[], $3::uuid[]) AS new (digest, kind, owner)
     WHERE EXISTS (SELECT 1 FROM blobs WHERE blobs.digest = new.digest)
@@ -251,6 +251,7 @@ pub(super) struct NewRows<'a> {
     memos: Vec<(&'a str, &'a [u8], i64, i64, i64)>,
     usage: Sums<'a>,
     activity: Counts<'a>,
+    artifacts: artifacts::NewRows<'a>,
     commitment: Option<Commitment>,
     announcement: String,
     heads: (i64, i64, i64),
@@ -328,6 +329,12 @@ impl<'a> NewRows<'a> {
                 kinds.push(kind);
                 owners.push(owner);
             }
+            for artifact in &step.artifacts {
+                let (kind, owner) = BlobOwner::Artifact(artifact.id).columns();
+                used.push(artifact.version.digest.as_bytes().as_slice());
+                kinds.push(kind);
+                owners.push(owner);
+            }
         }
         if used.is_empty() {
             return Ok(());
@@ -386,6 +393,9 @@ impl<'a> NewRows<'a> {
         for event in &step.session_events {
             self.add_event(event);
         }
+        let tenant = asked.tenant.as_str();
+        step.artifacts.iter().for_each(|artifact| self.artifacts.add(tenant, artifact));
+        self.artifacts.add_edges(tenant, &step.edges);
         if let Some(memo) = &step.memo {
             let (tenant, key) = (asked.tenant.as_str(), step.memo_key());
             self.memos.retain(|(other, of, ..)| (*other, *of) != (tenant, key));
@@ -483,14 +493,19 @@ impl<'a> NewRows<'a> {
             self.write_ledger(link),
             self.write_events(link),
             self.write_memos(link),
-            join3(self.usage.write(link), self.activity.write(link), self.write_commitment(link)),
+            join4(
+                self.usage.write(link),
+                self.activity.write(link),
+                self.artifacts.write(link),
+                self.write_commitment(link),
+            ),
         );
         let end = join(
             async { link.query(NOTIFY, &[&self.announcement]).await.map(drop) },
             link.batch("COMMIT"),
         );
         let (
-            (records, ledger, events, memos, (usage, activity, commitment)),
+            (records, ledger, events, memos, (usage, activity, artifacts, commitment)),
             (notified, committed),
         ) = join(log, end).await;
         records
@@ -499,6 +514,7 @@ impl<'a> NewRows<'a> {
             .and(memos)
             .and(usage)
             .and(activity)
+            .and(artifacts)
             .and(commitment)
             .and(notified)
             .and(committed)

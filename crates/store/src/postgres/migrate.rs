@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("erasure.sql"),
     include_str!("tool_rows.sql"),
     include_str!("secrets.sql"),
+    include_str!("artifacts.sql"),
 ];
 
 /// Version that this program needs.

@@ -5,6 +5,7 @@
 
 mod activity;
 mod approvals;
+mod artifacts;
 mod batch;
 mod blob_uses;
 mod blobs;
@@ -47,7 +48,7 @@ use std::{
 
 use async_trait::async_trait;
 use ringfence_types::{
-    ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -68,15 +69,16 @@ pub use self::{
     migrate::InstallationLock,
 };
 use crate::{
-    ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner,
-    Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
-    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
-    ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key,
-    Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed,
-    Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
-    Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing,
-    Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor, covered::check_signed,
-    recent::Recent,
+    ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, Artifact, ArtifactChange,
+    ArtifactChanged, ArtifactPage, ArtifactQuery, ArtifactRef, ArtifactTotals, ArtifactVerdict,
+    ArtifactVersion, Artifacts, BlobCount, BlobOwner, Blobs, Budget, BudgetFor, Budgets, CallPage,
+    CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage,
+    EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls,
+    FactQuery, Facts, Findings, KeptDecision, Key, Keys, Lineage, LineageQuery, Log, Logged, Memos,
+    Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed, Process, ProcessInfo, Processes,
+    Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SecretRow, SecretSeal,
+    Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools,
+    UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -638,6 +640,70 @@ impl Retention for PostgresStore {
 
     async fn erasure(&self, tenant: &TenantId, id: CallId) -> Result<Option<u64>, Error> {
         erasure::entry(&self.shared.pool, tenant, id).await
+    }
+}
+
+#[async_trait]
+impl Artifacts for PostgresStore {
+    async fn change_artifact(
+        &self,
+        tenant: &TenantId,
+        change: ArtifactChange,
+    ) -> Result<ArtifactChanged, Error> {
+        let bytes = match &change {
+            ArtifactChange::Create { bytes, .. } => bytes.len(),
+            ArtifactChange::AddVersion { bytes, .. } => bytes.as_ref().map_or(0, Vec::len),
+            _ => 0,
+        };
+        self.room.charge(tenant, bytes);
+        artifacts::change(&self.shared.pool, self.shared.large.as_ref(), tenant, change).await
+    }
+
+    async fn artifact(&self, tenant: &TenantId, id: ArtifactId) -> Result<Option<Artifact>, Error> {
+        artifacts::one(&self.shared.pool, tenant, id).await
+    }
+
+    async fn artifacts(&self, query: ArtifactQuery) -> Result<ArtifactPage, Error> {
+        artifacts::list(&self.shared.pool, query).await
+    }
+
+    async fn artifact_versions(
+        &self,
+        tenant: &TenantId,
+        id: ArtifactId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<ArtifactVersion>, Error> {
+        artifacts::versions(&self.shared.pool, tenant, id, before, limit).await
+    }
+
+    async fn artifact_version(
+        &self,
+        tenant: &TenantId,
+        wanted: ArtifactRef,
+    ) -> Result<Option<(ArtifactId, ArtifactVersion)>, Error> {
+        artifacts::version(&self.shared.pool, tenant, wanted).await
+    }
+
+    async fn labels_of(&self, tenant: &TenantId, content: Digest) -> Result<Vec<String>, Error> {
+        artifacts::labels(&self.shared.pool, tenant, content).await
+    }
+
+    async fn verdicts(
+        &self,
+        tenant: &TenantId,
+        id: ArtifactId,
+        limit: usize,
+    ) -> Result<Vec<ArtifactVerdict>, Error> {
+        artifacts::verdicts(&self.shared.pool, tenant, id, limit).await
+    }
+
+    async fn artifact_totals(&self, tenant: &TenantId) -> Result<ArtifactTotals, Error> {
+        artifacts::totals(&self.shared.pool, tenant).await
+    }
+
+    async fn lineage(&self, query: LineageQuery) -> Result<Lineage, Error> {
+        artifacts::lineage(&self.shared.pool, query).await
     }
 }
 

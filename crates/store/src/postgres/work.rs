@@ -7,10 +7,10 @@ use ringfence_types::{
 };
 use tokio::sync::oneshot;
 
-use super::{blobs::MAX_INLINE, rows::check_text};
+use super::{artifacts, blobs::MAX_INLINE, rows::check_text};
 use crate::{
-    Error, Key, NewDecision, NewMemo, NewToolRow, Record, Repair, Revocation, Revoked,
-    SessionEvent, Spend, Version,
+    Error, Key, LineageEdge, NewArtifact, NewDecision, NewMemo, NewToolRow, Record, Repair,
+    Revocation, Revoked, SessionEvent, Spend, Version,
     encoding::{self, DecisionText},
     owners,
     packed::Packed,
@@ -127,6 +127,8 @@ pub(super) struct Step {
     pub(super) approval: Option<(Approval, String)>,
     pub(super) spends: Option<Spend>,
     pub(super) memo: Option<NewMemo>,
+    pub(super) artifacts: Vec<NewArtifact>,
+    pub(super) edges: Vec<LineageEdge>,
 }
 
 /// Blobs that are too large for the table, by digest.
@@ -144,6 +146,7 @@ impl Step {
     /// The step, and the blobs that are too large for the table.
     pub(super) fn of(record: Record) -> Result<(Self, LargeBlobs), Error> {
         record.session_events.iter().try_for_each(|event| check_text(&event.kind))?;
+        record.artifacts.iter().try_for_each(artifacts::check)?;
         let has_asked = record.seen.is_none() || record.rewrite;
         let mut decisions: Vec<_> =
             record.decisions.iter().map(DecisionText::of).collect::<Result<_, _>>()?;
@@ -164,6 +167,8 @@ impl Step {
             approval: approval.transpose()?,
             spends: record.spends,
             memo: record.memo,
+            artifacts: record.artifacts,
+            edges: record.edges,
             call: record.call,
             facts: record.facts,
             session_events: record.session_events,

@@ -5,6 +5,7 @@
 
 mod activity;
 mod approvals;
+mod artifacts;
 mod blob_uses;
 mod blobs;
 mod budgets;
@@ -40,20 +41,22 @@ use std::{
 use async_trait::async_trait;
 use ringfence_sqlite::Db;
 use ringfence_types::{
-    ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
 };
 use tokio::sync::watch;
 
 use self::files::Files;
 use crate::{
-    ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, BlobCount, BlobOwner,
-    Blobs, Budget, BudgetFor, Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner,
-    Commit, DecisionQuery, Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
-    ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key,
-    Keys, Log, Logged, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed,
-    Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
-    Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing,
-    Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
+    ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, Artifact, ArtifactChange,
+    ArtifactChanged, ArtifactPage, ArtifactQuery, ArtifactRef, ArtifactTotals, ArtifactVerdict,
+    ArtifactVersion, Artifacts, BlobCount, BlobOwner, Blobs, Budget, BudgetFor, Budgets, CallPage,
+    CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage,
+    EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls,
+    FactQuery, Facts, Findings, KeptDecision, Key, Keys, Lineage, LineageQuery, Log, Logged, Memos,
+    Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed, Process, ProcessInfo, Processes,
+    Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SecretRow, SecretSeal,
+    Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools,
+    UsageQuery, UsageRow, Version, Visitor, recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -70,6 +73,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("erasure.sql"),
     include_str!("tool_rows.sql"),
     include_str!("secrets.sql"),
+    include_str!("artifacts.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -435,6 +439,64 @@ impl Retention for SqliteStore {
 
     async fn erasure(&self, tenant: &TenantId, id: CallId) -> Result<Option<u64>, Error> {
         erasure::entry(&self.db, tenant, id).await
+    }
+}
+
+#[async_trait]
+impl Artifacts for SqliteStore {
+    async fn change_artifact(
+        &self,
+        tenant: &TenantId,
+        change: ArtifactChange,
+    ) -> Result<ArtifactChanged, Error> {
+        artifacts::change(self, tenant, change).await
+    }
+
+    async fn artifact(&self, tenant: &TenantId, id: ArtifactId) -> Result<Option<Artifact>, Error> {
+        artifacts::one(&self.db, tenant, id).await
+    }
+
+    async fn artifacts(&self, query: ArtifactQuery) -> Result<ArtifactPage, Error> {
+        artifacts::list(&self.db, query).await
+    }
+
+    async fn artifact_versions(
+        &self,
+        tenant: &TenantId,
+        id: ArtifactId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<ArtifactVersion>, Error> {
+        artifacts::versions(&self.db, tenant, id, before, limit).await
+    }
+
+    async fn artifact_version(
+        &self,
+        tenant: &TenantId,
+        wanted: ArtifactRef,
+    ) -> Result<Option<(ArtifactId, ArtifactVersion)>, Error> {
+        artifacts::version(&self.db, tenant, wanted).await
+    }
+
+    async fn labels_of(&self, tenant: &TenantId, content: Digest) -> Result<Vec<String>, Error> {
+        artifacts::labels(&self.db, tenant, content).await
+    }
+
+    async fn verdicts(
+        &self,
+        tenant: &TenantId,
+        id: ArtifactId,
+        limit: usize,
+    ) -> Result<Vec<ArtifactVerdict>, Error> {
+        artifacts::verdicts(&self.db, tenant, id, limit).await
+    }
+
+    async fn artifact_totals(&self, tenant: &TenantId) -> Result<ArtifactTotals, Error> {
+        artifacts::totals(&self.db, tenant).await
+    }
+
+    async fn lineage(&self, query: LineageQuery) -> Result<Lineage, Error> {
+        artifacts::lineage(&self.db, query).await
     }
 }
 

@@ -8,14 +8,15 @@ use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
 
 use super::{
-    SqliteStore, activity, approvals, blob_uses, blobs, decisions,
+    SqliteStore, activity, approvals, artifacts, blob_uses, blobs, decisions,
     files::Held,
     hook,
     ledger::{self, Kept},
     memos, rows, sessions, usage,
 };
 use crate::{
-    BlobOwner, Commit, Error, NewMemo, Record, SessionEvent, Spend, Version,
+    BlobOwner, Commit, Error, LineageEdge, NewArtifact, NewMemo, Record, SessionEvent, Spend,
+    Version,
     encoding::{self, DecisionText, horizon},
     is_derived, owners,
     packed::Packed,
@@ -49,6 +50,8 @@ struct Step {
     approval: Option<(Approval, String)>,
     spends: Option<Spend>,
     memo: Option<NewMemo>,
+    artifacts: Vec<NewArtifact>,
+    edges: Vec<LineageEdge>,
 }
 
 /// The client's key for doing this once.
@@ -58,7 +61,7 @@ struct Once {
     at: i64,
 }
 
-struct Blob {
+pub(super) struct Blob {
     digest: Digest,
     size: i64,
     /// None if they are in a file.
@@ -103,7 +106,7 @@ pub(super) async fn record(store: &SqliteStore, mut record: Record) -> Result<Ve
 }
 
 /// Large blobs go to files before the transaction, which then only names them.
-async fn place(
+pub(super) async fn place(
     store: &SqliteStore,
     blobs: Vec<Vec<u8>>,
 ) -> Result<(Vec<Blob>, Option<Held>), Error> {
@@ -153,6 +156,8 @@ fn step(record: &Record, process: i64) -> Result<Step, Error> {
         approval: record.approval.as_ref().map(given).transpose()?,
         spends: record.spends,
         memo: record.memo,
+        artifacts: record.artifacts.clone(),
+        edges: record.edges.clone(),
     })
 }
 
@@ -208,6 +213,12 @@ impl Step {
         self.blobs.iter().try_for_each(|blob| blob.insert(connection))?;
         for digest in &self.uses {
             blob_uses::insert(connection, BlobOwner::Call(*id), *digest)?;
+        }
+        for artifact in &self.artifacts {
+            artifacts::insert(connection, tenant, artifact)?;
+        }
+        if !self.edges.is_empty() {
+            artifacts::insert_edges(connection, tenant, &self.edges)?;
         }
         for event in &self.session_events {
             sessions::insert(connection, event)?;
@@ -358,7 +369,7 @@ pub(super) fn used_by(select: &str, idempotency_key: &str) -> String {
 }
 
 impl Blob {
-    fn insert(&self, connection: &Connection) -> Result<(), Error> {
+    pub(super) fn insert(&self, connection: &Connection) -> Result<(), Error> {
         connection
             .prepare_cached(
                 "INSERT INTO blobs (digest, size, bytes) VALUES (?1, ?2, ?3)

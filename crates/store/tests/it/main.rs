@@ -5,6 +5,7 @@
 mod contract;
 #[cfg(test)]
 mod crash;
+mod crash_artifacts;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]

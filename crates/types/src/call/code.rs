@@ -33,6 +33,12 @@ codes! {
     AddressRefused = "address_refused",
     /// Arguments were masked before the server stopped, so the call cannot be run again.
     ArgsRedacted = "args_redacted",
+    /// The artifact does not exist, or no longer.
+    ArtifactNotFound = "artifact_not_found",
+    /// Another version of the artifact is the newest.
+    ArtifactNotNewest = "artifact_not_newest",
+    /// The artifacts of the tenant have reached their quota.
+    ArtifactQuota = "artifact_quota",
     /// The tool failed again and again, and is left alone for a while.
     CircuitOpen = "circuit_open",
     /// Code of the caller failed.

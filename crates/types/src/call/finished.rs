@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CallId, Digest, ErrorCode, Isolation, Json, Layers, Outcome, Timestamp, Truncated, Usage,
+    CallFiles, CallId, Digest, ErrorCode, Isolation, Json, Layers, Outcome, Timestamp, Truncated,
+    Usage,
 };
 
 /// The end of a call that was dispatched.
@@ -30,6 +31,9 @@ pub struct Finished {
     pub isolation: Option<Isolation>,
     /// Isolation layers, if there was a sandbox.
     pub layers: Option<Layers>,
+    /// Files that its program left in the workspace, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<Box<CallFiles>>,
     /// Start time.
     pub started_at: Timestamp,
     /// Duration of the run.

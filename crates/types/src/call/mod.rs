@@ -61,6 +61,9 @@ pub struct Asked {
     /// Cause of the call, if no client asked for it directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Box<Cause>>,
+    /// Labels of the artifacts that it is given, and of the call that made it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taint: Vec<String>,
     /// Time of acceptance.
     pub accepted_at: Timestamp,
 }
@@ -110,6 +113,12 @@ impl Call {
     /// Digest of the arguments that it runs with, in the form of the skills API.
     pub fn inputs_hash(&self) -> &str {
         self.edited.as_ref().map_or(&self.asked.inputs_hash, |edited| &edited.inputs_hash)
+    }
+
+    /// Labels of the sources of the arguments that it runs with.
+    pub fn taint(&self) -> Vec<String> {
+        let edited = self.edited.as_ref().map_or(&[][..], |edited| &edited.taint);
+        crate::artifact_label::union(&self.asked.taint, edited)
     }
 
     /// The hold, if the call is held.

@@ -218,6 +218,7 @@ mod tests {
             usage: None,
             isolation: None,
             layers: None,
+            files: None,
             started_at: Timestamp::from_micros(0),
             duration: Duration::ZERO,
             memoised: None,

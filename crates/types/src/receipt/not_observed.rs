@@ -33,6 +33,10 @@ fn of_finished(finished: &Finished, details: &ReceiptDetails) -> Vec<Words> {
     }
     words.extend(gap("standard output", &finished.stdout));
     words.extend(gap("standard error", &finished.stderr));
+    let omitted = finished.files.as_ref().map_or(0, |files| files.omitted_count);
+    if omitted > 0 {
+        words.push(format!("the content of {omitted} files that were not stored").into());
+    }
     if !details.egress.is_empty() {
         words.push("what the contacted servers did with the request".into());
     }
@@ -62,6 +66,7 @@ mod tests {
             usage: None,
             isolation: None,
             layers: None,
+            files: None,
             started_at: Timestamp::from_micros(0),
             duration: Duration::ZERO,
             memoised: None,

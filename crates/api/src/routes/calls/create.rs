@@ -1,6 +1,6 @@
 //! Making a call.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
@@ -13,8 +13,9 @@ use ringfence_edge::{
     identity::{self, Caller, May},
     problem_codes, reply, setup_failure,
 };
-use ringfence_engine::{CallRequest, Refused};
+use ringfence_engine::{CallRequest, GIVEN, GIVEN_FIELDS, Refused};
 use ringfence_types::{Call, Json, PersonaId, SessionId, ToolName};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::{routes::tools, shared::Shared, views::call::CallView};
@@ -44,6 +45,21 @@ pub(crate) struct CallBody {
     /// Whether it must run even if the result of an equal call is remembered.
     #[schema(default = false)]
     fresh: Option<bool>,
+    /// Files in the workspace of its program by path: a text, `{"base64": …}`, or `{"artifact": …}` with a
+    /// digest or an id. A skill finds them in `input-files`.
+    #[schema(value_type = Option<Object>)]
+    files: Option<Json>,
+    /// Standard input of its program, in the form of a file.
+    #[schema(value_type = Option<Object>)]
+    stdin: Option<Json>,
+    /// Variables of the environment; only for tools that run code of the caller.
+    #[schema(value_type = Option<Object>)]
+    env: Option<Json>,
+    /// Limits below those of the tool: `wall_secs`, `memory_bytes`, `cpu_millis`, `processes`.
+    #[schema(value_type = Option<Object>)]
+    limits: Option<Json>,
+    /// Patterns of the files that are stored as artifacts when it ends, in place of those of the tool.
+    outputs: Option<Vec<String>>,
 }
 
 /// Makes a call and waits for its end.
@@ -113,6 +129,7 @@ fn read(shared: &Shared, body: &Json) -> Result<(CallRequest, Duration), Problem
         fields.fault("version", "must be at most 64 characters");
     }
     let args = fields.required_object("args");
+    let args = with_given(&mut fields, args);
     let wait = wait(shared, &mut fields);
     let session: Option<SessionId> = fields.optional("session_id");
     let persona: Option<PersonaId> = fields.optional("persona_id");
@@ -124,6 +141,29 @@ fn read(shared: &Shared, body: &Json) -> Result<(CallRequest, Duration), Problem
         let call = CallRequest::new(tool, args);
         (CallRequest { version, session, persona, metadata, detached, fresh, ..call }, wait)
     })
+}
+
+/// The arguments with what the call is given beside them, which is one of them: policy, approvals and digests
+/// are about the arguments.
+fn with_given(fields: &mut Fields<'_>, args: Option<Json>) -> Option<Json> {
+    let read = |name: &'static str| Some((name, fields.optional::<&RawValue>(name)?));
+    let given: BTreeMap<_, _> = GIVEN_FIELDS.into_iter().filter_map(read).collect();
+    let args = args?;
+    if given.is_empty() {
+        return Some(args);
+    }
+    let mut all: BTreeMap<String, &RawValue> = args.read().unwrap_or_default();
+    if all.contains_key(GIVEN) {
+        fields.fault("args", format!("has `{GIVEN}`, which stands for fields of the request"));
+    }
+    let given = serde_json::value::to_raw_value(&given).ok()?;
+    all.insert(GIVEN.to_owned(), &given);
+    // One level deeper than it was, so it is checked again.
+    let whole = Json::of(&all);
+    if whole.is_err() {
+        fields.fault("args", "the request is nested too deep");
+    }
+    whole.ok()
 }
 
 fn wait(shared: &Shared, fields: &mut Fields<'_>) -> Duration {

@@ -34,7 +34,7 @@ pub(crate) struct HeldView<'a> {
 }
 
 /// A tool with its arguments.
-pub(super) struct SandboxCall {
+pub(in crate::routes) struct SandboxCall {
     request: CallRequest,
     /// Time to wait for its end.
     wait: Duration,
@@ -43,7 +43,7 @@ pub(super) struct SandboxCall {
 impl SandboxCall {
     /// A call of this tool, with the maximum wait of a request. A call in a sandbox has the sandbox's
     /// id as its session, so that the history of a sandbox is a list of calls.
-    pub(super) fn new(shared: &Shared, tool: &'static str, args: &Value) -> Self {
+    pub(in crate::routes) fn new(shared: &Shared, tool: &'static str, args: &Value) -> Self {
         let tool = tool.parse().expect("our own names are valid");
         let sandbox = args["sandbox"].as_str();
         let args = Json::from_value(args).unwrap_or_else(Json::empty_object);
@@ -60,13 +60,17 @@ impl SandboxCall {
     }
 
     /// Adds bytes beside the arguments.
-    pub(super) fn attach(mut self, bytes: bytes::Bytes) -> Self {
+    pub(in crate::routes) fn attach(mut self, bytes: bytes::Bytes) -> Self {
         self.request.attachment = Some(Attachment::new(bytes));
         self
     }
 
     /// Makes the call and waits.
-    pub(super) async fn call(self, shared: &Shared, caller: &Caller) -> Result<Made, Problem> {
+    pub(in crate::routes) async fn call(
+        self,
+        shared: &Shared,
+        caller: &Caller,
+    ) -> Result<Made, Problem> {
         let wait = self.wait;
         let mut ticket = self.make(shared, caller).await?;
         let call = match wait.is_zero() {
@@ -104,13 +108,13 @@ impl SandboxCall {
 }
 
 /// A call that was made, with its current state.
-pub(super) struct Made {
-    pub(super) call: Arc<Call>,
+pub(in crate::routes) struct Made {
+    pub(in crate::routes) call: Arc<Call>,
     pub(super) ticket: Ticket,
 }
 
 /// Result of a call, for the answer.
-pub(super) enum Came {
+pub(in crate::routes) enum Came {
     /// It has a result.
     Result(Value),
     /// It runs.
@@ -120,12 +124,12 @@ pub(super) enum Came {
 }
 
 impl Made {
-    pub(super) fn id(&self) -> CallId {
+    pub(in crate::routes) fn id(&self) -> CallId {
         self.call.asked.id
     }
 
     /// The result, or the problem.
-    pub(super) fn came(&self) -> Result<Came, Problem> {
+    pub(in crate::routes) fn came(&self) -> Result<Came, Problem> {
         let id = self.id();
         match &self.call.state {
             State::Finished(finished) => match &finished.produced {
@@ -149,7 +153,7 @@ impl Made {
     }
 
     /// The result of a call that should end soon; else the answer that it is running or held.
-    pub(super) fn result(&self) -> Result<Result<Value, Response>, Problem> {
+    pub(in crate::routes) fn result(&self) -> Result<Result<Value, Response>, Problem> {
         Ok(match self.came()? {
             Came::Result(result) => Ok(result),
             Came::Runs => Err(waiting(self.id(), "running", &[])),
@@ -170,7 +174,7 @@ fn waiting(id: CallId, state: &'static str, reasons: &[Reason]) -> Response {
 const CALL_ID: HeaderName = HeaderName::from_static("call-id");
 
 /// Adds the call's id to the headers, for answers without a body for it.
-pub(super) fn with_call(mut response: Response, id: CallId) -> Response {
+pub(in crate::routes) fn with_call(mut response: Response, id: CallId) -> Response {
     let id = HeaderValue::try_from(id.to_string()).expect("an id is printable ASCII");
     response.headers_mut().insert(CALL_ID, id);
     response

@@ -119,7 +119,10 @@ fn failed(code: &str, detail: String) -> Problem {
         "invalid_request" => fields::invalid(vec![Fault { pointer: String::new(), detail }]),
         "session_ended" | "sandbox_not_found" | "interpreter_not_found" => Problem::not_found(),
         "session_paused" => Problem::new(&problem_codes::SANDBOX_PAUSED, detail),
-        "not_found" => Problem::new(&problem_codes::NOT_FOUND, detail),
+        "not_found" | "artifact_not_found" => Problem::new(&problem_codes::NOT_FOUND, detail),
+        "artifact_not_newest" => Problem::new(&problem_codes::CONFLICT, detail),
+        "artifact_quota" => Problem::new(&problem_codes::STORAGE_BUDGET, detail),
+        "content_invalid" => Problem::new(&problem_codes::ARGS_INVALID, detail),
         "too_many_sandboxes" => Problem::new(&problem_codes::TOO_MANY_SANDBOXES, detail)
             .retry_after(Duration::from_secs(30)),
         "isolation_unavailable" => Problem::new(

@@ -17,7 +17,7 @@ use ringfence_edge::{
 };
 use ringfence_engine::{OutputStream, VerifiedCall, data::CallQuery};
 use ringfence_types::{
-    Call, CallId, Finished, LayerState, Produced, Receipt, Scope, State as CallState,
+    Call, CallFile, CallId, Finished, LayerState, Produced, Receipt, Scope, State as CallState,
 };
 
 use super::{
@@ -54,6 +54,14 @@ struct LayerRow {
     name: String,
     note: String,
     is_active: bool,
+}
+
+/// A file that the call left.
+#[derive(Debug)]
+struct FileRow {
+    artifact: String,
+    path: String,
+    size: String,
 }
 
 #[derive(Debug)]
@@ -96,6 +104,8 @@ struct ReadPage {
     isolation: Option<String>,
     layers: Vec<LayerRow>,
     flows: Vec<String>,
+    files: Vec<FileRow>,
+    omitted: u64,
     decision: Option<DecisionView>,
     tool_digest: Html,
     trace: Html,
@@ -200,6 +210,8 @@ async fn view(shared: &Shared, caller: &Caller, id: CallId) -> Result<ReadPage, 
         isolation: finished.and_then(|f| f.isolation).map(|i| format!("{i:?}").to_lowercase()),
         layers: finished.map(layers).unwrap_or_default(),
         flows: receipt.as_ref().map(flows).unwrap_or_default(),
+        files: finished.map(files).unwrap_or_default(),
+        omitted: finished.and_then(|f| f.files.as_ref()).map_or(0, |f| f.omitted_count),
         decision: call.decision.as_ref().map(|decision| DecisionView {
             verdict: verdict(decision.verdict.name()),
             reasons: reasons(&decision.reasons),
@@ -286,6 +298,17 @@ fn layers(finished: &Finished) -> Vec<LayerRow> {
         LayerRow { name: name.unwrap_or_default(), note, is_active }
     };
     layers.0.iter().map(row).collect()
+}
+
+/// Files that a call left.
+fn files(finished: &Finished) -> Vec<FileRow> {
+    let files = finished.files.iter().flat_map(|files| &files.stored);
+    let row = |file: &CallFile| FileRow {
+        artifact: file.artifact.to_string(),
+        path: file.path.clone(),
+        size: html::bytes(file.size),
+    };
+    files.map(row).collect()
 }
 
 fn flows(receipt: &Receipt) -> Vec<String> {

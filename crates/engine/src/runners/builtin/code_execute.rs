@@ -2,7 +2,7 @@
 
 use ringfence_policy::{Action, Permit};
 use ringfence_sandbox::{Language, Program, Report, Request};
-use ringfence_types::{ErrorCode, Json, Produced};
+use ringfence_types::{CallFile, CallFiles, ErrorCode, Json, Produced};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ use crate::{
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "code_execute",
-    description: "Runs source text in a fresh sandbox and gives what it printed and, for Python, the \
-                  names it left. It has no network unless `hosts` are asked for and granted.",
+    description: "Runs source text in a fresh sandbox and gives what it printed, the files it left and, \
+                  for Python, the names it left. It has no network unless `hosts` are asked for and granted.",
     flags: &["none"],
     input: || {
         object(
@@ -28,11 +28,38 @@ pub(super) const TOOL: Builtin = Builtin {
                 "language": {"enum": ["python", "javascript", "bash"], "default": "python"},
                 "hosts": hosts_schema(),
                 "secrets": secrets_schema(),
+                "env": {
+                    "type": "object", "additionalProperties": {"type": "string"},
+                    "description": "Variables of its environment",
+                },
+                "files": {
+                    "type": "object", "maxProperties": 64,
+                    "description": "Files in its workspace by path: a text, {\"base64\": …}, or \
+                                    {\"artifact\": …} with a digest or an id",
+                },
+                "limits": {
+                    "type": "object",
+                    "description": "Lower limits: wall_secs, memory_bytes, cpu_millis, processes",
+                },
+                "outputs": {
+                    "type": "array", "items": {"type": "string"},
+                    "description": "Patterns of the files that are stored when it ends; all by default",
+                },
+                "stdin": {"description": "Standard input, as the content of a file"},
             }),
         )
     },
     output: || {
-        let left = json!({"stdout": {"type": "string"}, "locals": {"type": "object"}});
+        let file = json!({
+            "path": {"type": "string"}, "artifact": {"type": "string"},
+            "digest": {"type": "string"}, "size": {"type": "integer"},
+            "media_type": {"type": "string"},
+        });
+        let files =
+            json!({"type": "array", "items": object(&["path", "artifact", "digest"], file)});
+        let left = json!({
+            "stdout": {"type": "string"}, "locals": {"type": "object"}, "files": files,
+        });
         object(&["stdout", "locals"], left)
     },
     argument_errors: &[
@@ -69,7 +96,7 @@ async fn start(permit: Permit, job: Job<'_>) -> Started {
         },
     };
     let tool = entry.clone();
-    let reading = Box::new(move |report: &Report| match result(report) {
+    let reading = Box::new(move |report: &Report, files: &CallFiles| match result(report, files) {
         Ok(result) => validate::output(&tool, result),
         Err(error) => Produced::Error(error),
     });
@@ -81,7 +108,7 @@ fn plain(language: Language, code: String) -> Program {
     Program::Code { language, code, args: Vec::new() }
 }
 
-fn result(report: &Report) -> Result<Json, ringfence_types::CallError> {
+fn result(report: &Report, files: &CallFiles) -> Result<Json, ringfence_types::CallError> {
     if report.exit_code != Some(0) {
         return Err(failed(ErrorCode::CodeFailed, "the code failed", report));
     }
@@ -89,13 +116,16 @@ fn result(report: &Report) -> Result<Json, ringfence_types::CallError> {
     // The code owns the result channel: it may have closed it or written anything.
     let locals = Json::parse(&report.result).ok().filter(Json::is_object);
     let locals = locals.unwrap_or_else(Json::empty_object);
-    Json::of(&Left { stdout, locals })
+    Json::of(&Left { files: &files.stored, locals, stdout })
         .map_err(|problem| super::error(ErrorCode::OutputInvalid, &problem))
 }
 
 /// Result of a program, with its numbers as written.
 #[derive(Serialize)]
-struct Left {
+struct Left<'a> {
+    /// Files that it left, as artifacts.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    files: &'a [CallFile],
     locals: Json,
     stdout: String,
 }

@@ -3,6 +3,7 @@
 //! Tools that only read their arguments run inline: there is nothing to confine. Code runs in a
 //! sandbox like any skill.
 
+mod artifact_write;
 mod canvas_append;
 mod code_execute;
 mod echo;
@@ -28,7 +29,7 @@ use super::{
     Job, Runner,
     work::{Started, ended, failure, without_program},
 };
-use crate::validate;
+use crate::{given::Takes, validate};
 
 /// One built-in tool.
 struct Builtin {
@@ -75,6 +76,7 @@ const BUILTINS: &[Builtin] = &[
     http_fetch::TOOL,
     canvas_append::TOOL,
     embed_text::TOOL,
+    artifact_write::TOOL,
     sandbox::create::TOOL,
     sandbox::fork::TOOL,
     sandbox::exec::TOOL,
@@ -148,6 +150,14 @@ impl Runner for Builtins {
         self.takes_place(entry)
     }
 
+    fn takes(&self, entry: &Entry) -> Takes {
+        if entry.tool.name.as_str() == code_execute::TOOL.name {
+            Takes::All
+        } else {
+            Takes::Nothing
+        }
+    }
+
     fn network(&self, entry: &Entry, args: &Json) -> Vec<String> {
         match find(&entry.tool.name) {
             Some(builtin) if builtin.sandbox == UsedSandbox::New => hosts(args),
@@ -206,6 +216,10 @@ fn tool(builtin: &Builtin, now: Timestamp) -> Tool {
         network: Vec::new(),
         env: BTreeMap::new(),
         secrets: BTreeMap::new(),
+        outputs: (builtin.name == code_execute::TOOL.name)
+            .then(|| "**".to_owned())
+            .into_iter()
+            .collect(),
         limits: Limits {
             wall: Duration::from_secs(60),
             memory: Bytes::mib(512),

@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use ringfence_store::*;
 use ringfence_types::{
-    ApprovalId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
 };
 use tokio::sync::watch;
 
@@ -359,6 +359,64 @@ impl Retention for Pair {
 
     async fn erasure(&self, tenant: &TenantId, id: CallId) -> Result<Option<u64>, Error> {
         self.next().erasure(tenant, id).await
+    }
+}
+
+#[async_trait]
+impl Artifacts for Pair {
+    async fn change_artifact(
+        &self,
+        tenant: &TenantId,
+        change: ArtifactChange,
+    ) -> Result<ArtifactChanged, Error> {
+        self.next().change_artifact(tenant, change).await
+    }
+
+    async fn artifact(&self, tenant: &TenantId, id: ArtifactId) -> Result<Option<Artifact>, Error> {
+        self.next().artifact(tenant, id).await
+    }
+
+    async fn artifacts(&self, query: ArtifactQuery) -> Result<ArtifactPage, Error> {
+        self.next().artifacts(query).await
+    }
+
+    async fn artifact_versions(
+        &self,
+        tenant: &TenantId,
+        id: ArtifactId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<ArtifactVersion>, Error> {
+        self.next().artifact_versions(tenant, id, before, limit).await
+    }
+
+    async fn artifact_version(
+        &self,
+        tenant: &TenantId,
+        wanted: ArtifactRef,
+    ) -> Result<Option<(ArtifactId, ArtifactVersion)>, Error> {
+        self.next().artifact_version(tenant, wanted).await
+    }
+
+    async fn labels_of(&self, tenant: &TenantId, content: Digest) -> Result<Vec<String>, Error> {
+        self.next().labels_of(tenant, content).await
+    }
+
+    async fn verdicts(
+        &self,
+        tenant: &TenantId,
+        id: ArtifactId,
+        limit: usize,
+    ) -> Result<Vec<ArtifactVerdict>, Error> {
+        self.next().verdicts(tenant, id, limit).await
+    }
+
+    async fn artifact_totals(&self, tenant: &TenantId) -> Result<ArtifactTotals, Error> {
+        self.next().artifact_totals(tenant).await
+    }
+
+    async fn lineage(&self, query: LineageQuery) -> Result<Lineage, Error> {
+        self.next().lineage(query).await
     }
 }
 

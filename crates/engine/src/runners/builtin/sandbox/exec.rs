@@ -163,6 +163,7 @@ async fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             usage: end.as_ref().ok().map(usage),
             isolation: None,
             layers: Some(session.info().layers),
+            files: None,
             started_at,
             duration,
             memoised: None,

@@ -113,6 +113,7 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             usage: None,
             isolation: None,
             layers: Some(session.info().layers),
+            files: None,
             started_at,
             duration: clock.now().since(started_at),
             memoised: None,
