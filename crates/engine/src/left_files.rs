@@ -109,7 +109,7 @@ fn matches(pattern: &[u8], path: &[u8]) -> bool {
     reached[path.len()]
 }
 
-/// What is looked for in a workspace.
+/// Files that are looked for in a workspace.
 #[derive(Debug)]
 pub(crate) struct Search {
     /// Patterns; none if nothing is stored.

@@ -187,6 +187,7 @@ impl Definition {
             network: granted.hosts.clone(),
             env: BTreeMap::new(),
             secrets: secrets(granted),
+            outputs: Vec::new(),
             limits: granted.apply(&self.limits),
             created_at,
         };

@@ -174,7 +174,7 @@ async fn what_is_left_is_bounded_and_what_is_not_stored_is_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_inputs_are_named_and_leave_no_trace() {
     let server = Server::start().await;
-    let missing = Digest::of(b"nobody has this");
+    let missing = Digest::of(b"never stored");
     let bad = json!({
         "tool": "code_execute", "args": {"code": "1"},
         "files": {"../up": "x", "a": {"artifact": "x"}, "b": {"base64": "?"}, "c": 7},

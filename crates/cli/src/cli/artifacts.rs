@@ -158,9 +158,9 @@ impl ArtifactCommand {
 /// Direction of a lineage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Direction {
-    /// What it came from
+    /// Causes: what it came from
     Backward,
-    /// What came of it
+    /// Effects: what came of it
     Forward,
     /// Both
     Both,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use ringfence_policy::Permit;
 use ringfence_registry::{Entry, Runs};
 use ringfence_sandbox::{InputFile, Program, Report, Request, Stdin, files::BoxPath};
-use ringfence_types::{CallError, ErrorCode, Json, Produced};
+use ringfence_types::{CallError, CallFiles, ErrorCode, Json, Produced};
 use serde_json::json;
 
 use super::{
@@ -45,7 +45,7 @@ impl Runner for Commands {
             request.env.insert(PARAMS.to_owned(), args.to_owned());
         }
         let tool = job.entry.clone();
-        let reading = Box::new(move |report: &Report| result(&tool, report));
+        let reading = Box::new(move |report: &Report, _: &CallFiles| result(&tool, report));
         sandboxed(&job, permit, request, reading).await
     }
 }

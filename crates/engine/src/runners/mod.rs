@@ -58,7 +58,7 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
         true
     }
 
-    /// What calls of the tool may be given beside their arguments.
+    /// Things that calls of the tool may be given beside their arguments.
     fn takes(&self, _entry: &Entry) -> Takes {
         Takes::Nothing
     }

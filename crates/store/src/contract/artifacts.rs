@@ -186,7 +186,7 @@ pub async fn versions_of_an_artifact_grow_by_one(store: &Arc<dyn Store>) {
     assert_eq!((totals.artifacts, totals.versions), (1, 3));
 }
 
-/// Of several that add a version at once, each gets a number of its own.
+/// Several that add a version at once get each a number of their own.
 pub async fn of_many_who_add_versions_each_has_its_own(store: &Arc<dyn Store>) {
     let tenant = tenant();
     let first = fresh(10);
@@ -293,7 +293,7 @@ pub async fn artifacts_are_found_by_what_they_are(store: &Arc<dyn Store>) {
     assert_eq!(find(ArtifactQuery { tag: Some("odd".to_owned()), ..all() }).await, []);
 }
 
-/// What one tenant has, another can neither find, read nor change.
+/// Artifacts of one tenant can be neither found, read nor changed by another.
 pub async fn artifacts_of_others_are_never_found(store: &Arc<dyn Store>) {
     let (own, other) = (tenant(), tenant());
     let bytes = fresh(10);

@@ -142,7 +142,7 @@ fn write_and_kill(folder: &Path, lines: usize) -> Acknowledged {
     acknowledged
 }
 
-/// What was acknowledged is so, and every version of every artifact has its bytes; gives their number.
+/// Acknowledged changes are there, and every version of every artifact has its bytes; gives their number.
 async fn check(store: &Arc<dyn Store>, acknowledged: &Acknowledged) -> usize {
     for (id, is_kept) in acknowledged {
         let found = store.artifact(&tenant(), *id).await.unwrap();
