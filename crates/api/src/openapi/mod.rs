@@ -15,8 +15,7 @@ use crate::{
     routes::{
         approvals, artifacts, budgets, calls, canvas, config, dead_letters, engines, events,
         health, holds, keys, ledger, policy, processes, retention, sandboxes, secrets, skills,
-        tool_catalog,
-        tool_lifecycle, tool_request, tools, usage,
+        tool_catalog, tool_lifecycle, tool_request, tools, usage,
     },
 };
 
