@@ -28,6 +28,7 @@ usage: cargo xtask <command>
   bench kafka [--quick] [--soak]
                               calls from tool.requests to tool.results, beside a raw loop, one in
                               flight and HTTP; --soak: ten minutes, and memory of the server
+  bench mcp [--quick]         a call over MCP beside the same call over REST
   bench fuzz [--minutes N]    everything that reads hostile bytes, for minutes
   dist                        a tarball, a Debian package and checksums in target/dist
   services build|up|down|status

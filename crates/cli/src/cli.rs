@@ -26,7 +26,9 @@ pub(crate) use self::ledger::{
 pub(crate) use self::lifecycle::{
     GrantArgs, ToolApproveArgs, ToolChangeArgs, ToolCommand, ToolGrantArgs, ToolVersionArgs,
 };
-pub(crate) use self::mcp::{McpArgs, McpClient, McpCommand, McpInstallArgs};
+pub(crate) use self::mcp::{
+    McpAddArgs, McpArgs, McpClient, McpCommand, McpInstallArgs, McpListArgs, McpRemoveArgs,
+};
 pub(crate) use self::models::ModelsCommand;
 pub(crate) use self::rules::PolicyCommand;
 pub(crate) use self::sandboxes::{SandboxCommand, SandboxExecArgs, SandboxLimitArgs};

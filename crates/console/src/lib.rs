@@ -137,6 +137,8 @@ routes! {
     get "/console/audit" pages::audit::list;
     get "/console/audit/export" pages::audit::export;
     post "/console/audit/verify" pages::audit::verify;
+    get "/console/mcp" pages::mcp::page;
+    post "/console/mcp/{name}/restart" pages::mcp::restart;
     get "/console/keys" pages::keys::list;
     post "/console/keys" pages::keys::create;
     post "/console/keys/{id}/revoke" pages::keys::revoke;

@@ -64,6 +64,7 @@ const PAGES: &[PageEntry] = &[
         reads,
     ),
     ("Sandboxes", "/console/sandboxes", 'b', "M4 8l8-4 8 4v8l-8 4-8-4zM4 8l8 4 8-4M12 12v8", reads),
+    ("MCP", "/console/mcp", 'm', "M8 8V4M16 8V4M6 8h12v4a6 6 0 0 1-12 0zM12 18v3", operates),
     ("Policy", "/console/policy", 'p', "M12 4v16M6 8h12M6 8l-3 6h6zM18 8l-3 6h6zM8 20h8", operates),
     (
         "Audit",
@@ -167,6 +168,7 @@ const DONE: &[(&str, &str)] = &[
     ("stopped", "Stopped. The sandbox and everything in it is gone."),
     ("forked", "Forked: this sandbox has a copy of the files and no programs."),
     ("saved", "Saved."),
+    ("restarted", "The MCP server is started anew."),
     ("revoked", "Revoked. The key stopped working."),
     ("set", "Set. Requests that begin now use it."),
     ("removed", "Removed. Requests do not get it any more."),

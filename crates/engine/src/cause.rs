@@ -50,6 +50,13 @@ pub enum By {
     },
     /// A turn of a conversation.
     Turn(TurnRef),
+    /// The start of an MCP server.
+    Source {
+        /// The server.
+        server: String,
+        /// Unique name of this step of the start.
+        start: String,
+    },
     /// A message on the bus.
     Bus {
         /// The topic.
@@ -95,7 +102,7 @@ impl By {
         match self {
             Self::Child { parent, .. } => Some(*parent),
             Self::Step { parent, .. } => *parent,
-            Self::Client | Self::Turn(_) | Self::Bus { .. } => None,
+            Self::Client | Self::Turn(_) | Self::Source { .. } | Self::Bus { .. } => None,
         }
     }
 
@@ -111,6 +118,7 @@ impl By {
             Self::Turn(TurnRef { event, round, index }) => {
                 serde_json::json!(["turn", event, round, index])
             }
+            Self::Source { server, start } => serde_json::json!(["source", server, start]),
             Self::Bus { topic, event_id } => serde_json::json!(["bus", topic, event_id]),
         };
         Some(format!("\u{1}{parts}"))
@@ -123,6 +131,7 @@ impl By {
             Self::Child { .. } => {}
             Self::Step { step, .. } => cause.step = Some(step.clone()),
             Self::Turn(turn) => cause.turn = Some(turn.clone()),
+            Self::Source { server, .. } => cause.source = Some(server.clone()),
         }
         Some(Box::new(cause))
     }

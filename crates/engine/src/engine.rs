@@ -40,7 +40,8 @@ use crate::{
     recover,
     sandboxes::{SandboxLimits, Sandboxes},
     secrets::{SecretKeys, Vault},
-    use_cases::{Dependency, Neighbours, Probed, follow_policy},
+    sources::{self, Sources},
+    use_cases::{Dependency, Neighbours, Probed, SeenClients, follow_policy},
 };
 
 /// Parts of the engine. The owner picks the backends.
@@ -91,6 +92,8 @@ pub struct Settings {
     pub held_denials: HeldDenials,
     /// Directory with one work directory per tenant, which `file_read` reads.
     pub work: PathBuf,
+    /// Directory of the installed packages of MCP servers.
+    pub mcp_packages: PathBuf,
     /// Tools whose results are remembered.
     pub memo: Memo,
     /// Storage limits.
@@ -148,6 +151,7 @@ impl Settings {
             max_wall_time: Duration::from_secs(3_600),
             hold_for: Duration::from_secs(86_400),
             held_denials: HeldDenials::default(),
+            mcp_packages: work.with_file_name("mcp-packages"),
             work,
             memo: Memo::default(),
             room: RoomLimits::default(),
@@ -191,6 +195,10 @@ pub(crate) struct Inner {
     pub(crate) circuits: Circuits,
     /// Session sandboxes, and the programs in them.
     pub(crate) sandboxes: Sandboxes,
+    /// MCP servers whose tools are offered.
+    pub(crate) sources: Sources,
+    /// MCP clients that were seen.
+    pub(crate) clients: SeenClients,
     /// Held calls, with the time of their next recheck.
     pub(crate) rechecks: RecheckQueue,
     /// Locks of holds that are being decided.
@@ -250,6 +258,8 @@ impl Engine {
             neighbours: Neighbours::default(),
             queue: Queue::new(bounds),
             sandboxes: Sandboxes::default(),
+            sources: Sources::default(),
+            clients: SeenClients::default(),
             rechecks: RecheckQueue::default(),
             locks: HoldLocks::default(),
             canary_counts: canary::StoredCounts::default(),
@@ -280,6 +290,7 @@ impl Engine {
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
         inner.tasks.spawn(canary::run(inner.clone()));
         inner.tasks.spawn(erasure::run(inner.clone()));
+        inner.tasks.spawn(sources::run(inner.clone()));
         inner.tasks.spawn(crate::syntax::run(inner.clone()));
         Ok(Self { inner })
     }

@@ -48,6 +48,7 @@ mod request;
 mod runners;
 mod sandboxes;
 mod secrets;
+mod sources;
 mod stage_spans;
 mod subject;
 mod syntax;
@@ -81,6 +82,7 @@ pub use self::{
     runners::builtin::{CANVAS_BYTES, tools as builtin_tools},
     sandboxes::{Attachment, KEPT_OUTPUT, Program, Sandbox, SandboxLimits, types as sandbox},
     secrets::{InvalidSecretKey, NewSecret, SecretError, SecretInfo, SecretKey, SecretKeys},
+    sources::{BrokenTool, Finding, Health, SourceError, SourceState},
     subject::Subject,
     syntax::syntax_problem,
     telemetry::Telemetry,
@@ -89,7 +91,8 @@ pub use self::{
         ActionRefused, Activity, Dependency, EndedCalls, ExplainError, ExplainedCall,
         ExplainedPart, InstallError, LifecycleError, MAX_WHY_CHARS, NamedLineage, Owned,
         PolicyAnswer, PolicyInForce, PolicyQuestion, PolicyStatus, ProposedTool, RemoveToolError,
-        SandboxPool, StoreState, ToolApproval, ToolChanges, ToolDifference, ToolHistoryEntry,
-        ToolState, VerifiedCall, VerifiedLog, VerifiedVersion, VerifierKey, VersionChoice,
+        SandboxPool, SeenClient, StoreState, ToolApproval, ToolChanges, ToolDifference,
+        ToolHistoryEntry, ToolState, VerifiedCall, VerifiedLog, VerifiedVersion, VerifierKey,
+        VersionChoice,
     },
 };

@@ -12,7 +12,7 @@ use rmcp::{
     service::RequestContext,
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     handler::{Client, Shared},
@@ -267,6 +267,9 @@ fn client_metadata(context: &RequestContext<RoleServer>) -> Json {
     let name = info.as_ref().map(|info| info.name.chars().take(100).collect::<String>());
     let version = info.as_ref().map(|info| info.version.chars().take(50).collect::<String>());
     let revision = context.protocol_version().map(|version| version.to_string());
-    let about = json!({"mcp": {"client": name, "version": version, "protocol": revision}});
+    let mut about = json!({"mcp": {"client": name, "version": version, "protocol": revision}});
+    if let Some(Value::String(actor)) = context.meta.0.0.get(metadata::ACTOR) {
+        about["actor_id"] = json!(actor.chars().take(200).collect::<String>());
+    }
     Json::of(&about).unwrap_or_else(|_| Json::empty_object())
 }

@@ -94,8 +94,17 @@ impl Handler {
         Self(Arc::new(Shared { edge, engine, config, visible: Visible::default() }))
     }
 
+    /// The client of a request, noted for people.
     pub(crate) fn client(&self, context: &RequestContext<RoleServer>) -> Result<Client, ErrorData> {
-        Client::of(context, &self.0.config)
+        let client = Client::of(context, &self.0.config)?;
+        let info = context.client_info();
+        let (name, version) = match &info {
+            Some(info) => (info.name.as_str(), info.version.as_str()),
+            None => ("unknown", ""),
+        };
+        let revision = context.protocol_version().unwrap_or_default().to_string();
+        self.0.engine.note_mcp_client(client.principal(), name, version, &revision);
+        Ok(client)
     }
 }
 

@@ -14,6 +14,9 @@ const SESSION: &str = "dev.ringfence/session_id";
 /// Key of a request: the persona that its call is made for.
 const PERSONA: &str = "dev.ringfence/persona_id";
 
+/// Key of a request: the agent among those that share a key, for the receipt.
+pub(crate) const ACTOR: &str = "dev.ringfence/actor_id";
+
 /// Metadata of a result about a call. A call that has ended names its receipt.
 pub(crate) fn of_call(call: &Call, error: Option<&str>) -> MetaObject {
     let id = call.asked.id;

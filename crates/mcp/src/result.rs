@@ -2,7 +2,9 @@
 //! model to read, not errors of the protocol.
 
 use ringfence_edge::Problem;
-use ringfence_types::{Call, CallError, Finished, Json, Produced, Reason, State, Stream};
+use ringfence_types::{
+    Call, CallError, Finished, Json, Produced, Reason, State, Stream, TOOL_SEPARATOR,
+};
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 
 use crate::metadata;
@@ -41,7 +43,28 @@ fn finish(call: &Call, finished: &Finished, is_stateless: bool) -> CallToolResul
     result
 }
 
+/// Result of a tool of another MCP server, as that server gave it.
+fn remote(call: &Call, value: &Json) -> Option<CallToolResult> {
+    #[derive(serde::Deserialize)]
+    struct Remote {
+        content: Vec<ContentBlock>,
+        #[serde(rename = "structuredContent")]
+        structured: Option<serde_json::Value>,
+    }
+    if !call.asked.tool.name.as_str().contains(TOOL_SEPARATOR) {
+        return None;
+    }
+    let Remote { content, structured } = value.read().ok()?;
+    let mut result = CallToolResult::success(content);
+    result.structured_content = structured;
+    result.meta = Some(metadata::of_call(call, None));
+    Some(result)
+}
+
 fn succeeded(call: &Call, value: &Json, is_stateless: bool) -> CallToolResult {
+    if let Some(result) = remote(call, value) {
+        return result;
+    }
     let mut result = CallToolResult::success(vec![ContentBlock::text(value.as_str())]);
     // Before 2026-07-28 it is an object or absent.
     if is_stateless || value.is_object() {

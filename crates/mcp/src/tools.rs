@@ -7,7 +7,7 @@ use std::{
 };
 
 use ringfence_engine::data::{Catalogue, ToolEntry};
-use ringfence_types::{Digest, Json, KeyId, ToolName};
+use ringfence_types::{Digest, Json, KeyId, Origin, ToolName};
 use rmcp::{
     ErrorData,
     model::{
@@ -201,7 +201,10 @@ pub(crate) fn tool(entry: &ToolEntry) -> Tool {
     let name = tool.name.to_string();
     let schema = input_schema(&tool.input_schema);
     let mut shown = Tool::new(name, tool.description.clone(), schema);
-    shown.output_schema = output_schema(&tool.output_schema);
+    shown.output_schema = match tool.origin {
+        Origin::Mcp => structured_schema(&tool.output_schema),
+        _ => output_schema(&tool.output_schema),
+    };
     let is_open = |flag: &String| matches!(flag.as_str(), "external_call" | "network_access");
     shown.annotations = Some(
         ToolAnnotations::new()
@@ -228,6 +231,21 @@ fn input_schema(schema: &Json) -> Arc<JsonObject> {
     let mut fields = object(schema);
     fields.entry("type").or_insert_with(|| json!("object"));
     Arc::new(fields)
+}
+
+/// The schema of the structured part of a result of another MCP server, as that server wrote it.
+fn structured_schema(schema: &Json) -> Option<Arc<JsonObject>> {
+    let mut fields = object(schema);
+    match fields.get_mut("properties")?.get_mut("structuredContent")?.take() {
+        Value::Object(mut fields) => {
+            // Added when the schema became a part of ours.
+            if fields.get("$id") == Some(&json!("urn:mcp:structured-content")) {
+                fields.remove("$id");
+            }
+            Some(Arc::new(fields))
+        }
+        _ => None,
+    }
 }
 
 /// The schema of results that are objects; revisions before 2026-07-28 know no others.

@@ -12,7 +12,7 @@ use ringfence_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    entry::{Command, Entry, Runs},
+    entry::{Command, Entry, McpTool, Runs},
     schema::Schema,
     skill::manifest::{SAFETY_FLAGS, variable_of},
     text::{message, shown},
@@ -59,6 +59,8 @@ pub struct Definition {
 pub enum Recipe {
     /// A program in a sandbox.
     Command(Command),
+    /// A tool of an MCP server.
+    Mcp(McpTool),
 }
 
 /// Length limit of a definition as text.
@@ -193,6 +195,7 @@ impl Definition {
         };
         let runs = match &self.runs {
             Recipe::Command(command) => Runs::Command(Arc::new(command.clone())),
+            Recipe::Mcp(tool) => Runs::Mcp(Arc::new(tool.clone())),
         };
         Ok(Entry::defined(tool, runs, granted.clone(), version, input, output))
     }
@@ -208,6 +211,7 @@ impl Recipe {
     fn problems(&self) -> Vec<String> {
         match self {
             Recipe::Command(command) => command.problems(),
+            Recipe::Mcp(_) => Vec::new(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
-use ringfence_types::{Json, Origin, Timestamp, Tool, ToolPermissions};
+use ringfence_types::{Digest, Json, Origin, ServerName, Timestamp, Tool, ToolPermissions};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -48,6 +48,26 @@ pub enum Runs {
     },
     /// A program, which gets the arguments as JSON on its standard input and in `TOOL_PARAMS`.
     Command(Arc<Command>),
+    /// A tool of an MCP server.
+    Mcp(Arc<McpTool>),
+}
+
+/// A tool of an MCP server, with everything that its server says of it beside the description.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct McpTool {
+    /// The server.
+    pub server: ServerName,
+    /// Name of the tool at the server.
+    pub tool: String,
+    /// Title for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Hints about its behaviour, which nothing is decided by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Json>,
+    /// Digest of how the server is run.
+    pub spec: Digest,
 }
 
 /// A program in a sandbox.
@@ -100,6 +120,8 @@ pub enum Kind {
     Python,
     /// A program in a sandbox.
     Command,
+    /// A tool of an MCP server.
+    Mcp,
 }
 
 impl Runs {
@@ -109,6 +131,7 @@ impl Runs {
             Runs::Builtin => Kind::Builtin,
             Runs::Python { .. } => Kind::Python,
             Runs::Command(_) => Kind::Command,
+            Runs::Mcp(_) => Kind::Mcp,
         }
     }
 
@@ -118,6 +141,7 @@ impl Runs {
             Runs::Builtin => format!("builtin.{}", tool.name),
             Runs::Python { module, function, .. } => format!("{module}.{function}"),
             Runs::Command(command) => command.argv.first().cloned().unwrap_or_default(),
+            Runs::Mcp(tool) => format!("mcp.{}.{}", tool.server, tool.tool),
         }
     }
 }
@@ -131,6 +155,7 @@ impl fmt::Debug for Runs {
                 write!(f, "Python({module}.{function}, {} other files)", files.len())
             }
             Runs::Command(command) => write!(f, "Command({:?})", command.argv),
+            Runs::Mcp(tool) => write!(f, "Mcp({}, {:?})", tool.server, tool.tool),
         }
     }
 }

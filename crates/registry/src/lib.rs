@@ -34,7 +34,7 @@ pub use self::{
     catalogue::{Broken, Catalogue},
     config::{Config, EmbeddedSkill, Error},
     definition::{Definition, DefinitionChange, Recipe, beyond, differences},
-    entry::{Command, Entry, Kind, Runs},
+    entry::{Command, Entry, Kind, McpTool, Runs},
     files::Problem,
     registry::Registry,
     schema::Violation,

@@ -54,8 +54,8 @@ pub use self::{
     },
     owners::{BlobCount, BlobOwner},
     ports::{
-        Approvals, Artifacts, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log, Memos,
-        Metering, Processes, Retention, Secrets, Sessions, Store, Tools,
+        Approvals, Artifacts, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log,
+        McpServers, Memos, Metering, Processes, Retention, Secrets, Sessions, Store, Tools,
     },
     postgres::{
         BlobDirectory, InstallationLock, InvalidPostgresUrl, LargeBlobs, PostgresStore, PostgresUrl,

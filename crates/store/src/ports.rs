@@ -7,7 +7,8 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ringfence_types::{
-    ApprovalId, ArtifactId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
+    ServerName, TenantId, Timestamp,
 };
 use tokio::sync::watch;
 
@@ -54,6 +55,7 @@ pub trait Store:
     + Processes
     + Retention
     + Tools
+    + McpServers
 {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
@@ -554,4 +556,17 @@ pub trait Tools: Debug + Send + Sync + 'static {
 
     /// The row of a version, with its revision.
     async fn tool(&self, digest: Digest) -> Result<Option<(u64, ToolRow)>, Error>;
+}
+
+/// MCP servers whose tools are offered.
+#[async_trait]
+pub trait McpServers: Debug + Send + Sync + 'static {
+    /// Adds a server; `false` if there is one of its name, which stays.
+    async fn add_mcp_server(&self, server: McpServer) -> Result<bool, Error>;
+
+    /// Removes a server; `false` if there was none.
+    async fn remove_mcp_server(&self, name: &ServerName) -> Result<bool, Error>;
+
+    /// All servers by name.
+    async fn mcp_servers(&self) -> Result<Vec<McpServer>, Error>;
 }

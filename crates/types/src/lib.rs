@@ -14,6 +14,7 @@ mod ids;
 pub mod json;
 mod lifecycle;
 mod limits;
+mod mcp;
 mod nearest;
 mod obligations;
 mod outcome;
@@ -52,6 +53,10 @@ pub use ids::{
 pub use json::Json;
 pub use lifecycle::{IllegalTransition, LifecycleEvent, ToolStatus, UnknownStatus};
 pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem, MAX_TERMINALS, SandboxNetwork};
+pub use mcp::{
+    HttpServer, InvalidPackage, InvalidServerName, McpServer, Package, PackageRegistry, ServerName,
+    ServerSpec, ServerTransport, StdioServer, TOOL_SEPARATOR,
+};
 pub use nearest::nearest;
 pub use obligations::{
     InvalidNetwork, InvalidPointer, LimitCaps, MinIsolation, Network, Obligations, Pointer,

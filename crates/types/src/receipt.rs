@@ -74,6 +74,10 @@ pub struct Receipt {
     pub persona: Option<PersonaId>,
     /// Session of the call.
     pub session: Option<SessionId>,
+    /// Agent among those that share the key, as the client named it (`actor_id` of its metadata). Nothing
+    /// is decided by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
     /// Cause of the call, if no client asked for it directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Box<Cause>>,
@@ -153,6 +157,18 @@ const REASONS: (usize, usize) = (16, 256);
 
 /// Files, and artifacts that were given, on a receipt; a digest stands for the list if there are more files.
 const MAX_FILES: usize = 64;
+/// Characters of the name of an actor.
+const MAX_ACTOR_CHARS: usize = 200;
+
+/// `actor_id` of a client's metadata.
+fn actor(metadata: &Json) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        actor_id: String,
+    }
+    let named: Named = metadata.read().ok()?;
+    Some(named.actor_id.chars().take(MAX_ACTOR_CHARS).collect())
+}
 
 impl Receipt {
     /// Receipt of a call in a final state; `None` before.
@@ -174,6 +190,7 @@ impl Receipt {
             key: asked.key,
             persona: asked.persona.clone(),
             session: asked.session.clone(),
+            actor: actor(&asked.metadata),
             cause: asked.cause.clone(),
             tool: asked.tool.clone(),
             args: call.args_digest(),

@@ -14,6 +14,7 @@ mod ledger;
 mod lineage;
 mod load;
 mod machine;
+mod mcp;
 mod measurement;
 mod measuring;
 mod options;
@@ -27,7 +28,7 @@ use anyhow::{Result, bail};
 
 /// Benchmarks with their options.
 const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
-                     policy [--quick] [--json FILE], ledger [--quick], lineage [--quick], console [--quick | --long], kafka [--quick] [--soak], fuzz [--minutes N]";
+                     policy [--quick] [--json FILE], ledger [--quick], lineage [--quick], console [--quick | --long], mcp [--quick], kafka [--quick] [--soak], fuzz [--minutes N]";
 
 /// Runs the benchmark that the arguments name.
 pub fn run(words: &[&str]) -> Result<()> {
@@ -39,6 +40,7 @@ pub fn run(words: &[&str]) -> Result<()> {
         ["lineage", rest @ ..] => lineage::run(rest),
         ["console", rest @ ..] => console::run(rest),
         ["kafka", rest @ ..] => kafka::run(rest),
+        ["mcp", rest @ ..] => mcp::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         other => bail!("no benchmark `{}`; there are: {NAMES}", other.join(" ")),
     }

@@ -21,6 +21,8 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-policy", 2),
     // It keeps keys in the store, and signs what it does to them.
     ("ringfence-access", 2),
+    // The other side of the protocol: it reaches servers by the guarded client or a pipe it is given.
+    ("ringfence-mcp-client", 2),
     ("ringfence-registry", 2),
     // It reads the bus and speaks HTTP, without knowing what events mean.
     ("ringfence-webhook", 2),

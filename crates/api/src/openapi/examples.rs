@@ -50,6 +50,8 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("SecretRequest", "header", r#""authorization""#),
     ("BudgetRequest", "tenant", r#""acme""#),
     ("BudgetRequest", "calls", "10000"),
+    ("McpServerRequest", "name", r#""time""#),
+    ("McpServerRequest", "command", r#"["mcp-server-time"]"#),
     ("PruneRequest", "older_than", "7776000"),
     ("EraseRequest", "reason", r#""request 1234""#),
     ("Resolution", "action", r#""approve""#),

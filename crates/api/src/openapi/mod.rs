@@ -14,7 +14,7 @@ use crate::{
     OPEN_PATHS, docs,
     routes::{
         approvals, artifacts, budgets, calls, canvas, config, dead_letters, engines, events,
-        health, holds, keys, ledger, policy, processes, retention, sandboxes, secrets, skills,
+        health, holds, keys, ledger, mcp, policy, processes, retention, sandboxes, secrets, skills,
         tool_catalog, tool_lifecycle, tool_request, tools, usage,
     },
 };
@@ -30,6 +30,7 @@ use crate::{
         (name = "holds", description = "Held calls, approvals and resolutions"),
         (name = "tools", description = "Available tools"),
         (name = "artifacts", description = "Files with versions, verdicts and lineage"),
+        (name = "mcp", description = "MCP servers whose tools are offered"),
         (name = "events", description = "Live events"),
         (name = "canvas", description = "Session canvas"),
         (name = "policy", description = "Evaluate, replay and explain policy decisions"),
@@ -93,7 +94,8 @@ use crate::{
         skills::read::list, skills::read::read, skills::read::schema, skills::execute::execute,
         skills::register::register, skills::remove::remove,
         health::root, health::health, health::live, health::healthz, health::ready, health::metrics,
-        usage::read, budgets::list, budgets::set, budgets::remove, config::read, processes::list, docs::document, docs::page,
+        usage::read, budgets::list, budgets::set, budgets::remove, config::read, processes::list,
+        mcp::list, mcp::read, mcp::add, mcp::remove, mcp::restart, docs::document, docs::page,
     ),
     components(schemas(ProblemView<'static>, Fault)),
 )]

@@ -13,6 +13,7 @@ pub(crate) mod health;
 pub(crate) mod holds;
 pub(crate) mod keys;
 pub(crate) mod ledger;
+pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod processes;
 pub(crate) mod retention;
@@ -68,6 +69,9 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/admin/secrets/rotate", post(secrets::rotate))
         .route("/v1/config", get(config::read))
         .route("/v1/processes", get(processes::list))
+        .route("/v1/mcp/servers", get(mcp::list).post(mcp::add))
+        .route("/v1/mcp/servers/{name}", get(mcp::read).delete(mcp::remove))
+        .route("/v1/mcp/servers/{name}/restart", post(mcp::restart))
         .route("/v1/policy/status", get(engines::status))
         .route("/v1/policy/canary", get(engines::canary))
         .route("/v1/canvas/event", post(canvas::append))

@@ -98,6 +98,7 @@ impl<'a> ToolStateView<'a> {
 fn runs(recipe: &Recipe) -> String {
     match recipe {
         Recipe::Command(command) => format!("program in a sandbox: {}", command.argv.join(" ")),
+        Recipe::Mcp(tool) => format!("tool `{}` of MCP server `{}`", tool.tool, tool.server),
     }
 }
 

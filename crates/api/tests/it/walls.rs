@@ -59,7 +59,7 @@ impl Things {
 
     /// The path with ids of existing things; none for a route that is open to all tenants.
     fn path(&self, route: &str) -> Option<String> {
-        // Dead letters belong to the installation: the operator's alone.
+        // Dead letters and MCP servers belong to the installation: the operator's alone.
         // Names of secrets are chosen by each tenant: see `secrets`.
         let shared = [
             "/skills/",
@@ -69,6 +69,7 @@ impl Things {
             "/v1/policies/",
             "/v1/admin/dlq/",
             "/v1/secrets/",
+            "/v1/mcp/servers/",
         ];
         if !route.contains('{') || shared.iter().any(|prefix| route.starts_with(prefix)) {
             return None;

@@ -6,6 +6,7 @@
 
 mod bridge;
 mod install;
+mod servers;
 
 use std::process::ExitCode;
 
@@ -13,7 +14,7 @@ use clap::Parser;
 
 use crate::{
     cli::{Cli, ClientArgs, Command, McpArgs, McpCommand},
-    client::{self, Client},
+    client::{self, Client, on_server},
     config, exit,
     failure::Failure,
     run::runtime,
@@ -25,6 +26,15 @@ pub(crate) fn mcp(args: &McpArgs) -> Result<ExitCode, Failure> {
         Some(McpCommand::Install(install)) => {
             install::install(install).map_err(|failure| failure.in_json(install.client.json))?;
             Ok(ExitCode::from(exit::DONE))
+        }
+        Some(McpCommand::Add(args)) => {
+            on_server(&args.client, async |client| servers::add(client, args).await)
+        }
+        Some(McpCommand::List(args)) => {
+            on_server(&args.client, async |client| servers::list(client, args).await)
+        }
+        Some(McpCommand::Rm(args)) => {
+            on_server(&args.client, async |client| servers::remove(client, args).await)
         }
         None if needs_server(&args.client) => beside_server(&args.client),
         None => {

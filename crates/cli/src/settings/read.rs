@@ -218,6 +218,7 @@ impl Reader<'_> {
             max_wall_time: longest?,
             hold_for: hold_for?,
             held_denials: held_denials?,
+            mcp_packages: work.with_file_name("mcp-packages"),
             work,
             memo: memo?,
             room: room?,

@@ -18,6 +18,7 @@ mod kills;
 mod ledger;
 mod lookups;
 mod mcp;
+mod mcp_sources;
 mod memos;
 mod network;
 mod observed;

@@ -102,7 +102,7 @@ fn both_revisions_are_spoken_over_standard_input_and_output() {
     let receipt = server.ask("GET", &format!("/v1/calls/{id}/receipt"), None);
     assert_eq!(receipt.status, 200, "{receipt:?}");
 
-    // What is no message is answered, and the next one is served.
+    // A line that is no message is answered, and the next one is served.
     let input = new.input.as_mut().expect("it is open");
     writeln!(input, "not json").expect("it reads");
     let found = new.ask(3, "server/discover", stateless(json!({})));

@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod calls;
 pub(crate) mod holds;
 pub(crate) mod keys;
+pub(crate) mod mcp;
 pub(crate) mod overview;
 pub(crate) mod policy;
 pub(crate) mod sandboxes;

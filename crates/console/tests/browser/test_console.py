@@ -55,7 +55,7 @@ def paths(server):
             f"/console/calls/{done}", f"/console/calls/{ran}", f"/console/calls/{hold}",
             "/console/calls?state=finished", "/console/tools", "/console/tools/send_mail",
             "/console/tools/slow_count?mode=raw", "/console/sandboxes", "/console/policy", "/console/audit",
-            "/console/keys", "/console/settings", "/console/artifacts", f"/console/artifacts/{artifact}"]
+            "/console/mcp", "/console/keys", "/console/settings", "/console/artifacts", f"/console/artifacts/{artifact}"]
 
 
 class Pages(unittest.TestCase):

@@ -5,6 +5,7 @@
 
 pub(crate) mod builtin;
 mod command;
+mod mcp;
 mod program;
 mod skill;
 mod work;
@@ -108,6 +109,7 @@ const fn runner(kind: Kind) -> &'static dyn Runner {
         Kind::Builtin => &builtin::Builtins,
         Kind::Python => &skill::Skills,
         Kind::Command => &command::Commands,
+        Kind::Mcp => &mcp::McpTools,
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use ringfence_sandbox::session::{Interpreter, Session, SessionId, SessionInfo};
-use ringfence_types::{Layer, Principal, Stopper, TenantId};
+use ringfence_types::{Asked, Layer, Principal, Stopper, TenantId};
 
 pub use self::{attachments::Attachment, table::Program};
 pub(crate) use self::{
@@ -62,6 +62,14 @@ impl Inner {
         session.filter(|session| is_of(&session.info(), tenant))
     }
 
+    /// The sandbox with this id that a call may use: one of its tenant, or that of the MCP server which the
+    /// call starts.
+    pub(crate) fn sandbox_for(&self, asked: &Asked, id: &SessionId) -> Option<Session> {
+        let session = self.parts.sandbox.session_by_id(id)?;
+        let owner = session.info().metadata.get(TENANT_KEY).cloned();
+        (owner == Some(owner_of(asked).1)).then_some(session)
+    }
+
     /// Numbers of all sandboxes and of the tenant's.
     pub(crate) fn count_sandboxes(&self, tenant: &TenantId) -> (usize, usize) {
         let all = self.parts.sandbox.sessions();
@@ -98,9 +106,16 @@ impl Inner {
     }
 }
 
-/// Metadata that names the tenant of a sandbox.
-pub(crate) fn owner(tenant: &TenantId) -> (String, String) {
-    (TENANT_KEY.to_owned(), tenant.to_string())
+/// Metadata that names the owner of a call's sandbox: its tenant. The sandbox of an MCP server belongs to
+/// no tenant, so that no client runs anything in it.
+pub(crate) fn owner_of(asked: &Asked) -> (String, String) {
+    let source = asked.cause.as_ref().and_then(|cause| cause.source.as_ref());
+    let owner = match source {
+        // No tenant has such a name.
+        Some(server) => format!("\u{1}mcp/{server}"),
+        None => asked.tenant.to_string(),
+    };
+    (TENANT_KEY.to_owned(), owner)
 }
 
 fn is_of(info: &SessionInfo, tenant: &TenantId) -> bool {

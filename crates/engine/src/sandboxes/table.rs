@@ -99,6 +99,11 @@ impl SandboxTable {
         }
     }
 
+    /// The program that a call started.
+    pub(crate) fn program_of(&self, call: CallId) -> Option<Program> {
+        lock(&self.programs).values().find(|program| program.call == call).cloned()
+    }
+
     pub(super) fn program(&self, number: u32) -> Option<Program> {
         lock(&self.programs).get(&number).cloned()
     }

@@ -6,6 +6,7 @@ mod activity;
 mod approvals;
 mod artifacts;
 mod calls;
+mod clients;
 mod dead_letters;
 mod health;
 mod keys;
@@ -22,6 +23,7 @@ pub use self::{
     actions::ActionRefused,
     activity::{Activity, EndedCalls},
     artifacts::{NamedLineage, VerifiedVersion},
+    clients::SeenClient,
     health::{Dependency, SandboxPool, StoreState},
     ledger::{VerifiedCall, VerifiedLog, VerifierKey},
     lifecycle::{
@@ -36,6 +38,7 @@ pub use self::{
     tools::{InstallError, RemoveToolError, ToolChanges},
 };
 pub(crate) use self::{
+    clients::SeenClients,
     health::Probed,
     processes::{Neighbours, follow_policy},
 };

@@ -3,54 +3,16 @@
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import tempfile
 import unittest
-import urllib.request
 
 from fastmcp import Client as FastClient
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-BINARY = os.environ["RINGFENCE_BINARY"]
-NODE = os.environ["RINGFENCE_NODE"]
-INSPECTOR = os.environ["RINGFENCE_INSPECTOR"]
-TIMEOUT = 120
-
-# The server refuses variables of its own prefix that mean nothing to it.
-ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
-
-
-class Server:
-    """A server of its own, on a free port."""
-
-    def __init__(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.data = os.path.join(self.folder.name, "data")
-        self.log = open(os.path.join(self.folder.name, "log"), "wb")
-        command = [BINARY, "serve", "--json", "--listen", "127.0.0.1:0", "--data", self.data]
-        self.process = subprocess.Popen(
-            command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log
-        )
-        self.url = json.loads(self.process.stdout.readline())["url"]
-        with open(os.path.join(self.data, "admin.key"), encoding="utf-8") as file:
-            self.admin = file.read().strip()
-        self.key = self.post("/v1/keys", {"label": "mcp", "scopes": ["call"]})["secret"]
-
-    def post(self, path, body):
-        headers = {"Authorization": f"Bearer {self.admin}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-            return json.load(answer)
-
-    def close(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(TIMEOUT)
-        self.process.stdout.close()
-        self.log.close()
-        self.folder.cleanup()
+from support import BINARY, ENVIRONMENT, INSPECTOR, NODE, TIMEOUT, Server
 
 
 def text(result):

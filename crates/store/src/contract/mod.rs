@@ -17,6 +17,7 @@ mod facts;
 mod keys;
 mod lists;
 mod log;
+mod mcp;
 mod memos;
 mod once;
 mod processes;
@@ -53,6 +54,7 @@ macro_rules! contract_sentences {
                 decisions: a_decision_reads_back_whole a_decision_shares_the_commit_of_its_call decisions_are_found_by_time_page_by_page decisions_of_others_are_behind_a_wall what_is_masked_replaces_what_was_asked;
                 erasure: erased_records_go_and_entries_stay a_call_under_way_is_not_erased a_call_is_erased_with_the_calls_that_it_made expired_calls_are_found_by_their_ends erased_events_free_no_position decisions_about_other_actions_expire;
                 canaries: findings_add_up_and_the_newest_are_kept;
+                mcp: an_mcp_server_reads_back_whole_until_it_is_removed;
                 memos: a_remembered_call_reads_back_with_its_entry a_memory_shares_the_commit_of_its_call no_more_is_remembered_than_may_be_and_each_tenant_for_itself;
                 budgets: a_budget_reads_back_whole_until_it_is_removed;
                 secrets: a_secret_reads_back_whole_until_it_is_removed a_secret_that_changed_is_not_resealed;

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("tool_rows.sql"),
     include_str!("secrets.sql"),
     include_str!("artifacts.sql"),
+    include_str!("mcp.sql"),
 ];
 
 /// Version that this program needs.

@@ -21,6 +21,7 @@ mod erasure;
 mod facts;
 mod keys;
 mod ledger;
+mod mcp;
 mod memos;
 mod migrate;
 mod pool;
@@ -48,7 +49,8 @@ use std::{
 
 use async_trait::async_trait;
 use ringfence_types::{
-    ApprovalId, ArtifactId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
+    ServerName, TenantId, Timestamp,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -74,11 +76,12 @@ use crate::{
     ArtifactVersion, Artifacts, BlobCount, BlobOwner, Blobs, Budget, BudgetFor, Budgets, CallPage,
     CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage,
     EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls,
-    FactQuery, Facts, Findings, KeptDecision, Key, Keys, Lineage, LineageQuery, Log, Logged, Memos,
-    Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed, Process, ProcessInfo, Processes,
-    Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SecretRow, SecretSeal,
-    Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools,
-    UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
+    FactQuery, Facts, Findings, KeptDecision, Key, Keys, Lineage, LineageQuery, Log, Logged,
+    McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed, Process,
+    ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room,
+    SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store,
+    Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor, covered::check_signed,
+    recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -838,5 +841,20 @@ impl Tools for PostgresStore {
 
     async fn tool(&self, digest: Digest) -> Result<Option<(u64, ToolRow)>, Error> {
         tool_rows::one(&self.shared.pool, digest).await
+    }
+}
+
+#[async_trait]
+impl McpServers for PostgresStore {
+    async fn add_mcp_server(&self, server: McpServer) -> Result<bool, Error> {
+        mcp::add(&self.shared.pool, server).await
+    }
+
+    async fn remove_mcp_server(&self, name: &ServerName) -> Result<bool, Error> {
+        mcp::remove(&self.shared.pool, name).await
+    }
+
+    async fn mcp_servers(&self) -> Result<Vec<McpServer>, Error> {
+        mcp::list(&self.shared.pool).await
     }
 }

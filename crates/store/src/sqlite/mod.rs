@@ -20,6 +20,7 @@ mod files;
 mod hook;
 mod keys;
 mod ledger;
+mod mcp;
 mod memos;
 
 mod record;
@@ -41,7 +42,8 @@ use std::{
 use async_trait::async_trait;
 use ringfence_sqlite::Db;
 use ringfence_types::{
-    ApprovalId, ArtifactId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
+    ServerName, TenantId, Timestamp,
 };
 use tokio::sync::watch;
 
@@ -52,11 +54,11 @@ use crate::{
     ArtifactVersion, Artifacts, BlobCount, BlobOwner, Blobs, Budget, BudgetFor, Budgets, CallPage,
     CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage,
     EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls,
-    FactQuery, Facts, Findings, KeptDecision, Key, Keys, Lineage, LineageQuery, Log, Logged, Memos,
-    Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed, Process, ProcessInfo, Processes,
-    Record, Remembered, Repair, Retention, Revocation, Revoked, Room, SecretRow, SecretSeal,
-    Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools,
-    UsageQuery, UsageRow, Version, Visitor, recent::Recent,
+    FactQuery, Facts, Findings, KeptDecision, Key, Keys, Lineage, LineageQuery, Log, Logged,
+    McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed, Process,
+    ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room,
+    SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store,
+    Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -74,6 +76,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("tool_rows.sql"),
     include_str!("secrets.sql"),
     include_str!("artifacts.sql"),
+    include_str!("mcp.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -633,5 +636,20 @@ impl Tools for SqliteStore {
 
     async fn tool(&self, digest: Digest) -> Result<Option<(u64, ToolRow)>, Error> {
         tool_rows::one(&self.db, digest).await
+    }
+}
+
+#[async_trait]
+impl McpServers for SqliteStore {
+    async fn add_mcp_server(&self, server: McpServer) -> Result<bool, Error> {
+        mcp::add(&self.db, server).await
+    }
+
+    async fn remove_mcp_server(&self, name: &ServerName) -> Result<bool, Error> {
+        mcp::remove(&self.db, name).await
+    }
+
+    async fn mcp_servers(&self) -> Result<Vec<McpServer>, Error> {
+        mcp::list(&self.db).await
     }
 }

@@ -20,6 +20,9 @@ pub struct Cause {
     /// The place in a conversation that the call belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnRef>,
+    /// The MCP server that the call starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Calls above this one: 1 for a child of a call that a client asked for.
     pub depth: u8,
 }

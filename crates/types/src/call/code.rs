@@ -129,6 +129,8 @@ codes! {
     SessionInvalid = "session_invalid",
     /// A connection could not be set up on this side.
     SetupFailed = "setup_failed",
+    /// The MCP server of the tool does not answer.
+    SourceUnavailable = "source_unavailable",
     /// The call took too long.
     Timeout = "timeout",
     /// No secure connection to the host.

@@ -13,7 +13,8 @@ use std::{
 use async_trait::async_trait;
 use ringfence_store::*;
 use ringfence_types::{
-    ApprovalId, ArtifactId, CallId, Digest, KeyId, Receipt, Sealed, SecretName, TenantId, Timestamp,
+    ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
+    ServerName, TenantId, Timestamp,
 };
 use tokio::sync::watch;
 
@@ -519,6 +520,21 @@ impl Tools for Pair {
 
     async fn tool(&self, digest: Digest) -> Result<Option<(u64, ToolRow)>, Error> {
         self.next().tool(digest).await
+    }
+}
+
+#[async_trait]
+impl McpServers for Pair {
+    async fn add_mcp_server(&self, server: McpServer) -> Result<bool, Error> {
+        self.next().add_mcp_server(server).await
+    }
+
+    async fn remove_mcp_server(&self, name: &ServerName) -> Result<bool, Error> {
+        self.next().remove_mcp_server(name).await
+    }
+
+    async fn mcp_servers(&self) -> Result<Vec<McpServer>, Error> {
+        self.next().mcp_servers().await
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     network::NetworkGrant,
     record::Ended,
     runners::work::Started,
-    sandboxes::{CLIENT_PREFIX, owner},
+    sandboxes::{CLIENT_PREFIX, owner_of},
 };
 
 pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
@@ -142,7 +142,9 @@ async fn create(permit: Permit, job: &Job<'_>) -> InlineResult {
     let made = inner.parts.sandbox.session(permit, request, snapshot.as_ref()).await;
     let session = made.map_err(|error| refused(&error))?;
     connect(job, &session, network).await?;
-    inner.share_sandbox(&session, &job.asked().tenant).await;
+    if job.asked().cause.as_ref().is_none_or(|cause| cause.source.is_none()) {
+        inner.share_sandbox(&session, &job.asked().tenant).await;
+    }
     Ok(given(&session))
 }
 
@@ -206,7 +208,7 @@ impl CreateArgs {
             env: self.env.clone(),
             idle: seconds(self.idle_secs, usual.idle),
             lifetime: seconds(self.lifetime_secs, usual.lifetime),
-            metadata: own.chain([owner(&job.asked().tenant)]).collect(),
+            metadata: own.chain([owner_of(job.asked())]).collect(),
             ..usual
         }
     }

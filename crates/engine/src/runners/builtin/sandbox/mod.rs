@@ -78,7 +78,7 @@ impl Job<'_> {
 
     /// The tenant's sandbox with this id.
     fn session(&self, id: &SessionId) -> Result<Session, CallError> {
-        let found = self.inner().sandbox_of(&self.asked().tenant, id);
+        let found = self.inner().sandbox_for(self.asked(), id);
         found.ok_or_else(|| {
             let message = format!("sandbox `{id}` not found; it may have ended");
             refusal("sandbox_not_found", &message)
