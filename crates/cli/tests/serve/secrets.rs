@@ -204,7 +204,7 @@ fn a_secret_is_added_for_its_host_and_found_nowhere_else() {
     server.client(&["secret", "rm", "token"]).worked();
     let gone = run(&server, service);
     assert_eq!(gone["error"]["code"], "secret_unavailable", "{gone}");
-    server.client(&["secret", "rm", "token"]).failed(2, &["ot found"]);
+    server.client(&["secret", "rm", "token"]).failed(2, &["nothing of this name"]);
     // Changes are on the ledger by name.
     let audit = server.ask("GET", "/v1/audit?kind=secret&limit=10", None).json();
     assert_eq!(audit["entries"].as_array().map(Vec::len), Some(3), "{audit}");
