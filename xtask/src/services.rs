@@ -1,7 +1,7 @@
 //! `cargo xtask services`: real servers for manual use.
 //!
-//! `up` starts OPA with the built-in rules, OpenFGA with an empty store in memory, Kafka without topics and
-//! an empty Redis, on free ports, and prints the variables to export. Process ids are recorded, and `down` ends exactly those.
+//! `up` starts OPA with the built-in rules, OpenFGA with an empty store in memory, Kafka without topics,
+//! an empty Redis and an S3 server with an empty bucket `blobs`, on free ports, and prints the variables to export. Process ids are recorded, and `down` ends exactly those.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
-use ringfence_testkit::{Server, kafka, redis, server, server::Source};
+use ringfence_testkit::{Server, kafka, redis, s3, server, server::Source};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{servers, settings, shell};
@@ -73,6 +73,9 @@ fn start(server: &Server, program: &Path) -> Result<Running> {
         command.args(kafka::arguments(program, &folder));
     } else if *server == server::REDIS {
         command.args(redis::arguments(&folder, http.parse().context("an address")?));
+    } else if *server == server::VERSITYGW {
+        s3::prepare(&folder)?;
+        command.args(s3::arguments(&folder, http.parse().context("an address")?));
     } else {
         command.args(arguments(server, &http, &grpc));
     }

@@ -12,6 +12,7 @@ mod data;
 mod encoding;
 mod erasure;
 mod error;
+mod large_blobs;
 mod lineage;
 mod owners;
 pub mod packed;
@@ -48,6 +49,7 @@ pub use self::{
     },
     erasure::{ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, ExpiredCalls},
     error::Error,
+    large_blobs::{BlobDirectory, InvalidS3, LargeBlobs, S3Blobs, S3Config, check_large_blobs},
     lineage::{
         InvalidNode, Lineage, LineageDirection, LineageEdge, LineageNode, LineageQuery,
         LineageRelation, MAX_LINEAGE_NODES,
@@ -57,9 +59,7 @@ pub use self::{
         Approvals, Artifacts, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log,
         McpServers, Memos, Metering, Processes, Retention, Secrets, Sessions, Store, Tools,
     },
-    postgres::{
-        BlobDirectory, InstallationLock, InvalidPostgresUrl, LargeBlobs, PostgresStore, PostgresUrl,
-    },
+    postgres::{InstallationLock, InvalidPostgresUrl, PostgresStore, PostgresUrl},
     process::{InvalidRole, Process, ProcessInfo, ProcessRole},
     room::{NoRoom, Room, RoomLimits},
     secret::{SecretRow, SecretSeal},

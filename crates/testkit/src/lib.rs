@@ -18,6 +18,7 @@ mod postgres;
 mod process;
 mod proxy;
 pub mod redis;
+pub mod s3;
 pub mod server;
 pub mod settings;
 
@@ -34,4 +35,5 @@ pub use postgres::Postgres;
 pub use process::Process;
 pub use proxy::{Fault, Proxy};
 pub use redis::Redis;
+pub use s3::S3;
 pub use server::Server;

@@ -81,8 +81,16 @@ pub const LLAMA: Server = Server {
     variable: settings::LLAMA,
 };
 
+/// versitygw: an S3-compatible server over a directory.
+pub const VERSITYGW: Server = Server {
+    name: "versitygw",
+    source: Source::Go("github.com/versity/versitygw/cmd/versitygw"),
+    version: "v1.8.0",
+    variable: settings::VERSITYGW,
+};
+
 /// All servers.
-pub const ALL: [Server; 6] = [OPA, OPENFGA, KAFKA, REDIS, MINILM, LLAMA];
+pub const ALL: [Server; 7] = [OPA, OPENFGA, KAFKA, REDIS, MINILM, LLAMA, VERSITYGW];
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -20,6 +20,8 @@ pub const MINILM: &str = "RINGFENCE_MINILM";
 pub const LLAMA: &str = "RINGFENCE_LLAMA";
 /// Path of `redis-server`.
 pub const REDIS: &str = "RINGFENCE_REDIS_SERVER";
+/// Path of the versitygw program.
+pub const VERSITYGW: &str = "RINGFENCE_VERSITYGW";
 /// File in which tests record their skips.
 pub const SKIP_LOG: &str = "RINGFENCE_SKIP_LOG";
 /// Set if tests may skip.

@@ -111,6 +111,7 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
         "SQL is written in the store and the bus only",
     ),
     ("redis", &["ringfence-redis"], "Redis is behind the traits of those that use it"),
+    ("object_store", &["ringfence-store"], "bytes are kept by the store only"),
     ("rdkafka", &["ringfence-bus"], "Kafka is behind the trait of the bus"),
     ("tokio-postgres", &["ringfence-store"], "SQL is written in the store and the bus only"),
 ];

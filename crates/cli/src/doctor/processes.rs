@@ -14,8 +14,9 @@ pub(super) fn findings() -> Result<Vec<Finding>, Failure> {
     let Ok((Some(url), blobs)) = settings::store(&DataArgs::default()) else {
         return Ok(Vec::new());
     };
+    let blobs = blobs.to_read()?;
     let found = runtime()?.block_on(async {
-        let store = PostgresStore::read(url.clone(), &blobs).await?;
+        let store = PostgresStore::read(url.clone(), blobs).await?;
         store.processes().await
     });
     Ok(vec![match found {

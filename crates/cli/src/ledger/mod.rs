@@ -198,7 +198,7 @@ async fn differing(scan: &LogScan, store: &dyn Store) -> Result<Failure, Failure
 async fn reading(args: &DataArgs) -> Result<Arc<dyn Store>, Failure> {
     let data = directory(args);
     if let (Some(url), blobs) = settings::store(args)? {
-        let store = PostgresStore::read(url.clone(), &blobs).await;
+        let store = PostgresStore::read(url.clone(), blobs.to_read()?).await;
         let failed = |error| Failure::because(format!("cannot read the database {url}"), &error);
         return Ok(Arc::new(store.map_err(failed)?));
     }

@@ -52,7 +52,7 @@ async fn run(settings: &Settings) -> Result<Migrated, Failure> {
     // One process at a time, until the first entry and the first key are there.
     let lock = PostgresStore::lock_installation(url).await.map_err(failed)?;
     let before = PostgresStore::migrate(url).await.map_err(failed)?;
-    let store = postgres(url, &settings.blobs).await?;
+    let store = postgres(url, settings).await?;
     let is_new = *store.grown().borrow() == 0;
     let has_keys = store.keys(None).await.is_ok_and(|keys| !keys.is_empty());
     let has_begun = is_new || !has_keys;

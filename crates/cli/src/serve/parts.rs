@@ -141,11 +141,11 @@ async fn store(
     db: &Db,
 ) -> Result<(Arc<dyn Store>, Option<Arc<PostgresStore>>), Failure> {
     let Some(url) = &settings.store else {
-        let store = SqliteStore::open(db.clone(), &settings.blobs).await;
+        let store = SqliteStore::open(db.clone(), &settings.blobs.directory(&settings.data)).await;
         let store = store.map_err(|error| Failure::because("cannot open the store", &error))?;
         return Ok((Arc::new(store), None));
     };
-    let store = postgres(url, &settings.blobs).await?;
+    let store = postgres(url, settings).await?;
     if *store.grown().borrow() == 0 {
         let message = format!("the database {url} has no ledger yet");
         return Err(Failure::new(message).hint(MIGRATE));
@@ -159,9 +159,11 @@ const MIGRATE: &str = "prepare it, with the same --store and --data: ringfence m
 /// Opens a store in PostgreSQL.
 pub(super) async fn postgres(
     url: &PostgresUrl,
-    blobs: &Path,
+    settings: &Settings,
 ) -> Result<Arc<PostgresStore>, Failure> {
-    match PostgresStore::open(url.clone(), blobs).await {
+    let large = settings.blobs.open().await?;
+    let directory = settings.blobs.directory(&settings.data);
+    match PostgresStore::open_with(url.clone(), large, &directory).await {
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => Err(cannot_open(url, &error)),
     }

@@ -40,7 +40,7 @@ impl Host {
     }
 }
 
-/// Variables of SomaAgent 01, the Code Executor Service and OpenTelemetry, with their settings.
+/// Variables of SomaAgent 01, the Code Executor Service, OpenTelemetry and S3, with their settings.
 /// [`HOST`] and [`PORT`] are one setting and handled separately.
 pub(super) const OLDER: &[(&str, &str)] = &[
     ("CODE_EXEC_SKILLS_DIRECTORY", "skills"),
@@ -61,6 +61,10 @@ pub(super) const OLDER: &[(&str, &str)] = &[
     ("CONVERSATION_OUTBOUND", "kafka.conversation_topic"),
     ("TOOL_EXECUTOR_GROUP", "intake.group"),
     ("POSTGRES_DSN", "store"),
+    ("AWS_ENDPOINT_URL", "s3.endpoint"),
+    ("AWS_REGION", "s3.region"),
+    ("AWS_ACCESS_KEY_ID", "s3.access_key_id"),
+    ("AWS_SECRET_ACCESS_KEY", "s3.secret_access_key"),
     ("CODE_EXEC_REDIS_URL", "redis"),
     ("REDIS_URL", "redis"),
     ("POLICY_REQUEUE_PREFIX", "redis_mirror.requeue_prefix"),
@@ -113,9 +117,21 @@ pub(super) fn all(host: Host) -> Vec<Key> {
         },
         one(
             "blobs",
-            "Directory of large outputs, shared by all servers on one database (default: in `data`)",
+            "Directory of large outputs that all servers on one database see, or s3://BUCKET/PREFIX (default: in `data`)",
             String::new(),
         ),
+        one(
+            "s3.endpoint",
+            "URL of the S3-compatible store of `blobs` (default: Amazon's)",
+            String::new(),
+        ),
+        one("s3.region", "Region of that store", "us-east-1".into()),
+        one(
+            "s3.access_key_id",
+            "Id of the key for that store (default: the identity of the machine)",
+            String::new(),
+        ),
+        Key { is_secret: true, ..one("s3.secret_access_key", "Secret of that key", String::new()) },
         one("listen", "Address and port to listen on", "127.0.0.1:7420".into()),
         one(
             "advertise",

@@ -4,6 +4,7 @@
 //! are merged as text, then parsed into types together, so that all problems are reported at once,
 //! each with its source.
 
+mod blobs;
 mod bus;
 mod environment;
 mod file;
@@ -26,7 +27,7 @@ use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
 use ringfence_store::PostgresUrl;
 use ringfence_types::{Layer, SecretText};
 
-pub(crate) use self::{bus::Kafka, show::config};
+pub(crate) use self::{blobs::Blobs, bus::Kafka, show::config};
 use self::{keys::Host, layers::Layers};
 use crate::{
     cli::SettingsArgs, config as places, failure::Failure, ledger::Heads, problems::Problems,
@@ -39,8 +40,8 @@ pub(crate) struct Settings {
     pub(crate) data: PathBuf,
     /// Database of the store; without it, SQLite in the data directory.
     pub(crate) store: Option<PostgresUrl>,
-    /// Directory of large blobs.
-    pub(crate) blobs: PathBuf,
+    /// Place of large blobs.
+    pub(crate) blobs: Blobs,
     /// Address to listen on.
     pub(crate) listen: SocketAddr,
     /// URL at which other servers on the same database reach this one, if it is not that of `listen`.
@@ -151,10 +152,8 @@ pub(crate) fn tls_files() -> Option<TlsFiles> {
     read::tls_files(&layers, &mut problems)
 }
 
-/// Database of the store and directory of its blobs, for a command that needs no other setting.
-pub(crate) fn store(
-    data: &crate::cli::DataArgs,
-) -> Result<(Option<PostgresUrl>, PathBuf), Failure> {
+/// Database of the store and place of its blobs, for a command that needs no other setting.
+pub(crate) fn store(data: &crate::cli::DataArgs) -> Result<(Option<PostgresUrl>, Blobs), Failure> {
     let args = SettingsArgs {
         data: crate::cli::DataArgs { data: data.data.clone() },
         ..SettingsArgs::default()
@@ -164,7 +163,8 @@ pub(crate) fn store(
     let layers = layers(&args, &mut Problems::default());
     let found = read::store(&layers, &mut problems);
     problems.none()?;
-    Ok(found.unwrap_or_else(|| (None, layers.path("data").join("blobs"))))
+    let usual = || (None, Blobs::Directory(layers.path("data").join("blobs")));
+    Ok(found.unwrap_or_else(usual))
 }
 
 /// Folder of the weights of models, for a command that needs no other setting.

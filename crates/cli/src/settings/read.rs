@@ -17,7 +17,7 @@ use ringfence_sandbox::{Language, PoolConfig, WatchdogRules};
 use ringfence_store::{BudgetBounds, InvalidPostgresUrl, PostgresUrl, ProcessRole, RoomLimits};
 use ringfence_types::{Bytes, SecretText, parse_duration};
 
-use super::{Log, Sandbox, Settings, TlsFiles, layers::Layers, policy};
+use super::{Blobs, Log, Sandbox, Settings, TlsFiles, layers::Layers, policy};
 use crate::{cli::Wall, ledger::Heads, problems::Problems};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -29,7 +29,7 @@ fn is_directive(text: &str) -> bool {
 }
 
 /// Whether a text is a URL of HTTP with a host and without a path.
-fn is_base_url(text: &str) -> bool {
+pub(super) fn is_base_url(text: &str) -> bool {
     text.parse::<http::Uri>().is_ok_and(|url| {
         matches!(url.scheme_str(), Some("http" | "https"))
             && url.host().is_some_and(|host| !host.is_empty())
@@ -96,7 +96,7 @@ pub(super) fn tls_files(layers: &Layers, problems: &mut Problems) -> Option<TlsF
 pub(super) fn store(
     layers: &Layers,
     problems: &mut Problems,
-) -> Option<(Option<PostgresUrl>, PathBuf)> {
+) -> Option<(Option<PostgresUrl>, Blobs)> {
     Reader { layers, problems }.store(&layers.path("data"))
 }
 
@@ -138,9 +138,8 @@ impl Reader<'_> {
         }
     }
 
-    fn store(&mut self, data: &Path) -> Option<(Option<PostgresUrl>, PathBuf)> {
-        let is_given = |name: &str| !self.layers.get(name).values.is_empty();
-        let (has_store, has_blobs) = (is_given("store"), is_given("blobs"));
+    fn store(&mut self, data: &Path) -> Option<(Option<PostgresUrl>, Blobs)> {
+        let has_store = !self.layers.get("store").values.is_empty();
         let store = match has_store {
             true => Some(self.one("store", |text| {
                 text.parse().map_err(|error: InvalidPostgresUrl| match error.source() {
@@ -150,7 +149,7 @@ impl Reader<'_> {
             })?),
             false => None,
         };
-        let blobs = if has_blobs { self.layers.path("blobs") } else { data.join("blobs") };
+        let blobs = self.blobs(data, store.is_some())?;
         Some((store, blobs))
     }
 

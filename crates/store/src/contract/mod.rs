@@ -15,6 +15,7 @@ mod decisions;
 mod erasure;
 mod facts;
 mod keys;
+pub mod large_blobs;
 mod lists;
 mod log;
 mod mcp;

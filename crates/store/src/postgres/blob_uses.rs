@@ -7,12 +7,11 @@ use tokio_postgres::Row;
 
 use super::{
     PostgresUrl,
-    blobs::LargeBlobs,
     connect::{DbError, Link},
     pool::Pool,
     rows,
 };
-use crate::{BlobCount, BlobOwner, Error, encoding::page};
+use crate::{BlobCount, BlobOwner, Error, LargeBlobs, encoding::page};
 
 /// Time for which bytes in the store for large blobs stay after they were last put, whatever their rows say: a
 /// process that put them writes the row that names them well within it.

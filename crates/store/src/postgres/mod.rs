@@ -66,22 +66,21 @@ use self::{
     writer::{MAX_WAITING, Writer},
 };
 pub use self::{
-    blobs::{BlobDirectory, LargeBlobs},
     config::{InvalidPostgresUrl, PostgresUrl},
     migrate::InstallationLock,
 };
 use crate::{
     ActivityQuery, ActivityRow, ApprovalPage, ApprovalQuery, Approvals, Artifact, ArtifactChange,
     ArtifactChanged, ArtifactPage, ArtifactQuery, ArtifactRef, ArtifactTotals, ArtifactVerdict,
-    ArtifactVersion, Artifacts, BlobCount, BlobOwner, Blobs, Budget, BudgetFor, Budgets, CallPage,
-    CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage,
-    EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls,
-    FactQuery, Facts, Findings, KeptDecision, Key, Keys, Lineage, LineageQuery, Log, Logged,
-    McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed, Process,
-    ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room,
-    SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store,
-    Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor, covered::check_signed,
-    recent::Recent,
+    ArtifactVersion, Artifacts, BlobCount, BlobDirectory, BlobOwner, Blobs, Budget, BudgetFor,
+    Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery,
+    Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope,
+    Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key, Keys, LargeBlobs, Lineage,
+    LineageQuery, Log, Logged, McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow,
+    PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention,
+    Revocation, Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery,
+    Sessions, Signed, Standing, Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version,
+    Visitor, covered::check_signed, recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -137,13 +136,21 @@ impl PostgresStore {
     /// see.
     pub async fn open(url: PostgresUrl, blobs: &Path) -> Result<Self, Error> {
         let large = BlobDirectory::open(blobs).map_err(Error::backend("open the blobs"))?;
-        Self::with_blobs(url, Arc::new(large), (Room::new(blobs), true)).await
+        Self::open_with(url, Arc::new(large), blobs).await
+    }
+
+    /// The same with large blobs elsewhere. There is room while the disk of the directory has some.
+    pub async fn open_with(
+        url: PostgresUrl,
+        large: Arc<dyn LargeBlobs>,
+        directory: &Path,
+    ) -> Result<Self, Error> {
+        Self::with_blobs(url, large, (Room::new(directory), true)).await
     }
 
     /// Opens the store to read it: this process is none of those that share the work, and writes nothing.
-    pub async fn read(url: PostgresUrl, blobs: &Path) -> Result<Self, Error> {
-        let large = BlobDirectory::to_read(blobs);
-        Self::with_blobs(url, Arc::new(large), (Room::new(blobs), false)).await
+    pub async fn read(url: PostgresUrl, large: Arc<dyn LargeBlobs>) -> Result<Self, Error> {
+        Self::with_blobs(url, large, (Room::new(Path::new("/")), false)).await
     }
 
     /// Waits until no other process prepares the installation, and keeps others from it.

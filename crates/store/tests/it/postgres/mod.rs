@@ -4,6 +4,7 @@ mod contract;
 mod faults;
 mod many;
 mod pair;
+mod s3;
 mod schema;
 
 use std::{
