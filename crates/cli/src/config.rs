@@ -80,7 +80,8 @@ pub(crate) fn wants_colour() -> bool {
 
 /// Variables that are set and may be settings of the server.
 pub(crate) fn variables() -> Vec<(OsString, OsString)> {
-    const PREFIXES: [&str; 12] = [
+    const PREFIXES: [&str; 13] = [
+        "AWS_",
         "RINGFENCE_",
         "CODE_EXEC_",
         "TOOL_EXECUTOR_",

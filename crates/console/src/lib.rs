@@ -113,6 +113,7 @@ routes! {
     get "/console/calls/{id}/proof" pages::calls::proof;
     post "/console/calls/{id}/verify" pages::calls::verify;
     post "/console/calls/{id}/cancel" pages::calls::cancel;
+    post "/console/calls/{id}/erase" pages::calls::erase;
     post "/console/calls/{id}/retry" pages::calls::retry;
     get "/console/artifacts" pages::artifacts::list;
     get "/console/artifacts/{id}" pages::artifacts::read;

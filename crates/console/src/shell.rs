@@ -174,6 +174,7 @@ const DONE: &[(&str, &str)] = &[
     ("removed", "Removed. Requests do not get it any more."),
     ("cancelled", "Cancelled."),
     ("cancelling", "The call is being stopped."),
+    ("erased", "Erased. The receipt and the ledger are kept."),
 ];
 
 async fn count_holds(shared: &Shared, who: &Principal) -> Result<String, Problem> {

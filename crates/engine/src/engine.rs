@@ -287,6 +287,7 @@ impl Engine {
         inner.tasks.spawn(awaited::run(inner.clone()));
         inner.tasks.spawn(follow_policy(inner.clone()));
         inner.tasks.spawn(hold::run(inner.clone()));
+        inner.tasks.spawn(hold::follow(inner.clone()));
         inner.tasks.spawn(ledger::follow_tools(inner.clone(), tools));
         inner.tasks.spawn(canary::run(inner.clone()));
         inner.tasks.spawn(erasure::run(inner.clone()));

@@ -33,6 +33,8 @@ const COMMANDS: &[&[&str]] = &[
     &["completions"],
     &["serve"],
     &["migrate"],
+    &["erase"],
+    &["prune"],
     &["call"],
     &["tools"],
     &["calls"],

@@ -35,6 +35,7 @@ mod sandboxes;
 mod secrets;
 mod session_calls;
 mod settings;
+mod shared_holds;
 mod skills;
 mod starts;
 mod support;

@@ -13,7 +13,7 @@ use ringfence_engine::data::CallQuery;
 use ringfence_types::{Call, CallId, Finished, Json, Principal, Produced, State as CallState};
 
 pub(crate) use self::{
-    actions::{cancel, proof, receipt, retry},
+    actions::{cancel, erase, proof, receipt, retry},
     detail::{read, verify},
     list::list,
     output::output,

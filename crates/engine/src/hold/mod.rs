@@ -19,7 +19,7 @@ mod worker;
 pub(crate) use self::{
     locks::HoldLocks,
     recheck_queue::{Recheck, RecheckQueue},
-    worker::run,
+    worker::{follow, run},
 };
 pub use self::{
     resolve::{Action, NotResolved, Resolution, Resolved},

@@ -2,16 +2,17 @@
 //! time.
 //!
 //! Calls that policy allows now run, in their order within each session. Calls that waited too long
-//! expire.
+//! expire. Of several processes on one store one does this for all, by a duty; the others recheck only what
+//! was asked of them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use ringfence_store::Stored;
+use ringfence_store::{Error, Stored};
 use ringfence_types::{Event, SessionId, TenantId, error_chain};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Recheck;
-use crate::{active_call::ActiveCall, engine::Inner, pipeline, queue::Claim};
+use crate::{active_call::ActiveCall, engine::Inner, pipeline, queue::Claim, recover};
 
 /// Held calls that policy is asked about at one time; more would delay the decisions about new
 /// calls.
@@ -21,12 +22,28 @@ const MAX_RECHECKS_AT_ONCE: usize = 8;
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut tools = inner.parts.registry.changes();
     let mut rules = inner.parts.policy.changed();
+    let mut duty = inner.parts.store.publishes();
     // Calls that were approved but not started when the server went down start now.
-    let mut due = inner.rechecks.take_all();
+    let mut due = match *duty.borrow() {
+        true => inner.rechecks.take_all(),
+        false => Vec::new(),
+    };
     let permits = Arc::new(Semaphore::new(MAX_RECHECKS_AT_ONCE));
     loop {
         look(&inner, &permits, due);
+        if !*duty.borrow_and_update() {
+            due = tokio::select! {
+                () = inner.stopping.cancelled() => return,
+                () = inner.rechecks.changed.notified() => inner.rechecks.take_all(),
+                changed = duty.changed() => match changed {
+                    Ok(()) => take_over(&inner).await,
+                    Err(_) => return,
+                },
+            };
+            continue;
+        }
         due = tokio::select! {
+            Ok(()) = duty.changed() => Vec::new(),
             () = inner.stopping.cancelled() => return,
             Ok(()) = tools.changed() => inner.rechecks.take_all(),
             Ok(()) = rules.changed() => inner.rechecks.take_all(),
@@ -35,6 +52,73 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             () = inner.budgets.renewed(inner.parts.clock.now()) => inner.rechecks.take_all(),
             () = next(&inner) => inner.rechecks.take(inner.parts.clock.now()),
         };
+    }
+}
+
+/// Holds of all processes, when this one begins to recheck them; none if it does not.
+async fn take_over(inner: &Arc<Inner>) -> Vec<Recheck> {
+    if !*inner.parts.store.publishes().borrow() {
+        return Vec::new();
+    }
+    if let Err(error) = recover::run(inner).await {
+        let error = error_chain(&error);
+        tracing::warn!(error, "held calls of other processes are not known yet");
+    }
+    inner.rechecks.take_all()
+}
+
+/// Commits per read.
+const COMMITS_PER_READ: usize = 500;
+
+/// Pause after a read that failed.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Learns of calls that other processes hold, while this process rechecks for all.
+pub(crate) async fn follow(inner: Arc<Inner>) {
+    if !inner.parts.store.is_shared() {
+        return;
+    }
+    let (mut newest, duty) = (inner.parts.store.newest(), inner.parts.store.publishes());
+    let mut after = *newest.borrow_and_update();
+    loop {
+        let changed = tokio::select! {
+            () = inner.stopping.cancelled() => return,
+            changed = newest.changed() => changed,
+        };
+        if changed.is_err() {
+            return;
+        }
+        let known = *newest.borrow_and_update();
+        if !*duty.borrow() {
+            // Taking the duty over reads all that are held then.
+            after = known;
+            continue;
+        }
+        if let Err(error) = learn(&inner, &mut after).await {
+            let error = error_chain(&error);
+            tracing::warn!(error, "calls that other processes hold cannot be followed");
+            newest.mark_changed();
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+}
+
+async fn learn(inner: &Inner, after: &mut u64) -> Result<(), Error> {
+    loop {
+        let commits = inner.parts.store.commits(*after, COMMITS_PER_READ).await?;
+        let Some(last) = commits.last() else { return Ok(()) };
+        *after = last.position;
+        for call in commits.iter().map(|commit| &commit.call) {
+            let is_known = inner.rechecks.has(call.asked.id);
+            match call.hold() {
+                Some(hold) if !is_known => {
+                    let now = inner.parts.clock.now();
+                    inner.rechecks.add(Recheck::from(&**call), now, hold.expires_at);
+                }
+                None if is_known => inner.rechecks.remove(call.asked.id),
+                _ => {}
+            }
+        }
     }
 }
 

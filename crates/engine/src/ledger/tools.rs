@@ -14,9 +14,16 @@ use crate::engine;
 /// Delay after a change that could not be recorded.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Tools that the ledger lists as present, with their origin.
+/// Tools by name and version, with their origin.
+type Known = BTreeMap<(ToolName, String), (ToolRef, String)>;
+
+/// Tools that are on record: at first those that the ledger lists as present, then those of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Tools(BTreeMap<(ToolName, String), (ToolRef, String)>);
+pub(crate) struct Tools {
+    known: Known,
+    /// Whether they are those of this process. Another process on the same store may have further ones.
+    is_own: bool,
+}
 
 impl Tools {
     /// The tools by the entries so far.
@@ -33,8 +40,8 @@ impl Tools {
         let ToolChange { event, tool, origin, .. } = change;
         let name = (tool.name.clone(), tool.version.clone());
         match event {
-            ToolEvent::Removed => drop(self.0.remove(&name)),
-            ToolEvent::Added | ToolEvent::Changed => drop(self.0.insert(name, (tool, origin))),
+            ToolEvent::Removed => drop(self.known.remove(&name)),
+            ToolEvent::Added | ToolEvent::Changed => drop(self.known.insert(name, (tool, origin))),
         }
     }
 
@@ -46,7 +53,15 @@ impl Tools {
         at: Timestamp,
     ) -> Result<(), Error> {
         let now = Self::of(catalogue);
-        let changes = self.differences(&now);
+        let mut changes = self.differences(&now);
+        if ledger.store().is_shared() && !changes.is_empty() {
+            // Tools that this process never had are those of others, and others may have been faster.
+            let recorded = Self::recorded(ledger).await?;
+            changes.retain(|change| match change.event {
+                ToolEvent::Removed => self.is_own && recorded.has(&change.tool),
+                ToolEvent::Added | ToolEvent::Changed => !recorded.has(&change.tool),
+            });
+        }
         let entries = changes.iter().map(|change| Entry::tool(at, change)).collect();
         ledger.append(entries).await?;
         *self = now;
@@ -62,19 +77,25 @@ impl Tools {
             let name = (tool.name.clone(), tool.version.clone());
             (name, (tool.reference(), tool.origin.name().to_owned()))
         });
-        Self(named.collect())
+        Self { known: named.collect(), is_own: true }
+    }
+
+    /// Whether exactly this tool is among them.
+    fn has(&self, tool: &ToolRef) -> bool {
+        let name = (tool.name.clone(), tool.version.clone());
+        self.known.get(&name).is_some_and(|(known, _)| known.digest == tool.digest)
     }
 
     fn differences(&self, now: &Self) -> Vec<ToolChange> {
-        let gone = self.0.iter().filter(|(name, _)| !now.0.contains_key(*name));
+        let gone = self.known.iter().filter(|(name, _)| !now.known.contains_key(*name));
         let gone = gone.map(|(_, (tool, origin))| ToolChange {
             event: ToolEvent::Removed,
             tool: tool.clone(),
             origin: origin.clone(),
             before: None,
         });
-        let here = now.0.iter().filter_map(|(name, (tool, origin))| {
-            let before = self.0.get(name).map(|(tool, _)| tool.digest);
+        let here = now.known.iter().filter_map(|(name, (tool, origin))| {
+            let before = self.known.get(name).map(|(tool, _)| tool.digest);
             let event = match before {
                 None => ToolEvent::Added,
                 Some(digest) if digest != tool.digest => ToolEvent::Changed,

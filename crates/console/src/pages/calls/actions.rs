@@ -1,4 +1,4 @@
-//! Actions on a call: prove it, cancel it, make it again.
+//! Actions on a call: prove it, cancel it, erase its records, make it again.
 
 use std::sync::Arc;
 
@@ -12,7 +12,10 @@ use ringfence_edge::{
     path::Named,
     problem_codes,
 };
-use ringfence_engine::{CallRequest, Unprovable, data::Selection};
+use ringfence_engine::{
+    CallRequest, EraseError, Unprovable,
+    data::{ErasureScope, Selection},
+};
 use ringfence_types::{CallId, Scope};
 
 use super::download;
@@ -60,6 +63,25 @@ pub(crate) async fn cancel(
         shared.engine.cancel(caller.principal(), id).await?.ok_or_else(Problem::not_found)?;
     let done = if call.state.is_final() { "cancelled" } else { "cancelling" };
     Ok(shell::redirect(&format!("/console/calls/{id}?done={done}")))
+}
+
+/// Erases the records of a call and of the calls that it made.
+pub(crate) async fn erase(
+    State(shared): State<Arc<Shared>>,
+    caller: May<identity::Admin>,
+    Named(id): Named<CallId>,
+    request: Request,
+) -> Result<Response, Problem> {
+    form::read(&shared.edge, &caller, request).await?;
+    let erased = shared.engine.erase(caller.principal(), ErasureScope::Call(id), None).await;
+    match erased {
+        Ok(_) => Ok(shell::redirect("/console/calls?done=erased")),
+        Err(EraseError::NotFound) => Err(Problem::not_found()),
+        Err(EraseError::Store(error)) => Err(error.into()),
+        Err(error @ EraseError::UnderWay(_)) => {
+            Err(Problem::new(&problem_codes::NOT_FINISHED, error.to_string()))
+        }
+    }
 }
 
 /// Makes the same call once more.

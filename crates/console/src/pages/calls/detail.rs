@@ -113,6 +113,7 @@ struct ReadPage {
     children: Vec<CallRow>,
     verified: Option<Result<VerifiedView, String>>,
     may_call: bool,
+    may_erase: bool,
 }
 
 /// A proof that holds.
@@ -229,6 +230,7 @@ async fn view(shared: &Shared, caller: &Caller, id: CallId) -> Result<ReadPage, 
         children: children.iter().map(|call| CallRow::of(call, &shell)).collect(),
         verified: None,
         may_call: who.scopes.allow(Scope::Call),
+        may_erase: who.scopes.allow(Scope::Admin),
         id: text,
         shell,
     })

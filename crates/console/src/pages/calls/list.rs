@@ -70,7 +70,7 @@ pub(crate) async fn list(
         from: text(&mut query, "from"),
         until: text(&mut query, "until"),
     };
-    let before = query.optional::<CallId>("before");
+    let (before, done) = (query.optional::<CallId>("before"), query.optional::<String>("done"));
     if !filter.state.is_empty() && !CallState::NAMES.contains(&filter.state.as_str()) {
         query.fault("state", format!("must be one of {}", CallState::NAMES.join(", ")));
     }
@@ -93,7 +93,7 @@ pub(crate) async fn list(
         limit: PAGE,
     };
     let (calls, next) = page_since(&shared, caller.principal(), wanted, from).await?;
-    let shell = Shell::new(&shared, &caller, "Calls").await?;
+    let shell = Shell::new(&shared, &caller, "Calls").await?.done(done.as_deref());
     let rows = calls.iter().map(|call| CallRow::of(call, &shell)).collect();
     let is_filtered = filter.fields().iter().any(|(_, text)| !text.is_empty());
     let mut tools: Vec<_> =
