@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     blob_uses,
-    blobs::{self, LargeBlobs, MAX_INLINE},
+    blobs::{self, MAX_INLINE},
     columns::{INSERT_BLOB_USES, INSERT_BLOBS, REUSE_BLOBS},
     connect::{DbError, Link},
     pool::Pool,
@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     Artifact, ArtifactChange, ArtifactChanged, ArtifactPage, ArtifactQuery, ArtifactRef,
-    ArtifactTotals, ArtifactVerdict, ArtifactVersion, BlobOwner, Error, Lineage, LineageDirection,
-    LineageEdge, LineageNode, LineageQuery, LineageRelation, NewArtifact, NewVersion, VersionAbout,
+    ArtifactTotals, ArtifactVerdict, ArtifactVersion, BlobOwner, Error, LargeBlobs, Lineage,
+    LineageDirection, LineageEdge, LineageNode, LineageQuery, LineageRelation, NewArtifact,
+    NewVersion, VersionAbout,
     artifact::{self, VISITED},
     encoding::{self, Undecodable, page},
     lineage::Walk,
