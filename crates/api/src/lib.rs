@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use http::Method;
+use ringfence_conversation::Conversations;
 use ringfence_edge::{Door, Edge, OwnedRule};
 use ringfence_engine::Owned;
 
@@ -32,7 +33,16 @@ pub struct Api(Arc<Shared>);
 impl Api {
     /// The REST door behind this edge.
     pub fn new(edge: Edge, config: ApiConfig) -> Self {
-        Self(Arc::new(Shared::new(edge, config)))
+        Self::with_conversations(edge, config, None)
+    }
+
+    /// The REST door with conversations.
+    pub fn with_conversations(
+        edge: Edge,
+        config: ApiConfig,
+        conversations: Option<Conversations>,
+    ) -> Self {
+        Self(Arc::new(Shared::new(edge, config, conversations)))
     }
 
     /// The OpenAPI document as JSON.
@@ -91,7 +101,7 @@ fn owned(method: &Method, path: &str) -> Option<Owned> {
 }
 
 /// Path prefixes that metrics count separately.
-const AREAS: [&str; 35] = [
+const AREAS: [&str; 38] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/tool",
@@ -109,6 +119,9 @@ const AREAS: [&str; 35] = [
     "/v1/audit",
     "/v1/ledger",
     "/v1/sessions",
+    "/v1/session",
+    "/v1/model-profiles",
+    "/v1/llm",
     "/v1/evaluate",
     "/v1/config",
     "/v1/processes",

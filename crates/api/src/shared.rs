@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ringfence_conversation::Conversations;
 use ringfence_edge::Edge;
 use ringfence_engine::Engine;
 use tokio::sync::Semaphore;
@@ -13,6 +14,8 @@ pub(crate) struct Shared {
     pub(crate) edge: Edge,
     pub(crate) engine: Engine,
     pub(crate) config: ApiConfig,
+    /// Conversations, if the server has model profiles.
+    pub(crate) conversations: Option<Conversations>,
     pub(crate) metrics: Metrics,
     /// Permits for whole workspaces in memory: snapshots on their way in or out.
     pub(crate) packing: Semaphore,
@@ -25,11 +28,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(edge: Edge, config: ApiConfig) -> Self {
+    pub(crate) fn new(edge: Edge, config: ApiConfig, conversations: Option<Conversations>) -> Self {
         Self {
             engine: edge.engine().clone(),
             edge,
             config,
+            conversations,
             metrics: Metrics::new(),
             packing: Semaphore::new(2),
             sending: Arc::new(Semaphore::new(8)),

@@ -2,6 +2,7 @@
 //! at once.
 
 mod artifacts;
+mod conversations;
 mod ledger;
 mod lifecycle;
 mod mcp;
@@ -19,6 +20,7 @@ use ringfence_sandbox::Language;
 use ringfence_types::{Isolation, Layer};
 
 pub(crate) use self::artifacts::{ArtifactCommand, GraphFormat};
+pub(crate) use self::conversations::{ChatArgs, SessionCommand};
 pub(crate) use self::ledger::{
     AuditArgs, EraseArgs, ExportArgs, LedgerCommand, MaintenanceArgs, PruneArgs, ReplayArgs,
     VerifyArgs,
@@ -40,8 +42,8 @@ pub(crate) use self::service::{
 };
 pub(crate) use self::skills::SkillCommand;
 use crate::{
-    artifacts as artifact_command, call, calls, cancel, completions, dead_letters, demo, doctor,
-    events, failure::Failure, holds, image, key, ledger as book, logs, mcp as mcp_command,
+    artifacts as artifact_command, call, calls, cancel, chat, completions, dead_letters, demo,
+    doctor, events, failure::Failure, holds, image, key, ledger as book, logs, mcp as mcp_command,
     models as models_command, policy, processes, retention, run, sandbox, secret, selftest, serve,
     settings, shell, show, skill, tool, tools, usage, wait,
 };
@@ -158,6 +160,11 @@ pub(crate) enum Command {
     /// Get, list and check the weights of models that run in the server
     #[command(subcommand)]
     Models(ModelsCommand),
+    /// Talk to a model through the server: answers as they come, tool calls, held calls
+    Chat(ChatArgs),
+    /// List, show and follow sessions
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Print a shell completion script
     Completions {
         /// Name of the shell
@@ -207,6 +214,8 @@ impl Command {
             Self::Doctor(args) => doctor::doctor(&args),
             Self::Selftest(args) => selftest::selftest(&args),
             Self::Image(command) => image::image(command),
+            Self::Chat(args) => chat::chat(&args),
+            Self::Session(command) => chat::session(&command),
             Self::Models(command) => models_command::models(&command),
             Self::Completions { shell } => Ok(completions::completions(shell)),
         }

@@ -11,6 +11,7 @@ mod base64;
 mod call;
 mod calls;
 mod cancel;
+mod chat;
 mod cli;
 mod client;
 mod clock;

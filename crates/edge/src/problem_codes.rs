@@ -92,6 +92,7 @@ codes! {
     ELSEWHERE SERVICE_UNAVAILABLE "elsewhere" "Call under way in another process"
     STORAGE_LOW SERVICE_UNAVAILABLE "storage_low" "Low disk space"
     BUS_UNAVAILABLE SERVICE_UNAVAILABLE "bus_unavailable" "Bus unavailable"
+    NO_CONVERSATIONS SERVICE_UNAVAILABLE "no_conversations" "No model profiles"
     POLICY_UNAVAILABLE SERVICE_UNAVAILABLE "policy_unavailable" "Policy unavailable"
     PROOF_NOT_READY SERVICE_UNAVAILABLE "proof_not_ready" "Proof not ready"
     SECRETS_UNAVAILABLE SERVICE_UNAVAILABLE "secrets_unavailable" "Secrets unavailable"

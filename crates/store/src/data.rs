@@ -434,6 +434,21 @@ pub struct SessionQuery {
     pub limit: usize,
 }
 
+/// A session, as far as its events tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// The session.
+    pub session: SessionId,
+    /// Number of its events.
+    pub events: u64,
+    /// Position of its newest event.
+    pub newest: u64,
+    /// Time of its first event.
+    pub first_at: Timestamp,
+    /// Time of its newest event.
+    pub last_at: Timestamp,
+}
+
 /// A row that a scan shows.
 #[derive(Debug)]
 pub enum Scanned<'a> {

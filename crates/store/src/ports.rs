@@ -20,8 +20,8 @@ use crate::{
     ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Findings, KeptDecision, Key,
     Lineage, LineageQuery, Logged, NewDecision, NewFindings, NewToolRow, Placed, Process,
     ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SecretRow, SecretSeal,
-    SessionEvent, SessionQuery, Signed, Standing, Stored, ToolRow, UsageQuery, UsageRow, Version,
-    Visitor,
+    SessionEvent, SessionQuery, SessionSummary, Signed, Standing, Stored, ToolRow, UsageQuery,
+    UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -296,6 +296,10 @@ pub trait Sessions: Debug + Send + Sync + 'static {
 
     /// Events of a session after a position, oldest first; with `last`, the newest ones instead.
     async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error>;
+
+    /// Sessions of a tenant that have events, the one with the newest event first.
+    async fn sessions(&self, tenant: &TenantId, limit: usize)
+    -> Result<Vec<SessionSummary>, Error>;
 }
 
 /// Bytes by digest. They are written by records: see [`Calls::record`].

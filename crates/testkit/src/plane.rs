@@ -108,6 +108,8 @@ pub struct Plane {
     pub store: Arc<dyn Store>,
     /// Ledger of the same store.
     pub ledger: Ledger,
+    /// Bus of the engine.
+    pub bus: Arc<dyn ringfence_bus::Bus>,
     /// Tools.
     pub registry: Registry,
     /// Database of the store and of the bus.
@@ -146,9 +148,19 @@ impl Plane {
         let db = Db::open(&folder.join("state.db"), &ringfence_sqlite::Options::default())?;
         let parts = parts(&folder, &db, config).await?;
         let (store, ledger) = (parts.store.clone(), parts.ledger.clone());
-        let registry = parts.registry.clone();
+        let (registry, bus) = (parts.registry.clone(), parts.bus.clone());
         let engine = Engine::start(parts).await.context("the engine does not start")?;
-        Ok(Self { engine, store, ledger, registry, db, folder, http: None, _temporary: temporary })
+        Ok(Self {
+            engine,
+            store,
+            ledger,
+            bus,
+            registry,
+            db,
+            folder,
+            http: None,
+            _temporary: temporary,
+        })
     }
 
     /// Serves doors on a free port of loopback, until the plane is stopped or dropped.

@@ -17,6 +17,7 @@ mod machine;
 mod mcp;
 mod measurement;
 mod measuring;
+mod models;
 mod options;
 mod peers;
 mod policy;
@@ -28,7 +29,7 @@ use anyhow::{Result, bail};
 
 /// Benchmarks with their options.
 const NAMES: &str = "sandbox [--quick] [--runs N] [--json FILE], load [--quick] [--json FILE], \
-                     policy [--quick] [--json FILE], ledger [--quick], lineage [--quick], console [--quick | --long], mcp [--quick], kafka [--quick] [--soak], fuzz [--minutes N]";
+                     policy [--quick] [--json FILE], ledger [--quick], lineage [--quick], models [--clinc FILE], console [--quick | --long], mcp [--quick], kafka [--quick] [--soak], fuzz [--minutes N]";
 
 /// Runs the benchmark that the arguments name.
 pub fn run(words: &[&str]) -> Result<()> {
@@ -38,6 +39,7 @@ pub fn run(words: &[&str]) -> Result<()> {
         ["policy", rest @ ..] => policy::run(rest),
         ["ledger", rest @ ..] => ledger::run(rest),
         ["lineage", rest @ ..] => lineage::run(rest),
+        ["models", rest @ ..] => models::run(rest),
         ["console", rest @ ..] => console::run(rest),
         ["kafka", rest @ ..] => kafka::run(rest),
         ["mcp", rest @ ..] => mcp::run(rest),

@@ -23,6 +23,8 @@ const TIERS: &[(&str, u8)] = &[
     ("ringfence-access", 2),
     // The other side of the protocol: it reaches servers by the guarded client or a pipe it is given.
     ("ringfence-mcp-client", 2),
+    // Model servers of others, over the guarded client.
+    ("ringfence-llm", 2),
     ("ringfence-registry", 2),
     // It reads the bus and speaks HTTP, without knowing what events mean.
     ("ringfence-webhook", 2),
@@ -53,6 +55,7 @@ const BACKENDS: &[&str] = &[
     "ringfence-bus",
     "ringfence-egress",
     "ringfence-ledger",
+    "ringfence-llm",
     "ringfence-models",
     "ringfence-policy",
     "ringfence-redis",

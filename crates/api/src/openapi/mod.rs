@@ -13,9 +13,9 @@ use utoipa::OpenApi;
 use crate::{
     OPEN_PATHS, docs,
     routes::{
-        approvals, artifacts, budgets, calls, canvas, config, dead_letters, engines, events,
-        health, holds, keys, ledger, mcp, policy, processes, retention, sandboxes, secrets, skills,
-        tool_catalog, tool_lifecycle, tool_request, tools, usage,
+        approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters, engines,
+        events, health, holds, keys, ledger, mcp, policy, processes, retention, sandboxes, secrets,
+        skills, tool_catalog, tool_lifecycle, tool_request, tools, usage,
     },
 };
 
@@ -32,6 +32,7 @@ use crate::{
         (name = "artifacts", description = "Files with versions, verdicts and lineage"),
         (name = "mcp", description = "MCP servers whose tools are offered"),
         (name = "events", description = "Live events"),
+        (name = "conversations", description = "Messages, answers and sessions, compatible with SomaAgent 01"),
         (name = "canvas", description = "Session canvas"),
         (name = "policy", description = "Evaluate, replay and explain policy decisions"),
         (name = "ledger", description = "Signed log, receipts and proofs"),
@@ -68,6 +69,8 @@ use crate::{
         artifacts::tooloo::provenance, artifacts::tooloo::search, artifacts::tooloo::stats,
         artifacts::tooloo::export,
         engines::status, engines::canary,
+        conversations::send, conversations::act, conversations::follow, conversations::list,
+        conversations::list_events, conversations::profiles,
         canvas::append, canvas::read,
         keys::create, keys::list, keys::revoke,
         secrets::list, secrets::set, secrets::remove, secrets::rotate,

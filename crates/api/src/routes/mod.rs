@@ -6,6 +6,7 @@ pub(crate) mod budgets;
 pub(crate) mod calls;
 pub(crate) mod canvas;
 pub(crate) mod config;
+pub(crate) mod conversations;
 pub(crate) mod dead_letters;
 pub(crate) mod engines;
 pub(crate) mod events;
@@ -76,8 +77,9 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/policy/canary", get(engines::canary))
         .route("/v1/canvas/event", post(canvas::append))
         .route("/v1/canvas/{session_id}", get(canvas::read));
-    let router =
-        tool_lifecycle::routes(policy::routes(programs(interpreters(files(held(dead(router)))))));
+    let router = tool_lifecycle::routes(policy::routes(programs(interpreters(files(held(dead(
+        talk(router),
+    )))))));
     let router = artifacts::routes(router);
     let router = router
         .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
@@ -110,6 +112,17 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 }
 
 type Routes = Router<Arc<Shared>>;
+
+fn talk(router: Routes) -> Routes {
+    use conversations::{act, follow, list, list_events, profiles, send};
+    router
+        .route("/v1/session/message", post(send))
+        .route("/v1/session/action", post(act))
+        .route("/v1/session/{session_id}/events", get(follow))
+        .route("/v1/sessions", get(list))
+        .route("/v1/sessions/{session_id}/events", get(list_events))
+        .route("/v1/model-profiles", get(profiles))
+}
 
 fn dead(router: Routes) -> Routes {
     use dead_letters::{clear, list, remove, reprocess, topics};

@@ -94,6 +94,10 @@ fn fetch(
     }
     for name in names {
         let model = library.model(name).map_err(|error| told(&error))?;
+        if let Some(why) = model.unsupported {
+            let name = model.name.to_owned();
+            return Err(told(&Error::Unsupported { name, why }));
+        }
         let is_there = source.from.is_none() && library.verify(model.name).is_ok();
         if !is_there {
             let files = files(&model, source.from)?;

@@ -3,10 +3,12 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use ringfence_bus::Bus;
-use ringfence_egress::Fetcher;
+use ringfence_conversation::{Conversations, Metrics as ConversationMetrics};
+use ringfence_egress::{Fetcher, GuardedClient, Roots};
 use ringfence_engine::{Dependency, Engine, Parts, Telemetry, builtin_tools};
 use ringfence_intake::{Intake, Metrics as IntakeMetrics};
-use ringfence_models::{Embedder, Library};
+use ringfence_llm::{Llm, LlmConfig};
+use ringfence_models::{Analyser, Embedder, Library};
 use ringfence_otlp::Exporter;
 use ringfence_redis::{Metrics as RedisMetrics, Redis};
 use ringfence_registry::{Config as RegistryConfig, Registry};
@@ -48,6 +50,8 @@ pub(crate) struct Opened {
     webhooks: Option<Webhooks>,
     /// Reads requests from the bus, if the operator bound a key to it.
     intake: Option<Intake>,
+    /// Conversations, if there are model profiles.
+    pub(super) conversations: Option<Conversations>,
     /// Shared rate limits and the mirror, if configured.
     redis: Option<Redis>,
     /// Writer of the heads.
@@ -89,6 +93,11 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     let redis = redis(settings, &store, &mut telemetry);
     let secret_keys =
         secret_keys::open(&settings.data, settings.secret_keys.as_ref(), settings.store.is_some());
+    let talked = ConversationMetrics::default();
+    if settings.models.profiles.is_some() {
+        talked.register(&mut telemetry.registry);
+    }
+    let models = models(settings);
     trial.await?;
     let revision = policy.revision();
     let parts = Parts {
@@ -99,7 +108,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         registry: registry.clone(),
         sandbox: Arc::new(sandbox.clone()),
         fetcher,
-        models: models(settings),
+        models: models.clone(),
         secret_keys,
         telemetry,
         clock,
@@ -118,6 +127,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
     watchers.push(tokio::spawn(async move { registry.watch(asked).await }));
     let open = |config| Intake::open(config, bus.shared(), engine.clone(), counts);
     let intake = settings.intake.clone().map(open);
+    let conversations = conversations(settings, &engine, bus.shared(), models, talked)?;
     Ok(Opened {
         engine,
         policy: revision,
@@ -129,6 +139,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         watching,
         webhooks: told,
         intake,
+        conversations,
         redis,
         heads,
         postgres,
@@ -248,6 +259,29 @@ fn models(settings: &Settings) -> Embedder {
     Embedder::new(library, settings.models.embedder.clone())
 }
 
+/// Conversations, if the settings name model profiles. Messages that come through no door are made with the
+/// keys of the door for requests.
+fn conversations(
+    settings: &Settings,
+    engine: &Engine,
+    bus: Arc<dyn Bus>,
+    models: Embedder,
+    metrics: ConversationMetrics,
+) -> Result<Option<Conversations>, Failure> {
+    let Some(profiles) = settings.models.profiles.clone() else { return Ok(None) };
+    let mut config = ringfence_conversation::Config::default();
+    if let Some(intake) = &settings.intake {
+        config.key = intake.key;
+        config.tenants = intake.tenants.clone();
+    }
+    let http = GuardedClient::configured(Roots::System);
+    let llm = Llm::new(http, profiles, LlmConfig::default());
+    let analyser = Analyser::new(models).map_err(|error| Failure::of(&error))?;
+    let engine = engine.clone();
+    let parts = ringfence_conversation::Parts { engine, bus, llm, analyser, metrics, config };
+    Ok(Some(Conversations::start(parts)))
+}
+
 fn registry(settings: &Settings) -> Result<Registry, Failure> {
     for folder in settings.skills.iter().filter(|folder| !folder.exists()) {
         tracing::warn!(folder = %folder.display(), "skills folder does not exist yet");
@@ -295,6 +329,9 @@ impl Opened {
     pub(super) async fn close_intake(&self) {
         if let Some(intake) = &self.intake {
             intake.close().await;
+        }
+        if let Some(conversations) = &self.conversations {
+            conversations.close().await;
         }
     }
 

@@ -372,6 +372,12 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "Model of `embed_text` where a call names none",
             ringfence_models::DEFAULT_MODEL.into(),
         ),
+        one(
+            "models.profiles",
+            "YAML file of model profiles, by deployment mode; turns conversations on",
+            String::new(),
+        ),
+        one("models.mode", "Deployment mode whose profiles are used", "LOCAL".into()),
         one("models.threads", "Threads that run models", "1".into()),
         one("models.queue", "Texts that wait for a model; more are refused", "1024".into()),
         one("api.max_body", "Maximum size of a request body", "4M".into()),

@@ -1,6 +1,7 @@
 //! Session events other than calls.
 
-use ringfence_store::{Error, SessionEvent, SessionQuery};
+use ringfence_store::{Error, SessionEvent, SessionQuery, SessionSummary};
+use ringfence_types::TenantId;
 
 use crate::Engine;
 
@@ -10,6 +11,15 @@ impl Engine {
         let store = &self.inner.parts.store;
         store.room().admit(&event.tenant)?;
         store.append_session_event(event).await.map(drop)
+    }
+
+    /// Sessions of a tenant, the one with the newest event first.
+    pub async fn sessions(
+        &self,
+        tenant: &TenantId,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>, Error> {
+        self.inner.parts.store.sessions(tenant, limit).await
     }
 
     /// Events of a session with their positions, oldest first.

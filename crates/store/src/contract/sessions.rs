@@ -74,3 +74,20 @@ pub async fn session_events_of_a_record_share_its_commit(store: &Arc<dyn Store>)
     let found: Vec<_> = read().await.into_iter().map(|(_, event)| event).collect();
     assert_eq!(found, step.session_events);
 }
+
+/// Sessions of a tenant are listed by their newest event, with numbers and times of their events.
+pub async fn sessions_are_listed_by_their_newest_event(store: &Arc<dyn Store>) {
+    let (mine, theirs) = (tenant(), tenant());
+    let mut newest = 0;
+    for (number, session) in ["a", "b", "a"].into_iter().enumerate() {
+        let event = event(&mine, session, "turn", number);
+        newest = store.append_session_event(event).await.expect("a position");
+    }
+    store.append_session_event(event(&theirs, "c", "turn", 9)).await.expect("a position");
+    let found = store.sessions(&mine, 9).await.expect("sessions");
+    let names: Vec<_> = found.iter().map(|found| (found.session.as_str(), found.events)).collect();
+    assert_eq!(names, [("a", 2), ("b", 1)]);
+    let at = |number: i64| Timestamp::from_micros(AT + number);
+    assert_eq!((found[0].newest, found[0].first_at, found[0].last_at), (newest, at(0), at(2)));
+    assert_eq!(store.sessions(&mine, 1).await.expect("sessions").len(), 1);
+}

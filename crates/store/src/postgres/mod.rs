@@ -79,8 +79,8 @@ use crate::{
     LineageQuery, Log, Logged, McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow,
     PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention,
     Revocation, Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery,
-    Sessions, Signed, Standing, Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version,
-    Visitor, covered::check_signed, recent::Recent,
+    SessionSummary, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools, UsageQuery,
+    UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -582,6 +582,14 @@ impl Sessions for PostgresStore {
 
     async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error> {
         sessions::list(&self.shared.pool, query).await
+    }
+
+    async fn sessions(
+        &self,
+        tenant: &TenantId,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>, Error> {
+        sessions::summaries(&self.shared.pool, tenant, limit).await
     }
 }
 

@@ -1,10 +1,11 @@
 //! Events of sessions. They are appended by a batch: their positions are given under the lock of the log.
 
+use ringfence_types::TenantId;
 use tokio_postgres::Row;
 
 use super::{pool::Pool, rows};
 use crate::{
-    Error, SessionEvent, SessionQuery,
+    Error, SessionEvent, SessionQuery, SessionSummary,
     encoding::{Undecodable, page, position},
 };
 
@@ -28,6 +29,28 @@ pub(super) async fn list(
         events.reverse();
     }
     Ok(events)
+}
+
+pub(super) async fn summaries(
+    pool: &Pool,
+    tenant: &TenantId,
+    limit: usize,
+) -> Result<Vec<SessionSummary>, Error> {
+    let link = &*pool.read_for(tenant.as_str()).await?;
+    let sql = "SELECT session, count(*), max(position), min(at), max(at) FROM session_events
+             WHERE tenant = $1 GROUP BY session ORDER BY 3 DESC LIMIT $2";
+    let found = link.query(sql, &[&tenant.as_str(), &page(limit)]).await?;
+    found.iter().map(|row| rows::whole(row, ("session_events", 2), summary)).collect()
+}
+
+fn summary(row: &Row) -> Result<SessionSummary, Undecodable> {
+    Ok(SessionSummary {
+        session: rows::name(row, 0)?,
+        events: rows::unsigned(row, 1)?,
+        newest: rows::unsigned(row, 2)?,
+        first_at: rows::timestamp(row, 3)?,
+        last_at: rows::timestamp(row, 4)?,
+    })
 }
 
 fn event(row: &Row) -> Result<(u64, SessionEvent), Undecodable> {

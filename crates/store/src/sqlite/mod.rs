@@ -57,8 +57,9 @@ use crate::{
     FactQuery, Facts, Findings, KeptDecision, Key, Keys, Lineage, LineageQuery, Log, Logged,
     McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed, Process,
     ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room,
-    SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, Sessions, Signed, Standing, Store,
-    Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor, recent::Recent,
+    SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions, Signed,
+    Standing, Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor,
+    recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -375,6 +376,14 @@ impl Sessions for SqliteStore {
 
     async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error> {
         sessions::list(&self.db, query).await
+    }
+
+    async fn sessions(
+        &self,
+        tenant: &TenantId,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>, Error> {
+        sessions::summaries(&self.db, tenant.clone(), limit).await
     }
 }
 

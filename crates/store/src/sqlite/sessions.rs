@@ -1,11 +1,11 @@
 //! Events of sessions.
 
 use ringfence_sqlite::{Connection, Db};
-use ringfence_types::Json;
+use ringfence_types::{Json, TenantId};
 use rusqlite::{Row, params};
 
 use super::rows;
-use crate::{Error, SessionEvent, SessionQuery};
+use crate::{Error, SessionEvent, SessionQuery, SessionSummary};
 
 pub(super) async fn append(db: &Db, event: SessionEvent) -> Result<u64, Error> {
     db.write(move |connection| insert(connection, &event)).await
@@ -53,6 +53,33 @@ pub(super) async fn list(db: &Db, query: SessionQuery) -> Result<Vec<(u64, Sessi
         Ok(events)
     })
     .await
+}
+
+pub(super) async fn summaries(
+    db: &Db,
+    tenant: TenantId,
+    limit: usize,
+) -> Result<Vec<SessionSummary>, Error> {
+    let lane = tenant.clone();
+    db.read_for(lane.as_str(), move |connection| {
+        let mut statement = connection.prepare_cached(
+            "SELECT session, count(*), max(position), min(at), max(at) FROM session_events
+             WHERE tenant = ?1 GROUP BY session ORDER BY 3 DESC LIMIT ?2",
+        )?;
+        let found = statement.query_map(params![tenant.as_str(), rows::page(limit)], summary)?;
+        Ok(found.collect::<Result<Vec<_>, _>>()?)
+    })
+    .await
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
+    Ok(SessionSummary {
+        session: rows::name(row, 0)?,
+        events: row.get::<_, i64>(1)?.cast_unsigned(),
+        newest: row.get::<_, i64>(2)?.cast_unsigned(),
+        first_at: rows::timestamp(row, 3)?,
+        last_at: rows::timestamp(row, 4)?,
+    })
 }
 
 fn event(row: &Row<'_>) -> rusqlite::Result<(u64, SessionEvent)> {

@@ -296,6 +296,14 @@ impl Sessions for Pair {
     async fn session_events(&self, query: SessionQuery) -> Result<Vec<(u64, SessionEvent)>, Error> {
         self.next().session_events(query).await
     }
+
+    async fn sessions(
+        &self,
+        tenant: &TenantId,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>, Error> {
+        self.next().sessions(tenant, limit).await
+    }
 }
 
 #[async_trait]
