@@ -136,6 +136,16 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ),
     ("SecretRequest", "hosts", r#"{"minItems": 1, "maxItems": 32}"#),
     ("SecretRequest", "query", r#"{"minLength": 1, "maxLength": 100, "pattern": "^[ -~]+$"}"#),
+    ("SessionMessage", "session_id", ID),
+    ("SessionMessage", "persona_id", ID),
+    ("SessionMessage", "message", r#"{"maxLength": 100000}"#),
+    ("SessionMessage", "attachments", r#"{"maxItems": 50}"#),
+    ("SessionActionRequest", "session_id", ID),
+    (
+        "SessionActionRequest",
+        "action",
+        r#"{"enum": ["summarize", "next_steps", "status_report", "nudge", "pause", "resume", "cancel"]}"#,
+    ),
     ("SandboxRequest", "env", ENVIRONMENT),
     ("SandboxRequest", "secrets", SECRETS),
     (
@@ -190,6 +200,8 @@ const CLOSED: &[&str] = &[
     "SandboxRequest",
     "SandboxTimes",
     "SecretRequest",
+    "SessionActionRequest",
+    "SessionMessage",
     "SignalRequest",
     "TerminalSize",
 ];
