@@ -28,7 +28,7 @@ use crate::{
     budget::Budgets,
     canary,
     circuit::Circuits,
-    collection, erasure,
+    erasure,
     hold::{self, HoldLocks, RecheckQueue},
     ids::Ids,
     in_flight::InFlightCalls,
