@@ -10,8 +10,9 @@ pub use ringfence_policy::{
     Problem as RuleProblem, Search, Side, Status, ToolFacts,
 };
 pub use ringfence_registry::{
-    Broken, Catalogue, Command, Definition, DefinitionChange, Entry as ToolEntry, Inactive, Recipe,
-    RegisterError, RemoveError, Upload, Violation,
+    Broken, Catalogue, Command, Definition, DefinitionChange, Entry as ToolEntry, HttpOperation,
+    Inactive, OpenapiOptions, Recipe, RegisterError, RemoveError, SkippedOperation, Upload,
+    Violation,
 };
 pub use ringfence_store::{
     ApprovalPage, ApprovalQuery, Artifact, ArtifactAbout, ArtifactPage, ArtifactQuery, ArtifactRef,

@@ -218,6 +218,8 @@ pub(crate) struct Inner {
     pub(crate) probed: Probed,
     /// Services beside the server.
     pub(crate) dependencies: Mutex<Vec<Dependency>>,
+    /// Held by the one import that is parsed.
+    pub(crate) import_turn: Semaphore,
     /// Held by the one replay that runs: a replay keeps every processor busy.
     pub(crate) replay_turn: Semaphore,
 }
@@ -270,6 +272,7 @@ impl Engine {
             disk_full: AtomicBool::new(false),
             probed: Probed::default(),
             dependencies: Mutex::default(),
+            import_turn: Semaphore::new(1),
             replay_turn: Semaphore::new(1),
         };
         let inner = Arc::new(inner);

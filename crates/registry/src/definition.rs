@@ -12,7 +12,7 @@ use ringfence_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    entry::{Command, Entry, McpTool, Runs},
+    entry::{Command, Entry, McpTool, Runs}, http_tool::HttpTool,
     schema::Schema,
     skill::manifest::{SAFETY_FLAGS, variable_of},
     text::{message, shown},
@@ -61,6 +61,8 @@ pub enum Recipe {
     Command(Command),
     /// A tool of an MCP server.
     Mcp(McpTool),
+    /// Requests to an HTTP API.
+    Http(HttpTool),
 }
 
 /// Length limit of a definition as text.
@@ -196,6 +198,7 @@ impl Definition {
         let runs = match &self.runs {
             Recipe::Command(command) => Runs::Command(Arc::new(command.clone())),
             Recipe::Mcp(tool) => Runs::Mcp(Arc::new(tool.clone())),
+            Recipe::Http(tool) => Runs::Http(Arc::new(tool.clone())),
         };
         Ok(Entry::defined(tool, runs, granted.clone(), version, input, output))
     }
@@ -212,6 +215,7 @@ impl Recipe {
         match self {
             Recipe::Command(command) => command.problems(),
             Recipe::Mcp(_) => Vec::new(),
+            Recipe::Http(tool) => tool.problems(),
         }
     }
 }

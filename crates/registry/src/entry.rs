@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     files::Files,
+    http_tool::HttpTool,
     schema::{Schema, Violation},
     skill::Skill,
     text::shown,
@@ -68,6 +69,8 @@ pub struct McpTool {
     pub annotations: Option<Json>,
     /// Digest of how the server is run.
     pub spec: Digest,
+    /// Requests to an HTTP API.
+    Http(Arc<HttpTool>),
 }
 
 /// A program in a sandbox.
@@ -122,6 +125,8 @@ pub enum Kind {
     Command,
     /// A tool of an MCP server.
     Mcp,
+    /// Requests to an HTTP API.
+    Http,
 }
 
 impl Runs {
@@ -132,6 +137,7 @@ impl Runs {
             Runs::Python { .. } => Kind::Python,
             Runs::Command(_) => Kind::Command,
             Runs::Mcp(_) => Kind::Mcp,
+            Runs::Http(_) => Kind::Http,
         }
     }
 
@@ -142,6 +148,10 @@ impl Runs {
             Runs::Python { module, function, .. } => format!("{module}.{function}"),
             Runs::Command(command) => command.argv.first().cloned().unwrap_or_default(),
             Runs::Mcp(tool) => format!("mcp.{}.{}", tool.server, tool.tool),
+            Runs::Http(tool) => {
+                let first = tool.operations.first();
+                first.map(|one| format!("{} {}", one.method, one.path)).unwrap_or_default()
+            }
         }
     }
 }
@@ -156,6 +166,7 @@ impl fmt::Debug for Runs {
             }
             Runs::Command(command) => write!(f, "Command({:?})", command.argv),
             Runs::Mcp(tool) => write!(f, "Mcp({}, {:?})", tool.server, tool.tool),
+            Runs::Http(tool) => write!(f, "Http({} operations)", tool.operations.len()),
         }
     }
 }

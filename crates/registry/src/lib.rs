@@ -15,12 +15,17 @@ mod author;
 mod catalogue;
 mod config;
 mod definition;
+mod document;
 mod entry;
 mod files;
 mod folder;
+mod http_tool;
+mod manifest;
+mod openapi;
 mod registry;
 mod scan;
 mod schema;
+mod search;
 mod skill;
 mod standing;
 mod text;
@@ -36,6 +41,12 @@ pub use self::{
     definition::{Definition, DefinitionChange, Recipe, beyond, differences},
     entry::{Command, Entry, Kind, McpTool, Runs},
     files::Problem,
+    http_tool::{
+        BodyKind, CredentialPlace, HttpBody, HttpCredential, HttpOperation, HttpParameter,
+        HttpRequest, HttpTool, ParameterPlace, ParameterStyle,
+    },
+    manifest::Manifest,
+    openapi::{OpenapiImport, OpenapiOptions, SkippedOperation},
     registry::Registry,
     schema::Violation,
     skill::Example,

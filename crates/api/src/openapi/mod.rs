@@ -13,9 +13,7 @@ use utoipa::OpenApi;
 use crate::{
     OPEN_PATHS, docs,
     routes::{
-        approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters, engines,
-        events, health, holds, keys, ledger, mcp, policy, processes, retention, sandboxes, secrets,
-        skills, tool_catalog, tool_lifecycle, tool_request, tools, usage,
+    approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters, engines, events, health, holds, keys, ledger, mcp, policy, processes, retention, sandboxes, secrets, skills, tool_catalog, tool_lifecycle, tool_request, tools, usage, tool_imports,
     },
 };
 
@@ -56,7 +54,7 @@ use crate::{
         tools::list, tools::read, tool_catalog::set, tool_lifecycle::list, tool_lifecycle::read, tool_lifecycle::diff,
         tool_lifecycle::approve, tool_lifecycle::grant, tool_lifecycle::enable,
         tool_lifecycle::disable, tool_lifecycle::quarantine, tool_lifecycle::revoke,
-        tool_request::create, events::events,
+        tool_imports::create, tool_request::create, events::events,
         dead_letters::topics, dead_letters::list, dead_letters::clear, dead_letters::remove,
         dead_letters::reprocess,
         artifacts::read::list, artifacts::read::read, artifacts::read::versions, artifacts::read::content,

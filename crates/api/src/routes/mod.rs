@@ -22,6 +22,7 @@ pub(crate) mod sandboxes;
 pub(crate) mod secrets;
 pub(crate) mod skills;
 pub(crate) mod tool_catalog;
+pub(crate) mod tool_imports;
 pub(crate) mod tool_lifecycle;
 pub(crate) mod tool_request;
 pub(crate) mod tools;

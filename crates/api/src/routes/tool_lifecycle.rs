@@ -26,6 +26,7 @@ use super::{
     Routes,
     tool_catalog::{self, CatalogView},
 };
+use super::{Routes, tool_imports};
 use crate::{
     shared::Shared,
     views::tool_state::{
@@ -37,6 +38,7 @@ pub(super) fn routes(router: Routes) -> Routes {
     router
         .route("/v1/tool-catalog", get(list))
         .route("/v1/tool-catalog/{name}", put(tool_catalog::set))
+        .route("/v1/tool-imports", post(tool_imports::create))
         .route("/v1/tools/{name}/lifecycle", get(read))
         .route("/v1/tools/{name}/diff", get(diff))
         .route("/v1/tools/{name}/approve", post(approve))

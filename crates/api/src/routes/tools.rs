@@ -23,9 +23,13 @@ use crate::{
     views::tool::{BrokenView, CircuitView, ToolListView, ToolView},
 };
 
-/// Lists all tools, the newest version of each, and broken skills.
+/// Lists all tools, the newest version of each, and broken skills; or tools that match words, best first.
 #[utoipa::path(
     get, path = "/v1/tools", tag = "tools",
+    params(
+        ("query" = Option<String>, Query, description = "Words to search names, tags and descriptions for"),
+        ("limit" = Option<u64>, Query, description = "Number of tools that a search gives, 1 to 1000; 20 by default"),
+    ),
     responses((status = 200, description = "Tools", body = ToolListView<'static>))
 )]
 pub(crate) async fn list(
@@ -33,11 +37,25 @@ pub(crate) async fn list(
     caller: May<identity::Read>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    Query::of(&uri).finish()?;
+    let mut query = Query::of(&uri);
+    let words = query.optional::<String>("query");
+    let limit = query.optional::<usize>("limit");
+    if limit.is_some_and(|limit| !(1..=1_000).contains(&limit)) {
+        query.fault("limit", "must be 1 to 1000");
+    }
+    query.finish()?;
     let catalogue = shared.engine.tools();
     let of = |entry| view(&shared, &caller, &catalogue, entry);
-    let tools: Vec<_> = catalogue.newest().map(of).collect();
-    let broken = catalogue.broken().iter().map(BrokenView::of).collect();
+    let (tools, broken): (Vec<_>, Vec<_>) = match words {
+        Some(words) => {
+            let found = catalogue.search(&words, limit.unwrap_or(20));
+            (found.into_iter().map(of).collect(), Vec::new())
+        }
+        None => {
+            let broken = catalogue.broken().iter().map(BrokenView::of).collect();
+            (catalogue.newest().map(of).collect(), broken)
+        }
+    };
     Ok(reply::ok(&ToolListView { count: tools.len(), tools, broken }))
 }
 

@@ -1,8 +1,8 @@
 //! View of the state of a tool version.
 
 use ringfence_engine::{
-    ToolDifference, ToolHistoryEntry, ToolState,
-    data::{DefinitionChange, Recipe},
+    ProposedTool, ToolDifference, ToolHistoryEntry, ToolState,
+    data::{DefinitionChange, HttpOperation, Recipe},
 };
 use ringfence_types::{
     Digest, KeyId, LifecycleEvent, Origin, Timestamp, ToolPermissions, ToolRef, ToolStatus,
@@ -99,6 +99,11 @@ fn runs(recipe: &Recipe) -> String {
     match recipe {
         Recipe::Command(command) => format!("program in a sandbox: {}", command.argv.join(" ")),
         Recipe::Mcp(tool) => format!("tool `{}` of MCP server `{}`", tool.tool, tool.server),
+        Recipe::Http(tool) => {
+            let of = |one: &HttpOperation| format!("{} {}{}", one.method, one.server, one.path);
+            let all: Vec<_> = tool.operations.iter().take(8).map(of).collect();
+            format!("requests: {}", all.join(", "))
+        }
     }
 }
 
@@ -182,5 +187,36 @@ impl<'a> ToolDifferenceView<'a> {
     pub(crate) fn of(difference: &'a ToolDifference) -> Self {
         let ToolDifference { before, after, changes } = difference;
         Self { before, after, changes }
+    }
+}
+
+/// A proposed tool.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ProposedTool)]
+pub(crate) struct ProposedToolView<'a> {
+    name: &'a str,
+    version: &'a str,
+    #[schema(value_type = String)]
+    digest: Digest,
+    #[schema(value_type = String)]
+    status: ToolStatus,
+    /// Whether it was unknown or withdrawn before.
+    is_new: bool,
+    /// Version that was quarantined or withdrawn because of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    replaces: Option<Digest>,
+}
+
+impl<'a> ProposedToolView<'a> {
+    pub(crate) fn of(proposed: &'a ProposedTool) -> Self {
+        Self {
+            name: proposed.tool.name.as_str(),
+            version: &proposed.tool.version,
+            digest: proposed.tool.digest,
+            status: proposed.status,
+            is_new: proposed.is_new,
+            replaces: proposed.replaces,
+        }
     }
 }

@@ -26,6 +26,7 @@ mod secrets;
 mod skills;
 mod streams;
 mod support;
+mod tool_imports;
 mod tool_lifecycle;
 mod tools;
 mod walls;

@@ -101,5 +101,19 @@ async fn a_tool_is_switched_off_and_on_in_the_catalogue() {
         let answer = server.put("/v1/tool-catalog/echo", &wrong).await;
         assert_eq!(answer.status, 422, "{answer:?}");
     }
+async fn tools_are_found_by_words_best_first() {
+    let server = Server::of(Plan::default().skills(vec![("greet", GREET.to_vec())])).await;
+    let names = async |query: &str| {
+        let found = server.get(&format!("/v1/tools?query={query}")).await.json();
+        let tools = found["tools"].as_array().unwrap().clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("greet").await, ["greet"]);
+    assert_eq!(names("words").await[0], "greet", "by its tag");
+    assert_eq!(names("sandbox+exec").await[0], "sandbox_exec");
+    assert_eq!(names("sandbox+exec").await, names("SANDBOX%20exec").await);
+    assert_eq!(names("nothing-like-this").await, [""; 0]);
+    let wrong = server.get("/v1/tools?query=x&limit=0").await;
+    assert_eq!(wrong.problem(), "query_invalid");
     server.stop().await;
 }

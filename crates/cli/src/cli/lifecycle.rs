@@ -1,11 +1,15 @@
 //! Arguments of `tool`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::ClientArgs;
 
 const EXAMPLES: &str = "\
 Examples:
+  ringfence tool import weather.yaml
+  ringfence tool openapi https://api.example.com/openapi.json
   ringfence tool list --status proposed
   ringfence tool show weather
   ringfence tool approve weather --host api.example.com --why 'reviewed'
@@ -20,6 +24,36 @@ pub(crate) enum ToolCommand {
         /// Only with this status, such as proposed or quarantined
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Import a tool from a manifest; it waits for an approval
+    Import {
+        /// Manifest in YAML or JSON; `-` reads standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Import the operations of an OpenAPI document as tools; they wait for an approval
+    Openapi {
+        /// Document in YAML or JSON: a file, `-`, or a URL that the server fetches
+        #[arg(value_name = "FILE|URL")]
+        document: String,
+        /// Beginning of the names of the tools [default: the title]
+        #[arg(long, value_name = "NAME")]
+        prefix: Option<String>,
+        /// URL of the API [default: the document's own]
+        #[arg(long, value_name = "URL")]
+        server: Option<String>,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Search the tools that can be called by words
+    Search {
+        /// Words
+        #[arg(required = true)]
+        words: Vec<String>,
         #[command(flatten)]
         client: ClientArgs,
     },

@@ -2,8 +2,9 @@
 
 mod show;
 
-use std::process::ExitCode;
+use std::{io::Read as _, path::Path, process::ExitCode};
 
+use reqwest::Method;
 use ringfence_types::{Bytes, Cpus, ToolPermissions, parse_duration};
 use serde_json::{Value, json};
 
@@ -24,6 +25,35 @@ pub(crate) fn tool(command: ToolCommand) -> Result<ExitCode, Failure> {
         ToolCommand::List { status, client } => {
             on_server(&client, async |server| list(server, status.as_deref(), client.json).await)
         }
+        ToolCommand::Import { file, client } => {
+            let bytes = read(&file)?;
+            let source = file.display().to_string();
+            let query = [("kind", Some("manifest")), ("source", Some(source.as_str()))];
+            on_server(&client, async |server| import(server, &query, bytes, client.json).await)
+        }
+        ToolCommand::Openapi { document, prefix, server: api, client } => {
+            let is_url = document.starts_with("http://") || document.starts_with("https://");
+            let bytes = if is_url { Vec::new() } else { read(Path::new(&document))? };
+            let query = [
+                ("kind", Some("openapi")),
+                ("source", Some(document.as_str())),
+                ("url", Some(document.as_str()).filter(|_| is_url)),
+                ("prefix", prefix.as_deref()),
+                ("server", api.as_deref()),
+            ];
+            on_server(&client, async |server| import(server, &query, bytes, client.json).await)
+        }
+        ToolCommand::Search { words, client } => on_server(&client, async |server| {
+            let path = format!("/v1/tools?query={}", escaped(&words.join(" ")));
+            let found: Value = server.get(&path).await?;
+            let tools = found["tools"].as_array().cloned().unwrap_or_default();
+            match client.json {
+                true => tools.iter().for_each(|tool| print::line(&tool.to_string())),
+                false if tools.is_empty() => print::note("no tool matches\n"),
+                false => print::data(show::found(&tools).as_bytes()),
+            }
+            Ok(())
+        }),
         ToolCommand::Show { name, client } => on_server(&client, async |server| {
             let path = format!("/v1/tools/{}/lifecycle", escaped(&name));
             let found: Value = server.get(&path).await?;
@@ -47,6 +77,40 @@ pub(crate) fn tool(command: ToolCommand) -> Result<ExitCode, Failure> {
             calls::calls(&CallsArgs::of_tool(name, limit, client))
         }
     }
+}
+
+/// The bytes of a file, or of standard input.
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = match file.to_str() {
+        Some("-") => std::io::stdin().read_to_end(&mut bytes).map(drop),
+        _ => std::fs::read(file).map(|content| bytes = content),
+    };
+    match read {
+        Ok(()) => Ok(bytes),
+        Err(error) => Err(Failure::because(format!("read `{}`", file.display()), &error)),
+    }
+}
+
+async fn import(
+    server: &Client,
+    query: &[(&str, Option<&str>)],
+    bytes: Vec<u8>,
+    is_json: bool,
+) -> Result<(), Failure> {
+    let given = query.iter().filter_map(|(name, value)| Some((name, (*value)?)));
+    let pairs: Vec<_> = given.map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    let request = server.request(Method::POST, &format!("/v1/tool-imports?{}", pairs.join("&")));
+    let request = request.header("content-type", "application/octet-stream").body(bytes);
+    let response = server.send(request).await?;
+    let text = server.text(response).await?;
+    let imported: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
+    answer(&imported, is_json, show::imported);
+    if !is_json {
+        print::note(&show::left_out(&imported));
+    }
+    Ok(())
 }
 
 async fn list(server: &Client, status: Option<&str>, is_json: bool) -> Result<(), Failure> {

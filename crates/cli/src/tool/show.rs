@@ -144,3 +144,39 @@ pub(super) fn differences(found: &Value) -> String {
     }
     out
 }
+
+/// Tools of an import.
+pub(super) fn imported(found: &Value) -> String {
+    table(found["proposed"].as_array().map(Vec::as_slice).unwrap_or_default())
+}
+
+/// What an import left out, and what to do next.
+pub(super) fn left_out(found: &Value) -> String {
+    let mut out = String::new();
+    for skipped in found["skipped"].as_array().into_iter().flatten() {
+        let (operation, problem) = (text(skipped, "operation"), text(skipped, "problem"));
+        let _ = writeln!(out, "skipped: {}: {}", plain(operation), plain(problem));
+    }
+    for note in found["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let _ = writeln!(out, "note: {}", plain(note));
+    }
+    let proposed = found["proposed"].as_array().into_iter().flatten();
+    let waiting = proposed.filter(|tool| text(tool, "status") == "proposed").count();
+    if waiting > 0 {
+        let _ = writeln!(
+            out,
+            "{waiting} wait for an approval: `ringfence tool show NAME`, then `approve`"
+        );
+    }
+    out
+}
+
+/// Tools of a search.
+pub(super) fn found(tools: &[Value]) -> String {
+    let mut table = Table::new(["NAME", "VERSION", "DESCRIPTION"]);
+    for tool in tools {
+        let description = plain(text(tool, "description").lines().next().unwrap_or_default());
+        table.row([cut(text(tool, "name"), 48), text(tool, "version").into(), description]);
+    }
+    table.fitted()
+}

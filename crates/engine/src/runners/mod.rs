@@ -6,6 +6,7 @@
 pub(crate) mod builtin;
 mod command;
 mod mcp;
+mod http;
 mod program;
 mod skill;
 mod work;
@@ -110,6 +111,7 @@ const fn runner(kind: Kind) -> &'static dyn Runner {
         Kind::Python => &skill::Skills,
         Kind::Command => &command::Commands,
         Kind::Mcp => &mcp::McpTools,
+        Kind::Http => &http::HttpTools,
     }
 }
 

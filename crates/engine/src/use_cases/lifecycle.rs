@@ -140,6 +140,23 @@ impl Engine {
         source: &str,
         definitions: &[Definition],
     ) -> Result<Vec<ProposedTool>, LifecycleError> {
+        for definition in definitions {
+            let problems = definition.problems();
+            if !problems.is_empty() {
+                let name = definition.name.to_string();
+                return Err(LifecycleError::Broken { name, problems });
+            }
+        }
+        self.propose_checked(who, source, definitions).await
+    }
+
+    /// Proposes tools whose definitions have no problems.
+    pub(super) async fn propose_checked(
+        &self,
+        who: Option<(&Principal, &TraceContext)>,
+        source: &str,
+        definitions: &[Definition],
+    ) -> Result<Vec<ProposedTool>, LifecycleError> {
         if let (Some((who, trace)), Some(first)) = (who, definitions.first()) {
             let args = Json::plain(&serde_json::json!({"source": source, "event": "propose"}));
             let about = facts(first);
@@ -174,11 +191,6 @@ impl Engine {
             if let (Some(status), false) = (status, again) {
                 proposed.push(ProposedTool { tool, status, is_new: false, replaces: None });
                 continue;
-            }
-            let problems = definition.problems();
-            if !problems.is_empty() {
-                let name = definition.name.to_string();
-                return Err(LifecycleError::Broken { name, problems });
             }
             let by = By { key, why: String::new(), at };
             let mut replaces = None;
@@ -215,7 +227,11 @@ impl Engine {
     }
 
     /// Refuses a name that a tool of another source has.
-    fn check_name(&self, definition: &Definition, source: &str) -> Result<(), LifecycleError> {
+    pub(super) fn check_name(
+        &self,
+        definition: &Definition,
+        source: &str,
+    ) -> Result<(), LifecycleError> {
         let (name, catalogue) = (&definition.name, self.tools());
         let taken = |holder: String| LifecycleError::Taken { name: name.to_string(), holder };
         let is_file = |origin: Origin| origin.is_born_active();

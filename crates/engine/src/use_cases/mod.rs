@@ -16,6 +16,7 @@ mod policy;
 mod processes;
 mod secrets;
 mod sessions;
+mod tool_imports;
 mod tools;
 mod usage;
 
@@ -35,6 +36,7 @@ pub use self::{
         PolicyStatus,
     },
     processes::Owned,
+    tool_imports::{ImportDocument, ImportError, ImportedTools},
     tools::{InstallError, RemoveToolError, ToolChanges},
 };
 pub(crate) use self::{

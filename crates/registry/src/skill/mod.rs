@@ -5,7 +5,7 @@
 pub(crate) mod examples;
 mod limits;
 pub(crate) mod manifest;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 24;
 
 /// YAML value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Yaml {
+pub(crate) enum Yaml {
     Null,
     Bool(bool),
     Number(f64),
@@ -32,7 +32,7 @@ pub(super) enum Yaml {
 
 impl Yaml {
     /// Name of the kind of value, for messages.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Yaml::Null => "nothing",
             Yaml::Bool(_) => "true or false",
@@ -50,8 +50,28 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Yaml, String> {
         return Err(format!("larger than {} KiB", MAX_BYTES >> 10));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())?;
+    parse_within(text, &Bounds { values: MAX_VALUES, text: MAX_TEXT_BYTES, depth: MAX_DEPTH })
+}
+
+/// Bounds of a tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Values, keys included, after aliases are expanded.
+    pub(crate) values: usize,
+    /// Bytes of text after aliases are expanded.
+    pub(crate) text: usize,
+    /// Nesting.
+    pub(crate) depth: usize,
+}
+
+/// Parses one document within bounds.
+pub(crate) fn parse_within(text: &str, bounds: &Bounds) -> Result<Yaml, String> {
     check_brackets(text)?;
-    let budget = Budget { values: Cell::new(MAX_VALUES), text: Cell::new(MAX_TEXT_BYTES) };
+    let budget = Budget {
+        values: Cell::new(bounds.values),
+        text: Cell::new(bounds.text),
+        depth: bounds.depth,
+    };
     let seed = Seed { budget: &budget, depth: 0 };
     seed.deserialize(serde_norway::Deserializer::from_str(text)).map_err(|error| error.to_string())
 }
@@ -76,6 +96,7 @@ fn check_brackets(text: &str) -> Result<(), String> {
 struct Budget {
     values: Cell<usize>,
     text: Cell<usize>,
+    depth: usize,
 }
 
 impl Budget {
@@ -94,8 +115,9 @@ struct Seed<'a> {
 
 impl Seed<'_> {
     fn deeper<E: de::Error>(self) -> Result<Self, E> {
-        if self.depth == MAX_DEPTH {
-            return Err(E::custom(format_args!("nested deeper than {MAX_DEPTH}")));
+        let most = self.budget.depth;
+        if self.depth == most {
+            return Err(E::custom(format_args!("nested deeper than {most}")));
         }
         Ok(Self { depth: self.depth + 1, ..self })
     }

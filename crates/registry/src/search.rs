@@ -1,0 +1,47 @@
+//! Search of tools by words, with an order that depends on nothing but the words and the tools.
+
+use std::sync::Arc;
+
+use crate::{catalogue::Catalogue, entry::Entry};
+
+/// Words of a query that count.
+const MAX_WORDS: usize = 16;
+
+impl Catalogue {
+    /// The newest versions of tools that match words of the query, best first, then by name.
+    pub fn search(&self, query: &str, limit: usize) -> Vec<&Arc<Entry>> {
+        let words = words(query);
+        let scored = self.newest().map(|entry| (score(entry, &words), entry));
+        let mut found: Vec<_> = scored.filter(|(score, _)| *score > 0).collect();
+        found.sort_by(|(one, a), (other, b)| {
+            other.cmp(one).then_with(|| a.tool.name.cmp(&b.tool.name))
+        });
+        found.into_iter().take(limit).map(|(_, entry)| entry).collect()
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    let lower = text.to_lowercase();
+    let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.take(MAX_WORDS).map(str::to_owned).collect()
+}
+
+/// Weight of the words that a tool matches: a name counts more than a tag, a tag more than a description.
+fn score(entry: &Entry, words: &[String]) -> u32 {
+    let name = entry.tool.name.as_str().to_lowercase();
+    let description = entry.tool.description.to_lowercase();
+    let of = |word: &String| {
+        let is_part = name.split(['_', '-', '.']).any(|part| part == word);
+        let in_name = match name.contains(word.as_str()) {
+            true if name == *word => 100,
+            true if is_part => 30,
+            true => 20,
+            false => 0,
+        };
+        let is_tag = entry.tool.tags.iter().any(|tag| tag.eq_ignore_ascii_case(word));
+        in_name
+            + if is_tag { 15 } else { 0 }
+            + if description.contains(word.as_str()) { 5 } else { 0 }
+    };
+    words.iter().map(of).sum()
+}
