@@ -126,6 +126,11 @@ impl Definition {
 
     fn permission_problems(&self) -> Vec<String> {
         let mut problems = self.asks.problems();
+        for secret in &self.asks.secrets {
+            if let Err(invalid) = secret.parse::<SecretName>() {
+                problems.push(format!("secrets: {invalid}"));
+            }
+        }
         for host in &self.asks.hosts {
             if let Err(invalid) = host.parse::<HostRule>() {
                 problems.push(format!("hosts: {invalid}"));

@@ -122,8 +122,19 @@ async fn the_weather_tool_calls_its_api_by_its_grant() {
     assert!(flows.json().to_string().contains("127.0.0.1"), "{:?}", flows.json());
     let nothing = json!({"why": "a test", "grants": {}});
     assert_eq!(server.post("/v1/tools/example-weather/grant", &nothing).await.status, 200);
-    let refused = call(&server, "example-weather", args).await;
+    let refused = call(&server, "example-weather", args.clone()).await;
     assert_eq!(refused["error"]["code"], "host_refused", "{refused}");
+    // With a key: it is asked for by name, and nothing is sent without it.
+    let keyed = WEATHER
+        .replace("https://api.weather-service.example.com", &format!("http://{address}"))
+        .replace("version: 1.0.0", "version: 2.0.0");
+    let imported = import(&server, "kind=manifest&source=weather.yaml", keyed).await;
+    assert_eq!(imported.status, 201, "{imported:?}");
+    approve(&server, "example-weather").await;
+    let shown = server.get("/v1/tools/example-weather/lifecycle").await.json();
+    assert_eq!(shown["versions"][1]["asks"]["secrets"], json!(["example-weather"]), "{shown}");
+    let refused = call(&server, "example-weather", args).await;
+    assert_eq!(refused["error"]["code"], "secret_unavailable", "{refused}");
     server.stop().await;
 }
 

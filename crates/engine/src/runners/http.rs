@@ -64,10 +64,13 @@ async fn exchange(job: &Job<'_>, permit: &Permit) -> Result<Exchange, CallError>
         .request(&job.args().to_value())
         .map_err(|problems| error(ErrorCode::UrlInvalid, problems.join("; ")))?;
     let (mut request, mut headers) = (request, HeaderMap::new());
-    if let Some(credential) = operation.credentials.first() {
-        let message =
-            format!("the API wants the secret `{}`, and this server keeps none", credential.secret);
-        return Err(error(ErrorCode::FetchUnavailable, message));
+    for credential in &operation.credentials {
+        let granted = job.entry.tool.secrets.values();
+        if !granted.into_iter().any(|name| name.as_str() == credential.secret) {
+            let (secret, tool) = (&credential.secret, &job.entry.tool.name);
+            let message = format!("secret `{secret}` is not granted to tool `{tool}`");
+            return Err(error(ErrorCode::SecretUnavailable, message));
+        }
     }
     for (name, value) in &request.headers {
         let invalid = || error(ErrorCode::HeaderInvalid, format!("header `{name}` is invalid"));
@@ -101,6 +104,8 @@ async fn exchange(job: &Job<'_>, permit: &Permit) -> Result<Exchange, CallError>
         max_body: MAX_ANSWER,
         trace_parent: job.asked().trace_context(),
         tenant: Some(job.asked().tenant.clone()),
+        // Each is read when the request is sent, and goes to hosts that it is bound to.
+        secrets: job.secret_grant().await?.map(|secrets| secrets as _),
         ..Exchange::new(method, url)
     })
 }

@@ -47,5 +47,7 @@ fn credential(document: &Document<'_>, name: &str) -> Result<HttpCredential, Str
         }
     };
     let secret = format!("{}.{}", document.prefix, super::names::slug(name));
+    // Names of secrets have at most 64 characters; both parts are ASCII.
+    let secret = secret.chars().take(64).collect();
     Ok(HttpCredential { secret, place })
 }
