@@ -117,7 +117,9 @@ async fn the_weather_tool_calls_its_api_by_its_grant() {
     let args = json!({"action": "get_forecast", "location": "Köln", "days": 2});
     let done = call(&server, "example-weather", args.clone()).await;
     assert_eq!(done["result"]["status"], 200, "{done}");
-    assert_eq!(done["result"]["body"]["uri"], "/weather/forecast?days=2&location=K%C3%B6ln");
+    let uri = done["result"]["body"]["uri"].as_str().unwrap().to_owned();
+    assert!(uri.starts_with("/weather/forecast?"), "{uri}");
+    assert!(uri.contains("days=2") && uri.contains("location=K%C3%B6ln"), "{uri}");
     let flows = server.get(&format!("/v1/calls/{}/receipt", done["id"].as_str().unwrap())).await;
     assert!(flows.json().to_string().contains("127.0.0.1"), "{:?}", flows.json());
     let nothing = json!({"why": "a test", "grants": {}});
