@@ -89,7 +89,10 @@ pub use self::{
     trace::{new_span, new_trace},
     use_cases::{
         ActionRefused, Activity, Dependency, EndedCalls, ExplainError, ExplainedCall,
-    ExplainedPart, InstallError, LifecycleError, MAX_WHY_CHARS, NamedLineage, Owned, PolicyAnswer, PolicyInForce, PolicyQuestion, PolicyStatus, ProposedTool, RemoveToolError, SandboxPool, SeenClient, StoreState, ToolApproval, ToolChanges, ToolDifference, ToolHistoryEntry, ToolState, VerifiedCall, VerifiedLog, VerifiedVersion, VerifierKey, ImportDocument, ImportError, ImportedTools,
-        VersionChoice,
+        ExplainedPart, ImportDocument, ImportError, ImportedTools, InstallError, LifecycleError,
+        MAX_WHY_CHARS, NamedLineage, Owned, PolicyAnswer, PolicyInForce, PolicyQuestion,
+        PolicyStatus, ProposedTool, RemoveToolError, SandboxPool, SeenClient, StoreState,
+        ToolApproval, ToolChanges, ToolDifference, ToolHistoryEntry, ToolState, VerifiedCall,
+        VerifiedLog, VerifiedVersion, VerifierKey, VersionChoice,
     },
 };

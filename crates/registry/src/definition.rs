@@ -12,7 +12,8 @@ use ringfence_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    entry::{Command, Entry, McpTool, Runs}, http_tool::HttpTool,
+    entry::{Command, Entry, McpTool, Runs},
+    http_tool::HttpTool,
     schema::Schema,
     skill::manifest::{SAFETY_FLAGS, variable_of},
     text::{message, shown},

@@ -51,6 +51,8 @@ pub enum Runs {
     Command(Arc<Command>),
     /// A tool of an MCP server.
     Mcp(Arc<McpTool>),
+    /// Requests to an HTTP API.
+    Http(Arc<HttpTool>),
 }
 
 /// A tool of an MCP server, with everything that its server says of it beside the description.
@@ -69,8 +71,6 @@ pub struct McpTool {
     pub annotations: Option<Json>,
     /// Digest of how the server is run.
     pub spec: Digest,
-    /// Requests to an HTTP API.
-    Http(Arc<HttpTool>),
 }
 
 /// A program in a sandbox.

@@ -25,8 +25,8 @@ use utoipa::ToSchema;
 use super::{
     Routes,
     tool_catalog::{self, CatalogView},
+    tool_imports,
 };
-use super::{Routes, tool_imports};
 use crate::{
     shared::Shared,
     views::tool_state::{

@@ -101,6 +101,10 @@ async fn a_tool_is_switched_off_and_on_in_the_catalogue() {
         let answer = server.put("/v1/tool-catalog/echo", &wrong).await;
         assert_eq!(answer.status, 422, "{answer:?}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn tools_are_found_by_words_best_first() {
     let server = Server::of(Plan::default().skills(vec![("greet", GREET.to_vec())])).await;
     let names = async |query: &str| {

@@ -5,8 +5,8 @@
 
 pub(crate) mod builtin;
 mod command;
-mod mcp;
 mod http;
+mod mcp;
 mod program;
 mod skill;
 mod work;

@@ -239,6 +239,9 @@ fn is_json(media_type: &str) -> bool {
     bare == "application/json" || bare.ends_with("+json")
 }
 
+/// Whether a media type is of a kind.
+type IsMedia<'a> = &'a dyn Fn(&str) -> bool;
+
 fn body<'a>(
     document: &Document<'a>,
     operation: &'a Value,
@@ -251,7 +254,7 @@ fn body<'a>(
         return Ok(None);
     };
     let bare = |name: &str| name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let kinds: [(BodyKind, &dyn Fn(&str) -> bool); 4] = [
+    let kinds: [(BodyKind, IsMedia<'_>); 4] = [
         (BodyKind::Json, &|name| is_json(name) || bare(name) == "*/*"),
         (BodyKind::Form, &|name| bare(name) == "application/x-www-form-urlencoded"),
         (BodyKind::Multipart, &|name| bare(name) == "multipart/form-data"),
