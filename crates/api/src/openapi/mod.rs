@@ -13,7 +13,9 @@ use utoipa::OpenApi;
 use crate::{
     OPEN_PATHS, docs,
     routes::{
-    approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters, engines, events, health, holds, keys, ledger, mcp, policy, processes, retention, sandboxes, secrets, skills, tool_catalog, tool_lifecycle, tool_request, tools, usage, tool_imports,
+        approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters, engines,
+        events, health, holds, keys, ledger, mcp, policy, processes, retention, sandboxes, secrets,
+        skills, tool_catalog, tool_imports, tool_lifecycle, tool_request, tools, usage,
     },
 };
 
