@@ -150,7 +150,7 @@ pub(super) fn imported(found: &Value) -> String {
     table(found["proposed"].as_array().map(Vec::as_slice).unwrap_or_default())
 }
 
-/// What an import left out, and what to do next.
+/// Words about what an import left out, and what to do next.
 pub(super) fn left_out(found: &Value) -> String {
     let mut out = String::new();
     for skipped in found["skipped"].as_array().into_iter().flatten() {

@@ -49,7 +49,7 @@ pub enum ImportError {
     Fetch {
         /// URL of the document.
         url: String,
-        /// What failed.
+        /// Description of what failed.
         problem: String,
     },
     /// The tools could not be proposed.

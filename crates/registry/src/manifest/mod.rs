@@ -177,7 +177,7 @@ fn capabilities(fields: &mut Fields) -> Vec<Capability> {
 /// Default of `execution.timeout`.
 const DEFAULT_TIMEOUT_SECS: u64 = 30;
 
-/// How a manifest is to be run.
+/// Way in which a manifest is to be run.
 #[derive(Debug)]
 struct Execution {
     kind: String,

@@ -37,7 +37,7 @@ async fn ended(store: &Arc<dyn Store>, call: &Call) {
     put(store, &in_state(call, finished()), Some(1)).await;
 }
 
-/// What was recorded of a call cannot be found by any way after it was erased; every entry about it reads
+/// Records of a call cannot be found by any way after they were erased; every entry about it reads
 /// back as before, and so does its receipt.
 pub async fn erased_records_go_and_entries_stay(store: &Arc<dyn Store>) {
     let (tenant, key) = (tenant(), KeyId(Uuid::now_v7()));
