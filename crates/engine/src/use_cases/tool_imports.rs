@@ -49,7 +49,7 @@ pub enum ImportError {
     Fetch {
         /// URL of the document.
         url: String,
-        /// Description of what failed.
+        /// Problem in words.
         problem: String,
     },
     /// The tools could not be proposed.
