@@ -123,8 +123,8 @@ fn names_that_collide_or_look_alike_are_told_apart() {
     let mut document = document();
     let same = json!({"get": {"operationId": "LISTPETS"}});
     document["paths"]["/other"] = same.clone();
-    document["paths"]["/oth-er"] = json!({"get": {"operationId": "listpets"}});
-    document["paths"]["/oth_er"] = json!({"get": {"operationId": "listpets"}});
+    document["paths"]["/oth-er"] = json!({"get": {}});
+    document["paths"]["/oth_er"] = json!({"get": {}});
     document["paths"]["/cyrillic"] = json!({"get": {"operationId": "l\u{456}stPets"}});
     let import = import(&document);
     let mut names: Vec<_> =
