@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ringfence_access::KeyRequest;
 use ringfence_bus::{Bus, Group, Member, Message, SqliteBus};
 use ringfence_egress::Fetcher;
-use ringfence_engine::{Engine, Ledger, Parts, Settings, Telemetry, builtin_tools};
+use ringfence_engine::{
+    Engine, Ledger, Parts, SecretKey, SecretKeys, Settings, Telemetry, builtin_tools,
+};
 use ringfence_intake::{Config, Intake, Metrics, REQUESTS, RESULTS, schema_problems};
 use ringfence_ledger::SigningKey;
 use ringfence_models::{Embedder, EmbedderConfig, Library};
@@ -171,9 +173,28 @@ async fn engine(folder: &std::path::Path) -> (Engine, Arc<dyn Bus>) {
         sandbox: Arc::new(Native::open(sandbox)),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         models: Embedder::new(Library::new(folder.join("models")), EmbedderConfig::default()),
+        secret_keys: Arc::new(NoKeys),
         telemetry: Telemetry::default(),
         clock,
         settings: Settings::for_processors(2, folder.join("work")),
     };
     (Engine::start(parts).await.unwrap(), bus)
+}
+
+/// No tool of these tests has a secret.
+#[derive(Debug)]
+struct NoKeys;
+
+impl SecretKeys for NoKeys {
+    fn load(&self) -> std::io::Result<Vec<SecretKey>> {
+        Ok(Vec::new())
+    }
+
+    fn replace(&self, _: &[SecretKey]) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    fn makes_first(&self) -> bool {
+        false
+    }
 }

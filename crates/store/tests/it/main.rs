@@ -5,6 +5,7 @@
 mod contract;
 #[cfg(test)]
 mod crash;
+#[cfg(test)]
 mod crash_artifacts;
 #[cfg(test)]
 mod damage;
