@@ -38,6 +38,7 @@ use crate::{
     publish,
     queue::{Bounds, Queue},
     recover,
+    roots::{Installs, RootSettings},
     sandboxes::{SandboxLimits, Sandboxes},
     secrets::{SecretKeys, Vault},
     sources::{self, Sources},
@@ -112,6 +113,8 @@ pub struct Settings {
     pub proxy: ProxyLimits,
     /// Time for which records of ended calls are kept; for ever without one.
     pub retention: Option<Duration>,
+    /// Images, layers of packages, and where packages come from.
+    pub roots: RootSettings,
     /// Part of the work that this process does among those on the same store.
     pub role: ProcessRole,
 }
@@ -143,6 +146,7 @@ impl Settings {
     /// Default bounds for a machine with this many processors.
     pub fn for_processors(processors: usize, work: PathBuf) -> Self {
         let running = (processors * 8).clamp(8, 512);
+        let roots = work.parent().map(RootSettings::below).unwrap_or_default();
         Self {
             running,
             running_per_tenant: (running * 3 / 4).max(1),
@@ -162,6 +166,7 @@ impl Settings {
             artifacts: ArtifactLimits::default(),
             proxy: ProxyLimits::default(),
             retention: None,
+            roots,
             role: ProcessRole::All,
         }
     }
@@ -191,6 +196,8 @@ pub(crate) struct Inner {
     pub(crate) budgets: Budgets,
     /// Secrets of tenants.
     pub(crate) secrets: Vault,
+    /// Calls that install packages.
+    pub(crate) installs: Installs,
     /// Circuit breakers by tenant and tool.
     pub(crate) circuits: Circuits,
     /// Session sandboxes, and the programs in them.
@@ -250,6 +257,7 @@ impl Engine {
             lifecycle: Lifecycle::default(),
             budgets: Budgets::default(),
             secrets,
+            installs: Installs::default(),
             circuits: Circuits::new(parts.settings.circuit),
             parts,
             access,

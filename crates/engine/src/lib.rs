@@ -45,6 +45,7 @@ mod record;
 mod recover;
 mod replay;
 mod request;
+mod roots;
 mod runners;
 mod sandboxes;
 mod secrets;
@@ -79,6 +80,7 @@ pub use self::{
     read::{FactId, Follow, OutputChunk, OutputStream},
     replay::{Counted, Flipped, Flips, Replay, ReplayError, ReplayRequest},
     request::{CallRequest, Refused},
+    roots::RootSettings,
     runners::builtin::{CANVAS_BYTES, tools as builtin_tools},
     sandboxes::{Attachment, KEPT_OUTPUT, Program, Sandbox, SandboxLimits, types as sandbox},
     secrets::{InvalidSecretKey, NewSecret, SecretError, SecretInfo, SecretKey, SecretKeys},

@@ -50,6 +50,9 @@ const STAGING: &CStr = c"/tmp";
 const OURS: [&str; 9] =
     ["proc", "sys", "dev", "tmp", "box", "workspace", "run", "root", ".ringfence"];
 
+/// Packages of a root, beside our own files.
+const PACKAGES: &str = ".ringfence/packages";
+
 /// Trees of the host view. They hold no secrets on a well-kept host; `/etc` is not among them.
 const HOST_TREES: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
@@ -122,7 +125,10 @@ pub(crate) fn build(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> 
 fn assemble(spec: &RootSpec, own: &[OwnFile]) -> Result<(), SetupError> {
     sys::mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE).at(Stage::TemplateMounts)?;
     let source = open_source(&spec.source).at(Stage::OpenRoot)?;
-    let parts = take_parts(&spec.source, source.as_fd()).at(Stage::OpenRoot)?;
+    let mut parts = take_parts(&spec.source, source.as_fd()).at(Stage::OpenRoot)?;
+    if let Some(path) = &spec.packages {
+        parts.push(take_packages(path).at(Stage::OpenRoot)?);
+    }
     let devices = Devices::take().at(Stage::TemplateMounts)?;
     let attack = spec.with_attack.then(take_self).transpose().at(Stage::TemplateMounts)?;
     let root = new_tmpfs(c"64m", attr::NOSUID | attr::NODEV).at(Stage::TemplateMounts)?;
@@ -183,6 +189,22 @@ fn take_parts(source: &RootSource, root: BorrowedFd<'_>) -> sys::Result<Vec<Root
         }
     }
     Ok(parts)
+}
+
+/// Directory with packages, opened like the source of a root.
+fn take_packages(path: &Path) -> sys::Result<RootEntry> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
+    else {
+        return Err(Errno::INVAL);
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = rustix::fs::openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    match take(parent.as_fd(), name)? {
+        Some(RootEntry::Tree { mount, is_dir: true, .. }) => {
+            Ok(RootEntry::Tree { name: PACKAGES.to_owned(), mount, is_dir: true })
+        }
+        _ => Err(Errno::NOTDIR),
+    }
 }
 
 fn top_level(root: BorrowedFd<'_>) -> sys::Result<Vec<String>> {

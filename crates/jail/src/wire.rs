@@ -29,6 +29,8 @@ pub struct RootSpec {
     pub with_attack: bool,
     /// Provide what a zygote loads.
     pub with_zygote: bool,
+    /// Directory that is mounted at `/.ringfence/packages`.
+    pub packages: Option<PathBuf>,
 }
 
 /// Source of a root file system.

@@ -198,6 +198,8 @@ impl Definition {
             env: BTreeMap::new(),
             secrets: secrets(granted),
             outputs: Vec::new(),
+            requirements: Vec::new(),
+            image: None,
             limits: granted.apply(&self.limits),
             created_at,
         };

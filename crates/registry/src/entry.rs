@@ -223,6 +223,8 @@ impl Entry {
             network: manifest.network.clone(),
             env: manifest.env.clone(),
             secrets: manifest.secrets.clone(),
+            requirements: manifest.requirements.clone(),
+            image: manifest.image.clone(),
             tags: manifest.tags,
             outputs: manifest.outputs,
             limits: manifest.limits,

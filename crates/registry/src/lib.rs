@@ -49,7 +49,7 @@ pub use self::{
     openapi::{OpenapiImport, OpenapiOptions, SkippedOperation},
     registry::Registry,
     schema::Violation,
-    skill::Example,
+    skill::{Example, REQUIREMENT},
     standing::{DefinedTool, Inactive, Standing},
     upload::{RegisterError, RemoveError, Upload},
 };

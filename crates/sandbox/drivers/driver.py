@@ -16,6 +16,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 PREFIX = "_ringfence_"
 
+#: Packages of the tool, if its root has some: behind the standard library, before those of the host.
+PACKAGES = os.path.join(HERE, "packages")
+if os.path.isdir(PACKAGES) and PACKAGES not in sys.path:
+    sys.path.insert(next((i for i, p in enumerate(sys.path) if p.endswith("-packages")), len(sys.path)), PACKAGES)
+
 #: Loading order is dependency order.
 ONCE = ("wire", "report", "stage", "ending", "strict", "skill", "once")
 SESSION = ONCE + ("stdio", "interrupt", "display", "figures", "cell", "explore", "session")

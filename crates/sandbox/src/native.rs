@@ -276,7 +276,7 @@ fn check(request: &Request) -> Result<(), Error> {
 
 /// Refuses the host's own root, which would show every file that all users can read.
 pub(crate) fn check_root(root: &Root) -> Result<(), Error> {
-    let Root::Directory(path) = root else { return Ok(()) };
+    let (Root::Directory(path) | Root::HostWithPackages(path)) = root else { return Ok(()) };
     if !path.is_absolute() || path.parent().is_none() {
         let path = path.display();
         return Err(Error::Invalid(format!("root `{path}` is not a directory below `/`")));
@@ -399,11 +399,15 @@ impl IdleSandboxes for Inner {
 
 fn root_spec(root: &Root, with_zygote: bool) -> RootSpec {
     let (source, with_attack) = match root {
-        Root::Host => (RootSource::HostView, false),
+        Root::Host | Root::HostWithPackages(_) => (RootSource::HostView, false),
         Root::HostWithAttack => (RootSource::HostView, true),
         Root::Directory(path) => (RootSource::Directory(path.clone()), false),
     };
-    RootSpec { source, with_attack, with_zygote }
+    let packages = match root {
+        Root::HostWithPackages(path) => Some(path.clone()),
+        _ => None,
+    };
+    RootSpec { source, with_attack, with_zygote, packages }
 }
 
 /// Tier of the request's sandbox: as requested, or the fastest one available.

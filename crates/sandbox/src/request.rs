@@ -67,6 +67,9 @@ pub enum Root {
     HostWithAttack,
     /// A directory with a root filesystem. Must be absolute and free of symlinks.
     Directory(PathBuf),
+    /// Like [`Root::Host`], with a directory of Python packages that interpreters import from. Must be
+    /// absolute and free of symlinks.
+    HostWithPackages(PathBuf),
 }
 
 /// Program to run.

@@ -41,6 +41,12 @@ pub struct Tool {
     /// Patterns of the files in its workspace that are stored as artifacts when a call ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
+    /// Python packages that its code imports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<String>,
+    /// Imported image whose files it has, instead of the host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// Limits of one call.
     pub limits: Limits,
     /// Registration time of this version.

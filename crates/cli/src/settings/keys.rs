@@ -417,6 +417,12 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "Time without progress of a connection of a sandbox",
             "2m".into(),
         ),
+        one(
+            "packages.python_index",
+            "Index that packages of skills are installed from (default: that of pip)",
+            String::new(),
+        ),
+        many("packages.hosts", "Hosts that the installer of packages asks for", &[]),
         Key {
             is_secret: true,
             ..one(

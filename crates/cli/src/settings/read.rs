@@ -208,6 +208,7 @@ impl Reader<'_> {
         let held_denials = self.held_denials();
         let proxy = self.proxy();
         let (sandboxes, artifacts) = (self.kept_sandboxes(), self.artifacts());
+        let roots = self.roots(&work);
         Some(engine::Settings {
             role: ProcessRole::All,
             running: running?,
@@ -231,6 +232,7 @@ impl Reader<'_> {
             sandboxes: sandboxes?,
             artifacts: artifacts?,
             proxy: proxy?,
+            roots: roots?,
         })
     }
 
@@ -376,6 +378,25 @@ impl Reader<'_> {
             bytes_per_sec: bytes_per_sec?,
             header_timeout: header_timeout?,
             idle: idle?,
+        })
+    }
+
+    fn roots(&mut self, work: &Path) -> Option<engine::RootSettings> {
+        let python_index = match self.layers.get("packages.python_index").values.is_empty() {
+            true => Some(None),
+            false => self.one("packages.python_index", |text| {
+                super::webhooks::address(text).map(|url| Some(url.to_string()))
+            }),
+        };
+        let package_hosts = self.many("packages.hosts", |text| {
+            let rule: Result<egress::HostRule, _> = text.parse();
+            rule.map(|_| text.to_owned()).map_err(|invalid| invalid.to_string())
+        });
+        let usual = work.parent().map(engine::RootSettings::below).unwrap_or_default();
+        Some(engine::RootSettings {
+            python_index: python_index?,
+            package_hosts: package_hosts?,
+            ..usual
         })
     }
 

@@ -22,6 +22,7 @@ mod mcp_sources;
 mod memos;
 mod network;
 mod observed;
+mod packages;
 mod past;
 mod policy;
 mod postgres;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{Place, Ran, Server, command, ran, shown, until};
 
 /// Serves the files of a folder.
-fn site(folder: &Path) -> SocketAddr {
+pub(crate) fn site(folder: &Path) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let folder = folder.to_owned();
@@ -172,7 +172,7 @@ fn a_skill_declares_hosts_and_policy_grants_a_part_of_them() {
 
 /// A package index with one wheel, and a bare repository, as plain files.
 #[expect(clippy::disallowed_methods, reason = "a test publishes with the programs of the host")]
-fn publish(folder: &Path) {
+pub(crate) fn publish(folder: &Path) {
     let script = r#"
 import os, subprocess, sys, zipfile
 root = sys.argv[1]

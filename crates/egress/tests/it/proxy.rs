@@ -411,6 +411,29 @@ async fn bytes_are_limited_in_all() {
     assert!(proxied.get(&url).await.len() < 100_000, "the second does not");
 }
 
+/// Names under a domain of the attacker would carry data out with the lookup itself.
+#[tokio::test]
+async fn a_name_that_is_not_granted_is_not_looked_up() {
+    let server = Server::answering(ok("in")).await;
+    let rule = format!("files.test:{}", server.address.port());
+    let resolver = Lying::new(&[&["127.0.0.1"]]);
+    let (limits, none) = (ProxyLimits::default(), Arc::new(NoSecrets));
+    let proxied = proxy_with(&[&rule], &[server.address], resolver.clone(), limits, none).await;
+    for name in ["c2VjcmV0.attacker.test", "files.test.attacker.test", "xfiles.test"] {
+        let answer = proxied.get(&format!("http://{name}:{}/", server.address.port())).await;
+        assert_eq!(verdict_of(&answer), "host_refused", "{name}");
+        let refused = proxied.tunnel(&format!("{name}:{}", server.address.port())).await;
+        assert!(refused.is_err(), "{name}");
+    }
+    assert_eq!(resolver.asked(), [""; 0]);
+    // Control: the granted name is looked up, in any case and with a dot at its end.
+    for name in ["files.test", "FILES.test", "files.test."] {
+        let answer = proxied.get(&format!("http://{name}:{}/", server.address.port())).await;
+        assert!(answer.ends_with("in"), "{name}: {answer}");
+    }
+    assert_eq!(resolver.asked().len(), 3);
+}
+
 /// One secret for one host, which is gone once it was taken away.
 #[derive(Debug)]
 struct Secret {

@@ -75,6 +75,11 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
         entry.tool.secrets.clone()
     }
 
+    /// Image that a call with these arguments runs in; the host's files without one.
+    fn image(&self, entry: &Entry, _args: &Json) -> Option<String> {
+        entry.tool.image.clone()
+    }
+
     /// The tool's own message about invalid arguments, if it has one.
     fn argument_error(&self, _entry: &Entry, _violations: &[Violation]) -> Option<&'static str> {
         None
@@ -180,6 +185,11 @@ impl<'a> Job<'a> {
         let mut variables = self.entry.tool.env.clone();
         variables.extend(SecretGrant::placeholders(&self.secrets()));
         variables
+    }
+
+    /// Image that the call runs in.
+    pub(crate) fn image(&self) -> Option<String> {
+        of(self.entry).image(self.entry, self.args())
     }
 
     fn secrets(&self) -> BTreeMap<String, SecretName> {

@@ -20,6 +20,7 @@ use crate::{
     network::ServedProxy,
     obligations,
     record::Ended,
+    roots,
 };
 
 /// Turns the report of a program into the result of the call.
@@ -41,6 +42,10 @@ pub(crate) async fn sandboxed(
     request.limits = limits(&inner, &request.limits, &permit);
     let search = search(job, &permit, &given, &request);
     obligations::isolate(permit.obligations(), &mut request);
+    request.root = match roots::of_call(job).await {
+        Ok(root) => root,
+        Err(error) => return ended(failure(error.code, error.message, started_at)),
+    };
     // Variables of the call itself replace those of its tool.
     let own = std::mem::replace(&mut request.env, job.environment());
     request.env.extend(own);

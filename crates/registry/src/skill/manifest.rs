@@ -16,7 +16,7 @@ pub(crate) const SAFETY_FLAGS: [&str; 6] =
     ["none", "pii_risk", "external_call", "side_effect", "file_system", "network_access"];
 
 /// Known keys.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "name",
     "version",
     "description",
@@ -29,6 +29,8 @@ const KEYS: [&str; 12] = [
     "env",
     "secrets",
     "outputs",
+    "requirements",
+    "image",
 ];
 
 /// Keys of the Code Executor Service that have no meaning here.
@@ -50,6 +52,8 @@ const MAX_DESCRIPTION_CHARS: usize = 4_000;
 /// Number of tags, and length limit of one.
 const MAX_TAGS: (usize, usize) = (64, 100);
 
+/// Pattern of a requirement, for schemas.
+pub const REQUIREMENT: &str = r"^[A-Za-z0-9][A-Za-z0-9 ._\[\],=<>!~*-]{0,199}$";
 /// Length limit of the value of an environment variable.
 const MAX_VALUE_BYTES: usize = 8 << 10;
 /// Variables that the sandbox sets itself: they say how the program reaches the network, or change what
@@ -90,6 +94,10 @@ pub(crate) struct Manifest {
     pub(crate) secrets: BTreeMap<String, SecretName>,
     /// Patterns of the files that are stored when a call ends.
     pub(crate) outputs: Vec<String>,
+    /// Python packages that the handler imports.
+    pub(crate) requirements: Vec<String>,
+    /// Imported image whose files calls have.
+    pub(crate) image: Option<String>,
 }
 
 impl Manifest {
@@ -128,6 +136,13 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
     let env = fields.variables("env", env_value);
     let secrets = fields.secrets();
     let outputs = fields.list("outputs", pattern);
+    let requirements = fields.list("requirements", requirement);
+    let image = fields.image();
+    if image.as_ref().is_some_and(Option::is_some)
+        && requirements.as_ref().is_some_and(|all| !all.is_empty())
+    {
+        fields.problems.push("image: cannot be combined with requirements".to_owned());
+    }
     fields.no_others();
     let (module, function) = handler?;
     Some(Manifest {
@@ -144,6 +159,8 @@ fn manifest(fields: &mut Fields) -> Option<Manifest> {
         env: env?,
         secrets: secrets?,
         outputs: outputs?,
+        requirements: requirements?,
+        image: image?,
     })
 }
 
@@ -189,6 +206,28 @@ fn tag(text: &str) -> Result<String, String> {
 fn host(text: &str) -> Result<String, String> {
     let parsed = text.parse::<HostRule>();
     parsed.map(|_| text.to_owned()).map_err(|invalid| invalid.to_string())
+}
+
+/// Python package with an optional version, as `requirements.txt` names it; no URL, path or option.
+fn requirement(text: &str) -> Result<String, String> {
+    let rule =
+        || format!("`{}` is not a package with a version, such as requests==2.32.3", shown(text));
+    let plain = |c: char| c.is_ascii_alphanumeric() || " ._-[],=<>!~*".contains(c);
+    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    match begins && text.len() <= 200 && text.chars().all(plain) {
+        true => Ok(text.to_owned()),
+        false => Err(rule()),
+    }
+}
+
+/// Name of an image: lower case letters, digits, `.`, `_` and `-`.
+fn image_name(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
+    let begins = text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    match begins && text.len() <= 64 && text.chars().all(plain) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("`{}` is not the name of an image", shown(text))),
+    }
 }
 
 /// Value of an environment variable.
@@ -305,6 +344,16 @@ impl Fields {
         let names = self.list("secrets", |text| name(text).map(|name| name.to_string()))?;
         let names = names.iter().filter_map(|text| text.parse::<SecretName>().ok());
         Some(names.map(|name| (variable_of(&name), name)).collect())
+    }
+
+    /// Name of an image; none if absent.
+    fn image(&mut self) -> Option<Option<String>> {
+        let value = match self.take("image") {
+            None => Ok(None),
+            Some(Yaml::Text(text)) => image_name(&text).map(Some),
+            Some(other) => Err(format!("must be text, found {}", other.kind())),
+        };
+        self.note("image", value)
     }
 
     /// Boolean; false if absent. YAML 1.1 reads `yes` as true, and so did the loaders for which existing

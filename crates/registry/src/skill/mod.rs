@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ringfence_types::{Digest, Json};
 
-pub use self::examples::Example;
 use self::manifest::Manifest;
+pub use self::{examples::Example, manifest::REQUIREMENT};
 use crate::{files::Files, schema::Schema, text::message};
 
 /// Files that make a folder look like a skill.

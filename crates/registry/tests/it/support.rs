@@ -95,6 +95,8 @@ pub(crate) fn builtin(name: &str) -> Tool {
         env: BTreeMap::new(),
         secrets: BTreeMap::new(),
         outputs: Vec::new(),
+        requirements: Vec::new(),
+        image: None,
         tags: Vec::new(),
         limits: Limits::default(),
         created_at: Timestamp::from_micros(0),

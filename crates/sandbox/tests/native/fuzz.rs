@@ -185,8 +185,14 @@ fn to_init() -> Vec<Vec<u8>> {
 }
 
 fn to_spawner() -> Vec<Vec<u8>> {
-    let root =
-        |source| ToSpawner::Template(RootSpec { source, with_attack: false, with_zygote: true });
+    let root = |source| {
+        ToSpawner::Template(RootSpec {
+            source,
+            with_attack: false,
+            with_zygote: true,
+            packages: None,
+        })
+    };
     let messages = [
         root(RootSource::HostView),
         root(RootSource::Directory(PathBuf::from("/nonexistent"))),
@@ -219,7 +225,12 @@ impl Spawner {
     fn template(&self) -> Option<OwnedFd> {
         let (ours, theirs) = socket::pair().expect("pair");
         patient(&ours);
-        let spec = RootSpec { source: RootSource::HostView, with_attack: false, with_zygote: true };
+        let spec = RootSpec {
+            source: RootSource::HostView,
+            with_attack: false,
+            with_zygote: true,
+            packages: None,
+        };
         socket::send(self.socket(), &ToSpawner::Template(spec), &[theirs.as_fd()]).ok()?;
         drop(theirs);
         let word = socket::receive::<FromTemplate>(ours.as_fd()).ok()?.message;

@@ -115,6 +115,8 @@ codes! {
     RedirectRefused = "redirect_refused",
     /// The response is not valid HTTP.
     ResponseInvalid = "response_invalid",
+    /// The image of the call or the packages of its skill are not there.
+    RootUnavailable = "root_unavailable",
     /// The sandbox failed.
     SandboxFailed = "sandbox_failed",
     /// A session sandbox refused the request; the details have the reason.

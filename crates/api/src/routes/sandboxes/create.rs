@@ -50,6 +50,9 @@ pub(crate) struct SandboxBody {
     /// `[METHOD[,METHOD] ]host[:port][/path]`, at most 64.
     #[schema(max_items = 64)]
     hosts: Option<Vec<String>>,
+    /// Imported image whose files it has, instead of the host's.
+    #[schema(pattern = "^[a-z0-9][a-z0-9._-]{0,63}$")]
+    image: Option<String>,
     /// Secrets that are added to requests of its programs, by the variable that has a placeholder.
     secrets: Option<BTreeMap<String, String>>,
 }
@@ -248,6 +251,16 @@ fn check(asked: &Json) -> Result<(), Problem> {
     metadata(&mut fields);
     hosts(&mut fields);
     secrets(&mut fields);
+    let image: Option<String> = fields.optional("image");
+    let plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+    if image.is_some_and(|name| {
+        !(1..=64).contains(&name.len())
+            || !name.bytes().all(plain)
+            || name.starts_with(['.', '_', '-'])
+    }) {
+        fields.fault("image", "is not the name of an image");
+    }
     fields.finish(Some(()))
 }
 

@@ -6,7 +6,7 @@ use ringfence_types::{CallFile, CallFiles, ErrorCode, Json, Produced};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Builtin, Job, UsedSandbox, hosts_schema, object, secrets_schema, text};
+use super::{Builtin, Job, UsedSandbox, hosts_schema, image_schema, object, secrets_schema, text};
 use crate::{
     runners::{
         program::{failed, sandboxed},
@@ -46,6 +46,7 @@ pub(super) const TOOL: Builtin = Builtin {
                     "description": "Patterns of the files that are stored when it ends; all by default",
                 },
                 "stdin": {"description": "Standard input, as the content of a file"},
+                "image": image_schema(),
             }),
         )
     },

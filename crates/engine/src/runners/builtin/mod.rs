@@ -10,6 +10,7 @@ mod echo;
 mod embed_text;
 mod file_read;
 mod http_fetch;
+mod packages_install;
 mod sandbox;
 mod timestamp;
 
@@ -77,6 +78,7 @@ const BUILTINS: &[Builtin] = &[
     canvas_append::TOOL,
     embed_text::TOOL,
     artifact_write::TOOL,
+    packages_install::TOOL,
     sandbox::create::TOOL,
     sandbox::fork::TOOL,
     sandbox::exec::TOOL,
@@ -173,6 +175,13 @@ impl Runner for Builtins {
         }
     }
 
+    fn image(&self, entry: &Entry, args: &Json) -> Option<String> {
+        match find(&entry.tool.name) {
+            Some(builtin) if builtin.sandbox == UsedSandbox::New => image(args),
+            _ => None,
+        }
+    }
+
     fn argument_error(&self, entry: &Entry, violations: &[Violation]) -> Option<&'static str> {
         let builtin = find(&entry.tool.name)?;
         let about = |name: &str| {
@@ -220,6 +229,8 @@ fn tool(builtin: &Builtin, now: Timestamp) -> Tool {
             .then(|| "**".to_owned())
             .into_iter()
             .collect(),
+        requirements: Vec::new(),
+        image: None,
         limits: Limits {
             wall: Duration::from_secs(60),
             memory: Bytes::mib(512),
@@ -290,6 +301,23 @@ fn secrets(args: &Json) -> BTreeMap<String, SecretName> {
         secrets: BTreeMap<String, SecretName>,
     }
     args.read::<Asked>().map(|asked| asked.secrets).unwrap_or_default()
+}
+
+/// Image that the arguments ask for.
+fn image(args: &Json) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Asked {
+        image: Option<String>,
+    }
+    args.read::<Asked>().ok().and_then(|asked| asked.image)
+}
+
+/// Schema of the argument `image`.
+fn image_schema() -> Value {
+    json!({
+        "type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$",
+        "description": "Imported image whose files it has, instead of the host's",
+    })
 }
 
 /// Pattern of the name of a secret.

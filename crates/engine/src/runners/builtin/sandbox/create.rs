@@ -12,12 +12,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Builtin, InlineResult, Job, UsedSandbox, env_schema, hosts_schema, object, refusal,
-    refuse_masks, refused, secrets_schema,
+    Builtin, InlineResult, Job, UsedSandbox, env_schema, hosts_schema, image_schema, object,
+    refusal, refuse_masks, refused, secrets_schema,
 };
 use crate::{
     network::NetworkGrant,
     record::Ended,
+    roots,
     runners::work::Started,
     sandboxes::{CLIENT_PREFIX, owner_of},
 };
@@ -43,6 +44,7 @@ pub(in crate::runners::builtin) const TOOL: Builtin = Builtin {
                 "snapshot": attached_schema(),
                 "hosts": hosts_schema(),
                 "secrets": secrets_schema(),
+                "image": image_schema(),
             }),
         )
     },
@@ -129,6 +131,7 @@ async fn create(permit: Permit, job: &Job<'_>) -> InlineResult {
     if let Some(caps) = &permit.obligations().limits {
         request.limits = caps.apply(request.limits);
     }
+    request.root = roots::of_call(job).await?;
     let own = std::mem::replace(&mut request.env, job.environment());
     request.env.extend(own);
     let network = job.network_grant(&permit).await?;

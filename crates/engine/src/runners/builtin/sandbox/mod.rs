@@ -24,7 +24,10 @@ use ringfence_types::{CallError, Digest, ErrorCode, Json, Limits, Obligations, R
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Builtin, InlineResult, Job, UsedSandbox, error, hosts_schema, object, secrets_schema};
+use super::{
+    Builtin, InlineResult, Job, UsedSandbox, error, hosts_schema, image_schema, object,
+    secrets_schema,
+};
 use crate::{runners::work::Started, sandboxes::Attachment};
 
 /// Pattern of sandbox ids.
