@@ -121,7 +121,7 @@ const AREAS: [&str; 38] = [
     "/v1/sessions",
     "/v1/session",
     "/v1/model-profiles",
-    "/v1/llm",
+    "/v1/mcp",
     "/v1/evaluate",
     "/v1/config",
     "/v1/processes",

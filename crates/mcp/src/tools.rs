@@ -7,7 +7,7 @@ use std::{
 };
 
 use ringfence_engine::data::{Catalogue, ToolEntry};
-use ringfence_types::{Digest, Json, KeyId, Origin, ToolName};
+use ringfence_types::{Digest, Json, KeyId, Origin, STRUCTURED_CONTENT, ToolName, move_references};
 use rmcp::{
     ErrorData,
     model::{
@@ -236,14 +236,10 @@ fn input_schema(schema: &Json) -> Arc<JsonObject> {
 /// The schema of the structured part of a result of another MCP server, as that server wrote it.
 fn structured_schema(schema: &Json) -> Option<Arc<JsonObject>> {
     let mut fields = object(schema);
-    match fields.get_mut("properties")?.get_mut("structuredContent")?.take() {
-        Value::Object(mut fields) => {
-            // Added when the schema became a part of ours.
-            if fields.get("$id") == Some(&json!("urn:mcp:structured-content")) {
-                fields.remove("$id");
-            }
-            Some(Arc::new(fields))
-        }
+    let mut schema = fields.get_mut("properties")?.get_mut("structuredContent")?.take();
+    move_references(&mut schema, STRUCTURED_CONTENT, "#");
+    match schema {
+        Value::Object(fields) => Some(Arc::new(fields)),
         _ => None,
     }
 }

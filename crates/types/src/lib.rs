@@ -21,6 +21,7 @@ mod outcome;
 mod permissions;
 mod principal;
 mod receipt;
+mod schema_references;
 mod sealed;
 mod secret;
 mod size;
@@ -54,8 +55,8 @@ pub use json::Json;
 pub use lifecycle::{IllegalTransition, LifecycleEvent, ToolStatus, UnknownStatus};
 pub use limits::{Cpus, InvalidLimits, Limits, LimitsProblem, MAX_TERMINALS, SandboxNetwork};
 pub use mcp::{
-    HttpServer, InvalidPackage, InvalidServerName, McpServer, Package, PackageRegistry, ServerName,
-    ServerSpec, ServerTransport, StdioServer, TOOL_SEPARATOR,
+    HttpServer, InvalidPackage, InvalidServerName, McpServer, Package, PackageRegistry,
+    STRUCTURED_CONTENT, ServerName, ServerSpec, ServerTransport, StdioServer, TOOL_SEPARATOR,
 };
 pub use nearest::nearest;
 pub use obligations::{
@@ -68,6 +69,7 @@ pub use outcome::{
 pub use permissions::{MAX_PERMISSION_ITEMS, ToolPermissions};
 pub use principal::{InvalidScope, Principal, Scope, Scopes};
 pub use receipt::{Flow, Receipt, ReceiptDetails};
+pub use schema_references::move_references;
 pub use sealed::{About, EntryKind, Sealed, UnknownKind, predicate};
 pub use secret::{SecretPlace, SecretRule, SecretText, placeholder};
 pub use size::{Bytes, InvalidQuantity, parse_duration};

@@ -13,6 +13,9 @@ const MAX_PACKAGES: usize = 32;
 /// Headers of one server.
 const MAX_HEADERS: usize = 32;
 
+/// Place of the schema of structured results within the schema of a tool's results.
+pub const STRUCTURED_CONTENT: &str = "#/properties/structuredContent";
+
 /// Separator between the name of a server and the name of its tool.
 pub const TOOL_SEPARATOR: &str = "__";
 

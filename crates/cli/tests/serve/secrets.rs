@@ -62,15 +62,15 @@ fn service(place: &Place) -> SocketAddr {
                     }
                 }
                 let head = String::from_utf8_lossy(&head).into_owned();
-                let verdict = match (head.contains(VALUE), head.contains(NEXT_VALUE)) {
-                    (true, _) => "first",
-                    (_, true) => "next",
-                    _ => "none",
+                let (verdict, echo) = match (head.contains(VALUE), head.contains(NEXT_VALUE)) {
+                    (true, _) => ("first", VALUE),
+                    (_, true) => ("next", NEXT_VALUE),
+                    _ => ("none", "none"),
                 };
                 let body = format!("{verdict}: {}", head.replace("\r\n", "|"));
                 let _ = write!(
                     stream,
-                    "HTTP/1.1 200 OK\r\nX-Echo: {VALUE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    "HTTP/1.1 200 OK\r\nX-Echo: {echo}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
                     body.len()
                 );
                 for part in body.as_bytes().chunks(7) {

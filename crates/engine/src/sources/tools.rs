@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use ringfence_mcp_client::RemoteTool;
 use ringfence_registry::{Definition, McpTool, Recipe};
 use ringfence_types::{
-    Json, LifecycleEvent, Limits, McpServer, Origin, Principal, ServerName, ServerTransport,
-    TOOL_SEPARATOR, ToolPermissions, ToolStatus, TraceContext,
+    Json, LifecycleEvent, Limits, McpServer, Origin, Principal, STRUCTURED_CONTENT, ServerName,
+    ServerTransport, TOOL_SEPARATOR, ToolPermissions, ToolStatus, TraceContext, move_references,
 };
 use serde_json::json;
 
@@ -120,9 +120,9 @@ fn output_schema(structured: Option<&Json>) -> Json {
     if let Some(structured) = structured {
         let mut structured = structured.to_value();
         if let Some(fields) = structured.as_object_mut() {
-            // References within it are relative to itself.
-            fields.entry("$id").or_insert_with(|| json!("urn:mcp:structured-content"));
+            fields.remove("$id");
         }
+        move_references(&mut structured, "#", STRUCTURED_CONTENT);
         properties["structuredContent"] = structured;
     }
     let schema = json!({"type": "object", "required": ["content"], "properties": properties});
