@@ -218,7 +218,7 @@ pub(crate) fn keep_layer(
     Ok((files, digest))
 }
 
-/// Makes a directory that sandboxes may read, whoever they run as.
+/// Makes a directory that sandboxes may read, under any user id.
 fn directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
     // Whatever the umask of the server is.

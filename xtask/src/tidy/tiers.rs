@@ -211,7 +211,7 @@ mod tests {
         let is_refused =
             |from, to, tests| !dependencies_point_downwards(&tree(from, to, tests)).is_empty();
         assert!(is_refused("ringfence-types", "ringfence-jail", false));
-        assert!(is_refused("ringfence-sandbox", "ringfence-hostile", false));
+        assert!(is_refused("ringfence-registry", "ringfence-hostile", false));
         assert!(is_refused("ringfence-jail", "ringfence-sandbox", true));
         assert!(is_refused("ringfence", "xtask", false));
         assert!(is_refused("ringfence-store", "ringfence-testkit", false));

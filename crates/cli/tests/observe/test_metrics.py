@@ -48,7 +48,7 @@ class Metrics(unittest.TestCase):
             RINGFENCE_WEBHOOK_URLS="http://127.0.0.1:9/", RINGFENCE_WEBHOOK_SECRET="0123456789abcdef"
         )
         cls.addClassCleanup(cls.server.close)
-        cls.server.call("echo", {"text": "a secret argument"})
+        cls.server.call("echo", {"text": "a confidential argument"})
         cls.server.call("code_execute", {"code": "print(1)"})
         cls.server.call("http_fetch", {"url": "https://example.com"})
         cls.server.ask("POST", "/v1/calls", {"tool": "made-up-by-a-client", "args": {}})
@@ -98,7 +98,7 @@ class Metrics(unittest.TestCase):
     def test_no_label_is_a_client_s_word(self):
         for accept in ("*/*", OPEN):
             _, text = self.server.metrics(accept)
-            for word in ("made-up-by-a-client", "secret", "default", self.server.key):
+            for word in ("made-up-by-a-client", "confidential", "default", self.server.key):
                 self.assertNotIn(word, text)
             self.assertIn('tool_executor_requests_total{tool="unknown",outcome="tool_not_found"} 1', text)
 

@@ -46,7 +46,8 @@ pub(super) const TOOL: Builtin = Builtin {
     argument_errors: &[],
     sandbox: UsedSandbox::None,
     queued: true,
-    repeatable: true,
+    // It also depends on the weights that are installed.
+    repeatable: false,
     action: || Action::ToolExecute,
     start,
 };
