@@ -96,7 +96,9 @@ struct Fixtures {
 impl Fixtures {
     fn start() -> Result<Self> {
         let mut cargo = shell::command(settings::cargo());
-        let build = ["build", "--package", "ringfence-mcp", "--example", "conformance"];
+        // Of the whole workspace: with the features of this one package alone, everything below it
+        // would be built once more.
+        let build = ["build", "--workspace", "--example", "conformance"];
         shell::run(cargo.args(build))?;
         let program = target_directory()?.join("debug/examples/conformance");
         let mut command = shell::command(&program);
