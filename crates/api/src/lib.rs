@@ -101,7 +101,7 @@ fn owned(method: &Method, path: &str) -> Option<Owned> {
 }
 
 /// Path prefixes that metrics count separately.
-const AREAS: [&str; 38] = [
+const AREAS: [&str; 39] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/tool",
@@ -122,6 +122,7 @@ const AREAS: [&str; 38] = [
     "/v1/session",
     "/v1/model-profiles",
     "/v1/mcp",
+    "/v1/retention",
     "/v1/evaluate",
     "/v1/config",
     "/v1/processes",
