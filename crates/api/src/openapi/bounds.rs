@@ -242,6 +242,11 @@ fn parameters(path: &str, operation: &mut Value) {
             ("since" | "until", "query") => r#"{"format": "date-time"}"#,
             ("from", "query") if path == "/v1/ledger/consistency" => r#"{"minimum": 1}"#,
             ("state", "query") => STATES,
+            ("limit", "query") if path == "/v1/tools" => r#"{"minimum": 1, "maximum": 1000}"#,
+            ("status", "query") if path == "/v1/tool-catalog" => TOOL_STATUSES,
+            ("kind", "query") if path == "/v1/tool-imports" => {
+                r#"{"enum": ["manifest", "openapi"]}"#
+            }
             ("limit", "query")
                 if ["/v1/artifacts", "/v1/calls", "/v1/holds", "/v1/approvals"].contains(&path)
                     || AUDIT.contains(&path) =>
@@ -263,6 +268,9 @@ fn parameters(path: &str, operation: &mut Value) {
         add(schema, bound);
     }
 }
+
+const TOOL_STATUSES: &str = r#"{"enum": ["discovered", "proposed", "approved", "installed", "active",
+    "disabled", "quarantined", "revoked"]}"#;
 
 const ARTIFACT_KINDS: &str =
     r#"{"enum": ["code", "document", "design", "analysis", "config", "data"]}"#;
