@@ -55,11 +55,12 @@ class TwoApprovers(unittest.TestCase):
 
 class Roles(unittest.TestCase):
     def test_each_role_opens_its_pages_and_no_others(self):
-        every = ["Overview", "Holds", "Calls", "Tools", "Sandboxes", "Policy", "Audit", "Keys", "Settings"]
-        readable = [name for name in every if name not in ("Policy", "Keys", "Settings")]
+        every = ["Overview", "Holds", "Calls", "Artifacts", "Tools", "Sandboxes", "MCP", "Policy", "Audit", "Keys",
+                 "Secrets", "Settings"]
+        readable = [name for name in every if name not in ("MCP", "Policy", "Keys", "Secrets", "Settings")]
         foreign = SERVER.key("Admin of another tenant", ["admin"], tenant="other")
         for key, names in [(SERVER.admin, every), (SERVER.approver, readable), (SERVER.reader, readable),
-                           (SERVER.decider, ["Holds"]), (foreign, [*readable, "Keys"])]:
+                           (SERVER.decider, ["Holds"]), (foreign, [*readable, "Keys", "Secrets"])]:
             with BROWSER.page(key, expect_errors=True) as page:
                 for name in every:
                     path = "/console" if name == "Overview" else f"/console/{name.lower()}"
@@ -116,7 +117,7 @@ class Roles(unittest.TestCase):
         with BROWSER.page(SERVER.reader, expect_errors=True) as page:
             names = page.locator("nav a").all_inner_texts()
             self.assertEqual([re.sub(r"[\d+\s]", "", name) for name in names],
-                             ["Overview", "Holds", "Calls", "Tools", "Sandboxes", "Audit"])
+                             ["Overview", "Holds", "Calls", "Artifacts", "Tools", "Sandboxes", "Audit"])
             page.goto(f"/console/holds/{hold}")
             self.assertEqual(page.locator("#decide").count(), 0)
             page.goto(f"/console/calls/{done}")
