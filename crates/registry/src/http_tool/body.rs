@@ -50,7 +50,7 @@ fn fields(value: &Value) -> Result<Vec<(String, String)>, String> {
     Ok(fields)
 }
 
-/// Text of a member; what is no text, number or truth is JSON.
+/// Text of a member: strings as they are, other values as JSON.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
