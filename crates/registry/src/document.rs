@@ -1,5 +1,6 @@
 //! Documents of others in YAML or JSON, as a bounded tree.
 
+use ringfence_types::Json;
 use serde_json::{Map, Value};
 
 use crate::skill::yaml::{self, Yaml};
@@ -21,11 +22,33 @@ pub(crate) fn read(bytes: &[u8], bounds: &Bounds) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())?;
     let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"));
+        return read_json(text, bounds);
     }
     let limits = yaml::Bounds { values: bounds.values, text: bounds.bytes * 4, depth: 64 };
     let tree = yaml::parse_within(text, &limits).map_err(|error| format!("not YAML: {error}"))?;
     Ok(value(tree))
+}
+
+/// Reads JSON as strictly as YAML: a repeated key is refused, because the approver and another parser could see
+/// different documents.
+fn read_json(text: &str, bounds: &Bounds) -> Result<Value, String> {
+    let strict = Json::parse(text.as_bytes()).map_err(|error| format!("not JSON: {error}"))?;
+    let tree =
+        serde_json::from_str(strict.as_str()).map_err(|error| format!("not JSON: {error}"))?;
+    match count(&tree) > bounds.values {
+        true => Err(format!("not JSON: too many values (at most {})", bounds.values)),
+        false => Ok(tree),
+    }
+}
+
+/// Number of values in a tree, which is at most [`ringfence_types::json::DEPTH`] deep.
+fn count(tree: &Value) -> usize {
+    let inner: usize = match tree {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(entries) => entries.values().map(count).sum(),
+        _ => 0,
+    };
+    inner + 1
 }
 
 fn value(tree: Yaml) -> Value {
@@ -81,13 +104,16 @@ mod tests {
     fn what_is_no_document_is_named() {
         for (bytes, part) in [
             (&b"\xff"[..], "UTF-8"),
-            (b"{\"a\": }", "not JSON: expected value at line 1"),
+            (b"{\"a\": }", "not JSON: expected a value at byte 6"),
+            (b"{\"a\": {\"b\": 1, \"b\": 2}}", "the key `b` appears twice"),
             (b"a: [1", "not YAML"),
             (b"a: 1\na: 2", "twice"),
         ] {
             let problem = read(bytes, &SMALL).unwrap_err();
             assert!(problem.contains(part), "{problem}");
         }
+        let many = format!("{{\"a\": [{}0]}}", "0,".repeat(SMALL.values));
+        assert!(read(many.as_bytes(), &SMALL).unwrap_err().contains("too many values"));
         let large = vec![b' '; SMALL.bytes + 1];
         assert_eq!(read(&large, &SMALL).unwrap_err(), "larger than 64 KiB");
         let deep = "[".repeat(100_000);
