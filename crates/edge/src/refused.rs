@@ -191,6 +191,9 @@ fn call(refused: &Refused) -> Problem {
         Refused::StillRunning(id) => Problem::new(&problem_codes::IDEMPOTENCY_KEY_IN_USE, detail)
             .with("call_id", id)
             .retry_after(Duration::from_secs(1)),
+        Refused::Erased(id) => {
+            Problem::new(&problem_codes::CALL_ERASED, detail).with("call_id", id)
+        }
         Refused::ParentNotRunning(_) | Refused::TooDeep => {
             Problem::new(&problem_codes::CONFLICT, detail)
         }

@@ -9,6 +9,7 @@ mod idempotency;
 use std::{sync::Arc, time::Duration};
 
 use ringfence_registry::{Entry, Violation};
+use ringfence_store::Error;
 use ringfence_types::{
     Asked, Call, CallId, Digest, Idempotency, Json, PersonaId, Principal, State, Timestamp,
     artifact_label as label,
@@ -246,7 +247,10 @@ async fn record_and_run(
         active.abandon();
     }
     // The client may be gone.
-    let _ = tell.send(recorded.map_err(Refused::from));
+    let _ = tell.send(recorded.map_err(|error| match error {
+        Error::Repeated(earlier) => Refused::StillRunning(earlier),
+        other => Refused::Store(other),
+    }));
     if is_recorded {
         pipeline::run(active, entry, claim).await;
     }

@@ -13,7 +13,9 @@ use ringfence_sandbox::{
 use ringfence_types::{Call, CallId, KeyId, State, Stopper};
 use tokio::sync::watch;
 
-use crate::{cause::LoansOnce, detach_on_drop::DetachOnDrop, queue::Turn, sandboxes::Program};
+use crate::{
+    Refused, cause::LoansOnce, detach_on_drop::DetachOnDrop, queue::Turn, sandboxes::Program,
+};
 
 /// One call in flight.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct InFlight {
     /// The place that the call runs in, while it runs.
     place: Mutex<Option<Arc<Turn>>>,
     pub(crate) loans: LoansOnce,
+    /// The call of another process that used the idempotency key first.
+    repeats: OnceLock<CallId>,
 }
 
 /// State of a call at one moment.
@@ -54,6 +58,7 @@ impl InFlight {
             parent,
             place: Mutex::default(),
             loans: LoansOnce::new(),
+            repeats: OnceLock::new(),
         }
     }
 
@@ -77,6 +82,11 @@ impl InFlight {
             asked.get_or_insert(by);
             first
         });
+    }
+
+    /// Notes that another call used the idempotency key first, so this one is not recorded.
+    pub(crate) fn set_repeats(&self, earlier: CallId) {
+        let _ = self.repeats.set(earlier);
     }
 
     /// Whether the call was asked to end.
@@ -230,6 +240,12 @@ impl Ticket {
     /// Whether this is an earlier call with the same idempotency key.
     pub const fn is_replayed(&self) -> bool {
         self.replayed
+    }
+
+    /// Reason why the call was not recorded, if a call of another process used its idempotency key meanwhile. That
+    /// call is found when the request is sent again.
+    pub fn refused(&self) -> Option<Refused> {
+        self.in_flight.repeats.get().copied().map(Refused::StillRunning)
     }
 
     /// The program of a session sandbox that the call started, if it did.

@@ -53,6 +53,10 @@ async fn run_unscoped(mut active: ActiveCall, entry: Arc<Entry>, claim: Claim) {
         tracing::debug!("another task took the next step of the call");
         active.abandon();
         active.look_again();
+    } else if let (Err(Error::Repeated(earlier)), false) = (&driven, active.is_durable()) {
+        tracing::debug!(%earlier, "another process used the idempotency key of the call first");
+        active.in_flight().set_repeats(*earlier);
+        active.abandon();
     } else if let Err(error) = driven {
         tracing::error!(error = &error as &dyn std::error::Error, "a call is not recorded");
         active.inner.disk_full.store(error.is_disk_full(), Ordering::Relaxed);

@@ -108,6 +108,9 @@ pub enum Refused {
     /// The call with this idempotency key has not ended yet.
     #[error("call {0} with this idempotency key has not ended yet")]
     StillRunning(CallId),
+    /// The records of the call with this idempotency key were erased, and the key stays used.
+    #[error("call {0} with this idempotency key ended, and its records were erased")]
+    Erased(CallId),
     /// The parent call does not run, or was cancelled.
     #[error("call {0} is not running, so it cannot make calls")]
     ParentNotRunning(CallId),

@@ -120,7 +120,7 @@ impl Door {
         match self.engine.call_by(&who, call, by).await {
             Ok(ticket) if ticket.is_replayed() => Ok(Verdict::Done("repeated")),
             Ok(_) => Ok(Verdict::Done("accepted")),
-            Err(Refused::StillRunning(_)) => Ok(Verdict::Done("repeated")),
+            Err(Refused::StillRunning(_) | Refused::Erased(_)) => Ok(Verdict::Done("repeated")),
             Err(refused @ Refused::KeyReused(_)) => Ok(Verdict::Dead(format!(
                 "event_id `{}` was used for another request: {refused}",
                 request.event_id

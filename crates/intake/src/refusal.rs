@@ -61,6 +61,7 @@ impl Refusal {
             ),
             Refused::KeyReused(_)
             | Refused::StillRunning(_)
+            | Refused::Erased(_)
             | Refused::Busy { .. }
             | Refused::Stopping
             | Refused::Store(_) => return None,

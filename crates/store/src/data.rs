@@ -208,6 +208,15 @@ pub struct Stored {
     pub version: Version,
 }
 
+/// Use of an idempotency key.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyUse {
+    /// By this call.
+    Call(Box<Stored>),
+    /// By a call whose records were erased. The key stays used: what was done once is not done again.
+    Erased(CallId),
+}
+
 /// Query for calls.
 #[derive(Debug, Clone)]
 pub struct CallQuery {

@@ -18,7 +18,7 @@ use crate::{
     ArtifactVersion, BlobCount, BlobOwner, Budget, BudgetFor, CallPage, CallQuery,
     CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
     ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Findings, KeptDecision, Key,
-    Lineage, LineageQuery, Logged, NewDecision, NewFindings, NewToolRow, Placed, Process,
+    KeyUse, Lineage, LineageQuery, Logged, NewDecision, NewFindings, NewToolRow, Placed, Process,
     ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SecretRow, SecretSeal,
     SessionEvent, SessionQuery, SessionSummary, Signed, Standing, Stored, ToolRow, UsageQuery,
     UsageRow, Version, Visitor,
@@ -112,13 +112,14 @@ pub trait Calls: Debug + Send + Sync + 'static {
     /// Changes when there may be calls of a process that is gone: see [`Calls::unfinished`].
     fn abandoned(&self) -> watch::Receiver<u64>;
 
-    /// The call that used an idempotency key within [`IDEMPOTENCY_SECS`](crate::IDEMPOTENCY_SECS) before `now`.
+    /// The use of an idempotency key within [`IDEMPOTENCY_SECS`](crate::IDEMPOTENCY_SECS) before `now`. There is
+    /// one as long as [`Calls::record`] fails with [`Error::Repeated`] for that key.
     async fn idempotent(
         &self,
         key: KeyId,
         idempotency_key: &str,
         now: Timestamp,
-    ) -> Result<Option<Stored>, Error>;
+    ) -> Result<Option<KeyUse>, Error>;
 
     /// The receipt of a call that came to its end.
     async fn receipt(&self, tenant: &TenantId, id: CallId) -> Result<Option<Receipt>, Error>;

@@ -26,13 +26,13 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
 
 /// Settings by operation. A request that fits the document is accepted or answered with 404. The
 /// operations named here require more than a schema can say: that arguments fit their tool, files are
-/// a skill, a document is a description of tools, a secret has one place, an instant is in the future, a range of time is short, an idempotency key is new, a workspace
-/// fits into its memory.
+/// a skill, a document is a description of tools, a secret has one place, an instant is in the future, a range of time is short, an idempotency key is new (and its call
+/// not erased), a workspace fits into its memory.
 const SETTINGS: &str = r#"
 [[operations]]
 include-method = "POST"
-include-path-regex = "^(/v1/calls|/v1/keys|/v1/sandboxes|/v1/sandboxes/restore|/skills/register|/skills/execute)$"
-checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429"]
+include-path-regex = "^(/v1/calls|/v1/keys|/v1/sandboxes|/v1/sandboxes/restore|/v1/tool/request|/skills/register|/skills/execute)$"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "410", "422", "429"]
 
 [[operations]]
 include-method = "PUT"
@@ -52,9 +52,9 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403"]
 const EXAMPLES: &str = "12";
 
 /// Operations left to our own tests: endless streams, sockets, those that need models, and those that take away
-/// what other requests are about. Schemathesis would revoke its own key and all tools, erase the calls that it
-/// made, and from then on see nothing but refusals.
-const EXCLUDED: &str = r"(/(events|terminal|erase)$|^/v1/keys/\{id\}$|^/v1/retention/prune$|^/v1/tool-catalog/\{name\}$|^/v1/tools/\{name\}/(disable|quarantine|revoke)$|^/v1/model-profiles$|^/v1/session/(action|message)$)";
+/// what other requests are about. Schemathesis would revoke its own key and all tools, and from then on see
+/// nothing but refusals.
+const EXCLUDED: &str = r"(/(events|terminal)$|^/v1/keys/\{id\}$|^/v1/tool-catalog/\{name\}$|^/v1/tools/\{name\}/(disable|quarantine|revoke)$|^/v1/model-profiles$|^/v1/session/(action|message)$)";
 
 pub(super) fn run(staged: &Staged) -> Result<Row> {
     println!("schemathesis: made-up requests, with a key and without");

@@ -60,6 +60,7 @@ pub(crate) struct AcceptedView {
         (status = 200, description = "The request is on record", body = AcceptedView),
         (status = 404, description = "There is no such tool"),
         (status = 409, description = "The call with this idempotency key has not ended"),
+        (status = 410, description = "The records of the call with this idempotency key were erased"),
         (status = 422, description = "The body, the arguments or the idempotency key do not fit"),
     )
 )]

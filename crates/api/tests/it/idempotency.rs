@@ -100,3 +100,25 @@ async fn a_call_that_was_made_is_given_again_though_its_tool_is_gone() {
     assert_eq!(call(&server, "\"other\"", &body).await.status, 404, "the control");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_key_whose_call_was_erased_is_gone_and_stays_used() {
+    let server = Server::start().await;
+    let body = json!({"tool": "echo", "args": {"text": "a"}});
+    let first = call(&server, "\"k\"", &body).await.json();
+    let skill = json!({"skill": "echo", "args": {"text": "a"}});
+    let execute = async || {
+        let request = server.request("POST", "/skills/execute").header("idempotency-key", "s");
+        send(with_json(request, &skill)).await
+    };
+    assert_eq!(execute().await.status, 200);
+    let pruned = server.post("/v1/retention/prune", &json!({"older_than": 0})).await;
+    assert_eq!(pruned.status, 200, "{pruned:?}");
+    let again = call(&server, "\"k\"", &body).await;
+    assert_eq!((again.status, again.problem().as_str()), (410, "call_erased"));
+    assert_eq!(again.json()["call_id"], first["id"]);
+    let again = execute().await;
+    assert_eq!((again.status, again.problem().as_str()), (410, "call_erased"));
+    assert_eq!(call(&server, "\"other\"", &body).await.status, 200);
+    server.stop().await;
+}

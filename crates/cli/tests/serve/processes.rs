@@ -166,3 +166,33 @@ fn a_revoked_key_ends_its_streams_on_every_server() {
     });
     assert_eq!((first.stop(), second.stop()), (Some(0), Some(0)));
 }
+
+#[test]
+fn of_equal_requests_to_two_servers_one_is_a_call_and_none_is_a_failure() {
+    let (one, _other, first, second) = two();
+    let mut won = 0;
+    for round in 0..30 {
+        let ask = |server: &Server| {
+            let key = format!("Bearer {}", server.key);
+            let headers = [("authorization", key), ("idempotency-key", format!("k{round}"))];
+            let body = json!({"tool": "echo", "args": {"text": "once"}});
+            wire::ask(&server.address, "POST", "/v1/calls", &headers, Some(&body))
+                .expect("an answer")
+        };
+        let answers = std::thread::scope(|scope| {
+            let asked = [&first, &second].map(|server| scope.spawn(move || ask(server)));
+            asked.map(|asked| asked.join().expect("no panic"))
+        });
+        let known = |answer: &wire::Answer| match answer.status {
+            200 => answer.json()["id"].clone(),
+            409 => answer.json()["call_id"].clone(),
+            _ => panic!("{answer:?}"),
+        };
+        assert_eq!(known(&answers[0]), known(&answers[1]), "{answers:?}");
+        won += answers.iter().filter(|answer| answer.status == 200).count();
+        assert_eq!(ask(&first).status, 200, "it is replayed");
+    }
+    assert!(won >= 30, "one of each two is answered with the call: {won}");
+    assert_eq!((first.stop(), second.stop()), (Some(0), Some(0)));
+    one.run(&["verify", "--log"]).worked();
+}

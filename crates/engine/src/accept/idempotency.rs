@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ringfence_store::KeyUse;
 use ringfence_types::{Call, CallId, Digest, Idempotency, KeyId, PersonaId, State};
 
 use super::Known;
@@ -87,8 +88,11 @@ pub(super) async fn find_earlier(
     let found = inner.parts.store.idempotent(slot.0, &slot.1, known.at).await?;
     match (found, holder) {
         (None, None) => Ok(Earlier::None(reserved)),
-        (Some(stored), None) => replay(stored.call, idempotency),
-        (Some(stored), Some(_)) if stands_still(&stored.call) => replay(stored.call, idempotency),
+        (Some(KeyUse::Erased(id)), None) => Err(Refused::Erased(id)),
+        (Some(KeyUse::Call(stored)), None) => replay(stored.call, idempotency),
+        (Some(KeyUse::Call(stored)), Some(_)) if stands_still(&stored.call) => {
+            replay(stored.call, idempotency)
+        }
         (_, Some(holder)) => Err(in_flight(inner, holder, idempotency)),
     }
 }

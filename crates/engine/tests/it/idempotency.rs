@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ringfence_engine::{CallRequest, Refused};
+use ringfence_store::ErasureScope;
 use ringfence_types::Json;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{echo, engine, principal, stand};
 
@@ -104,5 +106,68 @@ async fn a_caller_that_disconnects_leaves_the_key_free() {
         let call = call.expect("the key is free").expect("it is on record");
         assert!(call.state.is_final(), "{:?}", call.state);
     }
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_of_an_erased_call_is_refused_before_anything_runs() {
+    let dir = tempfile::tempdir().expect("works here");
+    let engine = engine(dir.path()).await;
+    let who = principal("acme");
+    let first = stand(&engine, &who, keyed("hi", "k1")).await;
+    let id = first.asked.id;
+    engine.erase(&who, ErasureScope::Call(id), None).await.expect("works here");
+    let detached = CallRequest { detached: true, ..keyed("hi", "k1") };
+    for request in [keyed("hi", "k1"), detached, keyed("other", "k1")] {
+        let refused = engine.call(&who, request).await.expect_err("the key is used");
+        assert!(matches!(refused, Refused::Erased(of) if of == id), "{refused}");
+    }
+    let other = stand(&engine, &who, keyed("hi", "k2")).await;
+    assert!(other.state.is_final(), "{:?}", other.state);
+    engine.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_are_recorded_while_everything_is_erased_again_and_again() {
+    let dir = tempfile::tempdir().expect("works here");
+    let engine = engine(dir.path()).await;
+    let who = principal("acme");
+    let (stop, stopped) = (CancellationToken::new(), CancellationToken::new());
+    let pruning = {
+        let (engine, by, stop) = (engine.clone(), who.key, stop.clone());
+        let stopped = stopped.clone().drop_guard();
+        tokio::spawn(async move {
+            let (_stopped, mut erased) = (stopped, 0);
+            while !stop.is_cancelled() {
+                let now = engine.clock().now();
+                erased += engine.prune(by, now).await.expect("a pass").calls;
+            }
+            erased
+        })
+    };
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..8 {
+        let (engine, who) = (engine.clone(), who.clone());
+        callers.spawn(async move {
+            for round in 0..60 {
+                // Every key is used about three times, by two callers.
+                let key = format!("k{}", caller / 2 * 100 + round / 3);
+                match engine.call(&who, keyed("hi", &key)).await {
+                    Ok(mut ticket) => {
+                        let call = ticket.wait(Duration::from_secs(30)).await;
+                        assert!(call.is_some(), "{key}: {:?}", ticket.refused());
+                    }
+                    Err(Refused::Erased(_) | Refused::StillRunning(_)) => {}
+                    Err(refused) => panic!("{key}: {refused:?}"),
+                }
+            }
+        });
+    }
+    while let Some(caller) = callers.join_next().await {
+        caller.expect("no panic");
+    }
+    assert!(!stopped.is_cancelled(), "it erased until now");
+    stop.cancel();
+    assert!(pruning.await.expect("no panic") > 0, "something was erased");
     engine.stop(Duration::from_secs(5)).await;
 }

@@ -13,8 +13,8 @@ use super::{
     samples::{AT, accepted, finished, in_state, new_decision, once, record, sealed, tenant},
 };
 use crate::{
-    BlobOwner, CallQuery, EntryQuery, ErasedEvents, ErasureScope, Error, FactQuery, NewMemo, PAGE,
-    SessionEvent, SessionQuery, Store, Version,
+    BlobOwner, CallQuery, EntryQuery, ErasedEvents, ErasureScope, Error, FactQuery, KeyUse,
+    NewMemo, PAGE, SessionEvent, SessionQuery, Store, Version,
 };
 
 /// An entry that says that the records of a call were erased; gives its index.
@@ -90,7 +90,8 @@ pub async fn erased_records_go_and_entries_stay(store: &Arc<dyn Store>) {
     assert_eq!(store.erasure(&other, id).await.expect("an answer"), None);
     // What is done once stays done once.
     let again = once(accepted(&tenant), key, "once");
-    assert_eq!(store.idempotent(key, "once", again.asked.accepted_at).await.expect("none"), None);
+    let used = store.idempotent(key, "once", again.asked.accepted_at).await.expect("an answer");
+    assert_eq!(used, Some(KeyUse::Erased(id)));
     let answer = store.record(record(&again, None)).await;
     assert!(matches!(answer, Err(Error::Repeated(earlier)) if earlier == id), "{answer:?}");
     let again = store.erase_calls(vec![(id, entry)]).await.expect("an erasure");

@@ -9,11 +9,14 @@ use super::{
     calls::put,
     samples::{AT, accepted, once, record, tenant},
 };
-use crate::{CallQuery, Error, IDEMPOTENCY_SECS, Store};
+use crate::{CallQuery, Error, IDEMPOTENCY_SECS, KeyUse, Store};
 
 async fn owner(store: &Arc<dyn Store>, key: KeyId, name: &str, now: i64) -> Option<CallId> {
     let found = store.idempotent(key, name, Timestamp::from_micros(now)).await;
-    found.expect("an answer").map(|stored| stored.call.asked.id)
+    found.expect("an answer").map(|used| match used {
+        KeyUse::Call(stored) => stored.call.asked.id,
+        KeyUse::Erased(id) => panic!("the records of {id} are not erased"),
+    })
 }
 
 /// A second call with the same key and idempotency key is refused and names the first.

@@ -11,7 +11,7 @@ use super::{
     slices::{rows_to_visit, visit},
 };
 use crate::{
-    CallPage, CallQuery, Error, PAGE, Stored,
+    CallPage, CallQuery, Error, KeyUse, PAGE, Stored,
     encoding::{Undecodable, horizon, is_open, page},
 };
 
@@ -33,15 +33,24 @@ pub(super) async fn idempotent(
     key: KeyId,
     idempotency_key: &str,
     now: Timestamp,
-) -> Result<Option<Stored>, Error> {
+) -> Result<Option<KeyUse>, Error> {
     let link = &*pool.read().await?;
-    let sql = format!(
-        "{STORED} JOIN idempotency ON idempotency.call = calls.id
-             WHERE idempotency.key = $1 AND idempotency_key = $2 AND (derived OR at > $3)"
-    );
-    let at = horizon(now.as_micros());
-    first(link.first(&sql, &[&key.0, &idempotency_key.as_bytes(), &at]).await?)
+    let stored = format!("{STORED} {USED_BY}");
+    let (at, name) = (horizon(now.as_micros()), idempotency_key.as_bytes());
+    let params: Params<'_> = &[&key.0, &name, &at];
+    if let Some(stored) = first(link.first(&stored, params).await?)? {
+        return Ok(Some(KeyUse::Call(Box::new(stored))));
+    }
+    // An erased call has no records, and its key stays used. A statement of its own, after the other: of a
+    // call that is erased between the two it says so.
+    let erased = format!("SELECT calls.id FROM calls {USED_BY} AND calls.erased_in IS NOT NULL");
+    let row = link.first(&erased, params).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?.map(|id| KeyUse::Erased(CallId(id))))
 }
+
+/// Finds the call that used an idempotency key.
+const USED_BY: &str = "JOIN idempotency ON idempotency.call = calls.id
+    WHERE idempotency.key = $1 AND idempotency_key = $2 AND (derived OR at > $3)";
 
 fn first(row: Option<Row>) -> Result<Option<Stored>, Error> {
     row.map(|row| rows::whole(&row, CALL, rows::stored)).transpose()

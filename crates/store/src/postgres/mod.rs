@@ -75,12 +75,12 @@ use crate::{
     ArtifactVersion, Artifacts, BlobCount, BlobDirectory, BlobOwner, Blobs, Budget, BudgetFor,
     Budgets, CallPage, CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery,
     Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope,
-    Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key, Keys, LargeBlobs, Lineage,
-    LineageQuery, Log, Logged, McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow,
-    PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention,
-    Revocation, Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery,
-    SessionSummary, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools, UsageQuery,
-    UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
+    Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key, KeyUse, Keys, LargeBlobs,
+    Lineage, LineageQuery, Log, Logged, McpServers, Memos, Metering, NewDecision, NewFindings,
+    NewToolRow, PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair,
+    Retention, Revocation, Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent,
+    SessionQuery, SessionSummary, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools,
+    UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
 };
 
 /// The store in PostgreSQL.
@@ -392,7 +392,7 @@ impl Calls for PostgresStore {
         key: KeyId,
         idempotency_key: &str,
         now: Timestamp,
-    ) -> Result<Option<Stored>, Error> {
+    ) -> Result<Option<KeyUse>, Error> {
         calls::idempotent(&self.shared.pool, key, idempotency_key, now).await
     }
 

@@ -2,7 +2,7 @@
 
 use ringfence_sqlite::{Connection, Db};
 use ringfence_types::{CallId, KeyId, TenantId, Timestamp};
-use rusqlite::{ToSql, params};
+use rusqlite::{OptionalExtension as _, ToSql, params};
 use uuid::Uuid;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     slices::{Bounds, SLICE, Slice, visit},
 };
 use crate::{
-    CallPage, CallQuery, Error, PAGE, Stored,
+    CallPage, CallQuery, Error, KeyUse, PAGE, Stored,
     encoding::{horizon, is_open},
 };
 
@@ -29,12 +29,26 @@ pub(super) async fn idempotent(
     key: KeyId,
     idempotency_key: &str,
     now: Timestamp,
-) -> Result<Option<Stored>, Error> {
+) -> Result<Option<KeyUse>, Error> {
     let idempotency_key = idempotency_key.to_owned();
     db.read(move |connection| {
-        let sql = used_by(STORED, &idempotency_key);
         let at = horizon(now.as_micros());
-        first(connection, &sql, params![key.0.as_bytes(), idempotency_key, at])
+        let params = params![key.0.as_bytes(), idempotency_key, at];
+        // The id first: an erased call has no records, and the write that refuses its key asks no more.
+        let sql =
+            used_by("SELECT calls.id, calls.erased_in IS NOT NULL FROM calls", &idempotency_key);
+        let used = connection
+            .prepare_cached(&sql)?
+            .query_row(params, |row| Ok((rows::uuid(row, 0)?, row.get::<_, bool>(1)?)))
+            .optional()?;
+        match used {
+            None => Ok(None),
+            Some((id, true)) => Ok(Some(KeyUse::Erased(CallId(id)))),
+            Some(_) => {
+                let stored = first(connection, &used_by(STORED, &idempotency_key), params)?;
+                Ok(stored.map(|stored| KeyUse::Call(Box::new(stored))))
+            }
+        }
     })
     .await
 }

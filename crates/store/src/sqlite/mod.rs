@@ -54,11 +54,11 @@ use crate::{
     ArtifactVersion, Artifacts, BlobCount, BlobOwner, Blobs, Budget, BudgetFor, Budgets, CallPage,
     CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage,
     EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls,
-    FactQuery, Facts, Findings, KeptDecision, Key, Keys, Lineage, LineageQuery, Log, Logged,
-    McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed, Process,
-    ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked, Room,
-    SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions, Signed,
-    Standing, Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor,
+    FactQuery, Facts, Findings, KeptDecision, Key, KeyUse, Keys, Lineage, LineageQuery, Log,
+    Logged, McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed,
+    Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
+    Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions,
+    Signed, Standing, Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor,
     recent::Recent,
 };
 
@@ -199,7 +199,7 @@ impl Calls for SqliteStore {
         key: KeyId,
         idempotency_key: &str,
         now: Timestamp,
-    ) -> Result<Option<Stored>, Error> {
+    ) -> Result<Option<KeyUse>, Error> {
         calls::idempotent(&self.db, key, idempotency_key, now).await
     }
 

@@ -31,7 +31,10 @@ const MAX_CONTENT: u64 = 1 << 20;
 /// Registers an artifact, in the form of TooLoo.
 #[utoipa::path(
     post, path = "/api/v1/artifacts/register", tag = "artifacts", request_body = Object,
-    responses((status = 200, description = "`{ok, artifactId, versionId, timestamp}`", body = Object))
+    responses(
+        (status = 200, description = "`{ok, artifactId, versionId, timestamp}`", body = Object),
+        (status = 409, description = "The built-in tool is not active"),
+    )
 )]
 pub(crate) async fn register(
     State(shared): State<Arc<Shared>>,
@@ -69,7 +72,10 @@ pub(crate) async fn register(
 #[utoipa::path(
     post, path = "/api/v1/artifacts/{id}/update", tag = "artifacts", request_body = Object,
     params(("id" = String, Path, description = "The artifact")),
-    responses((status = 200, description = "`{ok, artifactId, versionId, timestamp}`", body = Object))
+    responses(
+        (status = 200, description = "`{ok, artifactId, versionId, timestamp}`", body = Object),
+        (status = 409, description = "The built-in tool is not active"),
+    )
 )]
 pub(crate) async fn update(
     State(shared): State<Arc<Shared>>,
@@ -89,7 +95,10 @@ pub(crate) async fn update(
 #[utoipa::path(
     post, path = "/api/v1/artifacts/{id}/verdict", tag = "artifacts", request_body = Object,
     params(("id" = String, Path, description = "The artifact")),
-    responses((status = 200, description = "`{ok, artifactId, versionId, verdictId, timestamp}`", body = Object))
+    responses(
+        (status = 200, description = "`{ok, artifactId, versionId, verdictId, timestamp}`", body = Object),
+        (status = 409, description = "The built-in tool is not active"),
+    )
 )]
 pub(crate) async fn verdict(
     State(shared): State<Arc<Shared>>,
@@ -120,7 +129,10 @@ pub(crate) async fn verdict(
 #[utoipa::path(
     post, path = "/api/v1/artifacts/{id}/rollback", tag = "artifacts", request_body = Object,
     params(("id" = String, Path, description = "The artifact")),
-    responses((status = 200, description = "`{ok, artifactId, rolledBackTo, newVersionId, timestamp}`", body = Object))
+    responses(
+        (status = 200, description = "`{ok, artifactId, rolledBackTo, newVersionId, timestamp}`", body = Object),
+        (status = 409, description = "The built-in tool is not active"),
+    )
 )]
 pub(crate) async fn rollback(
     State(shared): State<Arc<Shared>>,

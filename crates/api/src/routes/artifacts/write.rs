@@ -119,6 +119,7 @@ pub(crate) struct RollbackBody {
     responses(
         (status = 201, description = "The artifact", body = ChangeView),
         (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "The built-in tool is not active"),
     )
 )]
 pub(crate) async fn create(
@@ -145,6 +146,7 @@ pub(crate) async fn create(
     responses(
         (status = 201, description = "The artifact", body = ChangeView),
         (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "The built-in tool is not active"),
     )
 )]
 pub(crate) async fn upload(
@@ -180,7 +182,7 @@ pub(crate) async fn upload(
     responses(
         (status = 200, description = "The version", body = ChangeView),
         (status = 202, description = "Held by policy", body = HeldView<'static>),
-        (status = 409, description = "Another version is the newest"),
+        (status = 409, description = "Another version is the newest, or the built-in tool is not active"),
     )
 )]
 pub(crate) async fn update(
@@ -207,6 +209,7 @@ pub(crate) async fn update(
     responses(
         (status = 200, description = "The verdict", body = ChangeView),
         (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "The built-in tool is not active"),
     )
 )]
 pub(crate) async fn verdict(
@@ -227,6 +230,7 @@ pub(crate) async fn verdict(
     responses(
         (status = 200, description = "The artifact", body = ChangeView),
         (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "The built-in tool is not active"),
     )
 )]
 pub(crate) async fn label(
@@ -247,6 +251,7 @@ pub(crate) async fn label(
     responses(
         (status = 200, description = "The new version", body = ChangeView),
         (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "The built-in tool is not active"),
     )
 )]
 pub(crate) async fn rollback(
@@ -268,6 +273,7 @@ pub(crate) async fn rollback(
     responses(
         (status = 200, description = "Removed", body = ChangeView),
         (status = 202, description = "Held by policy", body = HeldView<'static>),
+        (status = 409, description = "The built-in tool is not active"),
     )
 )]
 pub(crate) async fn remove(

@@ -13,7 +13,7 @@ use ringfence_edge::{
     identity::{self, Caller, May},
     problem_codes, reply, setup_failure,
 };
-use ringfence_engine::{CallRequest, GIVEN, GIVEN_FIELDS, Refused};
+use ringfence_engine::{CallRequest, GIVEN, GIVEN_FIELDS, Refused, Ticket};
 use ringfence_types::{Call, Json, PersonaId, SessionId, ToolName};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -74,7 +74,8 @@ pub(crate) struct CallBody {
         (status = 200, description = "The call has ended", body = CallView<'static>),
         (status = 202, description = "The call is running or held", body = CallView<'static>),
         (status = 404, description = "Tool or version not found"),
-        (status = 409, description = "The call with this idempotency key has not ended"),
+        (status = 409, description = "The call with this idempotency key has not ended, or the tool is not active"),
+        (status = 410, description = "The records of the call with this idempotency key were erased"),
         (status = 422, description = "Invalid body, arguments or idempotency key"),
     )
 )]
@@ -94,7 +95,7 @@ pub(crate) async fn create(
         shared.engine.count_refusal(tool.as_str(), problem.code().code);
         problem
     })?;
-    let call = ticket.wait(wait).await.ok_or_else(|| unrecorded(&shared))?;
+    let call = ticket.wait(wait).await.ok_or_else(|| unrecorded(&shared, &ticket))?;
     match setup_failure(&call) {
         Some(problem) => Err(problem),
         None => Ok(answer(&call, ticket.is_replayed())),
@@ -110,7 +111,10 @@ pub(crate) fn refusal(shared: &Shared, caller: &Caller, error: &Refused) -> Prob
 }
 
 /// The problem of a call that could not be recorded. It may have run: see the detail.
-pub(crate) fn unrecorded(shared: &Shared) -> Problem {
+pub(crate) fn unrecorded(shared: &Shared, ticket: &Ticket) -> Problem {
+    if let Some(refused) = ticket.refused() {
+        return Problem::from(&refused);
+    }
     if let Err(error) = shared.engine.check_store_files() {
         return Problem::from(&error);
     }

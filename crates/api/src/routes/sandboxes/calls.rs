@@ -77,7 +77,7 @@ impl SandboxCall {
             true => ticket.started().await,
             false => ticket.wait(wait).await,
         };
-        let call = call.ok_or_else(|| unrecorded(shared))?;
+        let call = call.ok_or_else(|| unrecorded(shared, &ticket))?;
         Ok(Made { call, ticket })
     }
 
@@ -90,7 +90,7 @@ impl SandboxCall {
         let wait = self.wait;
         let mut ticket = self.make(shared, caller).await?;
         let (call, all) = ticket.wait_and_collect(wait).await;
-        let call = call.ok_or_else(|| unrecorded(shared))?;
+        let call = call.ok_or_else(|| unrecorded(shared, &ticket))?;
         Ok((Made { call, ticket }, all))
     }
 

@@ -120,6 +120,7 @@ struct FailureView {
     responses(
         (status = 200, description = "The result; see `success`", body = SkillExecutionView),
         (status = 409, description = "The execution with this idempotency key has not ended"),
+        (status = 410, description = "The records of the execution with this idempotency key were erased"),
         (status = 422, description = "Invalid body or idempotency key"),
     )
 )]
@@ -146,8 +147,8 @@ pub(crate) async fn execute(
         Ok(ticket) => ticket,
         Err(error) => return refusal(&shared, asked, &error),
     };
-    let call =
-        ticket.wait(shared.edge.config().max_wait).await.ok_or_else(|| unrecorded(&shared))?;
+    let call = ticket.wait(shared.edge.config().max_wait).await;
+    let call = call.ok_or_else(|| unrecorded(&shared, &ticket))?;
     match setup_failure(&call) {
         Some(problem) => Err(problem),
         None => Ok(reply::ok(&asked.ended(&call))),

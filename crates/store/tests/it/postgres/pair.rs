@@ -113,7 +113,7 @@ impl Calls for Pair {
         key: KeyId,
         idempotency_key: &str,
         now: Timestamp,
-    ) -> Result<Option<Stored>, Error> {
+    ) -> Result<Option<KeyUse>, Error> {
         self.next().idempotent(key, idempotency_key, now).await
     }
 
