@@ -12,7 +12,7 @@ pub use ringfence_policy::{
 pub use ringfence_registry::{
     Broken, Catalogue, Command, Definition, DefinitionChange, Entry as ToolEntry, HttpOperation,
     Inactive, OpenapiOptions, Recipe, RegisterError, RemoveError, SkippedOperation, Upload,
-    Violation,
+    Violation, ranked,
 };
 pub use ringfence_store::{
     ApprovalPage, ApprovalQuery, Artifact, ArtifactAbout, ArtifactPage, ArtifactQuery, ArtifactRef,

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringfence_engine::data::{Catalogue, ToolEntry};
+use ringfence_engine::data::{Catalogue, ToolEntry, ranked};
 use ringfence_types::{Digest, Json, KeyId, Origin, STRUCTURED_CONTENT, ToolName, move_references};
 use rmcp::{
     ErrorData,
@@ -101,7 +101,7 @@ impl Shared {
             }
         };
         let visible = self.visible_tools(client).await;
-        let found = ranked(&visible, &query);
+        let found = ranked(visible.iter(), &query);
         let limit = limit.unwrap_or(10).clamp(1, MAX_FOUND);
         let tools: Vec<Value> = found
             .iter()
@@ -255,26 +255,6 @@ fn output_schema(schema: &Json) -> Option<Arc<JsonObject>> {
 struct SearchArguments {
     query: String,
     limit: Option<usize>,
-}
-
-/// Tools that match at least one word of the query, best first.
-fn ranked<'a>(all: &'a [Arc<ToolEntry>], query: &str) -> Vec<&'a Arc<ToolEntry>> {
-    let words: Vec<String> = query.split_whitespace().take(32).map(str::to_lowercase).collect();
-    let score = |entry: &ToolEntry| -> u32 {
-        let tool = &entry.tool;
-        let (name, text) = (tool.name.as_str().to_lowercase(), tool.description.to_lowercase());
-        let of_word = |word: &String| {
-            let in_name = u32::from(name.contains(word.as_str())) * 4;
-            let in_tags = u32::from(tool.tags.iter().any(|tag| tag.eq_ignore_ascii_case(word))) * 2;
-            in_name + in_tags + u32::from(text.contains(word.as_str()))
-        };
-        words.iter().map(of_word).sum()
-    };
-    let mut found: Vec<_> =
-        all.iter().map(|entry| (score(entry), entry)).filter(|(score, _)| *score > 0).collect();
-    // The list is sorted by name, and the sort keeps that order among equals.
-    found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    found.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// Tools of the door itself. They make no call, so policy is not asked about them.

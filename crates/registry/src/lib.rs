@@ -49,6 +49,7 @@ pub use self::{
     openapi::{OpenapiImport, OpenapiOptions, SkippedOperation},
     registry::Registry,
     schema::Violation,
+    search::ranked,
     skill::{Example, REQUIREMENT},
     standing::{DefinedTool, Inactive, Standing},
     upload::{RegisterError, RemoveError, Upload},

@@ -9,21 +9,35 @@ const MAX_WORDS: usize = 16;
 
 impl Catalogue {
     /// The newest versions of tools that match words of the query, best first, then by name.
-    pub fn search(&self, query: &str, limit: usize) -> Vec<&Arc<Entry>> {
-        let words = words(query);
-        let scored = self.newest().map(|entry| (score(entry, &words), entry));
-        let mut found: Vec<_> = scored.filter(|(score, _)| *score > 0).collect();
-        found.sort_by(|(one, a), (other, b)| {
-            other.cmp(one).then_with(|| a.tool.name.cmp(&b.tool.name))
-        });
-        found.into_iter().take(limit).map(|(_, entry)| entry).collect()
+    pub fn search(&self, query: &str) -> Vec<&Arc<Entry>> {
+        ranked(self.newest(), query)
     }
 }
 
-fn words(text: &str) -> Vec<String> {
+/// Tools that match words of the query, best first, then by name.
+pub fn ranked<'a>(
+    tools: impl IntoIterator<Item = &'a Arc<Entry>>,
+    query: &str,
+) -> Vec<&'a Arc<Entry>> {
+    let words = words(query);
+    let scored = tools.into_iter().map(|entry| (score(entry, &words), entry));
+    let mut found: Vec<_> = scored.filter(|(score, _)| *score > 0).collect();
+    found
+        .sort_by(|(one, a), (other, b)| other.cmp(one).then_with(|| a.tool.name.cmp(&b.tool.name)));
+    found.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// Words of a text, in lower case, without repetition.
+pub(crate) fn words(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.take(MAX_WORDS).map(str::to_owned).collect()
+    let mut found: Vec<String> = Vec::new();
+    for word in words {
+        if found.len() < MAX_WORDS && !found.iter().any(|known| known == word) {
+            found.push(word.to_owned());
+        }
+    }
+    found
 }
 
 /// Weight of the words that a tool matches: a name counts more than a tag, a tag more than a description.

@@ -23,7 +23,8 @@ use crate::{
     views::tool::{BrokenView, CircuitView, ToolListView, ToolView},
 };
 
-/// Lists all tools, the newest version of each, and broken skills; or tools that match words, best first.
+/// Lists all tools, the newest version of each, and broken skills; or tools that match words and that
+/// policy may let the key call, best first.
 #[utoipa::path(
     get, path = "/v1/tools", tag = "tools",
     params(
@@ -46,11 +47,15 @@ pub(crate) async fn list(
     query.finish()?;
     let catalogue = shared.engine.tools();
     let of = |entry| view(&shared, &caller, &catalogue, entry);
-    let (tools, broken): (Vec<_>, Vec<_>) = match words {
+    let found = match &words {
         Some(words) => {
-            let found = catalogue.search(&words, limit.unwrap_or(20));
-            (found.into_iter().map(of).collect(), Vec::new())
+            let (who, limit) = (caller.principal(), limit.unwrap_or(20));
+            Some(shared.engine.search_tools(who, words, limit).await)
         }
+        None => None,
+    };
+    let (tools, broken): (Vec<_>, Vec<_>) = match &found {
+        Some(found) => (found.iter().map(of).collect(), Vec::new()),
         None => {
             let broken = catalogue.broken().iter().map(BrokenView::of).collect();
             (catalogue.newest().map(of).collect(), broken)

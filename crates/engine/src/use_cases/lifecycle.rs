@@ -74,9 +74,22 @@ impl Engine {
 
     /// State of the versions of one tool, oldest change first.
     pub fn states_of_tool(&self, name: &ToolName) -> Vec<ToolState> {
-        let mut states = self.tool_states();
-        states.retain(|state| state.tool.name == *name);
-        states.sort_by_key(|state| state.row.as_ref().map(|row| row.about.created_at));
+        let rows = self.inner.lifecycle.rows();
+        let mut states: Vec<_> = rows.named(name).map(|known| state_of_row(&known.row)).collect();
+        let catalogue = self.tools();
+        let active = catalogue.versions(name.as_str()).iter();
+        let inactive = catalogue.inactive().iter().filter(|inactive| inactive.tool.name == *name);
+        let inactive = inactive.filter_map(|one| Some((one.entry.as_ref()?, one.status)));
+        for (entry, status) in active.map(|entry| (entry, ToolStatus::Active)).chain(inactive) {
+            if rows.get(entry.tool.digest).is_none() {
+                states.push(state_of_entry(entry, status));
+            }
+        }
+        states.sort_by_key(|state| {
+            let tool = &state.tool;
+            let created_at = state.row.as_ref().map(|row| row.about.created_at);
+            (created_at, tool.version.clone(), tool.digest.hex())
+        });
         states
     }
 

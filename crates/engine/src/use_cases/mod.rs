@@ -43,4 +43,5 @@ pub(crate) use self::{
     clients::SeenClients,
     health::Probed,
     processes::{Neighbours, follow_policy},
+    tools::search as search_tools,
 };

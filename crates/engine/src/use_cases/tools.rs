@@ -8,10 +8,13 @@ use ringfence_registry::{Catalogue, Entry, RegisterError, RemoveError, Upload};
 use ringfence_types::{Json, Principal, ToolRef, TraceContext, Verdict};
 use tokio::sync::watch;
 
-use crate::{ActionRefused, Engine, runners};
+use crate::{ActionRefused, Engine, engine::Inner, runners};
 
 /// Questions to policy at one time about the tools of a list: an engine elsewhere takes a round trip each.
 const QUESTIONS_TOGETHER: usize = 8;
+
+/// Matches of a search that policy is asked about.
+const MAX_SEARCHED: usize = 200;
 
 /// Changes to what keys may call: tools and rules.
 #[derive(Debug)]
@@ -58,6 +61,39 @@ pub enum RemoveToolError {
     Registry(#[from] RemoveError),
 }
 
+/// Tools for [`Engine::search_tools`].
+pub(crate) async fn search(
+    inner: &Inner,
+    who: &Principal,
+    query: &str,
+    limit: usize,
+) -> Vec<Arc<Entry>> {
+    let catalogue = inner.parts.registry.catalogue();
+    let mut found = catalogue.search(query);
+    found.truncate(MAX_SEARCHED);
+    callable(inner, who, found.into_iter().cloned(), limit).await
+}
+
+/// The first of these tools that policy may let a key call, in the same order.
+async fn callable(
+    inner: &Inner,
+    who: &Principal,
+    tools: impl Iterator<Item = Arc<Entry>>,
+    limit: usize,
+) -> Vec<Arc<Entry>> {
+    let asking = tools.map(|entry| async move {
+        let action = runners::of(&entry).action(&entry);
+        let about = ToolFacts::from(&entry.tool);
+        let now = inner.parts.clock.now();
+        let input = Input::about(action, who, about, now, inner.ids.call(now));
+        let answer = inner.parts.policy.evaluate(&input).await;
+        let is_denied = answer.is_ok_and(|answer| answer.verdict == Verdict::Deny);
+        (!is_denied).then_some(entry)
+    });
+    let answers = stream::iter(asking).buffered(QUESTIONS_TOGETHER);
+    answers.filter_map(std::future::ready).take(limit).collect().await
+}
+
 impl Engine {
     /// Snapshot of the tools.
     pub fn tools(&self) -> Arc<Catalogue> {
@@ -68,18 +104,18 @@ impl Engine {
     /// about each tool without arguments, and a denied one is left out; where it does not answer, the
     /// tool stays. Nothing is recorded and nothing is permitted by it: a call is decided by itself.
     pub async fn callable_tools(&self, who: &Principal, catalogue: &Catalogue) -> Vec<Arc<Entry>> {
-        let policy = &self.inner.parts.policy;
-        let asking = catalogue.newest().cloned().map(|entry| async move {
-            let action = runners::of(&entry).action(&entry);
-            let about = ToolFacts::from(&entry.tool);
-            let (now, name) = (self.clock().now(), self.new_name());
-            let input = Input::about(action, who, about, now, name);
-            let answer = policy.evaluate(&input).await;
-            let is_denied = answer.is_ok_and(|answer| answer.verdict == Verdict::Deny);
-            (!is_denied).then_some(entry)
-        });
-        let answers = stream::iter(asking).buffered(QUESTIONS_TOGETHER);
-        answers.filter_map(std::future::ready).collect().await
+        callable(&self.inner, who, catalogue.newest().cloned(), usize::MAX).await
+    }
+
+    /// Tools that match words of the query and that policy may let a key call: best first, then by name.
+    /// Policy is asked about the best 200 matches, as by [`Engine::callable_tools`].
+    pub async fn search_tools(
+        &self,
+        who: &Principal,
+        query: &str,
+        limit: usize,
+    ) -> Vec<Arc<Entry>> {
+        search(&self.inner, who, query, limit).await
     }
 
     /// Changes to tools and rules from now on.

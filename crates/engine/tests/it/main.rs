@@ -19,3 +19,4 @@ mod recovery;
 mod replay;
 mod retries;
 mod support;
+mod tool_search;

@@ -13,6 +13,7 @@ mod http_fetch;
 mod packages_install;
 mod sandbox;
 mod timestamp;
+mod tool_search;
 
 use std::{collections::BTreeMap, pin::Pin, time::Duration};
 
@@ -79,6 +80,7 @@ const BUILTINS: &[Builtin] = &[
     embed_text::TOOL,
     artifact_write::TOOL,
     packages_install::TOOL,
+    tool_search::TOOL,
     sandbox::create::TOOL,
     sandbox::fork::TOOL,
     sandbox::exec::TOOL,
