@@ -10,9 +10,9 @@ pub use ringfence_policy::{
     Problem as RuleProblem, Search, Side, Status, ToolFacts,
 };
 pub use ringfence_registry::{
-    Broken, Catalogue, Command, Definition, DefinitionChange, Entry as ToolEntry, HttpOperation,
-    Inactive, OpenapiOptions, Recipe, RegisterError, RemoveError, SkippedOperation, Upload,
-    Violation, ranked,
+    Broken, Catalogue, Command, Definition, DefinitionChange, Entry as ToolEntry, Guide,
+    HttpOperation, Inactive, OpenapiOptions, Recipe, RegisterError, RemoveError, SkippedOperation,
+    Upload, Violation, ranked,
 };
 pub use ringfence_store::{
     ApprovalPage, ApprovalQuery, Artifact, ArtifactAbout, ArtifactPage, ArtifactQuery, ArtifactRef,

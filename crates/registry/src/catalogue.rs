@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use ringfence_types::{Digest, ToolRef, ToolStatus};
 
-use crate::{entry::Entry, standing::Inactive};
+use crate::{entry::Entry, skill::Guide, standing::Inactive};
 
 /// Snapshot of all tools. It never changes: hold it for as long as one answer needs it.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Catalogue {
     broken: Vec<Broken>,
     /// Sorted by name, then version.
     inactive: Vec<Inactive>,
+    /// Sorted by name.
+    guides: Vec<Guide>,
 }
 
 /// Skill that cannot be used.
@@ -33,7 +35,9 @@ impl Catalogue {
         mut entries: Vec<Arc<Entry>>,
         mut broken: Vec<Broken>,
         mut inactive: Vec<Inactive>,
+        mut guides: Vec<Guide>,
     ) -> Self {
+        guides.sort_by(|one, other| one.name.cmp(&other.name));
         inactive.sort_by(|one, other| {
             let key = |tool: &ToolRef| (tool.name.clone(), tool.version.clone(), tool.digest.hex());
             key(&one.tool).cmp(&key(&other.tool))
@@ -44,7 +48,7 @@ impl Catalogue {
         broken.sort_by(|one, other| (&one.name, &one.folder).cmp(&(&other.name, &other.folder)));
         let digests = entries.iter().enumerate();
         let by_digest = digests.map(|(index, entry)| (entry.tool.digest, index)).collect();
-        Self { entries, by_digest, broken, inactive }
+        Self { entries, by_digest, broken, inactive, guides }
     }
 
     /// Tool of this name: exactly this version, or the newest if no version is given.
@@ -93,6 +97,11 @@ impl Catalogue {
         &self.broken
     }
 
+    /// Texts for models, of folders with a `SKILL.md`; sorted by name.
+    pub fn guides(&self) -> &[Guide] {
+        &self.guides
+    }
+
     /// Versions that exist and cannot be called, sorted by name, then version.
     pub fn inactive(&self) -> &[Inactive] {
         &self.inactive
@@ -116,6 +125,7 @@ impl Catalogue {
         };
         self.broken == other.broken
             && self.inactive == other.inactive
+            && self.guides == other.guides
             && self.entries.len() == other.entries.len()
             && self.entries.iter().zip(&other.entries).all(same)
     }

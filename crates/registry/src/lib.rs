@@ -50,7 +50,7 @@ pub use self::{
     registry::Registry,
     schema::Violation,
     search::ranked,
-    skill::{Example, REQUIREMENT},
+    skill::{Example, Guide, REQUIREMENT},
     standing::{DefinedTool, Inactive, Standing},
     upload::{RegisterError, RemoveError, Upload},
 };

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
-use ringfence_types::{Digest, Origin, Timestamp, ToolRef, ToolStatus};
+use ringfence_types::{Digest, Origin, Timestamp, ToolName, ToolRef, ToolStatus};
 
 use crate::{
     catalogue::{Broken, Catalogue},
@@ -17,7 +17,7 @@ use crate::{
     entry::Entry,
     files::Files,
     folder::{self, Found},
-    skill,
+    skill::{self, Guide, agent},
     standing::{DefinedTool, Inactive, Standing},
     text::{message, shown},
 };
@@ -40,8 +40,8 @@ pub(crate) struct Sources {
 pub(crate) fn scan(sources: &Sources, previous: &Catalogue, now: Timestamp) -> Catalogue {
     let entries = sources.builtins.clone();
     let rejected = &*sources.rejected.lock().unwrap_or_else(PoisonError::into_inner);
-    let (broken, names) = (Vec::new(), Vec::new());
-    let mut scan = Scan { previous, rejected, now, entries, broken, names };
+    let (broken, names, guides) = (Vec::new(), Vec::new(), Vec::new());
+    let mut scan = Scan { previous, rejected, now, entries, broken, names, guides };
     for place in &sources.folders {
         scan.place(place);
     }
@@ -52,7 +52,7 @@ pub(crate) fn scan(sources: &Sources, previous: &Catalogue, now: Timestamp) -> C
     let standing = sources.standing.read().unwrap_or_else(PoisonError::into_inner).clone();
     scan.defined(&standing);
     let (entries, inactive) = split(scan.entries, &standing);
-    Catalogue::new(entries, scan.broken, inactive)
+    Catalogue::new(entries, scan.broken, inactive, scan.guides)
 }
 
 /// Separates versions that cannot be called.
@@ -91,6 +91,7 @@ struct Scan<'a> {
     broken: Vec<Broken>,
     /// Names of the folders on disk and of the skills in them.
     names: Vec<String>,
+    guides: Vec<Guide>,
 }
 
 /// Skill on its way into the catalogue.
@@ -111,8 +112,43 @@ impl Scan<'_> {
         for Found { name, path, files } in found {
             self.names.push(name.clone());
             let path = Some(path);
-            self.take(Candidate { name, path, origin: Origin::Folder, since: None }, files);
+            let candidate = Candidate { name, path, origin: Origin::Folder, since: None };
+            match files.as_ref().map(agent::guide) {
+                Ok(Ok(Some(guide))) => self.guided(candidate, guide, files),
+                // A `SKILL.md` beside a `skill.yaml` may be any text; alone it is the skill.
+                Ok(Err(problems)) if !files.as_ref().is_ok_and(has_manifest) => {
+                    self.broken(candidate, problems);
+                }
+                _ => {
+                    self.take(candidate, files);
+                }
+            }
         }
+    }
+
+    /// Adds a folder with a guide, and its tool if it has one.
+    fn guided(&mut self, candidate: Candidate, guide: Guide, files: Result<Files, Vec<String>>) {
+        let is_tool = files.as_ref().is_ok_and(|all| has_manifest(all) || agent::runs_scripts(all));
+        if is_tool {
+            if let Some((name, digest)) = self.take(candidate, files) {
+                self.guides.push(guide.of_tool(name, digest));
+            }
+            return;
+        }
+        let is_taken = self.entries.iter().any(|entry| entry.tool.name == guide.name)
+            || self.guides.iter().any(|other| other.name == guide.name);
+        match is_taken {
+            true => {
+                let problem = format!("the name `{}` is already taken", guide.name);
+                self.broken(candidate, vec![problem]);
+            }
+            false => self.guides.push(guide),
+        }
+    }
+
+    fn broken(&mut self, candidate: Candidate, problems: Vec<String>) {
+        let Candidate { name, path, .. } = candidate;
+        self.broken.push(Broken { name, folder: path, problems });
     }
 
     fn unreadable(&mut self, place: &Path, error: &std::io::Error) {
@@ -193,7 +229,12 @@ impl Scan<'_> {
         definition.entry(&defined.grants, digest, defined.created_at).map(Arc::new)
     }
 
-    fn take(&mut self, candidate: Candidate, files: Result<Files, Vec<String>>) {
+    /// Adds a skill; returns its name and digest if it works.
+    fn take(
+        &mut self,
+        candidate: Candidate,
+        files: Result<Files, Vec<String>>,
+    ) -> Option<(ToolName, Digest)> {
         let entry = files
             .and_then(|files| self.entry(&candidate, &files))
             .and_then(|entry| self.admit(&entry).map(|()| entry));
@@ -202,27 +243,31 @@ impl Scan<'_> {
                 if candidate.origin == Origin::Folder {
                     self.names.push(entry.tool.name.as_str().to_owned());
                 }
+                let named = (entry.tool.name.clone(), entry.tool.digest);
                 self.entries.push(entry);
+                Some(named)
             }
             Err(problems) => {
-                let Candidate { name, path, .. } = candidate;
-                self.broken.push(Broken { name, folder: path, problems });
+                self.broken(candidate, problems);
+                None
             }
         }
     }
 
     /// Entry of a candidate, compiled only if it is new.
     fn entry(&self, candidate: &Candidate, files: &Files) -> Result<Arc<Entry>, Vec<String>> {
-        if let Some(problem) = self.rejected.get(&files.digest()) {
+        let runs_scripts = candidate.origin == Origin::Folder && agent::runs_scripts(files);
+        let digest = if runs_scripts { agent::digest(files) } else { files.digest() };
+        if let Some(problem) = self.rejected.get(&digest) {
             return Err(vec![message(problem)]);
         }
         let same = |entry: &&Arc<Entry>| {
             entry.tool.origin == candidate.origin && entry.folder == candidate.path
         };
-        if let Some(known) = self.previous.known(files.digest()).filter(same) {
+        if let Some(known) = self.previous.known(digest).filter(same) {
             return Ok(Arc::clone(known));
         }
-        let skill = skill::load(files)?;
+        let skill = if runs_scripts { agent::load(files)? } else { skill::load(files)? };
         let mut entry = Entry::skill(skill, candidate.origin, candidate.since.unwrap_or(self.now));
         entry.folder = candidate.path.clone();
         Ok(Arc::new(entry))
@@ -245,6 +290,10 @@ impl Scan<'_> {
         }
         Ok(())
     }
+}
+
+fn has_manifest(files: &Files) -> bool {
+    files.get("skill.yaml").is_some()
 }
 
 /// Last component of a path: tenants see what is broken but not the paths of the host, which are

@@ -105,3 +105,58 @@ async fn skills_and_receipts_are_resources_for_their_own_key() {
     let asked = server.call(&other, "call_result", json!({"call_id": id})).await;
     assert_eq!((asked["isError"].as_bool(), text(&asked).contains("no call")), (Some(true), true));
 }
+
+const GUIDE: &str = "---\nname: letters\ndescription: Counts letters.\n---\n# Letters\n\nRun it.\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agent_skills_are_resources_and_their_scripts_are_a_governed_tool() {
+    let count = "import sys\nprint(len(sys.argv[1]), open('references/a b.txt').read())\n";
+    let fails = "echo no >&2; exit 3\n";
+    let letters = vec![
+        ("SKILL.md", GUIDE),
+        ("scripts/count.py", count),
+        ("scripts/fails.sh", fails),
+        ("references/a b.txt", "beside"),
+    ];
+    let advice = vec![("SKILL.md", "---\nname: advice\ndescription: Be kind.\n---\nBe kind.\n")];
+    let skills = vec![("letters", letters), ("advice", advice)];
+    let config = PlaneConfig { skills, ..PlaneConfig::sandboxed(crate::support::binary()) };
+    let server = Server::with(config, McpConfig::default()).await;
+    let key = server.agent().await;
+    let catalogue = server.tools();
+    assert!(catalogue.broken().is_empty(), "{:?}", catalogue.broken());
+
+    let listed = server.ask(&key, "resources/list", json!({})).await;
+    let resources = listed["result"]["resources"].as_array().unwrap();
+    let uris: Vec<_> = resources.iter().map(|resource| resource["uri"].as_str().unwrap()).collect();
+    assert!(uris.contains(&"ringfence://skills/letters"), "{uris:?}");
+    assert!(uris.contains(&"ringfence://skills/advice"), "{uris:?}");
+    let read = async |uri: &str| {
+        let read = server.ask(&key, "resources/read", json!({ "uri": uri })).await;
+        read["result"]["contents"][0]["text"].as_str().map(str::to_owned)
+    };
+    let text = read("ringfence://skills/letters").await.unwrap();
+    assert!(text.contains("# Letters") && text.contains("letters/references/a%20b.txt"), "{text}");
+    let file = read("ringfence://skills/letters/references/a%20b.txt").await;
+    assert_eq!(file.as_deref(), Some("beside"));
+    assert!(read("ringfence://skills/advice").await.unwrap().ends_with("Be kind.\n"));
+    assert_eq!(read("ringfence://skills/letters/../advice/SKILL.md").await, None);
+    assert_eq!(read("ringfence://skills/none/SKILL.md").await, None);
+
+    // A guide is nothing to call; scripts declare nothing about themselves, so they are held.
+    let listed = server.ask(&key, "tools/list", json!({})).await;
+    assert!(names(&listed).contains(&"letters".to_owned()));
+    assert!(!names(&listed).contains(&"advice".to_owned()));
+    let run = async |args: Value| {
+        let answer = server.call(&key, "letters", args).await;
+        server.approve(&crate::support::call_id(&answer)).await;
+        server.call(&key, "call_result", json!({"call_id": crate::support::call_id(&answer)})).await
+    };
+    let done = run(json!({"script": "scripts/count.py", "arguments": ["four"]})).await;
+    assert_eq!(done["structuredContent"]["stdout"], "4 beside\n", "{done}");
+    let failed = run(json!({"script": "scripts/fails.sh"})).await;
+    assert_eq!(failed["structuredContent"]["exit_code"], 3, "{failed}");
+    assert_eq!(failed["structuredContent"]["stderr"], "no\n", "{failed}");
+    let outside = server.call(&key, "letters", json!({"script": "../../bin/true"})).await;
+    assert_eq!(outside["isError"], true, "{outside}");
+}

@@ -2,6 +2,7 @@
 //!
 //! Loading reads and checks; it never evaluates the handler's code.
 
+pub(crate) mod agent;
 pub(crate) mod examples;
 mod limits;
 pub(crate) mod manifest;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use ringfence_types::{Digest, Json};
 
 use self::manifest::Manifest;
-pub use self::{examples::Example, manifest::REQUIREMENT};
+pub use self::{agent::Guide, examples::Example, manifest::REQUIREMENT};
 use crate::{files::Files, schema::Schema, text::message};
 
 /// Files that make a folder look like a skill.
@@ -41,7 +42,8 @@ pub(crate) fn load(files: &Files) -> Result<Skill, Vec<String>> {
 
 fn load_all(files: &Files) -> Result<Skill, Vec<String>> {
     if files.get("skill.yaml").is_none() && files.get("SKILL.md").is_some() {
-        let problem = "only SKILL.md: there is no skill.yaml, so there is nothing to call";
+        let problem = "only SKILL.md: an Agent Skill is read from a folder beside the server; a skill that is \
+                       registered needs a skill.yaml";
         return Err(vec![problem.to_owned()]);
     }
     let manifest = required(files, "skill.yaml").and_then(manifest::parse);

@@ -94,7 +94,7 @@ fn broken_skills_are_listed_and_stop_nothing() {
             "half: skill.yaml: version: must be text, found a number; schema.json is missing; handler.py is missing",
             "impostor: the name `code_run` is already taken by a tool of the server itself",
             "linked: data.txt: links are refused; pipe: only files and folders are possible",
-            "only-md: only SKILL.md: there is no skill.yaml, so there is nothing to call",
+            "only-md: SKILL.md: begins with no front matter: `---`, `name:`, `description:`, `---`",
             "twin: `good` 1.0.0 is already taken by the folder `good`",
         ]
     "#]]
