@@ -150,7 +150,8 @@ async fn agent_skills_are_resources_and_their_scripts_are_a_governed_tool() {
     let run = async |args: Value| {
         let answer = server.call(&key, "letters", args).await;
         server.approve(&crate::support::call_id(&answer)).await;
-        server.call(&key, "call_result", json!({"call_id": crate::support::call_id(&answer)})).await
+        let id = crate::support::call_id(&answer);
+        server.call(&key, "call_result", json!({"call_id": id, "wait_secs": 60})).await
     };
     let done = run(json!({"script": "scripts/count.py", "arguments": ["four"]})).await;
     assert_eq!(done["structuredContent"]["stdout"], "4 beside\n", "{done}");
