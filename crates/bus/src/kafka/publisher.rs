@@ -30,6 +30,9 @@ const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit of a transaction after which the broker aborts it, so that readers go on.
 const ABANDONED_MS: &str = "30000";
 
+/// Pause between two looks at whether the broker has confirmed all messages.
+const FLUSH_PAUSE: Duration = Duration::from_micros(500);
+
 /// Pause before a message is offered again to a queue that is full.
 const QUEUE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -170,6 +173,11 @@ fn send(producer: &Producer, options: &KafkaOptions, message: &Message) -> Resul
 /// Commits; errors that say so are tried again until the time is over.
 fn commit(producer: &Producer) -> Result<(), KafkaError> {
     let deadline = std::time::Instant::now() + TRANSACTION_TIMEOUT;
+    // The library's own flush, which a commit begins with, waits in steps of 100 ms however soon the
+    // broker confirms. It finds nothing left to wait for.
+    while producer.in_flight_count() > 0 && std::time::Instant::now() < deadline {
+        std::thread::sleep(FLUSH_PAUSE);
+    }
     loop {
         match producer.commit_transaction(TRANSACTION_TIMEOUT) {
             Err(KafkaError::Transaction(error))
