@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Entries on one page.
-const PAGE: usize = 30;
+const PAGE: usize = 25;
 
 /// An entry in the list.
 #[derive(Debug)]
