@@ -124,6 +124,7 @@ impl Native {
         inner.groups.register_idle(idle);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(upkeep::run(Arc::downgrade(&inner)));
+            runtime.spawn(upkeep::limit_kernel_objects(Arc::downgrade(&inner)));
         }
         Self { inner }
     }

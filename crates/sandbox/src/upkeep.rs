@@ -19,6 +19,11 @@ use crate::{
 /// Interval, unless the watchdog has another.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// Interval at which kernel objects are counted, and while a sandbox may be close to its bound: a program
+/// makes some hundred MiB of them a second.
+const OBJECTS_INTERVAL: Duration = Duration::from_millis(250);
+const CLOSE_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Page size, the kernel's unit for the memory of connections; x86-64 has no other.
 const PAGE: u64 = 4096;
 
@@ -45,17 +50,29 @@ pub(crate) async fn run(service: Weak<Inner>) {
     }
 }
 
+/// Ends programs whose sandbox holds too many kernel objects, with or without a watchdog: the memory by
+/// which the kernel finds these objects is charged to no sandbox. Runs for as long as the service exists.
+pub(crate) async fn limit_kernel_objects(service: Weak<Inner>) {
+    let mut pause = OBJECTS_INTERVAL;
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(inner) = service.upgrade() else { return };
+        let (charged, watchlist) = (inner.groups.kernel_memory(), &inner.groups.watchlist);
+        if charged.is_none_or(|charged| charged > MAX_KERNEL_OBJECTS.0) {
+            for (id, held) in watchlist.over_kernel_objects() {
+                tracing::warn!(%held, "a program with too many kernel objects is ended");
+                watchlist.end(id, Strain::of_kernel_objects(held));
+            }
+        }
+        let is_close = charged.is_some_and(|charged| charged > MAX_KERNEL_OBJECTS.0 / 4);
+        pause = if is_close { CLOSE_INTERVAL } else { OBJECTS_INTERVAL };
+    }
+}
+
 /// Takes one sample of the host, and ends a program if needed.
 fn look(groups: &Groups, history: &mut History, rules: &WatchdogRules) {
     let watchlist = &groups.watchlist;
-    let charged = groups.kernel_memory();
-    if charged.is_none_or(|charged| charged > MAX_KERNEL_OBJECTS.0) {
-        for (id, held) in watchlist.over_kernel_objects() {
-            tracing::warn!(%held, "the watchdog ends a program with too many kernel objects");
-            watchlist.end(id, Strain::of_kernel_objects(held));
-        }
-    }
-    let Some(sample) = sample(charged) else { return };
+    let Some(sample) = sample(groups.kernel_memory()) else { return };
     history.push(sample, rules.window);
     if !history.is_suspicious(rules) {
         watchlist.forget_times();
