@@ -54,9 +54,9 @@ const FILES_PERCENT: u64 = 80;
 const GROWN_PART: u64 = 10;
 
 /// Kernel objects (mappings, sockets, open files) that one sandbox may hold. They are charged to it,
-/// but what the kernel needs to find them is not: up to a fifth more for mappings. Programs that do
+/// but what the kernel needs to find them is not: up to a quarter more for mappings. Programs that do
 /// not collect objects stay far below.
-pub(crate) const MAX_KERNEL_OBJECTS: Bytes = Bytes::mib(256);
+pub(crate) const MAX_KERNEL_OBJECTS: Bytes = Bytes::mib(192);
 
 /// Numbers of the host at one moment, in bytes unless they are counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -25,16 +25,33 @@ def fill(server):
     return calls[-1]["id"], hold, sandbox
 
 
+REPORT = {"operation": "create", "title": "Quarterly report", "media_type": "text/markdown", "tags": ["report"],
+          "content": "# Quarterly report\n\nRevenue grew by 4 %.\n"}
+
+SECRET = {"value": "not-shown", "tools": ["http_fetch"], "hosts": ["api.example.com"], "header": "Authorization"}
+
+
+def artifact(server):
+    """An artifact with two versions; a secret."""
+    made = server.call("artifact_write", REPORT)["result"]["artifact"]
+    change = {"operation": "update", "artifact": made, "content": REPORT["content"] + "\nCosts fell by 2 %.\n"}
+    server.call("artifact_write", change)
+    server.api("PUT", "/v1/secrets/weather", SECRET)
+    return made
+
+
 def main(folder):
     server = Server()
     browser = Browser(server)
     try:
         call, hold, sandbox = fill(server)
+        report = artifact(server)
         pages = [("overview", "/console?window=5+min"), ("holds", "/console/holds"), ("hold", f"/console/holds/{hold}"),
                  ("calls", "/console/calls"), ("call", f"/console/calls/{call}"), ("tools", "/console/tools"),
                  ("tool", "/console/tools/demo_send_report"), ("sandboxes", "/console/sandboxes"),
                  ("sandbox", f"/console/sandboxes/{sandbox}"), ("policy", "/console/policy"),
-                 ("audit", "/console/audit"), ("keys", "/console/keys"), ("settings", "/console/settings")]
+                 ("audit", "/console/audit"), ("artifacts", "/console/artifacts"),
+                 ("artifact", f"/console/artifacts/{report}"), ("secrets", "/console/secrets"), ("mcp", "/console/mcp"), ("keys", "/console/keys"), ("settings", "/console/settings")]
         # The approver's page of a hold is the one with the decision.
         for key, chosen in [(server.admin, pages[:2] + pages[3:]), (server.approver, pages[2:3])]:
             for scheme in ["light", "dark"]:
