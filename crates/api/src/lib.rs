@@ -101,10 +101,11 @@ fn owned(method: &Method, path: &str) -> Option<Owned> {
 }
 
 /// Path prefixes that metrics count separately.
-const AREAS: [&str; 39] = [
+const AREAS: [&str; 40] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/tool",
+    "/v1/discovery",
     "/v1/keys",
     "/v1/secrets",
     "/v1/events",

@@ -26,7 +26,8 @@ pub(crate) use self::ledger::{
     VerifyArgs,
 };
 pub(crate) use self::lifecycle::{
-    GrantArgs, ToolApproveArgs, ToolChangeArgs, ToolCommand, ToolGrantArgs, ToolVersionArgs,
+    DiscoverArgs, GrantArgs, ToolApproveArgs, ToolChangeArgs, ToolCommand, ToolGrantArgs,
+    ToolVersionArgs,
 };
 pub(crate) use self::mcp::{
     McpAddArgs, McpArgs, McpClient, McpCommand, McpInstallArgs, McpListArgs, McpRemoveArgs,
@@ -43,9 +44,9 @@ pub(crate) use self::service::{
 pub(crate) use self::skills::SkillCommand;
 use crate::{
     artifacts as artifact_command, call, calls, cancel, chat, completions, dead_letters, demo,
-    doctor, events, failure::Failure, holds, image, key, ledger as book, logs, mcp as mcp_command,
-    models as models_command, policy, processes, retention, run, sandbox, secret, selftest, serve,
-    settings, shell, show, skill, tool, tools, usage, wait,
+    discover, doctor, events, failure::Failure, holds, image, key, ledger as book, logs,
+    mcp as mcp_command, models as models_command, policy, processes, retention, run, sandbox,
+    secret, selftest, serve, settings, shell, show, skill, tool, tools, usage, wait,
 };
 
 /// Runs tools and code that you do not trust in Linux sandboxes, behind policy, on a signed record
@@ -83,6 +84,8 @@ pub(crate) enum Command {
     /// Approve, grant, switch off and withdraw tools
     #[command(subcommand)]
     Tool(ToolCommand),
+    /// Ask for a tool that is missing, or list what was asked for
+    Discover(DiscoverArgs),
     /// List calls, newest first
     Calls(CallsArgs),
     /// Show everything about a call: decision, timeline, result, usage, receipt
@@ -182,6 +185,7 @@ impl Command {
             Self::Call(args) => call::call(*args),
             Self::Tools(args) => tools::tools(&args),
             Self::Tool(command) => tool::tool(command),
+            Self::Discover(args) => discover::discover(&args),
             Self::Calls(args) => calls::calls(&args),
             Self::Show(args) => show::show(&args),
             Self::Wait(args) => wait::wait(&args),

@@ -22,6 +22,7 @@ mod copy_out;
 mod copy_spec;
 mod dead_letters;
 mod demo;
+mod discover;
 mod doctor;
 mod events;
 mod exit;

@@ -42,7 +42,7 @@ use crate::{
     sandboxes::{SandboxLimits, Sandboxes},
     secrets::{SecretKeys, Vault},
     sources::{self, Sources},
-    use_cases::{Dependency, Neighbours, Probed, SeenClients, follow_policy},
+    use_cases::{Dependency, DiscoverySettings, Neighbours, Probed, SeenClients, follow_policy},
 };
 
 /// Parts of the engine. The owner picks the backends.
@@ -115,6 +115,8 @@ pub struct Settings {
     pub retention: Option<Duration>,
     /// Images, layers of packages, and where packages come from.
     pub roots: RootSettings,
+    /// Directories of tools that are searched for what is missing.
+    pub discovery: DiscoverySettings,
     /// Part of the work that this process does among those on the same store.
     pub role: ProcessRole,
 }
@@ -167,6 +169,7 @@ impl Settings {
             proxy: ProxyLimits::default(),
             retention: None,
             roots,
+            discovery: DiscoverySettings::default(),
             role: ProcessRole::All,
         }
     }

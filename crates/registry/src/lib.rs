@@ -15,6 +15,7 @@ mod author;
 mod catalogue;
 mod config;
 mod definition;
+mod directory;
 mod document;
 mod entry;
 mod files;
@@ -39,6 +40,9 @@ pub use self::{
     catalogue::{Broken, Catalogue},
     config::{Config, EmbeddedSkill, Error},
     definition::{Definition, DefinitionChange, Recipe, beyond, differences},
+    directory::{
+        DocumentKind, ListedDocument, MAX_INDEX_BYTES, fit_of, fitting, read_below, read_index,
+    },
     entry::{Command, Entry, Kind, McpTool, Runs},
     files::Problem,
     http_tool::{

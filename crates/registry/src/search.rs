@@ -40,22 +40,33 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     found
 }
 
-/// Weight of the words that a tool matches: a name counts more than a tag, a tag more than a description.
-fn score(entry: &Entry, words: &[String]) -> u32 {
-    let name = entry.tool.name.as_str().to_lowercase();
-    let description = entry.tool.description.to_lowercase();
-    let of = |word: &String| {
-        let is_part = name.split(['_', '-', '.']).any(|part| part == word);
-        let in_name = match name.contains(word.as_str()) {
-            true if name == *word => 100,
+/// Texts that words are looked for in, in lower case.
+pub(crate) struct Texts<'a> {
+    name: String,
+    tags: &'a [String],
+    description: String,
+}
+
+impl<'a> Texts<'a> {
+    pub(crate) fn new(name: &str, tags: &'a [String], description: &str) -> Self {
+        Self { name: name.to_lowercase(), tags, description: description.to_lowercase() }
+    }
+
+    /// Weight of a word: a name counts more than a tag, a tag more than a description.
+    pub(crate) fn score(&self, word: &str) -> u32 {
+        let is_part = self.name.split(['_', '-', '.']).any(|part| part == word);
+        let in_name = match self.name.contains(word) {
+            true if self.name == *word => 100,
             true if is_part => 30,
             true => 20,
             false => 0,
         };
-        let is_tag = entry.tool.tags.iter().any(|tag| tag.eq_ignore_ascii_case(word));
-        in_name
-            + if is_tag { 15 } else { 0 }
-            + if description.contains(word.as_str()) { 5 } else { 0 }
-    };
-    words.iter().map(of).sum()
+        let is_tag = self.tags.iter().any(|tag| tag.eq_ignore_ascii_case(word));
+        in_name + if is_tag { 15 } else { 0 } + if self.description.contains(word) { 5 } else { 0 }
+    }
+}
+
+fn score(entry: &Entry, words: &[String]) -> u32 {
+    let texts = Texts::new(entry.tool.name.as_str(), &entry.tool.tags, &entry.tool.description);
+    words.iter().map(|word| texts.score(word)).sum()
 }

@@ -19,7 +19,7 @@ use ringfence_bus::SqliteBus;
 use ringfence_edge::{Door, Edge, Server};
 use ringfence_egress::Fetcher;
 use ringfence_engine::{
-    Engine, Ledger, Parts, SecretKey, SecretKeys, Settings, Telemetry, builtin_tools,
+    Engine, Ledger, Parts, SecretKey, SecretKeys, Settings, Telemetry, builtin_tools_with,
 };
 use ringfence_ledger::SigningKey;
 use ringfence_models::{Embedder, EmbedderConfig, Library};
@@ -230,8 +230,10 @@ async fn parts(folder: &Path, db: &Db, config: PlaneConfig) -> Result<Parts> {
     let ledger = Ledger::open(store.clone(), key, clock.now()).await?;
     let bus = SqliteBus::open(db.clone(), ringfence_bus::Options::default(), clock.clone()).await?;
     write_skills(&folder.join("skills"), &config.skills)?;
+    let mut settings = Settings::for_processors(2, folder.join("work"));
+    (config.tune)(&mut settings);
     let registry = ringfence_registry::Config {
-        builtins: builtin_tools(clock.now()),
+        builtins: builtin_tools_with(clock.now(), &settings.discovery),
         folders: vec![folder.join("skills")],
         embedded: Vec::new(),
         uploads: folder.join("uploads"),
@@ -243,8 +245,6 @@ async fn parts(folder: &Path, db: &Db, config: PlaneConfig) -> Result<Parts> {
         ..ringfence_sandbox::Config::one_shot()
     });
     let models = config.models.unwrap_or_else(|| folder.join("models"));
-    let mut settings = Settings::for_processors(2, folder.join("work"));
-    (config.tune)(&mut settings);
     Ok(Parts {
         store,
         ledger,

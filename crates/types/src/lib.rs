@@ -7,6 +7,7 @@ mod artifact;
 mod call;
 mod decision;
 mod digest;
+mod discovery;
 mod error_chain;
 mod event;
 mod hold;
@@ -44,6 +45,7 @@ pub use call::{
 };
 pub use decision::{Decision, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};
+pub use discovery::{DiscoveryEvent, DiscoveryStatus, UnknownDiscoveryStatus};
 pub use error_chain::error_chain;
 pub use event::{Fact, FactKind};
 pub use hold::{Edited, Hold, Proposal};

@@ -83,6 +83,7 @@ const UUIDS: &[&str] = &[
     "/v1/artifacts",
     "/api/v1/artifacts",
     "/v1/calls",
+    "/v1/discovery",
     "/v1/keys",
     "/v1/holds",
     "/v1/requeue",
@@ -99,6 +100,11 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("CallRequest", "wait", r#"{"maximum": 300}"#),
     ("CallRequest", "session_id", ID),
     ("CallRequest", "persona_id", ID),
+    ("DiscoveryRequest", "capability", r#"{"minLength": 1, "maxLength": 1000}"#),
+    ("DiscoveryRequest", "propose", r#"{"maximum": 10}"#),
+    ("DiscoveryRequest", "name", r#"{"minLength": 1, "maxLength": 300}"#),
+    ("DiscoveryRequest", "wait", r#"{"minimum": 0, "maximum": 300}"#),
+    ("DiscoveryRejection", "why", WHY),
     ("ToolChangeRequest", "why", WHY),
     ("ToolChangeRequest", "digest", DIGEST),
     ("ToolApprovalRequest", "why", WHY),
@@ -243,6 +249,10 @@ fn parameters(path: &str, operation: &mut Value) {
             ("from", "query") if path == "/v1/ledger/consistency" => r#"{"minimum": 1}"#,
             ("state", "query") => STATES,
             ("limit", "query") if path == "/v1/tools" => r#"{"minimum": 1, "maximum": 1000}"#,
+            ("limit", "query") if path == "/v1/discovery" => r#"{"minimum": 1, "maximum": 50}"#,
+            ("status", "query") if path == "/v1/discovery" => {
+                r#"{"enum": ["pending", "searching", "found", "failed", "rejected"]}"#
+            }
             ("status", "query") if path == "/v1/tool-catalog" => TOOL_STATUSES,
             ("kind", "query") if path == "/v1/tool-imports" => {
                 r#"{"enum": ["manifest", "openapi"]}"#

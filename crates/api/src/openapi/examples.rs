@@ -45,6 +45,8 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("SessionMessage", "message", r#""what can you do?""#),
     ("SessionActionRequest", "session_id", r#""s-1""#),
     ("SessionActionRequest", "action", r#""summarize""#),
+    ("DiscoveryRequest", "capability", r#""convert a PDF file to text""#),
+    ("DiscoveryRejection", "why", r#""not needed""#),
     ("KeyRequest", "label", r#""reviewer""#),
     ("KeyRequest", "scopes", r#"["read", "approve"]"#),
     ("SecretRequest", "value", r#""s3cr3t""#),

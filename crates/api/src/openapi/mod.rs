@@ -13,9 +13,10 @@ use utoipa::OpenApi;
 use crate::{
     OPEN_PATHS, docs,
     routes::{
-        approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters, engines,
-        events, health, holds, keys, ledger, mcp, policy, processes, retention, sandboxes, secrets,
-        skills, tool_catalog, tool_imports, tool_lifecycle, tool_request, tools, usage,
+        approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters,
+        discovery, engines, events, health, holds, keys, ledger, mcp, policy, processes, retention,
+        sandboxes, secrets, skills, tool_catalog, tool_imports, tool_lifecycle, tool_request,
+        tools, usage,
     },
 };
 
@@ -56,6 +57,7 @@ use crate::{
         tools::list, tools::read, tool_catalog::set, tool_lifecycle::list, tool_lifecycle::read, tool_lifecycle::diff,
         tool_lifecycle::approve, tool_lifecycle::grant, tool_lifecycle::enable,
         tool_lifecycle::disable, tool_lifecycle::quarantine, tool_lifecycle::revoke,
+        discovery::create, discovery::list, discovery::read, discovery::reject,
         tool_imports::create, tool_request::create, events::events,
         dead_letters::topics, dead_letters::list, dead_letters::clear, dead_letters::remove,
         dead_letters::reprocess,

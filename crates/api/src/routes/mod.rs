@@ -8,6 +8,7 @@ pub(crate) mod canvas;
 pub(crate) mod config;
 pub(crate) mod conversations;
 pub(crate) mod dead_letters;
+pub(crate) mod discovery;
 pub(crate) mod engines;
 pub(crate) mod events;
 pub(crate) mod health;
@@ -81,7 +82,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let router = tool_lifecycle::routes(policy::routes(programs(interpreters(files(held(dead(
         talk(router),
     )))))));
-    let router = artifacts::routes(router);
+    let router = discovery::routes(artifacts::routes(router));
     let router = router
         .route("/v1/sandboxes", post(sandboxes::create::create).get(sandboxes::read::list))
         .route("/v1/sandboxes/restore", post(sandboxes::create::restore))

@@ -338,7 +338,7 @@ async fn change(
     Ok(reply::ok(&ToolStateListView { count: tools.len(), tools }))
 }
 
-fn why(fields: &mut Fields<'_>) -> Option<String> {
+pub(super) fn why(fields: &mut Fields<'_>) -> Option<String> {
     let why: Option<String> = fields.required("why");
     if let Some(text) = &why
         && (text.trim().is_empty() || text.chars().count() > MAX_WHY_CHARS)

@@ -7,6 +7,7 @@ mod artifacts;
 mod auth;
 mod calls;
 mod canvas;
+mod discovery;
 mod documents;
 mod guide;
 mod health;

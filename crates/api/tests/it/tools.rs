@@ -37,6 +37,7 @@ async fn tools_are_listed_as_agents_need_them_and_broken_ones_with_their_reasons
         "sandbox_interpreter",
         "sandbox_restart",
         "timestamp",
+        "tool_discover",
         "tool_search",
     ];
     assert_eq!(names, expected);

@@ -28,6 +28,7 @@ struct Things {
     decision: String,
     key: String,
     sandbox: String,
+    discovery: String,
     artifact: String,
 }
 
@@ -52,6 +53,7 @@ impl Things {
             decision: name(&decisions["decisions"][0]["id"]),
             key: name(&keys["keys"][0]["key_id"]),
             sandbox: name(&sandbox["id"]),
+            discovery: call(server, agent, "tool_discover", &json!({"capability": "pdf"})).await,
             // An artifact that a call makes has the id of the call.
             artifact: call(server, agent, "artifact_write", &file).await,
         }
@@ -76,6 +78,7 @@ impl Things {
         }
         let id = match route {
             route if route.starts_with("/v1/calls/") => &self.call,
+            route if route.starts_with("/v1/discovery/") => &self.discovery,
             route if route.starts_with("/v1/holds/") => &self.held,
             route if route.starts_with("/v1/requeue/") => &self.held,
             route if route.starts_with("/v1/policy/requeue/") => &self.held,

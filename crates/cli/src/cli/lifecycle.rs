@@ -54,6 +54,16 @@ pub(crate) enum ToolCommand {
         /// Words
         #[arg(required = true)]
         words: Vec<String>,
+        /// Search the configured directories too
+        #[arg(long)]
+        directory: bool,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Propose a document of the configured directories by its name; it waits for an approval
+    Add {
+        /// Name in the index of a directory
+        name: String,
         #[command(flatten)]
         client: ClientArgs,
     },
@@ -187,4 +197,23 @@ pub(crate) struct GrantArgs {
     /// Grant nothing
     #[arg(long, conflicts_with_all = ["hosts", "secrets", "tools", "storage"])]
     pub(crate) nothing: bool,
+}
+
+/// Capability that is missing.
+#[derive(Debug, Args)]
+pub(crate) struct DiscoverArgs {
+    /// What the tool is to do, in words; without words the discoveries are listed
+    #[arg(value_name = "CAPABILITY")]
+    pub(crate) words: Vec<String>,
+    /// Number of documents that are proposed, best first [default: 3]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(0..=10))]
+    pub(crate) propose: Option<u8>,
+    /// Reject this discovery with its tools that wait for a decision
+    #[arg(long, value_name = "ID", requires = "why", conflicts_with = "words")]
+    pub(crate) reject: Option<String>,
+    /// Reason of the rejection, which goes to the ledger
+    #[arg(long, value_name = "TEXT", requires = "reject")]
+    pub(crate) why: Option<String>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
 }

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use ringfence_bus::Bus;
 use ringfence_conversation::{Conversations, Metrics as ConversationMetrics};
 use ringfence_egress::{Fetcher, GuardedClient, Roots};
-use ringfence_engine::{Dependency, Engine, Parts, Telemetry, builtin_tools};
+use ringfence_engine::{Dependency, Engine, Parts, Telemetry, builtin_tools_with};
 use ringfence_intake::{Intake, Metrics as IntakeMetrics};
 use ringfence_llm::{Llm, LlmConfig};
 use ringfence_models::{Analyser, Embedder, Library};
@@ -287,7 +287,7 @@ fn registry(settings: &Settings) -> Result<Registry, Failure> {
         tracing::warn!(folder = %folder.display(), "skills folder does not exist yet");
     }
     let config = RegistryConfig {
-        builtins: builtin_tools(SystemClock.now()),
+        builtins: builtin_tools_with(SystemClock.now(), &settings.calls.discovery),
         folders: settings.skills.clone(),
         embedded: SKILLS.to_vec(),
         uploads: settings.data.join("skills"),

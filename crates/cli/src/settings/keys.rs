@@ -423,6 +423,16 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             String::new(),
         ),
         many("packages.hosts", "Hosts that the installer of packages asks for", &[]),
+        many(
+            "discovery.directories",
+            "Folders and URLs with an index.json of manifests and OpenAPI documents",
+            &[],
+        ),
+        one(
+            "discovery.public_key",
+            "Ed25519 key in base64 that must have signed every index (default: none is asked for)",
+            String::new(),
+        ),
         Key {
             is_secret: true,
             ..one(

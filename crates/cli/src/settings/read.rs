@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ringfence_access::Rate;
 use ringfence_api::ApiConfig;
 use ringfence_edge::EdgeConfig;
@@ -209,6 +210,7 @@ impl Reader<'_> {
         let proxy = self.proxy();
         let (sandboxes, artifacts) = (self.kept_sandboxes(), self.artifacts());
         let roots = self.roots(&work);
+        let discovery = self.discovery();
         Some(engine::Settings {
             role: ProcessRole::All,
             running: running?,
@@ -233,6 +235,7 @@ impl Reader<'_> {
             artifacts: artifacts?,
             proxy: proxy?,
             roots: roots?,
+            discovery: discovery?,
         })
     }
 
@@ -398,6 +401,18 @@ impl Reader<'_> {
             package_hosts: package_hosts?,
             ..usual
         })
+    }
+
+    fn discovery(&mut self) -> Option<engine::DiscoverySettings> {
+        let directories = self.many("discovery.directories", parsed);
+        let public_key = match self.layers.get("discovery.public_key").values.is_empty() {
+            true => Some(None),
+            false => self.one("discovery.public_key", |text| {
+                let bytes = STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+                bytes.map(Some).ok_or_else(|| "is not base64 of 32 bytes".to_owned())
+            }),
+        };
+        Some(engine::DiscoverySettings { directories: directories?, public_key: public_key? })
     }
 
     fn secret_keys(&mut self) -> Option<Option<SecretText>> {

@@ -15,6 +15,7 @@ use crate::{
         ToolGrantArgs, ToolVersionArgs,
     },
     client::{Client, escaped, on_server},
+    discover,
     failure::Failure,
     print,
     problems::Problems,
@@ -43,7 +44,13 @@ pub(crate) fn tool(command: ToolCommand) -> Result<ExitCode, Failure> {
             ];
             on_server(&client, async |server| import(server, &query, bytes, client.json).await)
         }
-        ToolCommand::Search { words, client } => on_server(&client, async |server| {
+        ToolCommand::Search { words, directory: true, client } => {
+            discover::ask(&client, &json!({"capability": words.join(" "), "propose": 0}))
+        }
+        ToolCommand::Add { name, client } => {
+            discover::ask(&client, &json!({"capability": name, "name": name, "propose": 1}))
+        }
+        ToolCommand::Search { words, client, .. } => on_server(&client, async |server| {
             let path = format!("/v1/tools?query={}", escaped(&words.join(" ")));
             let found: Value = server.get(&path).await?;
             let tools = found["tools"].as_array().cloned().unwrap_or_default();

@@ -8,6 +8,7 @@ mod artifacts;
 mod calls;
 mod clients;
 mod dead_letters;
+mod discovery;
 mod health;
 mod keys;
 mod ledger;
@@ -25,6 +26,10 @@ pub use self::{
     activity::{Activity, EndedCalls},
     artifacts::{NamedLineage, VerifiedVersion},
     clients::SeenClient,
+    discovery::{
+        DISCOVERY_TOOL, Discovery, DiscoverySettings, InvalidToolDirectory, RejectError,
+        ToolDirectory,
+    },
     health::{Dependency, SandboxPool, StoreState},
     ledger::{VerifiedCall, VerifiedLog, VerifierKey},
     lifecycle::{
@@ -41,6 +46,7 @@ pub use self::{
 };
 pub(crate) use self::{
     clients::SeenClients,
+    discovery::{DirectoryReader, Wanted, discover},
     health::Probed,
     processes::{Neighbours, follow_policy},
     tools::search as search_tools,

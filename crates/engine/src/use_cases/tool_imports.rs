@@ -110,7 +110,7 @@ impl Engine {
 
     /// Parses a document on a thread that can wait; one at a time, because a document may need some
     /// hundred megabytes.
-    async fn parse<T: Send + 'static>(
+    pub(super) async fn parse<T: Send + 'static>(
         &self,
         read: impl FnOnce() -> Result<T, Vec<String>> + Send + 'static,
     ) -> Result<T, ImportError> {

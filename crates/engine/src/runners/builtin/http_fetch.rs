@@ -122,7 +122,7 @@ async fn run(
 }
 
 /// Network flows of a fetch. Only the body of the last hop is read.
-fn flows(hops: &[Hop], bytes: Option<u64>) -> Vec<Flow> {
+pub(super) fn flows(hops: &[Hop], bytes: Option<u64>) -> Vec<Flow> {
     let mut flows: Vec<_> = hops.iter().map(flow).collect();
     if let Some(last) = flows.last_mut() {
         last.bytes = bytes;

@@ -13,6 +13,7 @@ mod http_fetch;
 mod packages_install;
 mod sandbox;
 mod timestamp;
+mod tool_discover;
 mod tool_search;
 
 use std::{collections::BTreeMap, pin::Pin, time::Duration};
@@ -31,7 +32,11 @@ use super::{
     Job, Runner,
     work::{Started, ended, failure, without_program},
 };
-use crate::{given::Takes, validate};
+use crate::{
+    given::Takes,
+    use_cases::{DISCOVERY_TOOL, DiscoverySettings},
+    validate,
+};
 
 /// One built-in tool.
 struct Builtin {
@@ -81,6 +86,7 @@ const BUILTINS: &[Builtin] = &[
     artifact_write::TOOL,
     packages_install::TOOL,
     tool_search::TOOL,
+    tool_discover::TOOL,
     sandbox::create::TOOL,
     sandbox::fork::TOOL,
     sandbox::exec::TOOL,
@@ -201,16 +207,25 @@ impl Runner for Builtins {
 
 /// The built-in tools, as the registry lists them.
 pub fn tools(now: Timestamp) -> Vec<Tool> {
-    BUILTINS.iter().map(|builtin| tool(builtin, now)).collect()
+    tools_with(now, &DiscoverySettings::default())
 }
 
-fn tool(builtin: &Builtin, now: Timestamp) -> Tool {
+/// The built-in tools with these directories of tools: a search that leaves the machine says so in its flags.
+pub fn tools_with(now: Timestamp, discovery: &DiscoverySettings) -> Vec<Tool> {
+    let flags = |builtin: &Builtin| match builtin.name {
+        DISCOVERY_TOOL if discovery.reaches_urls() => &["external_call"],
+        _ => builtin.flags,
+    };
+    BUILTINS.iter().map(|builtin| tool(builtin, flags(builtin), now)).collect()
+}
+
+fn tool(builtin: &Builtin, flags: &[&str], now: Timestamp) -> Tool {
     let version = env!("CARGO_PKG_VERSION");
     let json = |value: &Value| Json::of(value).expect("our own schemas are plain JSON");
     let (input, output) = ((builtin.input)(), (builtin.output)());
     // A built-in changes with the binary, so the version is part of its digest.
     let whole = json!({
-        "name": builtin.name, "version": version, "flags": builtin.flags,
+        "name": builtin.name, "version": version, "flags": flags,
         "input": input, "output": output,
     });
     Tool {
@@ -221,7 +236,7 @@ fn tool(builtin: &Builtin, now: Timestamp) -> Tool {
         digest: Digest::of_json(&json(&whole)),
         input_schema: json(&input),
         output_schema: json(&output),
-        safety_flags: builtin.flags.iter().map(|&flag| flag.to_owned()).collect(),
+        safety_flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
         requires_approval: false,
         tags: vec!["builtin".to_owned()],
         network: Vec::new(),

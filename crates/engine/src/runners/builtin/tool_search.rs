@@ -79,7 +79,7 @@ fn start(_permit: Permit, job: Job<'_>) -> Starting<'_> {
 }
 
 /// The caller, as policy is asked about it.
-fn caller(asked: &Asked) -> Principal {
+pub(super) fn caller(asked: &Asked) -> Principal {
     Principal {
         key: asked.key,
         tenant: asked.tenant.clone(),
