@@ -176,7 +176,9 @@ fn call(
         session: request.session.clone(),
         tool: entry.tool.reference(),
         // What a program asks of a server may have effects there.
-        pure: entry.tool.is_pure() && runners::of(entry).network(entry, &request.args).is_empty(),
+        pure: entry.tool.is_pure()
+            && !entry.keeps_data()
+            && runners::of(entry).network(entry, &request.args).is_empty(),
         args: request.args.clone(),
         args_digest: known.args_digest,
         inputs_hash: known.inputs_hash,

@@ -20,6 +20,6 @@ pub use ringfence_store::{
     DecisionQuery, EntryPage, EntryQuery, ErasureScope, Error as StoreError, KeptDecision, Lineage,
     LineageDirection, LineageEdge, LineageNode, LineageRelation, MAX_LINEAGE_NODES, NewVersion,
     NoRoom, PAGE, Period, Placed, Process, ProcessInfo, ProcessRole, SessionEvent, SessionQuery,
-    SessionSummary, Standing, ToolRow, ToolRowDetails, UsageQuery, UsageRow, Used, hour_of,
-    start_of_hour,
+    SessionSummary, Standing, ToolDataKind, ToolDatum, ToolDatumInfo, ToolRow, ToolRowDetails,
+    UsageQuery, UsageRow, Used, hour_of, start_of_hour,
 };

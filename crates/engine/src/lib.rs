@@ -54,6 +54,7 @@ mod stage_spans;
 mod subject;
 mod syntax;
 mod telemetry;
+mod tool_data;
 mod trace;
 mod use_cases;
 mod validate;

@@ -102,9 +102,9 @@ impl Rows {
             }
         }
         standing.defined.sort_by(|one, other| {
-            let key =
-                |defined: &DefinedTool| (defined.tool.name.clone(), defined.tool.digest.hex());
-            key(one).cmp(&key(other))
+            let (one, other) = (&one.tool, &other.tool);
+            let names = one.name.cmp(&other.name);
+            names.then_with(|| one.digest.as_bytes().cmp(other.digest.as_bytes()))
         });
         for (name, known) in newest {
             if !known.row.status.is_active() {

@@ -50,6 +50,9 @@ const STAGING: &CStr = c"/tmp";
 const OURS: [&str; 9] =
     ["proc", "sys", "dev", "tmp", "box", "workspace", "run", "root", ".ringfence"];
 
+/// Link to the directory of the workspace with what a tool keeps between its calls.
+const DATA: (&str, &str) = ("data", "workspace/data");
+
 /// Packages of a root, beside our own files.
 const PACKAGES: &str = ".ringfence/packages";
 
@@ -355,7 +358,11 @@ impl Tree<'_> {
                 }
             }
         }
-        Ok(())
+        // What a tool keeps between its calls; a root with a directory of this name has its own.
+        match rustix::fs::symlinkat(DATA.1, self.0, DATA.0) {
+            Err(Errno::EXIST) => Ok(()),
+            other => other,
+        }
     }
 
     fn fill_devices(&self, devices: &Devices) -> sys::Result<()> {

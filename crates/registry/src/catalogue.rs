@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use ringfence_types::{Digest, ToolRef, ToolStatus};
+use ringfence_types::{Digest, ToolStatus};
 
 use crate::{entry::Entry, skill::Guide, standing::Inactive};
 
@@ -37,6 +37,10 @@ impl Catalogue {
         mut inactive: Vec<Inactive>,
         mut guides: Vec<Guide>,
     ) -> Self {
+        // Without a copy per comparison: there may be tens of thousands of them.
+        inactive.sort_by(|Inactive { tool: one, .. }, Inactive { tool: other, .. }| {
+            let names = one.name.cmp(&other.name).then_with(|| one.version.cmp(&other.version));
+            names.then_with(|| one.digest.as_bytes().cmp(other.digest.as_bytes()))
         guides.sort_by(|one, other| one.name.cmp(&other.name));
         inactive.sort_by(|one, other| {
             let key = |tool: &ToolRef| (tool.name.clone(), tool.version.clone(), tool.digest.hex());
@@ -107,14 +111,19 @@ impl Catalogue {
         &self.inactive
     }
 
+    /// Versions of this name that cannot be called.
+    pub fn inactive_versions(&self, name: &str) -> &[Inactive] {
+        let start = self.inactive.partition_point(|one| one.tool.name.as_str() < name);
+        let rest = &self.inactive[start..];
+        &rest[..rest.partition_point(|one| one.tool.name.as_str() == name)]
+    }
+
     /// A version of this name that cannot be called: exactly this one, or the newest.
     pub fn find_inactive(&self, name: &str, version: Option<&str>) -> Option<&Inactive> {
-        let is_it = |inactive: &&Inactive| {
-            let tool = &inactive.tool;
-            tool.name.as_str() == name && version.is_none_or(|version| tool.version == version)
-        };
+        let is_it =
+            |inactive: &&Inactive| version.is_none_or(|version| inactive.tool.version == version);
         // A withdrawn version is told last: what waits for a decision is what can be helped.
-        let all = || self.inactive.iter().filter(is_it);
+        let all = || self.inactive_versions(name).iter().filter(is_it);
         all().rfind(|inactive| inactive.status != ToolStatus::Revoked).or_else(|| all().next_back())
     }
 

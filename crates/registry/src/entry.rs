@@ -247,6 +247,11 @@ impl Entry {
         Self { tool, runs, folder: None, version, grants: Some(grants), input, output }
     }
 
+    /// Whether it was granted storage, so that one call has an effect on later ones.
+    pub fn keeps_data(&self) -> bool {
+        self.grants.as_ref().is_some_and(|grants| grants.storage_bytes > 0)
+    }
+
     /// Permissions that were granted to it; none if files of the server define it.
     pub fn grants(&self) -> Option<&ToolPermissions> {
         self.grants.as_ref()

@@ -23,6 +23,7 @@ mod recent;
 mod room;
 mod secret;
 mod sqlite;
+mod tool_data;
 mod tool_rows;
 mod usage;
 
@@ -57,13 +58,18 @@ pub use self::{
     owners::{BlobCount, BlobOwner},
     ports::{
         Approvals, Artifacts, Blobs, Budgets, Calls, Canaries, Decisions, Facts, Keys, Log,
-        McpServers, Memos, Metering, Processes, Retention, Secrets, Sessions, Store, Tools,
+        McpServers, Memos, Metering, Processes, Retention, Secrets, Sessions, Store, ToolData,
+        Tools,
     },
     postgres::{InstallationLock, InvalidPostgresUrl, PostgresStore, PostgresUrl},
     process::{InvalidRole, Process, ProcessInfo, ProcessRole},
     room::{NoRoom, Room, RoomLimits},
     secret::{SecretRow, SecretSeal},
     sqlite::SqliteStore,
+    tool_data::{
+        MAX_TOOL_DATA_NAMES, ToolDataChange, ToolDataChanged, ToolDataKind, ToolDataScope,
+        ToolDataTotals, ToolDatum, ToolDatumInfo,
+    },
     tool_rows::{NewToolRow, ToolRow, ToolRowDetails},
     usage::{HOURS_PER_DAY, Period, UsageQuery, UsageRow, Used, hour_of, start_of_hour},
 };

@@ -8,7 +8,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use ringfence_types::{
     ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
-    ServerName, TenantId, Timestamp,
+    ServerName, TenantId, Timestamp, ToolName,
 };
 use tokio::sync::watch;
 
@@ -20,8 +20,9 @@ use crate::{
     ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Findings, KeptDecision, Key,
     KeyUse, Lineage, LineageQuery, Logged, NewDecision, NewFindings, NewToolRow, Placed, Process,
     ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SecretRow, SecretSeal,
-    SessionEvent, SessionQuery, SessionSummary, Signed, Standing, Stored, ToolRow, UsageQuery,
-    UsageRow, Version, Visitor,
+    SessionEvent, SessionQuery, SessionSummary, Signed, Standing, Stored, ToolDataChange,
+    ToolDataChanged, ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, UsageQuery, UsageRow,
+    Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -56,6 +57,7 @@ pub trait Store:
     + Retention
     + Tools
     + McpServers
+    + ToolData
 {
     /// Fails with [`Error::Gone`] once nothing can be written any more. Does not look for itself, and so
     /// costs nothing: the first write that finds out decides.
@@ -574,4 +576,35 @@ pub trait McpServers: Debug + Send + Sync + 'static {
 
     /// All servers by name.
     async fn mcp_servers(&self) -> Result<Vec<McpServer>, Error>;
+}
+
+/// Data that tools keep between their calls, by tenant and tool.
+///
+/// - **Whole.** A change is made whole or not at all.
+/// - **Within its quota.** Of changes at once, no more are made than fit together. What is beyond the quota
+///   already can be made smaller.
+#[async_trait]
+pub trait ToolData: Debug + Send + Sync + 'static {
+    /// Makes a change, unless it goes beyond the quota.
+    async fn change_tool_data(&self, change: ToolDataChange) -> Result<ToolDataChanged, Error>;
+
+    /// Names with their sizes, sorted.
+    async fn tool_data_names(&self, of: &ToolDataScope) -> Result<Vec<ToolDatumInfo>, Error>;
+
+    /// Contents of one name or of all, sorted.
+    async fn tool_data(
+        &self,
+        of: &ToolDataScope,
+        name: Option<&str>,
+    ) -> Result<Vec<ToolDatum>, Error>;
+
+    /// Removes everything that a tool keeps, for one tenant or for all; gives the number of names.
+    async fn remove_tool_data(
+        &self,
+        tenant: Option<&TenantId>,
+        tool: &ToolName,
+    ) -> Result<u64, Error>;
+
+    /// Whether a tool keeps anything, for any tenant.
+    async fn has_tool_data(&self, tool: &ToolName) -> Result<bool, Error>;
 }

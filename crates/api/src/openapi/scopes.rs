@@ -44,6 +44,7 @@ const SPECIAL: &[(&str, &str, &[Scope])] = &[
     ("get", "/v1/tools/{name}/lifecycle", &[Read, Approve]),
     ("get", "/v1/tools/{name}/diff", &[Read, Approve]),
     ("post", "/v1/tool-imports", &[Admin]),
+    ("delete", "/v1/tools/{name}/data", &[Admin]),
     ("post", "/v1/discovery/{id}/reject", &[Admin]),
     ("post", "/v1/tools/{name}/approve", &[Admin]),
     ("post", "/v1/tools/{name}/grant", &[Admin]),

@@ -44,7 +44,7 @@ pub(super) fn routes(router: Routes) -> Routes {
 #[schema(as = DiscoveryRequest)]
 #[expect(dead_code, reason = "it documents what `create` reads field by field")]
 pub(crate) struct DiscoveryBody {
-    /// What the tool is to do, in words.
+    /// Work that the tool is to do, in words.
     capability: String,
     /// Number of documents that are proposed, best first; 3 by default.
     propose: Option<u8>,

@@ -23,6 +23,7 @@ pub(crate) mod sandboxes;
 pub(crate) mod secrets;
 pub(crate) mod skills;
 pub(crate) mod tool_catalog;
+pub(crate) mod tool_data;
 pub(crate) mod tool_imports;
 pub(crate) mod tool_lifecycle;
 pub(crate) mod tool_request;

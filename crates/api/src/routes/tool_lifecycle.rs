@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 use super::{
     Routes,
     tool_catalog::{self, CatalogView},
-    tool_imports,
+    tool_data, tool_imports,
 };
 use crate::{
     shared::Shared,
@@ -39,6 +39,7 @@ pub(super) fn routes(router: Routes) -> Routes {
         .route("/v1/tool-catalog", get(list))
         .route("/v1/tool-catalog/{name}", put(tool_catalog::set))
         .route("/v1/tool-imports", post(tool_imports::create))
+        .route("/v1/tools/{name}/data", get(tool_data::read).delete(tool_data::remove))
         .route("/v1/tools/{name}/lifecycle", get(read))
         .route("/v1/tools/{name}/diff", get(diff))
         .route("/v1/tools/{name}/approve", post(approve))
@@ -62,6 +63,8 @@ pub(crate) struct ChangeBody {
     digest: Option<String>,
     /// Whether running calls are cancelled.
     stop_running: Option<bool>,
+    /// `revoke`: whether what the tool keeps between calls is removed, for all tenants, if no version is left.
+    delete_data: Option<bool>,
 }
 
 /// Approval of a tool version.
@@ -327,6 +330,10 @@ async fn change(
     let mut fields = Fields::of(&body)?;
     let (why, choice) = (why(&mut fields), choice(&mut fields));
     let stops_running = fields.optional("stop_running").unwrap_or(false);
+    let deletes_data = fields.optional("delete_data").unwrap_or(false);
+    if deletes_data && event != LifecycleEvent::Revoke {
+        fields.fault("delete_data", "goes with `revoke` alone");
+    }
     let why = fields.finish(why)?;
     let (who, trace) = (caller.principal(), caller.trace());
     let changed = shared
@@ -334,6 +341,9 @@ async fn change(
         .change_tool(who, trace, &name, &choice, event, why, stops_running)
         .await
         .map_err(problem)?;
+    if deletes_data {
+        shared.engine.remove_withdrawn_data(&name).await?;
+    }
     let tools: Vec<_> = changed.iter().map(ToolStateView::of).collect();
     Ok(reply::ok(&ToolStateListView { count: tools.len(), tools }))
 }

@@ -27,6 +27,7 @@ mod secrets;
 mod skills;
 mod streams;
 mod support;
+mod tool_data;
 mod tool_imports;
 mod tool_lifecycle;
 mod tools;

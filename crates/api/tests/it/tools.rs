@@ -36,6 +36,8 @@ async fn tools_are_listed_as_agents_need_them_and_broken_ones_with_their_reasons
         "sandbox_fork",
         "sandbox_interpreter",
         "sandbox_restart",
+        "state_get",
+        "state_set",
         "timestamp",
         "tool_discover",
         "tool_search",

@@ -95,6 +95,19 @@ pub(crate) enum ToolCommand {
     Quarantine(ToolChangeArgs),
     /// Withdraw a tool, or reject a proposed one
     Revoke(ToolChangeArgs),
+    /// List what a tool keeps between its calls for your tenant
+    Data {
+        /// Name of the tool
+        name: String,
+        /// Print a copy of it as JSON, with the contents in base64
+        #[arg(long)]
+        content: bool,
+        /// Remove all of it
+        #[arg(long, conflicts_with = "content")]
+        delete: bool,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
     /// List the calls of a tool, newest first
     Logs {
         /// Name of the tool
@@ -130,6 +143,9 @@ pub(crate) struct ToolChangeArgs {
     /// Cancel its running calls, on every server
     #[arg(long)]
     pub(crate) stop_running: bool,
+    /// With `revoke`: remove what it keeps between calls, for all tenants
+    #[arg(long)]
+    pub(crate) delete_data: bool,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }
@@ -202,7 +218,7 @@ pub(crate) struct GrantArgs {
 /// Capability that is missing.
 #[derive(Debug, Args)]
 pub(crate) struct DiscoverArgs {
-    /// What the tool is to do, in words; without words the discoveries are listed
+    /// Work that the tool is to do, in words; without words the discoveries are listed
     #[arg(value_name = "CAPABILITY")]
     pub(crate) words: Vec<String>,
     /// Number of documents that are proposed, best first [default: 3]

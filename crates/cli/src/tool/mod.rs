@@ -80,6 +80,18 @@ pub(crate) fn tool(command: ToolCommand) -> Result<ExitCode, Failure> {
         ToolCommand::Disable(args) => change(&args, "disable"),
         ToolCommand::Quarantine(args) => change(&args, "quarantine"),
         ToolCommand::Revoke(args) => change(&args, "revoke"),
+        ToolCommand::Data { name, content, delete, client } => on_server(&client, async |server| {
+            let path = format!("/v1/tools/{}/data", escaped(&name));
+            if delete {
+                let response = server.send(server.request(Method::DELETE, &path)).await?;
+                print::note(&format!("{}\n", server.text(response).await?));
+                return Ok(());
+            }
+            let query = if content { "?content=true" } else { "" };
+            let found: Value = server.get(&format!("{path}{query}")).await?;
+            answer(&found, client.json || content, show::data);
+            Ok(())
+        }),
         ToolCommand::Logs { name, limit, client } => {
             calls::calls(&CallsArgs::of_tool(name, limit, client))
         }
@@ -159,6 +171,9 @@ fn change(args: &ToolChangeArgs, event: &str) -> Result<ExitCode, Failure> {
     on_server(&args.client, async |server| {
         let mut body = body(&args.which, &args.why);
         body["stop_running"] = json!(args.stop_running);
+        if args.delete_data {
+            body["delete_data"] = json!(true);
+        }
         post(server, &args.name, event, &body, &args.client).await
     })
 }

@@ -180,3 +180,15 @@ pub(super) fn found(tools: &[Value]) -> String {
     }
     table.fitted()
 }
+
+/// Data that a tool keeps between its calls.
+pub(super) fn data(found: &Value) -> String {
+    let mut table = Table::new(["KIND", "NAME", "BYTES", "CHANGED"]);
+    for (kind, list) in [("state", "state"), ("file", "files")] {
+        for datum in found[list].as_array().into_iter().flatten() {
+            let (name, changed) = (cut(text(datum, "name"), 60), text(datum, "changed_at").into());
+            table.row([kind.to_owned(), name, datum["size"].to_string(), changed]);
+        }
+    }
+    table.fitted()
+}

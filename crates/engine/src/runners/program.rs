@@ -21,6 +21,7 @@ use crate::{
     obligations,
     record::Ended,
     roots,
+    tool_data::Volume,
 };
 
 /// Turns the report of a program into the result of the call.
@@ -40,6 +41,11 @@ pub(crate) async fn sandboxed(
     };
     given.apply(&mut request);
     request.limits = limits(&inner, &request.limits, &permit);
+    let volume = Volume::load(&inner, &job.asked().tenant, job.entry, &mut request).await;
+    let volume = match volume {
+        Ok(volume) => volume,
+        Err(error) => return ended(failure(error.code, error.message, started_at)),
+    };
     let search = search(job, &permit, &given, &request);
     obligations::isolate(permit.obligations(), &mut request);
     request.root = match roots::of_call(job).await {
@@ -77,7 +83,8 @@ pub(crate) async fn sandboxed(
             let canceller = running.canceller();
             let least = kept_to.min_isolation;
             let tenant = tenant.clone();
-            let ending = Ending { least, reading, started_at, details, proxy, search, tenant };
+            let ending =
+                Ending { least, reading, started_at, details, proxy, search, volume, tenant };
             let wait = report(inner, running, ending);
             Started::Running(Work::program(wait, canceller))
         }
@@ -102,6 +109,7 @@ struct Ending {
     details: ReceiptDetails,
     proxy: Option<ServedProxy>,
     search: Search,
+    volume: Option<Volume>,
     tenant: TenantId,
 }
 
@@ -115,7 +123,7 @@ fn search(job: &Job<'_>, permit: &Permit, given: &Loaded, request: &Request) -> 
 }
 
 async fn report(inner: Arc<Inner>, running: Running, ending: Ending) -> Ended {
-    let Ending { least, reading, started_at, mut details, proxy, search, tenant } = ending;
+    let Ending { least, reading, started_at, mut details, proxy, search, volume, tenant } = ending;
     let ended = running.wait().await;
     if let Some(proxy) = proxy {
         details.egress = proxy.flows.flows();
@@ -129,13 +137,26 @@ async fn report(inner: Arc<Inner>, running: Running, ending: Ending) -> Ended {
                 Ok(()) => {
                     let found = search.run(&inner, &tenant, report.workspace.as_ref()).await;
                     let produced = over_limit(&report);
-                    (produced.unwrap_or_else(|| reading(&report, &found.0)), found)
+                    let produced = produced.unwrap_or_else(|| reading(&report, &found.0));
+                    let kept = match volume {
+                        Some(volume) => volume.save(&inner, report.workspace.as_ref()).await,
+                        None => Ok(()),
+                    };
+                    (refused(produced, kept), found)
                 }
                 Err(error) => (Produced::Error(error), Found::default()),
             };
             finished(&report, produced, found, (started_at, duration), details)
         }
         Err(error) => failure(error.code(), error.public_message(), started_at),
+    }
+}
+
+/// The result, unless what the tool wanted to keep was refused. An error of the program says more.
+fn refused(produced: Produced, kept: Result<(), CallError>) -> Produced {
+    match (produced, kept) {
+        (Produced::Result(_), Err(error)) => Produced::Error(error),
+        (produced, _) => produced,
     }
 }
 

@@ -54,20 +54,17 @@ impl Engine {
         let rows = self.inner.lifecycle.rows();
         let mut states: Vec<_> = rows.all().map(|known| state_of_row(&known.row)).collect();
         let catalogue = self.tools();
-        let inactive = catalogue.inactive().iter().filter_map(|inactive| inactive.entry.as_ref());
-        for entry in catalogue.entries().iter().chain(inactive) {
+        let active = catalogue.entries().iter().map(|entry| (entry, ToolStatus::Active));
+        let inactive = catalogue.inactive().iter();
+        let inactive = inactive.filter_map(|one| Some((one.entry.as_ref()?, one.status)));
+        for (entry, status) in active.chain(inactive) {
             if rows.get(entry.tool.digest).is_none() {
-                let inactive = catalogue.inactive().iter();
-                let mut found = inactive.filter(|one| one.tool.digest == entry.tool.digest);
-                let status = found.next().map_or(ToolStatus::Active, |inactive| inactive.status);
                 states.push(state_of_entry(entry, status));
             }
         }
-        states.sort_by(|one, other| {
-            let key = |state: &ToolState| {
-                (state.tool.name.clone(), state.tool.version.clone(), state.tool.digest.hex())
-            };
-            key(one).cmp(&key(other))
+        states.sort_by(|ToolState { tool: one, .. }, ToolState { tool: other, .. }| {
+            let names = one.name.cmp(&other.name).then_with(|| one.version.cmp(&other.version));
+            names.then_with(|| one.digest.as_bytes().cmp(other.digest.as_bytes()))
         });
         states
     }
@@ -78,7 +75,7 @@ impl Engine {
         let mut states: Vec<_> = rows.named(name).map(|known| state_of_row(&known.row)).collect();
         let catalogue = self.tools();
         let active = catalogue.versions(name.as_str()).iter();
-        let inactive = catalogue.inactive().iter().filter(|inactive| inactive.tool.name == *name);
+        let inactive = catalogue.inactive_versions(name.as_str()).iter();
         let inactive = inactive.filter_map(|one| Some((one.entry.as_ref()?, one.status)));
         for (entry, status) in active.map(|entry| (entry, ToolStatus::Active)).chain(inactive) {
             if rows.get(entry.tool.digest).is_none() {
@@ -249,8 +246,7 @@ impl Engine {
         let taken = |holder: String| LifecycleError::Taken { name: name.to_string(), holder };
         let is_file = |origin: Origin| origin.is_born_active();
         let versions = catalogue.versions(name.as_str()).iter().map(|entry| entry.tool.origin);
-        let inactive = catalogue.inactive().iter();
-        let inactive = inactive.filter(|inactive| inactive.tool.name == *name);
+        let inactive = catalogue.inactive_versions(name.as_str()).iter();
         if versions.chain(inactive.map(|inactive| inactive.origin)).any(is_file) {
             return Err(taken("a tool of the server".to_owned()));
         }

@@ -17,6 +17,7 @@ mod policy;
 mod processes;
 mod secrets;
 mod sessions;
+mod tool_data;
 mod tool_imports;
 mod tools;
 mod usage;

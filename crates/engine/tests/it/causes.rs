@@ -38,13 +38,13 @@ decision := {"decision": "deny", "reasons": [{"rule": "alone", "message": "not a
 "#;
 
 /// A server that takes connections and says nothing.
-struct Silent {
+pub(crate) struct Silent {
     address: SocketAddr,
     connections: mpsc::UnboundedReceiver<TcpStream>,
 }
 
 impl Silent {
-    async fn listen() -> Self {
+    pub(crate) async fn listen() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("works here");
         let address = listener.local_addr().expect("works here");
         let (give, connections) = mpsc::unbounded_channel();
@@ -58,20 +58,20 @@ impl Silent {
         Self { address, connections }
     }
 
-    fn fetch(&self) -> CallRequest {
+    pub(crate) fn fetch(&self) -> CallRequest {
         let url = format!("http://{}/", self.address);
         request("http_fetch", &json!({"url": url, "timeout": 50}))
     }
 
     /// The next fetch that runs. It ends when this is dropped.
-    async fn next(&mut self) -> TcpStream {
+    pub(crate) async fn next(&mut self) -> TcpStream {
         let next = tokio::time::timeout(TIMEOUT, self.connections.recv()).await;
         next.expect("a fetch begins in time").expect("the server listens")
     }
 }
 
 /// An engine with one place, whose tools may fetch from this server.
-async fn engine(silent: &Silent) -> Plane {
+pub(crate) async fn engine(silent: &Silent) -> Plane {
     let config = PlaneConfig {
         policy: Some(Replaced::new(RULES)),
         egress: ringfence_egress::Options {
@@ -85,19 +85,29 @@ async fn engine(silent: &Silent) -> Plane {
 }
 
 /// Begins a call without waiting for it.
-async fn begin(engine: &Engine, who: &Principal, request: CallRequest, by: By) -> CallId {
+pub(crate) async fn begin(
+    engine: &Engine,
+    who: &Principal,
+    request: CallRequest,
+    by: By,
+) -> CallId {
     engine.call_by(who, request, by).await.expect("it is accepted").id()
 }
 
 /// Makes a call and waits for where it comes to stand.
-async fn stand_by(engine: &Engine, who: &Principal, request: CallRequest, by: By) -> Arc<Call> {
+pub(crate) async fn stand_by(
+    engine: &Engine,
+    who: &Principal,
+    request: CallRequest,
+    by: By,
+) -> Arc<Call> {
     let mut ticket = engine.call_by(who, request, by).await.expect("it is accepted");
     let call = ticket.wait(TIMEOUT).await.expect("it is on record");
     assert!(call.state.is_final() || call.hold().is_some(), "{:?}", call.state);
     call
 }
 
-fn child(parent: CallId, seq: u64) -> By {
+pub(crate) fn child(parent: CallId, seq: u64) -> By {
     By::Child { parent, seq }
 }
 

@@ -20,3 +20,4 @@ mod replay;
 mod retries;
 mod support;
 mod tool_search;
+mod tool_state;

@@ -72,7 +72,7 @@ fn manifest(fields: &mut Fields) -> (Option<Definition>, Vec<String>) {
     let version = version.filter(|text| fields.parsed::<Version>("version", text).is_some());
     let description = fields.required_text("description");
     let capabilities = capabilities(fields);
-    let wishes = permissions::read(fields, &mut notes);
+    let wishes = permissions::read(fields);
     let secrets = fields.texts("secrets");
     let tools = fields.texts("tools");
     let flags = fields.texts("safety_flags");
@@ -112,7 +112,7 @@ fn manifest(fields: &mut Fields) -> (Option<Definition>, Vec<String>) {
     secrets.extend(api.as_ref().and_then(|api| api.secret(name.as_str())));
     let asks = ToolPermissions {
         hosts,
-        storage_bytes: 0,
+        storage_bytes: storage(&wishes, &recipe, &mut notes),
         secrets,
         tools,
         cpu_millis: Some(limits.cpus.0),
@@ -305,6 +305,18 @@ fn described(fields: &mut Fields, at: &str, map: Map<String, Value>) -> Value {
         properties.insert(name, Value::Object(about));
     }
     json!({"type": "object", "properties": properties, "required": required})
+}
+
+/// Bytes that the tool asks to keep between calls. Requests to an API keep nothing here.
+fn storage(wishes: &Wishes, recipe: &Recipe, notes: &mut Vec<String>) -> u64 {
+    match recipe {
+        _ if !wishes.persistent => 0,
+        Recipe::Command(_) => Bytes::mib(wishes.storage_mb).0,
+        _ => {
+            notes.push("permissions.storage.persistent: only programs keep files".to_owned());
+            0
+        }
+    }
 }
 
 /// Hosts that the tool asks for: those that are named, and that of its API.

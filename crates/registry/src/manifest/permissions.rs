@@ -8,6 +8,8 @@ pub(super) struct Wishes {
     pub(super) internet: bool,
     pub(super) hosts: Vec<String>,
     pub(super) storage_mb: u64,
+    /// Whether files are to be kept between calls.
+    pub(super) persistent: bool,
     pub(super) memory_mb: u64,
     pub(super) cpu_percent: u32,
 }
@@ -18,9 +20,10 @@ const CPU_PERCENT: u64 = 50;
 const MEMORY_MB: u64 = 512;
 
 /// Reads both forms; none if a problem was noted.
-pub(super) fn read(fields: &mut Fields, notes: &mut Vec<String>) -> Option<Wishes> {
+pub(super) fn read(fields: &mut Fields) -> Option<Wishes> {
     let map = fields.object("permissions").unwrap_or_default();
     let mut all = fields.within("permissions", map);
+    let mut persistent = false;
     let mut internet = all.truth("internet_access");
     let mut hosts = all.texts("allowed_hosts");
     let mut storage = all.whole("storage_quota_mb", 0..=10_240);
@@ -34,11 +37,7 @@ pub(super) fn read(fields: &mut Fields, notes: &mut Vec<String>) -> Option<Wishe
     }
     if let Some(map) = all.object("storage") {
         let mut inner = all.within("storage", map);
-        if inner.truth("persistent") == Some(true) {
-            let words =
-                "permissions.storage.persistent: nothing is kept between calls on this server";
-            notes.push(words.to_owned());
-        }
+        persistent = inner.truth("persistent").unwrap_or(false);
         storage = storage.or(inner.whole("maxSizeMB", 0..=10_240));
         all.merge(inner);
     }
@@ -53,6 +52,7 @@ pub(super) fn read(fields: &mut Fields, notes: &mut Vec<String>) -> Option<Wishe
         internet: internet.unwrap_or(false),
         hosts,
         storage_mb: storage.unwrap_or(STORAGE_MB),
+        persistent,
         memory_mb: memory.unwrap_or(MEMORY_MB),
         cpu_percent: u32::try_from(cpu.unwrap_or(CPU_PERCENT)).unwrap_or(u32::MAX),
     })

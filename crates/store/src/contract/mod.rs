@@ -25,6 +25,7 @@ mod processes;
 pub mod samples;
 mod secrets;
 mod sessions;
+mod tool_data;
 mod tool_rows;
 mod usage;
 
@@ -62,6 +63,7 @@ macro_rules! contract_sentences {
                 activity: ended_calls_are_counted_by_time_and_end activity_has_a_bounded_past;
                 usage: the_end_of_a_call_is_added_up_once usage_is_added_up_as_asked;
                 tool_rows: the_state_of_a_tool_reads_back_whole a_stale_change_of_a_tool_changes_nothing changes_of_tools_are_followed_by_revision;
+                tool_data: data_of_a_tool_reads_back_whole_until_it_is_removed data_of_a_tool_keeps_to_its_quota of_many_changes_of_data_no_more_are_made_than_fit;
                 sessions: session_events_are_in_order session_events_of_a_record_share_its_commit sessions_are_listed_by_their_newest_event;
                 log: entries_have_indexes_without_a_gap an_entry_shares_its_commit an_entry_about_no_call_of_ours_is_refused entries_are_found_by_what_they_concern entries_of_others_are_never_found a_checkpoint_and_its_tiles_share_the_commit a_ledger_that_is_not_as_its_checkpoint_says_takes_nothing an_entry_without_a_signature_reads_back_without_one;
             }

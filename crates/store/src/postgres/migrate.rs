@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("secrets.sql"),
     include_str!("artifacts.sql"),
     include_str!("mcp.sql"),
+    include_str!("tool_data.sql"),
 ];
 
 /// Version that this program needs.

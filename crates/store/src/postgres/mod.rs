@@ -32,6 +32,7 @@ mod scan;
 mod secrets;
 mod sessions;
 mod slices;
+mod tool_data;
 mod tool_rows;
 mod usage;
 mod work;
@@ -50,7 +51,7 @@ use std::{
 use async_trait::async_trait;
 use ringfence_types::{
     ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
-    ServerName, TenantId, Timestamp,
+    ServerName, TenantId, Timestamp, ToolName,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -79,7 +80,8 @@ use crate::{
     Lineage, LineageQuery, Log, Logged, McpServers, Memos, Metering, NewDecision, NewFindings,
     NewToolRow, PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair,
     Retention, Revocation, Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent,
-    SessionQuery, SessionSummary, Sessions, Signed, Standing, Store, Stored, ToolRow, Tools,
+    SessionQuery, SessionSummary, Sessions, Signed, Standing, Store, Stored, ToolData,
+    ToolDataChange, ToolDataChanged, ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, Tools,
     UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
 };
 
@@ -871,5 +873,36 @@ impl McpServers for PostgresStore {
 
     async fn mcp_servers(&self) -> Result<Vec<McpServer>, Error> {
         mcp::list(&self.shared.pool).await
+    }
+}
+
+#[async_trait]
+impl ToolData for PostgresStore {
+    async fn change_tool_data(&self, change: ToolDataChange) -> Result<ToolDataChanged, Error> {
+        tool_data::change(&self.shared.pool, change).await
+    }
+
+    async fn tool_data_names(&self, of: &ToolDataScope) -> Result<Vec<ToolDatumInfo>, Error> {
+        tool_data::list(&self.shared.pool, of).await
+    }
+
+    async fn tool_data(
+        &self,
+        of: &ToolDataScope,
+        name: Option<&str>,
+    ) -> Result<Vec<ToolDatum>, Error> {
+        tool_data::read(&self.shared.pool, of, name).await
+    }
+
+    async fn remove_tool_data(
+        &self,
+        tenant: Option<&TenantId>,
+        tool: &ToolName,
+    ) -> Result<u64, Error> {
+        tool_data::remove(&self.shared.pool, tenant, tool).await
+    }
+
+    async fn has_tool_data(&self, tool: &ToolName) -> Result<bool, Error> {
+        tool_data::has(&self.shared.pool, tool).await
     }
 }

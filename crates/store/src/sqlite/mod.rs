@@ -30,6 +30,7 @@ mod scan;
 mod secrets;
 mod sessions;
 mod slices;
+mod tool_data;
 mod tool_rows;
 mod usage;
 
@@ -43,7 +44,7 @@ use async_trait::async_trait;
 use ringfence_sqlite::Db;
 use ringfence_types::{
     ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
-    ServerName, TenantId, Timestamp,
+    ServerName, TenantId, Timestamp, ToolName,
 };
 use tokio::sync::watch;
 
@@ -58,7 +59,8 @@ use crate::{
     Logged, McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed,
     Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
     Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions,
-    Signed, Standing, Store, Stored, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor,
+    Signed, Standing, Store, Stored, ToolData, ToolDataChange, ToolDataChanged, ToolDataScope,
+    ToolDatum, ToolDatumInfo, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor,
     recent::Recent,
 };
 
@@ -78,6 +80,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("secrets.sql"),
     include_str!("artifacts.sql"),
     include_str!("mcp.sql"),
+    include_str!("tool_data.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -660,5 +663,36 @@ impl McpServers for SqliteStore {
 
     async fn mcp_servers(&self) -> Result<Vec<McpServer>, Error> {
         mcp::list(&self.db).await
+    }
+}
+
+#[async_trait]
+impl ToolData for SqliteStore {
+    async fn change_tool_data(&self, change: ToolDataChange) -> Result<ToolDataChanged, Error> {
+        tool_data::change(&self.db, change).await
+    }
+
+    async fn tool_data_names(&self, of: &ToolDataScope) -> Result<Vec<ToolDatumInfo>, Error> {
+        tool_data::list(&self.db, of).await
+    }
+
+    async fn tool_data(
+        &self,
+        of: &ToolDataScope,
+        name: Option<&str>,
+    ) -> Result<Vec<ToolDatum>, Error> {
+        tool_data::read(&self.db, of, name).await
+    }
+
+    async fn remove_tool_data(
+        &self,
+        tenant: Option<&TenantId>,
+        tool: &ToolName,
+    ) -> Result<u64, Error> {
+        tool_data::remove(&self.db, tenant, tool).await
+    }
+
+    async fn has_tool_data(&self, tool: &ToolName) -> Result<bool, Error> {
+        tool_data::has(&self.db, tool).await
     }
 }

@@ -133,6 +133,8 @@ codes! {
     SetupFailed = "setup_failed",
     /// The MCP server of the tool does not answer.
     SourceUnavailable = "source_unavailable",
+    /// The tool may not keep this between its calls, or not so much.
+    StorageRefused = "storage_refused",
     /// The call took too long.
     Timeout = "timeout",
     /// No secure connection to the host.

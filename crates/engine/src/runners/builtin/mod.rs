@@ -12,6 +12,7 @@ mod file_read;
 mod http_fetch;
 mod packages_install;
 mod sandbox;
+mod state;
 mod timestamp;
 mod tool_discover;
 mod tool_search;
@@ -87,6 +88,8 @@ const BUILTINS: &[Builtin] = &[
     packages_install::TOOL,
     tool_search::TOOL,
     tool_discover::TOOL,
+    state::GET,
+    state::SET,
     sandbox::create::TOOL,
     sandbox::fork::TOOL,
     sandbox::exec::TOOL,

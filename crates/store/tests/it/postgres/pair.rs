@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use ringfence_store::*;
 use ringfence_types::{
     ApprovalId, ArtifactId, CallId, Digest, KeyId, McpServer, Receipt, Sealed, SecretName,
-    ServerName, TenantId, Timestamp,
+    ServerName, TenantId, Timestamp, ToolName,
 };
 use tokio::sync::watch;
 
@@ -543,6 +543,37 @@ impl McpServers for Pair {
 
     async fn mcp_servers(&self) -> Result<Vec<McpServer>, Error> {
         self.next().mcp_servers().await
+    }
+}
+
+#[async_trait]
+impl ToolData for Pair {
+    async fn change_tool_data(&self, change: ToolDataChange) -> Result<ToolDataChanged, Error> {
+        self.next().change_tool_data(change).await
+    }
+
+    async fn tool_data_names(&self, of: &ToolDataScope) -> Result<Vec<ToolDatumInfo>, Error> {
+        self.next().tool_data_names(of).await
+    }
+
+    async fn tool_data(
+        &self,
+        of: &ToolDataScope,
+        name: Option<&str>,
+    ) -> Result<Vec<ToolDatum>, Error> {
+        self.next().tool_data(of, name).await
+    }
+
+    async fn remove_tool_data(
+        &self,
+        tenant: Option<&TenantId>,
+        tool: &ToolName,
+    ) -> Result<u64, Error> {
+        self.next().remove_tool_data(tenant, tool).await
+    }
+
+    async fn has_tool_data(&self, tool: &ToolName) -> Result<bool, Error> {
+        self.next().has_tool_data(tool).await
     }
 }
 
