@@ -44,8 +44,6 @@ const ROUTES: &[(&str, &str)] = &[
     ("POST", "/v1/admin/secrets/rotate"),
     ("POST", "/v1/discovery"),
     ("GET", "/v1/discovery"),
-    ("GET", "/v1/discovery/{call}"),
-    ("POST", "/v1/discovery/{call}/reject"),
     ("POST", "/v1/tool/request"),
     ("PUT", "/v1/tool-catalog/echo"),
     ("GET", "/v1/admin/dlq"),

@@ -14,7 +14,7 @@ use crate::support::{Plan, Server, send, with_json};
 const CALCULATOR: &str = include_str!("../../../../docs/examples/calculator.yaml");
 const WEATHER: &str = include_str!("../../../../docs/examples/weather.yaml");
 
-const PETS: &str = r#"{"openapi": "3.1.0", "info": {"title": "Pets", "version": "1.0.0"},
+const PETS: &str = r#"{"openapi": "3.1.0", "info": {"title": "Store", "version": "1.0.0"},
     "servers": [{"url": "https://pets.example"}],
     "paths": {
         "/pets": {"get": {"operationId": "listPets", "summary": "Lists all pets of the shop",
@@ -120,7 +120,7 @@ async fn a_rejected_discovery_takes_its_waiting_tools_along() {
     fill(folder.path());
     let server = of_folder(folder.path()).await;
     let found = discover(&server, &json!({"capability": "weather of a place"})).await;
-    assert_eq!(proposed(&found), ["weather"]);
+    assert_eq!(proposed(&found), ["example-weather"]);
     let path = format!("/v1/discovery/{}/reject", id(&found));
     let why = json!({"why": "not needed"});
     let agent = server.key("default", &[Scope::Call, Scope::Read]).await;
@@ -129,7 +129,7 @@ async fn a_rejected_discovery_takes_its_waiting_tools_along() {
     assert_eq!(server.post(&path, &json!({})).await.status, 422);
     let rejected = server.post(&path, &why).await;
     assert_eq!((rejected.status, &rejected.json()["status"]), (200, &json!("rejected")));
-    let state = server.get("/v1/tools/weather/lifecycle").await.json();
+    let state = server.get("/v1/tools/example-weather/lifecycle").await.json();
     assert_eq!(state["versions"][0]["status"], "revoked", "{state}");
     assert_eq!(state["versions"][0]["why"], "not needed");
     assert_eq!(server.post(&path, &why).await.problem(), "conflict");
@@ -148,13 +148,15 @@ async fn only_fitting_operations_of_a_document_are_proposed_unless_it_is_named()
     fill(folder.path());
     let server = of_folder(folder.path()).await;
     let found = discover(&server, &json!({"capability": "pets shop"})).await;
-    assert_eq!(proposed(&found), ["pets_listPets"], "{found}");
+    assert_eq!(proposed(&found), ["store_listPets"], "{found}");
     assert_eq!(found["candidates"][0]["skipped"], 1);
     let search = discover(&server, &json!({"capability": "weather", "propose": 0})).await;
     assert_eq!((search["status"].as_str(), proposed(&search)), (Some("found"), vec![]));
     let named = json!({"capability": "pets", "name": "pets"});
     let named = discover(&server, &named).await;
-    assert_eq!(proposed(&named), ["pets_listOrders", "pets_listPets"], "{named}");
+    let mut names = proposed(&named);
+    names.sort_unstable();
+    assert_eq!(names, ["store_listOrders", "store_listPets"], "{named}");
 }
 
 #[tokio::test]
@@ -205,10 +207,10 @@ async fn a_directory_behind_a_url_is_read_with_its_signature() {
     let tool = trusting.get("/v1/tools/tool_discover").await.json();
     assert_eq!(tool["safety_flags"], json!(["external_call"]), "it leaves the machine");
     let found = discover(&trusting, &json!({"capability": "weather of a place"})).await;
-    assert_eq!(proposed(&found), ["weather"], "{found}");
+    assert_eq!(proposed(&found), ["example-weather"], "{found}");
     let receipt = trusting.get(&format!("/v1/calls/{}/receipt", id(&found))).await.json();
     assert_eq!(receipt["egress"].as_array().map(Vec::len), Some(3), "{receipt}");
-    let state = trusting.get("/v1/tools/weather/lifecycle").await.json();
+    let state = trusting.get("/v1/tools/example-weather/lifecycle").await.json();
     assert_eq!(state["versions"][0]["source"], format!("{url}weather.yaml"));
 
     let other = server(vec![url.clone()], Some([9; 32]), &[address]).await;

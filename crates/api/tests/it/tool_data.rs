@@ -117,7 +117,7 @@ async fn nothing_is_kept_without_a_grant() {
         printed(&run(&server, "plain", "mkdir -p data; echo x > data/a; echo ok").await),
         "ok\n"
     );
-    assert_eq!(printed(&run(&server, "plain", "ls /data 2> /dev/null; echo end").await), "end\n");
+    assert_eq!(printed(&run(&server, "plain", "ls /data/ 2> /dev/null; echo end").await), "end\n");
 }
 
 #[tokio::test]

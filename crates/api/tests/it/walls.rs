@@ -73,7 +73,12 @@ impl Things {
             "/v1/secrets/",
             "/v1/mcp/servers/",
         ];
-        if !route.contains('{') || shared.iter().any(|prefix| route.starts_with(prefix)) {
+        // Rejecting a discovery is for the operator alone.
+        let is_operators = route.ends_with("/reject");
+        if !route.contains('{')
+            || is_operators
+            || shared.iter().any(|prefix| route.starts_with(prefix))
+        {
             return None;
         }
         let id = match route {
