@@ -41,11 +41,8 @@ impl Catalogue {
         inactive.sort_by(|Inactive { tool: one, .. }, Inactive { tool: other, .. }| {
             let names = one.name.cmp(&other.name).then_with(|| one.version.cmp(&other.version));
             names.then_with(|| one.digest.as_bytes().cmp(other.digest.as_bytes()))
-        guides.sort_by(|one, other| one.name.cmp(&other.name));
-        inactive.sort_by(|one, other| {
-            let key = |tool: &ToolRef| (tool.name.clone(), tool.version.clone(), tool.digest.hex());
-            key(&one.tool).cmp(&key(&other.tool))
         });
+        guides.sort_by(|one, other| one.name.cmp(&other.name));
         entries.sort_by(|one, other| {
             (&one.tool.name, one.version()).cmp(&(&other.tool.name, other.version()))
         });

@@ -39,7 +39,7 @@ const MAX_DESCRIPTION_CHARS: usize = 1_024;
 pub struct Guide {
     /// Name in the front matter.
     pub name: ToolName,
-    /// What the skill does and when to use it.
+    /// Work of the skill, and when to use it.
     pub description: String,
     /// Digest of the tool that runs the scripts of the folder or its `skill.yaml`, if there is one.
     pub tool: Option<Digest>,
