@@ -101,7 +101,7 @@ fn owned(method: &Method, path: &str) -> Option<Owned> {
 }
 
 /// Path prefixes that metrics count separately.
-const AREAS: [&str; 40] = [
+const AREAS: [&str; 41] = [
     "/v1/calls",
     "/v1/tools",
     "/v1/tool",
@@ -122,6 +122,7 @@ const AREAS: [&str; 40] = [
     "/v1/sessions",
     "/v1/session",
     "/v1/model-profiles",
+    "/v1/llm",
     "/v1/mcp",
     "/v1/retention",
     "/v1/evaluate",

@@ -30,6 +30,7 @@ struct Budget {
     calls: Option<Amount>,
     cpu_seconds: Option<Amount>,
     output_bytes: Option<Amount>,
+    tokens: Option<Amount>,
     renewed_at: String,
 }
 
@@ -56,6 +57,10 @@ struct Used {
     cpu_seconds: f64,
     wall_seconds: f64,
     output_bytes: u64,
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
 }
 
 pub(crate) fn usage(args: &UsageArgs) -> Result<ExitCode, Failure> {
@@ -98,20 +103,21 @@ fn query(args: &UsageArgs) -> String {
 const ALL: &str = "all";
 
 fn table(args: &UsageArgs, listed: &Listed) -> Result<String, Failure> {
-    let mut table =
-        Table::new(["WHEN", "TENANT", "KEY", "TOOL", "CALLS", "FAILED", "CPU", "WALL", "OUTPUT"]);
+    let mut table = Table::new([
+        "WHEN", "TENANT", "KEY", "TOOL", "CALLS", "FAILED", "CPU", "WALL", "OUTPUT", "TOKENS",
+    ]);
     for row in &listed.rows {
         let row: Row = serde_json::from_str(row.get())
             .map_err(|error| Failure::because("the server's answer is not understood", &error))?;
         let when = row.at.get(..if args.hourly { 16 } else { 10 }).unwrap_or(&row.at).to_owned();
         let of = |subject: Option<String>| subject.unwrap_or_else(|| ALL.to_owned());
-        let [calls, failed, cpu, wall, output] = numbers_of(&row.used);
+        let [calls, failed, cpu, wall, output, tokens] = numbers_of(&row.used);
         let (key, tool) = (of(row.key_id), of(row.tool));
-        table.row([when, row.tenant, key, tool, calls, failed, cpu, wall, output]);
+        table.row([when, row.tenant, key, tool, calls, failed, cpu, wall, output, tokens]);
     }
-    let [calls, failed, cpu, wall, output] = numbers_of(&listed.total);
+    let [calls, failed, cpu, wall, output, tokens] = numbers_of(&listed.total);
     let [when, tenant, key, tool] = ["total", "", "", ""].map(str::to_owned);
-    table.row([when, tenant, key, tool, calls, failed, cpu, wall, output]);
+    table.row([when, tenant, key, tool, calls, failed, cpu, wall, output, tokens]);
     Ok(table.fitted())
 }
 
@@ -121,6 +127,7 @@ fn budget_line(budget: &Budget) -> String {
         ("calls", &budget.calls),
         ("CPU seconds", &budget.cpu_seconds),
         ("bytes of output", &budget.output_bytes),
+        ("tokens", &budget.tokens),
     ];
     let used: Vec<_> = amounts
         .into_iter()
@@ -135,7 +142,7 @@ fn budget_line(budget: &Budget) -> String {
     format!("{}\n", plain(&line))
 }
 
-fn numbers_of(used: &Used) -> [String; 5] {
+fn numbers_of(used: &Used) -> [String; 6] {
     let seconds = |seconds: f64| format!("{seconds:.3} s");
     [
         used.calls.to_string(),
@@ -143,5 +150,6 @@ fn numbers_of(used: &Used) -> [String; 5] {
         seconds(used.cpu_seconds),
         seconds(used.wall_seconds),
         used.output_bytes.to_string(),
+        used.input_tokens.saturating_add(used.output_tokens).to_string(),
     ]
 }

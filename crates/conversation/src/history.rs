@@ -125,9 +125,56 @@ impl Recorded {
     }
 }
 
+/// The newest messages that have at most so many tokens by estimate, from the beginning of a turn on.
+pub(crate) fn newest_within(messages: &[ChatMessage], tokens: u64) -> &[ChatMessage] {
+    let (mut start, mut sum) = (messages.len(), 0_u64);
+    for (at, message) in messages.iter().enumerate().rev() {
+        sum = sum.saturating_add(message.estimated_tokens());
+        if sum > tokens {
+            break;
+        }
+        if message.role == "user" {
+            start = at;
+        }
+    }
+    &messages[start..]
+}
+
+/// The newer half of messages, from the beginning of a turn on.
+pub(crate) fn newer_half(messages: &[ChatMessage]) -> &[ChatMessage] {
+    let middle = messages.len() / 2 + 1;
+    let newer = messages.get(middle..).unwrap_or_default();
+    let start = newer.iter().position(|message| message.role == "user");
+    &newer[start.unwrap_or(newer.len())..]
+}
+
 /// The result of a tool as the model sees it: data, cut to a bounded length.
 pub(crate) fn tool_result(text: &str) -> String {
     let end = text.char_indices().nth(MAX_RESULT_CHARS).map_or(text.len(), |(at, _)| at);
     let cut = if end < text.len() { " …(cut)" } else { "" };
     format!("Untrusted result of the tool:\n{}{cut}", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(role: &str) -> ChatMessage {
+        ChatMessage::new(role, "x".repeat(40))
+    }
+
+    #[test]
+    fn what_is_left_begins_with_a_message_of_the_user() {
+        let all: Vec<_> = ["user", "assistant", "tool", "assistant", "user", "assistant"]
+            .map(said)
+            .into_iter()
+            .collect();
+        // Each has 14 tokens.
+        for (tokens, left) in [(0, 0), (27, 0), (28, 2), (83, 2), (84, 6), (1_000, 6)] {
+            assert_eq!(newest_within(&all, tokens).len(), left, "{tokens}");
+        }
+        assert_eq!(newer_half(&all).len(), 2);
+        assert_eq!(newer_half(&all[4..]).len(), 0);
+        assert_eq!(newer_half(&[]).len(), 0);
+    }
 }

@@ -25,7 +25,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ringfence_bus::Bus;
 use ringfence_engine::Engine;
-use ringfence_llm::Llm;
 use ringfence_models::Analyser;
 use ringfence_types::{KeyId, TenantId};
 use tokio::sync::broadcast;
@@ -89,8 +88,6 @@ pub struct Parts {
     pub engine: Engine,
     /// Bus of messages.
     pub bus: Arc<dyn Bus>,
-    /// Model servers.
-    pub llm: Llm,
     /// Analysis of messages.
     pub analyser: Analyser,
     /// Counts.
@@ -132,11 +129,6 @@ impl Conversations {
         inner.tasks.spawn(worker::run(inner.clone(), inner.stopping.clone()));
         inner.tasks.close();
         Self { inner }
-    }
-
-    /// Model servers.
-    pub fn llm(&self) -> &Llm {
-        &self.inner.parts.llm
     }
 
     /// Takes no new messages and leaves running turns, which another process or the next start goes on

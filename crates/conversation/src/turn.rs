@@ -1,28 +1,36 @@
 //! One turn: the model answers, tools run, until an answer asks for none.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use futures_util::future::{join_all, try_join_all};
 use ringfence_bus::Message;
 use ringfence_engine::{
-    By, CallRequest, Refused,
+    By, CallRequest, NoTokens, Refused,
     data::{SessionQuery, StoreError},
 };
 use ringfence_llm::{
-    ChatMessage, ChatRequest, Delta, Error as LlmError, Reply, Role, ToolCall, ToolSpec,
+    Caller, ChatMessage, ChatRequest, Delta, Error as LlmError, Reply, Role, ToolCall, ToolSpec,
 };
-use ringfence_types::{Call, CallId, Json, Principal, Produced, State, TurnRef, error_chain};
+use ringfence_types::{
+    Call, CallId, Json, Principal, Produced, State, Tokens, TurnRef, error_chain,
+};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Inner,
     event::{OUTBOUND, TurnAddress, TurnEvent, UserEvent, kind, request_id},
-    history::{Recorded, Round, tool_result},
+    history::{Recorded, Round, newer_half, newest_within, tool_result},
 };
 
 /// Time between two stored parts of an answer.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Name under which the tokens of turns are counted, in the place of a tool.
+const USED_BY: &str = "conversation";
 
 /// The way in which a run of a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +87,9 @@ impl Turn<'_> {
             self.say(kind::THINKING, "assistant.thinking", "", metadata).await?;
         }
         let tools = self.tools().await;
-        let mut messages = vec![ChatMessage::new("system", &self.inner.parts.config.system)];
-        messages.extend(recorded.usable_before());
-        messages.push(ChatMessage::new("user", &self.user.message));
+        let mut before = recorded.usable_before();
+        let system = ChatMessage::new("system", &self.inner.parts.config.system);
+        let mut own = vec![ChatMessage::new("user", &self.user.message)];
         for number in 0.. {
             let round = match recorded.rounds.get(number as usize) {
                 Some(round) => round.clone(),
@@ -89,18 +97,26 @@ impl Turn<'_> {
                     // The last answer may not ask for tools.
                     let is_last = number + 1 >= self.inner.parts.config.max_rounds;
                     let offered = if is_last { &[][..] } else { &tools[..] };
-                    match self.answer(&messages, offered, number).await? {
-                        Answer::Final(end) => return Ok(end),
-                        Answer::Tools(round) => round,
+                    loop {
+                        let mut request = self.request(&system, &own, offered);
+                        let left = newest_within(&before, self.room(&request)).to_vec();
+                        before = left;
+                        request.messages.splice(1..1, before.iter().cloned());
+                        match self.answer(&request, number, !before.is_empty()).await? {
+                            Answer::Final(end) => return Ok(end),
+                            Answer::Tools(round) => break round,
+                            // The count of the model is another one than the estimate.
+                            Answer::TooLong => before = newer_half(&before).to_vec(),
+                        }
                     }
                 }
             };
-            messages.push(ChatMessage {
+            own.push(ChatMessage {
                 tool_calls: round.tool_calls.clone(),
                 ..ChatMessage::new("assistant", &round.content)
             });
             match self.run_tools(&round, number, &recorded).await? {
-                Some(results) => messages.extend(results),
+                Some(results) => own.extend(results),
                 None => return Ok(TurnEnd::Left),
             }
         }
@@ -143,29 +159,62 @@ impl Turn<'_> {
         callable.into_iter().filter(is_wanted).take(most).map(spec).collect()
     }
 
-    /// Asks the model and streams its answer.
-    async fn answer(
+    /// A request with the messages of this turn.
+    fn request(
         &self,
-        messages: &[ChatMessage],
+        system: &ChatMessage,
+        own: &[ChatMessage],
         tools: &[ToolSpec],
-        number: u32,
-    ) -> Result<Answer, TurnError> {
-        let request = ChatRequest {
-            messages: messages.to_vec(),
+    ) -> ChatRequest {
+        ChatRequest {
+            messages: [std::slice::from_ref(system), own].concat(),
             tools: tools.to_vec(),
             max_tokens: self.inner.parts.config.max_tokens,
             ..ChatRequest::default()
+        }
+    }
+
+    /// Tokens that are left for earlier turns beside a request and its answer. A model whose context is not
+    /// known is sent as many turns as the settings say.
+    fn room(&self, request: &ChatRequest) -> u64 {
+        let profiles = self.inner.parts.engine.llm().profiles();
+        let context = profiles.get(Role::Dialogue).and_then(|profile| profile.context_tokens);
+        let Some(context) = context.map(u64::from) else { return u64::MAX };
+        // An answer rarely takes all that it may, and a small context has to hold something.
+        let answer = u64::from(request.max_tokens.unwrap_or(0)).min(context / 2);
+        context.saturating_sub(answer).saturating_sub(request.estimated_tokens())
+    }
+
+    /// Asks the model and streams its answer.
+    async fn answer(
+        &self,
+        request: &ChatRequest,
+        number: u32,
+        can_shorten: bool,
+    ) -> Result<Answer, TurnError> {
+        let wanted = request.estimated_tokens() + u64::from(request.max_tokens.unwrap_or(0));
+        let engine = &self.inner.parts.engine;
+        let reserved = engine.reserve_tokens(&self.address.tenant, self.who.key, wanted).await;
+        let reserved = match reserved {
+            Ok(reserved) => reserved,
+            Err(NoTokens::UsedUp(reason)) => return self.end("budget", &reason).await,
+            Err(NoTokens::Store(error)) => return Err(error.into()),
         };
         let asked_at = Instant::now();
+        let spent = Mutex::default();
         let streamed = tokio::select! {
             biased;
-            () = self.inner.stopping.cancelled() => return Err(TurnError::Stopping),
-            () = self.cancelled.cancelled() => None,
-            streamed = self.stream(&request, number) => Some(streamed?),
+            () = self.inner.stopping.cancelled() => Err(TurnError::Stopping),
+            () = self.cancelled.cancelled() => Ok(None),
+            streamed = self.stream(request, number, &spent) => streamed.map(Some),
         };
+        let tokens = *spent.lock().unwrap_or_else(PoisonError::into_inner);
+        reserved.settle(USED_BY, tokens).await?;
+        let streamed = streamed?;
         let reply = match streamed {
             None => return self.end("cancelled", "The answer was cancelled.").await,
             Some(Ok(reply)) => reply,
+            Some(Err(LlmError::TooLong(_))) if can_shorten => return Ok(Answer::TooLong),
             Some(Err(error)) => {
                 let text = error_chain(&error);
                 tracing::warn!(error = text, "a turn has no answer");
@@ -195,10 +244,11 @@ impl Turn<'_> {
         &self,
         request: &ChatRequest,
         number: u32,
+        spent: &Mutex<Tokens>,
     ) -> Result<Result<Reply, LlmError>, TurnError> {
-        let llm = &self.inner.parts.llm;
-        let tenant = Some(&self.address.tenant);
-        let mut streaming = match llm.stream(Role::Dialogue, tenant, None, request).await {
+        let llm = self.inner.parts.engine.llm();
+        let caller = Caller::of(&self.address.tenant);
+        let mut streaming = match llm.stream(Role::Dialogue, &caller, request).await {
             Ok(streaming) => streaming,
             Err(error) => return Ok(Err(error)),
         };
@@ -211,6 +261,7 @@ impl Turn<'_> {
                 next = streaming.next() => Some(next),
                 () = tokio::time::sleep(due), if !part.is_empty() => None,
             };
+            *spent.lock().unwrap_or_else(PoisonError::into_inner) = streaming.tokens(request);
             match next {
                 Some(Ok(Some(Delta::Text(text)))) => part.push_str(&text),
                 Some(Ok(Some(Delta::Reasoning(_)))) => {}
@@ -265,7 +316,8 @@ impl Turn<'_> {
     }
 
     async fn end(&self, status: &'static str, text: &str) -> Result<Answer, TurnError> {
-        let metadata = json!({"status": status, "source": "worker"});
+        let source = if status == "budget" { "budget" } else { "worker" };
+        let metadata = json!({"status": status, "source": source});
         self.say(kind::FINAL, "assistant.final", text, metadata).await?;
         Ok(Answer::Final(TurnEnd::Over(status)))
     }
@@ -402,6 +454,8 @@ impl Turn<'_> {
 enum Answer {
     Final(TurnEnd),
     Tools(Round),
+    /// The model refuses so many messages.
+    TooLong,
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -6,6 +6,9 @@
 //! less than one call's limit. The reservation ends when the end of the call is on record, where it
 //! is counted (see `Metering`).
 //!
+//! Tokens are reserved by estimate: those of the request, and the bound of the answer. Only what asks a
+//! model needs some left. An answer of a conversation belongs to no call: see [`Engine::reserve_tokens`].
+//!
 //! A call without budget is held with the rule [`BUDGET`], and rechecked when the period is over or
 //! a budget was changed. Reservations are known only to the process of their calls.
 
@@ -20,11 +23,12 @@ use std::{
 
 use ringfence_registry::Entry;
 use ringfence_store::{
-    Budget, BudgetBounds, BudgetFor, Error, Period, UsageQuery, Used, hour_of, start_of_hour,
+    Budget, BudgetBounds, BudgetFor, Error, OtherUsage, Period, UsageQuery, Used, hour_of,
+    start_of_hour,
 };
-use ringfence_types::{Event, Hold, Limits, Reason, TenantId, Timestamp};
+use ringfence_types::{Event, Hold, KeyId, Limits, Reason, TenantId, Timestamp, Tokens};
 
-use crate::{Engine, active_call::ActiveCall, engine::Inner};
+use crate::{Engine, active_call::ActiveCall, engine::Inner, runners};
 
 /// Rule named when a call is held for lack of budget.
 const BUDGET: &str = "budget";
@@ -63,9 +67,12 @@ pub struct BudgetState {
 }
 
 impl BudgetState {
-    /// The exhausted resource, if there is one.
-    fn exhausted(&self) -> Option<&'static str> {
-        let BudgetBounds { calls, cpu, output_bytes } = self.budget.bounds;
+    /// The exhausted resource, if there is one, for what may take these tokens.
+    fn exhausted(&self, tokens: u64) -> Option<&'static str> {
+        if tokens > 0 && self.has_no_tokens() {
+            return Some("tokens");
+        }
+        let BudgetBounds { calls, cpu, output_bytes, .. } = self.budget.bounds;
         let (used, reserved) = (&self.used, &self.reserved);
         if calls.is_some_and(|most| used.calls.saturating_add(reserved.calls) >= most) {
             return Some("calls");
@@ -77,8 +84,20 @@ impl BudgetState {
         output_bytes.is_some_and(|most| output >= most).then_some("output")
     }
 
-    /// Reservation of a call with these limits.
-    fn share(&self, limits: &Limits) -> Used {
+    fn has_no_tokens(&self) -> bool {
+        let taken = self.used.tokens.and(self.reserved.tokens).total();
+        self.budget.bounds.tokens.is_some_and(|most| taken >= most)
+    }
+
+    /// Tokens to reserve of those that are wanted: the rest if that is less.
+    fn token_share(&self, wanted: u64) -> Tokens {
+        let taken = self.used.tokens.and(self.reserved.tokens).total();
+        let left = self.budget.bounds.tokens.map(|most| most.saturating_sub(taken).min(wanted));
+        Tokens { input: left.unwrap_or_default(), output: 0 }
+    }
+
+    /// Reservation of a call with these limits that may take these tokens.
+    fn share(&self, limits: &Limits, tokens: u64) -> Used {
         let BudgetBounds { cpu, output_bytes, .. } = self.budget.bounds;
         let (used, reserved) = (&self.used, &self.reserved);
         let time = limits.wall.saturating_mul(limits.cpus.0).checked_div(1_000);
@@ -96,6 +115,7 @@ impl BudgetState {
             cpu: cpu.unwrap_or_default(),
             wall: Duration::ZERO,
             output_bytes: output.unwrap_or_default(),
+            tokens: self.token_share(tokens),
         }
     }
 
@@ -137,6 +157,7 @@ impl Drop for Reservation {
             sum.calls = sum.calls.saturating_sub(share.calls);
             sum.cpu = sum.cpu.saturating_sub(share.cpu);
             sum.output_bytes = sum.output_bytes.saturating_sub(share.output_bytes);
+            sum.tokens.input = sum.tokens.input.saturating_sub(share.tokens.input);
             if *sum == Used::default() {
                 reserved.remove(of);
             }
@@ -151,21 +172,44 @@ pub(crate) async fn reserve(
 ) -> Result<Option<Reservation>, Error> {
     let inner = active.inner.clone();
     let (tenant, key) = (active.asked().tenant.clone(), active.asked().key);
-    let concerns = |budget: &&Budget| budget.of.key.is_none_or(|of| of == key);
-    let budgets = of_tenant(&inner, &tenant).await?;
-    if !budgets.iter().any(|budget| concerns(&budget)) {
-        return Ok(Some(Reservation::default()));
+    let tokens = runners::of(entry).tokens(entry, active.args());
+    let share = |state: &BudgetState| match state.exhausted(tokens) {
+        Some(exhausted) => Err(exhausted),
+        None => Ok(state.share(&entry.tool.limits, tokens)),
+    };
+    match reserve_shares(&inner, &tenant, key, share).await? {
+        Ok(reservation) => Ok(Some(reservation)),
+        Err((exhausted, state)) => {
+            hold(active, state.reason(exhausted), state.renewed_at);
+            Ok(None)
+        }
     }
-    let turn = inner.budgets.turn.lock().await;
+}
+
+/// A resource that is exhausted, with the budget that bounds it.
+type Exhausted = (&'static str, Box<BudgetState>);
+
+/// Reserves a share of every budget that concerns a key, or of none.
+async fn reserve_shares(
+    inner: &Inner,
+    tenant: &TenantId,
+    key: KeyId,
+    share: impl Fn(&BudgetState) -> Result<Used, &'static str>,
+) -> Result<Result<Reservation, Exhausted>, Error> {
+    let concerns = |budget: &&Budget| budget.of.key.is_none_or(|of| of == key);
+    let budgets = of_tenant(inner, tenant).await?;
+    if !budgets.iter().any(|budget| concerns(&budget)) {
+        return Ok(Ok(Reservation::default()));
+    }
+    // Until the shares are added below.
+    let _turn = inner.budgets.turn.lock().await;
     let mut shares = Vec::new();
     for budget in budgets.iter().filter(concerns) {
-        let state = state(&inner, budget).await?;
-        if let Some(exhausted) = state.exhausted() {
-            drop(turn);
-            hold(active, state.reason(exhausted), state.renewed_at);
-            return Ok(None);
+        let state = state(inner, budget).await?;
+        match share(&state) {
+            Ok(share) => shares.push((budget.of.clone(), share)),
+            Err(exhausted) => return Ok(Err((exhausted, Box::new(state)))),
         }
-        shares.push((budget.of.clone(), state.share(&entry.tool.limits)));
     }
     let mut reserved = inner.budgets.reserved();
     for (of, share) in &shares {
@@ -173,9 +217,10 @@ pub(crate) async fn reserve(
         sum.calls = sum.calls.saturating_add(share.calls);
         sum.cpu = sum.cpu.saturating_add(share.cpu);
         sum.output_bytes = sum.output_bytes.saturating_add(share.output_bytes);
+        sum.tokens.input = sum.tokens.input.saturating_add(share.tokens.input);
     }
     drop(reserved);
-    Ok(Some(Reservation { reserved: inner.budgets.reserved.clone(), shares }))
+    Ok(Ok(Reservation { reserved: inner.budgets.reserved.clone(), shares }))
 }
 
 /// Holds the call, or leaves it as it is if it is held for the same reason already.
@@ -261,7 +306,60 @@ impl Budgets {
     }
 }
 
+/// Reservation of tokens for something that is no call.
+#[derive(Debug)]
+pub struct ReservedTokens {
+    inner: Arc<Inner>,
+    reservation: Reservation,
+    tenant: TenantId,
+    key: KeyId,
+}
+
+impl ReservedTokens {
+    /// Counts the tokens that were used, under a name in the place of a tool, and ends the reservation.
+    pub async fn settle(self, used_by: &'static str, tokens: Tokens) -> Result<(), Error> {
+        let used = Used { tokens, ..Used::default() };
+        let (tenant, key, at) = (self.tenant, self.key, self.inner.parts.clock.now());
+        let usage = OtherUsage { tenant, key, tool: used_by, at, used };
+        let counted = self.inner.parts.store.add_usage(usage).await;
+        drop(self.reservation);
+        counted
+    }
+}
+
+/// Failure to reserve tokens.
+#[derive(Debug, thiserror::Error)]
+pub enum NoTokens {
+    /// A budget is used up.
+    #[error("{0}")]
+    UsedUp(String),
+    /// The store failed.
+    #[error("read the budgets")]
+    Store(#[from] Error),
+}
+
 impl Engine {
+    /// Reserves tokens for something that is no call, while some are left of every budget of the tenant and
+    /// the key.
+    pub async fn reserve_tokens(
+        &self,
+        tenant: &TenantId,
+        key: KeyId,
+        wanted: u64,
+    ) -> Result<ReservedTokens, NoTokens> {
+        let share = |state: &BudgetState| match state.has_no_tokens() {
+            true => Err("tokens"),
+            false => Ok(Used { tokens: state.token_share(wanted), ..Used::default() }),
+        };
+        match reserve_shares(&self.inner, tenant, key, share).await? {
+            Ok(reservation) => {
+                let (inner, tenant) = (self.inner.clone(), tenant.clone());
+                Ok(ReservedTokens { inner, reservation, tenant, key })
+            }
+            Err((exhausted, state)) => Err(NoTokens::UsedUp(state.reason(exhausted).message)),
+        }
+    }
+
     /// Sets a budget; calls that wait for one are looked at again.
     pub async fn set_budget(&self, budget: Budget) -> Result<(), Error> {
         let tenant = budget.of.tenant.clone();

@@ -13,6 +13,7 @@ use std::{
 use ringfence_access::Access;
 use ringfence_bus::Bus;
 use ringfence_egress::{Fetcher, ProxyLimits};
+use ringfence_llm::Llm;
 use ringfence_models::Embedder;
 use ringfence_policy as policy;
 use ringfence_registry::Registry;
@@ -64,6 +65,8 @@ pub struct Parts {
     pub fetcher: Result<Fetcher, ringfence_egress::SetupError>,
     /// Models that run in the server.
     pub models: Embedder,
+    /// Model servers of others.
+    pub llm: Llm,
     /// Keys that encrypt secrets.
     pub secret_keys: Arc<dyn SecretKeys>,
     /// Wall clock.
@@ -328,6 +331,11 @@ impl Engine {
     /// Whether the last call that could not be recorded met a full disk.
     pub fn met_full_disk(&self) -> bool {
         self.inner.disk_full.load(Ordering::Relaxed)
+    }
+
+    /// Model servers of others.
+    pub fn llm(&self) -> &Llm {
+        &self.inner.parts.llm
     }
 
     /// The wall clock.

@@ -60,7 +60,7 @@ mod use_cases;
 mod validate;
 
 pub use self::{
-    budget::BudgetState,
+    budget::{BudgetState, NoTokens, ReservedTokens},
     canary::CanaryFindings,
     cause::By,
     circuit::{CircuitSettings, CircuitState},

@@ -160,6 +160,7 @@ fn memoised_end(remembered: Remembered, now: Timestamp) -> Option<Ended> {
         started_at: now,
         duration: Duration::ZERO,
         memoised: Some(memoised),
+        tokens: None,
         ..*before
     };
     let (blobs, session_events, details) = (Vec::new(), Vec::new(), ReceiptDetails::default());

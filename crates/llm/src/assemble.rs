@@ -5,6 +5,7 @@
 //! call); continuations with an empty id; missing and repeated ids; `stop` after tool calls; reasoning under
 //! two names; a last chunk without choices.
 
+use ringfence_types::Tokens;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -239,6 +240,20 @@ impl Assembler {
         Ok(())
     }
 
+    /// Tokens so far; those of the request are estimated by the caller.
+    pub(crate) fn tokens(&self, input: u64) -> Tokens {
+        match self.usage {
+            Some(Usage { input_tokens, output_tokens }) => {
+                Tokens { input: input_tokens, output: output_tokens }
+            }
+            None => {
+                let calls = self.calls.iter().map(|call| call.name.len() + call.arguments.len());
+                let bytes = self.content.len() + calls.sum::<usize>();
+                Tokens { input, output: estimated_tokens(bytes) }
+            }
+        }
+    }
+
     /// Whether the server said why the answer ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.finish.is_some()
@@ -275,6 +290,11 @@ impl Assembler {
             base_url: base_url.to_owned(),
         }
     }
+}
+
+/// Estimate of the tokens of a text: four bytes each, as English has with common tokenizers.
+pub(crate) const fn estimated_tokens(bytes: usize) -> u64 {
+    bytes.div_ceil(4) as u64
 }
 
 fn is_object(text: &str) -> bool {

@@ -8,8 +8,10 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderValue, Method, header};
-use ringfence_egress::{Answer, Error as EgressError, Exchange, GuardedClient, Payload, Timeouts};
-use ringfence_types::{Bytes, TenantId, TraceParent};
+use ringfence_egress::{
+    Answer, Error as EgressError, Exchange, GuardedClient, Hosts, Payload, Timeouts,
+};
+use ringfence_types::{Bytes, TenantId, Tokens, TraceParent};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -146,11 +148,28 @@ struct Shared {
     circuits: Circuits,
 }
 
-/// Subject of a request: for whom it is made.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Caller {
-    tenant: Option<TenantId>,
-    trace: Option<TraceParent>,
+/// Subject of a request: for whom it is made, and where it may go.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Tenant.
+    pub tenant: Option<TenantId>,
+    /// Trace of the caller.
+    pub trace: Option<TraceParent>,
+    /// Permitted hosts.
+    pub hosts: Hosts,
+}
+
+impl Default for Caller {
+    fn default() -> Self {
+        Self { tenant: None, trace: None, hosts: Hosts::Any }
+    }
+}
+
+impl Caller {
+    /// Caller of a tenant that may be served by any host.
+    pub fn of(tenant: &TenantId) -> Self {
+        Self { tenant: Some(tenant.clone()), ..Self::default() }
+    }
 }
 
 impl Llm {
@@ -174,12 +193,10 @@ impl Llm {
     pub async fn stream(
         &self,
         role: Role,
-        tenant: Option<&TenantId>,
-        trace: Option<TraceParent>,
+        caller: &Caller,
         request: &ChatRequest,
     ) -> Result<Streaming, Error> {
         let chain = self.profiles().chain(role);
-        let caller = Caller { tenant: tenant.cloned(), trace };
         let mut last =
             if chain.is_empty() { Error::NoProfile(role) } else { Error::CircuitOpen(role) };
         for profile in chain {
@@ -187,7 +204,7 @@ impl Llm {
             if !self.shared.circuits.admits(&name, Instant::now()) {
                 continue;
             }
-            match self.try_profile(&profile, &caller, request).await {
+            match self.try_profile(&profile, caller, request).await {
                 Ok(streaming) => return Ok(Streaming { circuit: name, ..streaming }),
                 Err(error) => {
                     self.shared.circuits.count(&name, !error.is_passing(), Instant::now());
@@ -211,11 +228,10 @@ impl Llm {
     pub async fn ask(
         &self,
         role: Role,
-        tenant: Option<&TenantId>,
-        trace: Option<TraceParent>,
+        caller: &Caller,
         request: &ChatRequest,
     ) -> Result<Reply, Error> {
-        let mut streaming = self.stream(role, tenant, trace, request).await?;
+        let mut streaming = self.stream(role, caller, request).await?;
         while streaming.next().await?.is_some() {}
         Ok(streaming.finish())
     }
@@ -259,6 +275,7 @@ impl Llm {
             max_body: MAX_BODY,
             tenant: caller.tenant.clone(),
             trace_parent: caller.trace,
+            hosts: caller.hosts.clone(),
             ..Exchange::new(Method::POST, url)
         };
         let answer = self.shared.http.send(exchange).await;
@@ -370,6 +387,16 @@ impl Streaming {
             }
             read?;
         }
+    }
+
+    /// Host of the server that answers.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Tokens of the request and of the answer so far: as the server counted them, else by estimate.
+    pub fn tokens(&self, request: &ChatRequest) -> Tokens {
+        self.assembler.tokens(request.estimated_tokens())
     }
 
     /// The whole answer, after its end.

@@ -16,7 +16,7 @@ mod sse;
 
 pub use self::{
     assemble::{Delta, Finish, Reply, ToolCall, Usage},
-    client::{Error, Llm, LlmConfig, Streaming},
+    client::{Caller, Error, Llm, LlmConfig, Streaming},
     message::{ChatMessage, ChatRequest, ToolSpec},
     profile::{InvalidProfiles, Profile, Profiles, Role},
 };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{ToolCall, profile::Profile};
+use crate::{ToolCall, assemble::estimated_tokens, profile::Profile};
 
 /// A message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,7 +76,28 @@ pub struct ChatRequest {
 /// Fields that the client sets itself.
 const RESERVED: [&str; 5] = ["messages", "stream", "stream_options", "tools", "model"];
 
+/// Tokens of a message beside its text, by estimate.
+const TOKENS_PER_MESSAGE: u64 = 4;
+
+impl ChatMessage {
+    /// Estimate of its tokens, where the model's own count is not known.
+    pub fn estimated_tokens(&self) -> u64 {
+        let calls = self.tool_calls.iter().map(|call| call.name.len() + call.arguments.len());
+        estimated_tokens(self.content.len() + calls.sum::<usize>()) + TOKENS_PER_MESSAGE
+    }
+}
+
 impl ChatRequest {
+    /// Estimate of the tokens that the model reads.
+    pub fn estimated_tokens(&self) -> u64 {
+        let messages = self.messages.iter().map(ChatMessage::estimated_tokens).sum::<u64>();
+        let tool = |tool: &ToolSpec| {
+            let schema = tool.parameters.to_string().len();
+            estimated_tokens(tool.name.len() + tool.description.len() + schema)
+        };
+        messages.saturating_add(self.tools.iter().map(tool).sum())
+    }
+
     /// Body of the request.
     pub(crate) fn body(&self, profile: &Profile) -> Value {
         let mut body = Map::new();

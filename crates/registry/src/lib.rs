@@ -52,7 +52,7 @@ pub use self::{
     manifest::Manifest,
     openapi::{OpenapiImport, OpenapiOptions, SkippedOperation},
     registry::Registry,
-    schema::Violation,
+    schema::{Schema, Violation},
     search::ranked,
     skill::{Example, Guide, REQUIREMENT},
     standing::{DefinedTool, Inactive, Standing},

@@ -35,6 +35,8 @@ pub struct BudgetBounds {
     pub cpu: Option<Duration>,
     /// Bytes printed by programs, and of results.
     pub output_bytes: Option<u64>,
+    /// Tokens that models read and write.
+    pub tokens: Option<u64>,
 }
 
 impl BudgetBounds {

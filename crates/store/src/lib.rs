@@ -71,7 +71,9 @@ pub use self::{
         ToolDataTotals, ToolDatum, ToolDatumInfo,
     },
     tool_rows::{NewToolRow, ToolRow, ToolRowDetails},
-    usage::{HOURS_PER_DAY, Period, UsageQuery, UsageRow, Used, hour_of, start_of_hour},
+    usage::{
+        HOURS_PER_DAY, OtherUsage, Period, UsageQuery, UsageRow, Used, hour_of, start_of_hour,
+    },
 };
 
 /// Signs the checkpoints of the ledger, one in every commit in which it grows.

@@ -18,11 +18,11 @@ use crate::{
     ArtifactVersion, BlobCount, BlobOwner, Budget, BudgetFor, CallPage, CallQuery,
     CheckpointSigner, Commit, DecisionQuery, EntryPage, EntryQuery, ErasableCalls, ErasedCalls,
     ErasedEvents, ErasureScope, Error, ExpiredCalls, FactQuery, Findings, KeptDecision, Key,
-    KeyUse, Lineage, LineageQuery, Logged, NewDecision, NewFindings, NewToolRow, Placed, Process,
-    ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SecretRow, SecretSeal,
-    SessionEvent, SessionQuery, SessionSummary, Signed, Standing, Stored, ToolDataChange,
-    ToolDataChanged, ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, UsageQuery, UsageRow,
-    Version, Visitor,
+    KeyUse, Lineage, LineageQuery, Logged, NewDecision, NewFindings, NewToolRow, OtherUsage,
+    Placed, Process, ProcessInfo, Record, Remembered, Repair, Revocation, Revoked, Room, SecretRow,
+    SecretSeal, SessionEvent, SessionQuery, SessionSummary, Signed, Standing, Stored,
+    ToolDataChange, ToolDataChanged, ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, UsageQuery,
+    UsageRow, Version, Visitor,
 };
 
 /// Durable state: all ports of one backend.
@@ -472,6 +472,9 @@ pub trait Canaries: Debug + Send + Sync + 'static {
 pub trait Metering: Debug + Send + Sync + 'static {
     /// Sums in the order of time, then of tenant, key and tool.
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error>;
+
+    /// Adds usage that belongs to no call.
+    async fn add_usage(&self, usage: OtherUsage) -> Result<(), Error>;
 
     /// Counts of ended calls in the order of time, end and duration. Slots of more than a day ago may be
     /// missing.

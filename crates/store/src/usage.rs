@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_types::{Call, KeyId, Produced, State, TenantId, Timestamp};
+use ringfence_types::{Call, KeyId, Produced, State, TenantId, Timestamp, Tokens};
 
 /// Hours of a day.
 pub const HOURS_PER_DAY: i64 = 24;
@@ -30,6 +30,8 @@ pub struct Used {
     pub wall: Duration,
     /// Bytes that their programs printed, and of their results.
     pub output_bytes: u64,
+    /// Tokens of model servers.
+    pub tokens: Tokens,
 }
 
 impl Used {
@@ -61,8 +63,24 @@ impl Used {
             cpu,
             wall,
             output_bytes: printed.saturating_add(result),
+            tokens: finished.tokens.unwrap_or_default(),
         })
     }
+}
+
+/// Usage that belongs to no call: answers of models in turns of conversations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherUsage {
+    /// Tenant.
+    pub tenant: TenantId,
+    /// Key with whose rights it was caused.
+    pub key: KeyId,
+    /// Name that stands in the place of a tool.
+    pub tool: &'static str,
+    /// Time.
+    pub at: Timestamp,
+    /// Resources.
+    pub used: Used,
 }
 
 /// Period by which usage is added up.

@@ -20,6 +20,7 @@ mod process;
 mod proxy;
 pub mod redis;
 pub mod s3;
+mod scripted_model;
 pub mod server;
 pub mod settings;
 
@@ -38,4 +39,5 @@ pub use process::Process;
 pub use proxy::{Fault, Proxy};
 pub use redis::Redis;
 pub use s3::S3;
+pub use scripted_model::{Script, ScriptedModel};
 pub use server::Server;

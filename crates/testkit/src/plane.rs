@@ -17,11 +17,12 @@ use anyhow::{Context, Result};
 use ringfence_access::KeyRequest;
 use ringfence_bus::SqliteBus;
 use ringfence_edge::{Door, Edge, Server};
-use ringfence_egress::Fetcher;
+use ringfence_egress::{Fetcher, GuardedClient, Roots};
 use ringfence_engine::{
     Engine, Ledger, Parts, SecretKey, SecretKeys, Settings, Telemetry, builtin_tools_with,
 };
 use ringfence_ledger::SigningKey;
+use ringfence_llm::{Llm, LlmConfig, Profiles};
 use ringfence_models::{Embedder, EmbedderConfig, Library};
 use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::Registry;
@@ -54,6 +55,8 @@ pub struct PlaneConfig {
     pub skills: Vec<SkillFolder>,
     /// Folder of the weights of models. Without one there are none.
     pub models: Option<PathBuf>,
+    /// Model servers of others. Without profiles there are none.
+    pub profiles: Profiles,
     /// Addresses that tools may fetch from.
     pub egress: ringfence_egress::Options,
     /// Changes to the usual settings for two processors.
@@ -75,6 +78,7 @@ impl Default for PlaneConfig {
             sandbox: None,
             skills: Vec::new(),
             models: None,
+            profiles: Profiles::default(),
             egress: ringfence_egress::Options::default(),
             tune: Box::new(|_| {}),
         }
@@ -254,6 +258,11 @@ async fn parts(folder: &Path, db: &Db, config: PlaneConfig) -> Result<Parts> {
         sandbox: Arc::new(Native::open(sandbox)),
         fetcher: Fetcher::system(config.egress),
         models: Embedder::new(Library::new(models), EmbedderConfig::default()),
+        llm: Llm::new(
+            GuardedClient::configured(Roots::System),
+            config.profiles,
+            LlmConfig::default(),
+        ),
         secret_keys: Arc::new(MemoryKeys::default()),
         telemetry: Telemetry::default(),
         clock,

@@ -41,7 +41,7 @@ pub use artifact::{
 };
 pub use call::{
     Asked, Call, CallError, Cause, ErrorCode, Event, Finished, Idempotency, Illegal, MAX_DEPTH,
-    Memoised, PlanStep, Produced, State, Stopper, Stream, TurnRef,
+    Memoised, PlanStep, Produced, State, Stopper, Stream, Tokens, TurnRef,
 };
 pub use decision::{Decision, Reason, Verdict};
 pub use digest::{Digest, InvalidDigest};

@@ -128,6 +128,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("BudgetRequest", "calls", r#"{"maximum": 9007199254740991}"#),
     ("BudgetRequest", "cpu_seconds", r#"{"minimum": 0, "maximum": 100000000000}"#),
     ("BudgetRequest", "output_bytes", r#"{"maximum": 9007199254740991}"#),
+    ("BudgetRequest", "tokens", r#"{"maximum": 9007199254740991}"#),
     ("McpServerRequest", "name", r#"{"pattern": "^[a-z][a-z0-9-]{0,31}$"}"#),
     ("McpServerRequest", "memory_bytes", r#"{"minimum": 8388608, "maximum": 8589934592}"#),
     ("McpServerRequest", "timeout_secs", r#"{"minimum": 1, "maximum": 3600}"#),
@@ -147,6 +148,27 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("SessionMessage", "message", r#"{"maxLength": 100000}"#),
     ("SessionMessage", "attachments", r#"{"maxItems": 50}"#),
     ("SessionActionRequest", "session_id", ID),
+    ("LlmInvokeRequest", "role", r#"{"enum": ["dialogue", "escalation", "slm", null]}"#),
+    ("LlmInvokeRequest", "session_id", ID),
+    ("LlmInvokeRequest", "persona_id", ID),
+    ("LlmInvokeRequest", "tenant", TENANT),
+    (
+        "LlmInvokeRequest",
+        "messages",
+        r#"{"minItems": 1, "maxItems": 200, "items": {"type": "object",
+            "required": ["role", "content"], "additionalProperties": false, "properties": {
+            "role": {"enum": ["system", "user", "assistant"]},
+            "content": {"type": "string", "maxLength": 400000}}}}"#,
+    ),
+    (
+        "LlmInvokeRequest",
+        "overrides",
+        r#"{"additionalProperties": false, "properties": {
+            "model": {"type": "string", "minLength": 1, "maxLength": 200},
+            "temperature": {"type": "number", "minimum": 0, "maximum": 2},
+            "max_tokens": {"type": "integer", "minimum": 1, "maximum": 131072},
+            "kwargs": {"type": "object", "maxProperties": 32}}}"#,
+    ),
     (
         "SessionActionRequest",
         "action",
@@ -197,6 +219,7 @@ const CLOSED: &[&str] = &[
     "ExecuteRequest",
     "InterpreterRequest",
     "KeyRequest",
+    "LlmInvokeRequest",
     "McpServerRequest",
     "PruneRequest",
     "Resolution",

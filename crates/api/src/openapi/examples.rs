@@ -47,6 +47,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("SessionActionRequest", "action", r#""summarize""#),
     ("DiscoveryRequest", "capability", r#""convert a PDF file to text""#),
     ("DiscoveryRejection", "why", r#""not needed""#),
+    ("LlmInvokeRequest", "messages", r#"[{"role": "user", "content": "hello"}]"#),
     ("KeyRequest", "label", r#""reviewer""#),
     ("KeyRequest", "scopes", r#"["read", "approve"]"#),
     ("SecretRequest", "value", r#""s3cr3t""#),

@@ -14,9 +14,9 @@ use crate::{
     OPEN_PATHS, docs,
     routes::{
         approvals, artifacts, budgets, calls, canvas, config, conversations, dead_letters,
-        discovery, engines, events, health, holds, keys, ledger, mcp, policy, processes, retention,
-        sandboxes, secrets, skills, tool_catalog, tool_data, tool_imports, tool_lifecycle,
-        tool_request, tools, usage,
+        discovery, engines, events, health, holds, keys, ledger, llm, mcp, policy, processes,
+        retention, sandboxes, secrets, skills, tool_catalog, tool_data, tool_imports,
+        tool_lifecycle, tool_request, tools, usage,
     },
 };
 
@@ -73,7 +73,7 @@ use crate::{
         engines::status, engines::canary,
         conversations::send, conversations::act, conversations::follow, conversations::list,
         conversations::list_events, conversations::profiles,
-        canvas::append, canvas::read,
+        llm::invoke, llm::stream, canvas::append, canvas::read,
         keys::create, keys::list, keys::revoke,
         secrets::list, secrets::set, secrets::remove, secrets::rotate,
         policy::evaluate::evaluate, policy::force::read, policy::replay::replay,

@@ -40,6 +40,8 @@ pub(crate) struct BudgetBody {
     cpu_seconds: Option<f64>,
     /// Bytes that programs print, and of results.
     output_bytes: Option<u64>,
+    /// Tokens that models read and write.
+    tokens: Option<u64>,
 }
 
 /// Lists the budgets of a tenant, and how much of each is gone: of your own, or as operator of another.
@@ -108,7 +110,8 @@ fn read_budget(body: &Json) -> Result<Budget, Problem> {
         fields.fault("cpu_seconds", "must be from 0 to 100000000000");
     }
     let output_bytes = fields.whole("output_bytes");
-    let bounds = BudgetBounds { calls, cpu: cpu.map(Duration::from_secs_f64), output_bytes };
+    let (cpu, tokens) = (cpu.map(Duration::from_secs_f64), fields.whole("tokens"));
+    let bounds = BudgetBounds { calls, cpu, output_bytes, tokens };
     let (tenant, per) = fields.finish(tenant.zip(period))?;
     Ok(Budget { of: BudgetFor { tenant, key, per }, bounds })
 }

@@ -349,7 +349,7 @@ pub(crate) async fn profiles(
     State(shared): State<Arc<Shared>>,
     _caller: May<identity::Read>,
 ) -> Result<Response, Problem> {
-    let profiles = conversations(&shared)?.llm().profiles();
+    let profiles = shared.engine.llm().profiles();
     let views: Vec<_> = profiles
         .iter()
         .map(|profile| ProfileView {

@@ -15,6 +15,7 @@ pub(crate) mod health;
 pub(crate) mod holds;
 pub(crate) mod keys;
 pub(crate) mod ledger;
+pub(crate) mod llm;
 pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod processes;
@@ -125,6 +126,8 @@ fn talk(router: Routes) -> Routes {
         .route("/v1/sessions", get(list))
         .route("/v1/sessions/{session_id}/events", get(list_events))
         .route("/v1/model-profiles", get(profiles))
+        .route("/v1/llm/invoke", post(llm::invoke))
+        .route("/v1/llm/invoke/stream", post(llm::stream))
 }
 
 fn dead(router: Routes) -> Routes {

@@ -28,6 +28,8 @@ pub(crate) struct BudgetView {
     cpu_seconds: Option<AmountView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_bytes: Option<AmountView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<AmountView>,
     /// When the period is over and the budget whole again.
     #[schema(value_type = String, format = DateTime)]
     renewed_at: Timestamp,
@@ -69,6 +71,7 @@ impl BudgetView {
                 reserved: reserved.cpu.as_secs_f64(),
             }),
             output_bytes: count(bounds.output_bytes, used.output_bytes, reserved.output_bytes),
+            tokens: count(bounds.tokens, used.tokens.total(), reserved.tokens.total()),
             renewed_at: *renewed_at,
         }
     }

@@ -60,6 +60,10 @@ pub(crate) struct UsedView {
     wall_seconds: f64,
     /// Bytes that their programs printed, and of their results.
     output_bytes: u64,
+    /// Tokens that models read.
+    input_tokens: u64,
+    /// Tokens that models wrote.
+    output_tokens: u64,
 }
 
 impl UsageRowView {
@@ -81,6 +85,8 @@ impl UsedView {
             sum.calls = sum.calls.saturating_add(used.calls);
             sum.failures = sum.failures.saturating_add(used.failures);
             sum.output_bytes = sum.output_bytes.saturating_add(used.output_bytes);
+            sum.input_tokens = sum.input_tokens.saturating_add(used.tokens.input);
+            sum.output_tokens = sum.output_tokens.saturating_add(used.tokens.output);
             cpu = cpu.saturating_add(used.cpu);
             wall = wall.saturating_add(used.wall);
         }

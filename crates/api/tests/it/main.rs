@@ -16,6 +16,7 @@ mod idempotency;
 mod keys;
 mod ledger;
 mod limits;
+mod llm;
 mod malformed;
 mod numbers;
 mod oracle;

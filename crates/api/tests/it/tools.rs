@@ -28,6 +28,7 @@ async fn tools_are_listed_as_agents_need_them_and_broken_ones_with_their_reasons
         "file_read",
         "greet",
         "http_fetch",
+        "llm_generate",
         "packages_install",
         "sandbox_create",
         "sandbox_exec",

@@ -98,6 +98,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         talked.register(&mut telemetry.registry);
     }
     let models = models(settings);
+    let llm = llm(settings);
     trial.await?;
     let revision = policy.revision();
     let parts = Parts {
@@ -109,6 +110,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Opened, Failure> {
         sandbox: Arc::new(sandbox.clone()),
         fetcher,
         models: models.clone(),
+        llm,
         secret_keys,
         telemetry,
         clock,
@@ -259,6 +261,12 @@ fn models(settings: &Settings) -> Embedder {
     Embedder::new(library, settings.models.embedder.clone())
 }
 
+/// Model servers that the settings name.
+fn llm(settings: &Settings) -> Llm {
+    let profiles = settings.models.profiles.clone().unwrap_or_default();
+    Llm::new(GuardedClient::configured(Roots::System), profiles, LlmConfig::default())
+}
+
 /// Conversations, if the settings name model profiles. Messages that come through no door are made with the
 /// keys of the door for requests.
 fn conversations(
@@ -268,17 +276,17 @@ fn conversations(
     models: Embedder,
     metrics: ConversationMetrics,
 ) -> Result<Option<Conversations>, Failure> {
-    let Some(profiles) = settings.models.profiles.clone() else { return Ok(None) };
+    if settings.models.profiles.is_none() {
+        return Ok(None);
+    }
     let mut config = ringfence_conversation::Config::default();
     if let Some(intake) = &settings.intake {
         config.key = intake.key;
         config.tenants = intake.tenants.clone();
     }
-    let http = GuardedClient::configured(Roots::System);
-    let llm = Llm::new(http, profiles, LlmConfig::default());
     let analyser = Analyser::new(models).map_err(|error| Failure::of(&error))?;
     let engine = engine.clone();
-    let parts = ringfence_conversation::Parts { engine, bus, llm, analyser, metrics, config };
+    let parts = ringfence_conversation::Parts { engine, bus, analyser, metrics, config };
     Ok(Some(Conversations::start(parts)))
 }
 

@@ -255,6 +255,11 @@ pub(super) fn all(host: Host) -> Vec<Key> {
             "0".into(),
         ),
         one(
+            "budget.tokens_per_day",
+            "Tokens of models per day of a tenant without a budget of its own; 0 is unlimited",
+            "0".into(),
+        ),
+        one(
             "retention.keep_for",
             "Time for which records of ended calls and session events are kept; 0 is for ever",
             "0".into(),

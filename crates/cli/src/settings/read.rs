@@ -276,10 +276,12 @@ impl Reader<'_> {
     fn daily_budget(&mut self) -> Option<BudgetBounds> {
         let calls = self.count("budget.calls_per_day", 0, usize::MAX);
         let (cpu, output) = (self.time("budget.cpu_per_day"), self.size("budget.output_per_day"));
+        let tokens = self.count("budget.tokens_per_day", 0, usize::MAX);
         Some(BudgetBounds {
             calls: Some(calls? as u64).filter(|calls| *calls > 0),
             cpu: Some(cpu?).filter(|cpu| !cpu.is_zero()),
             output_bytes: Some(output?.0).filter(|bytes| *bytes > 0),
+            tokens: Some(tokens? as u64).filter(|tokens| *tokens > 0),
         })
     }
 

@@ -2,14 +2,15 @@
 
 use serde_json::json;
 
+use ringfence_testkit::{Script, ScriptedModel};
+
 use crate::{
-    scripted::{Script, ScriptedModel},
     support::{Chat, folder, profiles},
     turns::made,
 };
 
 async fn ends_with_an_error(scripts: Vec<Script>, detail: &str) {
-    let model = ScriptedModel::start(scripts).await;
+    let model = ScriptedModel::start(scripts);
     let dir = folder();
     let chat = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let sent = chat.send("s", "hello").await;
@@ -38,8 +39,8 @@ async fn a_server_that_refuses_is_an_error_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_server_is_tried_again_and_then_another_one_is_asked() {
     let busy = (0..3).map(|_| Script::Status(503));
-    let first = ScriptedModel::start(busy).await;
-    let second = ScriptedModel::start([Script::Text(vec!["from the other"])]).await;
+    let first = ScriptedModel::start(busy);
+    let second = ScriptedModel::start([Script::Text(vec!["from the other"])]);
     let dir = folder();
     let profiles = profiles(&first.base_url(), Some(&second.base_url()));
     let chat = Chat::start(dir.path(), profiles).await;
@@ -55,8 +56,7 @@ async fn arguments_that_were_cut_off_never_run() {
     let model = ScriptedModel::start([
         Script::CutOff("echo", "{\"text\": \"hal"),
         Script::Text(vec!["sorry"]),
-    ])
-    .await;
+    ]);
     let dir = folder();
     let chat = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let sent = chat.send("s", "say something long").await;

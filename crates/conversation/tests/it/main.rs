@@ -2,7 +2,8 @@
 //! real.
 
 mod failures;
-mod scripted;
+mod history;
+mod many;
 mod support;
 mod takeover;
 mod turns;

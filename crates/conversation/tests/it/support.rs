@@ -3,9 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use ringfence_conversation::{Config, Conversations, Metrics, Parts, SendRequest, Sent};
-use ringfence_egress::{GuardedClient, Roots};
 use ringfence_engine::data::{SessionEvent, SessionQuery};
-use ringfence_llm::{Llm, LlmConfig, Profiles};
+use ringfence_llm::Profiles;
 use ringfence_models::{Analyser, Embedder, EmbedderConfig, Library};
 use ringfence_policy::Bundle;
 use ringfence_testkit::{Plane, PlaneConfig, rules};
@@ -51,16 +50,13 @@ pub(crate) fn profiles(base_url: &str, fallback: Option<&str>) -> Profiles {
     Profiles::parse(&text, "T").expect("valid profiles")
 }
 
-pub(crate) fn llm(profiles: Profiles) -> Llm {
-    Llm::new(GuardedClient::configured(Roots::System), profiles, LlmConfig::default())
-}
-
 impl Chat {
     pub(crate) async fn start(folder: &Path, profiles: Profiles) -> Self {
         let bundle = Bundle::from_files([("rules.rego", RULES)]).expect("valid rules");
         let policy = Some(rules(&bundle));
         let folder = Some(folder.to_owned());
-        let plane = Plane::start(PlaneConfig { folder, policy, ..PlaneConfig::default() }).await;
+        let config = PlaneConfig { folder, policy, profiles, ..PlaneConfig::default() };
+        let plane = Plane::start(config).await;
         let plane = plane.expect("a plane");
         let who = principal(&plane).await;
         let library = Library::new(plane.folder().join("models"));
@@ -68,7 +64,6 @@ impl Chat {
         let conversations = Conversations::start(Parts {
             engine: plane.engine.clone(),
             bus: plane.bus.clone(),
-            llm: llm(profiles),
             analyser: Analyser::new(embedder).expect("the head is built in"),
             metrics: Metrics::default(),
             config: Config::default(),

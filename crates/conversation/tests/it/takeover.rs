@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
+use ringfence_testkit::{Script, ScriptedModel};
+
 use crate::{
-    scripted::{Script, ScriptedModel},
     support::{Chat, folder, profiles},
     turns::made,
 };
@@ -11,8 +12,7 @@ use crate::{
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_left_while_it_streams_is_answered_once() {
     let model =
-        ScriptedModel::start([Script::Hangs("I was about to"), Script::Text(vec!["whole answer"])])
-            .await;
+        ScriptedModel::start([Script::Hangs("I was about to"), Script::Text(vec!["whole answer"])]);
     let dir = folder();
     let first = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let sent = first.send("s", "hello").await;
@@ -32,12 +32,11 @@ async fn tools_of_a_turn_that_was_left_do_not_run_again() {
         Script::Tools(vec![("echo", json!({"text": "once"}))]),
         Script::Hangs("the tool sa"),
         Script::Text(vec!["the tool said once"]),
-    ])
-    .await;
+    ]);
     let dir = folder();
     let first = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let sent = first.send("s", "say once").await;
-    model.asked(2).await;
+    model.asked(2);
     first.close().await;
     let second = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let events = second.until(&sent, "assistant").await;

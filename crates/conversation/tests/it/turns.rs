@@ -5,18 +5,16 @@ use ringfence_engine::{Action, Resolution, TermsRequest, data::CallQuery};
 use ringfence_types::{KeyId, Principal, Scope};
 use serde_json::json;
 
-use crate::{
-    scripted::{Script, ScriptedModel},
-    support::{Chat, folder, kinds, message_to, profiles},
-};
+use ringfence_testkit::{Script, ScriptedModel};
+
+use crate::support::{Chat, folder, kinds, message_to, profiles};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_answered_in_a_stream_and_stored() {
     let model = ScriptedModel::start([
         Script::Text(vec!["Hel", "lo", " there"]),
         Script::Text(vec!["Again"]),
-    ])
-    .await;
+    ]);
     let dir = folder();
     let chat = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let sent = chat.send("s-1", "hello, are you there?").await;
@@ -54,7 +52,7 @@ async fn tools_run_on_the_governed_path_and_their_results_come_back() {
         ("echo", json!({"text": "two"})),
         ("no_such_tool", json!({})),
     ];
-    let model = ScriptedModel::start([Script::Tools(calls), Script::Text(vec!["done"])]).await;
+    let model = ScriptedModel::start([Script::Tools(calls), Script::Text(vec!["done"])]);
     let dir = folder();
     let chat = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let sent = chat.send("s", "say one and two").await;
@@ -91,8 +89,7 @@ async fn a_held_call_leaves_the_turn_and_approval_goes_on_with_it() {
     let model = ScriptedModel::start([
         Script::Tools(vec![("timestamp", json!({}))]),
         Script::Text(vec!["it is late"]),
-    ])
-    .await;
+    ]);
     let dir = folder();
     let chat = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let sent = chat.send("s", "what time is it?").await;
@@ -118,7 +115,7 @@ async fn a_held_call_leaves_the_turn_and_approval_goes_on_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn policy_refuses_messages_and_says_so() {
-    let model = ScriptedModel::start([]).await;
+    let model = ScriptedModel::start([]);
     let dir = folder();
     let chat = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let refused = chat.conversations.send(&chat.who, message_to("s", "a forbidden thing")).await;
@@ -132,7 +129,7 @@ async fn policy_refuses_messages_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_can_be_cancelled_while_it_streams() {
-    let model = ScriptedModel::start([Script::Hangs("one moment")]).await;
+    let model = ScriptedModel::start([Script::Hangs("one moment")]);
     let dir = folder();
     let chat = Chat::start(dir.path(), profiles(&model.base_url(), None)).await;
     let sent = chat.send("s", "count to a million").await;

@@ -80,6 +80,11 @@ pub(crate) trait Runner: fmt::Debug + Send + Sync {
         entry.tool.image.clone()
     }
 
+    /// Tokens of a model server that a call with these arguments may take, by estimate.
+    fn tokens(&self, _entry: &Entry, _args: &Json) -> u64 {
+        0
+    }
+
     /// The tool's own message about invalid arguments, if it has one.
     fn argument_error(&self, _entry: &Entry, _violations: &[Violation]) -> Option<&'static str> {
         None

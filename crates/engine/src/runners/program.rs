@@ -183,6 +183,7 @@ fn finished(
         started_at,
         duration,
         memoised: None,
+        tokens: None,
     };
     blobs.extend([out, err].into_iter().filter(|bytes| !bytes.is_empty()));
     Ended::Finished { finished: Box::new(finished), blobs, session_events: Vec::new(), details }

@@ -85,6 +85,7 @@ pub(crate) fn without_program(produced: Produced, started_at: Timestamp, took: D
         started_at,
         duration: took,
         memoised: None,
+        tokens: None,
     };
     let (blobs, session_events, details) = (Vec::new(), Vec::new(), ReceiptDetails::default());
     Ended::Finished { finished: Box::new(finished), blobs, session_events, details }

@@ -33,7 +33,7 @@ fn held_by(call: &Call) -> Option<&str> {
     call.hold().map(|hold| hold.reasons[0].rule.as_str())
 }
 
-async fn becomes_finished(engine: &Plane, who: &Principal, id: CallId) {
+pub(crate) async fn becomes_finished(engine: &Plane, who: &Principal, id: CallId) {
     let finishes = async {
         loop {
             let call = engine.get(who, id).await.expect("works here").expect("it is there");

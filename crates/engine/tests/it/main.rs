@@ -11,6 +11,7 @@ mod idempotency;
 #[cfg(test)]
 mod ledger;
 mod lifecycle;
+mod llm_generate;
 mod memo;
 mod models;
 mod obligations;

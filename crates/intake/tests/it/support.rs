@@ -4,12 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ringfence_access::KeyRequest;
 use ringfence_bus::{Bus, Group, Member, Message, SqliteBus};
-use ringfence_egress::Fetcher;
+use ringfence_egress::{Fetcher, GuardedClient, Roots};
 use ringfence_engine::{
     Engine, Ledger, Parts, SecretKey, SecretKeys, Settings, Telemetry, builtin_tools,
 };
 use ringfence_intake::{Config, Intake, Metrics, REQUESTS, RESULTS, schema_problems};
 use ringfence_ledger::SigningKey;
+use ringfence_llm::{Llm, LlmConfig, Profiles};
 use ringfence_models::{Embedder, EmbedderConfig, Library};
 use ringfence_policy::{Bundle, Rego};
 use ringfence_registry::Registry;
@@ -173,6 +174,11 @@ async fn engine(folder: &std::path::Path) -> (Engine, Arc<dyn Bus>) {
         sandbox: Arc::new(Native::open(sandbox)),
         fetcher: Fetcher::system(ringfence_egress::Options::default()),
         models: Embedder::new(Library::new(folder.join("models")), EmbedderConfig::default()),
+        llm: Llm::new(
+            GuardedClient::configured(Roots::System),
+            Profiles::default(),
+            LlmConfig::default(),
+        ),
         secret_keys: Arc::new(NoKeys),
         telemetry: Telemetry::default(),
         clock,

@@ -98,6 +98,7 @@ pub(crate) fn receipt(number: u128, has_result: bool) -> Receipt {
         started_at: at(11),
         duration: Duration::from_millis(3),
         memoised: None,
+        tokens: None,
     };
     let state = match has_result {
         true => State::Finished(Box::new(finished)),

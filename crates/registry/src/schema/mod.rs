@@ -33,7 +33,7 @@ pub struct Violation {
 
 /// Compiled schema.
 #[derive(Debug)]
-pub(crate) struct Schema {
+pub struct Schema {
     source: Json,
     validator: Validator,
     bounds: Bounds,
@@ -54,7 +54,7 @@ impl Schema {
     }
 
     /// Compiles a schema of a built-in tool: 2020-12 unless it says otherwise.
-    pub(crate) fn compile_modern(name: &str, source: &Json) -> Result<Self, Vec<String>> {
+    pub fn compile_modern(name: &str, source: &Json) -> Result<Self, Vec<String>> {
         compile(source, Draft::Draft202012)
             .map_err(|problems| named(&format!("schema of its {name}"), problems))
     }
@@ -65,7 +65,7 @@ impl Schema {
     }
 
     /// Checks a value; returns all violations, up to a bound.
-    pub(crate) fn check(&self, value: &Json) -> Result<(), Vec<Violation>> {
+    pub fn check(&self, value: &Json) -> Result<(), Vec<Violation>> {
         // The text has at least as many bytes as parts, which nearly always suffices.
         let most = Measure { depth: json::DEPTH, parts: value.as_str().len() as u64 };
         if !self.bounds.allow(most) && !self.bounds.allow(measure(value.as_str())) {

@@ -15,6 +15,7 @@ pub async fn a_budget_reads_back_whole_until_it_is_removed(store: &Arc<dyn Store
         calls: Some(7),
         cpu: Some(Duration::from_micros(1_500_000)),
         output_bytes: Some(1 << 40),
+        tokens: Some(100_000),
     };
     let of = |key, per| BudgetFor { tenant: one.clone(), key, per };
     let key = KeyId(Uuid::now_v7());

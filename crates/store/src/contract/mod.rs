@@ -61,7 +61,7 @@ macro_rules! contract_sentences {
                 budgets: a_budget_reads_back_whole_until_it_is_removed;
                 secrets: a_secret_reads_back_whole_until_it_is_removed a_secret_that_changed_is_not_resealed;
                 activity: ended_calls_are_counted_by_time_and_end activity_has_a_bounded_past;
-                usage: the_end_of_a_call_is_added_up_once usage_is_added_up_as_asked;
+                usage: the_end_of_a_call_is_added_up_once usage_is_added_up_as_asked tokens_are_added_up;
                 tool_rows: the_state_of_a_tool_reads_back_whole a_stale_change_of_a_tool_changes_nothing changes_of_tools_are_followed_by_revision;
                 tool_data: data_of_a_tool_reads_back_whole_until_it_is_removed data_of_a_tool_keeps_to_its_quota of_many_changes_of_data_no_more_are_made_than_fit;
                 sessions: session_events_are_in_order session_events_of_a_record_share_its_commit sessions_are_listed_by_their_newest_event;

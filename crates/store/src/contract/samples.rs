@@ -121,6 +121,7 @@ pub fn finished() -> State {
         started_at: Timestamp::from_micros(AT),
         duration: Duration::from_micros(1234),
         memoised: None,
+        tokens: None,
     }))
 }
 

@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ringfence_types::{Call, CallError, ErrorCode, KeyId, Produced, State, TenantId};
+use ringfence_types::{Call, CallError, ErrorCode, KeyId, Produced, State, TenantId, Tokens};
 use uuid::Uuid;
 
 use super::samples::{accepted, finished, in_state, record, tenant, tool};
-use crate::{Error, Period, Record, Store, UsageQuery, UsageRow, Used, Version, hour_of};
+use crate::{
+    Error, OtherUsage, Period, Record, Store, UsageQuery, UsageRow, Used, Version, hour_of,
+};
 
 /// A call that ended, so many hours later than others.
 fn ended(tenant: &TenantId, key: KeyId, name: &str, hours: u64) -> Call {
@@ -70,6 +72,7 @@ pub async fn the_end_of_a_call_is_added_up_once(store: &Arc<dyn Store>) {
         cpu: Duration::from_micros(7),
         wall: Duration::from_micros(2 * 1234),
         output_bytes: 2 * 3000 + result,
+        tokens: Tokens::default(),
     };
     let row = UsageRow { hour, tenant: tenant.clone(), key: None, tool: None, used: sum };
     assert_eq!(used(store, all(&tenant, hour)).await, [row]);
@@ -116,4 +119,34 @@ pub async fn usage_is_added_up_as_asked(store: &Arc<dyn Store>) {
     let rows = used(store, everywhere).await;
     let of_other: Vec<_> = rows.iter().filter(|row| row.tenant == other).collect();
     assert_eq!(of_other.len(), 1, "{rows:?}");
+}
+
+/// Tokens of calls and of what is no call are added up together, by the name of what used them.
+pub async fn tokens_are_added_up(store: &Arc<dyn Store>) {
+    let (tenant, key) = (tenant(), KeyId(Uuid::now_v7()));
+    let mut call = ended(&tenant, key, "llm_generate", 0);
+    let (at, hour) = (call.changed_at, hour_of(call.changed_at));
+    let State::Finished(finished) = &mut call.state else { panic!("it finished") };
+    finished.tokens = Some(Tokens { input: 7, output: 3 });
+    keep(store, &call).await;
+    let tokens = Tokens { input: 100, output: 20 };
+    let used = Used { tokens, ..Used::default() };
+    let other = OtherUsage { tenant: tenant.clone(), key, tool: "conversation", at, used };
+    for _ in 0..2 {
+        store.add_usage(other.clone()).await.expect("it is added");
+    }
+    let by_tool = UsageQuery { by_tool: true, ..all(&tenant, hour) };
+    let found = self::used(store, by_tool).await;
+    let found: Vec<_> =
+        found.iter().map(|row| (row.tool.as_deref(), row.used.calls, row.used.tokens)).collect();
+    let twice = tokens.and(tokens);
+    assert_eq!(
+        found,
+        [
+            (Some("conversation"), 0, twice),
+            (Some("llm_generate"), 1, Tokens { input: 7, output: 3 }),
+        ]
+    );
+    let whole = self::used(store, all(&tenant, hour)).await;
+    assert_eq!(whole[0].used.tokens, Tokens { input: 207, output: 43 });
 }

@@ -16,14 +16,14 @@ use crate::{
 pub(super) async fn set(pool: &Pool, budget: Budget) -> Result<(), Error> {
     let Budget { of, bounds } = &budget;
     let link = &*pool.read().await?;
-    let sql = "INSERT INTO budgets (tenant, key, hours, calls, cpu_micros, output_bytes)
-               VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, key, hours) DO UPDATE SET
+    let sql = "INSERT INTO budgets (tenant, key, hours, calls, cpu_micros, output_bytes, tokens)
+               VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (tenant, key, hours) DO UPDATE SET
                calls = excluded.calls, cpu_micros = excluded.cpu_micros,
-               output_bytes = excluded.output_bytes";
+               output_bytes = excluded.output_bytes, tokens = excluded.tokens";
     let (calls, cpu) = (bounds.calls.map(position), bounds.cpu.map(micros));
-    let bytes = bounds.output_bytes.map(position);
+    let (bytes, tokens) = (bounds.output_bytes.map(position), bounds.tokens.map(position));
     let (tenant, key, hours) = (of.tenant.as_str(), key(of.key), of.per.hours());
-    link.execute(sql, &[&tenant, &key, &hours, &calls, &cpu, &bytes]).await?;
+    link.execute(sql, &[&tenant, &key, &hours, &calls, &cpu, &bytes, &tokens]).await?;
     Ok(())
 }
 
@@ -39,7 +39,7 @@ pub(super) async fn remove(pool: &Pool, of: BudgetFor) -> Result<bool, Error> {
 pub(super) async fn list(pool: &Pool, tenant: Option<&TenantId>) -> Result<Vec<Budget>, Error> {
     let tenant = tenant.map(TenantId::as_str);
     let link = &*pool.read_for(tenant.unwrap_or_default()).await?;
-    let sql = "SELECT hours, tenant, key, calls, cpu_micros, output_bytes FROM budgets
+    let sql = "SELECT hours, tenant, key, calls, cpu_micros, output_bytes, tokens FROM budgets
                WHERE $1::text IS NULL OR tenant = $1 ORDER BY tenant, key, hours LIMIT $2";
     let found = link.query(sql, &[&tenant, &page(PAGE)]).await?;
     found.iter().map(|row| rows::whole(row, ("budgets", 0), self::row)).collect()
@@ -67,6 +67,7 @@ fn row(row: &Row) -> Result<Budget, Undecodable> {
             calls: number(3)?,
             cpu: number(4)?.map(Duration::from_micros),
             output_bytes: number(5)?,
+            tokens: number(6)?,
         },
     })
 }

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("artifacts.sql"),
     include_str!("mcp.sql"),
     include_str!("tool_data.sql"),
+    include_str!("tokens.sql"),
 ];
 
 /// Version that this program needs.

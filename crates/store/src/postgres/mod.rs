@@ -78,8 +78,8 @@ use crate::{
     Decisions, EntryPage, EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope,
     Error, ExpiredCalls, FactQuery, Facts, Findings, KeptDecision, Key, KeyUse, Keys, LargeBlobs,
     Lineage, LineageQuery, Log, Logged, McpServers, Memos, Metering, NewDecision, NewFindings,
-    NewToolRow, PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair,
-    Retention, Revocation, Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent,
+    NewToolRow, OtherUsage, PAGE, Placed, Process, ProcessInfo, Processes, Record, Remembered,
+    Repair, Retention, Revocation, Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent,
     SessionQuery, SessionSummary, Sessions, Signed, Standing, Store, Stored, ToolData,
     ToolDataChange, ToolDataChanged, ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, Tools,
     UsageQuery, UsageRow, Version, Visitor, covered::check_signed, recent::Recent,
@@ -757,6 +757,10 @@ impl Canaries for PostgresStore {
 
 #[async_trait]
 impl Metering for PostgresStore {
+    async fn add_usage(&self, usage: OtherUsage) -> Result<(), Error> {
+        usage::add_other(&self.shared.pool, usage).await
+    }
+
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
         usage::list(&self.shared.pool, query).await
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ringfence_types::{Call, KeyId, TenantId};
+use ringfence_types::{Call, KeyId, TenantId, Tokens};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -12,22 +12,25 @@ use super::{
     rows,
 };
 use crate::{
-    Error, UsageQuery, UsageRow, Used,
+    Error, OtherUsage, UsageQuery, UsageRow, Used,
     encoding::{Undecodable, page, position},
     hour_of,
 };
 
 /// Adds sums; under the lock of the log, so that two processes never wait for each other's rows.
 pub(super) const ADD: &str = "INSERT INTO usage
-    (tenant, hour, key, tool, calls, failures, cpu_micros, wall_micros, output_bytes)
+    (tenant, hour, key, tool, calls, failures, cpu_micros, wall_micros, output_bytes, input_tokens,
+     output_tokens)
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::uuid[], $4::text[], $5::bigint[], $6::bigint[],
-                         $7::bigint[], $8::bigint[], $9::bigint[])
+                         $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
     ON CONFLICT (tenant, hour, key, tool) DO UPDATE SET
     calls = usage.calls + excluded.calls,
     failures = usage.failures + excluded.failures,
     cpu_micros = usage.cpu_micros + excluded.cpu_micros,
     wall_micros = usage.wall_micros + excluded.wall_micros,
-    output_bytes = usage.output_bytes + excluded.output_bytes";
+    output_bytes = usage.output_bytes + excluded.output_bytes,
+    input_tokens = usage.input_tokens + excluded.input_tokens,
+    output_tokens = usage.output_tokens + excluded.output_tokens";
 
 /// Sums of the calls that end in a batch: by tenant, hour, key and tool.
 #[derive(Debug, Default)]
@@ -46,6 +49,7 @@ impl<'a> Sums<'a> {
         sum.cpu += used.cpu;
         sum.wall += used.wall;
         sum.output_bytes = sum.output_bytes.saturating_add(used.output_bytes);
+        sum.tokens = sum.tokens.and(used.tokens);
     }
 
     pub(super) async fn write(&self, link: &Link) -> Result<(), DbError> {
@@ -62,10 +66,26 @@ impl<'a> Sums<'a> {
             (column(|used| position(used.calls)), column(|used| position(used.failures)));
         let (cpu, wall) = (column(|used| micros(used.cpu)), column(|used| micros(used.wall)));
         let bytes = column(|used| position(used.output_bytes));
-        link.execute(ADD, &[&tenants, &hours, &ids, &tools, &calls, &failures, &cpu, &wall, &bytes])
-            .await
-            .map(drop)
+        let input = column(|used| position(used.tokens.input));
+        let output = column(|used| position(used.tokens.output));
+        link.execute(
+            ADD,
+            &[
+                &tenants, &hours, &ids, &tools, &calls, &failures, &cpu, &wall, &bytes, &input,
+                &output,
+            ],
+        )
+        .await
+        .map(drop)
     }
+}
+
+/// Adds usage that belongs to no call. It is one row, so it waits for others and none waits for it in turn.
+pub(super) async fn add_other(pool: &Pool, other: OtherUsage) -> Result<(), Error> {
+    let OtherUsage { tenant, key, tool, at, used } = &other;
+    let key = (tenant.as_str(), hour_of(*at), key.0, *tool);
+    let link = &*pool.read().await?;
+    Ok(Sums(BTreeMap::from([(key, *used)])).write(link).await?)
 }
 
 /// Microseconds, as SQL keeps them.
@@ -83,7 +103,8 @@ pub(super) async fn list(pool: &Pool, query: UsageQuery) -> Result<Vec<UsageRow>
     let link = &*pool.read_for(tenant.unwrap_or_default()).await?;
     let sql = format!(
         "SELECT hour / $1 * $1, tenant, {}, {}, sum(calls)::bigint, sum(failures)::bigint,
-         sum(cpu_micros)::bigint, sum(wall_micros)::bigint, sum(output_bytes)::bigint FROM usage
+         sum(cpu_micros)::bigint, sum(wall_micros)::bigint, sum(output_bytes)::bigint,
+         sum(input_tokens)::bigint, sum(output_tokens)::bigint FROM usage
          WHERE ($2::text IS NULL OR tenant = $2) AND hour >= $3 AND hour < $4
          AND ($5::uuid IS NULL OR key = $5) AND ($6::text IS NULL OR tool = $6)
          GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4 LIMIT $7",
@@ -107,6 +128,7 @@ fn row(row: &Row) -> Result<UsageRow, Undecodable> {
             cpu: Duration::from_micros(rows::unsigned(row, 6)?),
             wall: Duration::from_micros(rows::unsigned(row, 7)?),
             output_bytes: rows::unsigned(row, 8)?,
+            tokens: Tokens { input: rows::unsigned(row, 9)?, output: rows::unsigned(row, 10)? },
         },
     })
 }

@@ -17,8 +17,9 @@ pub(super) async fn set(db: &Db, budget: Budget) -> Result<(), Error> {
         let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         connection
             .prepare_cached(
-                "INSERT OR REPLACE INTO budgets (tenant, key, hours, calls, cpu_micros, output_bytes)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT OR REPLACE INTO budgets (tenant, key, hours, calls, cpu_micros, output_bytes,
+                                                  tokens)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute(params![
                 of.tenant.as_str(),
@@ -27,6 +28,7 @@ pub(super) async fn set(db: &Db, budget: Budget) -> Result<(), Error> {
                 bounds.calls.map(whole),
                 bounds.cpu.map(micros),
                 bounds.output_bytes.map(whole),
+                bounds.tokens.map(whole),
             ])?;
         Ok(())
     })
@@ -51,7 +53,7 @@ pub(super) async fn list(db: &Db, tenant: Option<&TenantId>) -> Result<Vec<Budge
     db.read_for(&lane, move |connection| {
         let tenant = tenant.as_ref().map(TenantId::as_str);
         let mut statement = connection.prepare_cached(
-            "SELECT tenant, key, hours, calls, cpu_micros, output_bytes FROM budgets
+            "SELECT tenant, key, hours, calls, cpu_micros, output_bytes, tokens FROM budgets
              WHERE ?1 IS NULL OR tenant = ?1 ORDER BY tenant, key, hours LIMIT ?2",
         )?;
         let found = statement.query_map(params![tenant, rows::page(PAGE)], row)?;
@@ -85,6 +87,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<Budget> {
             calls: number(3)?,
             cpu: number(4)?.map(Duration::from_micros),
             output_bytes: number(5)?,
+            tokens: number(6)?,
         },
     })
 }

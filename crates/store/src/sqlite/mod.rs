@@ -56,12 +56,12 @@ use crate::{
     CallQuery, Calls, Canaries, CheckpointSigner, Commit, DecisionQuery, Decisions, EntryPage,
     EntryQuery, ErasableCalls, ErasedCalls, ErasedEvents, ErasureScope, Error, ExpiredCalls,
     FactQuery, Facts, Findings, KeptDecision, Key, KeyUse, Keys, Lineage, LineageQuery, Log,
-    Logged, McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, PAGE, Placed,
-    Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation, Revoked,
-    Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary, Sessions,
-    Signed, Standing, Store, Stored, ToolData, ToolDataChange, ToolDataChanged, ToolDataScope,
-    ToolDatum, ToolDatumInfo, ToolRow, Tools, UsageQuery, UsageRow, Version, Visitor,
-    recent::Recent,
+    Logged, McpServers, Memos, Metering, NewDecision, NewFindings, NewToolRow, OtherUsage, PAGE,
+    Placed, Process, ProcessInfo, Processes, Record, Remembered, Repair, Retention, Revocation,
+    Revoked, Room, SecretRow, SecretSeal, Secrets, SessionEvent, SessionQuery, SessionSummary,
+    Sessions, Signed, Standing, Store, Stored, ToolData, ToolDataChange, ToolDataChanged,
+    ToolDataScope, ToolDatum, ToolDatumInfo, ToolRow, Tools, UsageQuery, UsageRow, Version,
+    Visitor, recent::Recent,
 };
 
 /// Its history; see [`Db::migrate`].
@@ -81,6 +81,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("artifacts.sql"),
     include_str!("mcp.sql"),
     include_str!("tool_data.sql"),
+    include_str!("tokens.sql"),
 ];
 
 /// Process number of a store that is only read. No process has this number.
@@ -545,6 +546,10 @@ impl Canaries for SqliteStore {
 
 #[async_trait]
 impl Metering for SqliteStore {
+    async fn add_usage(&self, usage: OtherUsage) -> Result<(), Error> {
+        usage::add_other(&self.db, usage).await
+    }
+
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
         usage::list(&self.db, query).await
     }

@@ -3,37 +3,60 @@
 use std::time::Duration;
 
 use ringfence_sqlite::{Connection, Db};
-use ringfence_types::{Call, KeyId, TenantId};
+use ringfence_types::{Call, KeyId, TenantId, Timestamp, Tokens};
 use rusqlite::{Row, params};
 
 use super::rows;
-use crate::{Error, UsageQuery, UsageRow, Used, hour_of};
+use crate::{Error, OtherUsage, UsageQuery, UsageRow, Used, hour_of};
 
 /// Adds a call, if this step ends it.
 pub(super) fn add(connection: &Connection, call: &Call) -> Result<(), Error> {
     let Some(used) = Used::of(call) else { return Ok(()) };
+    let (asked, tool) = (&call.asked, call.asked.tool.name.as_str());
+    add_used(connection, (&asked.tenant, call.changed_at, asked.key, tool), &used)
+}
+
+/// Adds usage that belongs to no call.
+pub(super) async fn add_other(db: &Db, other: OtherUsage) -> Result<(), Error> {
+    db.write(move |connection| {
+        let OtherUsage { tenant, key, tool, at, used } = &other;
+        add_used(connection, (tenant, *at, *key, tool), used)
+    })
+    .await
+}
+
+fn add_used(
+    connection: &Connection,
+    (tenant, at, key, tool): (&TenantId, Timestamp, KeyId, &str),
+    used: &Used,
+) -> Result<(), Error> {
     connection
         .prepare_cached(
             "INSERT INTO usage
-             (tenant, hour, key, tool, calls, failures, cpu_micros, wall_micros, output_bytes)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             (tenant, hour, key, tool, calls, failures, cpu_micros, wall_micros, output_bytes,
+              input_tokens, output_tokens)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT (tenant, hour, key, tool) DO UPDATE SET
              calls = calls + excluded.calls,
              failures = failures + excluded.failures,
              cpu_micros = cpu_micros + excluded.cpu_micros,
              wall_micros = wall_micros + excluded.wall_micros,
-             output_bytes = output_bytes + excluded.output_bytes",
+             output_bytes = output_bytes + excluded.output_bytes,
+             input_tokens = input_tokens + excluded.input_tokens,
+             output_tokens = output_tokens + excluded.output_tokens",
         )?
         .execute(params![
-            call.asked.tenant.as_str(),
-            hour_of(call.changed_at),
-            call.asked.key.0.as_bytes(),
-            call.asked.tool.name.as_str(),
+            tenant.as_str(),
+            hour_of(at),
+            key.0.as_bytes(),
+            tool,
             whole(used.calls),
             whole(used.failures),
             micros(used.cpu),
             micros(used.wall),
             whole(used.output_bytes),
+            whole(used.tokens.input),
+            whole(used.tokens.output),
         ])?;
     Ok(())
 }
@@ -53,7 +76,8 @@ pub(super) async fn list(db: &Db, query: UsageQuery) -> Result<Vec<UsageRow>, Er
         let UsageQuery { tenant, key, tool, from, until, per, by_key, by_tool, limit } = &query;
         let sql = format!(
             "SELECT hour / ?1 * ?1 AS period, tenant, {}, {}, sum(calls), sum(failures),
-             sum(cpu_micros), sum(wall_micros), sum(output_bytes) FROM usage
+             sum(cpu_micros), sum(wall_micros), sum(output_bytes), sum(input_tokens),
+             sum(output_tokens) FROM usage
              WHERE {} AND hour >= ?3 AND hour < ?4 AND (?5 IS NULL OR key = ?5)
              AND (?6 IS NULL OR tool = ?6)
              GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4 LIMIT ?7",
@@ -91,6 +115,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
             cpu: Duration::from_micros(number(6)?),
             wall: Duration::from_micros(number(7)?),
             output_bytes: number(8)?,
+            tokens: Tokens { input: number(9)?, output: number(10)? },
         },
     })
 }

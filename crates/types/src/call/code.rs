@@ -89,6 +89,10 @@ codes! {
     ModelFailed = "model_failed",
     /// The weights of the model are not on the server.
     ModelMissing = "model_missing",
+    /// The model server did not answer in time.
+    ModelTimeout = "model_timeout",
+    /// The model server cannot be reached, is overloaded, or is left alone because it failed.
+    ModelUnavailable = "model_unavailable",
     /// The model is not known or not implemented.
     ModelUnsupported = "model_unsupported",
     /// An obligation of policy is invalid.
@@ -111,6 +115,8 @@ codes! {
     PersonaInvalid = "persona_invalid",
     /// The limit of processes was reached.
     ProcessesLimit = "processes_limit",
+    /// No model profile has the role.
+    ProfileMissing = "profile_missing",
     /// The redirect is not allowed.
     RedirectRefused = "redirect_refused",
     /// The response is not valid HTTP.

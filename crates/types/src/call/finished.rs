@@ -41,6 +41,34 @@ pub struct Finished {
     /// Source of the result, if nothing ran for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memoised: Option<Memoised>,
+    /// Tokens of a model server, if one was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
+}
+
+/// Tokens of requests to model servers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Tokens that the model read.
+    pub input: u64,
+    /// Tokens that the model wrote.
+    pub output: u64,
+}
+
+impl Tokens {
+    /// Both together.
+    pub const fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
+    /// The sum of two requests.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+        }
+    }
 }
 
 /// The earlier call whose result was reused, and the entry of its receipt.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     cause::{Cause, MAX_DEPTH, PlanStep, TurnRef},
     code::ErrorCode,
-    finished::{CallError, Finished, Memoised, Produced, Stream},
+    finished::{CallError, Finished, Memoised, Produced, Stream, Tokens},
     state::{Event, Illegal, State, Stopper},
 };
 use crate::{

@@ -70,6 +70,7 @@ mod tests {
             started_at: Timestamp::from_micros(0),
             duration: Duration::ZERO,
             memoised: None,
+            tokens: None,
         }
     }
 

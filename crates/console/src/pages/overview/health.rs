@@ -157,5 +157,10 @@ fn budget_rows(state: &BudgetState) -> Vec<BudgetRow> {
         let taken = used.output_bytes.saturating_add(reserved.output_bytes);
         rows.push(row("Output", taken as f64, bytes as f64, &text));
     }
+    if let Some(tokens) = bounds.tokens {
+        let text = |count: f64| format!("{count:.0}");
+        let taken = used.tokens.and(reserved.tokens).total();
+        rows.push(row("Tokens", taken as f64, tokens as f64, &text));
+    }
     rows
 }

@@ -10,6 +10,7 @@ mod echo;
 mod embed_text;
 mod file_read;
 mod http_fetch;
+mod llm_generate;
 mod packages_install;
 mod sandbox;
 mod state;
@@ -84,6 +85,7 @@ const BUILTINS: &[Builtin] = &[
     http_fetch::TOOL,
     canvas_append::TOOL,
     embed_text::TOOL,
+    llm_generate::TOOL,
     artifact_write::TOOL,
     packages_install::TOOL,
     tool_search::TOOL,
@@ -193,6 +195,13 @@ impl Runner for Builtins {
         }
     }
 
+    fn tokens(&self, entry: &Entry, args: &Json) -> u64 {
+        match entry.tool.name.as_str() == llm_generate::TOOL.name {
+            true => llm_generate::tokens(args),
+            false => 0,
+        }
+    }
+
     fn argument_error(&self, entry: &Entry, violations: &[Violation]) -> Option<&'static str> {
         let builtin = find(&entry.tool.name)?;
         let about = |name: &str| {
@@ -252,7 +261,10 @@ fn tool(builtin: &Builtin, flags: &[&str], now: Timestamp) -> Tool {
         requirements: Vec::new(),
         image: None,
         limits: Limits {
-            wall: Duration::from_secs(60),
+            wall: match builtin.name == llm_generate::TOOL.name {
+                true => llm_generate::WALL,
+                false => Duration::from_secs(60),
+            },
             memory: Bytes::mib(512),
             ..Limits::default()
         },

@@ -459,6 +459,10 @@ impl Canaries for Pair {
 
 #[async_trait]
 impl Metering for Pair {
+    async fn add_usage(&self, usage: OtherUsage) -> Result<(), Error> {
+        self.next().add_usage(usage).await
+    }
+
     async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
         self.next().usage(query).await
     }

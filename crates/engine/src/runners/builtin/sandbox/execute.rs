@@ -117,6 +117,7 @@ fn start(permit: Permit, job: &Job<'_>) -> Result<Started, CallError> {
             started_at,
             duration: clock.now().since(started_at),
             memoised: None,
+            tokens: None,
         };
         let blobs = [out, err].into_iter().filter(|bytes| !bytes.is_empty()).collect();
         let (finished, details) = (Box::new(finished), table.network_details());

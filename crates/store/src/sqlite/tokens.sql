@@ -1,0 +1,4 @@
+-- Tokens of model servers, beside what calls take otherwise.
+ALTER TABLE usage ADD COLUMN input_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE usage ADD COLUMN output_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE budgets ADD COLUMN tokens INTEGER;
